@@ -1,0 +1,47 @@
+# All set-up is done by the targets themselves: a fresh clone needs Python 3.11 or newer, git and make.
+PYTHON ?= python3
+SCENARIO ?= scenarios/sporadic_checkins.yaml
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+
+.PHONY: run test lint format lock clean
+
+run: .venv/ready-to-run
+	$(BIN)/lppm-sim run $(SCENARIO)
+
+test: .venv/ready-to-develop
+	$(BIN)/python -m pytest -n auto --dist worksteal
+
+lint: .venv/ready-to-develop
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: .venv/ready-to-develop
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("lppm-sim needs Python 3.11 or newer, found " + sys.version.split()[0] + "; try: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv .venv
+
+.venv/ready-to-run: requirements.lock pyproject.toml | .venv/bin/python
+	@echo "installing the locked requirements (once)"
+	$(PIP) --require-hashes -r requirements.lock
+	$(PIP) --no-deps --no-build-isolation -e .
+	touch $@
+
+.venv/ready-to-develop: requirements-dev.lock pyproject.toml | .venv/bin/python
+	@echo "installing the locked requirements for development (once)"
+	$(PIP) --require-hashes -r requirements-dev.lock
+	$(PIP) --no-deps --no-build-isolation -e .
+	touch $@ .venv/ready-to-run
+
+# Needs uv (pip install uv). The locks carry hashes and no addresses, so that any registry serves them.
+COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url
+lock:
+	$(COMPILE) --extra build pyproject.toml -o requirements.lock
+	$(COMPILE) --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache

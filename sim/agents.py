@@ -1,0 +1,40 @@
+"""The agents, as SimPy processes: users who move and query, adversaries who listen and guess."""
+
+from __future__ import annotations
+
+from collections.abc import Generator as ProcessGenerator
+from typing import Any
+
+import simpy
+
+from sim.events import Query, Report
+from sim.interfaces import LPPM, Attack, Generator
+from sim.mobility.traces import Trace
+from sim.recorder import SimulationLog
+from sim.stream import Inbox, Stream
+
+Process = ProcessGenerator[simpy.Event, Any, None]
+
+
+def user(
+    environment: simpy.Environment, trace: Trace, lppm: LPPM, stream: Stream, log: SimulationLog, rng: Generator
+) -> Process:
+    """Live through a trace: at each query obfuscate the true cell, publish the report, learn from it."""
+    for index, (time_s, cell) in enumerate(zip(trace.times_s.tolist(), trace.cells.tolist(), strict=True), start=1):
+        yield environment.timeout(time_s - environment.now)
+        channel = lppm.channel(time_s)
+        query = Query(trace.user, index, time_s, cell)
+        report = Report(trace.user, index, time_s, channel.sample(cell, rng), channel)
+        log.query(query, report)
+        if index in log.snapshot_at:
+            log.snapshot(query, lppm)
+        stream.publish(report)
+        lppm.observe(report)
+
+
+def adversary(name: str, attack: Attack, inbox: Inbox, log: SimulationLog) -> Process:
+    """Listen for reports and answer each with a guess. Nothing here knows where anybody is."""
+    while True:
+        yield inbox.arrival()
+        for report in inbox.take():
+            log.guess(name, attack.observe(report))

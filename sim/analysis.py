@@ -1,0 +1,244 @@
+"""From the event log to tables: means by user, summaries with intervals, courses over time, trade-off curves.
+
+Everything here reads a run directory, one part after another, and keeps sums by group: memory grows with the
+number of (point, LPPM, attack, user, replication) and not with the number of rows. Users are the independent
+units. A figure is first averaged for each user, as the paper does, then over users, and a confidence interval
+says what another sample of users could have given.
+
+Only rows of queries count, and of those the guesses about the query itself: when an attack estimates a past
+query once more (`estimated_index` below `index`) that row says nothing about the online error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy.special import stdtrit
+
+from sim.interfaces import FloatArray
+from sim.rundir import MEASURES, RunDirectory, RunError
+
+SERIES = ["point", "lppm", "attack"]
+CONFIDENCE = 0.95
+WINDOWS = 50
+_SAME_LOSS_KM = 1e-9
+_COMPACT_ROWS = 500_000
+_SUMS = [f"{name}_{what}" for name in MEASURES for what in ("sum", "count")]
+
+
+def per_user(run: RunDirectory) -> pd.DataFrame:
+    """Return the mean of each measure for each point, LPPM, attack, user and replication.
+
+    Columns: point, lppm, attack (empty without one), user, replication, queries, and the four measures, NaN
+    where the log has no value.
+    """
+    keys = [*SERIES, "user", "replication"]
+    sums = _accumulate(_query_rows(run, [*keys, *MEASURES]), keys)
+    frame = _frame(sums, keys)
+    for name in MEASURES:
+        frame[name] = _ratio(frame, name)
+    return frame[[*keys, "queries", *MEASURES]]
+
+
+def summarize(run: RunDirectory) -> pd.DataFrame:
+    """Return the table of `summary.csv`: a row for each point, LPPM and attack.
+
+    Each measure comes as its mean and the ends `_low` and `_high` of a 95 % interval of Student's t. The mean
+    is the plain mean over users of each user's mean, itself the plain mean over replications: a user with many
+    queries counts no more than another. The interval is over users, the independent units, when there are at
+    least two; over replications when there is a single user; and empty when there is one of each.
+    """
+    return summarize_users(per_user(run))
+
+
+def summarize_users(users: pd.DataFrame) -> pd.DataFrame:
+    """Return the summary of a table made by `per_user`."""
+    by_user = users.groupby([*SERIES, "user"], as_index=False, sort=True)[list(MEASURES)].mean()
+    alone = by_user.groupby(SERIES)["user"].transform("size") == 1
+    replications = users.merge(by_user.loc[alone, SERIES], on=SERIES).sort_values([*SERIES, "replication"])
+    units = pd.concat([by_user[~alone], replications], ignore_index=True)
+    counts = users.groupby(SERIES, as_index=False, sort=True).agg(
+        users=("user", "nunique"), replications=("replication", "nunique"), queries=("queries", "sum")
+    )
+    return counts.merge(intervals(units, SERIES), on=SERIES, validate="one_to_one")
+
+
+def over_time(run: RunDirectory, *, window: int | None = None) -> pd.DataFrame:
+    """Return the mean of each measure by query index, with 95 % intervals over users.
+
+    Indices are taken together in windows of equal length: `window` queries, or as many as make about 50
+    windows. Columns: point, lppm, attack, first_index and last_index of the window, users (those with a query
+    in it), queries, and each measure with its `_low` and `_high`, which are empty for a single user.
+    """
+    if window is None:
+        window = max(1, -(-_last_index(run) // WINDOWS))
+    elif window < 1:
+        raise ValueError(f"window must be in [1, inf), got {window}")
+    keys = [*SERIES, "window", "user"]
+    columns = [*SERIES, "user", "index", *MEASURES]
+    sums = _accumulate((_with_window(rows, window) for rows in _query_rows(run, columns)), keys)
+    users = _frame(sums, keys)
+    for name in MEASURES:
+        users[name] = _ratio(users, name)
+    series = [*SERIES, "window"]
+    counts = users.groupby(series, as_index=False, sort=True).agg(users=("user", "size"), queries=("queries", "sum"))
+    frame = counts.merge(intervals(users, series), on=series, validate="one_to_one")
+    first = frame.pop("window") * window + 1
+    frame.insert(len(SERIES), "first_index", first)
+    frame.insert(len(SERIES) + 1, "last_index", first + window - 1)
+    return frame
+
+
+def tradeoff(run: RunDirectory) -> pd.DataFrame:
+    """Return the summary with the values of the sweep's points beside it, from `points.csv`.
+
+    A swept value whose name is a column of the summary as well, such as `replications`, gets the suffix
+    `_swept`.
+    """
+    return summarize(run).merge(
+        run.read_csv("points.csv"), on="point", how="left", validate="many_to_one", suffixes=("", "_swept")
+    )
+
+
+def curves(users: pd.DataFrame, at_km: Sequence[float] | FloatArray) -> pd.DataFrame:
+    """Return the adversary's error as a function of the quality loss, for each LPPM and attack.
+
+    Each user's points, averaged over replications, are sorted by loss and joined by straight lines; the error
+    at the losses `at_km` is read off, then averaged over users. A user has no value outside the losses she
+    attained: `users` says how many have one, and nothing is extrapolated. Expected figures are used where the
+    log has them. Takes a table made by `per_user`. Columns: lppm, attack, quality_loss_km, users, mean_km,
+    min_km, max_km.
+    """
+    at = np.asarray(at_km, dtype=float)
+    points = user_points(users)
+    frames = []
+    for (lppm, attack), group in points.groupby(["lppm", "attack"], sort=True):
+        errors = np.array([_read_off(own, at) for _, own in group.groupby("user", sort=True)])
+        frames.append(_over_users(errors, at).assign(lppm=str(lppm), attack=str(attack)))
+    columns = ["lppm", "attack", "quality_loss_km", "users", "mean_km", "min_km", "max_km"]
+    return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
+
+
+def user_points(users: pd.DataFrame) -> pd.DataFrame:
+    """Return each user's loss and error at each point, averaged over replications; takes a table of `per_user`.
+
+    Columns: lppm, attack, user, point, loss, error. Expected figures are used where the log has them.
+    """
+    keys = ["lppm", "attack", "user", "point"]
+    best = users[keys].assign(loss=preferred(users, "quality_loss_km"), error=preferred(users, "adversary_error_km"))
+    return best.groupby(keys, as_index=False, sort=True)[["loss", "error"]].mean().dropna()
+
+
+def curve_of_user(own: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
+    """Return the losses of one user's points, sorted and each once, and the errors at them."""
+    line = own.groupby("loss", sort=True)["error"].mean()
+    return line.index.to_numpy(dtype=float), line.to_numpy(dtype=float)
+
+
+def preferred(frame: pd.DataFrame, name: str) -> pd.Series[float]:
+    """Return a measure's expected figures where there are any, else the realised ones."""
+    return frame[f"expected_{name}"].astype(float).fillna(frame[name].astype(float))
+
+
+def intervals(units: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Return, by group, each measure's mean over the units and its 95 % interval of Student's t.
+
+    The ends are mean -+ t(0.975; n - 1) s / sqrt(n), NaN for fewer than two units. Units without a value do
+    not count.
+
+    >>> table = pd.DataFrame({"point": 0, **dict.fromkeys(MEASURES, [1.0, 3.0])})
+    >>> intervals(table, ["point"])[["quality_loss_km", "quality_loss_km_high"]].round(3).values.tolist()
+    [[2.0, 14.706]]
+    """
+    groups = units.groupby(keys, sort=True)
+    columns: dict[str, pd.Series[float]] = {}
+    for name in MEASURES:
+        mean, count = groups[name].mean(), groups[name].count()
+        quantile = stdtrit((count - 1).clip(lower=1), (1 + CONFIDENCE) / 2)
+        half: pd.Series[float] = groups[name].std(ddof=1) * quantile / np.sqrt(count.clip(lower=1))
+        columns |= {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
+    return pd.DataFrame(columns).reset_index()
+
+
+def _query_rows(run: RunDirectory, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the rows of each part that are about the query itself."""
+    if not run.parts():
+        raise RunError(f"{run.path / 'events'} has no finished part: run the scenario (again) first.")
+    needed = dict.fromkeys([*columns, "event", "index", "estimated_index"])
+    for table in run.tables(list(needed)):
+        asked = table.filter(pc.equal(table["event"], pa.scalar("query")))
+        about = asked["estimated_index"]
+        online = pc.or_kleene(pc.is_null(about), pc.equal(about, asked["index"]))
+        yield asked.filter(online).select(list(columns))
+
+
+def _accumulate(tables: Iterable[pa.Table], keys: list[str]) -> pa.Table:
+    """Sum the measures by group over all tables, merging now and then so that memory holds groups alone.
+
+    Sums run in one thread and in the order of rows: a simulation is whole in one part, so its figures do not
+    depend on how simulations were packed into parts.
+    """
+    pieces: list[pa.Table] = []
+    limit = _COMPACT_ROWS
+    for table in tables:
+        pieces.append(_sum_rows(table, keys))
+        if sum(piece.num_rows for piece in pieces) > limit:
+            pieces = [_merge(pieces, keys)]
+            limit = max(_COMPACT_ROWS, 2 * pieces[0].num_rows)
+    return _merge(pieces, keys)
+
+
+def _sum_rows(table: pa.Table, keys: list[str]) -> pa.Table:
+    whats: list[Any] = [(name, what) for name in MEASURES for what in ("sum", "count")]
+    return table.group_by(keys, use_threads=False).aggregate([*whats, ([], "count_all")])
+
+
+def _merge(pieces: list[pa.Table], keys: list[str]) -> pa.Table:
+    names = [*_SUMS, "count_all"]
+    merged = pa.concat_tables(pieces).group_by(keys, use_threads=False).aggregate([(n, "sum") for n in names])
+    return merged.select([*keys, *(f"{name}_sum" for name in names)]).rename_columns([*keys, *names])
+
+
+def _frame(sums: pa.Table, keys: list[str]) -> pd.DataFrame:
+    """Return the sums as a sorted frame, with plain text and no attack as an empty one."""
+    frame = sums.to_pandas().rename(columns={"count_all": "queries"})
+    frame["attack"] = frame["attack"].fillna("")
+    return frame.sort_values(keys, ignore_index=True)
+
+
+def _ratio(frame: pd.DataFrame, name: str) -> pd.Series[float]:
+    counts = frame[f"{name}_count"]
+    return frame[f"{name}_sum"].astype(float) / counts.where(counts > 0)
+
+
+def _with_window(rows: pa.Table, window: int) -> pa.Table:
+    return rows.append_column("window", pc.divide(pc.subtract(rows["index"], 1), window))
+
+
+def _last_index(run: RunDirectory) -> int:
+    return max((pc.max(rows["index"]).as_py() or 1 for rows in _query_rows(run, ["index"])), default=1)
+
+
+def _read_off(own: pd.DataFrame, at: FloatArray) -> FloatArray:
+    """Interpolate one user's error at the losses, NaN outside the range she attained."""
+    losses, error = curve_of_user(own)
+    inside = (at >= losses[0] - _SAME_LOSS_KM) & (at <= losses[-1] + _SAME_LOSS_KM)
+    return np.where(inside, np.interp(at, losses, error), np.nan)
+
+
+def _over_users(errors: FloatArray, at: FloatArray) -> pd.DataFrame:
+    columns = pd.DataFrame(errors)
+    return pd.DataFrame(
+        {
+            "quality_loss_km": at,
+            "users": columns.count().to_numpy(),
+            "mean_km": columns.mean().to_numpy(),
+            "min_km": columns.min().to_numpy(),
+            "max_km": columns.max().to_numpy(),
+        }
+    )

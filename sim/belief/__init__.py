@@ -1,0 +1,6 @@
+"""What somebody believes about where a user is at her next query: the mechanism designs with it, the attack infers."""
+
+from sim.belief.markov import MarkovFilter
+from sim.belief.profile import EstimatedProfile, FixedProfile
+
+__all__ = ["EstimatedProfile", "FixedProfile", "MarkovFilter"]

@@ -1,0 +1,67 @@
+"""The Markov belief: the next cell depends on the last one by known transitions."""
+
+from __future__ import annotations
+
+from numpy.typing import ArrayLike
+
+from sim.inference import condition, distribution, normalise, predict
+from sim.interfaces import FloatArray
+
+
+class MarkovFilter:
+    """Follow the user by a hidden Markov filter: the hardwired Markov model.
+
+    `transition[from, to]` is M(to | from) of the paper. Days are apart: with `restart_s` (86400, say) the
+    belief starts anew at `start_profile` whenever time_s // restart_s is not that of the last report.
+    """
+
+    fixed: bool = False
+
+    def __init__(self, *, start_profile: ArrayLike, transition: ArrayLike, restart_s: int | None = None) -> None:
+        self._start = distribution(start_profile, "start_profile")
+        self._transition = distribution(transition, "transition")
+        n_cells = len(self._start)
+        if self._transition.shape != (n_cells, n_cells):
+            raise ValueError(f"transition must have shape {(n_cells, n_cells)}, got {self._transition.shape}")
+        if restart_s is not None and restart_s < 1:
+            raise ValueError(f"restart_s must be in [1, inf), got {restart_s}")
+        self._restart_s = restart_s
+        self._posterior: FloatArray | None = None
+        self._period = 0
+        self._prediction: FloatArray | None = None
+        self.fallbacks = 0
+        """How many reports the prediction held impossible: there the filter started anew."""
+
+    @property
+    def fallback_priors(self) -> tuple[FloatArray, ...]:
+        """Return what takes the prior's place for a report that has no mass under it."""
+        return (self._start,)
+
+    def prior(self, time_s: int) -> FloatArray:
+        """Return p(x^r | z^{r-1}): Oya et al. 2019, eq. (Markov_update)."""
+        if self._posterior is None or self._period != self._period_of(time_s):
+            return self._start
+        if self._prediction is None:
+            self._prediction = predict(self._posterior, self._transition)
+            self._prediction.flags.writeable = False
+        return self._prediction
+
+    def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
+        """Return p(x^r | z^r), Oya et al. 2019, eq. (Markov_posterior), and go on from there."""
+        posterior, mass = condition(self.prior(time_s), likelihood)
+        if not mass > 0:
+            posterior = self._restart(likelihood)
+        self._posterior = posterior.copy()
+        self._period = self._period_of(time_s)
+        self._prediction = None
+        return posterior
+
+    def _restart(self, likelihood: FloatArray) -> FloatArray:
+        posterior, mass = condition(self._start, likelihood)
+        if not mass > 0:
+            posterior = normalise(likelihood)
+        self.fallbacks += 1
+        return posterior
+
+    def _period_of(self, time_s: int) -> int:
+        return 0 if self._restart_s is None else time_s // self._restart_s

@@ -1,0 +1,177 @@
+"""From the words of a scenario to objects: one function per family of components."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+
+from sim import mobility as movers
+from sim.attack import OptimalAttack
+from sim.belief import EstimatedProfile, FixedProfile, MarkovFilter
+from sim.interfaces import Attack, Belief, Demand, Design, Mobility
+from sim.lppm import designs
+from sim.mobility import demand as demands
+from sim.mobility import replay
+from sim.mobility.training import Statistics
+from sim.registry import construct
+from sim.rng import stream
+from sim.scenario import people, protection
+from sim.scenario import world as worlds
+from sim.scenario.component import Custom
+from sim.scenario.models import Scenario
+from sim.scenario.spec import Spec
+from sim.world import World, distance, roads
+from sim.world.distance import Distance
+from sim.world.grid import Grid
+from sim.world.roads import Roads
+
+
+def _parameters(spec: Spec) -> dict[str, Any]:
+    """Return what a component's constructor takes: everything the scenario says but the kind."""
+    return {name: getattr(spec, name) for name in type(spec).model_fields if name != "kind"}
+
+
+def _own(spec: Custom, **given: Any) -> Any:
+    return construct(spec.kind, **given, **(spec.model_extra or {}))
+
+
+def build_world(scenario: Scenario) -> World:
+    """Build grid, roads and distances."""
+    spec = scenario.world
+    grid = _grid(spec.grid)
+    streets = None if spec.roads is None else _roads(spec.roads, scenario, grid)
+    privacy = _distance(spec.privacy_distance, scenario, grid, streets)
+    same = spec.privacy_distance == spec.quality_distance
+    quality = privacy if same else _distance(spec.quality_distance, scenario, grid, streets)
+    return World(grid=grid, roads=streets, privacy_distance=privacy, quality_distance=quality)
+
+
+def _grid(spec: worlds.GridSpec) -> Grid:
+    make: dict[type[Spec], Callable[..., Grid]] = {
+        worlds.SanFrancisco: Grid.san_francisco,
+        worlds.Region: Grid.region,
+        worlds.Rectangle: Grid.rectangle,
+    }
+    return make[type(spec)](**_parameters(spec))
+
+
+def _roads(spec: worlds.RoadsSpec, scenario: Scenario, grid: Grid) -> Roads:
+    match spec:
+        case worlds.Lattice():
+            return roads.lattice(grid, rng=stream(scenario.seed, "roads"), **_parameters(spec))
+        case worlds.RoadCsv():
+            return roads.read_csv(scenario.locate(spec.nodes), scenario.locate(spec.edges), grid)
+        case worlds.RoadGraphML():
+            return roads.read_graphml(scenario.locate(spec.file), grid)
+
+
+def _distance(spec: worlds.DistanceSpec, scenario: Scenario, grid: Grid, streets: Roads | None) -> Distance:
+    match spec:
+        case worlds.Manhattan():
+            return distance.manhattan(grid)
+        case worlds.Euclidean():
+            return distance.euclidean(grid)
+        case worlds.DistanceMatrix():
+            return distance.from_file(scenario.locate(spec.file), grid.n_cells)
+        case worlds.RoadDistance():
+            if streets is None:
+                raise ValueError("road distance needs roads, found none")
+            return distance.road(grid, streets)
+
+
+def build_mobility(spec: people.MobilitySpec, scenario: Scenario, world: World) -> Mobility:
+    """Build where people go."""
+    match spec:
+        case people.FavouritesSpec():
+            return movers.Favourites(grid=world.grid, roads=world.roads, seed=scenario.seed, **_parameters(spec))
+        case people.MarkovChainSpec():
+            return movers.MarkovChain(grid=world.grid, roads=world.roads, seed=scenario.seed, **_parameters(spec))
+        case people.CommutersSpec() | people.TaxisSpec():
+            if world.roads is None:
+                raise ValueError(f"{spec.kind} live on roads, found none")
+            make: Any = movers.Commuters if isinstance(spec, people.CommutersSpec) else movers.Taxis
+            mobility: Mobility = make(grid=world.grid, roads=world.roads, seed=scenario.seed, **_parameters(spec))
+            return mobility
+        case people.ReplaySpec():
+            said = _parameters(spec) | {"file": scenario.locate(spec.file), "select": _selection(spec.select)}
+            said["columns"] = {name: column for name, column in spec.columns if column is not None} or None
+            return movers.Replay(grid=world.grid, **said)
+        case Custom():
+            return cast(Mobility, _own(spec, world=world, seed=scenario.seed))
+
+
+def _selection(spec: people.Selection) -> replay.Selection:
+    return replay.Selection(
+        users=None if spec.users is None else tuple(spec.users),
+        min_visits=spec.min_visits,
+        first=spec.first,
+        last=spec.last,
+        exclude=None if spec.exclude is None else _selection(spec.exclude),
+    )
+
+
+def build_demand(spec: people.DemandSpec) -> Demand:
+    """Build when people query."""
+    match spec:
+        case people.EveryVisitSpec():
+            return demands.EveryVisit()
+        case people.PeriodicSpec():
+            return demands.Periodic(**_parameters(spec))
+        case people.PoissonSpec():
+            return demands.Poisson(**_parameters(spec))
+        case Custom():
+            return cast(Demand, _own(spec))
+
+
+def build_belief(spec: protection.BeliefSpec, statistics: Statistics, restart_s: int | None) -> Belief:
+    """Build what somebody believes about a user, from the statistics she has."""
+    match spec:
+        case protection.FixedProfileSpec():
+            return FixedProfile(profile=statistics.profile)
+        case protection.MarkovFilterSpec():
+            return MarkovFilter(
+                start_profile=statistics.start_profile, transition=statistics.transition, restart_s=restart_s
+            )
+        case protection.EstimatedProfileSpec():
+            n_cells = statistics.profile.size
+            initial = statistics.profile if spec.initial == "training" else np.full(n_cells, 1 / n_cells)
+            said = _parameters(spec) | {"initial_profile": initial}
+            del said["initial"]
+            return EstimatedProfile(**said)
+        case Custom():
+            return cast(Belief, _own(spec, statistics=statistics, restart_s=restart_s))
+
+
+def build_design(spec: protection.DesignSpec, world: World) -> Design:
+    """Build how a belief becomes a channel."""
+    match spec:
+        case protection.ExponentialSpec() | protection.LocationHidingSpec():
+            said = _parameters(spec)
+            parameter, default = (
+                ("epsilon_per_km", 1.0) if isinstance(spec, protection.ExponentialSpec) else ("reveal_probability", 0.5)
+            )
+            if said[parameter] is None and said["quality_budget_km"] is None:
+                said[parameter] = default
+            make: Any = designs.Exponential if parameter == "epsilon_per_km" else designs.LocationHiding
+            design: Design = make(distance=world.quality_distance, **said)
+            return design
+        case protection.IdentitySpec():
+            return designs.Identity(n_cells=world.grid.n_cells)
+        case Custom():
+            return cast(Design, _own(spec, world=world))
+
+
+def build_attack(
+    spec: protection.AnyAttack, world: World, statistics_of: Callable[[str], Statistics], scenario: Scenario
+) -> Attack:
+    """Build an adversary, given the statistics she has of each user."""
+    if isinstance(spec, protection.OwnAttack):
+        return cast(Attack, _own(spec, world=world, statistics_of=statistics_of))
+    believe = spec.belief
+    return OptimalAttack(
+        belief_of=lambda user: build_belief(believe, statistics_of(user), scenario.restart_s),
+        distance=world.privacy_distance,
+        foresee=scenario.record.expected,
+    )

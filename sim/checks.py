@@ -1,0 +1,305 @@
+"""Contract checks for anybody's component: what the simulator relies on, tried on a small world."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from sim.events import Guess, Report, Visit
+from sim.interfaces import Attack, Belief, Channel, Demand, Design, FloatArray, Mobility
+from sim.lppm.channel import exponential
+from sim.mobility.traces import Trace
+from sim.mobility.training import Statistics, statistics
+from sim.registry import ComponentError, construct, resolve
+from sim.rng import stream
+from sim.world import World
+from sim.world.distance import manhattan
+from sim.world.grid import Grid
+from sim.world.roads import lattice
+
+FAMILIES = {"mobility": "visits", "demand": "queries", "belief": "prior", "design": "__call__", "attack": "observe"}
+"""Each family that can be brought along, and the method it is told by."""
+
+Check = Callable[[Any, "Bench"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One check and, if it failed, what was wrong."""
+
+    check: str
+    problem: str | None
+
+
+class Bench:
+    """The small world that components are tried in: 3 x 4 cells, streets, and one recorded user."""
+
+    def __init__(self) -> None:
+        grid = Grid.rectangle(rows=3, cols=4, width_km=4.0, height_km=3.0)
+        distance = manhattan(grid)
+        roads = lattice(grid, rng=stream(0, "bench"))
+        self.world = World(grid=grid, roads=roads, privacy_distance=distance, quality_distance=distance)
+        cells = stream(0, "cells").integers(0, 6, size=60)
+        self.statistics: Statistics = statistics([Trace("ann", np.arange(60), cells)], n_cells=grid.n_cells)
+        self.channel = exponential(distance, 0.8)
+
+    def given(self, family: str) -> dict[str, Any]:
+        """Return what the simulator passes to the constructor of a family, besides the scenario's own parameters."""
+        passed: dict[str, dict[str, Any]] = {
+            "mobility": {"world": self.world, "seed": 1},
+            "demand": {},
+            "belief": {"statistics": self.statistics, "restart_s": None},
+            "design": {"world": self.world},
+            "attack": {"world": self.world, "statistics_of": lambda _user: self.statistics},
+        }
+        return passed[family]
+
+
+def check(component: str, *, family: str | None = None, parameters: dict[str, Any] | None = None) -> list[Outcome]:
+    """Import ``module:Class`` and put it through the checks of its family."""
+    bench = Bench()
+    family = family or _family(resolve(component), component)
+    try:
+        construct(component, **bench.given(family), **(parameters or {}))
+    except ComponentError as error:
+        return [Outcome("can be made from a scenario", str(error))]
+    return check_made(family, lambda: construct(component, **bench.given(family), **(parameters or {})), bench)
+
+
+def _family(found: Any, name: str) -> str:
+    for family, method in FAMILIES.items():
+        if hasattr(found, method) and (method != "__call__" or "__call__" in vars(found)):
+            return family
+    methods = ", ".join(f"{family} ({method})" for family, method in FAMILIES.items())
+    raise ComponentError(f"{name}: cannot tell what it is, found none of the methods of {methods}; say it with --as")
+
+
+def check_made(family: str, make: Callable[[], Any], bench: Bench | None = None) -> list[Outcome]:
+    """Put what `make` makes, anew for each check, through the checks of a family."""
+    bench = bench or Bench()
+    return [_outcome(test, make, bench) for test in CHECKS[family]]
+
+
+def _outcome(test: Check, make: Callable[[], Any], bench: Bench) -> Outcome:
+    title = inspect.cleandoc(test.__doc__ or test.__name__).splitlines()[0].rstrip(".")
+    try:
+        test(make(), bench)
+    except AssertionError as error:
+        return Outcome(title, str(error) or "failed")
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
+        return Outcome(title, f"raised {type(error).__name__}: {error}")
+    return Outcome(title, None)
+
+
+def _require(condition: bool | np.bool_, problem: str) -> None:
+    if not condition:
+        raise AssertionError(problem)
+
+
+def _require_distribution(values: Any, n_cells: int, what: str) -> None:
+    array = np.asarray(values)
+    _require(array.shape == (n_cells,), f"{what} must have shape ({n_cells},), got {array.shape}")
+    _require(
+        bool(np.all(np.isfinite(array)) and np.all(array >= 0)), f"{what} must be finite and not negative, got {array}"
+    )
+    _require(abs(float(array.sum()) - 1) < 1e-9, f"{what} must sum to 1, got {array.sum()!r}")
+
+
+def _priors(bench: Bench) -> Iterator[FloatArray]:
+    n = bench.world.grid.n_cells
+    yield np.full(n, 1 / n)
+    yield bench.statistics.profile
+    one = np.zeros(n)
+    one[5] = 1
+    yield one
+
+
+# Designs ---------------------------------------------------------------------------------------------------------
+
+
+def design_gives_probabilities(design: Design, bench: Bench) -> None:
+    """Every row of the channel is a distribution over outputs."""
+    for prior in _priors(bench):
+        matrix = design(prior).matrix()
+        for cell, row in enumerate(matrix):
+            _require_distribution(row, design(prior).n_outputs, f"row {cell} of the channel")
+
+
+def design_is_one_channel(design: Design, bench: Bench) -> None:
+    """`row`, `likelihood` and `likelihoods` are rows and columns of `matrix`."""
+    for prior in _priors(bench):
+        channel: Channel = design(prior)
+        matrix = channel.matrix()
+        for output in range(channel.n_outputs):
+            same = np.allclose(channel.likelihood(output), matrix[:, output], atol=1e-12)
+            _require(same, f"likelihood({output}) differs from column {output} of matrix()")
+        outputs, rows = channel.likelihoods()
+        _require(
+            np.array_equal(outputs, np.flatnonzero(matrix.any(axis=0))),
+            "likelihoods() lists other outputs than matrix()",
+        )
+        _require(
+            np.allclose(rows, matrix[:, outputs].T, atol=1e-12), "likelihoods() differs from the columns of matrix()"
+        )
+        for cell in range(bench.world.grid.n_cells):
+            _require(
+                np.allclose(channel.row(cell), matrix[cell], atol=1e-12), f"row({cell}) differs from matrix()[{cell}]"
+            )
+
+
+def design_samples_what_it_says(design: Design, bench: Bench) -> None:
+    """`sample` draws outputs with the probabilities of `row`."""
+    draws = 4000
+    for prior in _priors(bench):
+        channel, rng = design(prior), stream(3, "samples")
+        drawn = np.bincount([channel.sample(5, rng) for _ in range(draws)], minlength=channel.n_outputs) / draws
+        row = channel.row(5)
+        _require(not drawn[row == 0].any(), "sample(5) drew an output that row(5) gives probability 0")
+        # Five standard deviations, and one draw for outputs that are hardly ever seen.
+        allowed = 5 * np.sqrt(row * (1 - row) / draws) + 1 / draws
+        worst = int(np.argmax(np.abs(drawn - row) - allowed))
+        _require(
+            bool(abs(drawn[worst] - row[worst]) <= allowed[worst]),
+            f"sample(5) drew output {worst} in a share of {drawn[worst]:.4f}, row(5) says {row[worst]:.4f}",
+        )
+
+
+def design_is_pure(design: Design, bench: Bench) -> None:
+    """The same prior gives the same channel, and is not changed."""
+    for prior in _priors(bench):
+        before = prior.copy()
+        first = design(prior).matrix().copy()
+        design(np.full(prior.size, 1 / prior.size))
+        _require(
+            np.array_equal(first, design(before).matrix()), "two calls with the same prior gave different channels"
+        )
+        _require(np.array_equal(prior, before), "the prior was changed")
+
+
+# Beliefs ---------------------------------------------------------------------------------------------------------
+
+
+def _reports(bench: Bench) -> Iterator[tuple[int, FloatArray]]:
+    outputs = stream(4, "outputs").integers(0, bench.channel.n_outputs, size=12).tolist()
+    for index, output in enumerate(outputs):
+        yield 300 * index, bench.channel.likelihood(output)
+
+
+def belief_is_a_distribution(belief: Belief, bench: Bench) -> None:
+    """Prior and posterior are distributions over cells, report after report."""
+    n = bench.world.grid.n_cells
+    for time_s, likelihood in _reports(bench):
+        _require_distribution(belief.prior(time_s), n, f"the prior at {time_s} s")
+        _require_distribution(belief.observe(time_s, likelihood), n, f"the posterior at {time_s} s")
+
+
+def belief_changes_by_observing_alone(belief: Belief, bench: Bench) -> None:
+    """`prior` is pure: asking twice gives the same, and `observe` leaves its input as it was."""
+    for time_s, likelihood in _reports(bench):
+        before, first = likelihood.copy(), np.array(belief.prior(time_s))
+        _require(np.array_equal(first, belief.prior(time_s)), f"two calls of prior({time_s}) differ")
+        belief.observe(time_s, likelihood)
+        _require(np.array_equal(before, likelihood), "observe changed the likelihood it was given")
+
+
+def belief_can_be_copied(belief: Belief, bench: Bench) -> None:
+    """A pickled copy goes on as the original does: workers need it."""
+    reports = list(_reports(bench))
+    for time_s, likelihood in reports[:6]:
+        belief.observe(time_s, likelihood)
+    copy: Belief = pickle.loads(pickle.dumps(belief))
+    for time_s, likelihood in reports[6:]:
+        same = np.allclose(belief.observe(time_s, likelihood), copy.observe(time_s, likelihood), atol=1e-9)
+        _require(same, f"the copy's posterior at {time_s} s differs from the original's")
+
+
+# Mobility and demand ---------------------------------------------------------------------------------------------
+
+
+def mobility_is_in_order(mobility: Mobility, bench: Bench) -> None:
+    """Visits come in order of time, in whole seconds, in cells of the grid."""
+    for user in mobility.users(3):
+        last = None
+        for visit in islice(mobility.visits(user, stream(5, "moves", user)), 200):
+            _require(isinstance(visit, Visit), f"visits must yield Visit, got {visit!r}")
+            _require(
+                int(visit.time_s) == visit.time_s, f"time_s must be a whole number of seconds, got {visit.time_s!r}"
+            )
+            _require(last is None or visit.time_s >= last, f"time went back from {last} to {visit.time_s} s")
+            _require(
+                0 <= visit.cell < bench.world.grid.n_cells,
+                f"cell must be in [0, {bench.world.grid.n_cells}), got {visit.cell}",
+            )
+            last = visit.time_s
+
+
+def mobility_names_differ(mobility: Mobility, _bench: Bench) -> None:
+    """Users have different names, the same ones each time."""
+    users = list(mobility.users(3))
+    _require(all(isinstance(user, str) for user in users), f"user ids must be texts, got {users!r}")
+    _require(len(set(users)) == len(users) > 0, f"user ids must differ and be one or more, got {users!r}")
+    _require(users == list(mobility.users(3)), "two calls of users(3) differ")
+
+
+def mobility_repeats(mobility: Mobility, _bench: Bench) -> None:
+    """The same random stream gives the same visits, whoever else was asked before."""
+    user, *others = mobility.users(2)
+    first = list(islice(mobility.visits(user, stream(6, "moves")), 100))
+    for other in others:
+        list(islice(mobility.visits(other, stream(7, "moves")), 50))
+    _require(first == list(islice(mobility.visits(user, stream(6, "moves")), 100)), "the same stream gave other visits")
+
+
+def _walk(bench: Bench) -> Iterator[Visit]:
+    rng = stream(8, "walk")
+    time_s = 0
+    while True:
+        time_s += int(rng.integers(1, 2000))
+        yield Visit(time_s, int(rng.integers(bench.world.grid.n_cells)))
+
+
+def demand_is_in_order(demand: Demand, bench: Bench) -> None:
+    """Queries come in order of time, from endless visits too, and repeat with their random stream."""
+    found = list(islice(demand.queries(_walk(bench), stream(9, "moments")), 100))
+    times = [query.time_s for query in found]
+    _require(times == sorted(times), "queries are not in order of time")
+    again = list(islice(demand.queries(_walk(bench), stream(9, "moments")), 100))
+    _require(found == again, "the same stream gave other queries")
+
+
+def demand_knows_where_she_is(demand: Demand, bench: Bench) -> None:
+    """A query comes from a cell that the user has visited."""
+    visited = {visit.cell for visit in islice(_walk(bench), 500)}
+    for query in islice(demand.queries(_walk(bench), stream(9, "moments")), 50):
+        _require(query.cell in visited, f"the query at {query.time_s} s is from cell {query.cell}, never visited")
+
+
+# Attacks ---------------------------------------------------------------------------------------------------------
+
+
+def attack_answers(attack: Attack, bench: Bench) -> None:
+    """Every report is answered for its user and index with a cell of the grid."""
+    before = bench.channel.matrix().copy()
+    for index, output in enumerate(range(bench.channel.n_outputs), start=1):
+        guess = attack.observe(Report("ann", index, 300 * index, output, bench.channel))
+        _require(isinstance(guess, Guess), f"observe must return a Guess, got {guess!r}")
+        _require(
+            (guess.user, guess.index) == ("ann", index), f"asked for ann, {index}; answered {guess.user}, {guess.index}"
+        )
+        _require(0 <= guess.estimate < bench.world.grid.n_cells, f"estimate must be a cell, got {guess.estimate!r}")
+    _require(np.array_equal(before, bench.channel.matrix()), "the channel was changed")
+
+
+CHECKS: dict[str, Sequence[Check]] = {
+    "design": (design_gives_probabilities, design_is_one_channel, design_samples_what_it_says, design_is_pure),
+    "belief": (belief_is_a_distribution, belief_changes_by_observing_alone, belief_can_be_copied),
+    "mobility": (mobility_names_differ, mobility_is_in_order, mobility_repeats),
+    "demand": (demand_is_in_order, demand_knows_where_she_is),
+    "attack": (attack_answers,),
+}

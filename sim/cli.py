@@ -1,0 +1,214 @@
+"""The command line: parsing and printing only. Heavy imports wait until a command needs them."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+# Small matrices are slower on several threads; must be said before numpy is imported.
+for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+
+
+class Group(click.Group):
+    """Commands in the order they are written, with a hint for a mistyped one and no traceback for a user's error."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        """Keep the order of the file: the first steps first."""
+        return list(self.commands)
+
+    def resolve_command(self, context: click.Context, args: list[str]) -> Any:
+        """Suggest the nearest command for an unknown one."""
+        if args and self.get_command(context, args[0]) is None:
+            near = difflib.get_close_matches(args[0], self.commands, 1)
+            meant = f" Did you mean {near[0]!r}?" if near else ""
+            context.fail(f"No such command {args[0]!r}.{meant} Commands: {', '.join(self.commands)}.")
+        return super().resolve_command(context, args)
+
+    def invoke(self, context: click.Context) -> Any:
+        """Show what the user can mend as a message, and end with its exit code."""
+        from sim.errors import UserError
+
+        try:
+            return super().invoke(context)
+        except UserError as error:
+            click.echo(str(error), err=True)
+            context.exit(error.exit_code)
+        except KeyboardInterrupt:
+            click.echo("\nstopped; what is finished is kept, and the same command goes on from there", err=True)
+            context.exit(1)
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="lppm-sim", message="%(package)s %(version)s")
+def main() -> None:
+    """Simulate location privacy: users who move, mechanisms that protect them, adversaries who attack online."""
+
+
+def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add what every command that reads a scenario takes."""
+    options = [
+        click.argument("scenario", type=click.Path(path_type=Path)),
+        click.option("--set", "settings", multiple=True, metavar="PATH=VALUE", help="Change a value; may be repeated."),
+        click.option("--seed", type=int, help="Short for --set seed=N."),
+        click.option("--data", type=click.Path(path_type=Path), help="Folder of real data sets (data:NAME files)."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _load(scenario: Path, settings: tuple[str, ...], seed: int | None, data: Path | None) -> Any:
+    from sim.scenario.load import load
+
+    return load(scenario, settings=[*settings, *([] if seed is None else [f"seed={seed}"])], data=data)
+
+
+@main.command()
+@scenario_options
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Run directory  [default: outputs/<name>-<digest>]")
+@click.option("--figures/--no-figures", default=True, help="Draw the figures at the end.")
+def run(
+    scenario: Path, settings: tuple[str, ...], seed: int | None, data: Path | None, out: Path | None, figures: bool
+) -> None:
+    """Run SCENARIO: event log, table and figures. A second run goes on where the first was stopped."""
+    from sim import console
+    from sim.runner import run as run_scenario
+
+    study = _load(scenario, settings, seed, data)
+    with console.Bar(study.name) as bar:
+        result = run_scenario(study, out=out, progress=bar, figures=figures)
+    console.print_result(result)
+
+
+@main.command()
+@scenario_options
+@click.option("--time/--no-time", "measure", default=True, help="Estimate the time by simulating one user.")
+def check(scenario: Path, settings: tuple[str, ...], seed: int | None, data: Path | None, measure: bool) -> None:
+    """Validate SCENARIO and estimate its time and disk, without running it."""
+    from sim import console
+    from sim.cost import estimate
+
+    study = _load(scenario, settings, seed, data)
+    console.print_cost(study, estimate(study, measure=measure))
+
+
+@main.command()
+@click.argument("path", type=click.Path(path_type=Path), default=Path("scenario.yaml"))
+def new(path: Path) -> None:
+    """Write a commented scenario to PATH [default: scenario.yaml], to start from."""
+    from importlib.resources import files
+
+    if path.exists():
+        raise click.UsageError(f"{path} is there already: choose another name, nothing was written")
+    if not path.parent.is_dir():
+        raise click.UsageError(f"the folder {path.parent} does not exist: nothing was written")
+    path.write_text(files("sim.scenario").joinpath("template.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+    click.echo(f"wrote {path}; now: lppm-sim run {path}")
+
+
+@main.command(name="list")
+@click.argument("family", required=False)
+def list_components(family: str | None) -> None:
+    """Show every kind of component with one line each, or those of one FAMILY."""
+    from sim import console
+    from sim.registry import listing
+
+    families = listing()
+    if family is not None and family not in families:
+        near = difflib.get_close_matches(family, families, 1)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
+        raise click.UsageError(f"no family {family!r}.{meant} Families: {', '.join(families)}")
+    console.print_listing({family: families[family]} if family else families)
+
+
+@main.command()
+def schema() -> None:
+    """Print the JSON schema of scenario files, for editors."""
+    from sim.scenario.load import schema as schema_text
+
+    click.echo(schema_text())
+
+
+@main.command()
+@click.argument("run_directory", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--format", "form", type=click.Choice(["csv", "jsonl", "parquet"]), default="csv", show_default=True)
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="File  [default: <RUN's name>.<format> here]")
+@click.option("--overwrite", is_flag=True, help="Replace the file if it is there.")
+def export(run_directory: Path, form: Any, out: Path | None, overwrite: bool) -> None:
+    """Write the event log of RUN as one file."""
+    from sim.export import export as export_run
+    from sim.rundir import RunDirectory
+
+    destination = out or Path(f"{run_directory.resolve().name}.{form}")
+    done = export_run(RunDirectory.open(run_directory), destination, form, overwrite=overwrite)
+    click.echo(f"wrote {done.rows:,} rows to {done.path}")
+
+
+@main.command()
+@scenario_options
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="CSV file; .gz compresses it.")
+def traces(scenario: Path, settings: tuple[str, ...], seed: int | None, data: Path | None, out: Path) -> None:
+    """Write where SCENARIO's users truly are at their queries, as a CSV file that `replay` reads."""
+    from sim.mobility.replay import write_csv
+    from sim.stage import Setting, Stage
+
+    study = _load(scenario, settings, seed, data)
+    stage = Stage(Setting(study), 0)
+    write_csv(out, stage.traces, stage.setting.world.grid)
+    click.echo(f"wrote {sum(map(len, stage.traces)):,} queries of {len(stage.traces)} users to {out}")
+
+
+@main.command()
+@click.argument("run_directory", metavar="RUN", type=click.Path(path_type=Path))
+def summarize(run_directory: Path) -> None:
+    """Read RUN's event log again, write summary.csv and print the table."""
+    from sim import console
+    from sim.result import Result
+
+    result = Result.open(run_directory)
+    result.run.write_csv("summary.csv", result.summary())
+    console.print_result(result)
+
+
+@main.command()
+@click.argument("run_directory", metavar="RUN", type=click.Path(path_type=Path))
+def plot(run_directory: Path) -> None:
+    """Draw the figures of RUN again."""
+    from sim.plots import write_figures
+    from sim.rundir import RunDirectory
+
+    for path in write_figures(RunDirectory.open(run_directory)):
+        click.echo(path)
+
+
+@main.command(name="check-component")
+@click.argument("component", metavar="MODULE:CLASS")
+@click.option(
+    "--as",
+    "family",
+    type=click.Choice(["mobility", "demand", "belief", "design", "attack"]),
+    help="What it is, where that cannot be told from its methods.",
+)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of it; may be repeated.")
+def check_component(component: str, family: str | None, settings: tuple[str, ...]) -> None:
+    """Put your own component through the contract checks. This imports and runs its code."""
+    from sim import console
+    from sim.checks import check as check_all
+    from sim.scenario.source import parse_value
+
+    said = {name: parse_value(value) for name, _, value in (setting.partition("=") for setting in settings)}
+    outcomes = check_all(component, family=family, parameters=said)
+    console.print_checks(component, outcomes)
+    if any(outcome.problem for outcome in outcomes):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""What a person sees in the terminal: progress, tables, errors. Progress goes to stderr, results to stdout."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from sim.checks import Outcome
+from sim.cost import BYTES_PER_ROW, Cost
+from sim.ranking import rankings
+from sim.result import Result
+from sim.scenario.models import Scenario
+
+LINE_EVERY_S = 10.0
+
+
+class _Rate(ProgressColumn):
+    """Queries per second."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text(f"{speed:,.0f} queries/s" if speed else "", style="progress.data.speed")
+
+
+class Bar:
+    """A progress bar on a terminal; a plain line now and then elsewhere."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._console = Console(stderr=True)
+        self._bar: Progress | None = None
+        self._done = self._total = self._pending = 0
+        self._began = self._said = 0.0
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def start(self, queries: int) -> None:
+        """Show that so many queries are to be simulated."""
+        self._total = queries
+        self._began = self._said = time.monotonic()
+        if self._console.is_terminal and queries:
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                _Rate(),
+                TimeRemainingColumn(),
+            )
+            self._bar = Progress(*columns, console=self._console)
+            self._bar.add_task(escape(self._label), total=queries)
+            self._bar.start()
+
+    def advance(self, queries: int) -> None:
+        """Count queries; the screen is told of every hundredth."""
+        self._pending += queries
+        if self._pending >= 100 or self._done + self._pending >= self._total:
+            self._done += self._pending
+            if self._bar is not None:
+                self._bar.advance(self._bar.task_ids[0], self._pending)
+            elif time.monotonic() - self._said >= LINE_EVERY_S:
+                self._line()
+            self._pending = 0
+
+    def _line(self) -> None:
+        self._said = time.monotonic()
+        rate = self._done / max(self._said - self._began, 1e-9)
+        left = (self._total - self._done) / rate if rate else 0
+        counted = f"{self._done:,}/{self._total:,} queries"
+        print(f"{self._label}: {counted}, {rate:,.0f} queries/s, {left:,.0f} s left", file=sys.stderr, flush=True)
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def print_summary(summary: pd.DataFrame, points: pd.DataFrame, lppms: Sequence[str], attacks: Sequence[str]) -> None:
+    """Print the table: quality loss of each mechanism, and the error of each adversary, in km with 95 % intervals."""
+    swept = [name for name in points.columns if name != "point"]
+    values = {int(row["point"]): row for row in points.to_dict("records")}
+    table = Table(title="Quality loss Q-bar and adversary error P_AE, in km, with 95 % intervals", title_justify="left")
+    table.add_column("LPPM")
+    for name in (*(_last(path) for path in swept), "Q-bar", *(f"P_AE {attack}" for attack in attacks)):
+        table.add_column(escape(name), justify="right")
+    for lppm in lppms:
+        own = summary[summary["lppm"] == lppm]
+        touched = len(points) == 1 or own["point"].nunique() > 1
+        for point, rows in own.groupby("point", sort=True):
+            by_attack = {row["attack"]: row for _, row in rows.iterrows()}
+            table.add_row(
+                escape(lppm),
+                *(escape(str(values[int(str(point))][name])) if touched else "" for name in swept),
+                _figure(rows.iloc[0], "quality_loss_km"),
+                *(_figure(by_attack[attack], "adversary_error_km") for attack in attacks),
+            )
+        table.add_section()
+    _stdout().print(table)
+
+
+def _last(path: str) -> str:
+    return path.rsplit(".", 1)[-1]
+
+
+def _figure(row: pd.Series[float], name: str) -> str:
+    """Write a figure with its interval; the expected one where there is one, which has less noise."""
+    best = f"expected_{name}" if pd.notna(row.get(f"expected_{name}")) else name
+    if pd.isna(row[best]):
+        return ""
+    half = (row[f"{best}_high"] - row[f"{best}_low"]) / 2
+    return f"{row[best]:.3f}" + ("" if pd.isna(half) else f" ± {half:.3f}")
+
+
+def print_result(result: Result) -> None:
+    """Print what a run found, in a table and a sentence per attack, and where it lies."""
+    console = _stdout()
+    scenario = result.manifest["scenario"]
+    names = {key: [thing["name"] for thing in scenario[key]] for key in ("lppms", "attacks")}
+    print_summary(result.summary(), result.points(), names["lppms"], names["attacks"])
+    for ranking in rankings(result.per_user()):
+        console.print(escape(str(ranking)), highlight=False)
+    for warning in warnings(result.manifest):
+        console.print(f"[yellow]note:[/] {escape(warning)}", highlight=False)
+    console.print(
+        f"\nevent log, summary.csv and figures are in {escape(str(result.path))}", highlight=False, soft_wrap=True
+    )
+
+
+def warnings(manifest: dict[str, Any]) -> list[str]:
+    """Return what a reader of the figures should know: beliefs that ran out of mass, gaps that were not reached."""
+    found: list[str] = []
+    notes = pd.DataFrame(manifest.get("notes", []))
+    if notes.empty:
+        return found
+    for lppm, rows in notes.groupby("lppm"):
+        if rows["lppm_fallbacks"].sum():
+            found.append(f"{lppm}: {rows['lppm_fallbacks'].sum()} reports had no mass under its belief and reset it")
+        attacks = pd.DataFrame(rows["attack_fallbacks"].tolist()).sum()
+        found += [
+            f"{name} against {lppm}: {n} reports had no mass under her belief" for name, n in attacks.items() if n
+        ]
+    return found
+
+
+def print_listing(families: dict[str, tuple[str, dict[str, str]]]) -> None:
+    """Print families of components, their place in a scenario, and a line for each kind."""
+    console = _stdout()
+    for family, (place, kinds) in families.items():
+        console.print(f"[bold]{family}[/]  ({escape(place)})", highlight=False)
+        table = Table(box=None, show_header=False, padding=(0, 2))
+        for kind, line in kinds.items():
+            table.add_row(escape(kind), escape(line))
+        console.print(table, highlight=False)
+
+
+def print_cost(scenario: Scenario, cost: Cost) -> None:
+    """Print what a scenario would take."""
+    console = _stdout()
+    time_text = "not measured" if cost.seconds is None else f"about {_duration(cost.seconds)} (measured on one user)"
+    for name, text in (
+        ("scenario", f"{scenario.name} is valid (digest {scenario.digest[:8]}, seed {scenario.seed})"),
+        ("points", f"{cost.points} x {scenario.replications} replications"),
+        ("users", f"{cost.users}"),
+        ("queries", f"{cost.queries:,} in {cost.simulations:,} simulations"),
+        ("event log", f"{cost.rows:,} rows, about {cost.rows * BYTES_PER_ROW / 1e6:,.1f} MB"),
+        ("time", time_text),
+    ):
+        console.print(f"{name:>10}  {escape(text)}", highlight=False)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def print_checks(component: str, outcomes: Sequence[Outcome]) -> None:
+    """Print each contract check and what was wrong."""
+    console = _stdout()
+    for outcome in outcomes:
+        mark = "[green]ok[/]  " if outcome.problem is None else "[red]fail[/]"
+        console.print(f"{mark} {escape(outcome.check)}", highlight=False)
+        if outcome.problem is not None:
+            console.print(f"     {escape(outcome.problem)}", highlight=False, soft_wrap=True)
+    failed = sum(outcome.problem is not None for outcome in outcomes)
+    console.print(f"{escape(component)}: {len(outcomes) - failed} of {len(outcomes)} checks passed", highlight=False)
+
+
+def _stdout() -> Console:
+    return Console(width=None if sys.stdout.isatty() else 160)

@@ -1,0 +1,335 @@
+"""Maximum likelihood of a mobility profile: EM as in the paper, and a fast solver that certifies its answer.
+
+Both maximise the mean of log(L[s] . pi) over the simplex, where L[s, i] = f(z^s | z^{s-1}, x_i) is the likelihood
+of the s-th report (Oya et al. 2019, eq. (updatepi)). With g_i = mean_s L[s, i] / (L[s] . pi), the gap max_i g_i - 1
+bounds how far pi is from the best mean log-likelihood, so both stop by it and an `Estimate` carries it.
+
+The maximiser need not be unique: cells whose columns are equal cannot be told apart, and location hiding makes many
+of them. They are merged, solved as one and split again in given proportions. Compare solvers by their gap and their
+fitted L . pi, never by pi.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg.lapack import dposv
+from scipy.optimize import nnls
+
+from sim.inference import normalise
+from sim.interfaces import BoolArray, FloatArray, IntArray
+
+_FLOOR = 1e-30  # EM can never bring back a zero, and denormals would make it ten times slower
+_COLD_SUPPORT = 60  # a cold start keeps so many columns: more make the first steps slow, fewer make more steps
+_CANDIDATES = 20  # columns that may enter in one Newton step
+EM_ITERATIONS = 100_000
+NEWTON_ITERATIONS = 200
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """A profile and how good it is."""
+
+    profile: FloatArray
+    """The estimated profile, shape (n_cells,), read-only."""
+    gap: float
+    """The certified bound on the distance to the best mean log-likelihood."""
+    iterations: int
+    log_likelihood: float
+    """The (weighted) mean of log(L[s] . profile)."""
+
+
+class Likelihoods:
+    """The likelihood rows of the reports so far, and which cells they cannot tell apart.
+
+    >>> seen = Likelihoods(3)
+    >>> seen.append([0.2, 0.1, 0.1])
+    >>> seen.groups
+    array([0, 1, 1])
+    >>> seen.append([0.2, 0.2, 0.1])
+    >>> len(seen), seen.groups
+    (2, array([0, 1, 2]))
+    """
+
+    def __init__(self, n_cells: int) -> None:
+        self._buffer = np.empty((16, n_cells))
+        self._count = 0
+        self.groups: IntArray = np.zeros(n_cells, dtype=np.int64)
+        """For each cell the lowest cell whose column is exactly equal, as `equal_columns` gives it."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def rows(self) -> FloatArray:
+        """Return the rows in the order they came, shape (len, n_cells), as a read-only view."""
+        rows = self._buffer[: self._count]
+        rows.flags.writeable = False
+        return rows
+
+    def append(self, row: ArrayLike) -> None:
+        """Add one row f(z | .); refuse one that is not a likelihood or that no cell can explain."""
+        values = np.asarray(row, dtype=np.float64)
+        if values.shape != self.groups.shape:
+            raise ValueError(f"likelihood must have shape {self.groups.shape}, got {values.shape}")
+        least, most = float(values.min()), float(values.max())
+        if not (least >= 0 and 1e-200 <= most < np.inf):
+            raise ValueError(f"likelihood must be in [0, inf) and above 1e-200 somewhere, got {least} to {most}")
+        if self._count == len(self._buffer):
+            self._buffer = np.concatenate([self._buffer, np.empty_like(self._buffer)])
+        self._buffer[self._count] = values
+        self._count += 1
+        self.groups = _refine(self.groups, values)
+
+
+def _refine(groups: IntArray, row: FloatArray) -> IntArray:
+    """Split groups of cells by one more row of values, in O(n log n)."""
+    pairs = np.empty(len(row), dtype=np.complex128)  # ordered by real part, then by imaginary part, exactly
+    pairs.real, pairs.imag = groups, row
+    _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
+    return np.asarray(first[inverse])
+
+
+def equal_columns(likelihoods: FloatArray) -> IntArray:
+    """Return for each column the lowest one that is exactly equal to it.
+
+    >>> equal_columns(np.array([[1.0, 2.0, 1.0], [3.0, 3.0, 3.0]]))
+    array([0, 1, 0])
+    """
+    columns = np.ascontiguousarray(likelihoods.T) + 0.0  # + 0.0: a negative zero has other bytes
+    first: dict[bytes, int] = {}
+    return np.array([first.setdefault(column.tobytes(), i) for i, column in enumerate(columns)], dtype=np.int64)
+
+
+def certified_gap(likelihoods: FloatArray, profile: FloatArray, weights: FloatArray | None = None) -> float:
+    """Return max_i mean_s L[s, i] / (L[s] . profile) - 1, which bounds the log-likelihood still to be gained.
+
+    >>> certified_gap(np.eye(2), np.array([0.5, 0.5]))
+    0.0
+    """
+    rows, weights = _weighted(likelihoods, weights)
+    return float(_gradient(rows, weights, rows @ profile).max()) - 1
+
+
+def em(
+    likelihoods: FloatArray,
+    *,
+    start: FloatArray | None = None,
+    weights: FloatArray | None = None,
+    gap: float = 1e-6,
+    max_iterations: int = EM_ITERATIONS,
+) -> Estimate:
+    """Estimate the profile by expectation-maximisation, exactly the paper's update from `start` (uniform).
+
+    Each step multiplies pi_i by g_i, so cells with equal columns keep the proportions they start with. Zeros of
+    the start are lifted to a floor: they can still be learned, slowly.
+    """
+    rows, weights = _weighted(likelihoods, weights)
+    profile = np.maximum(_uniform(rows) if start is None else start, _FLOOR)
+    for iteration in range(max_iterations):
+        gradient = _gradient(rows, weights, rows @ profile)
+        if gradient.max() - 1 <= gap:
+            return _estimate(rows, weights, profile, iteration)
+        profile = np.maximum(profile * gradient, _FLOOR)
+    return _estimate(rows, weights, profile, max_iterations)
+
+
+def constrained_newton(
+    likelihoods: FloatArray,
+    *,
+    start: FloatArray | None = None,
+    proportions: FloatArray | None = None,
+    weights: FloatArray | None = None,
+    groups: IntArray | None = None,
+    gap: float = 1e-6,
+    max_iterations: int = NEWTON_ITERATIONS,
+) -> Estimate:
+    """Estimate the profile by the constrained Newton method of Wang (2007, J. R. Statist. Soc. B 69, 185-198).
+
+    Each step takes in the columns with the largest g_i > 1, minimises the second-order model of the
+    log-likelihood over the simplex and searches on the line towards it. `start` is a warm start, zeros and all:
+    mass can go anywhere, since g is taken over all columns. `groups` are the equal columns, if known. Their mass
+    is split by `proportions` (`start`, if not given, else uniform), evenly in a group without any.
+    """
+    rows, weights = _weighted(likelihoods, weights)
+    groups = equal_columns(rows) if groups is None else groups
+    point = _cold_start(rows, weights, groups) if start is None else _merge(start, groups)
+    point, iterations, stalled = _climb(
+        rows, weights, _cover(rows, weights, point), groups, gap=gap, max_iterations=max_iterations
+    )
+    profile = _split(point, groups, start if proportions is None else proportions)
+    estimate = _estimate(rows, weights, profile, iterations)
+    return _polish(rows, weights, estimate, gap) if stalled else estimate
+
+
+def _climb(
+    rows: FloatArray, weights: FloatArray, point: FloatArray, groups: IntArray, *, gap: float, max_iterations: int
+) -> tuple[FloatArray, int, bool]:
+    """Take Newton steps from a merged point; return where they end, how many, and whether they stalled."""
+    representative = groups == np.arange(len(groups))
+    support = np.flatnonzero(point)
+    mass = point[support]
+    columns = rows[:, support]
+    for iteration in range(max_iterations):
+        fitted = columns @ mass
+        gradient = _gradient(rows, weights, fitted)
+        if gradient.max() - 1 <= gap:
+            return _spread(mass, support, len(point)), iteration, False
+        entering = _candidates(gradient, support, representative)
+        if entering.size:
+            support = np.concatenate([support, entering])
+            mass = np.concatenate([mass, np.zeros(entering.size)])
+            columns = rows[:, support]
+        moved = _step(columns, weights, fitted, mass)
+        if moved is None:
+            return _spread(mass, support, len(point)), iteration, True
+        keep = moved > 0
+        support, mass, columns = support[keep], moved[keep], columns[:, keep]
+    return _spread(mass, support, len(point)), max_iterations, False
+
+
+def _weighted(likelihoods: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    """Return the rows that have any weight, and the weights, scaled to sum to 1."""
+    count = len(likelihoods)
+    if count == 0:
+        raise ValueError("likelihoods must have at least one row, got none")
+    if weights is None:
+        weights = np.full(count, 1 / count)
+    else:
+        weights = normalise(weights)
+        if not weights.min() >= 0:
+            raise ValueError(f"weights must be in [0, inf), got {weights.min()}")
+        if not weights.all():
+            likelihoods, weights = likelihoods[weights > 0], weights[weights > 0]
+    return likelihoods, weights
+
+
+def _uniform(rows: FloatArray) -> FloatArray:
+    return np.full(rows.shape[1], 1 / rows.shape[1])
+
+
+def _gradient(rows: FloatArray, weights: FloatArray, fitted: FloatArray) -> FloatArray:
+    """Return g, the derivative of the mean log-likelihood; refuse a point that gives some row no chance."""
+    if not fitted.min() > 0:
+        raise ValueError(f"every row must have likelihood in (0, inf) under the profile, got {fitted.min()}")
+    return np.asarray((weights / fitted) @ rows)
+
+
+def _estimate(rows: FloatArray, weights: FloatArray, profile: FloatArray, iterations: int) -> Estimate:
+    """Return the profile with its gap measured anew, so that it is true however the profile came about."""
+    profile = normalise(profile)
+    profile.flags.writeable = False
+    fitted = rows @ profile
+    gap = float(_gradient(rows, weights, fitted).max()) - 1
+    return Estimate(profile, gap, iterations, float(weights @ np.log(fitted)))
+
+
+def _merge(profile: FloatArray, groups: IntArray) -> FloatArray:
+    """Put the mass of each group of equal columns on its lowest cell."""
+    return _spread(profile, groups, len(groups))
+
+
+def _spread(mass: FloatArray, cells: IntArray, n_cells: int) -> FloatArray:
+    """Return the vector over all cells that has the mass at the cells given."""
+    return np.bincount(cells, weights=mass, minlength=n_cells).astype(np.float64, copy=False)
+
+
+def _split(merged: FloatArray, groups: IntArray, proportions: FloatArray | None) -> FloatArray:
+    """Share the mass of each group among its cells by proportions, evenly where there are none."""
+    sizes = np.bincount(groups, minlength=len(groups))
+    if proportions is None:
+        return np.asarray(merged[groups] / sizes[groups])
+    totals = _merge(proportions, groups)[groups]
+    shares = np.where(totals > 0, proportions, 1.0) / np.where(totals > 0, totals, sizes[groups])
+    return np.asarray(merged[groups] * shares)
+
+
+def _cold_start(rows: FloatArray, weights: FloatArray, groups: IntArray) -> FloatArray:
+    """Return a merged point of small support near the answer: three EM steps, then the largest masses."""
+    profile = _uniform(rows)
+    for _ in range(3):
+        profile = profile * _gradient(rows, weights, rows @ profile)
+    merged = _merge(profile, groups)
+    if len(merged) > _COLD_SUPPORT:
+        merged[np.argpartition(merged, -_COLD_SUPPORT)[:-_COLD_SUPPORT]] = 0.0
+    return normalise(merged)
+
+
+def _cover(rows: FloatArray, weights: FloatArray, point: FloatArray) -> FloatArray:
+    """Give each row that the point hardly explains its weight on its likeliest cell.
+
+    A Newton step at most doubles a row's fitted likelihood, so from nearly nothing it would take many. The
+    likeliest cell found is the lowest, thus the one that stands for its group.
+    """
+    poor = np.flatnonzero(rows @ point < 0.01 * weights * rows.max(axis=1))
+    if poor.size == 0:
+        return point
+    extra = _spread(weights[poor], rows[poor].argmax(axis=1), len(point))
+    return np.asarray(max(0.0, 1 - float(weights[poor].sum())) * point + extra)
+
+
+def _candidates(gradient: FloatArray, support: IntArray, representative: BoolArray) -> IntArray:
+    """Return the columns outside the support that promise at least half of what the best one does."""
+    gains = np.where(representative, gradient - 1, 0.0)
+    gains[support] = 0.0
+    best = np.argpartition(gains, -_CANDIDATES)[-_CANDIDATES:] if len(gains) > _CANDIDATES else np.arange(len(gains))
+    return np.asarray(best[gains[best] > max(0.0, 0.5 * float(gradient.max() - 1))])
+
+
+def _step(columns: FloatArray, weights: FloatArray, fitted: FloatArray, mass: FloatArray) -> FloatArray | None:
+    """Return the mass after one Newton step with line search, or None if no step climbs.
+
+    On the simplex the second-order model is |sqrt(w) (S theta - 2)|^2 / 2 with S = L / (L . pi), and there
+    S theta - 2 = (S - 2) theta (Wang 2007, section 3).
+    """
+    model = np.sqrt(weights)[:, np.newaxis] * (columns / fitted[:, np.newaxis] - 2)
+    for target in _minimisers(model):
+        length = _line_search(fitted, columns @ target, weights)
+        if length > 0:
+            return mass + length * (target - mass)
+    return None
+
+
+def _minimisers(model: FloatArray) -> Iterator[FloatArray]:
+    """Yield the minimiser of |model @ theta|^2 over the simplex: by a quick way that may fail, then a sure one."""
+    n_columns = model.shape[1]
+    # Without the constraint theta >= 0 the minimiser solves (model' model) theta = 1, up to scale. Warm starts
+    # have the right support mostly, and then it is non-negative and so the answer, five times sooner.
+    _, free, info = dposv(model.T @ model, np.ones(n_columns))
+    if info == 0 and free.min() >= 0 and np.isfinite(total := free.sum()):
+        yield free / total
+    # Dax (1990): one more row asks for a sum of 1; the non-negative solution, rescaled, is the minimiser.
+    matrix = np.vstack([model, np.ones(n_columns)])
+    right_side = np.zeros(len(matrix))
+    right_side[-1] = 1.0
+    try:
+        theta, _ = nnls(matrix, right_side, maxiter=10 * n_columns)
+    except RuntimeError:  # out of iterations
+        return
+    if theta.any():
+        yield theta / theta.sum()
+
+
+def _line_search(fitted: FloatArray, target: FloatArray, weights: FloatArray) -> float:
+    """Return the first of 1, 1/2, 1/4 ... that satisfies Armijo's rule, or 0.0 if there is no ascent."""
+    direction = target - fitted
+    slope = float((weights / fitted) @ direction)
+    if not slope > 0:
+        return 0.0
+    ratio = direction / fitted
+    length = 1.0
+    while length > 1e-10:
+        if ratio.min() * length > -1 and float(weights @ np.log1p(length * ratio)) >= 1e-4 * length * slope:
+            return length
+        length /= 2
+    return 0.0
+
+
+def _polish(rows: FloatArray, weights: FloatArray, stalled: Estimate, gap: float) -> Estimate:
+    """Go on by EM from where Newton stalled, with a little mass everywhere; return the better of the two."""
+    start = 0.999 * stalled.profile + 0.001 * _uniform(rows)
+    slow = em(rows, start=start, weights=weights, gap=gap, max_iterations=10_000)
+    return slow if slow.gap < stalled.gap else stalled

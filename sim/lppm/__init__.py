@@ -1,0 +1,1 @@
+"""Location privacy-preserving mechanisms: base channels, their optimal remap, designs, and the mechanism itself."""

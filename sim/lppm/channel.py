@@ -1,0 +1,346 @@
+"""Channels: the obfuscation f(z | x) in force at one query, sampled, inverted and remapped.
+
+Base channels know no prior. `RemappedChannel` puts a table behind one, which is how a prior enters a mechanism.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from sim.interfaces import BoolArray, Channel, FloatArray, Generator, IntArray
+from sim.lppm.remap import (
+    axis_distances,
+    loss_hiding,
+    loss_matrix,
+    loss_product,
+    remap_hiding,
+    remap_matrix,
+    remap_product,
+)
+from sim.world.distance import Distance
+
+AnyArray = TypeVar("AnyArray", FloatArray, IntArray)
+
+
+class BaseChannel(Channel, Protocol):
+    """A channel that can be remapped."""
+
+    @property
+    def n_cells(self) -> int:
+        """Return the number of cells, the inputs."""
+        ...
+
+    def columns(self, mask: BoolArray) -> FloatArray:
+        """Return the sum of f(z | .) over the outputs in a mask, shape (n_cells,); masks may be stacked."""
+        ...
+
+    def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
+        """Return the best cell to report for each output under this prior, shape (n_outputs,)."""
+        ...
+
+    def loss_km(self, prior: FloatArray, distance: Distance, table: IntArray | None = None) -> float:
+        """Return the expected d_Q between the cell and the output, sent through the table if there is one."""
+        ...
+
+
+class MatrixChannel:
+    """Any channel, as a matrix [cell, output] with entries in [0, 1] whose rows sum to 1.
+
+    >>> MatrixChannel(np.array([[1.0, 0.0], [0.5, 0.5]])).likelihood(1)
+    array([0. , 0.5])
+    """
+
+    def __init__(self, matrix: FloatArray) -> None:
+        entries = np.array(matrix, dtype=np.float64)
+        if entries.ndim != 2 or entries.size == 0:
+            raise ValueError(f"matrix must have shape (n_cells, n_outputs), got {entries.shape}")
+        wrong = ~((entries >= 0) & (entries <= 1 + 1e-9))
+        if wrong.any():
+            raise ValueError(f"entries must be in [0, 1], got {entries[wrong][0]}")
+        sums = entries.sum(axis=1, keepdims=True)
+        off = int(np.abs(sums - 1).argmax())
+        if abs(sums[off, 0] - 1) > 1e-9:
+            raise ValueError(f"rows must sum to 1 within 1e-9, got {sums[off, 0]} in row {off}")
+        self._matrix: FloatArray = _frozen(entries / sums)
+        self.n_cells, self.n_outputs = self._matrix.shape
+
+    def sample(self, cell: int, rng: Generator) -> int:
+        """Draw an output."""
+        return draw(self._cumulative[cell], rng)
+
+    def likelihood(self, output: int) -> FloatArray:
+        """Return f(z | .)."""
+        return self._matrix[:, output].copy()
+
+    def row(self, cell: int) -> FloatArray:
+        """Return f(. | x), read-only."""
+        row: FloatArray = self._matrix[cell]
+        return row
+
+    def matrix(self) -> FloatArray:
+        """Return f, read-only."""
+        return self._matrix
+
+    def likelihoods(self) -> tuple[IntArray, FloatArray]:
+        """Return the outputs that can come and f(z | .) of each."""
+        return _possible(self._matrix)
+
+    def columns(self, mask: BoolArray) -> FloatArray:
+        """Return the sum of f(z | .) over the outputs in the mask."""
+        return mask.astype(np.float64) @ self._matrix.T
+
+    def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
+        """Return the best cell for each output under this prior."""
+        return remap_matrix(self._matrix, prior, distance)
+
+    def loss_km(self, prior: FloatArray, distance: Distance, table: IntArray | None = None) -> float:
+        """Return the expected d_Q between the cell and the output."""
+        return loss_matrix(self._matrix, prior, distance, _table_or_own(table, self))
+
+    @cached_property
+    def _cumulative(self) -> FloatArray:
+        return self._matrix.cumsum(axis=1)
+
+
+class ExponentialChannel:
+    """The exponential mechanism f(z | x) ∝ exp(-epsilon d(x, z)) on a full grid with the Manhattan distance.
+
+    The kernel, normalisation included, is a product of one over rows and one over columns. No n x n matrix is
+    built until `matrix` is asked for. epsilon_per_km in [0, inf). For other distances see `exponential`.
+    """
+
+    def __init__(self, *, distance: Distance, epsilon_per_km: float) -> None:
+        row_km, col_km = axis_distances(distance)
+        self.epsilon_per_km = epsilon_per_km
+        self._rows = _frozen(exponential_kernel(row_km, epsilon_per_km))
+        self._cols = _frozen(exponential_kernel(col_km, epsilon_per_km))
+        self._shape = (len(row_km), len(col_km))
+        self.n_cells = self.n_outputs = len(row_km) * len(col_km)
+
+    def sample(self, cell: int, rng: Generator) -> int:
+        """Draw an output: a row, then a column."""
+        row, col = divmod(cell, self._shape[1])
+        rows_up_to, cols_up_to = self._cumulative
+        return draw(rows_up_to[row], rng) * self._shape[1] + draw(cols_up_to[col], rng)
+
+    def likelihood(self, output: int) -> FloatArray:
+        """Return f(z | .)."""
+        row, col = divmod(output, self._shape[1])
+        return np.outer(self._rows[:, row], self._cols[:, col]).ravel()
+
+    def row(self, cell: int) -> FloatArray:
+        """Return f(. | x)."""
+        row, col = divmod(cell, self._shape[1])
+        return np.outer(self._rows[row], self._cols[col]).ravel()
+
+    def matrix(self) -> FloatArray:
+        """Return f, read-only."""
+        return self._matrix
+
+    def likelihoods(self) -> tuple[IntArray, FloatArray]:
+        """Return the outputs that can come and f(z | .) of each."""
+        return _possible(self._matrix)
+
+    def columns(self, mask: BoolArray) -> FloatArray:
+        """Return the sum of f(z | .) over the outputs in the mask: A mask B' on the grid."""
+        on_grid = mask.reshape(*mask.shape[:-1], *self._shape).astype(np.float64)
+        return (self._rows @ on_grid @ self._cols.T).reshape(mask.shape)
+
+    def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
+        """Return the best cell for each output under this prior."""
+        if distance.shape != self._shape:
+            return remap_matrix(self._matrix, prior, distance)
+        return remap_product(self._rows, self._cols, prior)
+
+    def loss_km(self, prior: FloatArray, distance: Distance, table: IntArray | None = None) -> float:
+        """Return the expected d_Q between the cell and the output."""
+        table = _table_or_own(table, self)
+        if distance.shape != self._shape:
+            return loss_matrix(self._matrix, prior, distance, table)
+        return loss_product(self._rows, self._cols, prior, distance, table)
+
+    @cached_property
+    def _cumulative(self) -> tuple[FloatArray, FloatArray]:
+        return self._rows.cumsum(axis=1), self._cols.cumsum(axis=1)
+
+    @cached_property
+    def _matrix(self) -> FloatArray:
+        return _frozen(np.asarray(np.kron(self._rows, self._cols), dtype=np.float64))
+
+
+class LocationHidingChannel:
+    """Reveal the true cell with probability alpha in [0, 1], else report another one, all alike.
+
+    Each other cell has probability (1 - alpha) / (n - 1). Where there is no other cell, the cell is reported.
+    """
+
+    def __init__(self, *, n_cells: int, reveal_probability: float) -> None:
+        if n_cells < 1:
+            raise ValueError(f"n_cells must be in [1, inf), got {n_cells}")
+        if not 0 <= reveal_probability <= 1:
+            raise ValueError(f"reveal_probability must be in [0, 1], got {reveal_probability}")
+        self.n_cells = self.n_outputs = n_cells
+        self.reveal_probability = float(reveal_probability) if n_cells > 1 else 1.0
+        self.other_probability = (1 - self.reveal_probability) / max(n_cells - 1, 1)
+
+    def sample(self, cell: int, rng: Generator) -> int:
+        """Draw an output, with one uniform number."""
+        uniform = rng.random()
+        if uniform < self.reveal_probability:
+            return cell
+        share = (uniform - self.reveal_probability) / (1 - self.reveal_probability)
+        other = min(int(share * (self.n_cells - 1)), self.n_cells - 2)
+        return other + (other >= cell)
+
+    def likelihood(self, output: int) -> FloatArray:
+        """Return f(z | .)."""
+        column = np.full(self.n_cells, self.other_probability)
+        column[output] = self.reveal_probability
+        return column
+
+    def row(self, cell: int) -> FloatArray:
+        """Return f(. | x), which is f(x | .): the matrix is symmetric."""
+        return self.likelihood(cell)
+
+    def matrix(self) -> FloatArray:
+        """Return f."""
+        entries = np.full((self.n_cells, self.n_cells), self.other_probability)
+        np.fill_diagonal(entries, self.reveal_probability)
+        return entries
+
+    def likelihoods(self) -> tuple[IntArray, FloatArray]:
+        """Return the outputs that can come and f(z | .) of each."""
+        return _possible(self.matrix())
+
+    def columns(self, mask: BoolArray) -> FloatArray:
+        """Return the sum of f(z | .) over the outputs in the mask: one of two numbers for each cell."""
+        count = np.count_nonzero(mask, axis=-1, keepdims=True)
+        inside = self.reveal_probability + (count - 1) * self.other_probability
+        return np.where(mask, inside, count * self.other_probability)
+
+    def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
+        """Return the best cell for each output under this prior."""
+        if distance.shape is None:
+            return remap_matrix(self.matrix(), prior, distance)
+        return remap_hiding(self.reveal_probability, self.other_probability, prior, distance.shape)
+
+    def loss_km(self, prior: FloatArray, distance: Distance, table: IntArray | None = None) -> float:
+        """Return the expected d_Q between the cell and the output."""
+        table = _table_or_own(table, self)
+        return loss_hiding(self.reveal_probability, self.other_probability, prior, distance, table)
+
+
+class RemappedChannel:
+    """A base channel whose outputs go through a table of cells: f(z | x) = sum over z~ with table[z~] = z."""
+
+    def __init__(self, base: BaseChannel, table: IntArray) -> None:
+        if table.shape != (base.n_outputs,):
+            raise ValueError(f"table must have shape ({base.n_outputs},), got {table.shape}")
+        if table.min() < 0 or table.max() >= base.n_cells:
+            raise ValueError(f"table must be in [0, {base.n_cells - 1}], got {table.min()} to {table.max()}")
+        self.base = base
+        self.table = _frozen(table.copy())
+        self.n_cells = self.n_outputs = base.n_cells
+        self._likelihoods: dict[int, FloatArray] = {}
+
+    def sample(self, cell: int, rng: Generator) -> int:
+        """Draw an output."""
+        return int(self.table[self.base.sample(cell, rng)])
+
+    def likelihood(self, output: int) -> FloatArray:
+        """Return f(z | .), read-only, and keep it: a channel of a fixed belief serves many queries."""
+        known = self._likelihoods.get(output)
+        if known is None:
+            known = self._likelihoods[output] = _frozen(self.base.columns(self.table == output))
+        return known
+
+    def row(self, cell: int) -> FloatArray:
+        """Return f(. | x)."""
+        sums = np.bincount(self.table, weights=self.base.row(cell), minlength=self.n_outputs)
+        return np.asarray(sums, dtype=np.float64)
+
+    def matrix(self) -> FloatArray:
+        """Return f."""
+        outputs, rows = self.likelihoods()
+        entries = np.zeros((self.n_cells, self.n_outputs))
+        entries[:, outputs] = rows.T
+        return entries
+
+    def likelihoods(self) -> tuple[IntArray, FloatArray]:
+        """Return the outputs that can come and f(z | .) of each, read-only; worked out once."""
+        return self._possible
+
+    @cached_property
+    def _possible(self) -> tuple[IntArray, FloatArray]:
+        outputs = np.unique(self.table)
+        rows = self.base.columns(self.table == outputs[:, None])
+        some = rows.any(axis=1)
+        return (outputs, _frozen(rows)) if some.all() else (outputs[some], _frozen(rows[some]))
+
+    def columns(self, mask: BoolArray) -> FloatArray:
+        """Return the sum of f(z | .) over the outputs in the mask."""
+        return self.base.columns(mask[..., self.table])
+
+    def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
+        """Return the best cell for each output under this prior."""
+        return remap_matrix(self.matrix(), prior, distance)
+
+    def loss_km(self, prior: FloatArray, distance: Distance, table: IntArray | None = None) -> float:
+        """Return the expected d_Q between the cell and the output."""
+        return self.base.loss_km(prior, distance, self.table if table is None else table[self.table])
+
+
+def exponential(distance: Distance, epsilon_per_km: float) -> ExponentialChannel | MatrixChannel:
+    """Return the exponential mechanism for any distance, the fast one where it can be had."""
+    if distance.shape is not None:
+        return ExponentialChannel(distance=distance, epsilon_per_km=epsilon_per_km)
+    return MatrixChannel(exponential_kernel(distance.matrix_km, epsilon_per_km))
+
+
+def location_hiding(n_cells: int, reveal_probability: float) -> LocationHidingChannel:
+    """Return location hiding, which needs no distance."""
+    return LocationHidingChannel(n_cells=n_cells, reveal_probability=reveal_probability)
+
+
+def identity(n_cells: int) -> LocationHidingChannel:
+    """Return the channel that tells the truth.
+
+    >>> identity(3).row(1)
+    array([0., 1., 0.])
+    """
+    return LocationHidingChannel(n_cells=n_cells, reveal_probability=1.0)
+
+
+def exponential_kernel(distance_km: FloatArray, epsilon_per_km: float) -> FloatArray:
+    """Return exp(-epsilon d[x, z]) with every row normalised."""
+    if not 0 <= epsilon_per_km < np.inf:
+        raise ValueError(f"epsilon_per_km must be in [0, inf), got {epsilon_per_km}")
+    weights = np.exp(-epsilon_per_km * distance_km)
+    normalised: FloatArray = weights / weights.sum(axis=1, keepdims=True)
+    return normalised
+
+
+def draw(cumulative: FloatArray, rng: Generator) -> int:
+    """Draw an index from cumulative weights, never one without weight."""
+    total = cumulative[-1]
+    index = int(cumulative.searchsorted(rng.random() * total, side="right"))
+    if index < cumulative.size:
+        return index
+    return int(cumulative.searchsorted(total))  # the product was rounded up to the total
+
+
+def _possible(matrix: FloatArray) -> tuple[IntArray, FloatArray]:
+    outputs = np.flatnonzero(matrix.any(axis=0))
+    return outputs, matrix.T[outputs]
+
+
+def _table_or_own(table: IntArray | None, channel: BaseChannel) -> IntArray:
+    return np.arange(channel.n_outputs) if table is None else table
+
+
+def _frozen(array: AnyArray) -> AnyArray:
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,185 @@
+"""People who move as recorded data says they did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import starmap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from sim.events import Visit
+from sim.interfaces import Generator, IntArray
+from sim.mobility.parameters import require
+from sim.mobility.tables import Table, read_table
+from sim.mobility.traces import Trace
+
+if TYPE_CHECKING:
+    from sim.world.grid import Grid
+
+DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which users to take: the steps are applied in this order, the counts are of visits in the region."""
+
+    users: tuple[str, ...] | None = None
+    """Keep these only."""
+    min_visits: int | None = None
+    """Keep those with at least so many visits, in [1, inf)."""
+    first: int | None = None
+    """Keep the first so many of those, in [1, inf)."""
+    last: int | None = None
+    """Keep the last so many of those, in [1, inf)."""
+    exclude: Selection | None = None
+    """Take out those whom this selects from all users."""
+
+    def __post_init__(self) -> None:
+        for name in ("min_visits", "first", "last"):
+            if (value := getattr(self, name)) is not None:
+                require(name, value, 1, float("inf"), ends="[)")
+        if isinstance(self.users, str):
+            raise ValueError(f"users must be a list of ids, got {self.users!r}")
+        if self.users is not None:
+            object.__setattr__(self, "users", tuple(map(str, self.users)))
+
+    def choose(self, counts: Mapping[str, int]) -> list[str]:
+        """Return the chosen ones of these users, given how many visits each has, in the same order.
+
+        >>> Selection(min_visits=2, last=1).choose({"ann": 5, "bob": 1, "eve": 2})
+        ['eve']
+        """
+        chosen = list(counts)
+        if self.users is not None:
+            if unknown := [user for user in self.users if user not in counts]:
+                raise ValueError(f"users must have visits in the region, got {', '.join(unknown)} without any")
+            chosen = [user for user in chosen if user in set(self.users)]
+        if self.min_visits is not None:
+            chosen = [user for user in chosen if counts[user] >= self.min_visits]
+        chosen = chosen[: self.first]
+        if self.last is not None:
+            chosen = chosen[-self.last :]
+        gone = set(self.exclude.choose(counts)) if self.exclude else set()
+        return [user for user in chosen if user not in gone]
+
+
+class Replay:
+    """Replay the visits of a CSV or Parquet file.
+
+    The file needs a user, a time (seconds, or ISO-8601 text) or an order, and lat and lon or a cell; see
+    `tables.ACCEPTED` for the names, or give `columns` (ours to the file's). Rows outside the region are left out and
+    counted in `report`. `time_s` counts from the midnight, local by `utc_offset_h` (in [-24, 24]), before the first
+    visit kept; with an order alone it is the position 0, 1, 2... among the user's visits. Users come in numeric order
+    if all ids are integers, else as they first appear. `select` picks users; `visits` (in [1, inf)) keeps the first
+    so many of each; `shuffle` deals the user's cells anew over her times, so that only her profile stays.
+    """
+
+    finite: ClassVar[bool] = True
+    """Tell `live` that the visits end by themselves."""
+
+    def __init__(
+        self,
+        *,
+        grid: Grid,
+        file: str | Path,
+        columns: Mapping[str, str] | None = None,
+        select: Selection | None = None,
+        visits: int | None = None,
+        shuffle: bool = False,
+        utc_offset_h: float = 0.0,
+    ) -> None:
+        if visits is not None:
+            require("visits", visits, 1, float("inf"), ends="[)")
+        require("utc_offset_h", utc_offset_h, -24, 24)
+        self.file, self.shuffle = Path(file), shuffle
+        table = read_table(file, grid=grid, columns=columns)
+        everybody = _by_user(table)
+        if not everybody:
+            raise ValueError(f"{file}: none of its {table.cell.size} rows is in the region")
+        counts = {user: cells.size for user, (_, cells) in everybody.items()}
+        chosen = (select or Selection()).choose(counts)
+        if not chosen:
+            raise ValueError(f"{file}: {select} leaves none of its {len(counts)} users")
+        kept = {user: tuple(column[:visits] for column in everybody[user]) for user in chosen}
+        origin_s = _midnight(kept, round(utc_offset_h * 3600)) if table.timed else 0
+        self._visits = {user: (when - origin_s, cells) for user, (when, cells) in kept.items()}
+        self._report = {
+            "rows": int(table.cell.size),
+            "rows_outside": int((table.cell < 0).sum()),
+            "users_in_region": len(counts),
+            "users": len(chosen),
+            "visits": sum(cells.size for _, cells in self._visits.values()),
+        }
+
+    def users(self, count: int | None = None) -> Sequence[str]:
+        """Return the ids of the first `count` users, or of all."""
+        if count is not None:
+            require("count", count, 1, len(self._visits))
+        return tuple(self._visits)[:count]
+
+    def visits(self, user: str, rng: Generator) -> Iterator[Visit]:
+        """Yield the user's visits as recorded; `rng` is used only to shuffle."""
+        if user not in self._visits:
+            raise ValueError(f"{self.file}: no user {user} among the {len(self._visits)} kept")
+        times_s, cells = self._visits[user]
+        if self.shuffle:
+            cells = rng.permutation(cells)
+        return starmap(Visit, zip(times_s.tolist(), cells.tolist(), strict=True))
+
+    def report(self) -> dict[str, int]:
+        """Return how much of the file was kept, for the manifest."""
+        return dict(self._report)
+
+
+def write_csv(path: str | Path, traces: Iterable[Trace], grid: Grid) -> None:
+    """Write traces as user,time_s,cell and, if the grid has a region, lat,lon of the cells' centres.
+
+    The same traces give the same bytes, compressed or not.
+    """
+    frames = [pd.DataFrame({"user": t.user, "time_s": t.times_s, "cell": t.cells}) for t in traces]
+    empty = pd.DataFrame({"user": [], "time_s": [], "cell": []})
+    table = pd.concat(frames, ignore_index=True) if frames else empty
+    if grid.south is not None:
+        cells = table["cell"].to_numpy(dtype=np.int64)
+        lat, lon = grid.to_degrees(grid.x_km[cells], grid.y_km[cells])
+        table["lat"], table["lon"] = lat.round(6), lon.round(6)
+    compression: Any = {"method": "gzip", "mtime": 0} if Path(path).suffix == ".gz" else None
+    table.to_csv(path, index=False, lineterminator="\n", compression=compression)
+
+
+def _by_user(table: Table) -> dict[str, tuple[IntArray, IntArray]]:
+    """Return when and where each user was inside the region, in order; without times, `when` is a position."""
+    ordered = _ordered(table.users)
+    rank = np.argsort(ordered)
+    inside = table.cell >= 0
+    user, when, cell = rank[table.user[inside]], table.when[inside], table.cell[inside]
+    order = np.lexsort((when, user))
+    starts = np.searchsorted(user[order], np.arange(len(table.users) + 1))
+    found: dict[str, tuple[IntArray, IntArray]] = {}
+    for number, code in enumerate(ordered):
+        rows = order[starts[number] : starts[number + 1]]
+        if rows.size:
+            times = when[rows].astype(np.int64) if table.timed else np.arange(rows.size)
+            found[table.users[code]] = (times, cell[rows])
+    return found
+
+
+def _ordered(users: Sequence[str]) -> list[int]:
+    """Return the positions of the users in numeric order if all are integers, else as they are.
+
+    >>> _ordered(["10", "9", "-1"]), _ordered(["10", "9", "b"])
+    ([2, 1, 0], [0, 1, 2])
+    """
+    if all(user.removeprefix("-").isdecimal() for user in users):
+        return sorted(range(len(users)), key=lambda position: int(users[position]))
+    return list(range(len(users)))
+
+
+def _midnight(kept: Mapping[str, tuple[IntArray, ...]], offset_s: int) -> int:
+    """Return the Unix time of the local midnight before the first visit."""
+    first_s = min(int(when[0]) for when, *_ in kept.values())
+    return (first_s + offset_s) // DAY_S * DAY_S - offset_s

@@ -1,0 +1,225 @@
+"""Read recorded movement from CSV or Parquet files of many shapes into plain, checked columns."""
+
+from __future__ import annotations
+
+import gzip
+import warnings
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from sim.interfaces import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from sim.world.grid import Grid
+
+ACCEPTED: dict[str, tuple[str, ...]] = {
+    "user": ("user", "user_id", "userid", "uid", "id"),
+    "time": ("time_s", "time", "unixtime", "timestamp", "datetime"),
+    "order": ("order", "index", "chron_seq"),
+    "lat": ("lat", "latitude"),
+    "lon": ("lon", "lng", "long", "longitude"),
+    "cell": ("cell", "cell_id"),
+}
+"""The names, in any case, under which a column is found without being told."""
+
+LATEST_S = 10**11  # the year 5138: a larger number counts milliseconds, not seconds
+UNREADABLE = (ValueError, pd.errors.ParserWarning, gzip.BadGzipFile, zlib.error, EOFError)
+
+Fault = tuple[str, BoolArray]
+"""Which column breaks which rule, and in which rows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """The rows of a file, in its order; every array has the shape (n_rows,)."""
+
+    users: tuple[str, ...]
+    """The ids as in the file, in order of first appearance."""
+    user: IntArray
+    """Index into `users`."""
+    when: IntArray | FloatArray
+    """Unix seconds, integers, if `timed`; else any numbers that put a user's rows in order."""
+    timed: bool
+    cell: IntArray
+    """The cell, -1 outside the region."""
+
+
+def read_table(file: str | Path, *, grid: Grid, columns: Mapping[str, str] | None = None) -> Table:
+    """Read a file whose columns are named by `columns` (our name to the file's) or else guessed.
+
+    Rows that cannot be read are never dropped: a ValueError names the file, the first such row and how many.
+    """
+    path = Path(file)
+    frame, named = _load(path, columns, degrees=grid.south is not None)
+    text, no_user = _ids(frame[named["user"]])
+    timed = "time" in named
+    when, wrong_when = _when(frame, named)
+    cell, wrong_cell = _cells(frame, named, grid)
+    _refuse(path, frame, [(f"{named['user']} must name a user", no_user), *wrong_when, *wrong_cell])
+    codes, users = pd.factorize(text)
+    return Table(tuple(map(str, users)), codes.astype(np.int64), when, timed, cell)
+
+
+def find_columns(found: Sequence[str], given: Mapping[str, str], *, degrees: bool) -> dict[str, str]:
+    """Return which column of the file is the user, the time or else the order, and the place.
+
+    What is `given` wins. Otherwise a time is better than an order, and degrees are better than cells, which
+    mean nothing on another grid, if the grid has `degrees`.
+
+    >>> find_columns(["UID", "Timestamp", "lat", "lng", "cell"], {"lat": "lat"}, degrees=True)
+    {'user': 'UID', 'time': 'Timestamp', 'lat': 'lat', 'lon': 'lng'}
+    """
+    for name, column in given.items():
+        if name not in ACCEPTED:
+            raise ValueError(f"columns may name {', '.join(ACCEPTED)}, got {name}")
+        if column not in found:
+            raise ValueError(f"no column {column} for {name}; found {', '.join(found)}")
+    places = [("lat", "lon"), ("cell",)] if degrees else [("cell",)]
+    result: dict[str, str] = {}
+    for choices in ([("user",)], [("time",), ("order",)], places):
+        # A choice that `given` mentions comes before those that would be guesses alone.
+        ranked = sorted(choices, key=lambda names: not any(name in given for name in names))
+        matches = (match for names in ranked if (match := _match(found, given, names)))
+        match = next(matches, None)
+        if match is None:
+            wanted = " or ".join(" and ".join(map(_accepted, names)) for names in choices)
+            why = "" if degrees else "; lat and lon need a grid that has a region"
+            raise ValueError(f"no column for {wanted}{why}; found {', '.join(found) or 'none'}")
+        result |= match
+    return result
+
+
+def _match(found: Sequence[str], given: Mapping[str, str], names: Sequence[str]) -> dict[str, str] | None:
+    """Return the columns for all these names, or None."""
+    lower = {column.lower().strip(): column for column in reversed(found)}
+    match = dict(given)
+    for name in names:
+        known = [lower[option] for option in ACCEPTED[name] if option in lower]
+        if name not in given and not known:
+            return None
+        match.setdefault(name, *known[:1])
+    return {name: match[name] for name in names}
+
+
+def _accepted(name: str) -> str:
+    return f"{name} ({', '.join(ACCEPTED[name])})"
+
+
+def _load(path: Path, columns: Mapping[str, str] | None, *, degrees: bool) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Read the whole file, ids as they are written, and find its columns."""
+    given = dict(columns or {})
+    try:
+        if path.suffix.lower() in {".parquet", ".pq"}:
+            frame = pd.read_parquet(path)
+            return frame, find_columns([str(name) for name in frame.columns], given, degrees=degrees)
+        separator, header = _header(path)
+        named = find_columns(header, given, degrees=degrees)
+        with warnings.catch_warnings():
+            # More fields than the header has must not be cut off quietly.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame = pd.read_csv(
+                path,
+                sep=separator,
+                dtype={named["user"]: str},
+                keep_default_na=False,  # "NA" may be somebody's id
+                index_col=False,
+                low_memory=False,
+                encoding="utf-8-sig",
+            )
+    except UNREADABLE as error:
+        raise ValueError(f"{path}: {error}") from error
+    return frame, named
+
+
+def _header(path: Path) -> tuple[str, list[str]]:
+    """Return the mark between the fields and the names of the columns."""
+    header: list[str] = []
+    separator = ","
+    for separator in (",", "\t", ";", " "):
+        header = pd.read_csv(path, sep=separator, nrows=0, index_col=False, encoding="utf-8-sig").columns.tolist()
+        if len(header) > 1:
+            break
+    return separator, header
+
+
+def _ids(column: pd.Series) -> tuple[pd.Series, BoolArray]:
+    """Return the ids as text, never "12.0" for 12, and where there are none."""
+    missing = column.isna()
+    if pd.api.types.is_float_dtype(column) and (column[~missing] % 1 == 0).all():
+        column = column.fillna(0).astype(np.int64)  # a Parquet column of integers with holes
+    text = column.astype(str)
+    return text, (missing | (text == "")).to_numpy(dtype=bool)
+
+
+def _numbers(column: pd.Series) -> tuple[IntArray | FloatArray, BoolArray]:
+    """Return the numbers of a column, and where there is none or an infinite one."""
+    values = pd.to_numeric(column, errors="coerce").to_numpy(na_value=np.nan)
+    if np.issubdtype(values.dtype, np.integer):
+        return values.astype(np.int64), np.zeros(values.size, dtype=bool)
+    numbers = values.astype(np.float64)
+    return numbers, ~np.isfinite(numbers)
+
+
+def _when(frame: pd.DataFrame, named: Mapping[str, str]) -> tuple[IntArray | FloatArray, list[Fault]]:
+    """Return the times or else the order, and the faults found."""
+    if "time" not in named:
+        numbers, bad = _numbers(frame[named["order"]])
+        return numbers, [(f"{named['order']} must be a finite number", bad)]
+    seconds, bad = _seconds(frame[named["time"]])
+    rule = f"{named['time']} must be ISO-8601 or seconds in [-{LATEST_S}, {LATEST_S}]"
+    return seconds, [(rule, bad)]
+
+
+def _seconds(column: pd.Series) -> tuple[IntArray, BoolArray]:
+    """Return Unix seconds from numbers or from ISO-8601 text, whichever more rows can be read as."""
+    if pd.api.types.is_datetime64_any_dtype(column):
+        return _stamps(column)
+    numbers, bad = _numbers(column)
+    bad = bad | ~(np.abs(numbers) <= LATEST_S)
+    if bad.any() and not pd.api.types.is_numeric_dtype(column):
+        stamps, bad_stamps = _stamps(column)
+        if bad_stamps.sum() < bad.sum():
+            return stamps, bad_stamps
+    return np.floor(np.where(bad, 0, numbers)).astype(np.int64), bad
+
+
+def _stamps(column: pd.Series) -> tuple[IntArray, BoolArray]:
+    """Return Unix seconds, fractions cut off, of points in time that are in UTC where they name no zone."""
+    stamps = pd.to_datetime(column, utc=True, errors="coerce", format="ISO8601")
+    bad = stamps.isna().to_numpy(dtype=bool)
+    stamps = stamps.fillna(pd.Timestamp(0, tz="UTC")).dt.tz_localize(None)
+    # Older pandas count nanoseconds, newer ones often microseconds: ask numpy for seconds, rounded down.
+    return stamps.to_numpy().astype("datetime64[s]").astype(np.int64), bad
+
+
+def _cells(frame: pd.DataFrame, named: Mapping[str, str], grid: Grid) -> tuple[IntArray, list[Fault]]:
+    """Return the cell of each row, and the faults found."""
+    if "cell" in named:
+        numbers, bad = _numbers(frame[named["cell"]])
+        bad = bad | (numbers < 0) | (numbers >= grid.n_cells) | (numbers != np.floor(numbers))
+        cells = np.where(bad, -1, numbers).astype(np.int64)
+        return cells, [(f"{named['cell']} must be an integer in [0, {grid.n_cells - 1}]", bad)]
+    lat, bad_lat = _numbers(frame[named["lat"]])
+    lon, bad_lon = _numbers(frame[named["lon"]])
+    faults = [
+        (f"{named['lat']} must be a number of degrees", bad_lat),
+        (f"{named['lon']} must be a number of degrees", bad_lon),
+    ]
+    return grid.cell_of(lat, lon), faults
+
+
+def _refuse(path: Path, frame: pd.DataFrame, faults: Sequence[Fault]) -> None:
+    """Raise ValueError if any row is bad, and show the first."""
+    bad = np.logical_or.reduce([mask for _, mask in faults])
+    if not bad.any():
+        return
+    row = int(np.argmax(bad))
+    rules = "; ".join(rule for rule, mask in faults if mask[row])
+    values = ", ".join(f"{name}={value}" for name, value in frame.iloc[row].items())
+    raise ValueError(f"{path}: {int(bad.sum())} bad rows, first row {row + 1} ({values}): {rules}")

@@ -1,0 +1,104 @@
+"""A finite stretch of one user's queries, and how to live through one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain, islice, takewhile
+
+import numpy as np
+
+from sim.events import Visit
+from sim.interfaces import Demand, Generator, IntArray, Mobility
+from sim.mobility.parameters import require
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """The cells one user queries from, in order of time; both arrays are read-only, shape (n_queries,).
+
+    >>> Trace("ann", np.array([0, 60, 60]), np.array([4, 4, 7])).part(1, 3).cells
+    array([4, 7])
+    """
+
+    user: str
+    times_s: IntArray
+    cells: IntArray
+
+    def __post_init__(self) -> None:
+        times_s, cells = _column("times_s", self.times_s), _column("cells", self.cells)
+        if times_s.size != cells.size:
+            raise ValueError(f"times_s and cells must have one length, got {times_s.size} and {cells.size}")
+        back = np.flatnonzero(np.diff(times_s) < 0)
+        if back.size:
+            at = int(back[0])
+            raise ValueError(f"times_s must not decrease, got {times_s[at]} then {times_s[at + 1]}")
+        object.__setattr__(self, "times_s", times_s)
+        object.__setattr__(self, "cells", cells)
+
+    def __len__(self) -> int:
+        return int(self.cells.size)
+
+    def part(self, start: int | None, stop: int | None) -> Trace:
+        """Return the queries from position `start` up to and without `stop`, counted as a slice does."""
+        return Trace(self.user, self.times_s[start:stop], self.cells[start:stop])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Life:
+    """A user's queries, cut in two: a past that can be trained on, and the test that is simulated."""
+
+    past: Trace
+    test: Trace
+
+    def first(self, queries: int) -> Life:
+        """Return the same life with a shorter test."""
+        return Life(self.past, self.test.part(0, queries))
+
+
+def live(
+    mobility: Mobility,
+    demand: Demand,
+    user: str,
+    *,
+    moves: Generator,
+    moments: Generator,
+    queries: int | None = None,
+    until_s: int | None = None,
+    past_queries: int = 0,
+    past_s: int = 0,
+) -> Life:
+    """Live through a user's days; the test ends after a number of queries or at a time (exclusive).
+
+    One of the two limits must be given, unless the mobility says by ``finite = True`` that it ends by itself. The
+    first `past_queries`, and those before `past_s`, are the past; `queries` counts what comes after.
+    """
+    if queries is None and until_s is None and not getattr(mobility, "finite", False):
+        raise ValueError(f"{type(mobility).__name__} goes on for ever: give queries or until_s")
+    if queries is not None:
+        require("queries", queries, 0, float("inf"), ends="[)")
+    found = demand.queries(mobility.visits(user, moves), moments)
+    if until_s is not None:
+        found = takewhile(lambda query: query.time_s < until_s, found)
+    past = list(islice(found, past_queries))
+    for query in found:
+        if query.time_s >= past_s:
+            found = chain([query], found)
+            break
+        past.append(query)
+    return Life(_trace(user, past), _trace(user, islice(found, queries)))
+
+
+def _trace(user: str, visits: Iterable[Visit]) -> Trace:
+    table = np.array([(visit.time_s, visit.cell) for visit in visits], dtype=np.int64).reshape(-1, 2)
+    return Trace(user, table[:, 0], table[:, 1])
+
+
+def _column(name: str, values: IntArray) -> IntArray:
+    """Return a read-only copy of a one-dimensional array of integers."""
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
+        raise ValueError(f"{name} must be a list of integers, got {array.dtype} of shape {array.shape}")
+    copy = array.astype(np.int64)
+    copy.flags.writeable = False
+    return copy

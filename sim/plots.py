@@ -1,0 +1,398 @@
+"""Figures of a run, in one look for screen and paper.
+
+Figures are plain `Figure` objects: no window, no global state. Names that come from scenarios or data appear
+letter by letter, whatever they contain.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import MaxNLocator
+from matplotlib.typing import LineStyleType
+
+from sim import analysis
+from sim.interfaces import FloatArray
+from sim.rundir import RunDirectory, atomic_file
+
+INK = "#333333"
+STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "mathtext.fontset": "dejavusans",
+    "font.size": 8,
+    "axes.titlesize": 8.5,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7.5,
+    "legend.title_fontsize": 7,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.6,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 4,
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "lppm-sim",
+    "savefig.dpi": 200,
+}
+# Okabe and Ito's colours without yellow, which a white page swallows.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
+LINES: tuple[LineStyleType, ...] = ("-", "--", ":", "-.")
+
+QUALITY_LABEL = r"quality loss $\bar{Q}$ [km]"
+ERROR_LABEL = r"adversary error $P_{AE}$ [km]"
+DIAGONAL = r"$P_{AE} = \bar{Q}$"
+_METADATA: dict[str, dict[str, Any]] = {
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None},
+    "svg": {"Date": None},
+}
+LABEL_HEIGHT, LABEL_LETTER, LABEL_OFFSET = 0.05, 0.025, 0.035  # of direct labels, in parts of the panel
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How one LPPM is drawn, in every figure of a run."""
+
+    colour: str
+    marker: str
+    line: LineStyleType
+
+
+def looks(names: Iterable[str]) -> dict[str, Look]:
+    """Return a look for each name in order of appearance; no two of the first seventy are alike.
+
+    >>> looks(["SP", "PEB", "SP"])["PEB"]
+    Look(colour='#D55E00', marker='s', line='-')
+    """
+    return {
+        name: Look(COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)], LINES[i // len(COLOURS) % len(LINES)])
+        for i, name in enumerate(dict.fromkeys(names))
+    }
+
+
+def literal(name: str, limit: int = 32) -> str:
+    r"""Return a name so that a figure shows it letter by letter, shortened when it is very long.
+
+    >>> print(literal("a$b$"))
+    a\$b\$
+    """
+    shown = "".join(letter if letter.isprintable() else "�" for letter in name)
+    if len(shown) > limit:
+        shown = shown[: limit - 1] + "…"
+    return shown.replace("$", r"\$")
+
+
+def tradeoff_figure(summary: pd.DataFrame) -> Figure:
+    """Draw the adversary's error against the quality loss, a panel for each attack.
+
+    Each LPPM is a line through its sweep points, sorted by loss, or a labelled dot when it has one point.
+    Above the dashed line P_AE = Q-bar the adversary does worse than to believe the report. Expected figures
+    are drawn where the summary has them.
+    """
+    shown = _shown(summary)
+    if shown.empty:
+        return _empty_figure("no attack in this run: there is no adversary error to draw")
+    names, attacks = looks(summary["lppm"]), list(dict.fromkeys(shown["attack"]))
+    single = not shown.duplicated(["lppm", "attack"]).any()
+    direct = single and len(names) <= 6 and len(attacks) <= 4 and max(map(len, names)) <= 14
+    columns = len(attacks) if len(attacks) <= 3 else 2 if len(attacks) == 4 else 3
+    rows = -(-len(attacks) // columns)
+    side = 3.4 if columns == 1 else 2.7
+    with rc_context(STYLE):
+        height = (side + 0.2) * rows + 0.45
+        figure = _figure(side * columns + 0.4, height, {} if direct else names, _note(shown, "bars"), not single)
+        panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        limits = _limits(shown, room=0.35 if direct else 0.18)
+        for panel, attack in zip(panels.flat, attacks, strict=False):
+            own = shown[shown["attack"] == attack].sort_values(["quality_loss_km", "point"])
+            _tradeoff_panel(panel, own, names, limits)
+            panel.set_title(literal(attack))
+            if direct:
+                _label_points(panel, own, names, limits)
+        _label_outer(panels, len(attacks))
+        return _settled(figure)
+
+
+def over_time_figure(over_time: pd.DataFrame) -> Figure:
+    """Draw quality loss and adversary error by query index, a column for each attack.
+
+    Bands are 95 % intervals over users. Of several sweep points the middle one is drawn, and the title says
+    so. Expected figures are drawn where the table has them.
+    """
+    if over_time.empty:
+        return _empty_figure("no query in this run: there is nothing to draw over time")
+    points = sorted(over_time["point"].unique())
+    chosen = over_time[over_time["point"] == points[(len(points) - 1) // 2]]
+    names, attacks = looks(over_time["lppm"]), list(dict.fromkeys(chosen["attack"]))
+    measures = {"quality_loss_km": QUALITY_LABEL, "adversary_error_km": ERROR_LABEL}
+    measures = {m: label for m, label in measures.items() if analysis.preferred(chosen, m).notna().any()}
+    width = {1: 4.6, 2: 6.8, 3: 8.4}.get(len(attacks), 2.5 * len(attacks))
+    with rc_context(STYLE):
+        figure = _figure(width, 1.8 * len(measures) + 0.4, names, _note(chosen, "bands"))
+        panels = figure.subplots(len(measures), len(attacks), sharex=True, sharey="row", squeeze=False)
+        for row, (measure, label) in zip(panels, measures.items(), strict=True):
+            for panel, attack in zip(row, attacks, strict=True):
+                _course(panel, chosen[chosen["attack"] == attack], measure, names)
+            row[0].set_ylabel(label)
+        for panel, attack in zip(panels[0], attacks, strict=True):
+            panel.set_title(literal(attack) or "no attack")
+        for panel in panels[-1]:
+            panel.set_xlabel("query index $r$")
+            panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+        if len(points) > 1:
+            place = f"sweep point {chosen['point'].iloc[0]}, the middle one of {len(points)}"
+            figure.suptitle(place, fontsize=8.5)
+        return _settled(figure)
+
+
+def save(figure: Figure, stem: str | os.PathLike[str]) -> list[Path]:
+    """Write the figure as PNG, PDF and SVG; the same figure gives the same bytes."""
+    stem = Path(stem)
+    paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in _METADATA]
+    with rc_context(STYLE), _boxes_for_missing_letters():
+        for path, (suffix, metadata) in zip(paths, _METADATA.items(), strict=True):
+            with atomic_file(path) as file:
+                figure.savefig(file, format=suffix, metadata=metadata)
+    return paths
+
+
+def write_figures(
+    run: RunDirectory, *, summary: pd.DataFrame | None = None, over_time: pd.DataFrame | None = None
+) -> list[Path]:
+    """Write `figures/tradeoff.*` and `figures/over_time.*` of a run; tables not given are made from its log."""
+    summary = analysis.summarize(run) if summary is None else summary
+    over_time = analysis.over_time(run) if over_time is None else over_time
+    folder = run.path / "figures"
+    return [
+        *save(tradeoff_figure(summary), folder / "tradeoff"),
+        *save(over_time_figure(over_time), folder / "over_time"),
+    ]
+
+
+def _settled(figure: Figure) -> Figure:
+    """Return the figure with its layout done and fixed: square panels need a second pass to find their place."""
+    layout = ConstrainedLayoutEngine()
+    with _boxes_for_missing_letters():
+        layout.execute(figure)
+        layout.execute(figure)
+    figure.set_layout_engine("none")
+    return figure
+
+
+@contextmanager
+def _boxes_for_missing_letters() -> Iterator[None]:
+    """Let a letter that the font lacks be drawn as a box, without a warning for each."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from", category=UserWarning)
+        yield
+
+
+def _shown(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that have both figures, the expected ones in the place of the realised."""
+    shown = table.copy()
+    for name in ("quality_loss_km", "adversary_error_km"):
+        for end in ("_low", "_high"):
+            expected = table[f"expected_{name}"].notna()
+            shown[name + end] = table[f"expected_{name}{end}"].where(expected, table[name + end]).astype(float)
+        shown[name] = analysis.preferred(table, name)
+    return shown.dropna(subset=["quality_loss_km", "adversary_error_km"])
+
+
+def _limits(shown: pd.DataFrame, *, room: float) -> tuple[float, float]:
+    """Return the range of both axes: from zero, or closer in when all points lie close together."""
+    means = shown[["quality_loss_km", "adversary_error_km"]].to_numpy(dtype=float)
+    top = float(means.max()) or 1.0
+    ends = [f"{name}_{end}" for name in ("quality_loss_km", "adversary_error_km") for end in ("low", "high")]
+    # Wide intervals of a few users may leave the picture; the points may not.
+    reach = np.clip(shown[ends].to_numpy(dtype=float), 0.7 * means.min(), 1.3 * top)
+    low, high = np.nanmin([means.min(), *reach.flat]), np.nanmax([top, *reach.flat])
+    low = low - 0.1 * top if low > 0.5 * top else 0.0
+    span = high - low
+    return float(low - 0.03 * span), float(max(high + 0.05 * span, top + room * (top - low)))
+
+
+def _tradeoff_panel(panel: Axes, rows: pd.DataFrame, names: dict[str, Look], limits: tuple[float, float]) -> None:
+    panel.plot(limits, limits, linestyle="--", color="#777777", linewidth=0.9, zorder=1, label=DIAGONAL)
+    end = limits[1] - 0.03 * (limits[1] - limits[0])
+    panel.text(
+        end,
+        end,
+        DIAGONAL,
+        color="#555555",
+        fontsize=7.5,
+        rotation=45,
+        rotation_mode="anchor",
+        horizontalalignment="right",
+        verticalalignment="bottom",
+    )
+    for name, own in rows.groupby("lppm", sort=False):
+        look = names[str(name)]
+        loss, error = own["quality_loss_km"].to_numpy(float), own["adversary_error_km"].to_numpy(float)
+        panel.errorbar(
+            loss,
+            error,
+            xerr=_bars(own, "quality_loss_km"),
+            yerr=_bars(own, "adversary_error_km"),
+            fmt="none",
+            ecolor=look.colour,
+            alpha=0.35,
+            elinewidth=0.9,
+            zorder=2,
+        )
+        panel.plot(loss, error, color=look.colour, marker=look.marker, linestyle=look.line, label=str(name), zorder=3)
+    panel.set_xlim(limits)
+    panel.set_ylim(limits)
+    panel.set_box_aspect(1)
+
+
+def _bars(rows: pd.DataFrame, name: str) -> FloatArray:
+    mean = rows[name].to_numpy(dtype=float)
+    low = rows[f"{name}_low"].to_numpy(dtype=float)
+    high = rows[f"{name}_high"].to_numpy(dtype=float)
+    return np.nan_to_num(np.maximum([mean - low, high - mean], 0.0))
+
+
+def _label_points(panel: Axes, rows: pd.DataFrame, names: dict[str, Look], limits: tuple[float, float]) -> None:
+    """Write each LPPM's name beside its point."""
+    span = limits[1] - limits[0]
+    points = (rows[["quality_loss_km", "adversary_error_km"]].to_numpy(float) - limits[0]) / span
+    shown = [literal(name) for name in rows["lppm"]]
+    places = place_labels(points, [LABEL_LETTER * len(text) for text in shown])
+    for name, text, point, place in zip(rows["lppm"], shown, points, places, strict=True):
+        label = panel.annotate(
+            text,
+            point,
+            xycoords="axes fraction",
+            xytext=place,
+            textcoords="axes fraction",
+            verticalalignment="center",
+            fontsize=7.5,
+            color=names[name].colour,
+            arrowprops={"arrowstyle": "-", "color": "#aaaaaa", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3},
+        )
+        label.set_path_effects([withStroke(linewidth=2, foreground="white")])
+
+
+def place_labels(points: FloatArray, widths: Sequence[float]) -> list[tuple[float, float]]:
+    """Return where each label starts, at half its height, in parts of a square panel.
+
+    A label goes to the right of its point, else to the left, else ever higher or lower, so that it covers
+    no point and no other label. When nothing is free it takes the place that covers least.
+    """
+    step = 0.5 * LABEL_HEIGHT
+    taken = [(x - 0.015, x + 0.015, y - 0.015, y + 0.015) for x, y in points]
+    places = []
+    for (x, y), width in zip(points, widths, strict=True):
+        candidates = [
+            (start, y + sign * shift * step)
+            for shift in range(8)
+            for start in (x + LABEL_OFFSET, x - LABEL_OFFSET - width)
+            for sign in (1, -1)
+            if start >= 0
+        ]
+        costs = [sum(_overlap(_box(place, width), box) for box in taken) for place in candidates]
+        best = candidates[int(np.argmin(costs))]
+        taken.append(_box(best, width))
+        places.append(best)
+    return places
+
+
+def _box(place: tuple[float, float], width: float) -> tuple[float, float, float, float]:
+    return place[0], place[0] + width, place[1] - 0.5 * LABEL_HEIGHT, place[1] + 0.5 * LABEL_HEIGHT
+
+
+def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> float:
+    across, up = min(a[1], b[1]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[2], b[2])
+    return across * up if across > 0 and up > 0 else 0.0
+
+
+def _label_outer(panels: np.ndarray[Any, Any], count: int) -> None:
+    """Hide the panels beyond `count` and label the outer ones of the rest."""
+    columns = panels.shape[1]
+    for i, panel in enumerate(panels.flat):
+        panel.set_visible(i < count)
+        if i + columns >= count:
+            panel.set_xlabel(QUALITY_LABEL)
+            panel.tick_params(labelbottom=True)
+        if i % columns == 0:
+            panel.set_ylabel(ERROR_LABEL)
+
+
+def _course(panel: Axes, rows: pd.DataFrame, measure: str, names: dict[str, Look]) -> None:
+    source = f"expected_{measure}" if rows[f"expected_{measure}"].notna().all() else measure
+    for name, own in rows.dropna(subset=[source]).groupby("lppm", sort=False):
+        look = names[str(name)]
+        at = (own["first_index"] + own["last_index"]).to_numpy(float) / 2
+        mean, low, high = (own[source + end].to_numpy(float) for end in ("", "_low", "_high"))
+        panel.plot(
+            at,
+            mean,
+            color=look.colour,
+            linestyle=look.line,
+            marker=look.marker,
+            markevery=max(1, len(at) // 6),
+            label=str(name),
+        )
+        panel.fill_between(at, low, high, color=look.colour, alpha=0.13, linewidth=0)
+    if not rows.empty and rows[source].min() < 0.4 * rows[source].max():
+        panel.set_ylim(bottom=0)
+
+
+def _figure(width: float, height: float, names: dict[str, Look], note: str, lines: bool = True) -> Figure:
+    """Return a figure of this size, in inches, and a legend below it, in as many columns as fit."""
+    shown = [literal(name) for name in names]
+    columns = max(1, min(len(shown), int(14 * width / (max(map(len, shown), default=1) + 6))))
+    rows = -(-len(shown) // columns)
+    figure = Figure(figsize=(width, height + 0.16 * rows + (0.2 if note else 0.05)), layout="constrained")
+    handles = [
+        Line2D([], [], color=look.colour, marker=look.marker, linestyle=look.line if lines else "")
+        for look in names.values()
+    ]
+    numbers = [str(i) for i in range(len(shown))]
+    legend = figure.legend(handles, numbers, loc="outside lower center", ncols=columns, title=note or None)
+    # Set afterwards: a label that starts with an underscore would be taken for a hidden one.
+    for text, name in zip(legend.get_texts(), shown, strict=True):
+        text.set_text(name)
+    return figure
+
+
+def _note(rows: pd.DataFrame, what: str) -> str:
+    """Say what bars or bands are, if there are any."""
+    units = "replications" if (rows["users"] == 1).all() else "users"
+    return f"{what}: 95 % intervals over {units}" if rows["quality_loss_km_low"].notna().any() else ""
+
+
+def _empty_figure(message: str) -> Figure:
+    with rc_context(STYLE):
+        figure = Figure(figsize=(4.6, 1.2), layout="constrained")
+        figure.text(0.5, 0.5, message, ha="center", va="center", color=INK)
+    return figure

@@ -1,0 +1,70 @@
+"""Which kinds of components there are, and how other people's are found."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from sim.errors import InputError
+from sim.scenario import people, protection, world
+from sim.scenario.component import kinds
+
+FAMILIES: dict[str, tuple[str, Any]] = {
+    "grid": ("world.grid", world.GridSpec),
+    "roads": ("world.roads", world.RoadsSpec),
+    "distance": ("world.privacy_distance, world.quality_distance", world.DistanceSpec),
+    "mobility": ("users.mobility", people.MobilitySpec),
+    "demand": ("users.demand", people.DemandSpec),
+    "training": ("training.<name>", people.TrainingSpec),
+    "belief": ("lppms.<name>.belief, attacks.<name>.belief", protection.BeliefSpec),
+    "design": ("lppms.<name>.design", protection.DesignSpec),
+}
+"""Each family of components: where it stands in a scenario, and its kinds."""
+
+
+def listing() -> dict[str, tuple[str, dict[str, str]]]:
+    """Return every family with its place in a scenario and its kinds, one line each."""
+    families = {family: (place, kinds(union)) for family, (place, union) in FAMILIES.items()}
+    families["lppm"] = ("lppms", {name: _composition(parts) for name, parts in protection.SHORT_LPPMS.items()})
+    families["attack"] = ("attacks", {name: _knowledge(parts) for name, parts in protection.SHORT_ATTACKS.items()})
+    return families
+
+
+def _composition(parts: dict[str, dict[str, Any]]) -> str:
+    remap = "" if parts["design"].get("remap", True) else ", without remap"
+    return f"Short for belief {parts['belief']['kind']} with design {parts['design']['kind']}{remap}."
+
+
+def _knowledge(parts: dict[str, Any]) -> str:
+    whose = "the user's own statistics of the test (worst case)" if parts["knows"] == "test" else "training statistics"
+    return f"Optimal attack with belief {parts['belief']['kind']} and {whose}."
+
+
+class ComponentError(InputError):
+    """One's own component cannot be used; says why."""
+
+
+def resolve(name: str) -> Any:
+    """Import ``module:Class``. This runs the module's code. The current folder is searched first."""
+    module_name, _, class_name = name.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ComponentError(f"{name}: module {module_name!r} cannot be imported: {error}") from error
+    if not hasattr(module, class_name):
+        found = ", ".join(key for key, value in vars(module).items() if isinstance(value, type)) or "no class"
+        raise ComponentError(f"{name}: {module_name!r} has no {class_name!r}, found {found}")
+    return getattr(module, class_name)
+
+
+def construct(name: str, **parameters: Any) -> Any:
+    """Make an instance of ``module:Class`` with the parameters of the scenario."""
+    try:
+        return resolve(name)(**parameters)
+    except (TypeError, ValueError) as error:
+        raise ComponentError(f"{name}: cannot be made from {sorted(parameters)}: {error}") from error

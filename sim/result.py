@@ -1,0 +1,56 @@
+"""A finished run as pandas frames, for notebooks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from sim import analysis
+from sim.rundir import RunDirectory
+
+
+class Result:
+    """What a run left on disk. Everything is read from there: a copy from another machine is as good."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self.run = run
+
+    @classmethod
+    def open(cls, path: str | Path) -> Result:
+        """Open a run directory."""
+        return cls(RunDirectory.open(path))
+
+    @property
+    def path(self) -> Path:
+        """The run directory."""
+        return self.run.path
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The scenario, seeds, versions, grid and roads of the run."""
+        return self.run.manifest()
+
+    def events(self) -> pd.DataFrame:
+        """Return the event log: one row per query and attack."""
+        return pd.concat([table.to_pandas() for table in self.run.tables()], ignore_index=True)
+
+    def points(self) -> pd.DataFrame:
+        """Return the sweep's points and their values."""
+        return self.run.read_csv("points.csv")
+
+    def summary(self) -> pd.DataFrame:
+        """Return mean quality loss and adversary error, with intervals, by point, LPPM and attack."""
+        return analysis.summarize(self.run)
+
+    def per_user(self) -> pd.DataFrame:
+        """Return the means of each user and replication."""
+        return analysis.per_user(self.run)
+
+    def over_time(self) -> pd.DataFrame:
+        """Return loss and error by query index."""
+        return analysis.over_time(self.run)
+
+    def __repr__(self) -> str:
+        return f"Result({str(self.path)!r})"

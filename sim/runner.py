@@ -1,0 +1,170 @@
+"""Run a scenario into a run directory: plan, simulate chunk by chunk, write each part, then sum up and draw."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pandas as pd
+
+from sim.chunks import Workshop, run_chunk
+from sim.result import Result
+from sim.rundir import SCHEMA_VERSION, RequestError, RunDirectory
+from sim.scenario.models import Scenario
+from sim.sweep import Chunk, plan, points
+
+OUTPUTS = Path("outputs")
+_PACKAGES = ("lppm-sim", "simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pydantic", "pyarrow")
+
+
+class Progress(Protocol):
+    """Is told how a run gets on."""
+
+    def start(self, queries: int) -> None:
+        """So many queries are to be simulated."""
+        ...
+
+    def advance(self, queries: int) -> None:
+        """So many more have been."""
+        ...
+
+
+class Silent:
+    """Shows no progress."""
+
+    def start(self, queries: int) -> None:
+        """Say nothing."""
+
+    def advance(self, queries: int) -> None:
+        """Say nothing."""
+
+
+def default_directory(scenario: Scenario) -> Path:
+    """Return where a scenario's run goes unless said: its name and the first letters of its digest."""
+    return OUTPUTS / f"{scenario.name.replace(' ', '_')}-{scenario.digest[:8]}"
+
+
+def run(
+    scenario: Scenario, *, out: str | Path | None = None, progress: Progress | None = None, figures: bool = True
+) -> Result:
+    """Run a scenario, or go on with it: chunks whose part is there already are not simulated again."""
+    from sim.plots import write_figures
+
+    progress = progress or Silent()
+    chunks = plan(scenario)
+    workshop = Workshop()
+    directory = RunDirectory.create(Path(out) if out is not None else default_directory(scenario))
+    manifest = _manifest(scenario, chunks, workshop)
+    _refuse_another_scenario(directory, manifest)
+    directory.write_manifest(manifest)
+    directory.write_csv("points.csv", _points_frame(scenario))
+    todo = _todo(directory, chunks)
+    progress.start(sum(_queries(chunk, workshop) for chunk in todo))
+    for chunk in todo:
+        outcome = run_chunk(chunk, workshop, progress.advance)
+        directory.write_snapshots(chunk.id, outcome.snapshots)
+        directory.write_part(chunk.id, outcome.table, outcome.notes)
+    directory.write_manifest(manifest | {"finished": True, "notes": list(_notes(directory, chunks))})
+    result = Result(directory)
+    directory.write_csv("summary.csv", result.summary())
+    if figures:
+        write_figures(directory)
+    return result
+
+
+def _todo(directory: RunDirectory, chunks: list[Chunk]) -> list[Chunk]:
+    done = set(directory.parts()) - {part for part, _ in directory.check_parts(thorough=False)}
+    return [chunk for chunk in chunks if chunk.id not in done]
+
+
+def _queries(chunk: Chunk, workshop: Workshop) -> int:
+    """Return how many queries a chunk simulates: exactly where the lives are known, else what the scenario allows."""
+    users = chunk.point.scenario.users
+    if users.queries is not None and users.days is None:
+        return len(workshop.setting(chunk).users) * users.queries * len(chunk.lppms)
+    return sum(len(trace) for trace in workshop.stage(chunk).traces) * len(chunk.lppms)
+
+
+def _manifest(scenario: Scenario, chunks: list[Chunk], workshop: Workshop) -> dict[str, Any]:
+    """Return everything needed to run the scenario again and to read its log: a part of the run, not of the code."""
+    folder, _ = scenario.place
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "scenario": json.loads(scenario.canonical()),
+        "folder": str(folder.resolve()),
+        "digest": scenario.digest,
+        "seed": scenario.seed,
+        "files": _fingerprints(scenario),
+        "versions": {name: importlib.metadata.version(name) for name in _PACKAGES}
+        | {"python": platform.python_version()},
+        "worlds": list(_worlds(chunks, workshop)),
+        "output_spaces": {lppm.name: "cells" for lppm in scenario.lppms},
+        "parts": sorted(chunk.id for chunk in chunks),
+        "finished": False,
+    }
+
+
+def _worlds(chunks: list[Chunk], workshop: Workshop) -> Iterator[dict[str, Any]]:
+    """Yield each world once, with the points that lie in it. Outputs and estimates are cells of its grid."""
+    places: dict[str, list[Chunk]] = {}
+    for chunk in chunks:
+        places.setdefault(chunk.point.scenario.canonical(only=frozenset({"seed", "world"})), []).append(chunk)
+    for inhabitants in places.values():
+        world = workshop.setting(inhabitants[0]).world
+        yield {
+            "points": sorted({chunk.point.index for chunk in inhabitants}),
+            "grid": world.grid.describe(),
+            "roads": None if world.roads is None else world.roads.describe(),
+        }
+
+
+def _fingerprints(scenario: Scenario) -> dict[str, str]:
+    """Return the SHA-256 of each file that the scenario reads."""
+    names = {name for point in points(scenario) for name in point.scenario.files()}
+    return {name: hashlib.sha256(scenario.locate(name).read_bytes()).hexdigest() for name in sorted(names)}
+
+
+def _refuse_another_scenario(directory: RunDirectory, manifest: dict[str, Any]) -> None:
+    """Never mix two experiments in one directory: say what differs."""
+    if not (directory.path / "manifest.json").exists():
+        return
+    before = directory.manifest()
+    differences = [
+        f"  {path}: {old!r} there, {new!r} now"
+        for key in ("schema_version", "scenario", "files")
+        for path, old, new in _differences(before.get(key), manifest[key], key)
+    ]
+    if differences:
+        listed = "\n".join(differences[:20])
+        raise RequestError(
+            f"{directory.path} holds a run of another scenario; they differ in\n{listed}\n"
+            "Choose another folder with -o, or remove this one."
+        )
+
+
+def _differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(old.keys() | new.keys()):
+            yield from _differences(old.get(key), new.get(key), f"{path}.{key}")
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for i, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from _differences(before, after, f"{path}.{i}")
+    elif old != new:
+        yield path, old, new
+
+
+def _points_frame(scenario: Scenario) -> pd.DataFrame:
+    """Return the sweep's points and their values."""
+    return pd.DataFrame([{"point": point.index, **point.values} for point in points(scenario)])
+
+
+def _notes(directory: RunDirectory, chunks: list[Chunk]) -> Iterator[dict[str, Any]]:
+    """Yield, by point and replication, how often beliefs ran out of mass and how well profiles were estimated."""
+    for chunk in chunks:
+        for lppm, notes in directory.notes(chunk.id).items():
+            yield {"point": chunk.point.index, "replication": chunk.replication, "lppm": lppm, **notes}

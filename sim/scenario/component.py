@@ -1,0 +1,80 @@
+"""What all components of a scenario share: kinds, short forms, one's own classes.
+
+A component is a mapping with a `kind`, such as ``{kind: exponential, epsilon_per_km: 1}``; a text alone, such as
+``manhattan``, stands for ``{kind: manhattan}``; ``{kind: "module:Class", ...}`` brings one's own.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, get_args
+
+from pydantic import ConfigDict, Discriminator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, Tag
+from pydantic_core.core_schema import CoreSchema, no_info_before_validator_function
+
+from sim.scenario.spec import Spec
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[float, Field(gt=0)]
+NonNegative = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 _.+-]*$", max_length=60)]
+
+
+def as_mapping(value: Any) -> Any:
+    """Read the short form of a component: its kind alone."""
+    return {"kind": value} if isinstance(value, str) else value
+
+
+def tag_of(value: Any) -> str | None:
+    """Return what a component's kind picks it by."""
+    kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
+    if not isinstance(kind, str):
+        return None
+    return "module:Class" if ":" in kind else kind
+
+
+by_kind = Discriminator(tag_of)
+
+
+class _ShortForm:
+    """Let a component be written as its kind alone, in files and in the JSON schema."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_before_validator_function(as_mapping, handler(source))
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        full = handler(core)
+        members = [handler.resolve_ref_schema(member) for member in full.get("oneOf", [full])]
+        names = [name for member in members for name in _names(member["properties"]["kind"])]
+        return {"anyOf": [{"type": "string", "enum": names}, full]}
+
+
+def _names(kind: dict[str, Any]) -> list[str]:
+    """Return the texts that a `kind` property allows."""
+    if "const" in kind:
+        return [kind["const"]]
+    return list(kind.get("enum", [])) + [name for option in kind.get("anyOf", []) for name in _names(option)]
+
+
+short_form = _ShortForm()
+
+
+class Custom(Spec):
+    """One's own component, imported from `module`; every other key goes to the class as a keyword."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kind: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+    """``module:Class``. Running the scenario runs this code: only use files you trust."""
+
+
+OwnComponent = Annotated[Custom, Tag("module:Class")]
+
+
+def kinds(union: Any) -> dict[str, str]:
+    """Return the kinds of a component with one line each.
+
+    The first line of a model's docstring is what `lppm-sim list` shows.
+    """
+    members = [get_args(tagged) for tagged in get_args(get_args(union)[0])]
+    return {tag.tag: (spec.__doc__ or "").splitlines()[0] for spec, tag in members}

@@ -1,0 +1,67 @@
+"""Files that a scenario names: relative to the scenario's own folder, or ``data:NAME`` in the data folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, Field, ValidationInfo
+
+PREFIX = "data:"
+VARIABLE = "LPPM_SIM_DATA"
+
+
+def data_folder(said: Path | None = None) -> Path | None:
+    """Return the folder of real data sets: as said, else the environment's, else `../shared/data` if it is there."""
+    if said is not None:
+        return said
+    if os.environ.get(VARIABLE):
+        return Path(os.environ[VARIABLE])
+    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
+    return beside if beside.is_dir() else None
+
+
+def locate(name: str, *, folder: Path, data: Path | None) -> Path:
+    """Return the path of a file named in a scenario; raise ValueError with the way out if it is not there.
+
+    A name is relative to the scenario's folder; ``data:NAME`` lies in the data folder (``--data``, or the
+    environment's ``LPPM_SIM_DATA``).
+    """
+    if name.startswith(PREFIX):
+        if data is None:
+            raise ValueError(
+                f"{name!r} lies in the folder of real data sets, which is not known: "
+                f"give it with --data DIR or set {VARIABLE}"
+            )
+        path = data / name.removeprefix(PREFIX)
+    else:
+        path = folder / name
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise ValueError(f"file {name!r} {what} (looked for {path})")
+    return path
+
+
+def _exists(name: str, info: ValidationInfo) -> str:
+    context = info.context or {}
+    if "folder" in context:
+        locate(name, folder=context["folder"], data=context.get("data"))
+    return name
+
+
+_CHECKED = AfterValidator(_exists)
+FileName = Annotated[str, Field(min_length=1), _CHECKED]
+
+
+def files_of(model: BaseModel) -> Iterator[str]:
+    """Yield the name of every file that a model or one of its parts reads."""
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        if _CHECKED in field.metadata:
+            yield value
+        values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+        for part in values:
+            if isinstance(part, BaseModel):
+                yield from files_of(part)

@@ -1,0 +1,119 @@
+"""From a file to a validated scenario, with every fault at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sim.scenario.consistency import findings
+from sim.scenario.faults import Fault, Loc, ScenarioError
+from sim.scenario.files import data_folder
+from sim.scenario.models import Scenario
+from sim.scenario.paths import combinations, expand
+from sim.scenario.source import Source, parse_value, read
+from sim.scenario.spec import validate
+
+MANIFEST = "manifest.json"
+
+
+def load(path: str | Path, *, settings: Sequence[str] = (), data: str | Path | None = None) -> Scenario:
+    """Read and validate a scenario file; `settings` are texts such as ``replications=10`` that change values in it.
+
+    A run's ``manifest.json`` can be loaded as well, which gives the scenario of that run. `data` is the folder that
+    ``data:NAME`` files lie in. Raises `ScenarioError` with all faults.
+    """
+    path = Path(path)
+    source, folder = _of_manifest(path) if path.name == MANIFEST else (read(path), path.parent)
+    if "name" not in source.data:
+        source = source.overlay(("name",), _plain_name(path), "the file's name")
+    place = (folder, data_folder(None if data is None else Path(data)))
+    scenario = _validated(source, place)
+    for setting in settings:
+        source = _set(source, scenario, setting)
+        scenario = _validated(source, place)
+    _check_sweep(source, scenario, place)
+    return scenario
+
+
+def _of_manifest(path: Path) -> tuple[Source, Path]:
+    """Return the scenario of a run, and the folder that its file names are relative to."""
+    try:
+        manifest = json.loads(path.read_bytes())
+        return Source(name=str(path), data=dict(manifest["scenario"])), Path(manifest["folder"])
+    except OSError as error:
+        raise ScenarioError([Fault(str(path), "", f"the file cannot be read: {error.strerror}")]) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ScenarioError([Fault(str(path), "", f"this is no manifest of a run: {error!r}")]) from None
+
+
+def _plain_name(path: Path) -> str:
+    """Return a scenario's name from its file's, with what cannot stand in a name replaced."""
+    name = "".join(
+        letter if letter.isascii() and (letter.isalnum() or letter in "_.+-") else "-" for letter in path.stem
+    )
+    return name.lstrip("_.+-")[:60] or "scenario"
+
+
+def _validated(source: Source, place: tuple[Path, Path | None]) -> Scenario:
+    context = {"folder": place[0], "data": place[1]}
+    return validate(Scenario, source, context=context, findings=findings(source.data)).at(*place)
+
+
+def _set(source: Source, scenario: Scenario, setting: str) -> Source:
+    path, equals, text = setting.partition("=")
+    origin = f"--set {path}"
+    if not equals or not path.strip():
+        message = f"found {setting!r}, expected path=value, such as replications=10"
+        raise ScenarioError([Fault("--set", "", message)])
+    value = parse_value(text, origin)
+    for loc in expand(scenario, source.data, path.strip(), where=origin):
+        source = source.overlay(loc, value, origin, model=scenario)
+    return source
+
+
+def _check_sweep(source: Source, scenario: Scenario, place: tuple[Path, Path | None]) -> None:
+    """Validate every value of every swept path, alone and then all combinations."""
+    faults: list[Fault] = []
+    for path, values in scenario.sweep.items():
+        where = source.where(("sweep", path), "key")
+        try:
+            locs = expand(scenario, source.data, path, where=where)
+        except ScenarioError as error:
+            faults += [Fault(fault.where, f"sweep.{path}", fault.message) for fault in error.faults]
+            continue
+        for i, value in enumerate(values):
+            faults += _faults_of_point(
+                source, scenario, dict.fromkeys(locs, value), source.where(("sweep", path, i)), place
+            )
+    if faults:
+        raise ScenarioError(faults)
+    if len(scenario.sweep) > 1:
+        _check_combinations(source, scenario, place)
+
+
+def _check_combinations(source: Source, scenario: Scenario, place: tuple[Path, Path | None]) -> None:
+    places = {path: expand(scenario, source.data, path) for path in scenario.sweep}
+    for values in combinations(scenario.sweep):
+        changes = {loc: values[path] for path, locs in places.items() for loc in locs}
+        faults = _faults_of_point(source, scenario, changes, source.where(("sweep",), "key"), place)
+        if faults:
+            raise ScenarioError(faults)
+
+
+def _faults_of_point(
+    source: Source, scenario: Scenario, changes: dict[Loc, Any], where: str, place: tuple[Path, Path | None]
+) -> list[Fault]:
+    for loc, value in changes.items():
+        source = source.overlay(loc, value, where, model=scenario)
+    try:
+        _validated(source, place)
+    except ScenarioError as error:
+        return error.faults
+    return []
+
+
+def schema() -> str:
+    """Return the JSON schema of scenario files, for editors."""
+    return json.dumps(Scenario.model_json_schema(), indent=2)

@@ -1,0 +1,83 @@
+"""The scenario as a whole, as a pydantic model. Pure data: nothing is built here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, PrivateAttr
+
+from sim.scenario.component import Count, Name, short_form
+from sim.scenario.files import files_of, locate
+from sim.scenario.people import TrainingSpec, UsersSpec
+from sim.scenario.protection import AnyAttack, LPPMSpec
+from sim.scenario.spec import Spec
+from sim.scenario.world import WorldSpec
+
+
+class RecordSpec(Spec):
+    """What is kept of a run."""
+
+    expected: bool = True
+    """Also the figures expected over the mechanism's noise, given the past and the true cell; they cost time."""
+    snapshots: list[Count] = [1, 10, 30, 100, 300]
+    """At which queries the mechanisms' learned profiles are kept."""
+
+
+class Scenario(Spec):
+    """One experiment: a world, users who move and query, mechanisms that protect them, adversaries, a sweep."""
+
+    name: Name
+    description: str = ""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    replications: Count = 3
+    """How often each simulation is repeated with new randomness."""
+    markov_restart: Literal["never", "daily"] = "never"
+    """Whether Markov models start anew each day: daily for traces cut into days, never for check-ins."""
+    world: WorldSpec = WorldSpec()
+    users: UsersSpec
+    training: dict[Name, TrainingSpec] = {}
+    """Named training sets for mechanisms and weaker adversaries."""
+    lppms: Annotated[list[Annotated[LPPMSpec, short_form]], Field(min_length=1)]
+    attacks: Annotated[list[AnyAttack], Field(validate_default=True)] = ["sporadic", "markov"]  # type: ignore[list-item]
+    """The optimal sporadic and the optimal Markov attack, both with the test statistics, unless said."""
+    sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
+    """Values to try, by path, such as ``lppms.*.design.epsilon_per_km: [0.5, 1, 2]``; several paths multiply."""
+    record: RecordSpec = RecordSpec()
+
+    _folder: Path = PrivateAttr(default_factory=Path)
+    _data: Path | None = PrivateAttr(default=None)
+
+    def locate(self, name: str) -> Path:
+        """Return where a file that the scenario names is to be found."""
+        return locate(name, folder=self._folder, data=self._data)
+
+    def files(self) -> list[str]:
+        """Return the names of all files that the scenario reads."""
+        return sorted(set(files_of(self)))
+
+    def at(self, folder: Path, data: Path | None) -> Self:
+        """Remember the folder that file names are relative to, and the data folder."""
+        self._folder, self._data = folder, data
+        return self
+
+    @property
+    def place(self) -> tuple[Path, Path | None]:
+        """The folder that file names are relative to, and the data folder."""
+        return self._folder, self._data
+
+    @property
+    def restart_s(self) -> int | None:
+        """The length after which Markov models start anew, in seconds."""
+        return 86_400 if self.markov_restart == "daily" else None
+
+    def canonical(self, *, only: frozenset[str] | None = None) -> str:
+        """Return the scenario as JSON with every default written out: equal texts mean equal experiments."""
+        return json.dumps(self.model_dump(mode="json", include=None if only is None else set(only)), sort_keys=True)
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of everything that the scenario says."""
+        return hashlib.sha256(self.canonical().encode()).hexdigest()

@@ -1,0 +1,194 @@
+"""Dotted paths into a scenario, as ``sweep:`` and ``--set`` use them.
+
+A step is a field of a mapping, the index of a list element or its name, or ``*`` for every element; one with a
+dot in it stands in double quotes: ``lppms."PEB 0.5".belief.fading``.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from sim.scenario.did_you_mean import suggestion
+from sim.scenario.faults import Fault, Loc, ScenarioError, dotted, found, listing, shown
+
+_STEPS = re.compile(r'(?:"[^"]*"|[^."]+)(?:\.(?:"[^"]*"|[^."]+))*')
+_STEP = re.compile(r'"([^"]*)"|([^."]+)')
+
+
+def expand(model: BaseModel, data: Any, path: str, *, where: str = "--set") -> list[Loc]:
+    """Return every place in the data that a path means.
+
+    The steps are taken on the validated `model`, so a default that the file does not mention can be named.
+    Below a ``*``, elements that have no such field are passed over, as long as one has it.
+    """
+    if not _STEPS.fullmatch(path):
+        message = f"{shown(path)} is no path; write steps with dots between, such as lppms.*.design.remap"
+        raise ScenarioError([Fault(where, path, message)])
+    steps = [quoted or plain for quoted, plain in _STEP.findall(path)]
+    try:
+        locs = list(_walk(model, steps, ()))
+    except _NoStep as stop:
+        raise ScenarioError([Fault(where, path, stop.message)]) from None
+    for loc in locs:
+        _refuse_unwritten_lists(data, loc, Fault(where, path, ""))
+    return locs
+
+
+def value_at(data: Any, loc: Loc) -> Any:
+    """Return what lies at a place, or None."""
+    for step in loc:
+        if isinstance(data, dict):
+            data = data.get(step)
+        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
+            data = data[step]
+        else:
+            return None
+    return data
+
+
+def assign(data: Any, loc: Loc, value: Any, *, model: BaseModel | None = None) -> Any:
+    """Return a copy of the data with one value set, whatever mappings have to be made for it.
+
+    A component in short form, its kind alone, becomes a mapping. One that the data do not mention gets the kind
+    that it has by default in the validated `model`: its keys would mean nothing without.
+
+    >>> assign({"lppms": ["SP-Exp"]}, ("lppms", 0, "design", "epsilon_per_km"), 2)
+    {'lppms': [{'kind': 'SP-Exp', 'design': {'epsilon_per_km': 2}}]}
+    """
+    if not loc:
+        return copy.deepcopy(value)
+    root = copy.deepcopy(data)
+    node, built = root, model
+    for depth, step in enumerate(loc[:-1]):
+        _check_step(node, loc[: depth + 1])
+        built = (_children(built) or {}).get(step)
+        child = value_at(node, (step,))
+        kind = child if isinstance(child, str) else getattr(built, "kind", None)
+        if child is None or isinstance(child, str):
+            child = {"kind": kind} if isinstance(kind, str) else {}
+        node[step] = child
+        node = child
+    _check_step(node, loc)
+    node[loc[-1]] = copy.deepcopy(value)
+    return root
+
+
+def combinations(sweep: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return every combination of the values of a sweep; the last path varies fastest.
+
+    >>> combinations({"a": [1, 2], "b": [3]})
+    [{'a': 1, 'b': 3}, {'a': 2, 'b': 3}]
+    >>> combinations({})
+    [{}]
+    """
+    for path, values in sweep.items():
+        if not values:
+            raise ValueError(f"a sweep needs one value or more for {path!r}, got {values!r}")
+    return [dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values())]
+
+
+class _NoStep(Exception):
+    """A step leads nowhere; `depth` says how far the path was right."""
+
+    def __init__(self, depth: int, message: str) -> None:
+        super().__init__(message)
+        self.depth, self.message = depth, message
+
+
+def _walk(node: Any, steps: Sequence[str], done: Loc) -> Iterator[Loc]:
+    if not steps:
+        yield done
+        return
+    step, rest = steps[0], steps[1:]
+    children = _children(node)
+    if step == "*" and not isinstance(node, BaseModel) and children is not None:
+        yield from _walk_all(children, rest, done)
+        return
+    keys = [key for key in children or {} if _is_meant(node, key, step)]
+    if not children or not keys:
+        raise _NoStep(len(done), _nothing_here(node, children, step, done))
+    for key in keys:
+        yield from _walk(children[key], rest, (*done, key))
+
+
+def _walk_all(children: Mapping[str | int, Any], rest: Sequence[str], done: Loc) -> Iterator[Loc]:
+    """Take the rest of the path in every element that has it."""
+    locs: list[Loc] = []
+    stops: list[_NoStep] = []
+    for key, child in children.items():
+        try:
+            locs += _walk(child, rest, (*done, key))
+        except _NoStep as stop:
+            stops.append(stop)
+    if locs:
+        yield from locs
+        return
+    if not stops:
+        raise _NoStep(len(done), f"`*` matches nothing: {_name(done)} is empty")
+    raise max(stops, key=lambda stop: stop.depth)
+
+
+def _children(node: Any) -> dict[str | int, Any] | None:
+    """Return what a step can lead to from here, or None where there is nothing inside."""
+    if isinstance(node, BaseModel):
+        names = [*type(node).model_fields, *(node.model_extra or {})]
+        return {name: getattr(node, name) for name in names}
+    if isinstance(node, Mapping):
+        return dict(node)
+    if isinstance(node, list | tuple):
+        return dict(enumerate(node))
+    return None
+
+
+def _is_meant(node: Any, key: str | int, step: str) -> bool:
+    if isinstance(key, str):
+        return key == step
+    return str(key) == step or (not step.isdecimal() and _name_of(node[key]) == step)
+
+
+def _name_of(element: Any) -> Any:
+    return element.get("name") if isinstance(element, Mapping) else getattr(element, "name", None)
+
+
+def _name(loc: Loc) -> str:
+    return f"`{dotted(loc)}`" if loc else "the scenario"
+
+
+def _nothing_here(node: Any, children: Mapping[str | int, Any] | None, step: str, done: Loc) -> str:
+    if children is None:
+        hint = "; set all of it, as in {key: value}" if node is None else ""
+        return f"{_name(done)} is {found(node)}: it has nothing inside{hint}"
+    if step == "*":
+        start = f"`*` stands for the elements of a list or mapping, but {_name(done)} has fields"
+        return f"{start}; allowed: {listing(children)}"
+    if not children:
+        return f"{_name(done)} has no {step!r}: it is empty"
+    if isinstance(node, list | tuple):
+        names = [name for name in map(_name_of, node) if isinstance(name, str)]
+        indices = f"0 to {len(node) - 1}" if len(node) > 1 else "0"
+        allowed = f"allowed: {', '.join([indices, *names, '*'])}"
+        return f"{_name(done)} has no element {step!r}{suggestion(step, names)}; {allowed}"
+    near = suggestion(step, [key for key in children if isinstance(key, str)])
+    return f"{_name(done)} has no {step!r}{near}; allowed: {listing(children)}"
+
+
+def _refuse_unwritten_lists(data: Any, loc: Loc, fault: Fault) -> None:
+    """Refuse an element of a list that is a default: there is nothing in the file to put it into."""
+    for depth, step in enumerate(loc):
+        if isinstance(step, int) and not (isinstance(data, list) and step < len(data)):
+            message = f"{_name(loc[:depth])} is not written out in the file: write the list there, or set all of it"
+            raise ScenarioError([Fault(fault.where, fault.path, message)])
+        data = value_at(data, (step,))
+
+
+def _check_step(node: Any, loc: Loc) -> None:
+    step = loc[-1]
+    fits = isinstance(node, dict) if isinstance(step, str) else isinstance(node, list) and step < len(node)
+    if not fits:
+        raise ValueError(f"{dotted(loc)} cannot be set: {_name(loc[:-1])} is {found(node)}")

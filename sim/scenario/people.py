@@ -1,0 +1,216 @@
+"""The people of a scenario: how they move, when they query, and who the training data come from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, Tag, model_validator
+
+from sim.scenario.component import Count, NonNegative, OwnComponent, Positive, Share, by_kind, short_form
+from sim.scenario.files import FileName
+from sim.scenario.spec import Spec
+
+
+class FavouritesSpec(Spec):
+    """Check-ins: independent draws from a heavy-tailed taste of favourite places, and some exploration."""
+
+    kind: Literal["favourites"]
+    places: Count = 10
+    """How many favourite places a user has."""
+    taste: NonNegative = 1.2
+    """Zipf exponent of the taste: 0 likes all favourites alike, 2 nearly always goes to the first."""
+    explore: Share = 0.1
+    """Probability that a visit goes anywhere in the city instead."""
+    spread_km: Positive = 3.0
+    """How far from home the favourites lie."""
+    visits_per_day: Positive = 4.0
+
+
+class MarkovChainSpec(Spec):
+    """A Markov chain on the cells: stays, or goes to an attractive cell within reach."""
+
+    kind: Literal["markov"]
+    stay: Share = 0.3
+    reach_km: Positive = 2.0
+    step_s: Count = 300
+
+
+class CommutersSpec(Spec):
+    """People with home, work and leisure on the road graph, who travel by the fastest path in a daily rhythm."""
+
+    kind: Literal["commuters"]
+    leisure_places: Count = 4
+    leisure_share: Share = 0.5
+    """Probability of going out after work, or on a day off."""
+    work_start_h: Annotated[float, Field(ge=0, lt=24)] = 9.0
+    work_hours: Annotated[float, Field(gt=0, le=16)] = 8.0
+    jitter_h: NonNegative = 0.7
+    """How much the daily rhythm varies."""
+
+
+class TaxisSpec(Spec):
+    """Cabs on the road graph that look for passengers at hot spots and drive them along directed streets."""
+
+    kind: Literal["taxis"]
+    hotspots: Count = 6
+    wait_s: NonNegative = 300.0
+    """Mean wait for a passenger."""
+    shift_h: Annotated[float, Field(gt=0, le=24)] = 24.0
+    """Hours a day on the road; the rest is spent at a depot."""
+    near_share: Share = 0.7
+    """Share of passengers that are picked up nearby."""
+    near_km: Positive = 2.0
+    """What is nearby."""
+
+
+class Selection(Spec):
+    """Which users of a trace file: each filter narrows what the ones before it left."""
+
+    users: list[str] | None = None
+    """These ids only."""
+    min_visits: Count | None = None
+    """Those with at least so many visits in the region."""
+    first: Count | None = None
+    """The first so many of them (in numeric order of id, else in file order)."""
+    last: Count | None = None
+    """The last so many of those."""
+    exclude: Selection | None = None
+    """Without those that this selection picks from all users of the file."""
+
+
+class Columns(Spec):
+    """How the columns of a trace file are called, where their names cannot be guessed."""
+
+    user: str | None = None
+    time: str | None = None
+    order: str | None = None
+    lat: str | None = None
+    lon: str | None = None
+    cell: str | None = None
+
+
+class ReplaySpec(Spec):
+    """Recorded traces from a CSV or Parquet file: user, time or order, and lat and lon or a cell."""
+
+    kind: Literal["replay"]
+    file: FileName
+    columns: Columns = Columns()
+    select: Selection = Selection()
+    visits: Count | None = None
+    """Only each user's first so many visits."""
+    shuffle: bool = False
+    """Shuffle the cells of each trace anew in every replication, as the paper's Experiment SP does."""
+    utc_offset_h: Annotated[float, Field(ge=-14, le=14)] = 0.0
+    """Local time, for where a day begins."""
+
+
+MobilitySpec = Annotated[
+    Annotated[FavouritesSpec, Tag("favourites")]
+    | Annotated[MarkovChainSpec, Tag("markov")]
+    | Annotated[CommutersSpec, Tag("commuters")]
+    | Annotated[TaxisSpec, Tag("taxis")]
+    | Annotated[ReplaySpec, Tag("replay")]
+    | OwnComponent,
+    by_kind,
+    short_form,
+]
+
+
+class EveryVisitSpec(Spec):
+    """A query at every visit."""
+
+    kind: Literal["every_visit"] = "every_visit"
+
+
+class PeriodicSpec(Spec):
+    """A query every `period_s` seconds; the user is where she was last seen."""
+
+    kind: Literal["periodic"]
+    period_s: Count = 300
+
+
+class PoissonSpec(Spec):
+    """Queries at random moments."""
+
+    kind: Literal["poisson"]
+    per_hour: Positive = 1.0
+
+
+DemandSpec = Annotated[
+    Annotated[EveryVisitSpec, Tag("every_visit")]
+    | Annotated[PeriodicSpec, Tag("periodic")]
+    | Annotated[PoissonSpec, Tag("poisson")]
+    | OwnComponent,
+    by_kind,
+    short_form,
+]
+
+
+class UsersSpec(Spec):
+    """The test population: who is protected and attacked."""
+
+    mobility: MobilitySpec
+    demand: DemandSpec = EveryVisitSpec()
+    count: Count | None = None
+    """How many users: 10 synthetic ones, or all of a trace file, unless said."""
+    queries: Count | None = None
+    """At most so many queries each."""
+    days: Positive | None = None
+    """At most so many days."""
+    past_queries: Count | None = None
+    """So many first queries are the user's past: not simulated, there to be trained on."""
+    past_days: Positive | None = None
+    """So many first days are the user's past: not simulated, there to be trained on."""
+
+    @model_validator(mode="after")
+    def _ends(self) -> Self:
+        if self.queries is None and self.days is None and not isinstance(self.mobility, ReplaySpec):
+            raise ValueError("synthetic users live for ever: say how many `queries` or `days`, found neither")
+        if self.past_queries is not None and self.past_days is not None:
+            raise ValueError("`past_queries` and `past_days` say the same thing twice: found both, allowed is one")
+        return self
+
+
+class OthersSpec(Spec):
+    """Other people's traces, pooled: scarce or rich by their number."""
+
+    kind: Literal["others"]
+    mobility: MobilitySpec | None = None
+    """As the users' unless said."""
+    demand: DemandSpec | None = None
+    """As the users' unless said."""
+    count: Count | None = None
+    queries: Count | None = None
+    days: Positive | None = None
+
+
+class OwnPastSpec(Spec):
+    """The user's own past: the first queries or days before the test begins, or all of it."""
+
+    kind: Literal["own_past"]
+    queries: Count | None = None
+    days: Positive | None = None
+
+
+class OtherUserSpec(Spec):
+    """The past of another user, the next one in order, as in the paper's appendix."""
+
+    kind: Literal["other_user"]
+    queries: Count | None = None
+    days: Positive | None = None
+
+
+class NothingSpec(Spec):
+    """No training data at all: everything is equally likely."""
+
+    kind: Literal["nothing"] = "nothing"
+
+
+TrainingSpec = Annotated[
+    Annotated[OthersSpec, Tag("others")]
+    | Annotated[OwnPastSpec, Tag("own_past")]
+    | Annotated[OtherUserSpec, Tag("other_user")]
+    | Annotated[NothingSpec, Tag("nothing")],
+    by_kind,
+    short_form,
+]

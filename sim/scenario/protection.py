@@ -1,0 +1,211 @@
+"""Both sides of a scenario: the mechanisms that protect and the adversaries that attack."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Discriminator, Tag, model_validator
+
+from sim.scenario.component import (
+    Count,
+    Custom,
+    Name,
+    NonNegative,
+    OwnComponent,
+    Positive,
+    Share,
+    as_mapping,
+    by_kind,
+    short_form,
+    tag_of,
+)
+from sim.scenario.spec import Spec
+
+
+class FixedProfileSpec(Spec):
+    """Sporadic, hardwired (SP): the profile never changes."""
+
+    kind: Literal["fixed_profile"]
+
+
+class MarkovFilterSpec(Spec):
+    """Markov, hardwired (MK): filters the reports with a fixed transition matrix."""
+
+    kind: Literal["markov_filter"]
+
+
+class EstimatedProfileSpec(Spec):
+    """Sporadic, blank-slate (PEB): the profile is estimated from the reports by maximum likelihood."""
+
+    kind: Literal["estimated_profile"]
+    fading: NonNegative = 0.5
+    """gamma of the paper: how fast the initial profile fades."""
+    initial: Literal["training", "uniform"] = "training"
+    """pi_ini of the paper."""
+    solver: Literal["newton", "em"] = "newton"
+    """newton: certified and fast; em: the paper's iteration."""
+    gap: Positive = 1e-6
+    """Stop when the mean log-likelihood is certainly within this of the best. A large gap is another estimator."""
+    start: Literal["uniform", "initial"] = "uniform"
+    """Where the iteration starts; cells that the reports cannot tell apart share their mass as in the start."""
+    max_iterations: Count | None = None
+    """Give up after so many; the gap that was reached is in the manifest. Unless said, far more than are needed."""
+
+
+BeliefSpec = Annotated[
+    Annotated[FixedProfileSpec, Tag("fixed_profile")]
+    | Annotated[MarkovFilterSpec, Tag("markov_filter")]
+    | Annotated[EstimatedProfileSpec, Tag("estimated_profile")]
+    | OwnComponent,
+    by_kind,
+    short_form,
+]
+
+
+class ExponentialSpec(Spec):
+    """Exponential mechanism: reports z with a probability proportional to exp(-epsilon d_Q(x, z))."""
+
+    kind: Literal["exponential"]
+    epsilon_per_km: NonNegative | None = None
+    """Strength of the pull to the true cell; 1 unless it or a budget is given."""
+    quality_budget_km: NonNegative | None = None
+    """Instead of epsilon: calibrate, for each prior, to this expected loss on the mechanism's own model."""
+    remap: bool = True
+    """Replace each output by the best one for its posterior: never worse for the user, no worse for privacy."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        _not_both(self, "epsilon_per_km", "quality_budget_km")
+        return self
+
+
+class LocationHidingSpec(Spec):
+    """Location hiding: reports the true cell with probability alpha, else any other cell."""
+
+    kind: Literal["location_hiding"]
+    reveal_probability: Share | None = None
+    """alpha of the paper; 0.5 unless it or a budget is given."""
+    quality_budget_km: NonNegative | None = None
+    """Instead of alpha: calibrate, for each prior, to this expected loss on the mechanism's own model."""
+    remap: bool = True
+    """Replace each output by the best one for its posterior: never worse for the user, no worse for privacy."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        _not_both(self, "reveal_probability", "quality_budget_km")
+        return self
+
+
+def _not_both(spec: Spec, parameter: str, budget: str) -> None:
+    if getattr(spec, parameter) is not None and getattr(spec, budget) is not None:
+        raise ValueError(f"`{parameter}` and `{budget}` exclude each other: found both, allowed is one")
+
+
+class IdentitySpec(Spec):
+    """No protection: reports the true cell."""
+
+    kind: Literal["identity"]
+
+
+DesignSpec = Annotated[
+    Annotated[ExponentialSpec, Tag("exponential")]
+    | Annotated[LocationHidingSpec, Tag("location_hiding")]
+    | Annotated[IdentitySpec, Tag("identity")]
+    | OwnComponent,
+    by_kind,
+    short_form,
+]
+
+ShortLPPM = Literal["SP-LH", "SP-Exp", "MK-LH", "MK-Exp", "PEB-LH", "PEB-Exp", "LH", "Exp", "identity"]
+
+_BELIEF_OF = {"SP": "fixed_profile", "MK": "markov_filter", "PEB": "estimated_profile"}
+_DESIGN_OF = {"LH": "location_hiding", "Exp": "exponential"}
+
+SHORT_LPPMS: dict[str, dict[str, dict[str, Any]]] = {
+    f"{belief}-{design}": {"belief": {"kind": _BELIEF_OF[belief]}, "design": {"kind": _DESIGN_OF[design]}}
+    for belief in _BELIEF_OF
+    for design in _DESIGN_OF
+} | {
+    "LH": {"belief": {"kind": "fixed_profile"}, "design": {"kind": "location_hiding", "remap": False}},
+    "Exp": {"belief": {"kind": "fixed_profile"}, "design": {"kind": "exponential", "remap": False}},
+    "identity": {"belief": {"kind": "fixed_profile"}, "design": {"kind": "identity"}},
+}
+
+ShortAttack = Literal["sporadic", "markov", "sporadic-trained", "markov-trained"]
+
+SHORT_ATTACKS: dict[str, dict[str, Any]] = {
+    "sporadic": {"belief": {"kind": "fixed_profile"}, "knows": "test"},
+    "markov": {"belief": {"kind": "markov_filter"}, "knows": "test"},
+    "sporadic-trained": {"belief": {"kind": "fixed_profile"}, "knows": "training"},
+    "markov-trained": {"belief": {"kind": "markov_filter"}, "knows": "training"},
+}
+
+
+def _expand(value: Any, table: dict[str, dict[str, Any]]) -> Any:
+    """Fill in what a short name stands for; what the file says itself wins."""
+    if not isinstance(value, dict) or not isinstance(value.get("kind"), str) or value["kind"] not in table:
+        return value
+    filled = {"name": value["kind"], **table[value["kind"]], **value}
+    for part, default in table[value["kind"]].items():
+        said = as_mapping(filled[part])
+        if (
+            isinstance(default, dict)
+            and isinstance(said, dict)
+            and said.get("kind", default["kind"]) == default["kind"]
+        ):
+            filled[part] = default | said
+    return filled
+
+
+class LPPMSpec(Spec):
+    """A mechanism: a belief about the user and a design that makes a channel of it. A short name names both."""
+
+    kind: ShortLPPM | None = None
+    name: Name
+    """How it is called in logs and figures; its short name unless said."""
+    belief: BeliefSpec
+    design: DesignSpec
+    training: str | None = None
+    """Which training set; the first one unless said."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_name(cls, value: Any) -> Any:
+        return _expand(value, SHORT_LPPMS)
+
+
+class AttackSpec(Spec):
+    """An adversary: a belief about the user with the optimal decision for d_P."""
+
+    kind: ShortAttack | None = None
+    name: Name
+    """How it is called in logs and figures; its short name unless said."""
+    belief: BeliefSpec
+    knows: Literal["test", "training"] = "test"
+    """Whose statistics she has: the user's own in the test (the worst case), or the training data's."""
+    training: str | None = None
+    """Which training set, for one who knows the training; the first one unless said."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_name(cls, value: Any) -> Any:
+        return _expand(value, SHORT_ATTACKS)
+
+
+class OwnAttack(Custom):
+    """One's own attack, imported from `module`."""
+
+    name: Name
+    knows: Literal["test", "training"] = "test"
+    training: str | None = None
+
+
+def _attack_tag(value: Any) -> str:
+    return "module:Class" if tag_of(value) == "module:Class" else "attack"
+
+
+AnyAttack = Annotated[
+    Annotated[AttackSpec, Tag("attack")] | Annotated[OwnAttack, Tag("module:Class")],
+    Discriminator(_attack_tag),
+    short_form,
+]

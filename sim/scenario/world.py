@@ -1,0 +1,152 @@
+"""The world of a scenario: grid, roads, distances."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, Tag, model_validator
+
+from sim.scenario.component import Count, Positive, Share, by_kind, short_form
+from sim.scenario.files import FileName
+from sim.scenario.spec import Spec
+
+
+class SanFrancisco(Spec):
+    """The paper's grid: latitude 37.55 to 37.801, longitude -122.5153 to -122.3789, 25 x 10 cells."""
+
+    kind: Literal["san_francisco"] = "san_francisco"
+    rows: Count = 25
+    cols: Count = 10
+
+
+class Region(Spec):
+    """A grid over a region between two latitudes and two longitudes, in degrees."""
+
+    kind: Literal["region"]
+    rows: Count
+    cols: Count
+    south: Annotated[float, Field(ge=-85, le=85)]
+    north: Annotated[float, Field(ge=-85, le=85)]
+    west: Annotated[float, Field(ge=-180, le=180)]
+    east: Annotated[float, Field(ge=-180, le=180)]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.south >= self.north or self.west >= self.east:
+            raise ValueError(
+                "south must be below north and west below east, "
+                f"found {self.south}..{self.north} and {self.west}..{self.east}"
+            )
+        return self
+
+
+class Rectangle(Spec):
+    """A grid over a rectangle in km, with no place on earth."""
+
+    kind: Literal["rectangle"]
+    rows: Count
+    cols: Count
+    width_km: Positive
+    height_km: Positive
+
+
+GridSpec = Annotated[
+    Annotated[SanFrancisco, Tag("san_francisco")]
+    | Annotated[Region, Tag("region")]
+    | Annotated[Rectangle, Tag("rectangle")],
+    by_kind,
+    short_form,
+]
+
+
+class Lattice(Spec):
+    """A generated road grid with one-way streets, missing blocks and faster avenues."""
+
+    kind: Literal["lattice"]
+    spacing_km: Positive = 0.5
+    """Distance between parallel streets."""
+    one_way_share: Share = 0.3
+    """Share of the streets that are one-way."""
+    missing_share: Annotated[float, Field(ge=0, le=0.5)] = 0.1
+    """Share of the blocks that are not there."""
+    speed_kmh: Positive = 30.0
+    avenue_every: Annotated[int, Field(ge=2)] = 4
+    """Each k-th street is a two-way avenue."""
+    avenue_speed_kmh: Positive = 50.0
+
+
+class RoadCsv(Spec):
+    """Roads from two CSV files: nodes (osmid, lat, lon) and edges (u, v, length_m, speed_mph)."""
+
+    kind: Literal["csv"]
+    nodes: FileName
+    edges: FileName
+
+
+class RoadGraphML(Spec):
+    """Roads from a GraphML file as osmnx writes it."""
+
+    kind: Literal["graphml"]
+    file: FileName
+
+
+RoadsSpec = Annotated[
+    Annotated[Lattice, Tag("lattice")] | Annotated[RoadCsv, Tag("csv")] | Annotated[RoadGraphML, Tag("graphml")],
+    by_kind,
+    short_form,
+]
+
+
+class Manhattan(Spec):
+    """Distance along the axes of the grid, as in the paper."""
+
+    kind: Literal["manhattan"] = "manhattan"
+
+
+class Euclidean(Spec):
+    """Straight-line distance between cell centres."""
+
+    kind: Literal["euclidean"]
+
+
+class RoadDistance(Spec):
+    """Shortest distance along the roads, from one cell to the other."""
+
+    kind: Literal["road"]
+
+
+class DistanceMatrix(Spec):
+    """Distances in km from a file: .npy or .csv, [from cell, to cell]."""
+
+    kind: Literal["matrix"]
+    file: FileName
+
+
+DistanceSpec = Annotated[
+    Annotated[Manhattan, Tag("manhattan")]
+    | Annotated[Euclidean, Tag("euclidean")]
+    | Annotated[RoadDistance, Tag("road")]
+    | Annotated[DistanceMatrix, Tag("matrix")],
+    by_kind,
+    short_form,
+]
+
+
+class WorldSpec(Spec):
+    """Where everything happens: cells, roads, and how far apart two cells are."""
+
+    grid: GridSpec = SanFrancisco()
+    roads: RoadsSpec | None = None
+    privacy_distance: DistanceSpec = Manhattan()
+    """d_P of the paper: how far off an adversary's estimate is."""
+    quality_distance: DistanceSpec = Manhattan()
+    """d_Q of the paper: what a false report costs the user."""
+
+    @model_validator(mode="after")
+    def _roads_on_earth(self) -> Self:
+        if isinstance(self.roads, RoadCsv | RoadGraphML) and self.grid.kind == "rectangle":
+            raise ValueError(
+                f"roads from a {self.roads.kind} file need a grid on earth, found a rectangle; "
+                "allowed: san_francisco, region"
+            )
+        return self

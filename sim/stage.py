@@ -1,0 +1,156 @@
+"""What stays the same whichever LPPM is carried: the world, the people of one replication, what is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, cached_property
+
+from sim import build
+from sim.errors import InputError, input_errors
+from sim.interfaces import Demand, Mobility
+from sim.mobility.traces import Life, Trace, live
+from sim.mobility.training import Statistics, statistics
+from sim.rng import stream
+from sim.scenario import people
+from sim.scenario.models import Scenario
+from sim.world import World
+
+DAY_S = 86_400
+
+StatisticsOf = Callable[[str], Statistics]
+
+
+class Setting:
+    """The world of a scenario and who could move in it; built when asked for and kept."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self._others = cache(self._statistics_of_others)
+
+    @cached_property
+    def world(self) -> World:
+        """The grid, the roads and the distances."""
+        with input_errors("world"):
+            return build.build_world(self.scenario)
+
+    @cached_property
+    def mobility(self) -> Mobility:
+        """Where the users go."""
+        with input_errors("users.mobility"):
+            return build.build_mobility(self.scenario.users.mobility, self.scenario, self.world)
+
+    @cached_property
+    def demand(self) -> Demand:
+        """When the users query."""
+        with input_errors("users.demand"):
+            return build.build_demand(self.scenario.users.demand)
+
+    @cached_property
+    def users(self) -> list[str]:
+        """The ids of the test population."""
+        with input_errors("users"):
+            users = list(self.mobility.users(self.scenario.users.count))
+        if not users:
+            raise InputError("users: nobody is left to simulate: the selection is empty")
+        return users
+
+    def others(self, training: str) -> Statistics:
+        """Return the pooled statistics of other people, the same in every replication."""
+        with input_errors(f"training.{training}"):
+            return self._others(training)
+
+    def _statistics_of_others(self, training: str) -> Statistics:
+        spec, scenario = self.scenario.training[training], self.scenario
+        if not isinstance(spec, people.OthersSpec):
+            raise TypeError(f"{training} is not a training set of other people")
+        replays = isinstance(spec.mobility, people.ReplaySpec)
+        mobility = self.mobility if spec.mobility is None else build.build_mobility(spec.mobility, scenario, self.world)
+        demand = self.demand if spec.demand is None else build.build_demand(spec.demand)
+        bounded = spec.queries is not None or spec.days is not None or replays
+        queries = spec.queries if bounded else scenario.users.queries
+        days = spec.days if bounded else scenario.users.days
+        traces = []
+        for user in mobility.users(spec.count):
+            # A synthetic stranger has a name of her own, or she would be a test user under another roof.
+            name = user if replays else f"{training}/{user}"
+            moves, moments = (stream(scenario.seed, role, name, "training") for role in ("moves", "moments"))
+            life = live(mobility, demand, name, moves=moves, moments=moments, queries=queries, until_s=_seconds(days))
+            traces.append(life.test)
+        return statistics(traces, n_cells=self.world.grid.n_cells, restart_s=scenario.restart_s)
+
+
+class Stage:
+    """One replication of a setting: every user's past and test trace, and the statistics of both."""
+
+    def __init__(self, setting: Setting, replication: int) -> None:
+        self.setting = setting
+        self.scenario = setting.scenario
+        self.replication = replication
+        self._test = cache(self._statistics_of_test)
+        self._past = cache(self._statistics_of_past)
+
+    @cached_property
+    def lives(self) -> dict[str, Life]:
+        """The past and the test of each user."""
+        return {user: self._live(user) for user in self.setting.users}
+
+    @property
+    def traces(self) -> list[Trace]:
+        """The test traces, which are simulated."""
+        return [life.test for life in self.lives.values()]
+
+    def _live(self, user: str) -> Life:
+        said = self.scenario.users
+        past_s = _seconds(said.past_days) or 0
+        life = live(
+            self.setting.mobility,
+            self.setting.demand,
+            user,
+            moves=stream(self.scenario.seed, "moves", user, self.replication),
+            moments=stream(self.scenario.seed, "moments", user, self.replication),
+            queries=said.queries,
+            until_s=None if said.days is None else past_s + int(said.days * DAY_S),
+            past_queries=said.past_queries or 0,
+            past_s=past_s,
+        )
+        if not len(life.test):
+            raise InputError(f"users: {user} never queries in the test; her past took all {len(life.past)} queries")
+        return life
+
+    def knowledge(self, training: str | None) -> StatisticsOf:
+        """Return what a training set tells about each user; without a name the first set, without any nothing."""
+        name = training or next(iter(self.scenario.training), None)
+        spec = people.NothingSpec() if name is None else self.scenario.training[name]
+        match spec:
+            case people.NothingSpec():
+                nothing = statistics([], n_cells=self.setting.world.grid.n_cells)
+                return lambda _user: nothing
+            case people.OthersSpec():
+                assert name is not None
+                pooled = self.setting.others(name)
+                return lambda _user: pooled
+            case people.OwnPastSpec():
+                return lambda user: self._past(user, spec.queries, spec.days)
+            case people.OtherUserSpec():
+                users = self.setting.users
+                following = dict(zip(users, users[1:] + users[:1], strict=True))
+                return lambda user: self._past(following[user], spec.queries, spec.days)
+
+    def truth(self, user: str) -> Statistics:
+        """Return the user's own statistics in the test: what the worst-case adversary has."""
+        return self._test(user)
+
+    def _statistics_of_test(self, user: str) -> Statistics:
+        return self._count(self.lives[user].test)
+
+    def _statistics_of_past(self, user: str, queries: int | None, days: float | None) -> Statistics:
+        past = self.lives[user].past
+        until = len(past) if days is None else int(past.times_s.searchsorted(int(days * DAY_S)))
+        return self._count(past.part(0, until if queries is None else min(until, queries)))
+
+    def _count(self, trace: Trace) -> Statistics:
+        return statistics([trace], n_cells=self.setting.world.grid.n_cells, restart_s=self.scenario.restart_s)
+
+
+def _seconds(days: float | None) -> int | None:
+    return None if days is None else int(days * DAY_S)

@@ -1,0 +1,82 @@
+"""What a scenario asks to be run: its points, and chunks of simulations with ids that do not depend on order."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from sim.rundir import SCHEMA_VERSION
+from sim.scenario.models import Scenario
+from sim.scenario.paths import assign, combinations, expand
+from sim.scenario.protection import LPPMSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One combination of the swept values."""
+
+    index: int
+    values: dict[str, Any]
+    scenario: Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Simulations that are run and written together: some LPPMs at one point in one replication."""
+
+    id: str
+    point: Point
+    replication: int
+    lppms: tuple[str, ...]
+
+
+def points(scenario: Scenario) -> list[Point]:
+    """Return every combination of the swept values as a scenario of its own; a scenario without a sweep is one."""
+    plain = scenario.model_dump(mode="json", exclude_unset=True, exclude={"sweep"})
+    found = []
+    for index, values in enumerate(combinations(scenario.sweep)):
+        data = plain
+        for path, value in values.items():
+            for loc in expand(scenario, plain, path):
+                data = assign(data, loc, value, model=scenario)
+        swept = Scenario.model_validate(data).at(*scenario.place)
+        found.append(Point(index, values, swept))
+    return found
+
+
+def plan(scenario: Scenario) -> list[Chunk]:
+    """Cut the scenario into chunks: each point and replication, with the LPPMs that no earlier point has run.
+
+    A sweep over one design's parameter leaves other mechanisms as they were: they are simulated once. Replications
+    come first in order, so that all points of a replication meet the same people while they are in memory.
+    """
+    fresh: list[tuple[Point, tuple[str, ...]]] = []
+    seen: set[str] = set()
+    for point in points(scenario):
+        identities = {lppm.name: _identity(point.scenario, lppm) for lppm in point.scenario.lppms}
+        fresh.append((point, tuple(name for name, identity in identities.items() if identity not in seen)))
+        seen.update(identities.values())
+    most = max(point.scenario.replications for point, _ in fresh)
+    return [
+        _chunk(point, replication, lppms)
+        for replication in range(most)
+        for point, lppms in fresh
+        if lppms and replication < point.scenario.replications
+    ]
+
+
+SETTING = frozenset({"seed", "markov_restart", "world", "users", "training"})
+"""The parts of a scenario that decide where people are and what is known of them."""
+
+
+def _identity(scenario: Scenario, lppm: LPPMSpec) -> str:
+    rest = scenario.canonical(only=SETTING | {"attacks", "record", "replications"})
+    return json.dumps([rest, lppm.model_dump(mode="json")])
+
+
+def _chunk(point: Point, replication: int, lppms: tuple[str, ...]) -> Chunk:
+    text = json.dumps([SCHEMA_VERSION, point.scenario.canonical(), replication, lppms])
+    digest = hashlib.sha256(text.encode()).hexdigest()[:10]
+    return Chunk(f"{point.index:04d}-{replication:04d}-{digest}", point, replication, lppms)

@@ -1,0 +1,126 @@
+"""Distances between cells: d_P and d_Q of the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sim.interfaces import FloatArray
+from sim.world.grid import Grid
+
+if TYPE_CHECKING:
+    from sim.world.roads import Roads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Distance:
+    """How far it is from any cell to any other.
+
+    >>> manhattan(Grid.rectangle(rows=1, cols=3, width_km=3.0, height_km=1.0)).matrix_km[0].tolist()
+    [0.0, 1.0, 2.0]
+    """
+
+    kind: str
+    matrix_km: FloatArray
+    """[from cell, to cell], shape (n_cells, n_cells), finite, at least 0, 0 on the diagonal; read-only."""
+    shape: tuple[int, int] | None = None
+    """(rows, cols) if and only if this is Manhattan on a full grid: then two weighted medians remap."""
+
+    def __post_init__(self) -> None:
+        matrix_km = np.array(self.matrix_km, dtype=np.float64)
+        if matrix_km.ndim != 2 or matrix_km.shape[0] != matrix_km.shape[1]:
+            raise ValueError(f"matrix_km must have shape (n_cells, n_cells), got {matrix_km.shape}")
+        _check_values(matrix_km)
+        if (self.kind == "manhattan") != (self.shape is not None):
+            raise ValueError(f"shape is for 'manhattan' alone, got {self.kind!r} with shape {self.shape}")
+        if self.shape is not None and self.shape[0] * self.shape[1] != len(matrix_km):
+            raise ValueError(f"shape must have {len(matrix_km)} cells as matrix_km has, got {self.shape}")
+        matrix_km.flags.writeable = False
+        object.__setattr__(self, "matrix_km", matrix_km)
+
+    @property
+    def n_cells(self) -> int:
+        """Return the number of cells."""
+        return len(self.matrix_km)
+
+
+def manhattan(grid: Grid) -> Distance:
+    """Return the distance of the paper's experiments: along the grid's two axes."""
+    return Distance(kind="manhattan", matrix_km=np.abs(_east(grid)) + np.abs(_north(grid)), shape=grid.shape)
+
+
+def euclidean(grid: Grid) -> Distance:
+    """Return the distance as the crow flies."""
+    return Distance(kind="euclidean", matrix_km=np.hypot(_east(grid), _north(grid)))
+
+
+def road(grid: Grid, roads: Roads) -> Distance:
+    """Return the shortest way by road, which one-way streets make longer one way than the other.
+
+    From a cell's centre straight to the nearest node, by road to the node nearest to the other cell's centre,
+    and straight to that centre. Never less than the crow flies, so that two cells with the same nearest node
+    are not at the same place.
+    """
+    node = roads.nearest_node(grid.x_km, grid.y_km)
+    access_km = np.hypot(grid.x_km - roads.x_km[node], grid.y_km - roads.y_km[node])
+    distinct, position = np.unique(node, return_inverse=True)
+    by_road_km = roads.distances_km(distinct)[:, node][position]
+    way_km = access_km[:, None] + by_road_km + access_km[None, :]
+    matrix_km = np.maximum(way_km, np.hypot(_east(grid), _north(grid)))
+    np.fill_diagonal(matrix_km, 0.0)
+    return Distance(kind="road", matrix_km=matrix_km)
+
+
+def from_file(path: str | Path, n_cells: int) -> Distance:
+    """Return the distance stored as a matrix in km, `.npy` or `.csv` without a header."""
+    path = Path(path)
+    readers = {".npy": _read_npy, ".csv": _read_csv}
+    if path.suffix.lower() not in readers:
+        raise ValueError(f"{path}: a distance file must end in .npy or .csv, got {path.suffix!r}")
+    try:
+        matrix_km = readers[path.suffix.lower()](path)
+        if matrix_km.shape != (n_cells, n_cells):
+            raise ValueError(f"the matrix must have shape {(n_cells, n_cells)}, found {matrix_km.shape}")
+        return Distance(kind="file", matrix_km=matrix_km)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _check_values(matrix_km: FloatArray) -> None:
+    bad = ~(np.isfinite(matrix_km) & (matrix_km >= 0.0))
+    off_diagonal = np.diag(np.diag(matrix_km) != 0.0)
+    for fault, rule in ((bad, "be in [0, inf)"), (off_diagonal, "be 0 on the diagonal")):
+        if fault.any():
+            start, end = np.argwhere(fault)[0]
+            value = matrix_km[start, end]
+            raise ValueError(
+                f"distances must {rule}, found {value} from cell {start} to cell {end} ({fault.sum()} such)"
+            )
+
+
+def _read_npy(path: Path) -> FloatArray:
+    # Mapped, not read: a header that claims more than the file holds is refused before memory is taken.
+    stored = np.load(path, mmap_mode="r", allow_pickle=False)
+    if not isinstance(stored, np.ndarray):
+        raise ValueError("a single array is wanted, found an archive of arrays (.npz)")
+    if stored.dtype.kind not in "fiu":
+        raise ValueError(f"the matrix must hold real numbers, found dtype {stored.dtype}")
+    return np.array(stored, dtype=np.float64)
+
+
+def _read_csv(path: Path) -> FloatArray:
+    lines = path.read_text(encoding="utf-8-sig").splitlines()
+    if not any(line.strip() for line in lines):
+        raise ValueError("the file is empty")
+    return np.loadtxt(lines, delimiter=",", ndmin=2, dtype=np.float64, comments=None)
+
+
+def _east(grid: Grid) -> FloatArray:
+    return grid.x_km[None, :] - grid.x_km[:, None]
+
+
+def _north(grid: Grid) -> FloatArray:
+    return grid.y_km[None, :] - grid.y_km[:, None]

@@ -1,0 +1,105 @@
+"""The mechanism asks its belief, designs once per prior, and learns from reports alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sim.events import Report
+from sim.interfaces import LPPM, Channel, FloatArray
+from sim.lppm.channel import identity
+from sim.lppm.designs import Exponential, Identity, LocationHiding
+from sim.lppm.mechanism import Mechanism
+from sim.world.distance import manhattan
+from sim.world.grid import Grid
+
+DISTANCE = manhattan(Grid.rectangle(rows=2, cols=3, width_km=3.0, height_km=2.0))
+
+
+class Filter:
+    """A belief that multiplies likelihoods in and writes down what it is asked."""
+
+    def __init__(self, *, fixed: bool = False) -> None:
+        self.fixed = fixed
+        self.state = np.full(6, 1 / 6)
+        self.asked: list[int] = []
+        self.seen: list[tuple[int, list[float]]] = []
+
+    def prior(self, time_s: int) -> FloatArray:
+        self.asked.append(time_s)
+        return self.state
+
+    def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
+        self.seen.append((time_s, likelihood.tolist()))
+        self.state = self.state * likelihood / (self.state @ likelihood)
+        return self.state
+
+
+class Counting:
+    """A design that counts its calls."""
+
+    def __init__(self) -> None:
+        self.priors: list[FloatArray] = []
+
+    def __call__(self, prior: FloatArray) -> Channel:
+        self.priors.append(prior)
+        return identity(6)
+
+
+def test_it_designs_once_per_prior() -> None:
+    belief, design = Filter(), Counting()
+    mechanism: LPPM = Mechanism(belief=belief, design=design)
+    first = mechanism.channel(5)
+    assert mechanism.channel(9) is first
+    assert len(design.priors) == 1
+    belief.state = belief.state.copy()
+    assert mechanism.channel(12) is not first
+    assert len(design.priors) == 2
+    assert belief.asked == [5, 9, 12]
+
+
+def test_it_learns_by_the_channel_of_the_report() -> None:
+    belief = Filter()
+    mechanism = Mechanism(belief=belief, design=LocationHiding(distance=DISTANCE, reveal_probability=0.4))
+    sent = mechanism.channel(0)
+    other = identity(6)
+    mechanism.observe(Report("ann", 1, 7, 2, other))
+    assert belief.seen == [(7, other.likelihood(2).tolist())]
+    assert mechanism.channel(8) is not sent
+
+
+def test_a_fixed_belief_is_not_told() -> None:
+    belief = Filter(fixed=True)
+    mechanism = Mechanism(belief=belief, design=Exponential(distance=DISTANCE, epsilon_per_km=1.0))
+    channel = mechanism.channel(0)
+    mechanism.observe(Report("ann", 1, 0, 2, channel))
+    assert belief.seen == []
+    assert mechanism.channel(60) is channel
+
+
+@pytest.mark.parametrize(
+    "design", [Identity(n_cells=6), Exponential(distance=DISTANCE, epsilon_per_km=1.0, remap=False)]
+)
+def test_a_design_that_ignores_priors_asks_for_one_only(design: Identity | Exponential) -> None:
+    belief = Filter()
+    mechanism = Mechanism(belief=belief, design=design)
+    for time_s in range(3):
+        channel = mechanism.channel(time_s)
+        mechanism.observe(Report("ann", time_s + 1, time_s, 2, channel))
+    assert belief.asked == [0]
+    assert len(belief.seen) == 3
+
+
+def test_the_best_guess_is_the_output_all_along_a_trace() -> None:
+    # The adversary of the same belief: the weighted medians of prior times likelihood give back each output.
+    belief, rng = Filter(), np.random.default_rng(3)
+    mechanism = Mechanism(belief=belief, design=Exponential(distance=DISTANCE, epsilon_per_km=0.5))
+    for index in range(1, 40):
+        prior = belief.prior(index)
+        channel = mechanism.channel(index)
+        output = channel.sample(int(rng.integers(6)), rng)
+        posterior = prior * channel.likelihood(output)
+        costs = posterior @ DISTANCE.matrix_km
+        assert costs[output] <= costs.min() + 1e-12 * posterior.sum()
+        mechanism.observe(Report("ann", index, index, output, channel))
+        belief.state = 0.9 * belief.state + 0.1 / 6

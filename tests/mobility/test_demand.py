@@ -1,0 +1,105 @@
+"""Each demand against examples worked out by hand, a slow definition, and the exact law."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count, islice
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from sim.events import Visit
+from sim.mobility.demand import EveryVisit, Periodic, Poisson
+
+RNG = np.random.default_rng(0)
+
+
+def pairs(visits: Iterator[Visit]) -> list[tuple[int, int]]:
+    return [(visit.time_s, visit.cell) for visit in visits]
+
+
+def trail(*points: tuple[int, int]) -> list[Visit]:
+    return [Visit(time_s, cell) for time_s, cell in points]
+
+
+def test_every_visit_is_a_query() -> None:
+    visits = trail((3, 1), (3, 2), (900, 1))
+    assert list(EveryVisit().queries(visits, RNG)) == visits
+
+
+@pytest.mark.parametrize(
+    ("visits", "queries"),
+    [
+        ([], []),
+        ([(310, 5)], [(300, 5)]),
+        # The last point before the end of the slot counts, even though it comes after the query's stamp.
+        ([(0, 1), (299, 2), (300, 3)], [(0, 2), (300, 3)]),
+        ([(0, 1), (300, 2), (599, 3)], [(0, 1), (300, 3)]),
+        # Empty slots repeat the cell; nothing comes after the slot of the last visit.
+        ([(650, 4), (1500, 5)], [(600, 4), (900, 4), (1200, 4), (1500, 5)]),
+        # Several points at one time: the last in order counts.
+        ([(10, 1), (10, 2)], [(0, 2)]),
+    ],
+)
+def test_periodic_slots(visits: list[tuple[int, int]], queries: list[tuple[int, int]]) -> None:
+    assert pairs(Periodic(period_s=300).queries(trail(*visits), RNG)) == queries
+
+
+@given(
+    gaps=st.lists(st.integers(0, 50), min_size=1, max_size=20),
+    period_s=st.integers(1, 20),
+)
+def test_periodic_is_its_definition(gaps: list[int], period_s: int) -> None:
+    times = np.cumsum(gaps).tolist()
+    visits = [Visit(time_s, cell) for cell, time_s in enumerate(times)]
+    expected = []
+    for slot in range(times[0] // period_s, times[-1] // period_s + 1):
+        before = [visit.cell for visit in visits if visit.time_s < (slot + 1) * period_s]
+        expected.append((slot * period_s, before[-1]))
+    assert pairs(Periodic(period_s=period_s).queries(visits, RNG)) == expected
+
+
+@pytest.mark.parametrize("demand", [EveryVisit(), Periodic(), Poisson(per_hour=60)])
+def test_an_endless_life_has_endless_queries(demand: EveryVisit | Periodic | Poisson) -> None:
+    endless = (Visit(100 * step, step) for step in count())
+    queries = pairs(islice(demand.queries(endless, np.random.default_rng(3)), 50))
+    assert len(queries) == 50
+    assert queries == sorted(queries)
+
+
+def test_poisson_gaps_are_exponential() -> None:
+    endless = (Visit(500 + 10_000 * step, step) for step in count())
+    found = pairs(islice(Poisson(per_hour=0.5).queries(endless, np.random.default_rng(4)), 4000))
+    moments = np.array([time_s for time_s, _ in found])
+    gaps = np.diff(moments, prepend=500)
+    # A gap of two hours on average: the whole seconds cannot be told from the continuous law.
+    assert stats.kstest(gaps, "expon", args=(0, 7200)).pvalue > 0.01
+    assert all(cell == (time_s - 500) // 10_000 for time_s, cell in found)
+
+
+def test_poisson_takes_the_visit_at_the_very_second_and_ends_with_the_last() -> None:
+    visits = trail(*((step, step) for step in range(2000)))
+    found = pairs(Poisson(per_hour=600).queries(visits, np.random.default_rng(5)))
+    assert 200 < len(found) < 480
+    assert all(time_s == cell for time_s, cell in found)
+    assert pairs(Poisson(per_hour=1e-6).queries(visits, np.random.default_rng(5))) == []
+
+
+def test_poisson_moments_do_not_depend_on_where_the_visits_are() -> None:
+    dense = trail(*((60 * step, step) for step in range(1000)))
+    sparse = trail((0, 0), (59_940, 1))
+    one, two = (pairs(Poisson(per_hour=6).queries(v, np.random.default_rng(6))) for v in (dense, sparse))
+    assert [time_s for time_s, _ in one] == [time_s for time_s, _ in two]
+    assert len(one) > 50
+
+
+def test_demands_refuse() -> None:
+    with pytest.raises(ValueError, match=r"period_s must be in \[1, inf\), got 0"):
+        Periodic(period_s=0)
+    with pytest.raises(ValueError, match=r"period_s must be whole seconds, got 1.5"):
+        Periodic(period_s=1.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"per_hour must be in \(0, inf\), got 0"):
+        Poisson(per_hour=0)

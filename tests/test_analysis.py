@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from sim import analysis
+from sim.rundir import EVENTS, MEASURES, RunDirectory, RunError
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    plain = {
+        "event": "query",
+        "point": 0,
+        "replication": 0,
+        "user": "ann",
+        "index": 1,
+        "time_s": 0,
+        "cell": 0,
+        "output": 0,
+        "lppm": "SP",
+        "attack": "markov",
+        "estimated_index": changes.get("index", 1),
+        "estimate": 0,
+        **dict.fromkeys(MEASURES),
+    }
+    return {**plain, **changes}
+
+
+def write(path: Path, *parts: list[dict[str, Any]]) -> RunDirectory:
+    run = RunDirectory.create(path)
+    run.write_manifest({})
+    for i, rows in enumerate(parts):
+        run.write_part(f"part{i}", pa.Table.from_pylist(rows, schema=EVENTS))
+    return run
+
+
+def queries(values: list[float], **same: Any) -> list[dict[str, Any]]:
+    return [row(index=i + 1, quality_loss_km=v, adversary_error_km=2 * v, **same) for i, v in enumerate(values)]
+
+
+def test_per_user_means_count_queries_only(tmp_path: Path) -> None:
+    run = write(
+        tmp_path,
+        [
+            *queries([1, 2, 6], user="ann"),
+            row(event="shift", user="ann", index=3, quality_loss_km=100.0),
+            row(user="ann", index=3, estimated_index=1, quality_loss_km=100.0, adversary_error_km=100.0),
+            *queries([5], user="bob", attack=None, expected_quality_loss_km=4.0),
+        ],
+    )
+    frame = analysis.per_user(run)
+    assert frame[["user", "attack", "queries"]].values.tolist() == [["bob", "", 1], ["ann", "markov", 3]]
+    assert frame["quality_loss_km"].tolist() == [5, 3]
+    assert frame["adversary_error_km"].tolist() == [10, 6]
+    assert frame["expected_quality_loss_km"].tolist()[0] == 4
+    assert math.isnan(frame["expected_quality_loss_km"].tolist()[1])
+    assert frame["expected_adversary_error_km"].isna().all()
+
+
+def test_missing_values_do_not_count(tmp_path: Path) -> None:
+    rows = [row(index=1, quality_loss_km=2.0), row(index=2, output=None), row(index=3, quality_loss_km=4.0)]
+    frame = analysis.per_user(write(tmp_path, rows))
+    assert frame["queries"].item() == 3
+    assert frame["quality_loss_km"].item() == 3
+
+
+def test_interval_over_users(tmp_path: Path) -> None:
+    """Users count alike, however many queries and replications they have."""
+    run = write(
+        tmp_path,
+        queries([1, 1, 1, 1], user="ann") + queries([3, 3], user="ann", replication=1),
+        queries([5], user="bob") + queries([9, 9], user="cem"),
+    )
+    summary = analysis.summarize(run)
+    assert summary[["users", "replications", "queries"]].values.tolist() == [[3, 2, 9]]
+    means = [2.0, 5.0, 9.0]
+    low, high = stats.t.interval(0.95, 2, np.mean(means), stats.sem(means))
+    found = summary[["quality_loss_km", "quality_loss_km_low", "quality_loss_km_high"]].iloc[0]
+    np.testing.assert_allclose(found.astype(float), [np.mean(means), low, high], rtol=1e-12)
+    np.testing.assert_allclose(summary["adversary_error_km_high"], 2 * high, rtol=1e-12)
+    assert summary["expected_quality_loss_km"].isna().all()
+
+
+def test_interval_over_replications_of_one_user(tmp_path: Path) -> None:
+    parts = [queries([v], replication=i) for i, v in enumerate([1.0, 2.0, 6.0])]
+    summary = analysis.summarize(write(tmp_path, *parts))
+    low, high = stats.t.interval(0.95, 2, 3, stats.sem([1, 2, 6]))
+    found = summary[["quality_loss_km", "quality_loss_km_low", "quality_loss_km_high"]].iloc[0]
+    np.testing.assert_allclose(found.astype(float), [3, low, high], rtol=1e-12)
+
+
+def test_no_interval_of_a_single_run(tmp_path: Path) -> None:
+    run = write(tmp_path, queries([1, 2]))
+    summary = analysis.summarize(run)
+    assert summary["quality_loss_km"].item() == 1.5
+    assert summary[["quality_loss_km_low", "quality_loss_km_high"]].isna().all(axis=None)
+    text = run.write_csv("summary.csv", summary).read_text().splitlines()
+    assert text[0].startswith(
+        "point,lppm,attack,users,replications,queries,"
+        "quality_loss_km,quality_loss_km_low,quality_loss_km_high,adversary_error_km,"
+    )
+    assert text[1].startswith("0,SP,markov,1,1,2,1.5,,,3.0,,")
+
+
+def test_series_with_one_and_several_users_side_by_side(tmp_path: Path) -> None:
+    rows = [
+        *queries([1], user="ann", lppm="A"),
+        *queries([3], user="bob", lppm="A"),
+        *queries([1], lppm="B"),
+        *queries([2], lppm="B", replication=1),
+    ]
+    summary = analysis.summarize(write(tmp_path, rows)).set_index("lppm")
+    assert summary["users"].to_dict() == {"A": 2, "B": 1}
+    assert summary["quality_loss_km"].to_dict() == {"A": 2, "B": 1.5}
+    half = stats.t.ppf(0.975, 1)
+    assert summary["quality_loss_km_high"].to_dict() == pytest.approx({"A": 2 + half, "B": 1.5 + half / 2})
+
+
+def test_summary_without_attack(tmp_path: Path) -> None:
+    rows = [row(attack=None, user=u, quality_loss_km=v) for u, v in (("ann", 1.0), ("bob", 2.0))]
+    summary = analysis.summarize(write(tmp_path, rows))
+    assert summary["attack"].tolist() == [""]
+    assert summary["quality_loss_km"].tolist() == [1.5]
+    assert summary["adversary_error_km"].isna().all()
+
+
+def test_result_does_not_depend_on_packing(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    runs = [
+        queries(rng.random(37).tolist(), point=p, replication=r, user=u, lppm=lppm)
+        for p, r, u, lppm in itertools.product(range(2), range(3), ["ann", "bob"], ["A", "B"])
+    ]
+    one = write(tmp_path / "one", [r for rows in runs for r in rows])
+    many = write(tmp_path / "many", *reversed(runs))
+    texts = [run.write_csv("summary.csv", analysis.summarize(run)).read_bytes() for run in (one, many)]
+    assert texts[0] == texts[1]
+    pd.testing.assert_frame_equal(analysis.over_time(one), analysis.over_time(many), rtol=1e-12)
+
+
+def test_merging_now_and_then_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [queries([float(i), 1.0], user=f"u{i % 7}", replication=i) for i in range(30)]
+    run = write(tmp_path, *parts)
+    whole = analysis.per_user(run), analysis.over_time(run)
+    monkeypatch.setattr(analysis, "_COMPACT_ROWS", 3)
+    pd.testing.assert_frame_equal(analysis.per_user(run), whole[0])
+    pd.testing.assert_frame_equal(analysis.over_time(run), whole[1])
+
+
+def test_over_time_windows(tmp_path: Path) -> None:
+    run = write(
+        tmp_path,
+        queries([1, 3, 10, 20, 7], user="ann") + queries([5, 7, 0], user="bob"),
+        queries([3, 5, 10, 20, 9], user="ann", replication=1),
+    )
+    frame = analysis.over_time(run, window=2)
+    assert frame[["first_index", "last_index", "users", "queries"]].values.tolist() == [
+        [1, 2, 2, 6],
+        [3, 4, 2, 5],
+        [5, 6, 1, 2],
+    ]
+    assert frame["quality_loss_km"].tolist() == [4.5, 7.5, 8.0]
+    low, high = stats.t.interval(0.95, 1, 4.5, stats.sem([3, 6]))
+    assert frame["quality_loss_km_low"].iloc[0] == pytest.approx(low)
+    assert frame["quality_loss_km_high"].iloc[0] == pytest.approx(high)
+    assert math.isnan(frame["quality_loss_km_low"].iloc[2])
+
+
+@pytest.mark.parametrize(("queries_each", "windows", "length"), [(1, 1, 1), (50, 50, 1), (51, 26, 2), (300, 50, 6)])
+def test_over_time_makes_about_fifty_windows(tmp_path: Path, queries_each: int, windows: int, length: int) -> None:
+    frame = analysis.over_time(write(tmp_path, queries([1.0] * queries_each)))
+    assert len(frame) == windows
+    assert (frame["last_index"] - frame["first_index"] + 1 == length).all()
+    assert frame["queries"].sum() == queries_each
+
+
+def test_window_must_be_positive(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"window must be in \[1, inf\), got 0"):
+        analysis.over_time(write(tmp_path, queries([1])), window=0)
+
+
+def test_empty_runs(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="no finished part"):
+        analysis.summarize(write(tmp_path / "none"))
+    shifts = write(tmp_path / "shifts", [row(event="shift")])
+    assert analysis.summarize(shifts).empty
+    assert analysis.over_time(shifts).empty
+    assert analysis.curves(analysis.per_user(shifts), [1.0]).empty
+
+
+def test_torn_part_stops_analysis(tmp_path: Path) -> None:
+    run = write(tmp_path, queries([1]), queries([2]))
+    run.part_path("part1").write_bytes(b"PAR1 torn")
+    with pytest.raises(RunError, match=r"part1\.parquet"):
+        analysis.summarize(run)
+
+
+def test_tradeoff_adds_the_swept_values(tmp_path: Path) -> None:
+    run = write(tmp_path, queries([1], point=0) + queries([2], point=1))
+    run.write_csv("points.csv", pd.DataFrame({"point": [0, 1], "epsilon_per_km": [0.5, 1], "users": [7, 8]}))
+    frame = analysis.tradeoff(run)
+    assert frame["epsilon_per_km"].tolist() == [0.5, 1.0]
+    assert frame["users"].tolist() == [1, 1]
+    assert frame["users_swept"].tolist() == [7, 8]
+
+
+def user_points(points: dict[str, list[tuple[float, float]]], **same: Any) -> pd.DataFrame:
+    rows = [
+        {
+            "point": i,
+            "lppm": "SP",
+            "attack": "markov",
+            "user": user,
+            "replication": 0,
+            "queries": 1,
+            "quality_loss_km": loss,
+            "adversary_error_km": error,
+            "expected_quality_loss_km": np.nan,
+            "expected_adversary_error_km": np.nan,
+            **same,
+        }
+        for user, line in points.items()
+        for i, (loss, error) in enumerate(line)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_curves_interpolate_per_user_and_never_extrapolate() -> None:
+    users = user_points({"ann": [(2, 2), (0, 0), (1, 0.5)], "bob": [(1, 1), (3, 2)], "cem": [(9, 9)]})
+    frame = analysis.curves(users, [0, 0.5, 1, 2, 3, 4])
+    assert frame["users"].tolist() == [1, 1, 2, 2, 1, 0]
+    np.testing.assert_allclose(frame["mean_km"], [0, 0.25, 0.75, 1.75, 2, np.nan])
+    np.testing.assert_allclose(frame["min_km"], [0, 0.25, 0.5, 1.5, 2, np.nan])
+    np.testing.assert_allclose(frame["max_km"], [0, 0.25, 1, 2, 2, np.nan])
+    assert list(frame.columns) == [
+        "lppm",
+        "attack",
+        "quality_loss_km",
+        "users",
+        "mean_km",
+        "min_km",
+        "max_km",
+    ]
+
+
+def test_curves_average_replications_and_equal_losses_and_prefer_expected() -> None:
+    line = {"ann": [(0.0, 0.0), (2.0, 2.0)]}
+    again = {"ann": [(0.0, 0.0), (4.0, 4.0)]}
+    users = pd.concat([user_points(line), user_points(again, replication=1)])
+    assert analysis.curves(users, [3.0])["mean_km"].item() == 3.0
+    ties = user_points({"ann": [(1, 1), (1, 2), (1, 3)]})
+    assert analysis.curves(ties, [1.0])["mean_km"].item() == 2.0
+    expected = user_points(line).assign(expected_quality_loss_km=[0, 1], expected_adversary_error_km=[0, 5])
+    assert analysis.curves(expected, [1.0])["mean_km"].item() == 5.0
+
+
+@given(
+    values=st.lists(st.floats(0, 100), min_size=2, max_size=30),
+    split=st.integers(1, 5),
+)
+def test_intervals_are_scipys(values: list[float], split: int) -> None:
+    units = pd.DataFrame({"point": [i % split for i in range(len(values))], **dict.fromkeys(MEASURES, values)})
+    frame = analysis.intervals(units, ["point"])
+    for point, low in zip(frame["point"], frame["quality_loss_km_low"], strict=True):
+        own = [v for i, v in enumerate(values) if i % split == point]
+        if len(own) < 2:
+            assert math.isnan(low)
+        else:
+            half = stats.t.ppf(0.975, len(own) - 1) * np.std(own, ddof=1) / math.sqrt(len(own))
+            assert low == pytest.approx(np.mean(own) - half, abs=1e-9)

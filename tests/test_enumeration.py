@@ -1,0 +1,159 @@
+"""Whole simulations on tiny worlds against the full joint table: every row of the log is worked out by brute force.
+
+Nothing of the simulator's mathematics is used here: channels, remaps, filters, estimates and expected figures come from
+sums over all sequences of cells.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+
+import sim
+from sim.scenario.models import Scenario
+
+Array = NDArray[np.float64]
+MakeScenario = Callable[..., Scenario]
+
+ROWS, COLS = 2, 3
+N = ROWS * COLS
+QUERIES = 4
+EPSILON = 0.9
+ALPHA = 0.4
+
+
+def distances(kind: str) -> Array:
+    """Work out distances between cells of 1 km x 1 km."""
+    places = [(cell // COLS, cell % COLS) for cell in range(N)]
+    if kind == "manhattan":
+        return np.array([[abs(a - c) + abs(b - d) for c, d in places] for a, b in places], dtype=float)
+    return np.array([[np.hypot(a - c, b - d) for c, d in places] for a, b in places])
+
+
+def best(weights: Array, distance: Array) -> int:
+    """Return the lowest of the cells with the least expected distance."""
+    costs = [sum(weights[x] * distance[x, y] for x in range(N)) for y in range(N)]
+    limit = min(costs) + 1e-12 * weights.sum() * distance.max()
+    return next(y for y in range(N) if costs[y] <= limit)
+
+
+def base(design: str, distance: Array) -> Array:
+    if design == "Exp":
+        kernel = np.exp(-EPSILON * distance)
+        return np.array(kernel / kernel.sum(axis=1, keepdims=True))
+    return np.where(np.eye(N) == 1, ALPHA, (1 - ALPHA) / (N - 1))
+
+
+def channel(design: str, prior: Array, distance: Array) -> Array:
+    """Remap each output of the base to the best cell for its posterior."""
+    plain = base(design, distance)
+    matrix = np.zeros((N, N))
+    for z in range(N):
+        weights = prior * plain[:, z]
+        matrix[:, best(weights, distance) if weights.sum() > 0 else z] += plain[:, z]
+    return matrix
+
+
+def counted(cells: Sequence[int]) -> tuple[Array, Array]:
+    """Return the histogram and the transitions of a trace; rows without data are the histogram."""
+    profile = np.array([cells.count(x) for x in range(N)]) / len(cells)
+    pairs = list(itertools.pairwise(cells))
+    rows = []
+    for a in range(N):
+        leaving = [b for x, b in pairs if x == a]
+        rows.append([leaving.count(b) / len(leaving) for b in range(N)] if leaving else profile)
+    return profile, np.array(rows)
+
+
+def markov_prior(profile: Array, transition: Array, channels: Sequence[Array], outputs: Sequence[int]) -> Array:
+    """Return p(x^r | z^{r-1}), unnormalised, by a sum over all sequences of r cells."""
+    total = np.zeros(N)
+    for cells in itertools.product(range(N), repeat=len(outputs) + 1):
+        p = profile[cells[0]]
+        for a, b in itertools.pairwise(cells):
+            p *= transition[a, b]
+        for f, z, x in zip(channels, outputs, cells[:-1], strict=True):
+            p *= f[x, z]
+        total[cells[-1]] += p
+    return np.array(total / total.sum())
+
+
+def prior_of(model: str, known: tuple[Array, Array], channels: list[Array], outputs: list[int]) -> Array:
+    return known[0] if model == "sporadic" else markov_prior(*known, channels, outputs)
+
+
+TRACES = {
+    "ann": [0, 1, 1, 2, 5, 5, 4, 1, 0, 1, 1, 4, 2, 2, 5, 3],
+    "bob": [3, 3, 4, 5, 4, 3, 0, 0, 3, 4, 4, 1, 3, 4, 0, 3],
+}
+PAST = len(TRACES["ann"]) - QUERIES
+
+
+@pytest.fixture(params=["manhattan", "euclidean"])
+def distance(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def log_of(lppm: str, distance: str, make_scenario: MakeScenario, folder: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Run both users through one mechanism and both attacks, trained on their own past."""
+    rows = [(user, i, cell) for user, cells in TRACES.items() for i, cell in enumerate(cells)]
+    pd.DataFrame(rows, columns=["user", "order", "cell"]).to_csv(folder / "traces.csv", index=False)
+    design = {"epsilon_per_km": EPSILON} if lppm.endswith("Exp") else {"reveal_probability": ALPHA}
+    grid = {"kind": "rectangle", "rows": ROWS, "cols": COLS, "width_km": float(COLS), "height_km": float(ROWS)}
+    scenario = make_scenario(
+        replications=4,
+        world={"grid": grid, "privacy_distance": distance, "quality_distance": distance},
+        users={"mobility": {"kind": "replay", "file": str(folder / "traces.csv")}, "past_queries": PAST},
+        training={"own": "own_past"},
+        lppms=[{"kind": lppm, "design": design}],
+        attacks=["sporadic", "markov"],
+        record={"snapshots": list(range(1, QUERIES + 1))},
+    )
+    result = sim.run(scenario, out=folder / "run", figures=False)
+    snapshots: dict[str, Any] = {}
+    for part in result.run.parts():
+        arrays = result.run.snapshots(part)
+        for user, index, profile in zip(arrays["user"], arrays["index"], arrays["profile"], strict=True):
+            snapshots[f"{int(part.split('-')[1])}/{user}/{index}"] = profile
+    return result.events(), snapshots
+
+
+@pytest.mark.parametrize("lppm", ["SP-Exp", "SP-LH", "MK-Exp", "MK-LH", "PEB-Exp", "PEB-LH"])
+def test_every_row_against_the_joint_table(
+    lppm: str, distance: str, make_scenario: MakeScenario, tmp_path: Path
+) -> None:
+    d = distances(distance)
+    events, snapshots = log_of(lppm, distance, make_scenario, tmp_path)
+    assert len(events) == 2 * 4 * 2 * QUERIES
+    belief, design = lppm.split("-")
+    for (user, replication, attack), rows in events.groupby(["user", "replication", "attack"]):
+        past, test = TRACES[str(user)][:PAST], TRACES[str(user)][PAST:]
+        channels: list[Array] = []
+        outputs: list[int] = []
+        for _, row in rows.sort_values("index").iterrows():
+            x, z = test[row["index"] - 1], int(row["output"])
+            prior = (
+                snapshots[f"{replication}/{user}/{row['index']}"]
+                if belief == "PEB"
+                else prior_of({"SP": "sporadic", "MK": "markov"}[belief], counted(past), channels, outputs)
+            )
+            f = channel(design, prior, d)
+            assert row["cell"] == x
+            assert f[x, z] > 0
+            assert row["quality_loss_km"] == pytest.approx(d[x, z], abs=1e-12)
+            assert row["expected_quality_loss_km"] == pytest.approx(float(f[x] @ d[x]), abs=1e-12)
+            hers = prior_of(str(attack), counted(test), channels, outputs)
+            answers = [best(hers * f[:, output], d) if (hers * f[:, output]).any() else -1 for output in range(N)]
+            assert row["estimate"] == answers[z]
+            assert row["adversary_error_km"] == pytest.approx(d[x, answers[z]], abs=1e-12)
+            error = sum(f[x, output] * d[x, answers[output]] for output in range(N) if f[x, output] > 0)
+            assert row["expected_adversary_error_km"] == pytest.approx(error, abs=1e-12)
+            channels.append(f)
+            outputs.append(z)

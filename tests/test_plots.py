@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from sim import plots
+from sim.rundir import EVENTS, MEASURES, RunDirectory
+
+HOSTILE = ["$x_1$", "_hidden", "<script>alert(1)</script>", r"a\$b", "50 % _^{", "日本\n\x00"]
+
+
+def summary(
+    lppms: list[str], attacks: list[str], points: int = 1, *, expected: bool = True, users: int = 5
+) -> pd.DataFrame:
+    rows = []
+    for point, (i, lppm), attack in itertools.product(range(points), enumerate(lppms), attacks):
+        loss = 3.0 - 0.5 * point + 0.1 * i
+        row: dict[str, Any] = {"point": point, "lppm": lppm, "attack": attack, "users": users}
+        values = (loss + 1, loss - 0.5, loss, loss - 1)
+        for name, value in zip(MEASURES, values, strict=True):
+            shown = value if expected or not name.startswith("expected") else np.nan
+            row |= {name: shown, f"{name}_low": shown - 0.1, f"{name}_high": shown + 0.2}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def course(lppms: list[str], attacks: list[str], points: int = 1, windows: int = 4) -> pd.DataFrame:
+    table = summary(lppms, attacks, points)
+    frames = [table.assign(first_index=1 + 10 * w, last_index=10 + 10 * w, queries=50) for w in range(windows)]
+    return pd.concat(frames, ignore_index=True)
+
+
+def visible(figure: Figure) -> list[Axes]:
+    return [axes for axes in figure.axes if axes.get_visible()]
+
+
+def lines(axes: Axes) -> dict[str, Line2D]:
+    return {str(line.get_label()): line for line in axes.get_lines() if line.get_label() != plots.DIAGONAL}
+
+
+def data(line: Line2D, which: str) -> list[float]:
+    return [float(v) for v in np.asarray(line.get_xdata() if which == "x" else line.get_ydata())]
+
+
+def legend_names(figure: Figure) -> list[str]:
+    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+
+@pytest.mark.parametrize("attacks", [1, 3, 4, 5])
+def test_tradeoff_has_a_panel_for_each_attack(attacks: int) -> None:
+    names = [f"attack{i}" for i in range(attacks)]
+    figure = plots.tradeoff_figure(summary(["SP", "PEB"], names, points=3))
+    panels = visible(figure)
+    assert [axes.get_title() for axes in panels] == names
+    assert all(sorted(lines(axes)) == ["PEB", "SP"] for axes in panels)
+    assert len({axes.get_xlim() for axes in panels} | {axes.get_ylim() for axes in panels}) == 1
+    assert panels[0].get_ylabel() == plots.ERROR_LABEL
+    assert panels[-1].get_xlabel() == plots.QUALITY_LABEL
+    assert legend_names(figure) == ["SP", "PEB"]
+
+
+def test_tradeoff_lines_run_by_loss_and_prefer_expected_figures() -> None:
+    table = summary(["SP"], ["markov"], points=3)
+    (axes,) = visible(plots.tradeoff_figure(table))
+    line = lines(axes)["SP"]
+    assert data(line, "x") == pytest.approx([2.0, 2.5, 3.0])
+    assert data(line, "y") == pytest.approx([1.0, 1.5, 2.0])
+    (axes,) = visible(plots.tradeoff_figure(summary(["SP"], ["markov"], points=3, expected=False)))
+    line = lines(axes)["SP"]
+    assert data(line, "x") == pytest.approx([3.0, 3.5, 4.0])
+    assert data(line, "y") == pytest.approx([1.5, 2.0, 2.5])
+
+
+def test_tradeoff_draws_the_diagonal_and_says_what_it_is() -> None:
+    (axes,) = visible(plots.tradeoff_figure(summary(["SP"], ["markov"], points=2)))
+    (diagonal,) = [line for line in axes.get_lines() if line.get_label() == plots.DIAGONAL]
+    np.testing.assert_array_equal(diagonal.get_xdata(), diagonal.get_ydata())
+    assert plots.DIAGONAL in [text.get_text() for text in axes.texts]
+
+
+def test_tradeoff_bars_are_the_intervals() -> None:
+    (axes,) = visible(plots.tradeoff_figure(summary(["SP"], ["markov"])))
+    segments = sorted(np.ptp(s, axis=0).tolist() for c in axes.collections for s in c.get_segments())  # type: ignore[attr-defined]
+    np.testing.assert_allclose(segments, [[0, 0.3], [0.3, 0]], atol=1e-12)
+
+
+def test_single_points_are_labelled_directly() -> None:
+    figure = plots.tradeoff_figure(summary(["SP", "PEB", "MK"], ["markov", "sporadic"]))
+    for axes in visible(figure):
+        assert {"SP", "PEB", "MK"} < {text.get_text() for text in axes.texts}
+    assert legend_names(figure) == []
+    assert figure.legends[0].get_title().get_text() == "bars: 95 % intervals over users"
+
+
+def test_many_single_points_get_a_legend() -> None:
+    names = [f"mechanism {i}" for i in range(9)]
+    figure = plots.tradeoff_figure(summary(names, ["markov"]))
+    assert legend_names(figure) == names
+    assert [text.get_text() for text in visible(figure)[0].texts] == [plots.DIAGONAL]
+
+
+MANY = [f"MK-{i}-Exp" for i in range(9)]
+ATTACKS = ["markov", "sporadic", "markov-train", "sporadic-train"]
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        pytest.param(lambda: plots.tradeoff_figure(summary(MANY[:4], ATTACKS[:2])), id="labels"),
+        pytest.param(lambda: plots.tradeoff_figure(summary(MANY, ATTACKS[:2])), id="dots"),
+        pytest.param(lambda: plots.tradeoff_figure(summary(MANY, ATTACKS[:1], points=3)), id="column"),
+        pytest.param(lambda: plots.tradeoff_figure(summary(MANY, ATTACKS, points=3)), id="square"),
+        pytest.param(lambda: plots.over_time_figure(course(MANY, ATTACKS, points=3)), id="over-time"),
+    ],
+)
+def test_nothing_leaves_the_page_or_touches(figure: Any) -> None:
+    figure = figure()
+    page = figure.bbox
+    with rc_context(plots.STYLE):
+        boxes = [box for axes in visible(figure) if (box := axes.get_tightbbox()) is not None]
+        boxes += [legend.get_window_extent() for legend in figure.legends]
+    for box in boxes:
+        assert box.x0 >= page.x0 - 1
+        assert box.y0 >= page.y0 - 1
+        assert box.x1 <= page.x1 + 1
+        assert box.y1 <= page.y1 + 1
+    for one, other in itertools.combinations(boxes, 2):
+        across = min(one.x1, other.x1) - max(one.x0, other.x0)
+        up = min(one.y1, other.y1) - max(one.y0, other.y0)
+        assert min(across, up) < 1
+
+
+def test_no_intervals_no_note() -> None:
+    table = summary(["SP"], ["markov"])
+    table[[c for c in table.columns if c.endswith(("_low", "_high"))]] = np.nan
+    figure = plots.tradeoff_figure(table)
+    assert figure.legends[0].get_title().get_text() in ("", "None")
+    replicated = plots.tradeoff_figure(summary(["SP"], ["markov"], users=1))
+    assert replicated.legends[0].get_title().get_text() == "bars: 95 % intervals over replications"
+
+
+def test_a_run_without_attack_or_query_says_so() -> None:
+    table = summary(["SP"], [""])
+    table[[c for c in table.columns if "adversary" in c]] = np.nan
+    figure = plots.tradeoff_figure(table)
+    assert figure.axes == []
+    assert "no attack" in figure.texts[0].get_text()
+    over_time = plots.over_time_figure(table.assign(first_index=1, last_index=1))
+    assert [axes.get_ylabel() for axes in over_time.axes] == [plots.QUALITY_LABEL]
+    assert over_time.axes[0].get_title() == "no attack"
+    assert "no query" in plots.over_time_figure(course(["SP"], ["a"]).iloc[:0]).texts[0].get_text()
+
+
+def test_over_time_panels_and_data() -> None:
+    figure = plots.over_time_figure(course(["SP", "PEB"], ["markov", "sporadic"]))
+    assert len(figure.axes) == 4
+    assert [axes.get_title() for axes in figure.axes[:2]] == ["markov", "sporadic"]
+    assert [axes.get_ylabel() for axes in figure.axes[::2]] == [plots.QUALITY_LABEL, plots.ERROR_LABEL]
+    line = lines(figure.axes[2])["SP"]
+    assert data(line, "x") == pytest.approx([5.5, 15.5, 25.5, 35.5])
+    assert data(line, "y") == pytest.approx([2.0] * 4)
+    assert len(figure.axes[0].collections) == 2
+    assert figure.get_suptitle() == ""
+    assert legend_names(figure) == ["SP", "PEB"]
+
+
+def test_over_time_draws_the_middle_sweep_point() -> None:
+    figure = plots.over_time_figure(course(["SP"], ["markov"], points=5))
+    assert figure.get_suptitle() == "sweep point 2, the middle one of 5"
+    assert data(lines(figure.axes[0])["SP"], "y") == pytest.approx([2.0] * 4)
+
+
+def test_looks_are_stable_and_distinct() -> None:
+    names = [f"m{i}" for i in range(70)]
+    looks = plots.looks(names)
+    assert len({(look.colour, look.marker, look.line) for look in looks.values()}) == 70
+    assert plots.looks(names[:3]) == {name: looks[name] for name in names[:3]}
+    table = course(["SP", "PEB"], ["markov"], points=3)
+    over_time = lines(plots.over_time_figure(table).axes[0])
+    tradeoff = lines(plots.tradeoff_figure(summary(["SP", "PEB"], ["markov"], 3)).axes[0])
+    assert {n: line.get_color() for n, line in over_time.items()} == {
+        n: line.get_color() for n, line in tradeoff.items()
+    }
+
+
+def test_hostile_names_appear_letter_by_letter(tmp_path: Path) -> None:
+    """Mathtext would fail on these or eat them, and SVG must not run them."""
+    figure = plots.tradeoff_figure(summary(HOSTILE, HOSTILE[:3], points=2))
+    assert [axes.get_title() for axes in visible(figure)] == [plots.literal(name) for name in HOSTILE[:3]]
+    assert legend_names(figure) == [plots.literal(name) for name in HOSTILE]
+    paths = plots.save(figure, tmp_path / "tradeoff")
+    ElementTree.parse(paths[2])
+    assert "<script" not in paths[2].read_text()
+
+
+def test_hostile_names_over_time() -> None:
+    figure = plots.over_time_figure(course(HOSTILE, HOSTILE[:2]))
+    assert [axes.get_title() for axes in figure.axes[:2]] == [plots.literal(name) for name in HOSTILE[:2]]
+    assert sorted(lines(figure.axes[0])) == sorted(HOSTILE)
+
+
+def test_literal() -> None:
+    assert plots.literal("a_b^{c}") == "a_b^{c}"
+    assert plots.literal("$") == r"\$"
+    assert plots.literal("a\nb") == "a�b"
+    assert len(plots.literal("x" * 100)) == 32
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 0.75), st.floats(0, 1)), min_size=1, max_size=6))
+def test_labels_cover_neither_points_nor_labels_where_there_is_room(points: list[tuple[float, float]]) -> None:
+    widths = [0.2] * len(points)
+    places = plots.place_labels(np.array(points), widths)
+    assert len(places) == len(points)
+    assert all(x >= 0 for x, _ in places)
+    if len(points) <= 2:
+        boxes = [plots._box(place, 0.2) for place in places]
+        assert all(plots._overlap(a, b) == 0 for a, b in itertools.combinations(boxes, 2))
+
+
+def test_save_is_deterministic_and_embeds_fonts(tmp_path: Path) -> None:
+    table = summary(["SP", "PEB"], ["markov"], points=2)
+    first = plots.save(plots.tradeoff_figure(table), tmp_path / "a" / "v1.5")
+    second = plots.save(plots.tradeoff_figure(table), tmp_path / "b" / "v1.5")
+    assert [path.name for path in first] == ["v1.5.png", "v1.5.pdf", "v1.5.svg"]
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+    assert b"CreationDate" not in first[1].read_bytes()
+    assert b"/FontFile2" in first[1].read_bytes()
+
+
+def test_write_figures_reads_the_log(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path)
+    run.write_manifest({})
+    row: dict[str, Any] = dict.fromkeys(EVENTS.names, 0) | {"event": "query", "lppm": "SP", "attack": "a"}
+    row |= dict.fromkeys(MEASURES, 1.0)
+    rows = [row | {"user": user, "index": i, "estimated_index": i} for user in ("ann", "bob") for i in (1, 2)]
+    run.write_part("p", pa.Table.from_pylist(rows, schema=EVENTS))
+    paths = plots.write_figures(run)
+    assert sorted(p.relative_to(tmp_path).as_posix() for p in paths) == [
+        f"figures/{name}.{suffix}" for name in ("over_time", "tradeoff") for suffix in ("pdf", "png", "svg")
+    ]
+    assert all(path.stat().st_size > 1000 for path in paths)

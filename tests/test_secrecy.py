@@ -1,0 +1,92 @@
+"""No adversary can reach the truth: one that searches everything it is handed finds nothing."""
+
+from __future__ import annotations
+
+import gc
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import simpy
+
+from sim.chunks import _Mechanisms
+from sim.engine import simulate
+from sim.events import Guess, Query, Report, Visit
+from sim.interfaces import Attack
+from sim.mobility.traces import Life, Trace
+from sim.recorder import SimulationLog
+from sim.rng import stream
+from sim.scenario.models import Scenario
+from sim.stage import Setting, Stage
+
+MakeScenario = Callable[..., Scenario]
+
+SECRETS = (Query, Visit, Trace, Life, SimulationLog, Stage, simpy.Environment, types.FrameType, types.GeneratorType)
+
+
+def reachable(root: Any) -> Iterator[Any]:
+    """Yield everything that can be reached from an object, as a debugger could, without passing through modules."""
+    seen: set[int] = set()
+    stack = [root]
+    while stack:
+        thing = stack.pop()
+        if id(thing) in seen or isinstance(thing, types.ModuleType | type | types.CodeType):
+            continue
+        seen.add(id(thing))
+        yield thing
+        if isinstance(thing, types.FunctionType):
+            # A function's globals are its module; what it closes over is its own.
+            stack += [cell.cell_contents for cell in thing.__closure__ or ()]
+            continue
+        stack += gc.get_referents(thing)
+
+
+class Spy:
+    """An adversary who looks for secrets in what she is given."""
+
+    def __init__(self) -> None:
+        self.found: list[Any] = []
+
+    def observe(self, report: Report) -> Guess:
+        self.found += [thing for thing in reachable(report) if isinstance(thing, SECRETS)]
+        return Guess(report.user, report.index, 0)
+
+
+def spied(scenario: Scenario, spy: Attack) -> None:
+    stage = Stage(Setting(scenario), 0)
+    log = SimulationLog(world=stage.setting.world, traces=stage.traces, attacks=["spy"], expected=False)
+    for lppm in scenario.lppms:
+        simulate(
+            traces=stage.traces,
+            lppm_of=_Mechanisms(lppm, stage).of,
+            noise_of=lambda user: stream(1, user),
+            attacks={"spy": spy},
+            log=log,
+        )
+
+
+@pytest.mark.parametrize("lppm", ["SP-Exp", "SP-LH", "MK-Exp", "PEB-Exp", "PEB-LH", "LH", "identity"])
+def test_a_report_leads_to_nothing_secret(lppm: str, make_scenario: MakeScenario) -> None:
+    spy = Spy()
+    scenario = make_scenario(
+        lppms=[lppm],
+        users={"count": 2, "queries": 8, "past_queries": 5, "mobility": "favourites"},
+        training={"own": "own_past"},
+    )
+    spied(scenario, spy)
+    assert spy.found == []
+
+
+def test_the_spy_would_find_a_secret() -> None:
+    trace = Trace("ann", np.array([0]), np.array([3]))
+
+    class Leaky:
+        def __init__(self) -> None:
+            self.helper = lambda: trace
+
+    report = Report("ann", 1, 0, 3, Leaky())  # type: ignore[arg-type]
+    spy = Spy()
+    spy.observe(report)
+    assert spy.found == [trace]
