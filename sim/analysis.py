@@ -25,7 +25,7 @@ from sim.rundir import MEASURES, RunDirectory, RunError
 
 SERIES = ["point", "lppm", "attack"]
 CONFIDENCE = 0.95
-WINDOWS = 50
+WINDOWS = 20
 _SAME_LOSS_KM = 1e-9
 _COMPACT_ROWS = 500_000
 _SUMS = [f"{name}_{what}" for name in MEASURES for what in ("sum", "count")]
@@ -71,7 +71,7 @@ def summarize_users(users: pd.DataFrame) -> pd.DataFrame:
 def over_time(run: RunDirectory, *, window: int | None = None) -> pd.DataFrame:
     """Return the mean of each measure by query index, with 95 % intervals over users.
 
-    Indices are taken together in windows of equal length: `window` queries, or as many as make about 50
+    Indices are taken together in windows of equal length: `window` queries, or as many as make about 20
     windows. Columns: point, lppm, attack, first_index and last_index of the window, users (those with a query
     in it), queries, and each measure with its `_low` and `_high`, which are empty for a single user.
     """

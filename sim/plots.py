@@ -135,24 +135,28 @@ def tradeoff_figure(summary: pd.DataFrame) -> Figure:
         for panel, attack in zip(panels.flat, attacks, strict=False):
             own = shown[shown["attack"] == attack].sort_values(["quality_loss_km", "point"])
             _tradeoff_panel(panel, own, names, limits)
-            panel.set_title(literal(attack))
+            panel.set_title(_against(attack))
             if direct:
                 _label_points(panel, own, names, limits)
         _label_outer(panels, len(attacks))
         return _settled(figure)
 
 
-def over_time_figure(over_time: pd.DataFrame) -> Figure:
+def over_time_figure(over_time: pd.DataFrame, *, values: str = "") -> Figure:
     """Draw quality loss and adversary error by query index, a column for each attack.
 
     Bands are 95 % intervals over users. Of several sweep points the middle one is drawn, and the title says
-    so. Expected figures are drawn where the table has them.
+    so, with its `values`; a mechanism that the sweep does not touch is drawn at the point it was run at.
+    Expected figures are drawn where the table has them.
     """
     if over_time.empty:
         return _empty_figure("no query in this run: there is nothing to draw over time")
     points = sorted(over_time["point"].unique())
-    chosen = over_time[over_time["point"] == points[(len(points) - 1) // 2]]
+    middle = middle_point(over_time)
+    only = over_time.groupby("lppm")["point"].transform("nunique") == 1
+    chosen = over_time[(over_time["point"] == middle) | only]
     names, attacks = looks(over_time["lppm"]), list(dict.fromkeys(chosen["attack"]))
+    names = {name: look for name, look in names.items() if name in set(chosen["lppm"])}
     measures = {"quality_loss_km": QUALITY_LABEL, "adversary_error_km": ERROR_LABEL}
     measures = {m: label for m, label in measures.items() if analysis.preferred(chosen, m).notna().any()}
     width = {1: 4.6, 2: 6.8, 3: 8.4}.get(len(attacks), 2.5 * len(attacks))
@@ -164,13 +168,13 @@ def over_time_figure(over_time: pd.DataFrame) -> Figure:
                 _course(panel, chosen[chosen["attack"] == attack], measure, names)
             row[0].set_ylabel(label)
         for panel, attack in zip(panels[0], attacks, strict=True):
-            panel.set_title(literal(attack) or "no attack")
+            panel.set_title(_against(attack))
         for panel in panels[-1]:
             panel.set_xlabel("query index $r$")
             panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
         if len(points) > 1:
-            place = f"sweep point {chosen['point'].iloc[0]}, the middle one of {len(points)}"
-            figure.suptitle(place, fontsize=8.5)
+            place = f"sweep point {middle}, the middle one of {len(points)}"
+            figure.suptitle(f"{literal(values, 80)} ({place})" if values else place, fontsize=8.5)
         return _settled(figure)
 
 
@@ -189,13 +193,41 @@ def write_figures(
     run: RunDirectory, *, summary: pd.DataFrame | None = None, over_time: pd.DataFrame | None = None
 ) -> list[Path]:
     """Write `figures/tradeoff.*` and `figures/over_time.*` of a run; tables not given are made from its log."""
-    summary = analysis.summarize(run) if summary is None else summary
-    over_time = analysis.over_time(run) if over_time is None else over_time
+    summary = _in_order(analysis.summarize(run) if summary is None else summary, run)
+    over_time = _in_order(analysis.over_time(run) if over_time is None else over_time, run)
+    values = "" if over_time.empty else _values(run.read_csv("points.csv"), middle_point(over_time))
     folder = run.path / "figures"
     return [
         *save(tradeoff_figure(summary), folder / "tradeoff"),
-        *save(over_time_figure(over_time), folder / "over_time"),
+        *save(over_time_figure(over_time, values=values), folder / "over_time"),
     ]
+
+
+def middle_point(frame: pd.DataFrame) -> int:
+    """Return the sweep point that stands for the others."""
+    points = sorted(frame["point"].unique())
+    return int(points[(len(points) - 1) // 2])
+
+
+def _values(points: pd.DataFrame, point: int) -> str:
+    """Return the swept values of a point, by the last step of their paths."""
+    row = points[points["point"] == point].iloc[0]
+    return ", ".join(f"{path.rsplit('.', 1)[-1]} = {row[path]}" for path in points.columns if path != "point")
+
+
+def _in_order(frame: pd.DataFrame, run: RunDirectory) -> pd.DataFrame:
+    """Return the rows with LPPMs and attacks in the order of the scenario, which colours and panels follow."""
+    scenario = run.manifest().get("scenario", {})
+    lppms, attacks = (
+        {thing["name"]: i for i, thing in enumerate(scenario.get(key, []))} for key in ("lppms", "attacks")
+    )
+    ranked = frame.assign(_lppm=frame["lppm"].map(lppms), _attack=frame["attack"].map(attacks))
+    ordered = ranked.sort_values(["_lppm", "_attack"], kind="stable", ignore_index=True)
+    return ordered.drop(columns=["_lppm", "_attack"])
+
+
+def _against(attack: str) -> str:
+    return f"against {literal(attack)}" if attack else "no attack"
 
 
 def _settled(figure: Figure) -> Figure:

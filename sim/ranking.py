@@ -23,16 +23,18 @@ class Ranking:
     attack: str
     quality_loss_km: float
     errors_km: dict[str, float]
-    lead_low_km: float
-    """The lower end of the 95 % interval of the lead of the first over the second, paired by user; NaN if unknown."""
+    sure: dict[str, bool]
+    """Of each mechanism but the first, whether the first is surely ahead: the 95 % interval of the lead, paired by
+    user, lies above zero."""
 
     def __str__(self) -> str:
-        names = list(self.errors_km)
-        figures = ", ".join(f"{name} {error:.2f}" for name, error in self.errors_km.items())
-        start = f"At {self.quality_loss_km:.1f} km of quality loss, against {self.attack}:"
-        if len(names) > 1 and self.lead_low_km > 0:
-            return f"{start} {names[0]} protects best (P_AE in km: {figures})."
-        return f"{start} no clear winner (P_AE in km: {figures})."
+        first, *others = self.errors_km
+        said = [
+            f"{name} {self.errors_km[name]:.2f} km ({'surely less' if self.sure[name] else 'may be chance'})"
+            for name in others
+        ]
+        start = f"Against {self.attack}, at {self.quality_loss_km:.1f} km of quality loss, {first} protects best"
+        return f"{start}: P_AE {self.errors_km[first]:.2f} km; {', '.join(said)}."
 
 
 def rankings(per_user: pd.DataFrame) -> Iterator[Ranking]:
@@ -71,8 +73,12 @@ def _rank(attack: str, curves: dict[str, Curve], loss: float) -> Ranking:
         for lppm, curve in curves.items()
     }
     order = sorted(errors, key=lambda lppm: -float(errors[lppm].mean()))
-    lead = errors[order[0]] - errors[order[1]]
-    return Ranking(attack, loss, {lppm: float(errors[lppm].mean()) for lppm in order}, _low(lead))
+    return Ranking(
+        attack=attack,
+        quality_loss_km=loss,
+        errors_km={lppm: float(errors[lppm].mean()) for lppm in order},
+        sure={lppm: _low(errors[order[0]] - errors[lppm]) > 0 for lppm in order[1:]},
+    )
 
 
 def _low(differences: FloatArray) -> float:

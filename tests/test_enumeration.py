@@ -1,11 +1,13 @@
 """Whole simulations on tiny worlds against the full joint table: every row of the log is worked out by brute force.
 
-Nothing of the simulator's mathematics is used here: channels, remaps, filters, estimates and expected figures come from
-sums over all sequences of cells.
+Nothing of the simulator's mathematics is used in the first test: channels, remaps, filters, estimates and expected
+figures come from sums over all sequences of cells. The second sums the simulator's own steps over everything that can
+happen.
 """
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,7 +19,15 @@ import pytest
 from numpy.typing import NDArray
 
 import sim
+from sim.attack import OptimalAttack
+from sim.belief import FixedProfile, MarkovFilter
+from sim.events import Report
+from sim.interfaces import Belief
+from sim.lppm import designs
+from sim.lppm.mechanism import Mechanism
 from sim.scenario.models import Scenario
+from sim.world.distance import euclidean, manhattan
+from sim.world.grid import Grid
 
 Array = NDArray[np.float64]
 MakeScenario = Callable[..., Scenario]
@@ -157,3 +167,51 @@ def test_every_row_against_the_joint_table(
             assert row["expected_adversary_error_km"] == pytest.approx(error, abs=1e-12)
             channels.append(f)
             outputs.append(z)
+
+
+@pytest.mark.parametrize("design", ["Exp", "LH", "Exp budget", "LH budget"])
+@pytest.mark.parametrize("model", ["sporadic", "markov"])
+def test_a_remapped_mechanism_gives_as_much_error_as_it_costs_on_its_own_model(
+    model: str, design: str, distance: str
+) -> None:
+    """P_AE = Q-bar at each of three queries, in exact expectation over all cells and all reports."""
+    grid = Grid.rectangle(rows=ROWS, cols=COLS, width_km=float(COLS), height_km=float(ROWS))
+    measure = manhattan(grid) if distance == "manhattan" else euclidean(grid)
+    profile, transition = counted(TRACES["ann"])
+    start, move = (profile, transition) if model == "markov" else (profile, np.tile(profile, (N, 1)))
+    kind, *budget = design.split()
+    parameter: dict[str, float] = {"quality_budget_km": 0.7} if budget else {}
+    if not budget:
+        parameter = {"epsilon_per_km": EPSILON} if kind == "Exp" else {"reveal_probability": ALPHA}
+    make: Any = designs.Exponential if kind == "Exp" else designs.LocationHiding
+    belief: Belief = (
+        MarkovFilter(start_profile=start, transition=move) if model == "markov" else FixedProfile(profile=profile)
+    )
+    mechanism = Mechanism(belief=belief, design=make(distance=measure, **parameter))
+    twin = OptimalAttack(belief_of=lambda _: copy.deepcopy(belief), distance=measure)
+    loss, error = np.zeros(3), np.zeros(3)
+
+    def walk(index: int, reached: Array, mechanism: Mechanism, attack: OptimalAttack) -> None:
+        """Follow every report; reached[x] is p(x^r = x, z^{r-1})."""
+        if index == 3:
+            return
+        channel = mechanism.channel(index)
+        for output, likelihood in zip(*channel.likelihoods(), strict=True):
+            joint = reached * likelihood
+            if not joint.any():
+                continue
+            hers, his = copy.deepcopy(attack), copy.deepcopy(mechanism)
+            report = Report("ann", index + 1, index, int(output), channel)
+            guess = hers.observe(report)
+            his.observe(report)
+            loss[index] += joint @ measure.matrix_km[:, output]
+            error[index] += joint @ measure.matrix_km[:, guess.estimate]
+            walk(index + 1, joint @ move, his, hers)
+
+    walk(0, start, mechanism, twin)
+    assert error == pytest.approx(loss, abs=1e-9)
+    assert loss.min() > 0.1
+    if budget:
+        # Where a report leaves so little in doubt that even silence costs less, the budget cannot be spent.
+        assert loss[0] == pytest.approx(0.7, abs=1e-4)
+        assert loss.max() < 0.7 + 1e-4

@@ -64,7 +64,7 @@ def test_tradeoff_has_a_panel_for_each_attack(attacks: int) -> None:
     names = [f"attack{i}" for i in range(attacks)]
     figure = plots.tradeoff_figure(summary(["SP", "PEB"], names, points=3))
     panels = visible(figure)
-    assert [axes.get_title() for axes in panels] == names
+    assert [axes.get_title() for axes in panels] == [f"against {name}" for name in names]
     assert all(sorted(lines(axes)) == ["PEB", "SP"] for axes in panels)
     assert len({axes.get_xlim() for axes in panels} | {axes.get_ylim() for axes in panels}) == 1
     assert panels[0].get_ylabel() == plots.ERROR_LABEL
@@ -167,7 +167,7 @@ def test_a_run_without_attack_or_query_says_so() -> None:
 def test_over_time_panels_and_data() -> None:
     figure = plots.over_time_figure(course(["SP", "PEB"], ["markov", "sporadic"]))
     assert len(figure.axes) == 4
-    assert [axes.get_title() for axes in figure.axes[:2]] == ["markov", "sporadic"]
+    assert [axes.get_title() for axes in figure.axes[:2]] == ["against markov", "against sporadic"]
     assert [axes.get_ylabel() for axes in figure.axes[::2]] == [plots.QUALITY_LABEL, plots.ERROR_LABEL]
     line = lines(figure.axes[2])["SP"]
     assert data(line, "x") == pytest.approx([5.5, 15.5, 25.5, 35.5])
@@ -199,7 +199,7 @@ def test_looks_are_stable_and_distinct() -> None:
 def test_hostile_names_appear_letter_by_letter(tmp_path: Path) -> None:
     """Mathtext would fail on these or eat them, and SVG must not run them."""
     figure = plots.tradeoff_figure(summary(HOSTILE, HOSTILE[:3], points=2))
-    assert [axes.get_title() for axes in visible(figure)] == [plots.literal(name) for name in HOSTILE[:3]]
+    assert [axes.get_title() for axes in visible(figure)] == [f"against {plots.literal(name)}" for name in HOSTILE[:3]]
     assert legend_names(figure) == [plots.literal(name) for name in HOSTILE]
     paths = plots.save(figure, tmp_path / "tradeoff")
     ElementTree.parse(paths[2])
@@ -208,7 +208,7 @@ def test_hostile_names_appear_letter_by_letter(tmp_path: Path) -> None:
 
 def test_hostile_names_over_time() -> None:
     figure = plots.over_time_figure(course(HOSTILE, HOSTILE[:2]))
-    assert [axes.get_title() for axes in figure.axes[:2]] == [plots.literal(name) for name in HOSTILE[:2]]
+    assert [axes.get_title() for axes in figure.axes[:2]] == [f"against {plots.literal(name)}" for name in HOSTILE[:2]]
     assert sorted(lines(figure.axes[0])) == sorted(HOSTILE)
 
 
