@@ -13,6 +13,7 @@ from sim import build
 from sim.engine import simulate
 from sim.interfaces import LPPM
 from sim.lppm.mechanism import Mechanism
+from sim.mobility.training import Statistics
 from sim.recorder import SimulationLog, Tick
 from sim.rng import stream
 from sim.scenario.protection import LPPMSpec
@@ -115,6 +116,8 @@ class _Mechanisms:
         self._restart_s = stage.scenario.restart_s
         self._design = build.build_design(spec.design, stage.setting.world)
         self._knowledge = stage.knowledge(spec.training)
+        self._uses_transitions = spec.belief.kind == "markov_filter"
+        self._statistics: list[Statistics] = []
         self._made: list[Mechanism] = []
         self._shared: dict[int, Mechanism] = {}
 
@@ -123,6 +126,7 @@ class _Mechanisms:
         statistics = self._knowledge(user)
         if id(statistics) in self._shared:
             return self._shared[id(statistics)]
+        self._statistics.append(statistics)
         belief = build.build_belief(self._spec.belief, statistics, self._restart_s)
         mechanism = Mechanism(belief=belief, design=self._design)
         self._made.append(mechanism)
@@ -131,11 +135,16 @@ class _Mechanisms:
         return mechanism
 
     def notes(self) -> dict[str, Any]:
-        """Return what is worth knowing afterwards: beliefs that ran out of mass, and the worst certified gap."""
+        """Return what is worth knowing afterwards: beliefs that ran out of mass or data, and the worst gap."""
         fallbacks = sum(int(getattr(mechanism.belief, "fallbacks", 0)) for mechanism in self._made)
         gaps = [getattr(mechanism.belief, "worst_gap", None) for mechanism in self._made]
         known = [float(gap) for gap in gaps if gap is not None]
-        return {"lppm_fallbacks": fallbacks, "worst_gap": max(known, default=None)}
+        bare = [statistics.fallback_rows for statistics in self._statistics] if self._uses_transitions else []
+        return {
+            "lppm_fallbacks": fallbacks,
+            "transition_rows_without_data": max(bare, default=0),
+            "worst_gap": max(known, default=None),
+        }
 
 
 def _stacked(logs: dict[str, SimulationLog]) -> dict[str, NDArray[Any]]:

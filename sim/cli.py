@@ -77,7 +77,10 @@ def _load(scenario: Path, settings: tuple[str, ...], seed: int | None, data: Pat
 def run(
     scenario: Path, settings: tuple[str, ...], seed: int | None, data: Path | None, out: Path | None, figures: bool
 ) -> None:
-    """Run SCENARIO: event log, table and figures. A second run goes on where the first was stopped."""
+    """Run SCENARIO into a run directory.
+
+    Leaves an event log, a table and figures. A second run goes on where the first was stopped.
+    """
     from sim import console
     from sim.runner import run as run_scenario
 
@@ -91,7 +94,10 @@ def run(
 @scenario_options
 @click.option("--time/--no-time", "measure", default=True, help="Estimate the time by simulating one user.")
 def check(scenario: Path, settings: tuple[str, ...], seed: int | None, data: Path | None, measure: bool) -> None:
-    """Validate SCENARIO and estimate its time and disk, without running it."""
+    """Validate SCENARIO and estimate its cost.
+
+    Nothing is written. The time is measured on one user of it.
+    """
     from sim import console
     from sim.cost import estimate
 
@@ -102,7 +108,10 @@ def check(scenario: Path, settings: tuple[str, ...], seed: int | None, data: Pat
 @main.command()
 @click.argument("path", type=click.Path(path_type=Path), default=Path("scenario.yaml"))
 def new(path: Path) -> None:
-    """Write a commented scenario to PATH [default: scenario.yaml], to start from."""
+    """Write a commented scenario to start from.
+
+    It goes to PATH, by default scenario.yaml.
+    """
     from importlib.resources import files
 
     if path.exists():
@@ -116,7 +125,10 @@ def new(path: Path) -> None:
 @main.command(name="list")
 @click.argument("family", required=False)
 def list_components(family: str | None) -> None:
-    """Show every kind of component with one line each, or those of one FAMILY."""
+    """Show every kind of component.
+
+    One line each; with FAMILY those of one family alone.
+    """
     from sim import console
     from sim.registry import listing
 
@@ -130,7 +142,7 @@ def list_components(family: str | None) -> None:
 
 @main.command()
 def schema() -> None:
-    """Print the JSON schema of scenario files, for editors."""
+    """Print the JSON schema of scenarios."""
     from sim.scenario.load import schema as schema_text
 
     click.echo(schema_text())
@@ -155,7 +167,10 @@ def export(run_directory: Path, form: Any, out: Path | None, overwrite: bool) ->
 @scenario_options
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="CSV file; .gz compresses it.")
 def traces(scenario: Path, settings: tuple[str, ...], seed: int | None, data: Path | None, out: Path) -> None:
-    """Write where SCENARIO's users truly are at their queries, as a CSV file that `replay` reads."""
+    """Write SCENARIO's true traces as CSV.
+
+    The cells that its users query from, in a form that the mobility `replay` reads.
+    """
     from sim.mobility.replay import write_csv
     from sim.stage import Setting, Stage
 
@@ -168,7 +183,10 @@ def traces(scenario: Path, settings: tuple[str, ...], seed: int | None, data: Pa
 @main.command()
 @click.argument("run_directory", metavar="RUN", type=click.Path(path_type=Path))
 def summarize(run_directory: Path) -> None:
-    """Read RUN's event log again, write summary.csv and print the table."""
+    """Sum up RUN again from its event log.
+
+    Writes summary.csv and prints the table.
+    """
     from sim import console
     from sim.result import Result
 
@@ -198,7 +216,10 @@ def plot(run_directory: Path) -> None:
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of it; may be repeated.")
 def check_component(component: str, family: str | None, settings: tuple[str, ...]) -> None:
-    """Put your own component through the contract checks. This imports and runs its code."""
+    """Try your own component on the contract.
+
+    This imports MODULE and runs its code.
+    """
     from sim import console
     from sim.checks import check as check_all
     from sim.scenario.source import parse_value

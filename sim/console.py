@@ -136,7 +136,12 @@ def print_result(result: Result) -> None:
 
 def warnings(manifest: dict[str, Any]) -> list[str]:
     """Return what a reader of the figures should know: beliefs that ran out of mass, gaps that were not reached."""
-    found: list[str] = []
+    found = [
+        f"{where}: {report['rows_outside']:,} of {report['rows']:,} rows lie outside the region and are left out"
+        for world in manifest.get("worlds", [])
+        for where, report in world["traces"].items()
+        if report["rows_outside"]
+    ]
     notes = pd.DataFrame(manifest.get("notes", []))
     if notes.empty:
         return found

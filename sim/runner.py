@@ -115,11 +115,13 @@ def _worlds(chunks: list[Chunk], workshop: Workshop) -> Iterator[dict[str, Any]]
     for chunk in chunks:
         places.setdefault(chunk.point.scenario.canonical(only=frozenset({"seed", "world"})), []).append(chunk)
     for inhabitants in places.values():
-        world = workshop.setting(inhabitants[0]).world
+        setting = workshop.setting(inhabitants[0])
+        world = setting.world
         yield {
             "points": sorted({chunk.point.index for chunk in inhabitants}),
             "grid": world.grid.describe(),
             "roads": None if world.roads is None else world.roads.describe(),
+            "traces": setting.readings(),
         }
 
 
@@ -138,6 +140,7 @@ def _refuse_another_scenario(directory: RunDirectory, manifest: dict[str, Any]) 
         f"  {path}: {old!r} there, {new!r} now"
         for key in ("schema_version", "scenario", "files")
         for path, old, new in _differences(before.get(key), manifest[key], key)
+        if path not in ("scenario.name", "scenario.description")
     ]
     if differences:
         listed = "\n".join(differences[:20])

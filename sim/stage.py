@@ -8,6 +8,7 @@ from functools import cache, cached_property
 from sim import build
 from sim.errors import InputError, input_errors
 from sim.interfaces import Demand, Mobility
+from sim.mobility.replay import Replay
 from sim.mobility.traces import Life, Trace, live
 from sim.mobility.training import Statistics, statistics
 from sim.rng import stream
@@ -26,6 +27,7 @@ class Setting:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self._others = cache(self._statistics_of_others)
+        self._movers: dict[str, Mobility] = {}
 
     @cached_property
     def world(self) -> World:
@@ -54,17 +56,34 @@ class Setting:
             raise InputError("users: nobody is left to simulate: the selection is empty")
         return users
 
+    def readings(self) -> dict[str, dict[str, int]]:
+        """Return what was read of each trace file, and how many rows of it lie outside the region."""
+        models = {"users": self.mobility} | {
+            f"training.{name}": self._mobility_of_others(spec)
+            for name, spec in self.scenario.training.items()
+            if isinstance(spec, people.OthersSpec) and spec.mobility is not None
+        }
+        return {where: mobility.report() for where, mobility in models.items() if isinstance(mobility, Replay)}
+
     def others(self, training: str) -> Statistics:
         """Return the pooled statistics of other people, the same in every replication."""
         with input_errors(f"training.{training}"):
             return self._others(training)
+
+    def _mobility_of_others(self, spec: people.OthersSpec) -> Mobility:
+        if spec.mobility is None:
+            return self.mobility
+        key = spec.mobility.model_dump_json()
+        if key not in self._movers:
+            self._movers[key] = build.build_mobility(spec.mobility, self.scenario, self.world)
+        return self._movers[key]
 
     def _statistics_of_others(self, training: str) -> Statistics:
         spec, scenario = self.scenario.training[training], self.scenario
         if not isinstance(spec, people.OthersSpec):
             raise TypeError(f"{training} is not a training set of other people")
         replays = isinstance(spec.mobility, people.ReplaySpec)
-        mobility = self.mobility if spec.mobility is None else build.build_mobility(spec.mobility, scenario, self.world)
+        mobility = self._mobility_of_others(spec)
         demand = self.demand if spec.demand is None else build.build_demand(spec.demand)
         bounded = spec.queries is not None or spec.days is not None or replays
         queries = spec.queries if bounded else scenario.users.queries

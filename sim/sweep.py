@@ -53,9 +53,10 @@ def plan(scenario: Scenario) -> list[Chunk]:
     come first in order, so that all points of a replication meet the same people while they are in memory.
     """
     fresh: list[tuple[Point, tuple[str, ...]]] = []
-    seen: set[str] = set()
+    seen: set[tuple[str, int]] = set()
     for point in points(scenario):
-        identities = {lppm.name: _identity(point.scenario, lppm) for lppm in point.scenario.lppms}
+        times = point.scenario.replications
+        identities = {lppm.name: (_identity(point.scenario, lppm), times) for lppm in point.scenario.lppms}
         fresh.append((point, tuple(name for name, identity in identities.items() if identity not in seen)))
         seen.update(identities.values())
     most = max(point.scenario.replications for point, _ in fresh)
@@ -72,11 +73,12 @@ SETTING = frozenset({"seed", "markov_restart", "world", "users", "training"})
 
 
 def _identity(scenario: Scenario, lppm: LPPMSpec) -> str:
-    rest = scenario.canonical(only=SETTING | {"attacks", "record", "replications"})
-    return json.dumps([rest, lppm.model_dump(mode="json")])
+    """Return everything that decides what one replication of one LPPM comes to."""
+    return json.dumps([scenario.canonical(only=SETTING | {"attacks", "record"}), lppm.model_dump(mode="json")])
 
 
 def _chunk(point: Point, replication: int, lppms: tuple[str, ...]) -> Chunk:
-    text = json.dumps([SCHEMA_VERSION, point.scenario.canonical(), replication, lppms])
+    identities = [_identity(point.scenario, lppm) for lppm in point.scenario.lppms if lppm.name in lppms]
+    text = json.dumps([SCHEMA_VERSION, replication, *identities])
     digest = hashlib.sha256(text.encode()).hexdigest()[:10]
     return Chunk(f"{point.index:04d}-{replication:04d}-{digest}", point, replication, lppms)

@@ -79,5 +79,6 @@ class Scenario(Spec):
 
     @property
     def digest(self) -> str:
-        """A fingerprint of everything that the scenario says."""
-        return hashlib.sha256(self.canonical().encode()).hexdigest()
+        """A fingerprint of what the scenario asks for, whatever it is called and however it is described."""
+        asked = frozenset(type(self).model_fields) - {"name", "description"}
+        return hashlib.sha256(self.canonical(only=asked).encode()).hexdigest()
