@@ -95,14 +95,50 @@ def over_time(run: RunDirectory, *, window: int | None = None) -> pd.DataFrame:
 
 
 def tradeoff(run: RunDirectory) -> pd.DataFrame:
-    """Return the summary with the values of the sweep's points beside it, from `points.csv`.
+    """Return the summary with the values of the sweep beside it, empty where they make no difference to an LPPM.
 
     A swept value whose name is a column of the summary as well, such as `replications`, gets the suffix
     `_swept`.
     """
-    return summarize(run).merge(
-        run.read_csv("points.csv"), on="point", how="left", validate="many_to_one", suffixes=("", "_swept")
+    return with_swept_values(summarize(run), run.read_csv("points.csv"))
+
+
+def with_swept_values(frame: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
+    """Return rows by point and LPPM with the swept values beside them, empty where an LPPM has only one of several."""
+    joined = frame.merge(points, on="point", how="left", validate="many_to_one", suffixes=("", "_swept"))
+    for path in points.columns.drop("point"):
+        column = f"{path}_swept" if path in frame.columns else path
+        own = joined.groupby("lppm")[column].transform(lambda values: values.nunique(dropna=False))
+        if points[path].nunique(dropna=False) > 1:
+            joined[column] = joined[column].where(own > 1)
+    return joined
+
+
+def by_circumstances(frame: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with LPPMs named apart where more than their strength is swept.
+
+    A curve joins points that differ in the numbers of a mechanism. Whatever else is swept, the number of users or
+    which training set, makes another curve: its value is put behind the mechanism's name.
+    """
+    numbers = points.select_dtypes("number").columns
+    others = [path for path in points.columns.drop("point") if not path.startswith("lppms.") or path not in numbers]
+    if not others:
+        return frame
+    valued = with_swept_values(frame[["lppm", "point"]], points)
+    short = headings(others)
+    names = [
+        ", ".join(f"{short[path]} {row[path]}" for path in others if pd.notna(row[path]))
+        for _, row in valued.iterrows()
+    ]
+    return frame.assign(
+        lppm=[f"{lppm} ({name})" if name else lppm for lppm, name in zip(frame["lppm"], names, strict=True)]
     )
+
+
+def headings(paths: Sequence[str]) -> dict[str, str]:
+    """Return the last step of each path, or all of it where the last steps are alike."""
+    last = [path.rsplit(".", 1)[-1] for path in paths]
+    return {path: path if last.count(step) > 1 else step for path, step in zip(paths, last, strict=True)}
 
 
 def curves(users: pd.DataFrame, at_km: Sequence[float] | FloatArray) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +15,7 @@ from sim.lppm import designs
 from sim.mobility import demand as demands
 from sim.mobility import replay
 from sim.mobility.training import Statistics
-from sim.registry import construct
+from sim.registry import ComponentError, construct
 from sim.rng import stream
 from sim.scenario import people, protection
 from sim.scenario import world as worlds
@@ -34,7 +34,12 @@ def _parameters(spec: Spec) -> dict[str, Any]:
 
 
 def _own(spec: Custom, **given: Any) -> Any:
-    return construct(spec.kind, **given, **(spec.model_extra or {}))
+    said = spec.model_extra or {}
+    if taken := sorted(said.keys() & given.keys()):
+        raise ComponentError(
+            f"{spec.kind}: {', '.join(taken)} is given to it by the simulator, found it in the scenario"
+        )
+    return construct(spec.kind, **given, **said)
 
 
 def build_world(scenario: Scenario) -> World:
@@ -164,14 +169,14 @@ def build_design(spec: protection.DesignSpec, world: World) -> Design:
 
 
 def build_attack(
-    spec: protection.AnyAttack, world: World, statistics_of: Callable[[str], Statistics], scenario: Scenario
+    spec: protection.AnyAttack, world: World, known: Mapping[str, Statistics], scenario: Scenario
 ) -> Attack:
     """Build an adversary, given the statistics she has of each user."""
     if isinstance(spec, protection.OwnAttack):
-        return cast(Attack, _own(spec, world=world, statistics_of=statistics_of))
-    believe = spec.belief
+        return cast(Attack, _own(spec, world=world, statistics_of=known.__getitem__))
+    believe, restart_s = spec.belief, scenario.restart_s
     return OptimalAttack(
-        belief_of=lambda user: build_belief(believe, statistics_of(user), scenario.restart_s),
+        belief_of=lambda user: build_belief(believe, known[user], restart_s),
         distance=world.privacy_distance,
         foresee=scenario.record.expected,
     )

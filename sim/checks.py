@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -16,12 +16,15 @@ from sim.interfaces import Attack, Belief, Channel, Demand, Design, FloatArray, 
 from sim.lppm.channel import exponential
 from sim.mobility.traces import Trace
 from sim.mobility.training import Statistics, statistics
-from sim.registry import ComponentError, construct, resolve
+from sim.registry import FAULTS_OF_CODE, ComponentError, construct, resolve
 from sim.rng import stream
 from sim.world import World
 from sim.world.distance import manhattan
 from sim.world.grid import Grid
 from sim.world.roads import lattice
+
+MOST_VISITS = 100_000
+"""So many visits are an endless life to a demand: one that asks for more before it queries is not lazy."""
 
 FAMILIES = {"mobility": "visits", "demand": "queries", "belief": "prior", "design": "__call__", "attack": "observe"}
 """Each family that can be brought along, and the method it is told by."""
@@ -63,18 +66,26 @@ class Bench:
 
 def check(component: str, *, family: str | None = None, parameters: dict[str, Any] | None = None) -> list[Outcome]:
     """Import ``module:Class`` and put it through the checks of its family."""
+    if family is not None and family not in FAMILIES:
+        raise ComponentError(f"family must be one of {', '.join(FAMILIES)}, got {family!r}")
     bench = Bench()
     family = family or _family(resolve(component), component)
+    given, said = bench.given(family), parameters or {}
+    made = "can be made from a scenario"
+    if taken := sorted(given.keys() & said.keys()):
+        return [Outcome(made, f"{component}: the simulator itself passes {', '.join(taken)}")]
     try:
-        construct(component, **bench.given(family), **(parameters or {}))
+        construct(component, **given, **said)
     except ComponentError as error:
-        return [Outcome("can be made from a scenario", str(error))]
-    return check_made(family, lambda: construct(component, **bench.given(family), **(parameters or {})), bench)
+        return [Outcome(made, str(error))]
+    return [Outcome(made, None), *check_made(family, lambda: construct(component, **given, **said), bench)]
 
 
 def _family(found: Any, name: str) -> str:
+    # Not `hasattr`: every class can be called, which is not what makes a design.
+    named = {name for base in getattr(found, "__mro__", ()) for name in vars(base)}
     for family, method in FAMILIES.items():
-        if hasattr(found, method) and (method != "__call__" or "__call__" in vars(found)):
+        if method in named:
             return family
     methods = ", ".join(f"{family} ({method})" for family, method in FAMILIES.items())
     raise ComponentError(f"{name}: cannot tell what it is, found none of the methods of {methods}; say it with --as")
@@ -90,16 +101,20 @@ def _outcome(test: Check, make: Callable[[], Any], bench: Bench) -> Outcome:
     title = inspect.cleandoc(test.__doc__ or test.__name__).splitlines()[0].rstrip(".")
     try:
         test(make(), bench)
-    except AssertionError as error:
-        return Outcome(title, str(error) or "failed")
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
+    except _Broken as broken:
+        return Outcome(title, str(broken))
+    except FAULTS_OF_CODE as error:
         return Outcome(title, f"raised {type(error).__name__}: {error}")
     return Outcome(title, None)
 
 
+class _Broken(Exception):
+    """A contract is not kept; says how."""
+
+
 def _require(condition: bool | np.bool_, problem: str) -> None:
     if not condition:
-        raise AssertionError(problem)
+        raise _Broken(problem)
 
 
 def _require_distribution(values: Any, n_cells: int, what: str) -> None:
@@ -114,7 +129,7 @@ def _require_distribution(values: Any, n_cells: int, what: str) -> None:
 def _priors(bench: Bench) -> Iterator[FloatArray]:
     n = bench.world.grid.n_cells
     yield np.full(n, 1 / n)
-    yield bench.statistics.profile
+    yield bench.statistics.profile.copy()
     one = np.zeros(n)
     one[5] = 1
     yield one
@@ -124,11 +139,15 @@ def _priors(bench: Bench) -> Iterator[FloatArray]:
 
 
 def design_gives_probabilities(design: Design, bench: Bench) -> None:
-    """Every row of the channel is a distribution over outputs."""
+    """Every row of the channel is a distribution over outputs, which are the cells."""
+    n = bench.world.grid.n_cells
     for prior in _priors(bench):
-        matrix = design(prior).matrix()
+        channel = design(prior)
+        _require(channel.n_outputs == n, f"n_outputs must be the number of cells, {n}, got {channel.n_outputs}")
+        matrix = channel.matrix()
+        _require(np.shape(matrix) == (n, n), f"matrix() must have shape {(n, n)}, got {np.shape(matrix)}")
         for cell, row in enumerate(matrix):
-            _require_distribution(row, design(prior).n_outputs, f"row {cell} of the channel")
+            _require_distribution(row, n, f"row {cell} of the channel")
 
 
 def design_is_one_channel(design: Design, bench: Bench) -> None:
@@ -172,14 +191,18 @@ def design_samples_what_it_says(design: Design, bench: Bench) -> None:
 
 def design_is_pure(design: Design, bench: Bench) -> None:
     """The same prior gives the same channel, and is not changed."""
+    first = []
     for prior in _priors(bench):
-        before = prior.copy()
-        first = design(prior).matrix().copy()
-        design(np.full(prior.size, 1 / prior.size))
-        _require(
-            np.array_equal(first, design(before).matrix()), "two calls with the same prior gave different channels"
-        )
-        _require(np.array_equal(prior, before), "the prior was changed")
+        given = prior.copy()
+        first.append(design(given).matrix().copy())
+        _require(np.array_equal(given, prior), "the prior was changed")
+    # Backwards: each prior now follows another one than before.
+    again = [design(prior).matrix().copy() for prior in reversed(list(_priors(bench)))]
+    same = all(map(np.array_equal, first, reversed(again)))
+    _require(same, "two calls with the same prior gave different channels")
+    ignores = not getattr(design, "uses_prior", True)
+    alike = all(np.array_equal(matrix, first[0]) for matrix in first)
+    _require(alike or not ignores, "it says uses_prior = False, but the prior matters")
 
 
 # Beliefs ---------------------------------------------------------------------------------------------------------
@@ -206,6 +229,9 @@ def belief_changes_by_observing_alone(belief: Belief, bench: Bench) -> None:
         _require(np.array_equal(first, belief.prior(time_s)), f"two calls of prior({time_s}) differ")
         belief.observe(time_s, likelihood)
         _require(np.array_equal(before, likelihood), "observe changed the likelihood it was given")
+        # Mechanisms with a fixed belief are shared by users and never told of reports.
+        same = np.array_equal(first, belief.prior(time_s))
+        _require(same or not getattr(belief, "fixed", False), "it says fixed = True, but observe changed its prior")
 
 
 def belief_can_be_copied(belief: Belief, bench: Bench) -> None:
@@ -225,18 +251,22 @@ def belief_can_be_copied(belief: Belief, bench: Bench) -> None:
 def mobility_is_in_order(mobility: Mobility, bench: Bench) -> None:
     """Visits come in order of time, in whole seconds, in cells of the grid."""
     for user in mobility.users(3):
-        last = None
-        for visit in islice(mobility.visits(user, stream(5, "moves", user)), 200):
-            _require(isinstance(visit, Visit), f"visits must yield Visit, got {visit!r}")
-            _require(
-                int(visit.time_s) == visit.time_s, f"time_s must be a whole number of seconds, got {visit.time_s!r}"
-            )
-            _require(last is None or visit.time_s >= last, f"time went back from {last} to {visit.time_s} s")
-            _require(
-                0 <= visit.cell < bench.world.grid.n_cells,
-                f"cell must be in [0, {bench.world.grid.n_cells}), got {visit.cell}",
-            )
-            last = visit.time_s
+        _require_in_order(islice(mobility.visits(user, stream(5, "moves", user)), 200), bench)
+
+
+def _require_in_order(visits: Iterable[Visit], bench: Bench) -> None:
+    last = None
+    for visit in visits:
+        _require(isinstance(visit, Visit), f"must be a Visit, got {visit!r}")
+        _require(int(visit.time_s) == visit.time_s, f"time_s must be a whole number of seconds, got {visit.time_s!r}")
+        _require(last is None or visit.time_s >= last, f"time went back from {last} to {visit.time_s} s")
+        _require_cell(visit.cell, "cell", bench)
+        last = visit.time_s
+
+
+def _require_cell(cell: Any, what: str, bench: Bench) -> None:
+    n = bench.world.grid.n_cells
+    _require(0 <= cell < n and int(cell) == cell, f"{what} must be a cell, a whole number in [0, {n}), got {cell!r}")
 
 
 def mobility_names_differ(mobility: Mobility, _bench: Bench) -> None:
@@ -244,7 +274,9 @@ def mobility_names_differ(mobility: Mobility, _bench: Bench) -> None:
     users = list(mobility.users(3))
     _require(all(isinstance(user, str) for user in users), f"user ids must be texts, got {users!r}")
     _require(len(set(users)) == len(users) > 0, f"user ids must differ and be one or more, got {users!r}")
+    _require(len(users) <= 3, f"users(3) must be three or fewer, got {len(users)}")
     _require(users == list(mobility.users(3)), "two calls of users(3) differ")
+    _require(users == list(mobility.users(None))[:3], "users(3) are not the first of users(None)")
 
 
 def mobility_repeats(mobility: Mobility, _bench: Bench) -> None:
@@ -257,26 +289,33 @@ def mobility_repeats(mobility: Mobility, _bench: Bench) -> None:
 
 
 def _walk(bench: Bench) -> Iterator[Visit]:
+    """Yield a life that knows every other cell only."""
     rng = stream(8, "walk")
     time_s = 0
-    while True:
+    for _ in range(MOST_VISITS):
         time_s += int(rng.integers(1, 2000))
-        yield Visit(time_s, int(rng.integers(bench.world.grid.n_cells)))
+        yield Visit(time_s, int(rng.integers(bench.world.grid.n_cells)) // 2 * 2)
+    raise _Broken(f"{MOST_VISITS:,} visits were taken: lives are endless, queries must come in between")
 
 
 def demand_is_in_order(demand: Demand, bench: Bench) -> None:
     """Queries come in order of time, from endless visits too, and repeat with their random stream."""
     found = list(islice(demand.queries(_walk(bench), stream(9, "moments")), 100))
-    times = [query.time_s for query in found]
-    _require(times == sorted(times), "queries are not in order of time")
+    _require_in_order(found, bench)
     again = list(islice(demand.queries(_walk(bench), stream(9, "moments")), 100))
     _require(found == again, "the same stream gave other queries")
 
 
 def demand_knows_where_she_is(demand: Demand, bench: Bench) -> None:
     """A query comes from a cell that the user has visited."""
-    visited = {visit.cell for visit in islice(_walk(bench), 500)}
-    for query in islice(demand.queries(_walk(bench), stream(9, "moments")), 50):
+    visited: set[int] = set()
+
+    def watched() -> Iterator[Visit]:
+        for visit in _walk(bench):
+            visited.add(visit.cell)
+            yield visit
+
+    for query in islice(demand.queries(watched(), stream(9, "moments")), 50):
         _require(query.cell in visited, f"the query at {query.time_s} s is from cell {query.cell}, never visited")
 
 
@@ -287,13 +326,24 @@ def attack_answers(attack: Attack, bench: Bench) -> None:
     """Every report is answered for its user and index with a cell of the grid."""
     before = bench.channel.matrix().copy()
     for index, output in enumerate(range(bench.channel.n_outputs), start=1):
-        guess = attack.observe(Report("ann", index, 300 * index, output, bench.channel))
-        _require(isinstance(guess, Guess), f"observe must return a Guess, got {guess!r}")
-        _require(
-            (guess.user, guess.index) == ("ann", index), f"asked for ann, {index}; answered {guess.user}, {guess.index}"
-        )
-        _require(0 <= guess.estimate < bench.world.grid.n_cells, f"estimate must be a cell, got {guess.estimate!r}")
+        for user in ("ann", "bob"):
+            guess = attack.observe(Report(user, index, 300 * index, output, bench.channel))
+            _require(isinstance(guess, Guess), f"observe must return a Guess, got {guess!r}")
+            answered = (guess.user, guess.index)
+            _require(answered == (user, index), f"asked for {user}, {index}; answered {guess.user}, {guess.index}")
+            _require_cell(guess.estimate, "estimate", bench)
+            _require_foreseen(guess, output, bench)
     _require(np.array_equal(before, bench.channel.matrix()), "the channel was changed")
+
+
+def _require_foreseen(guess: Guess, output: int, bench: Bench) -> None:
+    """Require of an attack that tells what it would have answered that it answers so."""
+    if guess.estimate_by_output is None:
+        return
+    shape = np.shape(guess.estimate_by_output)
+    _require(shape == (bench.channel.n_outputs,), f"estimate_by_output must have an entry per output, got {shape}")
+    foreseen = guess.estimate_by_output[output]
+    _require(foreseen == guess.estimate, f"estimate_by_output says {foreseen}, estimate {guess.estimate}")
 
 
 CHECKS: dict[str, Sequence[Check]] = {

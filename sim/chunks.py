@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,14 +17,16 @@ from sim.lppm.mechanism import Mechanism
 from sim.mobility.training import Statistics
 from sim.recorder import SimulationLog, Tick
 from sim.rng import stream
-from sim.scenario.protection import LPPMSpec
+from sim.scenario.protection import AnyAttack, LPPMSpec
 from sim.stage import Setting, Stage
 from sim.sweep import SETTING, Chunk
+
+SETTINGS_KEPT = 4
 
 
 @dataclass
 class Workshop:
-    """Keeps the last setting and stage, which neighbouring chunks share."""
+    """Keeps the last stage and a few settings, which neighbouring chunks share."""
 
     _settings: dict[str, Setting] = field(default_factory=dict)
     _stage: tuple[str, int, Stage] | None = None
@@ -38,6 +41,8 @@ class Workshop:
         """Return the world and the people of a chunk's point."""
         key = chunk.point.scenario.canonical(only=SETTING)
         if key not in self._settings:
+            if len(self._settings) >= SETTINGS_KEPT:
+                self._settings.pop(next(iter(self._settings)))
             self._settings[key] = Setting(chunk.point.scenario)
         return self._settings[key]
 
@@ -47,6 +52,15 @@ class Workshop:
         if self._stage is None or self._stage[:2] != (key, chunk.replication):
             self._stage = (key, chunk.replication, Stage(self.setting(chunk), chunk.replication))
         return self._stage[2]
+
+
+def expected_queries(chunks: Sequence[Chunk], workshop: Workshop) -> list[int]:
+    """Return about how many queries each chunk simulates: the first replication stands for the others."""
+    counts: dict[int, int] = {}
+    for chunk in chunks:
+        if chunk.point.index not in counts:
+            counts[chunk.point.index] = sum(map(len, workshop.stage(chunk).traces))
+    return [counts[chunk.point.index] * len(chunk.lppms) for chunk in chunks]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +96,9 @@ class _Run:
 def _run(spec: LPPMSpec, stage: Stage, chunk: Chunk, tick: Tick | None) -> _Run:
     """Simulate one LPPM. Attacks and the log belong to the point's scenario, people and places to the stage."""
     scenario, world = chunk.point.scenario, stage.setting.world
+    known = {attack.name: _known(attack, stage) for attack in scenario.attacks}
     attacks = {
-        attack.name: build.build_attack(
-            attack, world, stage.truth if attack.knows == "test" else stage.knowledge(attack.training), scenario
-        )
-        for attack in scenario.attacks
+        attack.name: build.build_attack(attack, world, known[attack.name], scenario) for attack in scenario.attacks
     }
     log = SimulationLog(
         world=world,
@@ -105,7 +117,20 @@ def _run(spec: LPPMSpec, stage: Stage, chunk: Chunk, tick: Tick | None) -> _Run:
         log=log,
     )
     fallbacks = {name: int(getattr(attack, "fallbacks", 0)) for name, attack in attacks.items()}
-    return _Run(log, {"attack_fallbacks": fallbacks, **mechanisms.notes()})
+    bare = {name: _rows_without_data(of_users.values()) for name, of_users in known.items()}
+    notes = {"attack_fallbacks": fallbacks, "attack_transition_rows_without_data": bare, **mechanisms.notes()}
+    return _Run(log, notes)
+
+
+def _known(attack: AnyAttack, stage: Stage) -> dict[str, Statistics]:
+    """Return the statistics that an adversary has of each user: all she gets, and nothing in it leads to a trace."""
+    statistics_of = stage.truth if attack.knows == "test" else stage.knowledge(attack.training)
+    return {trace.user: statistics_of(trace.user) for trace in stage.traces}
+
+
+def _rows_without_data(known: Iterable[Statistics]) -> int:
+    """Return how many rows of a transition matrix are the histogram for want of data, at most over the users."""
+    return max((statistics.fallback_rows for statistics in known), default=0)
 
 
 class _Mechanisms:
@@ -116,7 +141,6 @@ class _Mechanisms:
         self._restart_s = stage.scenario.restart_s
         self._design = build.build_design(spec.design, stage.setting.world)
         self._knowledge = stage.knowledge(spec.training)
-        self._uses_transitions = spec.belief.kind == "markov_filter"
         self._statistics: list[Statistics] = []
         self._made: list[Mechanism] = []
         self._shared: dict[int, Mechanism] = {}
@@ -139,10 +163,9 @@ class _Mechanisms:
         fallbacks = sum(int(getattr(mechanism.belief, "fallbacks", 0)) for mechanism in self._made)
         gaps = [getattr(mechanism.belief, "worst_gap", None) for mechanism in self._made]
         known = [float(gap) for gap in gaps if gap is not None]
-        bare = [statistics.fallback_rows for statistics in self._statistics] if self._uses_transitions else []
         return {
             "lppm_fallbacks": fallbacks,
-            "transition_rows_without_data": max(bare, default=0),
+            "lppm_transition_rows_without_data": _rows_without_data(self._statistics),
             "worst_gap": max(known, default=None),
         }
 

@@ -114,11 +114,14 @@ def new(path: Path) -> None:
     """
     from importlib.resources import files
 
-    if path.exists():
-        raise click.UsageError(f"{path} is there already: choose another name, nothing was written")
-    if not path.parent.is_dir():
-        raise click.UsageError(f"the folder {path.parent} does not exist: nothing was written")
-    path.write_text(files("sim.scenario").joinpath("template.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+    from sim.errors import input_errors
+
+    with input_errors("nothing was written"):
+        if path.exists():
+            raise click.UsageError(f"{path} is there already: choose another name, nothing was written")
+        if not path.parent.is_dir():
+            raise click.UsageError(f"the folder {path.parent} does not exist: nothing was written")
+        path.write_bytes(files("sim.scenario").joinpath("template.yaml").read_bytes())
     click.echo(f"wrote {path}; now: lppm-sim run {path}")
 
 
@@ -171,13 +174,16 @@ def traces(scenario: Path, settings: tuple[str, ...], seed: int | None, data: Pa
 
     The cells that its users query from, in a form that the mobility `replay` reads.
     """
+    from sim.errors import input_errors
     from sim.mobility.replay import write_csv
     from sim.stage import Setting, Stage
 
     study = _load(scenario, settings, seed, data)
     stage = Stage(Setting(study), 0)
-    write_csv(out, stage.traces, stage.setting.world.grid)
-    click.echo(f"wrote {sum(map(len, stage.traces)):,} queries of {len(stage.traces)} users to {out}")
+    lived = stage.traces
+    with input_errors("the traces cannot be written"):
+        write_csv(out, lived, stage.setting.world.grid)
+    click.echo(f"wrote {sum(map(len, lived)):,} queries of {len(lived)} users to {out}")
 
 
 @main.command()
@@ -224,6 +230,9 @@ def check_component(component: str, family: str | None, settings: tuple[str, ...
     from sim.checks import check as check_all
     from sim.scenario.source import parse_value
 
+    for setting in settings:
+        if not setting.partition("=")[0].isidentifier() or "=" not in setting:
+            raise click.UsageError(f"--set: found {setting!r}, expected name=value, such as epsilon_per_km=1")
     said = {name: parse_value(value) for name, _, value in (setting.partition("=") for setting in settings)}
     outcomes = check_all(component, family=family, parameters=said)
     console.print_checks(component, outcomes)

@@ -14,9 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Table
 from rich.text import Text
 
+from sim.analysis import by_circumstances, headings, with_swept_values
 from sim.checks import Outcome
 from sim.cost import BYTES_PER_ROW, Cost
-from sim.ranking import rankings
+from sim.ranking import rankings, remarks
 from sim.result import Result
 from sim.scenario.models import Scenario
 
@@ -44,9 +45,12 @@ class Bar:
     def __enter__(self) -> Bar:
         return self
 
-    def start(self, queries: int) -> None:
-        """Show that so many queries are to be simulated."""
+    def start(self, queries: int, *, skipped: int = 0) -> None:
+        """Show that so many queries are to be simulated, and what an earlier run has left to take up."""
         self._total = queries
+        if skipped:
+            rest = "going on with the rest" if queries else "nothing is left to simulate"
+            print(f"{self._label}: {skipped} parts are there already, {rest}", file=sys.stderr, flush=True)
         self._began = self._said = time.monotonic()
         if self._console.is_terminal and queries:
             columns = (
@@ -84,30 +88,44 @@ class Bar:
 
 
 def print_summary(summary: pd.DataFrame, points: pd.DataFrame, lppms: Sequence[str], attacks: Sequence[str]) -> None:
-    """Print the table: quality loss of each mechanism, and the error of each adversary, in km with 95 % intervals."""
-    swept = [name for name in points.columns if name != "point"]
-    values = {int(row["point"]): row for row in points.to_dict("records")}
-    table = Table(title="Quality loss Q-bar and adversary error P_AE, in km, with 95 % intervals", title_justify="left")
+    """Print the table: quality loss of each mechanism, and the error of each adversary, in km with 95 % intervals.
+
+    LPPMs and attacks come in the order given, then those that a sweep has brought in. A swept value stands beside
+    the mechanisms it makes a difference to.
+    """
+    swept = headings([path for path in points.columns if path != "point"])
+    valued = with_swept_values(summary[["lppm", "point"]], points).to_dict("records")
+    values = {(row["lppm"], row["point"]): row for row in valued}
+    attacks = list(dict.fromkeys([*attacks, *filter(None, summary["attack"])]))
+    table = Table()
     table.add_column("LPPM")
-    for name in (*(_last(path) for path in swept), "Q-bar", *(f"P_AE {attack}" for attack in attacks)):
-        table.add_column(escape(name), justify="right")
-    for lppm in lppms:
-        own = summary[summary["lppm"] == lppm]
-        touched = len(points) == 1 or own["point"].nunique() > 1
-        for point, rows in own.groupby("point", sort=True):
+    for heading in (*swept.values(), "Q-bar", *(f"P_AE {attack}" for attack in attacks)):
+        table.add_column(escape(heading), justify="right")
+    for lppm in dict.fromkeys([*lppms, *summary["lppm"]]):
+        for point, rows in summary[summary["lppm"] == lppm].groupby("point", sort=True):
             by_attack = {row["attack"]: row for _, row in rows.iterrows()}
             table.add_row(
                 escape(lppm),
-                *(escape(str(values[int(str(point))][name])) if touched else "" for name in swept),
+                *(_value(values[lppm, point][path]) for path in swept),
                 _figure(rows.iloc[0], "quality_loss_km"),
-                *(_figure(by_attack[attack], "adversary_error_km") for attack in attacks),
+                *(_figure(by_attack[name], "adversary_error_km") if name in by_attack else "" for name in attacks),
             )
         table.add_section()
-    _stdout().print(table)
+    expected = summary["expected_quality_loss_km"].notna().any()
+    console = _stdout()
+    console.print(
+        "Quality loss Q-bar and adversary error P_AE, in km, with 95 % intervals over users"
+        + ("; means expected over the mechanism's noise" if expected else ""),
+        style="italic",
+        highlight=False,
+    )
+    console.print(table)
 
 
-def _last(path: str) -> str:
-    return path.rsplit(".", 1)[-1]
+def _value(value: Any) -> str:
+    if isinstance(value, float):
+        return "" if pd.isna(value) else f"{value:g}"
+    return escape(str(value))
 
 
 def _figure(row: pd.Series[float], name: str) -> str:
@@ -125,18 +143,19 @@ def print_result(result: Result) -> None:
     scenario = result.manifest["scenario"]
     names = {key: [thing["name"] for thing in scenario[key]] for key in ("lppms", "attacks")}
     print_summary(result.summary(), result.points(), names["lppms"], names["attacks"])
-    for ranking in rankings(result.per_user()):
-        console.print(escape(str(ranking)), highlight=False)
+    users = by_circumstances(result.per_user(), result.points())
+    for line in (*map(str, rankings(users)), *remarks(users)):
+        console.print(escape(line), highlight=False)
     for warning in warnings(result.manifest):
         console.print(f"[yellow]note:[/] {escape(warning)}", highlight=False)
-    console.print(
-        f"\nevent log, summary.csv and figures are in {escape(str(result.path))}", highlight=False, soft_wrap=True
-    )
+    there = "event log, summary.csv and figures" if (result.path / "figures").is_dir() else "event log and summary.csv"
+    console.print(f"\n{there} are in {escape(str(result.path))}", highlight=False, soft_wrap=True)
 
 
 def warnings(manifest: dict[str, Any]) -> list[str]:
     """Return what a reader of the figures should know: beliefs that ran out of mass, gaps that were not reached."""
-    found = [
+    found = [] if manifest["finished"] else ["the run is not finished: these are the figures of what is there"]
+    found += [
         f"{where}: {report['rows_outside']:,} of {report['rows']:,} rows lie outside the region and are left out"
         for world in manifest.get("worlds", [])
         for where, report in world["traces"].items()
@@ -145,14 +164,26 @@ def warnings(manifest: dict[str, Any]) -> list[str]:
     notes = pd.DataFrame(manifest.get("notes", []))
     if notes.empty:
         return found
-    for lppm, rows in notes.groupby("lppm"):
+    asked = _asked_gaps(manifest["scenario"])
+    for lppm, rows in notes.groupby("lppm", sort=False):
         if rows["lppm_fallbacks"].sum():
             found.append(f"{lppm}: {rows['lppm_fallbacks'].sum()} reports had no mass under its belief and reset it")
+        worst = rows["worst_gap"].astype(float).max()
+        if worst > asked.get(str(lppm), float("inf")):
+            found.append(f"{lppm}: its estimates are certain within a gap of {worst:.2g}, not {asked[str(lppm)]:.2g}")
         attacks = pd.DataFrame(rows["attack_fallbacks"].tolist()).sum()
         found += [
-            f"{name} against {lppm}: {n} reports had no mass under her belief" for name, n in attacks.items() if n
+            f"{name} against {lppm}: {int(n)} reports had no mass under her belief" for name, n in attacks.items() if n
         ]
     return found
+
+
+def _asked_gaps(scenario: dict[str, Any]) -> dict[str, float]:
+    """Return the gap that each learning mechanism was to reach, unless gaps are swept."""
+    if any(path.endswith(("gap", "belief", "lppms")) for path in scenario.get("sweep", {})):
+        return {}
+    gaps = {lppm["name"]: lppm["belief"].get("gap") for lppm in scenario["lppms"]}
+    return {name: gap for name, gap in gaps.items() if gap is not None}
 
 
 def print_listing(families: dict[str, tuple[str, dict[str, str]]]) -> None:
@@ -200,4 +231,5 @@ def print_checks(component: str, outcomes: Sequence[Outcome]) -> None:
 
 
 def _stdout() -> Console:
-    return Console(width=None if sys.stdout.isatty() else 160)
+    # Without emoji: "module:Star:" is no star.
+    return Console(width=None if sys.stdout.isatty() else 160, emoji=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sim.chunks import Workshop, run_chunk
 from sim.scenario.models import Scenario
@@ -29,36 +29,48 @@ class Cost:
 
 def estimate(scenario: Scenario, *, measure: bool = True) -> Cost:
     """Count the work of a scenario and, if asked to, time one user of its first replication to scale it up."""
+    began = time.process_time()
     chunks = plan(scenario)
     workshop = Workshop()
     first = [chunk for chunk in chunks if chunk.replication == 0]
     # Replications differ in their randomness alone: the first stands for the others.
-    queries = {chunk.point.index: _queries(workshop.stage(chunk)) for chunk in first}
-    per_chunk = [(chunk, queries[chunk.point.index] * len(chunk.lppms)) for chunk in chunks]
+    queries = {chunk.point.index: _prepare(workshop.stage(chunk)) for chunk in first}
+    prepared_s = time.process_time() - began
+    counts = [(chunk, lppm, queries[chunk.point.index]) for chunk in chunks for lppm in chunk.lppms]
     seconds = None
     if measure:
-        rate = _seconds_per_query(first[len(first) // 2], workshop)
-        seconds = sum(count for _, count in per_chunk) * rate
+        rates = {
+            lppm: _seconds_per_query(lppm, first, workshop) for lppm in dict.fromkeys(name for _, name, _ in counts)
+        }
+        seconds = prepared_s + sum(count * rates[lppm] for _, lppm, count in counts)
     return Cost(
         points=len({chunk.point.index for chunk in chunks}),
         users=len(workshop.setting(chunks[0]).users),
-        simulations=sum(len(chunk.lppms) for chunk in chunks),
-        queries=sum(count for _, count in per_chunk),
-        rows=sum(count * max(len(chunk.point.scenario.attacks), 1) for chunk, count in per_chunk),
+        simulations=len(counts),
+        queries=sum(count for *_, count in counts),
+        rows=sum(count * max(len(chunk.point.scenario.attacks), 1) for chunk, _, count in counts),
         seconds=seconds,
     )
 
 
-def _queries(stage: Stage) -> int:
+def _prepare(stage: Stage) -> int:
+    """Gather the training data, let the people live, and return how many queries are to be simulated."""
+    for training in stage.scenario.training:
+        stage.knowledge(training)
     return sum(len(trace) for trace in stage.traces)
 
 
-def _seconds_per_query(chunk: Chunk, workshop: Workshop) -> float:
-    """Simulate the first user of a chunk's people, at most `LONGEST_PROBE` queries, with each LPPM."""
+def _seconds_per_query(lppm: str, chunks: list[Chunk], workshop: Workshop) -> float:
+    """Simulate one LPPM for the first user, at most `LONGEST_PROBE` queries, at the middle one of its points."""
+    own = [chunk for chunk in chunks if lppm in chunk.lppms]
+    chunk = replace(own[len(own) // 2], lppms=(lppm,))
     full = workshop.stage(chunk)
     probe = Stage(full.setting, chunk.replication)
-    user, life = next(iter(full.lives.items()))
-    probe.lives = {user: life.first(LONGEST_PROBE)}
+    # The others live on without queries: their past may be what the first user's mechanism was trained on.
+    user, *others = full.lives
+    probe.lives = {user: full.lives[user].first(LONGEST_PROBE)} | {
+        other: full.lives[other].first(0) for other in others
+    }
     began = time.process_time()
     run_chunk(chunk, Workshop.of(probe, chunk))
-    return (time.process_time() - began) / (len(probe.lives[user].test) * len(chunk.lppms))
+    return (time.process_time() - began) / len(probe.lives[user].test)

@@ -193,12 +193,13 @@ def write_figures(
     run: RunDirectory, *, summary: pd.DataFrame | None = None, over_time: pd.DataFrame | None = None
 ) -> list[Path]:
     """Write `figures/tradeoff.*` and `figures/over_time.*` of a run; tables not given are made from its log."""
+    points = run.read_csv("points.csv")
     summary = _in_order(analysis.summarize(run) if summary is None else summary, run)
     over_time = _in_order(analysis.over_time(run) if over_time is None else over_time, run)
-    values = "" if over_time.empty else _values(run.read_csv("points.csv"), middle_point(over_time))
+    values = "" if over_time.empty else _values(points, middle_point(over_time))
     folder = run.path / "figures"
     return [
-        *save(tradeoff_figure(summary), folder / "tradeoff"),
+        *save(tradeoff_figure(analysis.by_circumstances(summary, points)), folder / "tradeoff"),
         *save(over_time_figure(over_time, values=values), folder / "over_time"),
     ]
 
@@ -211,8 +212,9 @@ def middle_point(frame: pd.DataFrame) -> int:
 
 def _values(points: pd.DataFrame, point: int) -> str:
     """Return the swept values of a point, by the last step of their paths."""
-    row = points[points["point"] == point].iloc[0]
-    return ", ".join(f"{path.rsplit('.', 1)[-1]} = {row[path]}" for path in points.columns if path != "point")
+    # Column by column: a row of a frame would turn whole numbers into floats.
+    own = points.set_index("point")
+    return ", ".join(f"{path.rsplit('.', 1)[-1]} = {own[path].loc[point]}" for path in own.columns)
 
 
 def _in_order(frame: pd.DataFrame, run: RunDirectory) -> pd.DataFrame:

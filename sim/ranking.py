@@ -26,58 +26,105 @@ class Ranking:
     sure: dict[str, bool]
     """Of each mechanism but the first, whether the first is surely ahead: the 95 % interval of the lead, paired by
     user, lies above zero."""
+    users: int
+    of_users: int
+    """Users who reach the loss with every mechanism, and users in all."""
 
     def __str__(self) -> str:
         first, *others = self.errors_km
         said = [
-            f"{name} {self.errors_km[name]:.2f} km ({'surely less' if self.sure[name] else 'may be chance'})"
+            f"{name} {self.errors_km[name]:.2f} km ({'less, at 95 %' if self.sure[name] else 'may be chance'})"
             for name in others
         ]
-        start = f"Against {self.attack}, at {self.quality_loss_km:.1f} km of quality loss, {first} protects best"
+        # A loss that no tenth of a kilometre stands for is told exactly, or it would read 0.0.
+        tenths = abs(self.quality_loss_km - round(self.quality_loss_km, 1)) < 1e-9
+        loss = f"{self.quality_loss_km:.1f}" if tenths else f"{self.quality_loss_km:.2g}"
+        some = "" if self.users == self.of_users else f" ({self.users} of {self.of_users} users)"
+        verdict = f"{first} protects best" if all(self.sure.values()) else f"{first} is ahead"
+        start = f"Against {self.attack}, at {loss} km of quality loss{some}, {verdict}"
         return f"{start}: P_AE {self.errors_km[first]:.2f} km; {', '.join(said)}."
 
 
 def rankings(per_user: pd.DataFrame) -> Iterator[Ranking]:
-    """Yield a ranking for each attack, at a loss in the middle of what all mechanisms reach for all users.
+    """Yield a ranking for each attack, at a loss that all mechanisms reach for as many users as can be.
 
-    Mechanisms that were run at a single point, or that share no loss with the others, are left out.
+    A mechanism that has a single loss for some user, at one point or at all of them, has no curve and is left out.
+    Where less than half of the users share a loss there is no ranking; `remarks` says so.
     """
-    points = user_points(per_user)
-    for attack, rows in points.groupby("attack", sort=True):
-        curves: dict[str, Curve] = {
-            str(lppm): {str(user): curve_of_user(own) for user, own in of_lppm.groupby("user", sort=True)}
-            for lppm, of_lppm in rows.groupby("lppm", sort=True)
-            if of_lppm.groupby("user").size().min() > 1
-        }
+    for attack, curves in _curves(per_user).items():
         loss = _common_loss(curves)
         if loss is not None:
-            yield _rank(str(attack), curves, loss)
+            yield _rank(attack, curves, loss)
+
+
+def remarks(per_user: pd.DataFrame) -> Iterator[str]:
+    """Yield what `rankings` cannot compare, and why."""
+    by_attack = _curves(per_user)
+    for attack, curves in by_attack.items():
+        if len(curves) > 1 and _common_loss(curves) is None:
+            yield (
+                f"Against {attack} nothing is compared at equal quality loss: {', '.join(curves)} share none "
+                "for half of the users. Sweep wider, or see figures/tradeoff."
+            )
+    compared = {lppm for curves in by_attack.values() for lppm in curves}
+    single = [lppm for lppm in dict.fromkeys(per_user["lppm"]) if lppm not in compared]
+    if single and by_attack:
+        yield f"Not compared at equal loss, for want of a second quality loss: {', '.join(single)}."
+
+
+def _curves(per_user: pd.DataFrame) -> dict[str, dict[str, Curve]]:
+    """Return the curves of each mechanism that has some, by attack."""
+    found: dict[str, dict[str, Curve]] = {}
+    for attack, rows in user_points(per_user).groupby("attack", sort=True):
+        found[str(attack)] = {
+            str(lppm): {str(user): curve_of_user(own) for user, own in of_lppm.groupby("user", sort=True)}
+            for lppm, of_lppm in rows.groupby("lppm", sort=True)
+            if of_lppm.groupby("user")["loss"].nunique().min() > 1
+        }
+    return found
+
+
+def _shared(curves: dict[str, Curve]) -> dict[str, tuple[float, float]]:
+    """Return the losses that a user reaches with every mechanism, as an interval, for users who have any."""
+    users = set.intersection(*(set(curve) for curve in curves.values())) if curves else set()
+    shared = {}
+    for user in sorted(users):
+        low = max(float(curve[user][0][0]) for curve in curves.values())
+        high = min(float(curve[user][0][-1]) for curve in curves.values())
+        if low < high:
+            shared[user] = (low, high)
+    return shared
 
 
 def _common_loss(curves: dict[str, Curve]) -> float | None:
-    """Return a loss that every mechanism reaches for every user, in the middle, to a tenth of a kilometre."""
+    """Return a loss, to a tenth of a kilometre, that most users reach with every mechanism; of several the middle."""
     if len(curves) < 2:
         return None
-    low = max(losses[0] for curve in curves.values() for losses, _ in curve.values())
-    high = min(losses[-1] for curve in curves.values() for losses, _ in curve.values())
-    if low >= high:
+    shared = _shared(curves)
+    if 2 * len(shared) < max(len(curve) for curve in curves.values()):
         return None
-    middle = float((low + high) / 2)
-    rounded = round(middle, 1)
-    return rounded if low <= rounded <= high else middle
+    lows, highs = np.array(list(shared.values())).T
+    tenths = np.round(np.arange(np.ceil(lows.min() * 10), np.floor(highs.max() * 10) + 1) / 10, 1)
+    candidates = np.append(tenths, (lows.max() + highs.min()) / 2)
+    reached = ((lows[:, None] <= candidates) & (candidates <= highs[:, None])).sum(axis=0)
+    if 2 * reached.max() < max(len(curve) for curve in curves.values()):
+        return None
+    # The exact middle, the last candidate, counts only where no tenth does as well.
+    best = np.flatnonzero(reached[:-1] == reached.max())
+    return float(candidates[best[len(best) // 2]]) if best.size else float(candidates[-1])
 
 
 def _rank(attack: str, curves: dict[str, Curve], loss: float) -> Ranking:
-    errors = {
-        lppm: np.array([np.interp(loss, losses, own) for losses, own in curve.values()])
-        for lppm, curve in curves.items()
-    }
+    users = [user for user, (low, high) in _shared(curves).items() if low <= loss <= high]
+    errors = {lppm: np.array([np.interp(loss, *curve[user]) for user in users]) for lppm, curve in curves.items()}
     order = sorted(errors, key=lambda lppm: -float(errors[lppm].mean()))
     return Ranking(
         attack=attack,
         quality_loss_km=loss,
         errors_km={lppm: float(errors[lppm].mean()) for lppm in order},
         sure={lppm: _low(errors[order[0]] - errors[lppm]) > 0 for lppm in order[1:]},
+        users=len(users),
+        of_users=max(len(curve) for curve in curves.values()),
     )
 
 

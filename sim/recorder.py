@@ -85,13 +85,15 @@ class SimulationLog:
     def snapshot(self, query: Query, lppm: LPPM) -> None:
         """Keep what a mechanism believes before this query; of one that never learns, only the first is kept."""
         belief: Belief | None = getattr(lppm, "belief", None)
-        if belief is not None and (query.index == 1 or not getattr(belief, "fixed", False)):
+        if belief is not None and (query.index == min(self.snapshot_at) or not getattr(belief, "fixed", False)):
             self.snapshots.append(Snapshot(query.user, query.index, belief.prior(query.time_s).copy()))
 
     def guess(self, attack: str, guess: Guess) -> None:
         """Take down what an adversary made of it."""
         log = self._users[guess.user]
         i = self._attack_row[attack]
+        if not 0 <= guess.estimate < self.world.grid.n_cells or log.output[guess.index - 1] < 0:
+            raise RuntimeError(f"{attack} answered cell {guess.estimate} for query {guess.index} of {guess.user}")
         log.estimate[i, guess.index - 1] = guess.estimate
         if self.expected and guess.estimate_by_output is not None:
             if log.expected_row is None or log.row_index != guess.index:
@@ -108,6 +110,8 @@ class SimulationLog:
     def _rows(self, log: _UserLog, *, point: int, lppm: str, replication: int) -> pa.Table:
         queries, attacks = len(log.trace), max(len(self.attacks), 1)
         rows = queries * attacks
+        if (log.output < 0).any() or (log.estimate < 0).any():
+            raise RuntimeError(f"not every query of {log.trace.user} was answered by every attack, with {lppm}")
 
         def per_query(values: NDArray[Any]) -> NDArray[Any]:
             return np.repeat(values, attacks)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import pickle
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ from typing import Any
 from sim.errors import InputError
 from sim.scenario import people, protection, world
 from sim.scenario.component import kinds
+from sim.scenario.did_you_mean import suggestion
 
 FAMILIES: dict[str, tuple[str, Any]] = {
     "grid": ("world.grid", world.GridSpec),
@@ -46,25 +50,65 @@ class ComponentError(InputError):
     """One's own component cannot be used; says why."""
 
 
+_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+FAULTS_OF_CODE: tuple[type[Exception], ...] = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    OSError,
+    pickle.PickleError,
+    RuntimeError,
+    StopIteration,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""What somebody's own code may raise when it is wrong: told as a message, for it is hers to mend."""
+
+
 def resolve(name: str) -> Any:
     """Import ``module:Class``. This runs the module's code. The current folder is searched first."""
+    if not _NAME.fullmatch(name):
+        raise ComponentError(f"a component of one's own is called module:Class, found {name!r}")
     module_name, _, class_name = name.partition(":")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ComponentError(f"{name}: module {module_name!r} cannot be imported: {error}") from error
+    except FAULTS_OF_CODE as error:
+        raise ComponentError(f"{name}: module {module_name!r} cannot be imported: {told(error)}") from error
     if not hasattr(module, class_name):
-        found = ", ".join(key for key, value in vars(module).items() if isinstance(value, type)) or "no class"
-        raise ComponentError(f"{name}: {module_name!r} has no {class_name!r}, found {found}")
+        own = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
+        found = ", ".join(own) or "nothing"
+        raise ComponentError(
+            f"{name}: {module_name!r} has no {class_name!r}{suggestion(class_name, own)}, it defines {found}"
+        )
     return getattr(module, class_name)
 
 
-def construct(name: str, **parameters: Any) -> Any:
+def construct(name: str, /, **parameters: Any) -> Any:
     """Make an instance of ``module:Class`` with the parameters of the scenario."""
+    make = resolve(name)
     try:
-        return resolve(name)(**parameters)
-    except (TypeError, ValueError) as error:
-        raise ComponentError(f"{name}: cannot be made from {sorted(parameters)}: {error}") from error
+        return make(**parameters)
+    except FAULTS_OF_CODE as error:
+        raise ComponentError(f"{name}: cannot be made from {sorted(parameters)}: {told(error)}") from error
+
+
+def told(error: Exception) -> str:
+    """Say what code raised; a ValueError speaks for itself."""
+    return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
+
+
+def source_file(name: str) -> Path:
+    """Return the file that ``module:Class`` is written in, whose changes change what a scenario means."""
+    found = resolve(name)
+    try:
+        return Path(inspect.getfile(found))
+    except TypeError as error:
+        raise ComponentError(f"{name}: it has no source file: {error}") from error

@@ -41,8 +41,8 @@ class Result:
         return self.run.read_csv("points.csv")
 
     def summary(self) -> pd.DataFrame:
-        """Return mean quality loss and adversary error, with intervals, by point, LPPM and attack."""
-        return analysis.summarize(self.run)
+        """Return mean quality loss and adversary error, with intervals, by point, LPPM and attack, and swept values."""
+        return analysis.tradeoff(self.run)
 
     def per_user(self) -> pd.DataFrame:
         """Return the means of each user and replication."""

@@ -12,21 +12,24 @@ from typing import Any, Protocol
 
 import pandas as pd
 
-from sim.chunks import Workshop, run_chunk
+from sim.chunks import Workshop, expected_queries, run_chunk
+from sim.registry import source_file
 from sim.result import Result
 from sim.rundir import SCHEMA_VERSION, RequestError, RunDirectory
+from sim.scenario.consistency import findings
+from sim.scenario.faults import Fault, ScenarioError, dotted
 from sim.scenario.models import Scenario
 from sim.sweep import Chunk, plan, points
 
 OUTPUTS = Path("outputs")
-_PACKAGES = ("lppm-sim", "simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pydantic", "pyarrow")
+_PACKAGES = ("simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pydantic", "pyarrow")
 
 
 class Progress(Protocol):
     """Is told how a run gets on."""
 
-    def start(self, queries: int) -> None:
-        """So many queries are to be simulated."""
+    def start(self, queries: int, *, skipped: int) -> None:
+        """About so many queries are to be simulated; so many chunks are there already."""
         ...
 
     def advance(self, queries: int) -> None:
@@ -37,7 +40,7 @@ class Progress(Protocol):
 class Silent:
     """Shows no progress."""
 
-    def start(self, queries: int) -> None:
+    def start(self, queries: int, *, skipped: int) -> None:
         """Say nothing."""
 
     def advance(self, queries: int) -> None:
@@ -56,15 +59,19 @@ def run(
     from sim.plots import write_figures
 
     progress = progress or Silent()
+    if faults := [
+        Fault("scenario", dotted(loc), message) for loc, message in findings(scenario.model_dump(mode="json"))
+    ]:
+        raise ScenarioError(faults)
     chunks = plan(scenario)
     workshop = Workshop()
-    directory = RunDirectory.create(Path(out) if out is not None else default_directory(scenario))
     manifest = _manifest(scenario, chunks, workshop)
-    _refuse_another_scenario(directory, manifest)
+    directory = RunDirectory.create(Path(out) if out is not None else default_directory(scenario))
+    _refuse_to_mix(directory, manifest)
     directory.write_manifest(manifest)
     directory.write_csv("points.csv", _points_frame(scenario))
     todo = _todo(directory, chunks)
-    progress.start(sum(_queries(chunk, workshop) for chunk in todo))
+    progress.start(sum(expected_queries(todo, workshop)), skipped=len(chunks) - len(todo))
     for chunk in todo:
         outcome = run_chunk(chunk, workshop, progress.advance)
         directory.write_snapshots(chunk.id, outcome.snapshots)
@@ -82,14 +89,6 @@ def _todo(directory: RunDirectory, chunks: list[Chunk]) -> list[Chunk]:
     return [chunk for chunk in chunks if chunk.id not in done]
 
 
-def _queries(chunk: Chunk, workshop: Workshop) -> int:
-    """Return how many queries a chunk simulates: exactly where the lives are known, else what the scenario allows."""
-    users = chunk.point.scenario.users
-    if users.queries is not None and users.days is None:
-        return len(workshop.setting(chunk).users) * users.queries * len(chunk.lppms)
-    return sum(len(trace) for trace in workshop.stage(chunk).traces) * len(chunk.lppms)
-
-
 def _manifest(scenario: Scenario, chunks: list[Chunk], workshop: Workshop) -> dict[str, Any]:
     """Return everything needed to run the scenario again and to read its log: a part of the run, not of the code."""
     folder, _ = scenario.place
@@ -100,6 +99,7 @@ def _manifest(scenario: Scenario, chunks: list[Chunk], workshop: Workshop) -> di
         "digest": scenario.digest,
         "seed": scenario.seed,
         "files": _fingerprints(scenario),
+        "lppm_sim": importlib.metadata.version("lppm-sim"),
         "versions": {name: importlib.metadata.version(name) for name in _PACKAGES}
         | {"python": platform.python_version()},
         "worlds": list(_worlds(chunks, workshop)),
@@ -126,24 +126,29 @@ def _worlds(chunks: list[Chunk], workshop: Workshop) -> Iterator[dict[str, Any]]
 
 
 def _fingerprints(scenario: Scenario) -> dict[str, str]:
-    """Return the SHA-256 of each file that the scenario reads."""
-    names = {name for point in points(scenario) for name in point.scenario.files()}
-    return {name: hashlib.sha256(scenario.locate(name).read_bytes()).hexdigest() for name in sorted(names)}
+    """Return the SHA-256 of each file that the scenario reads, and of the source of each ``module:Class``."""
+    paths: dict[str, Path] = {}
+    for point in points(scenario):
+        paths |= {name: scenario.locate(name) for name in point.scenario.files()}
+        paths |= {name: source_file(name) for name in point.scenario.own_components()}
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in sorted(paths.items())}
 
 
-def _refuse_another_scenario(directory: RunDirectory, manifest: dict[str, Any]) -> None:
-    """Never mix two experiments in one directory: say what differs."""
+def _refuse_to_mix(directory: RunDirectory, manifest: dict[str, Any]) -> None:
+    """Never put two experiments into one directory: say what differs. More replications of the same are welcome."""
+    strangers = sorted(set(directory.parts()) - set(manifest["parts"]))
     if not (directory.path / "manifest.json").exists():
-        return
-    before = directory.manifest()
-    differences = [
-        f"  {path}: {old!r} there, {new!r} now"
-        for key in ("schema_version", "scenario", "files")
-        for path, old, new in _differences(before.get(key), manifest[key], key)
-        if path not in ("scenario.name", "scenario.description")
-    ]
-    if differences:
-        listed = "\n".join(differences[:20])
+        differences = []
+    else:
+        before = directory.manifest()
+        differences = [
+            f"  {path}: {old!r} there, {new!r} now"
+            for key in ("schema_version", "scenario", "files", "lppm_sim")
+            for path, old, new in _differences(before.get(key), manifest[key], key)
+            if path not in ("scenario.name", "scenario.description", "scenario.replications")
+        ]
+    if differences or strangers:
+        listed = "\n".join(differences[:20] or [f"  events/{strangers[0]}.parquet, which is no part of this one"])
         raise RequestError(
             f"{directory.path} holds a run of another scenario; they differ in\n{listed}\n"
             "Choose another folder with -o, or remove this one."

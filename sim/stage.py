@@ -9,14 +9,12 @@ from sim import build
 from sim.errors import InputError, input_errors
 from sim.interfaces import Demand, Mobility
 from sim.mobility.replay import Replay
-from sim.mobility.traces import Life, Trace, live
-from sim.mobility.training import Statistics, statistics
+from sim.mobility.traces import DAY_S, Life, Trace, live
+from sim.mobility.training import Statistics, check_cells, statistics
 from sim.rng import stream
 from sim.scenario import people
 from sim.scenario.models import Scenario
 from sim.world import World
-
-DAY_S = 86_400
 
 StatisticsOf = Callable[[str], Statistics]
 
@@ -38,8 +36,11 @@ class Setting:
     @cached_property
     def mobility(self) -> Mobility:
         """Where the users go."""
+        users = self.scenario.users
         with input_errors("users.mobility"):
-            return build.build_mobility(self.scenario.users.mobility, self.scenario, self.world)
+            mobility = build.build_mobility(users.mobility, self.scenario, self.world)
+            _need_times(mobility, users.demand, self.scenario, users.days, users.past_days)
+        return mobility
 
     @cached_property
     def demand(self) -> Demand:
@@ -88,13 +89,16 @@ class Setting:
         bounded = spec.queries is not None or spec.days is not None or replays
         queries = spec.queries if bounded else scenario.users.queries
         days = spec.days if bounded else scenario.users.days
+        _need_times(mobility, spec.demand or scenario.users.demand, scenario, days)
         traces = []
         for user in mobility.users(spec.count):
             # A synthetic stranger has a name of her own, or she would be a test user under another roof.
-            name = user if replays else f"{training}/{user}"
+            name = user if getattr(mobility, "finite", False) else f"{training}/{user}"
             moves, moments = (stream(scenario.seed, role, name, "training") for role in ("moves", "moments"))
             life = live(mobility, demand, name, moves=moves, moments=moments, queries=queries, until_s=_seconds(days))
             traces.append(life.test)
+        if not sum(map(len, traces)):
+            raise ValueError(f"none of these {len(traces)} people ever queries: give them more `queries` or `days`")
         return statistics(traces, n_cells=self.world.grid.n_cells, restart_s=scenario.restart_s)
 
 
@@ -121,24 +125,27 @@ class Stage:
     def _live(self, user: str) -> Life:
         said = self.scenario.users
         past_s = _seconds(said.past_days) or 0
-        life = live(
-            self.setting.mobility,
-            self.setting.demand,
-            user,
-            moves=stream(self.scenario.seed, "moves", user, self.replication),
-            moments=stream(self.scenario.seed, "moments", user, self.replication),
-            queries=said.queries,
-            until_s=None if said.days is None else past_s + int(said.days * DAY_S),
-            past_queries=said.past_queries or 0,
-            past_s=past_s,
-        )
-        if not len(life.test):
-            raise InputError(f"users: {user} never queries in the test; her past took all {len(life.past)} queries")
+        with input_errors("users"):
+            life = live(
+                self.setting.mobility,
+                self.setting.demand,
+                user,
+                moves=stream(self.scenario.seed, "moves", user, self.replication),
+                moments=stream(self.scenario.seed, "moments", user, self.replication),
+                queries=said.queries,
+                until_s=None if said.days is None else past_s + int(said.days * DAY_S),
+                past_queries=said.past_queries or 0,
+                past_s=past_s,
+            )
+            for trace in (life.past, life.test):
+                check_cells(trace, self.setting.world.grid.n_cells)
+            if not len(life.test):
+                raise ValueError(f"{user} never queries in the test; in her past she does {len(life.past)} times")
         return life
 
     def knowledge(self, training: str | None) -> StatisticsOf:
         """Return what a training set tells about each user; without a name the first set, without any nothing."""
-        name = training or next(iter(self.scenario.training), None)
+        name = self.scenario.training_set(training)
         spec = people.NothingSpec() if name is None else self.scenario.training[name]
         match spec:
             case people.NothingSpec():
@@ -152,6 +159,8 @@ class Stage:
                 return lambda user: self._past(user, spec.queries, spec.days)
             case people.OtherUserSpec():
                 users = self.setting.users
+                if len(users) < 2:
+                    raise InputError(f"training.{name}: the past of another user needs two users or more, found one")
                 following = dict(zip(users, users[1:] + users[:1], strict=True))
                 return lambda user: self._past(following[user], spec.queries, spec.days)
 
@@ -163,12 +172,31 @@ class Stage:
         return self._count(self.lives[user].test)
 
     def _statistics_of_past(self, user: str, queries: int | None, days: float | None) -> Statistics:
-        past = self.lives[user].past
-        until = len(past) if days is None else int(past.times_s.searchsorted(int(days * DAY_S)))
+        life = self.lives[user]
+        past = life.past
+        until = len(past) if days is None else int(past.times_s.searchsorted(life.origin_s + int(days * DAY_S)))
+        if not until:
+            raise InputError(
+                f"training: {user} has no past to learn from: give the users a longer one, such as "
+                "`past_queries: 100`, or leave her out"
+            )
         return self._count(past.part(0, until if queries is None else min(until, queries)))
 
     def _count(self, trace: Trace) -> Statistics:
         return statistics([trace], n_cells=self.setting.world.grid.n_cells, restart_s=self.scenario.restart_s)
+
+
+def _need_times(mobility: Mobility, demand: people.DemandSpec, scenario: Scenario, *days: float | None) -> None:
+    """Refuse to count seconds in a trace file that tells an order of visits but no times."""
+    if getattr(mobility, "timed", True):
+        return
+    daily = scenario.markov_restart == "daily"
+    if demand.kind in ("periodic", "poisson") or any(length is not None for length in days) or daily:
+        raise ValueError(
+            "the trace file tells the order of visits but no times: allowed are `demand: every_visit`, `queries`, "
+            f"`past_queries` and `markov_restart: never`, found {demand.kind}"
+            f"{', a length in days' if any(days) else ''}{', markov_restart: daily' if daily else ''}"
+        )
 
 
 def _seconds(days: float | None) -> int | None:

@@ -1,4 +1,4 @@
-"""What a scenario asks to be run: its points, and chunks of simulations with ids that do not depend on order."""
+"""What a scenario asks to be run: its points, and chunks of simulations with ids that tell what is in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 from sim.rundir import SCHEMA_VERSION
 from sim.scenario.models import Scenario
 from sim.scenario.paths import assign, combinations, expand
-from sim.scenario.protection import LPPMSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +32,13 @@ class Chunk:
 
 
 def points(scenario: Scenario) -> list[Point]:
-    """Return every combination of the swept values as a scenario of its own; a scenario without a sweep is one."""
+    """Return every combination of the swept values as a scenario of its own; a scenario without a sweep is one.
+
+    They are numbered by the names of the paths, not by the order of the file, which a manifest does not keep.
+    """
     plain = scenario.model_dump(mode="json", exclude_unset=True, exclude={"sweep"})
     found = []
-    for index, values in enumerate(combinations(scenario.sweep)):
+    for index, values in enumerate(combinations(dict(sorted(scenario.sweep.items())))):
         data = plain
         for path, value in values.items():
             for loc in expand(scenario, plain, path):
@@ -52,13 +54,15 @@ def plan(scenario: Scenario) -> list[Chunk]:
     A sweep over one design's parameter leaves other mechanisms as they were: they are simulated once. Replications
     come first in order, so that all points of a replication meet the same people while they are in memory.
     """
-    fresh: list[tuple[Point, tuple[str, ...]]] = []
+    fresh: list[tuple[Point, dict[str, str]]] = []
     seen: set[tuple[str, int]] = set()
     for point in points(scenario):
         times = point.scenario.replications
-        identities = {lppm.name: (_identity(point.scenario, lppm), times) for lppm in point.scenario.lppms}
-        fresh.append((point, tuple(name for name, identity in identities.items() if identity not in seen)))
-        seen.update(identities.values())
+        identities = _identities(point.scenario)
+        fresh.append(
+            (point, {name: identity for name, identity in identities.items() if (identity, times) not in seen})
+        )
+        seen.update((identity, times) for identity in identities.values())
     most = max(point.scenario.replications for point, _ in fresh)
     return [
         _chunk(point, replication, lppms)
@@ -72,13 +76,14 @@ SETTING = frozenset({"seed", "markov_restart", "world", "users", "training"})
 """The parts of a scenario that decide where people are and what is known of them."""
 
 
-def _identity(scenario: Scenario, lppm: LPPMSpec) -> str:
-    """Return everything that decides what one replication of one LPPM comes to."""
-    return json.dumps([scenario.canonical(only=SETTING | {"attacks", "record"}), lppm.model_dump(mode="json")])
+def _identities(scenario: Scenario) -> dict[str, str]:
+    """Return, by the name of each LPPM, everything that decides what one replication of it comes to."""
+    setting = scenario.canonical(only=SETTING | {"attacks", "record"})
+    lppms = json.loads(scenario.canonical(only=frozenset({"lppms"})))["lppms"]
+    return {lppm["name"]: json.dumps([setting, lppm]) for lppm in lppms}
 
 
-def _chunk(point: Point, replication: int, lppms: tuple[str, ...]) -> Chunk:
-    identities = [_identity(point.scenario, lppm) for lppm in point.scenario.lppms if lppm.name in lppms]
-    text = json.dumps([SCHEMA_VERSION, replication, *identities])
+def _chunk(point: Point, replication: int, lppms: dict[str, str]) -> Chunk:
+    text = json.dumps([SCHEMA_VERSION, replication, *lppms.values()])
     digest = hashlib.sha256(text.encode()).hexdigest()[:10]
-    return Chunk(f"{point.index:04d}-{replication:04d}-{digest}", point, replication, lppms)
+    return Chunk(f"{point.index:04d}-{replication:04d}-{digest}", point, replication, tuple(lppms))

@@ -17,9 +17,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from sim import plots
-from sim.rundir import EVENTS, MEASURES, RunDirectory
+from sim.rundir import EVENTS, MEASURES, RunDirectory, RunError
 
 HOSTILE = ["$x_1$", "_hidden", "<script>alert(1)</script>", r"a\$b", "50 % _^{", "日本\n\x00"]
+
+
+@pytest.fixture
+def unsettled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the layout, which takes most of the time, where a test looks at the data alone."""
+    monkeypatch.setattr(plots, "_settled", lambda figure: figure)
 
 
 def summary(
@@ -59,6 +65,7 @@ def legend_names(figure: Figure) -> list[str]:
     return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
 
 
+@pytest.mark.usefixtures("unsettled")
 @pytest.mark.parametrize("attacks", [1, 3, 4, 5])
 def test_tradeoff_has_a_panel_for_each_attack(attacks: int) -> None:
     names = [f"attack{i}" for i in range(attacks)]
@@ -72,6 +79,7 @@ def test_tradeoff_has_a_panel_for_each_attack(attacks: int) -> None:
     assert legend_names(figure) == ["SP", "PEB"]
 
 
+@pytest.mark.usefixtures("unsettled")
 def test_tradeoff_lines_run_by_loss_and_prefer_expected_figures() -> None:
     table = summary(["SP"], ["markov"], points=3)
     (axes,) = visible(plots.tradeoff_figure(table))
@@ -84,6 +92,7 @@ def test_tradeoff_lines_run_by_loss_and_prefer_expected_figures() -> None:
     assert data(line, "y") == pytest.approx([1.5, 2.0, 2.5])
 
 
+@pytest.mark.usefixtures("unsettled")
 def test_tradeoff_draws_the_diagonal_and_says_what_it_is() -> None:
     (axes,) = visible(plots.tradeoff_figure(summary(["SP"], ["markov"], points=2)))
     (diagonal,) = [line for line in axes.get_lines() if line.get_label() == plots.DIAGONAL]
@@ -91,12 +100,14 @@ def test_tradeoff_draws_the_diagonal_and_says_what_it_is() -> None:
     assert plots.DIAGONAL in [text.get_text() for text in axes.texts]
 
 
+@pytest.mark.usefixtures("unsettled")
 def test_tradeoff_bars_are_the_intervals() -> None:
     (axes,) = visible(plots.tradeoff_figure(summary(["SP"], ["markov"])))
     segments = sorted(np.ptp(s, axis=0).tolist() for c in axes.collections for s in c.get_segments())  # type: ignore[attr-defined]
     np.testing.assert_allclose(segments, [[0, 0.3], [0.3, 0]], atol=1e-12)
 
 
+@pytest.mark.usefixtures("unsettled")
 def test_single_points_are_labelled_directly() -> None:
     figure = plots.tradeoff_figure(summary(["SP", "PEB", "MK"], ["markov", "sporadic"]))
     for axes in visible(figure):
@@ -105,6 +116,7 @@ def test_single_points_are_labelled_directly() -> None:
     assert figure.legends[0].get_title().get_text() == "bars: 95 % intervals over users"
 
 
+@pytest.mark.usefixtures("unsettled")
 def test_many_single_points_get_a_legend() -> None:
     names = [f"mechanism {i}" for i in range(9)]
     figure = plots.tradeoff_figure(summary(names, ["markov"]))
@@ -143,6 +155,7 @@ def test_nothing_leaves_the_page_or_touches(figure: Any) -> None:
         assert min(across, up) < 1
 
 
+@pytest.mark.usefixtures("unsettled")
 def test_no_intervals_no_note() -> None:
     table = summary(["SP"], ["markov"])
     table[[c for c in table.columns if c.endswith(("_low", "_high"))]] = np.nan
@@ -152,6 +165,7 @@ def test_no_intervals_no_note() -> None:
     assert replicated.legends[0].get_title().get_text() == "bars: 95 % intervals over replications"
 
 
+@pytest.mark.usefixtures("unsettled")
 def test_a_run_without_attack_or_query_says_so() -> None:
     table = summary(["SP"], [""])
     table[[c for c in table.columns if "adversary" in c]] = np.nan
@@ -164,6 +178,7 @@ def test_a_run_without_attack_or_query_says_so() -> None:
     assert "no query" in plots.over_time_figure(course(["SP"], ["a"]).iloc[:0]).texts[0].get_text()
 
 
+@pytest.mark.usefixtures("unsettled")
 def test_over_time_panels_and_data() -> None:
     figure = plots.over_time_figure(course(["SP", "PEB"], ["markov", "sporadic"]))
     assert len(figure.axes) == 4
@@ -177,12 +192,14 @@ def test_over_time_panels_and_data() -> None:
     assert legend_names(figure) == ["SP", "PEB"]
 
 
+@pytest.mark.usefixtures("unsettled")
 def test_over_time_draws_the_middle_sweep_point() -> None:
     figure = plots.over_time_figure(course(["SP"], ["markov"], points=5))
     assert figure.get_suptitle() == "sweep point 2, the middle one of 5"
     assert data(lines(figure.axes[0])["SP"], "y") == pytest.approx([2.0] * 4)
 
 
+@pytest.mark.usefixtures("unsettled")
 def test_looks_are_stable_and_distinct() -> None:
     names = [f"m{i}" for i in range(70)]
     looks = plots.looks(names)
@@ -196,16 +213,18 @@ def test_looks_are_stable_and_distinct() -> None:
     }
 
 
+@pytest.mark.usefixtures("unsettled")
 def test_hostile_names_appear_letter_by_letter(tmp_path: Path) -> None:
     """Mathtext would fail on these or eat them, and SVG must not run them."""
     figure = plots.tradeoff_figure(summary(HOSTILE, HOSTILE[:3], points=2))
     assert [axes.get_title() for axes in visible(figure)] == [f"against {plots.literal(name)}" for name in HOSTILE[:3]]
     assert legend_names(figure) == [plots.literal(name) for name in HOSTILE]
-    paths = plots.save(figure, tmp_path / "tradeoff")
+    paths = plots.save(plots.tradeoff_figure(summary(HOSTILE, ["<b>$"], points=2)), tmp_path / "tradeoff")
     ElementTree.parse(paths[2])
     assert "<script" not in paths[2].read_text()
 
 
+@pytest.mark.usefixtures("unsettled")
 def test_hostile_names_over_time() -> None:
     figure = plots.over_time_figure(course(HOSTILE, HOSTILE[:2]))
     assert [axes.get_title() for axes in figure.axes[:2]] == [f"against {plots.literal(name)}" for name in HOSTILE[:2]]
@@ -242,15 +261,101 @@ def test_save_is_deterministic_and_embeds_fonts(tmp_path: Path) -> None:
     assert b"/FontFile2" in first[1].read_bytes()
 
 
-def test_write_figures_reads_the_log(tmp_path: Path) -> None:
-    run = RunDirectory.create(tmp_path)
-    run.write_manifest({})
-    row: dict[str, Any] = dict.fromkeys(EVENTS.names, 0) | {"event": "query", "lppm": "SP", "attack": "a"}
-    row |= dict.fromkeys(MEASURES, 1.0)
-    rows = [row | {"user": user, "index": i, "estimated_index": i} for user in ("ann", "bob") for i in (1, 2)]
+def a_run(path: Path, points: pd.DataFrame | None = None) -> RunDirectory:
+    """Write a run in which two mechanisms and two attacks are not in the order of their names."""
+    run = RunDirectory.create(path)
+    scenario = {"lppms": [{"name": "SP"}, {"name": "PEB"}], "attacks": [{"name": "markov"}, {"name": "bayes"}]}
+    run.write_manifest({"scenario": scenario})
+    row: dict[str, Any] = dict.fromkeys(EVENTS.names, 0) | {"event": "query"} | dict.fromkeys(MEASURES, 1.0)
+    points = pd.DataFrame({"point": [0]}) if points is None else points
+    keys = itertools.product(points["point"].tolist(), ("PEB", "SP"), ("bayes", "markov"), ("ann", "bob"), (1, 2))
+    rows = [
+        row | {"point": p, "lppm": lppm, "attack": attack, "user": user, "index": i, "estimated_index": i}
+        for p, lppm, attack, user, i in keys
+    ]
     run.write_part("p", pa.Table.from_pylist(rows, schema=EVENTS))
-    paths = plots.write_figures(run)
+    run.write_csv("points.csv", points)
+    return run
+
+
+def drawn(run: RunDirectory, monkeypatch: pytest.MonkeyPatch, **tables: pd.DataFrame) -> dict[str, Figure]:
+    """Return the figures of a run by their names, without writing them."""
+    figures: dict[str, Figure] = {}
+
+    def keep(figure: Figure, stem: Path) -> list[Path]:
+        figures[stem.relative_to(run.path).as_posix()] = figure
+        return [stem]
+
+    monkeypatch.setattr(plots, "save", keep)
+    plots.write_figures(run, **tables)
+    return figures
+
+
+@pytest.mark.usefixtures("unsettled")
+def test_write_figures_reads_the_log(tmp_path: Path) -> None:
+    paths = plots.write_figures(a_run(tmp_path))
     assert sorted(p.relative_to(tmp_path).as_posix() for p in paths) == [
         f"figures/{name}.{suffix}" for name in ("over_time", "tradeoff") for suffix in ("pdf", "png", "svg")
     ]
     assert all(path.stat().st_size > 1000 for path in paths)
+
+
+@pytest.mark.usefixtures("unsettled")
+def test_write_figures_has_the_scenarios_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Colours and panels follow the scenario, not the names: a run with one more mechanism keeps the others' looks."""
+    points = pd.DataFrame(
+        {"point": [0, 1, 2], "lppms.*.design.epsilon": [0.5, 1.0, 2.0], "lppms.*.belief.count": [7, 8, 9]}
+    )
+    figures = drawn(a_run(tmp_path, points), monkeypatch)
+    assert list(figures) == ["figures/tradeoff", "figures/over_time"]
+    for figure in figures.values():
+        assert legend_names(figure) == ["SP", "PEB"]
+        assert [axes.get_title() for axes in visible(figure)[:2]] == ["against markov", "against bayes"]
+        colours = {name: line.get_color() for name, line in lines(visible(figure)[0]).items()}
+        assert colours == {"SP": plots.COLOURS[0], "PEB": plots.COLOURS[1]}
+    title = "epsilon = 1.0, count = 8 (sweep point 1, the middle one of 3)"
+    assert figures["figures/over_time"].get_suptitle() == title
+
+
+@pytest.mark.usefixtures("unsettled")
+def test_points_that_differ_in_more_than_a_mechanism_are_other_curves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = pd.DataFrame({"point": [0, 1, 2], "lppms.*.design.epsilon": [0.5, 1.0, 1.0], "users.count": [7, 7, 9]})
+    figures = drawn(a_run(tmp_path, points), monkeypatch)
+    names = ["SP (count 7)", "SP (count 9)", "PEB (count 7)", "PEB (count 9)"]
+    assert legend_names(figures["figures/tradeoff"]) == names
+
+
+@pytest.mark.usefixtures("unsettled")
+def test_tables_that_are_given_are_not_read_from_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = a_run(tmp_path)
+    run.part_path("p").unlink()
+    names: dict[str, Any] = {"lppms": ["PEB", "SP"], "attacks": ["markov"]}
+    figures = drawn(run, monkeypatch, summary=summary(**names, points=2), over_time=course(**names))
+    assert [legend_names(figure) for figure in figures.values()] == [["SP", "PEB"]] * 2
+
+
+def test_a_run_without_its_points_is_refused(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    (tmp_path / "points.csv").unlink()
+    with pytest.raises(RunError, match=r"points\.csv"):
+        plots.write_figures(run)
+    assert not (tmp_path / "figures").exists()
+
+
+@pytest.mark.usefixtures("unsettled")
+def test_over_time_says_where_the_middle_point_lies() -> None:
+    figure = plots.over_time_figure(course(["SP"], ["markov"], points=4), values="$x$ = 1")
+    assert figure.get_suptitle() == r"\$x\$ = 1 (sweep point 1, the middle one of 4)"
+
+
+@pytest.mark.usefixtures("unsettled")
+def test_a_mechanism_beside_the_sweep_is_drawn_where_it_was_run() -> None:
+    """The identity has no parameter to sweep: it is simulated at the first point alone."""
+    table = pd.concat([course(["SP"], ["markov"], points=3), course(["identity"], ["markov"])], ignore_index=True)
+    figure = plots.over_time_figure(table)
+    assert {name: data(line, "y") for name, line in lines(figure.axes[0]).items()} == {
+        "SP": pytest.approx([2.5] * 4),
+        "identity": pytest.approx([3.0] * 4),
+    }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 
 import sim
 from sim.errors import UserError
+from sim.events import Guess, Report
 from sim.scenario.models import Scenario
 from sim.sweep import plan
 
@@ -178,16 +181,16 @@ def test_a_second_run_goes_on_and_ends_with_the_same_bytes(make_scenario: MakeSc
     part = sorted((tmp_path / "broken" / "events").iterdir())[1]
     part.write_bytes(part.read_bytes()[:500])
     sorted((tmp_path / "broken" / "events").iterdir())[2].unlink()
-    counted: list[int] = []
+    counted: list[tuple[int, int]] = []
 
     class Count:
-        def start(self, queries: int) -> None:
-            counted.append(queries)
+        def start(self, queries: int, *, skipped: int) -> None:
+            counted.append((queries, skipped))
 
         def advance(self, queries: int) -> None: ...
 
     sim.run(scenario, out=tmp_path / "broken", progress=Count(), figures=False)
-    assert counted == [2 * 2 * 3 * 25]
+    assert counted == [(2 * 2 * 3 * 25, 1)]
     assert files(tmp_path / "whole") == files(tmp_path / "broken")
 
 
@@ -197,6 +200,83 @@ def test_another_scenario_is_refused_with_the_difference(make_scenario: MakeScen
     with pytest.raises(UserError, match=r"scenario\.seed: 3 there, 5 now"):
         run(make_scenario(seed=5), tmp_path / "run")
     assert files(tmp_path / "run") == before
+
+
+def test_more_replications_are_added_to_those_there_are(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    few = run(make_scenario(replications=2), tmp_path / "run")
+    many = run(make_scenario(replications=3), tmp_path / "run")
+    pd.testing.assert_frame_equal(few, many[many["replication"] < 2].reset_index(drop=True))
+    assert sorted(many["replication"].unique()) == [0, 1, 2]
+    with pytest.raises(UserError, match="which is no part of this one"):
+        run(make_scenario(replications=1), tmp_path / "run")
+
+
+def test_parts_of_another_run_are_never_mixed_in(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    run(make_scenario(), tmp_path / "run")
+    (tmp_path / "run" / "manifest.json").unlink()
+    with pytest.raises(UserError, match="which is no part of this one"):
+        run(make_scenario(seed=5), tmp_path / "run")
+
+
+def test_another_version_of_the_simulator_is_not_mixed_in(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    run(make_scenario(), tmp_path / "run")
+    manifest = tmp_path / "run" / "manifest.json"
+    manifest.write_text(re.sub(r'"lppm_sim": "[^"]*"', '"lppm_sim": "0.0.1"', manifest.read_text()))
+    with pytest.raises(UserError, match=r"lppm_sim: '0\.0\.1' there"):
+        run(make_scenario(), tmp_path / "run")
+
+
+DESIGN = """
+import numpy as np
+from sim.lppm.channel import MatrixChannel
+
+
+class Constant:
+    def __init__(self, *, world, cell):
+        n = world.grid.n_cells
+        self.channel = MatrixChannel(np.eye(n)[np.full(n, cell)])
+
+    def __call__(self, prior):
+        return self.channel
+"""
+
+
+def test_a_changed_component_of_ones_own_is_noticed(
+    make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "own_constant.py").write_text(DESIGN)
+    own = {"name": "constant", "belief": "fixed_profile", "design": {"kind": "own_constant:Constant", "cell": 7}}
+    assert run(make_scenario(lppms=[own]), tmp_path / "run")["output"].eq(7).all()
+    (tmp_path / "own_constant.py").write_text(DESIGN + "# changed")
+    with pytest.raises(UserError, match=r"files\.own_constant:Constant"):
+        run(make_scenario(lppms=[own]), tmp_path / "run")
+
+
+def test_two_mechanisms_of_one_name_are_refused_from_python_too(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    twice = [{"kind": "SP-Exp", "design": {"epsilon_per_km": epsilon}} for epsilon in (0.1, 5.0)]
+    with pytest.raises(UserError, match="two of the lppms are called 'SP-Exp'"):
+        run(make_scenario(lppms=twice), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("estimate", "shift"), [(-1, 0), (99, 0), (3, -1)])
+def test_an_attack_that_answers_nonsense_is_stopped(
+    estimate: int, shift: int, make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Nonsense:
+        def __init__(self, **given: Any) -> None: ...
+
+        def observe(self, report: Report) -> Guess:
+            return Guess(report.user, max(report.index + shift, 1), estimate)
+
+    module = types.ModuleType("nonsense")
+    module.__dict__["Nonsense"] = Nonsense
+    module.__file__ = __file__
+    monkeypatch.setitem(sys.modules, "nonsense", module)
+    monkeypatch.setattr("sim.runner.source_file", lambda _: Path(__file__))
+    with pytest.raises(RuntimeError, match="answered"):
+        run(make_scenario(attacks=[{"kind": "nonsense:Nonsense", "name": "nonsense"}]), tmp_path / "run")
 
 
 SCENARIO = """

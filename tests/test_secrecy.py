@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 import simpy
 
-from sim.chunks import _Mechanisms
+from sim.build import build_attack
+from sim.chunks import _known, _Mechanisms
 from sim.engine import simulate
 from sim.events import Guess, Query, Report, Visit
 from sim.interfaces import Attack
@@ -67,16 +69,51 @@ def spied(scenario: Scenario, spy: Attack) -> None:
         )
 
 
+def with_a_past(make_scenario: MakeScenario, **changes: Any) -> Scenario:
+    users = {"count": 2, "queries": 8, "past_queries": 5, "mobility": "favourites"}
+    return make_scenario(users=users, training={"own": "own_past"}, **changes)
+
+
 @pytest.mark.parametrize("lppm", ["SP-Exp", "SP-LH", "MK-Exp", "PEB-Exp", "PEB-LH", "LH", "identity"])
 def test_a_report_leads_to_nothing_secret(lppm: str, make_scenario: MakeScenario) -> None:
     spy = Spy()
-    scenario = make_scenario(
-        lppms=[lppm],
-        users={"count": 2, "queries": 8, "past_queries": 5, "mobility": "favourites"},
-        training={"own": "own_past"},
-    )
-    spied(scenario, spy)
+    spied(with_a_past(make_scenario, lppms=[lppm]), spy)
     assert spy.found == []
+
+
+class Burglar(Spy):
+    """An own attack that also searches everything its constructor was given."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__()
+        self.given = given
+        given["statistics_of"]("user-001")
+        self.found += [thing for thing in reachable(given) if isinstance(thing, SECRETS)]
+
+
+@pytest.mark.parametrize("knows", ["test", "training"])
+def test_an_own_attack_is_given_nothing_secret(
+    knows: str, make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = types.ModuleType("burglary")
+    module.__dict__["Burglar"] = Burglar
+    monkeypatch.setitem(sys.modules, "burglary", module)
+    attack = {"kind": "burglary:Burglar", "name": "burglar", "knows": knows}
+    scenario = with_a_past(make_scenario, attacks=[attack])
+    stage = Stage(Setting(scenario), 0)
+    burglar = build_attack(scenario.attacks[0], stage.setting.world, _known(scenario.attacks[0], stage), scenario)
+    assert isinstance(burglar, Burglar)
+    spied(scenario, burglar)
+    assert burglar.found == []
+
+
+@pytest.mark.parametrize("attack", ["sporadic", "markov", "sporadic-trained", "markov-trained"])
+def test_the_shipped_attacks_hold_nothing_secret(attack: str, make_scenario: MakeScenario) -> None:
+    scenario = with_a_past(make_scenario, attacks=[attack], lppms=["PEB-Exp"])
+    stage = Stage(Setting(scenario), 0)
+    built = build_attack(scenario.attacks[0], stage.setting.world, _known(scenario.attacks[0], stage), scenario)
+    spied(scenario, built)
+    assert [thing for thing in reachable(built) if isinstance(thing, SECRETS)] == []
 
 
 def test_the_spy_would_find_a_secret() -> None:

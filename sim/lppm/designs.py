@@ -41,24 +41,15 @@ class _BaseAndRemap(ABC):
         self._base = base
         self._budget_km = budget_km
         self._remap = remap
-        self._last: tuple[FloatArray, Channel] | None = None
 
     def __call__(self, prior: FloatArray) -> Channel:
         """Return the channel for this prior over cells."""
-        if self._base is not None and not self._remap:
-            return self._base
-        # Contents are compared, not the object: a caller may have filled the same array anew.
-        if self._last is None or not np.array_equal(self._last[0], prior):
-            base = self._base if self._base is not None else self._calibrated(prior, self._budget_km or 0.0)
-            self._last = (prior.copy(), self._finished(base, prior))
-        return self._last[1]
+        base = self._base if self._base is not None else self._calibrated(prior, self._budget_km or 0.0)
+        return RemappedChannel(base, base.remap(prior, self._distance)) if self._remap else base
 
     @abstractmethod
     def _calibrated(self, prior: FloatArray, budget_km: float) -> BaseChannel:
         """Return the base channel that spends the budget under this prior."""
-
-    def _finished(self, base: BaseChannel, prior: FloatArray) -> Channel:
-        return RemappedChannel(base, base.remap(prior, self._distance)) if self._remap else base
 
     def _loss_km(self, base: BaseChannel, prior: FloatArray) -> float:
         table = base.remap(prior, self._distance) if self._remap else None

@@ -19,7 +19,7 @@ class Mechanism:
     def channel(self, time_s: int) -> Channel:
         """Return the channel in force at this time.
 
-        It is kept while the belief hands out the same prior object, or for ever if the design ignores priors.
+        It is kept until the belief learns or hands out another prior, or for ever if the design ignores priors.
         """
         if self._last is not None and not self._asks:
             return self._last[1]
@@ -32,3 +32,5 @@ class Mechanism:
         """Let the belief learn from the report's likelihood under the channel that made it."""
         if self._learns:
             self.belief.observe(report.time_s, report.channel.likelihood(report.output))
+            if self._asks:
+                self._last = None

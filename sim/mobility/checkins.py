@@ -11,13 +11,13 @@ from sim.events import Visit
 from sim.interfaces import FloatArray, Generator
 from sim.mobility.city import attraction, fading, numbered_users, pick, thresholds
 from sim.mobility.parameters import require
+from sim.mobility.traces import DAY_S
 from sim.rng import stream
 
 if TYPE_CHECKING:
     from sim.world.grid import Grid
     from sim.world.roads import Roads
 
-DAY_S = 86_400
 BLOCK = 64
 EXPLORING_IS_WIDER = 4.0
 

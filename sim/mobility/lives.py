@@ -16,6 +16,7 @@ from sim.events import Visit
 from sim.interfaces import FloatArray, Generator, IntArray
 from sim.mobility.city import attraction, fading, numbered_users, pick, thresholds
 from sim.mobility.parameters import require
+from sim.mobility.traces import DAY_S
 from sim.mobility.trips import Trip, cell_visits, drive, node_path, standing
 from sim.rng import stream
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from sim.world.grid import Grid
     from sim.world.roads import Roads
 
-DAY_S = 86_400
 HOUR_S = 3_600
 LEISURE_KM = 3.0
 LEISURE_HOURS = 2.0

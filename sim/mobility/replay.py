@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,8 +19,6 @@ from sim.mobility.traces import Trace
 
 if TYPE_CHECKING:
     from sim.world.grid import Grid
-
-DAY_S = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +45,10 @@ class Selection:
         if self.users is not None:
             object.__setattr__(self, "users", tuple(map(str, self.users)))
 
+    def __str__(self) -> str:
+        said = {field.name: getattr(self, field.name) for field in fields(self)}
+        return ", ".join(f"{name}: {value}" for name, value in said.items() if value is not None)
+
     def choose(self, counts: Mapping[str, int]) -> list[str]:
         """Return the chosen ones of these users, given how many visits each has, in the same order.
 
@@ -72,10 +74,11 @@ class Replay:
 
     The file needs a user, a time (seconds, or ISO-8601 text) or an order, and lat and lon or a cell; see
     `tables.ACCEPTED` for the names, or give `columns` (ours to the file's). Rows outside the region are left out and
-    counted in `report`. `time_s` counts from the midnight, local by `utc_offset_h` (in [-24, 24]), before the first
-    visit kept; with an order alone it is the position 0, 1, 2... among the user's visits. Users come in numeric order
-    if all ids are integers, else as they first appear. `select` picks users; `visits` (in [1, inf)) keeps the first
-    so many of each; `shuffle` deals the user's cells anew over her times, so that only her profile stays.
+    counted in `report`. `time_s` is the file's own time in seconds (Unix time for ISO-8601 text) plus `utc_offset_h`
+    (in [-24, 24]) hours, so that multiples of 86400 are local midnights; with an order alone it is the position 0, 1,
+    2... among the user's visits. Users come in numeric order if all ids are integers, else as they first appear.
+    `select` picks users; `visits` (in [1, inf)) keeps the first so many of each; `shuffle` deals the user's cells anew
+    over her times, so that only her profile stays.
     """
 
     finite: ClassVar[bool] = True
@@ -97,16 +100,17 @@ class Replay:
         require("utc_offset_h", utc_offset_h, -24, 24)
         self.file, self.shuffle = Path(file), shuffle
         table = read_table(file, grid=grid, columns=columns)
+        self.timed = table.timed
         everybody = _by_user(table)
         if not everybody:
             raise ValueError(f"{file}: none of its {table.cell.size} rows is in the region")
         counts = {user: cells.size for user, (_, cells) in everybody.items()}
         chosen = (select or Selection()).choose(counts)
         if not chosen:
-            raise ValueError(f"{file}: {select} leaves none of its {len(counts)} users")
+            raise ValueError(f"{file}: the selection ({select}) leaves none of its {len(counts)} users")
         kept = {user: tuple(column[:visits] for column in everybody[user]) for user in chosen}
-        origin_s = _midnight(kept, round(utc_offset_h * 3600)) if table.timed else 0
-        self._visits = {user: (when - origin_s, cells) for user, (when, cells) in kept.items()}
+        offset_s = round(utc_offset_h * 3600) if table.timed else 0
+        self._visits = {user: (when + offset_s, cells) for user, (when, cells) in kept.items()}
         self._report = {
             "rows": int(table.cell.size),
             "rows_outside": int((table.cell < 0).sum()),
@@ -177,9 +181,3 @@ def _ordered(users: Sequence[str]) -> list[int]:
     if all(user.removeprefix("-").isdecimal() for user in users):
         return sorted(range(len(users)), key=lambda position: int(users[position]))
     return list(range(len(users)))
-
-
-def _midnight(kept: Mapping[str, tuple[IntArray, ...]], offset_s: int) -> int:
-    """Return the Unix time of the local midnight before the first visit."""
-    first_s = min(int(when[0]) for when, *_ in kept.values())
-    return (first_s + offset_s) // DAY_S * DAY_S - offset_s

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
+import lzma
+import tarfile
 import warnings
+import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +31,17 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
 """The names, in any case, under which a column is found without being told."""
 
 LATEST_S = 10**11  # the year 5138: a larger number counts milliseconds, not seconds
-UNREADABLE = (ValueError, pd.errors.ParserWarning, gzip.BadGzipFile, zlib.error, EOFError)
+UNREADABLE = (
+    ValueError,
+    OSError,
+    ImportError,  # a packing that needs another package, such as .zst
+    EOFError,
+    pd.errors.ParserWarning,
+    lzma.LZMAError,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 Fault = tuple[str, BoolArray]
 """Which column breaks which rule, and in which rows."""
@@ -89,7 +101,7 @@ def find_columns(found: Sequence[str], given: Mapping[str, str], *, degrees: boo
         match = next(matches, None)
         if match is None:
             wanted = " or ".join(" and ".join(map(_accepted, names)) for names in choices)
-            why = "" if degrees else "; lat and lon need a grid that has a region"
+            why = "" if degrees or choices is not places else "; lat and lon need a grid that has a region"
             raise ValueError(f"no column for {wanted}{why}; found {', '.join(found) or 'none'}")
         result |= match
     return result
@@ -132,6 +144,8 @@ def _load(path: Path, columns: Mapping[str, str] | None, *, degrees: bool) -> tu
                 low_memory=False,
                 encoding="utf-8-sig",
             )
+    except FileNotFoundError:
+        raise
     except UNREADABLE as error:
         raise ValueError(f"{path}: {error}") from error
     return frame, named
@@ -159,6 +173,8 @@ def _ids(column: pd.Series) -> tuple[pd.Series, BoolArray]:
 
 def _numbers(column: pd.Series) -> tuple[IntArray | FloatArray, BoolArray]:
     """Return the numbers of a column, and where there is none or an infinite one."""
+    if pd.api.types.is_bool_dtype(column):
+        return np.zeros(column.size), np.ones(column.size, dtype=bool)
     values = pd.to_numeric(column, errors="coerce").to_numpy(na_value=np.nan)
     if np.issubdtype(values.dtype, np.integer):
         return values.astype(np.int64), np.zeros(values.size, dtype=bool)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice, takewhile
 
@@ -11,6 +11,12 @@ import numpy as np
 from sim.events import Visit
 from sim.interfaces import Demand, Generator, IntArray, Mobility
 from sim.mobility.parameters import require
+
+LONGEST = 2_000_000
+"""Queries in one life, past and test: whoever has more was asked for by mistake."""
+
+
+DAY_S = 86_400
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,10 +56,12 @@ class Life:
 
     past: Trace
     test: Trace
+    origin_s: int = 0
+    """When its first day begins."""
 
     def first(self, queries: int) -> Life:
         """Return the same life with a shorter test."""
-        return Life(self.past, self.test.part(0, queries))
+        return Life(self.past, self.test.part(0, queries), self.origin_s)
 
 
 def live(
@@ -71,22 +79,36 @@ def live(
     """Live through a user's days; the test ends after a number of queries or at a time (exclusive).
 
     One of the two limits must be given, unless the mobility says by ``finite = True`` that it ends by itself. The
-    first `past_queries`, and those before `past_s`, are the past; `queries` counts what comes after.
+    first `past_queries`, and those before `past_s`, are the past; `queries` counts what comes after. Times count from
+    0, or, for a recorded life, which may begin on any day, from the midnight before its own first query.
     """
     if queries is None and until_s is None and not getattr(mobility, "finite", False):
         raise ValueError(f"{type(mobility).__name__} goes on for ever: give queries or until_s")
     if queries is not None:
         require("queries", queries, 0, float("inf"), ends="[)")
-    found = demand.queries(mobility.visits(user, moves), moments)
+    found = _not_for_ever(user, demand.queries(mobility.visits(user, moves), moments))
+    origin_s = 0
+    if getattr(mobility, "finite", False) and (first := next(found, None)) is not None:
+        origin_s = first.time_s // DAY_S * DAY_S
+        found = chain([first], found)
     if until_s is not None:
-        found = takewhile(lambda query: query.time_s < until_s, found)
+        found = takewhile(lambda query: query.time_s < origin_s + until_s, found)
     past = list(islice(found, past_queries))
     for query in found:
-        if query.time_s >= past_s:
+        if query.time_s >= origin_s + past_s:
             found = chain([query], found)
             break
         past.append(query)
-    return Life(_trace(user, past), _trace(user, islice(found, queries)))
+    return Life(_trace(user, past), _trace(user, islice(found, queries)), origin_s)
+
+
+def _not_for_ever(user: str, queries: Iterable[Visit]) -> Iterator[Visit]:
+    for number, query in enumerate(queries):
+        if number == LONGEST:
+            raise ValueError(
+                f"{user} queries more than {LONGEST:,} times; say fewer `queries` or `days`, or a slower demand"
+            )
+        yield query
 
 
 def _trace(user: str, visits: Iterable[Visit]) -> Trace:

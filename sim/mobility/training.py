@@ -72,7 +72,7 @@ def statistics(traces: Iterable[Trace], *, n_cells: int, restart_s: int | None =
     histogram = np.zeros(n_cells, dtype=np.int64)
     found = [np.zeros(0, dtype=np.int64)]
     for trace in traces:
-        _check_cells(trace, n_cells)
+        check_cells(trace, n_cells)
         histogram += np.bincount(trace.cells, minlength=n_cells)
         found.append(_pairs(trace, n_cells, restart_s))
     n_visits = int(histogram.sum())
@@ -90,7 +90,8 @@ def _pairs(trace: Trace, n_cells: int, restart_s: int | None) -> IntArray:
     return np.asarray(pairs[days[1:] == days[:-1]], dtype=np.int64)
 
 
-def _check_cells(trace: Trace, n_cells: int) -> None:
+def check_cells(trace: Trace, n_cells: int) -> None:
+    """Raise ValueError if the trace leaves the grid."""
     if len(trace) and not (trace.cells.min() >= 0 and trace.cells.max() < n_cells):
         low, high = trace.cells.min(), trace.cells.max()
         raise ValueError(f"cells of {trace.user} must be in [0, {n_cells}), got {low} to {high}")

@@ -6,18 +6,32 @@ A component is a mapping with a `kind`, such as ``{kind: exponential, epsilon_pe
 
 from __future__ import annotations
 
-from typing import Annotated, Any, get_args
+import math
+from collections.abc import Iterable
+from typing import Annotated, Any, Self, get_args
 
-from pydantic import ConfigDict, Discriminator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, Tag
+from pydantic import (
+    ConfigDict,
+    Discriminator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    Tag,
+    model_validator,
+)
 from pydantic_core.core_schema import CoreSchema, no_info_before_validator_function
 
 from sim.scenario.spec import Spec
+from sim.scenario.wording import NAME, OWN_CLASS
 
+# Limits far beyond what anybody means: what lies outside is a slip of the keyboard, and would end in an overflow,
+# in all of the memory or never.
 Share = Annotated[float, Field(ge=0, le=1)]
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[int, Field(ge=1)]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 _.+-]*$", max_length=60)]
+Positive = Annotated[float, Field(ge=1e-6, le=1e6)]
+NonNegative = Annotated[float, Field(ge=0, le=1e6)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Days = Annotated[float, Field(ge=1e-6, le=36_525)]
+Name = Annotated[str, Field(pattern=NAME, max_length=60)]
 
 
 def as_mapping(value: Any) -> Any:
@@ -64,8 +78,20 @@ class Custom(Spec):
 
     model_config = ConfigDict(extra="allow")
 
-    kind: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+    kind: Annotated[str, Field(pattern=OWN_CLASS)]
     """``module:Class``. Running the scenario runs this code: only use files you trust."""
+
+    @model_validator(mode="after")
+    def _finite(self) -> Self:
+        for name, value in (self.model_extra or {}).items():
+            if not _is_finite(value):
+                raise ValueError(f"`{name}` must hold finite numbers: a manifest cannot keep others, found {value}")
+        return self
+
+
+def _is_finite(value: Any) -> bool:
+    parts: Iterable[Any] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return all(map(_is_finite, parts)) and not (isinstance(value, float) and not math.isfinite(value))
 
 
 OwnComponent = Annotated[Custom, Tag("module:Class")]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
-from sim.scenario.did_you_mean import closest
+from sim.scenario.did_you_mean import suggestion
 
 Loc = tuple[str | int, ...]
 Finding = tuple[Loc, str]
 
 _ON_ROADS = ("commuters", "taxis")
 _OF_THE_PAST = ("own_past", "other_user")
+MOST_CHUNKS = 1_000_000
 
 
 def findings(data: dict[str, Any]) -> Iterator[Finding]:
@@ -20,6 +22,8 @@ def findings(data: dict[str, Any]) -> Iterator[Finding]:
     yield from _training_sets(data)
     yield from _past(data)
     yield from _roads(data)
+    yield from _others_of_a_replay(data)
+    yield from _repetitions(data)
 
 
 def _mapping(value: Any) -> dict[str, Any]:
@@ -32,6 +36,11 @@ def _items(value: Any) -> list[Any]:
 
 def _kind(value: Any) -> Any:
     return value if isinstance(value, str) else _mapping(value).get("kind")
+
+
+def _number(value: Any) -> float:
+    """Return a number, or NaN, which no comparison holds for."""
+    return value if isinstance(value, int | float) else math.nan
 
 
 def _names(data: dict[str, Any]) -> Iterator[Finding]:
@@ -55,24 +64,31 @@ def _training_sets(data: dict[str, Any]) -> Iterator[Finding]:
         for i, item in enumerate(_items(data.get(key))):
             name = _mapping(item).get("training")
             if isinstance(name, str) and name not in known:
-                hint = closest(name, known)
-                meant = f"; did you mean {hint!r}?" if hint else ""
+                allowed = f"allowed: {', '.join(known)}" if known else "none is defined"
                 yield (
                     (key, i, "training"),
-                    f"no such training set, found {name!r}{meant} Allowed: {', '.join(known) or 'none is defined'}",
+                    f"no such training set, found {name!r}{suggestion(name, known)}; {allowed}",
                 )
 
 
 def _past(data: dict[str, Any]) -> Iterator[Finding]:
     users = _mapping(data.get("users"))
-    if "past_queries" in users or "past_days" in users:
-        return
+    past = {key: users.get(f"past_{key}") for key in ("queries", "days")}
     for name, spec in _mapping(data.get("training")).items():
-        if _kind(spec) in _OF_THE_PAST:
+        if _kind(spec) not in _OF_THE_PAST:
+            continue
+        if past == {"queries": None, "days": None}:
             yield (
                 ("training", name),
                 f"{_kind(spec)} needs users with a past, found none: add `past_queries` or `past_days` to users",
             )
+        for key, whole in past.items():
+            asked = _mapping(spec).get(key)
+            if _number(asked) > _number(whole):
+                yield (
+                    ("training", name, key),
+                    f"must be at most the users' `past_{key}`, which is {whole}, found {asked}",
+                )
 
 
 def _roads(data: dict[str, Any]) -> Iterator[Finding]:
@@ -88,3 +104,38 @@ def _roads(data: dict[str, Any]) -> Iterator[Finding]:
     for name, spec in _mapping(data.get("training")).items():
         if _kind(_mapping(spec).get("mobility")) in _ON_ROADS:
             yield ("training", name, "mobility"), f"{_kind(spec['mobility'])} live on roads, {hint}"
+
+
+def _others_of_a_replay(data: dict[str, Any]) -> Iterator[Finding]:
+    """Find training sets of other people that lack what synthetic users would lend them."""
+    users = _mapping(data.get("users"))
+    replayed = _kind(users.get("mobility")) == "replay"
+    endless = users.get("queries") is None and users.get("days") is None
+    for name, spec in _mapping(data.get("training")).items():
+        if _kind(spec) != "others" or not replayed:
+            continue
+        mobility = _mapping(spec).get("mobility")
+        if mobility is None:
+            yield (
+                ("training", name),
+                "the users are replayed: say who the others are, found no `mobility`; such as "
+                "{kind: replay, file: ..., select: ...} with other people of the file",
+            )
+        elif endless and _kind(mobility) != "replay" and not {"queries", "days"} & _mapping(spec).keys():
+            yield (
+                ("training", name),
+                "synthetic people live for ever: say how many `queries` or `days`, found neither here nor in users",
+            )
+
+
+def _repetitions(data: dict[str, Any]) -> Iterator[Finding]:
+    sweep = _mapping(data.get("sweep"))
+    points = math.prod(len(values) for values in sweep.values() if isinstance(values, list))
+    replications = data.get("replications")
+    # Each has a limit of its own, with a message of its own.
+    if isinstance(replications, int) and max(points, replications) <= MOST_CHUNKS < points * replications:
+        yield (
+            ("replications",),
+            f"replications x combinations of the sweep must be at most {MOST_CHUNKS:,}, "
+            f"found {replications:,} x {points:,}",
+        )

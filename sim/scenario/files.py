@@ -55,13 +55,20 @@ _CHECKED = AfterValidator(_exists)
 FileName = Annotated[str, Field(min_length=1), _CHECKED]
 
 
+def parts_of(model: BaseModel) -> Iterator[BaseModel]:
+    """Yield a model and every model in it."""
+    yield model
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+        for part in inside:
+            if isinstance(part, BaseModel):
+                yield from parts_of(part)
+
+
 def files_of(model: BaseModel) -> Iterator[str]:
     """Yield the name of every file that a model or one of its parts reads."""
-    for name, field in type(model).model_fields.items():
-        value = getattr(model, name)
-        if _CHECKED in field.metadata:
-            yield value
-        values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
-        for part in values:
-            if isinstance(part, BaseModel):
-                yield from files_of(part)
+    for part in parts_of(model):
+        yield from (
+            getattr(part, name) for name, field in type(part).model_fields.items() if _CHECKED in field.metadata
+        )

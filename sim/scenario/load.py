@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sim.scenario.consistency import findings
-from sim.scenario.faults import Fault, Loc, ScenarioError
+from sim.scenario.faults import Fault, Loc, ScenarioError, listing, shown
 from sim.scenario.files import data_folder
 from sim.scenario.models import Scenario
 from sim.scenario.paths import combinations, expand
@@ -16,6 +17,7 @@ from sim.scenario.source import Source, parse_value, read
 from sim.scenario.spec import validate
 
 MANIFEST = "manifest.json"
+_NOT_SWEPT = frozenset({"name", "description", "sweep"})
 
 
 def load(path: str | Path, *, settings: Sequence[str] = (), data: str | Path | None = None) -> Scenario:
@@ -31,8 +33,9 @@ def load(path: str | Path, *, settings: Sequence[str] = (), data: str | Path | N
     place = (folder, data_folder(None if data is None else Path(data)))
     scenario = _validated(source, place)
     for setting in settings:
-        source = _set(source, scenario, setting)
-        scenario = _validated(source, place)
+        source, where = _set(source, scenario, setting)
+        with _blamed_on(where):
+            scenario = _validated(source, place)
     _check_sweep(source, scenario, place)
     return scenario
 
@@ -61,7 +64,16 @@ def _validated(source: Source, place: tuple[Path, Path | None]) -> Scenario:
     return validate(Scenario, source, context=context, findings=findings(source.data)).at(*place)
 
 
-def _set(source: Source, scenario: Scenario, setting: str) -> Source:
+@contextmanager
+def _blamed_on(where: str) -> Iterator[None]:
+    """Put all faults at what brought them in: without it the scenario was right, wherever they show."""
+    try:
+        yield
+    except ScenarioError as error:
+        raise ScenarioError(Fault(where, fault.path, fault.message) for fault in error.faults) from None
+
+
+def _set(source: Source, scenario: Scenario, setting: str) -> tuple[Source, str]:
     path, equals, text = setting.partition("=")
     origin = f"--set {path}"
     if not equals or not path.strip():
@@ -70,32 +82,44 @@ def _set(source: Source, scenario: Scenario, setting: str) -> Source:
     value = parse_value(text, origin)
     for loc in expand(scenario, source.data, path.strip(), where=origin):
         source = source.overlay(loc, value, origin, model=scenario)
-    return source
+    return source, origin
 
 
 def _check_sweep(source: Source, scenario: Scenario, place: tuple[Path, Path | None]) -> None:
     """Validate every value of every swept path, alone and then all combinations."""
     faults: list[Fault] = []
-    for path, values in scenario.sweep.items():
+    reached: dict[Loc, str] = {}
+    for path, values in sorted(scenario.sweep.items()):
         where = source.where(("sweep", path), "key")
         try:
             locs = expand(scenario, source.data, path, where=where)
         except ScenarioError as error:
             faults += [Fault(fault.where, f"sweep.{path}", fault.message) for fault in error.faults]
             continue
+        faults += [Fault(where, f"sweep.{path}", message) for message in _no_effect(locs, reached)]
+        reached |= dict.fromkeys(locs, path)
         for i, value in enumerate(values):
-            faults += _faults_of_point(
-                source, scenario, dict.fromkeys(locs, value), source.where(("sweep", path, i)), place
-            )
+            there = source.where(("sweep", path, i))
+            if value in values[:i]:
+                faults.append(Fault(there, f"sweep.{path}", f"this value is given twice, found {shown(value)} again"))
+            faults += _faults_of_point(source, scenario, dict.fromkeys(locs, value), there, place)
     if faults:
         raise ScenarioError(faults)
     if len(scenario.sweep) > 1:
         _check_combinations(source, scenario, place)
 
 
+def _no_effect(locs: Sequence[Loc], reached: dict[Loc, str]) -> Iterator[str]:
+    """Say why sweeping these places would change nothing, or undo another path."""
+    if locs[0][0] in _NOT_SWEPT:
+        yield f"cannot be swept: it changes no simulation; {listing(sorted(_NOT_SWEPT), 'and')} are said once"
+    for other in dict.fromkeys(reached[loc] for loc in locs if loc in reached):
+        yield f"sets the same value as the path {other!r}: leave one of them out"
+
+
 def _check_combinations(source: Source, scenario: Scenario, place: tuple[Path, Path | None]) -> None:
     places = {path: expand(scenario, source.data, path) for path in scenario.sweep}
-    for values in combinations(scenario.sweep):
+    for values in combinations(dict(sorted(scenario.sweep.items()))):
         changes = {loc: values[path] for path, locs in places.items() for loc in locs}
         faults = _faults_of_point(source, scenario, changes, source.where(("sweep",), "key"), place)
         if faults:
@@ -108,7 +132,8 @@ def _faults_of_point(
     for loc, value in changes.items():
         source = source.overlay(loc, value, where, model=scenario)
     try:
-        _validated(source, place)
+        with _blamed_on(where):
+            _validated(source, place)
     except ScenarioError as error:
         return error.faults
     return []

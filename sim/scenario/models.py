@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, field_validator
 
-from sim.scenario.component import Count, Name, short_form
-from sim.scenario.files import files_of, locate
+from sim.scenario.component import Count, Custom, Name, short_form
+from sim.scenario.files import files_of, locate, parts_of
 from sim.scenario.people import TrainingSpec, UsersSpec
-from sim.scenario.protection import AnyAttack, LPPMSpec
+from sim.scenario.protection import AnyAttack, AttackSpec, LPPMSpec
 from sim.scenario.spec import Spec
 from sim.scenario.world import WorldSpec
+
+MOST_POINTS = 10_000
 
 
 class RecordSpec(Spec):
@@ -29,7 +32,8 @@ class RecordSpec(Spec):
 class Scenario(Spec):
     """One experiment: a world, users who move and query, mechanisms that protect them, adversaries, a sweep."""
 
-    name: Name
+    name: Name = "scenario"
+    """How it is called; as its file unless said."""
     description: str = ""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     replications: Count = 3
@@ -45,6 +49,14 @@ class Scenario(Spec):
     """The optimal sporadic and the optimal Markov attack, both with the test statistics, unless said."""
     sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
     """Values to try, by path, such as ``lppms.*.design.epsilon_per_km: [0.5, 1, 2]``; several paths multiply."""
+
+    @field_validator("sweep")
+    @classmethod
+    def _few_points(cls, sweep: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        if (points := math.prod(map(len, sweep.values()))) > MOST_POINTS:
+            raise ValueError(f"a sweep must have at most {MOST_POINTS:,} combinations of values, found {points:,}")
+        return sweep
+
     record: RecordSpec = RecordSpec()
 
     _folder: Path = PrivateAttr(default_factory=Path)
@@ -57,6 +69,10 @@ class Scenario(Spec):
     def files(self) -> list[str]:
         """Return the names of all files that the scenario reads."""
         return sorted(set(files_of(self)))
+
+    def own_components(self) -> list[str]:
+        """Return every ``module:Class`` that the scenario names."""
+        return sorted({part.kind for part in parts_of(self) if isinstance(part, Custom)})
 
     def at(self, folder: Path, data: Path | None) -> Self:
         """Remember the folder that file names are relative to, and the data folder."""
@@ -73,9 +89,24 @@ class Scenario(Spec):
         """The length after which Markov models start anew, in seconds."""
         return 86_400 if self.markov_restart == "daily" else None
 
+    def training_set(self, said: str | None) -> str | None:
+        """Return the name of the training set that is meant: the one said, else the first, if there is any."""
+        return said if said is not None else next(iter(self.training), None)
+
     def canonical(self, *, only: frozenset[str] | None = None) -> str:
-        """Return the scenario as JSON with every default written out: equal texts mean equal experiments."""
-        return json.dumps(self.model_dump(mode="json", include=None if only is None else set(only)), sort_keys=True)
+        """Return the scenario as JSON with every default written out: equal texts mean equal experiments.
+
+        The order of keys does not matter, so which training set is the first is written out as well. A short name
+        is left out beside what it stands for.
+        """
+        data = self.model_dump(mode="json", include=None if only is None else set(only))
+        for part in {"lppms", "attacks"} & data.keys():
+            for spec, item in zip(getattr(self, part), data[part], strict=True):
+                if isinstance(spec, LPPMSpec | AttackSpec):
+                    del item["kind"]
+                if getattr(spec, "knows", "training") == "training":
+                    item["training"] = self.training_set(spec.training)
+        return json.dumps(data, sort_keys=True)
 
     @property
     def digest(self) -> str:

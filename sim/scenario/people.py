@@ -6,9 +6,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, Tag, model_validator
 
-from sim.scenario.component import Count, NonNegative, OwnComponent, Positive, Share, by_kind, short_form
+from sim.scenario.component import Count, Days, NonNegative, OwnComponent, Positive, Share, by_kind, short_form
 from sim.scenario.files import FileName
 from sim.scenario.spec import Spec
+
+MOST_QUERIES = 100_000_000
 
 
 class FavouritesSpec(Spec):
@@ -23,7 +25,7 @@ class FavouritesSpec(Spec):
     """Probability that a visit goes anywhere in the city instead."""
     spread_km: Positive = 3.0
     """How far from home the favourites lie."""
-    visits_per_day: Positive = 4.0
+    visits_per_day: Annotated[float, Field(ge=1e-3, le=86_400)] = 4.0
 
 
 class MarkovChainSpec(Spec):
@@ -39,12 +41,12 @@ class CommutersSpec(Spec):
     """People with home, work and leisure on the road graph, who travel by the fastest path in a daily rhythm."""
 
     kind: Literal["commuters"]
-    leisure_places: Count = 4
+    leisure_places: Annotated[int, Field(ge=0, le=1_000_000)] = 4
     leisure_share: Share = 0.5
     """Probability of going out after work, or on a day off."""
     work_start_h: Annotated[float, Field(ge=0, lt=24)] = 9.0
     work_hours: Annotated[float, Field(gt=0, le=16)] = 8.0
-    jitter_h: NonNegative = 0.7
+    jitter_h: Annotated[float, Field(ge=0, le=12)] = 0.7
     """How much the daily rhythm varies."""
 
 
@@ -52,7 +54,7 @@ class TaxisSpec(Spec):
     """Cabs on the road graph that look for passengers at hot spots and drive them along directed streets."""
 
     kind: Literal["taxis"]
-    hotspots: Count = 6
+    hotspots: Annotated[int, Field(ge=1, le=1000)] = 6
     wait_s: NonNegative = 300.0
     """Mean wait for a passenger."""
     shift_h: Annotated[float, Field(gt=0, le=24)] = 24.0
@@ -133,7 +135,7 @@ class PoissonSpec(Spec):
     """Queries at random moments."""
 
     kind: Literal["poisson"]
-    per_hour: Positive = 1.0
+    per_hour: Annotated[float, Field(ge=1e-3, le=3600)] = 1.0
 
 
 DemandSpec = Annotated[
@@ -155,11 +157,11 @@ class UsersSpec(Spec):
     """How many users: 10 synthetic ones, or all of a trace file, unless said."""
     queries: Count | None = None
     """At most so many queries each."""
-    days: Positive | None = None
-    """At most so many days."""
+    days: Days | None = None
+    """At most so many days, after those of the past."""
     past_queries: Count | None = None
     """So many first queries are the user's past: not simulated, there to be trained on."""
-    past_days: Positive | None = None
+    past_days: Days | None = None
     """So many first days are the user's past: not simulated, there to be trained on."""
 
     @model_validator(mode="after")
@@ -168,6 +170,14 @@ class UsersSpec(Spec):
             raise ValueError("synthetic users live for ever: say how many `queries` or `days`, found neither")
         if self.past_queries is not None and self.past_days is not None:
             raise ValueError("`past_queries` and `past_days` say the same thing twice: found both, allowed is one")
+        if self.past_queries is not None and self.days is not None:
+            raise ValueError(
+                "`days` are counted from the end of `past_days`, found them with `past_queries`: "
+                "use `past_days` and `days`, or `past_queries` and `queries`"
+            )
+        asked = (self.count or 1) * ((self.queries or 0) + (self.past_queries or 0))
+        if asked > MOST_QUERIES:
+            raise ValueError(f"`count` users x `queries` must be at most {MOST_QUERIES:,}, found {asked:,}")
         return self
 
 
@@ -180,8 +190,11 @@ class OthersSpec(Spec):
     demand: DemandSpec | None = None
     """As the users' unless said."""
     count: Count | None = None
+    """How many: 10 synthetic people, or all of a trace file, unless said."""
     queries: Count | None = None
-    days: Positive | None = None
+    """At most so many queries each; unless this or `days` is said, as the users."""
+    days: Days | None = None
+    """At most so many days; unless this or `queries` is said, as the users."""
 
 
 class OwnPastSpec(Spec):
@@ -189,7 +202,7 @@ class OwnPastSpec(Spec):
 
     kind: Literal["own_past"]
     queries: Count | None = None
-    days: Positive | None = None
+    days: Days | None = None
 
 
 class OtherUserSpec(Spec):
@@ -197,7 +210,7 @@ class OtherUserSpec(Spec):
 
     kind: Literal["other_user"]
     queries: Count | None = None
-    days: Positive | None = None
+    days: Days | None = None
 
 
 class NothingSpec(Spec):

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Tag, model_validator
+from pydantic import (
+    Discriminator,
+    Field,
+    GetJsonSchemaHandler,
+    ModelWrapValidatorHandler,
+    Tag,
+    model_validator,
+)
+from pydantic_core.core_schema import CoreSchema
 
 from sim.scenario.component import (
     Count,
@@ -12,7 +20,6 @@ from sim.scenario.component import (
     Name,
     NonNegative,
     OwnComponent,
-    Positive,
     Share,
     as_mapping,
     by_kind,
@@ -44,7 +51,7 @@ class EstimatedProfileSpec(Spec):
     """pi_ini of the paper."""
     solver: Literal["newton", "em"] = "newton"
     """newton: certified and fast; em: the paper's iteration."""
-    gap: Positive = 1e-6
+    gap: Annotated[float, Field(gt=0, le=1e6)] = 1e-6
     """Stop when the mean log-likelihood is certainly within this of the best. A large gap is another estimator."""
     start: Literal["uniform", "initial"] = "uniform"
     """Where the iteration starts; cells that the reports cannot tell apart share their mass as in the start."""
@@ -142,19 +149,40 @@ SHORT_ATTACKS: dict[str, dict[str, Any]] = {
 
 
 def _expand(value: Any, table: dict[str, dict[str, Any]]) -> Any:
-    """Fill in what a short name stands for; what the file says itself wins."""
+    """Fill in what a short name stands for. The file may say more of a part, but not that it is of another kind."""
     if not isinstance(value, dict) or not isinstance(value.get("kind"), str) or value["kind"] not in table:
         return value
     filled = {"name": value["kind"], **table[value["kind"]], **value}
     for part, default in table[value["kind"]].items():
         said = as_mapping(filled[part])
-        if (
-            isinstance(default, dict)
-            and isinstance(said, dict)
-            and said.get("kind", default["kind"]) == default["kind"]
-        ):
-            filled[part] = default | said
+        if not isinstance(default, dict) or not isinstance(said, dict):
+            continue
+        if said.get("kind", default["kind"]) != default["kind"]:
+            raise ValueError(
+                f"{value['kind']} stands for the {part} {default['kind']}, found {said['kind']!r}: "
+                "leave out `kind` and say a `name`, a belief and, for an LPPM, a design"
+            )
+        filled[part] = default | said
     return filled
+
+
+def _forget_filled_in(spec: Spec, value: Any) -> None:
+    """Count as said what the file says: another short name, swept, must not meet the parts of this one."""
+    if not isinstance(value, dict):
+        return
+    spec.model_fields_set.intersection_update(value)
+    for part in ("belief", "design"):
+        if isinstance(value.get(part), dict) and "kind" not in value[part]:
+            getattr(spec, part).model_fields_set.discard("kind")
+
+
+def _short_names_allowed(schema: dict[str, Any], *parts: str) -> dict[str, Any]:
+    """Let a JSON schema accept a short name in place of what it stands for, and parts of it without their kind."""
+    said_apart = {"type": "object", "not": {"required": ["kind"]}}
+    for part in parts:
+        schema["properties"][part] = {"anyOf": [schema["properties"][part], said_apart]}
+    schema["anyOf"] = [{"required": ["kind"]}, {"required": schema.pop("required")}]
+    return schema
 
 
 class LPPMSpec(Spec):
@@ -168,10 +196,16 @@ class LPPMSpec(Spec):
     training: str | None = None
     """Which training set; the first one unless said."""
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _short_name(cls, value: Any) -> Any:
-        return _expand(value, SHORT_LPPMS)
+    def _short_name(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        spec = handler(_expand(value, SHORT_LPPMS))
+        _forget_filled_in(spec, value)
+        return spec
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return _short_names_allowed(handler.resolve_ref_schema(handler(core)), "belief", "design")
 
 
 class AttackSpec(Spec):
@@ -186,10 +220,28 @@ class AttackSpec(Spec):
     training: str | None = None
     """Which training set, for one who knows the training; the first one unless said."""
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _short_name(cls, value: Any) -> Any:
-        return _expand(value, SHORT_ATTACKS)
+    def _short_name(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        spec = handler(_expand(value, SHORT_ATTACKS))
+        _forget_filled_in(spec, value)
+        return spec
+
+    @model_validator(mode="after")
+    def _trained(self) -> Self:
+        _need_knowledge(self.knows, self.training)
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return _short_names_allowed(handler.resolve_ref_schema(handler(core)), "belief")
+
+
+def _need_knowledge(knows: str, training: str | None) -> None:
+    if training is not None and knows != "training":
+        raise ValueError(
+            f"`training` is for an adversary with `knows: training`, found {training!r} with `knows: {knows}`"
+        )
 
 
 class OwnAttack(Custom):
@@ -198,6 +250,11 @@ class OwnAttack(Custom):
     name: Name
     knows: Literal["test", "training"] = "test"
     training: str | None = None
+
+    @model_validator(mode="after")
+    def _trained(self) -> Self:
+        _need_knowledge(self.knows, self.training)
+        return self
 
 
 def _attack_tag(value: Any) -> str:

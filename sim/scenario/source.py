@@ -20,8 +20,7 @@ MAX_BYTES = 1_000_000
 T = TypeVar("T")
 
 _EMPTY = (
-    "the file is empty, but a scenario needs at least a name, users and lppms; "
-    "`lppm-sim new` writes a template to start from"
+    "the file is empty, but a scenario needs at least users and lppms; `lppm-sim new` writes a template to start from"
 )
 
 

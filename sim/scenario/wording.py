@@ -23,6 +23,13 @@ _SHAPES = {
 _SHAPE_OF = {type_: shape for shape, types in _SHAPES.items() for type_ in types}
 _CHOICES = ("literal_error", "enum")
 
+NAME = r"^[A-Za-z0-9][A-Za-z0-9 _.+-]*$"
+OWN_CLASS = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
+_PATTERNS = {
+    NAME: "letters a to z, digits, spaces and _ . + -, with a letter or digit first",
+    OWN_CLASS: "module:Class, as in my_module:MyClass",
+}
+
 TYPE_ERRORS = frozenset(_SHAPE_OF) | frozenset(_CHOICES)
 """Errors that say that a value is of another type than a member of a union asks for."""
 
@@ -35,7 +42,7 @@ _LIMITS = {
     "finite_number": "a finite number",
     "string_too_short": "text of {min_length} or more characters",
     "string_too_long": "text of {max_length} or fewer characters",
-    "string_pattern_mismatch": "text that matches {pattern}",
+    "string_pattern_mismatch": "{pattern}",
 }
 
 
@@ -95,6 +102,9 @@ def _wrong_length(spot: Spot) -> str:
 
 def _limit(spot: Spot) -> str:
     round_off = {key: int(x) if isinstance(x, float) and x.is_integer() else x for key, x in spot.ctx.items()}
+    if spot.error == "string_pattern_mismatch":
+        pattern = str(spot.ctx["pattern"])
+        round_off["pattern"] = _PATTERNS.get(pattern, f"text that matches {pattern}")
     return _LIMITS[spot.error].format_map(round_off)
 
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, Tag, model_validator
+from pydantic import AfterValidator, Field, Tag, model_validator
 
 from sim.scenario.component import Count, Positive, Share, by_kind, short_form
 from sim.scenario.files import FileName
 from sim.scenario.spec import Spec
+
+MOST_CELLS = 10_000
+"""Distances are kept for every pair of cells: 0.8 GB for so many."""
+
+Speed = Annotated[float, Field(ge=0.1, le=1000)]
 
 
 class SanFrancisco(Spec):
@@ -50,12 +55,20 @@ class Rectangle(Spec):
     height_km: Positive
 
 
+def _few_cells(grid: SanFrancisco | Region | Rectangle) -> SanFrancisco | Region | Rectangle:
+    if grid.rows * grid.cols > MOST_CELLS:
+        found = f"found {grid.rows:,} x {grid.cols:,}"
+        raise ValueError(f"a grid must have at most {MOST_CELLS:,} cells, rows x cols, {found}")
+    return grid
+
+
 GridSpec = Annotated[
     Annotated[SanFrancisco, Tag("san_francisco")]
     | Annotated[Region, Tag("region")]
     | Annotated[Rectangle, Tag("rectangle")],
     by_kind,
     short_form,
+    AfterValidator(_few_cells),
 ]
 
 
@@ -69,10 +82,10 @@ class Lattice(Spec):
     """Share of the streets that are one-way."""
     missing_share: Annotated[float, Field(ge=0, le=0.5)] = 0.1
     """Share of the blocks that are not there."""
-    speed_kmh: Positive = 30.0
+    speed_kmh: Speed = 30.0
     avenue_every: Annotated[int, Field(ge=2)] = 4
     """Each k-th street is a two-way avenue."""
-    avenue_speed_kmh: Positive = 50.0
+    avenue_speed_kmh: Speed = 50.0
 
 
 class RoadCsv(Spec):

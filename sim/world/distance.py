@@ -103,7 +103,11 @@ def _check_values(matrix_km: FloatArray) -> None:
 
 def _read_npy(path: Path) -> FloatArray:
     # Mapped, not read: a header that claims more than the file holds is refused before memory is taken.
-    stored = np.load(path, mmap_mode="r", allow_pickle=False)
+    try:
+        stored = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        # numpy's own words advise to load it unsafely.
+        raise ValueError("this is no .npy file of plain numbers") from error
     if not isinstance(stored, np.ndarray):
         raise ValueError("a single array is wanted, found an archive of arrays (.npz)")
     if stored.dtype.kind not in "fiu":
@@ -115,7 +119,10 @@ def _read_csv(path: Path) -> FloatArray:
     lines = path.read_text(encoding="utf-8-sig").splitlines()
     if not any(line.strip() for line in lines):
         raise ValueError("the file is empty")
-    return np.loadtxt(lines, delimiter=",", ndmin=2, dtype=np.float64, comments=None)
+    try:
+        return np.loadtxt(lines, delimiter=",", ndmin=2, dtype=np.float64, comments=None)
+    except ValueError as error:
+        raise ValueError(str(error).split(";")[0]) from error  # what follows speaks to programmers
 
 
 def _east(grid: Grid) -> FloatArray:

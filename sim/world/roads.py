@@ -29,6 +29,7 @@ KM_PER_MILE = 1.609344
 DEFAULT_SPEED_MPH = 25.0
 # The cache of fastest ways is bounded in memory, not in sources: some 50 MB, whatever the size of the graph.
 CACHED_NODES = 4_000_000
+MOST_CROSSINGS = 200_000
 UNREADABLE = (gzip.BadGzipFile, zlib.error, EOFError)
 
 Predecessors = NDArray[np.int32]
@@ -172,6 +173,7 @@ def lattice(
         raise ValueError(f"spacing_km must be in (0, inf), got {spacing_km}")
     if avenue_every < 0:
         raise ValueError(f"avenue_every must be in [0, inf), got {avenue_every}")
+    _check_size(grid, spacing_km)
     x_km, y_km = _ticks(grid.width_km, spacing_km), _ticks(grid.height_km, spacing_km)
     number = np.arange(len(x_km) * len(y_km)).reshape(len(y_km), len(x_km))
     blocks: list[tuple[int, int, int, float]] = []
@@ -288,9 +290,22 @@ def _largest_component(inside: BoolArray, start: IntArray, end: IntArray) -> Boo
     return np.asarray(inside & (component == largest))
 
 
+def _check_size(grid: Grid, spacing_km: float) -> None:
+    """Refuse a lattice of one crossing, where nobody can go anywhere, and one that fills the memory."""
+    crossings = _lines(grid.width_km, spacing_km) * _lines(grid.height_km, spacing_km)
+    if not 2 <= crossings <= MOST_CROSSINGS:
+        place = f"a grid of {grid.width_km:g} x {grid.height_km:g} km"
+        rule = f"spacing_km must leave 2 to {MOST_CROSSINGS:,} crossings on {place}"
+        raise ValueError(f"{rule}, got {spacing_km:g}, which leaves {crossings:,}")
+
+
+def _lines(length_km: float, spacing_km: float) -> int:
+    return max(1, math.floor(length_km / spacing_km + 1e-9))
+
+
 def _ticks(length_km: float, spacing_km: float) -> FloatArray:
     """Return places `spacing_km` apart with equal margins at both ends, of half a spacing to one."""
-    count = max(1, math.floor(length_km / spacing_km + 1e-9))
+    count = _lines(length_km, spacing_km)
     margin_km = (length_km - (count - 1) * spacing_km) / 2.0
     return margin_km + np.arange(count, dtype=np.float64) * spacing_km
 

@@ -87,10 +87,11 @@ def test_cabs() -> None:
     first = replay.users(1)[0]
     assert first == "etalrab"  # in the order of the file
     visits = list(replay.visits(first, RNG))
-    assert visits[0].time_s == 3 * 3600 + 9  # 2008-05-17 10:00:09 UTC, in California
+    midnight = 14_016 * 86_400
+    assert visits[0].time_s == midnight + 3 * 3600 + 9  # 2008-05-17 10:00:09 UTC, in California
     trace = live(replay, Periodic(), first, moves=RNG, moments=RNG, until_s=2 * 86_400).test
     assert len(trace) == 2 * 288 - 36
     assert np.all(np.diff(trace.times_s) == 300)
     for slot in (36, 100, 400, 575):
-        before = [visit.cell for visit in visits if visit.time_s < (slot + 1) * 300]
+        before = [visit.cell for visit in visits if visit.time_s < midnight + (slot + 1) * 300]
         assert trace.cells[slot - 36] == before[-1]

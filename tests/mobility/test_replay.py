@@ -49,20 +49,22 @@ def test_degrees_and_rows_outside_the_region(tmp_path: Path) -> None:
     assert replay.report() == {"rows": 5, "rows_outside": 2, "users_in_region": 1, "users": 1, "visits": 3}
 
 
-def test_times_count_from_the_first_local_midnight(tmp_path: Path) -> None:
+def test_multiples_of_a_day_are_local_midnights(tmp_path: Path) -> None:
     # 2008-05-17 10:00:09 UTC is 03:00:09 at UTC-7; 2008-05-18 06:59:59 UTC is still the 17th there.
     seconds = "user,unixtime,cell\na,1211018409,0\na,1211093999,1\na,1211094000,2\n"
     text = "user,timestamp,cell\na,2008-05-17T10:00:09Z,0\na,2008-05-17 23:59:59-07:00,1\na,2008-05-18T07:00:00,2\n"
     for rows in (seconds, text):
         path = saved(tmp_path, rows)
-        assert read(path, utc_offset_h=-7) == {"a": [(3 * 3600 + 9, 0), (86_399, 1), (86_400, 2)]}
-        assert read(path)["a"][0] == (10 * 3600 + 9, 0)
+        midnight = 14_016 * 86_400
+        local = [(midnight + 3 * 3600 + 9, 0), (midnight + 86_399, 1), (midnight + 86_400, 2)]
+        assert read(path, utc_offset_h=-7) == {"a": local}
+        assert read(path)["a"][0] == (1_211_018_409, 0)
 
 
-def test_the_first_day_is_that_of_the_users_kept(tmp_path: Path) -> None:
+def test_a_users_times_do_not_depend_on_the_others(tmp_path: Path) -> None:
     path = saved(tmp_path, "user,time_s,cell\nold,5,0\nnew,864010,1\n")
     assert read(path) == {"old": [(5, 0)], "new": [(864_010, 1)]}
-    assert read(path, select=Selection(users=("new",))) == {"new": [(10, 1)]}
+    assert read(path, select=Selection(users=("new",))) == {"new": [(864_010, 1)]}
 
 
 def test_an_order_alone_gives_positions(tmp_path: Path) -> None:
@@ -121,7 +123,7 @@ def test_parquet(tmp_path: Path, ids: Any, expected: list[str]) -> None:
     pd.DataFrame({"user": ids, "time": times, "cell": [1, 2]}).to_parquet(path)
     found = read(path)
     assert list(found) == expected
-    assert sorted(visits[0] for visits in found.values()) == [(5, 1), (7, 2)]
+    assert sorted(visits[0] for visits in found.values()) == [(1_577_836_805, 1), (1_577_836_807, 2)]
 
 
 def people(folder: Path) -> Path:

@@ -82,6 +82,18 @@ def test_the_past_is_cut_off_by_number_or_by_time_and_not_counted() -> None:
     assert (len(nothing_left.past), len(nothing_left.test)) == (4, 0)
 
 
+def test_days_of_a_recorded_life_count_from_its_own_first_midnight() -> None:
+    class Late(ShortWalk):
+        def visits(self, user: str, rng: Generator) -> Iterator[Visit]:
+            yield from (Visit(5 * 86_400 + 1000 + 43_200 * step, step) for step in range(8))
+
+    rng = np.random.default_rng(1)
+    life = live(Late(), EveryVisit(), "ann", moves=rng, moments=rng, past_s=86_400, until_s=3 * 86_400)
+    assert life.origin_s == 5 * 86_400
+    assert (life.past.cells.tolist(), life.test.cells.tolist()) == ([0, 1], [2, 3, 4, 5])
+    assert life.first(1).origin_s == life.origin_s
+
+
 def test_a_trace_is_a_read_only_copy() -> None:
     cells = np.array([3, 4, 5])
     trace = Trace("ann", np.array([0, 0, 9]), cells)

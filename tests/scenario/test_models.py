@@ -1,0 +1,256 @@
+"""The scenario as data: what is equal is equal in every writing, and what differs has another digest."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic import ValidationError
+
+from sim.registry import FAMILIES, listing
+from sim.scenario.faults import Loc
+from sim.scenario.models import Scenario
+from sim.scenario.paths import assign
+from sim.scenario.protection import SHORT_ATTACKS, SHORT_LPPMS, ShortAttack, ShortLPPM
+from sim.scenario.source import parse_text
+
+MakeScenario = Callable[..., Scenario]
+
+LONG_FORMS = {
+    "SP-LH": ("fixed_profile", {"kind": "location_hiding"}),
+    "SP-Exp": ("fixed_profile", {"kind": "exponential"}),
+    "MK-LH": ("markov_filter", {"kind": "location_hiding"}),
+    "MK-Exp": ("markov_filter", {"kind": "exponential"}),
+    "PEB-LH": ("estimated_profile", {"kind": "location_hiding"}),
+    "PEB-Exp": ("estimated_profile", {"kind": "exponential"}),
+    "LH": ("fixed_profile", {"kind": "location_hiding", "remap": False}),
+    "Exp": ("fixed_profile", {"kind": "exponential", "remap": False}),
+    "identity": ("fixed_profile", {"kind": "identity"}),
+}
+
+
+@pytest.mark.parametrize("short", LONG_FORMS)
+def test_a_short_name_is_the_long_form(short: str, make_scenario: MakeScenario) -> None:
+    belief, design = LONG_FORMS[short]
+    long: dict[str, Any] = {"name": short, "belief": {"kind": belief}, "design": design}
+    expected = make_scenario(lppms=[long])
+    for writing in (short, {"kind": short}, {"kind": short, "name": short}, long | {"belief": belief}):
+        scenario = make_scenario(lppms=[writing])
+        assert scenario.canonical() == expected.canonical()
+        assert scenario.digest == expected.digest
+
+
+def test_every_short_name_is_tested_and_listed() -> None:
+    assert set(LONG_FORMS) == set(SHORT_LPPMS) == set(get_args(ShortLPPM)) == set(listing()["lppm"][1])
+    assert set(SHORT_ATTACKS) == set(get_args(ShortAttack)) == set(listing()["attack"][1])
+
+
+@pytest.mark.parametrize("short", SHORT_ATTACKS)
+def test_a_short_attack_is_the_long_form(short: str, make_scenario: MakeScenario) -> None:
+    belief = "fixed_profile" if short.startswith("sporadic") else "markov_filter"
+    knows = "training" if short.endswith("trained") else "test"
+    expected = make_scenario(attacks=[{"name": short, "belief": belief, "knows": knows}])
+    assert make_scenario(attacks=[short]).canonical() == expected.canonical()
+
+
+def test_a_short_name_can_be_given_more(make_scenario: MakeScenario) -> None:
+    lppm: dict[str, Any] = {
+        "kind": "PEB-Exp",
+        "name": "x",
+        "belief": {"fading": 0.1},
+        "design": {"quality_budget_km": 2},
+    }
+    (made,) = make_scenario(lppms=[lppm]).lppms
+    dump = made.model_dump()
+    assert (made.name, made.belief.kind, made.design.kind) == ("x", "estimated_profile", "exponential")
+    assert (dump["belief"]["fading"], dump["design"]["quality_budget_km"]) == (0.1, 2)
+    (attack,) = make_scenario(attacks=[{"kind": "markov", "knows": "training", "training": "others"}]).attacks
+    assert (attack.knows, attack.training) == ("training", "others")
+    assert lppm == {"kind": "PEB-Exp", "name": "x", "belief": {"fading": 0.1}, "design": {"quality_budget_km": 2}}
+
+
+# ------------------------------------------------------------------------------------------------ digest
+
+FULL: dict[str, Any] = {
+    "name": "full",
+    "world": {
+        "grid": {"kind": "rectangle", "rows": 4, "cols": 5, "width_km": 5.0, "height_km": 4.0},
+        "roads": "lattice",
+    },
+    "users": {
+        "count": 4,
+        "days": 2.0,
+        "past_days": 2.0,
+        "mobility": {"kind": "favourites"},
+        "demand": {"kind": "poisson"},
+    },
+    "training": {
+        "z": {"kind": "others", "mobility": "markov", "demand": "periodic", "count": 3, "days": 3.0},
+        "y": {"kind": "others", "mobility": {"kind": "commuters"}, "queries": 9},
+        "x": {"kind": "others", "mobility": {"kind": "taxis"}},
+        "own": {"kind": "own_past", "days": 1.0, "queries": 7},
+        "other": {"kind": "other_user", "days": 1.0, "queries": 7},
+    },
+    "lppms": [
+        {"kind": "PEB-Exp", "belief": {"max_iterations": 9}, "design": {"epsilon_per_km": 1.0}},
+        {"kind": "SP-LH", "design": {"reveal_probability": 0.4}, "training": "own"},
+        {"kind": "MK-Exp", "design": {"quality_budget_km": 0.4}},
+    ],
+    "attacks": ["sporadic", {"kind": "markov-trained", "training": "own"}],
+    "sweep": {"seed": [1, 2]},
+}  # fmt: skip
+
+OTHER_TEXT = {"markov_restart": "daily", "initial": "uniform", "solver": "em", "start": "initial", "training": "other"}
+
+
+def leaves(data: Any, loc: Loc = ()) -> Iterator[tuple[Loc, Any]]:
+    if isinstance(data, dict | list):
+        for step, child in data.items() if isinstance(data, dict) else enumerate(data):
+            yield from leaves(child, (*loc, step))
+    else:
+        yield loc, data
+
+
+def another(loc: Loc, value: Any) -> Any:
+    """Return another value that is legal at a place, or None where values are names, kinds or null."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, float):
+        return value / 2
+    return None if value is None else OTHER_TEXT.get(str(loc[-1]))
+
+
+def test_the_digest_changes_with_any_value() -> None:
+    scenario = Scenario.model_validate(FULL)
+    data = json.loads(scenario.canonical())
+    assert Scenario.model_validate(data).digest == scenario.digest
+    changes = {loc: other for loc, value in leaves(data) if (other := another(loc, value)) is not None}
+    digests = {Scenario.model_validate(assign(data, loc, other)).digest for loc, other in changes.items()}
+    assert len(changes) > 60
+    assert len(digests | {scenario.digest}) == len(changes) + 1, "each change has a digest of its own"
+
+
+def test_the_digest_changes_with_kinds_and_names(make_scenario: MakeScenario) -> None:
+    base = make_scenario()
+    grid = base.world.grid.model_dump()
+    variants = [
+        make_scenario(world={"grid": grid, "privacy_distance": "euclidean"}),
+        make_scenario(world={"grid": grid, "quality_distance": "euclidean"}),
+        make_scenario(lppms=["SP-Exp", "SP-LH"]),
+        make_scenario(lppms=["PEB-LH", "SP-Exp"]),
+        make_scenario(lppms=["SP-Exp", {"kind": "PEB-LH", "name": "b"}]),
+        make_scenario(attacks=["sporadic"]),
+        make_scenario(training={"strangers": base.training["others"].model_dump()}),
+        make_scenario(sweep={"seed": [1]}),
+        make_scenario(sweep={"seed": [2]}),
+        make_scenario(sweep={"users.count": [1]}),
+    ]
+    assert len({scenario.digest for scenario in [base, *variants]}) == 1 + len(variants)
+
+
+def test_the_digest_does_not_change_with_the_writing() -> None:
+    block = """
+        # A comment.
+        users:
+          mobility:
+            kind: favourites
+            places: 3
+          queries: 10
+        lppms:
+        - SP-Exp
+        - kind: PEB-Exp
+          design: {epsilon_per_km: 1.0}
+        sweep:
+          seed: [1, 2]
+          users.count: [3, 4]
+        """
+    flow = """{sweep: {"users.count": [3, 4], seed: [0x1, 2]}, seed: 1, world: {},
+        lppms: [{kind: SP-Exp}, {design: {kind: exponential, epsilon_per_km: 1}, kind: "PEB-Exp"}],
+        users: {queries: 10, demand: every_visit, mobility: {places: 3, kind: 'favourites', explore: 1e-1}}}"""
+    one, two = (Scenario.model_validate(parse_text(text, "f").data) for text in (block, flow))
+    assert one.digest == two.digest
+    assert one.canonical() == two.canonical()
+
+
+def test_the_digest_does_not_change_with_what_it_is_called(make_scenario: MakeScenario) -> None:
+    assert make_scenario().digest == make_scenario(name="other", description="Other.").digest
+
+
+def test_which_training_set_is_the_first_is_part_of_the_experiment(make_scenario: MakeScenario) -> None:
+    sets = {"a": {"kind": "nothing"}, "b": {"kind": "others", "count": 2}}
+    turned = dict(reversed(sets.items()))
+    assert make_scenario(training=sets).digest != make_scenario(training=turned).digest
+    named = [{"kind": "SP-Exp", "training": "b"}]
+    one, two = (make_scenario(training=order, lppms=named) for order in (sets, turned))
+    assert one.digest == two.digest, "the order of keys does not matter where nothing hangs on it"
+
+
+def test_the_canonical_form_writes_every_default_out_and_reads_back(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(lppms=["PEB-Exp"], attacks=["markov-trained", "sporadic"])
+    data = json.loads(scenario.canonical())
+    assert data["lppms"][0]["belief"]["fading"] == 0.5
+    assert data["lppms"][0]["training"] == "others"
+    assert [attack["training"] for attack in data["attacks"]] == ["others", None]
+    assert data["record"]["snapshots"] == [1, 10, 30, 100, 300]
+    assert Scenario.model_validate(data).canonical() == scenario.canonical()
+    assert scenario.canonical(only=frozenset({"seed"})) == '{"seed": 3}'
+
+
+# ------------------------------------------------------------------------------------------------ the rest
+
+
+def test_files_are_found_wherever_they_stand(make_scenario: MakeScenario) -> None:
+    replay: dict[str, Any] = {"kind": "replay", "file": "users.csv"}
+    scenario = make_scenario(
+        world={
+            "roads": {"kind": "csv", "nodes": "nodes.csv", "edges": "edges.csv"},
+            "privacy_distance": {"kind": "matrix", "file": "data:d.npy"},
+        },
+        users={"mobility": replay},
+        training={"t": {"kind": "others", "mobility": replay | {"file": "others.csv"}}, "n": "nothing"},
+    )
+    assert scenario.files() == ["data:d.npy", "edges.csv", "nodes.csv", "others.csv", "users.csv"]
+
+
+def test_a_scenario_never_changes(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario()
+    with pytest.raises(ValidationError, match="frozen"):
+        scenario.seed = 4  # type: ignore[misc]
+    with pytest.raises(ValidationError, match="frozen"):
+        scenario.lppms[0].name = "x"  # type: ignore[misc]
+
+
+def test_validation_leaves_its_input_alone() -> None:
+    data = copy.deepcopy(FULL)
+    Scenario.model_validate(data)
+    assert data == FULL
+
+
+def test_markov_models_restart_daily_or_never(make_scenario: MakeScenario) -> None:
+    assert make_scenario().restart_s is None
+    assert make_scenario(markov_restart="daily").restart_s == 86_400
+
+
+def test_the_place_is_kept_apart_from_the_content(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").touch()
+    scenario = make_scenario()
+    digest = scenario.digest
+    assert scenario.at(tmp_path, None).locate("a.csv") == tmp_path / "a.csv"
+    assert scenario.digest == digest
+    with pytest.raises(ValueError, match=r"'b\.csv' does not exist"):
+        scenario.locate("b.csv")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_kind_is_listed_with_one_line_that_ends(family: str) -> None:
+    _, kinds = listing()[family]
+    assert len(kinds) >= 3
+    for kind, line in kinds.items():
+        assert kind
+        assert line.endswith(".")

@@ -1,0 +1,172 @@
+"""Values set from the command line and values swept: they reach any place, and what is wrong is blamed on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sim.scenario.faults import ScenarioError
+from sim.scenario.load import load
+
+BASE = """
+world: {grid: {kind: rectangle, rows: 4, cols: 5, width_km: 5, height_km: 4}}
+users: {count: 2, queries: 6, mobility: favourites}
+training: {others: {kind: others, count: 3, queries: 8}}
+lppms: [SP-Exp, {kind: PEB-Exp, name: peb}, {kind: SP-LH, name: "LH 0.5"}]
+attacks: [sporadic, markov]
+"""
+
+NOT_BOTH = "`epsilon_per_km` and `quality_budget_km` exclude each other: found both, allowed is one"
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Return a function that writes a scenario file: the small one with these top-level keys instead."""
+
+    def write_file(text: str = BASE, **changes: str | None) -> Path:
+        lines = [line for line in text.strip().splitlines() if line.split(":")[0] not in changes]
+        lines += [f"{key}: {value}" for key, value in changes.items() if value is not None]
+        path = tmp_path / "small.yaml"
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return path
+
+    return write_file
+
+
+def faults(path: Path, *settings: str, data: Path | None = None) -> list[str]:
+    """Return the faults of a file, without its folder."""
+    with pytest.raises(ScenarioError) as raised:
+        load(path, settings=settings, data=data)
+    return [str(fault).replace(f"{path}:", "") for fault in raised.value.faults]
+
+
+# ------------------------------------------------------------------------------------------------ --set
+
+
+def test_settings_reach_every_kind_of_place(write: Write) -> None:
+    path = write(users="{count: 2, queries: 6, mobility: {kind: favourites}}", world="{}")
+    scenario = load(
+        path,
+        settings=[
+            "replications=7",
+            "lppms.*.design.remap=false",
+            "lppms.peb.belief.fading=0.1",
+            'lppms."LH 0.5".design.reveal_probability=0.25',
+            "lppms.0.design.epsilon_per_km=3e-1",
+            "world.grid.rows=30",
+            "users.mobility.places=2",
+            "world.roads={kind: lattice, spacing_km: 2}",
+            "world.roads.one_way_share=0",
+            "attacks=[markov-trained]",
+            "users.demand=periodic",
+            "users.demand.period_s=60",
+        ],
+    )
+    first, peb, hiding = (lppm.model_dump() for lppm in scenario.lppms)
+    assert scenario.replications == 7
+    assert [lppm["design"]["remap"] for lppm in (first, peb, hiding)] == [False] * 3
+    assert first["design"]["epsilon_per_km"] == 0.3
+    assert peb["belief"]["fading"] == 0.1
+    assert hiding["design"]["reveal_probability"] == 0.25
+    world = scenario.world.model_dump()
+    assert (world["grid"]["rows"], world["grid"]["cols"]) == (30, 10)
+    assert world["roads"] | {"spacing_km": 2.0, "one_way_share": 0.0} == world["roads"]
+    users = scenario.users.model_dump()
+    assert users["mobility"]["places"] == 2
+    assert users["demand"]["period_s"] == 60
+    assert [attack.name for attack in scenario.attacks] == ["markov-trained"]
+
+
+def test_a_component_is_replaced_as_a_whole(write: Write) -> None:
+    path = write(lppms="[{kind: SP-Exp, design: {epsilon_per_km: 2}}]")
+    (lppm,) = load(path, settings=["lppms.0=PEB-LH"]).lppms
+    assert (lppm.name, lppm.belief.kind, lppm.design.kind) == ("PEB-LH", "estimated_profile", "location_hiding")
+    (lppm,) = load(path, settings=["lppms.0.kind=PEB-Exp"]).lppms
+    assert (lppm.name, lppm.belief.kind) == ("PEB-Exp", "estimated_profile")
+    assert getattr(lppm.design, "epsilon_per_km", None) == 2
+    assert load(path, settings=["users.mobility={kind: markov, stay: 0.9}"]).users.mobility.kind == "markov"
+
+
+@pytest.mark.parametrize(
+    ("setting", "fault"),
+    [
+        ("replications", "--set: found 'replications', expected path=value, such as replications=10"),
+        ("=3", "--set: found '=3', expected path=value, such as replications=10"),
+        ("replications=0", "--set replications: replications: must be at least 1, found 0"),
+        ("replicatons=3", "--set replicatons: replicatons: the scenario has no 'replicatons' (did you mean 'replic"),
+        ("lppms.*.desing.remap=false", "--set lppms.*.desing.remap: lppms.*.desing.remap: `lppms.0` has no 'desing' "),
+        ("lppms.7=SP-Exp", "--set lppms.7: lppms.7: `lppms` has no element '7'; allowed: 0 to 2, SP-Exp, peb, LH 0"),
+        ("seed=[1", "--set seed: the value '[1' cannot be read: not valid YAML"),
+        ("seed='3'", "--set seed: seed: must be a whole number, found text '3'; remove the quotes"),
+        # What a setting breaks elsewhere is its fault all the same.
+        ("users.mobility=taxis", "--set users.mobility: users.mobility: taxis live on roads, found no roads"),
+        ("users.queries=null", "--set users.queries: users: synthetic users live for ever"),
+        ("lppms.*.name=x", "--set lppms.*.name: lppms.1: two of the lppms are called 'x'"),
+        ("training={}", "--set training: lppms.0.training: no such training set, found 'others'; none is defined"),
+        ("world.roads.spacing_km=1", "--set world.roads.spacing_km: world.roads.spacing_km: `world.roads` is nothing"),
+        ("sweep={seed: [1, -2]}", "--set sweep: seed: must be at least 0, found -2"),
+        ("record.snapshots.0=5", "--set record.snapshots.0: record.snapshots.0: `record.snapshots` is not written out"),
+    ],
+)  # fmt: skip
+def test_a_wrong_setting_is_blamed_on_the_setting(setting: str, fault: str, write: Write) -> None:
+    path = write(lppms='[{kind: SP-Exp, training: others}, {kind: PEB-Exp, name: peb}, {kind: SP-LH, name: "LH 0.5"}]')
+    assert faults(path, setting)[0].startswith(fault)
+
+
+# ------------------------------------------------------------------------------------------------ sweep
+
+
+@pytest.mark.parametrize(
+    ("sweep", "expected"),
+    [
+        (
+            "{lppms.*.design.epsilon: [1]}",
+            ["5:9: sweep.lppms.*.design.epsilon: `lppms.0.design` has no 'epsilon' (did you mean 'epsilon_per_km'?); "
+             "allowed: kind, epsilon_per_km, quality_budget_km or remap"],
+        ),
+        (
+            "{sede: [1], lppms.0.design.epsilon_per_km: [1, -1, x]}",
+            ["5:9: sweep.sede: the scenario has no 'sede' (did you mean 'seed'?); allowed: name, description, seed, "
+             "replications, markov_restart, world, users, training, lppms, attacks, sweep or record",
+             "5:55: lppms.0.design.epsilon_per_km: must be at least 0, found -1",
+             "5:59: lppms.0.design.epsilon_per_km: must be a number, found text 'x'"],
+        ),
+        ("{seed: []}", ["5:15: sweep.seed: must be a list of 1 or more, found 0: []"]),
+        ("{seed: [3, 4, 3]}", ["5:22: sweep.seed: this value is given twice, found 3 again"]),
+        ("{'lppms.*.name': [a]}",
+         ["5:26: lppms.1: two of the lppms are called 'a' (also lppms.0); give one another `name`",
+          "5:26: lppms.2: two of the lppms are called 'a' (also lppms.0); give one another `name`"]),
+        ("{users.mobility: [taxis]}",
+         ["5:26: users.mobility: taxis live on roads, found no roads: add for example `roads: lattice` to the world"]),
+        ("{'lppms.*.design.epsilon_per_km': [1], lppms.0.design.epsilon_per_km: [2]}",
+         ["5:47: sweep.lppms.0.design.epsilon_per_km: sets the same value as the path "
+          "'lppms.*.design.epsilon_per_km': leave one of them out"]),
+        ("{name: [a]}",
+         ["5:9: sweep.name: cannot be swept: it changes no simulation; description, name and sweep are said once"]),
+        ("{sweep: [{}]}",
+         ["5:9: sweep.sweep: cannot be swept: it changes no simulation; description, name and sweep are said once"]),
+        (f"{{seed: {list(range(101))}, users.count: {list(range(1, 101))}}}",
+         ["5:1: sweep: a sweep must have at most 10,000 combinations of values, found 10,100"]),
+        # The two are right alone and wrong together.
+        ("{lppms.0.design.epsilon_per_km: [1, 2], lppms.0.design.quality_budget_km: [1]}",
+         [f"5:1: lppms.0.design: {NOT_BOTH}"]),
+        ("{lppms.1.design.quality_budget_km: [1]}",
+         [f"5:44: lppms.1.design: {NOT_BOTH}"]),
+    ],
+)  # fmt: skip
+def test_sweeps_are_validated_before_anything_runs(sweep: str, expected: list[str], write: Write) -> None:
+    lppms = "[SP-Exp, {kind: PEB-Exp, design: {epsilon_per_km: 1}}, SP-LH]"
+    assert faults(write(attacks=None, lppms=lppms, sweep=sweep)) == expected
+
+
+def test_files_in_a_sweep_are_looked_for(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").touch()
+    path = write(
+        users="{mobility: {kind: replay, file: a.csv}}", training=None, sweep="{users.mobility.file: [a.csv, b.csv]}"
+    )
+    (fault,) = faults(path)
+    assert fault.startswith("5:38: users.mobility.file: file 'b.csv' does not exist")

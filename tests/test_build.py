@@ -1,0 +1,380 @@
+"""From words to objects: every parameter of every kind arrives, under its own name, and every legal value is taken."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel
+
+from sim import build
+from sim import mobility as movers
+from sim.belief import EstimatedProfile, FixedProfile, MarkovFilter
+from sim.lppm import designs
+from sim.mobility import Statistics, Trace, demand, statistics
+from sim.mobility.replay import Replay, Selection
+from sim.mobility.tables import ACCEPTED
+from sim.registry import FAMILIES, ComponentError
+from sim.scenario import people, protection
+from sim.scenario import world as worlds
+from sim.scenario.component import Custom
+from sim.scenario.models import Scenario
+from sim.scenario.schema_walk import members_of
+from sim.scenario.spec import Spec
+from sim.world import Grid, World, distance, roads
+
+MakeScenario = Callable[..., Scenario]
+
+CONSTRUCTORS: dict[type[Spec], tuple[Callable[..., Any], set[str]]] = {
+    worlds.SanFrancisco: (Grid.san_francisco, set()),
+    worlds.Region: (Grid.region, set()),
+    worlds.Rectangle: (Grid.rectangle, set()),
+    worlds.Lattice: (roads.lattice, {"grid", "rng"}),
+    people.FavouritesSpec: (movers.Favourites, {"grid", "roads", "seed"}),
+    people.MarkovChainSpec: (movers.MarkovChain, {"grid", "roads", "seed", "transition"}),
+    people.CommutersSpec: (movers.Commuters, {"grid", "roads", "seed"}),
+    people.TaxisSpec: (movers.Taxis, {"grid", "roads", "seed"}),
+    people.ReplaySpec: (Replay, {"grid"}),
+    people.Selection: (Selection, set()),
+    people.EveryVisitSpec: (demand.EveryVisit, set()),
+    people.PeriodicSpec: (demand.Periodic, set()),
+    people.PoissonSpec: (demand.Poisson, set()),
+    protection.FixedProfileSpec: (FixedProfile, {"profile"}),
+    protection.MarkovFilterSpec: (MarkovFilter, {"start_profile", "transition", "restart_s"}),
+    protection.EstimatedProfileSpec: (EstimatedProfile, {"initial_profile"}),
+    protection.ExponentialSpec: (designs.Exponential, {"distance"}),
+    protection.LocationHidingSpec: (designs.LocationHiding, {"distance"}),
+    protection.IdentitySpec: (designs.Identity, {"n_cells"}),
+}
+"""What each kind is made with, and what the simulator adds to the parameters of the scenario."""
+
+ELSEWHERE: dict[type[Spec], set[str]] = {protection.EstimatedProfileSpec: {"initial"}}
+"""Parameters that reach the object under another name: tested one by one below."""
+
+MADE_FROM_FILES_OR_NOTHING = {
+    worlds.RoadCsv, worlds.RoadGraphML, worlds.Manhattan, worlds.Euclidean, worlds.RoadDistance, worlds.DistanceMatrix,
+}  # fmt: skip
+
+
+def kinds() -> Iterator[type[Spec]]:
+    """Yield the models of all kinds of buildable components, but one's own."""
+    for family, (_, union) in FAMILIES.items():
+        for member in members_of(union):
+            if family != "training" and not issubclass(member.annotation, Custom):
+                yield member.annotation
+
+
+def test_no_kind_is_forgotten_here() -> None:
+    assert set(kinds()) | {people.Selection} == set(CONSTRUCTORS) | MADE_FROM_FILES_OR_NOTHING
+
+
+@pytest.mark.parametrize("spec", CONSTRUCTORS, ids=lambda spec: spec.__name__)
+def test_a_kind_has_the_parameters_of_its_class_and_its_defaults(spec: type[Spec]) -> None:
+    make, added = CONSTRUCTORS[spec]
+    taken = inspect.signature(make).parameters
+    said = set(spec.model_fields) - {"kind"} - ELSEWHERE.get(spec, set())
+    assert said | added == set(taken)
+    for name in said:
+        field = spec.model_fields[name]
+        if field.is_required():
+            continue
+        default = field.get_default()
+        if isinstance(default, BaseModel) or taken[name].default is inspect.Parameter.empty:
+            continue
+        assert taken[name].default == default, f"{name} has another default in code"
+
+
+class Recorder:
+    """Stands in for a class and keeps what it is called with."""
+
+    def __init__(self) -> None:
+        self.given: dict[str, Any] = {}
+
+    def __call__(self, *_: Any, **given: Any) -> Any:
+        self.given = given
+        return SimpleNamespace()
+
+
+VALUES: dict[type[Spec], dict[str, Any]] = {
+    worlds.SanFrancisco: {"rows": 3, "cols": 4},
+    worlds.Region: {"rows": 3, "cols": 4, "south": 1.0, "north": 2.0, "west": 3.0, "east": 4.0},
+    worlds.Rectangle: {"rows": 3, "cols": 4, "width_km": 7.0, "height_km": 8.0},
+    worlds.Lattice: {
+        "spacing_km": 0.7, "one_way_share": 0.1, "missing_share": 0.2, "speed_kmh": 20.0, "avenue_every": 3,
+        "avenue_speed_kmh": 44.0,
+    },
+    people.FavouritesSpec: {"places": 3, "taste": 0.5, "explore": 0.2, "spread_km": 1.0, "visits_per_day": 9.0},
+    people.MarkovChainSpec: {"stay": 0.1, "reach_km": 3.0, "step_s": 60},
+    people.CommutersSpec: {
+        "leisure_places": 2, "leisure_share": 0.1, "work_start_h": 7.0, "work_hours": 6.0, "jitter_h": 0.1,
+    },
+    people.TaxisSpec: {"hotspots": 2, "wait_s": 10.0, "shift_h": 8.0, "near_share": 0.1, "near_km": 1.0},
+    people.PeriodicSpec: {"period_s": 60},
+    people.PoissonSpec: {"per_hour": 4.0},
+    protection.EstimatedProfileSpec: {
+        "fading": 0.1, "solver": "em", "gap": 1e-3, "start": "initial", "max_iterations": 5,
+    },
+    protection.ExponentialSpec: {"epsilon_per_km": 0.3, "quality_budget_km": None, "remap": False},
+    protection.LocationHidingSpec: {"reveal_probability": 0.3, "quality_budget_km": None, "remap": False},
+}  # fmt: skip
+"""A value for every parameter, none of them the default."""
+
+
+@pytest.mark.parametrize("spec", VALUES, ids=lambda spec: spec.__name__)
+def test_every_parameter_arrives(
+    spec: type[Spec], make_scenario: MakeScenario, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = VALUES[spec]
+    assert set(values) == set(spec.model_fields) - {"kind"} - ELSEWHERE.get(spec, set())
+    recorder = Recorder()
+    kind = next(iter(get_args(spec.model_fields["kind"].annotation)))
+    made = spec.model_validate({"kind": kind} | {name: value for name, value in values.items() if value is not None})
+    make = CONSTRUCTORS[spec][0]
+    for module in (build, movers, demand, designs, roads, Grid):
+        if hasattr(module, make.__name__):
+            monkeypatch.setattr(module, make.__name__, recorder)
+    scenario = make_scenario()
+    known = statistics([], n_cells=world.grid.n_cells)
+    for attempt in (
+        lambda: build._grid(made),  # type: ignore[arg-type]
+        lambda: build._roads(made, scenario, world.grid),  # type: ignore[arg-type]
+        lambda: build.build_mobility(made, scenario, world),  # type: ignore[arg-type]
+        lambda: build.build_demand(made),  # type: ignore[arg-type]
+        lambda: build.build_belief(made, known, None),  # type: ignore[arg-type]
+        lambda: build.build_design(made, world),  # type: ignore[arg-type]
+    ):
+        try:
+            attempt()
+        except KeyError:
+            continue  # a grid of another family
+    assert {name: recorder.given[name] for name in values} == values
+
+
+@pytest.fixture
+def world() -> World:
+    grid = Grid.rectangle(rows=4, cols=5, width_km=5.0, height_km=4.0)
+    d_q, d_p = distance.manhattan(grid), distance.euclidean(grid)
+    streets = roads.lattice(grid, rng=np.random.default_rng(0))
+    return World(grid=grid, roads=streets, quality_distance=d_q, privacy_distance=d_p)
+
+
+def extremes(spec: type[Spec]) -> Iterator[tuple[str, float]]:
+    """Yield the least and the greatest value of each parameter that has them."""
+    for name, field in spec.model_fields.items():
+        limits = [*field.metadata, *(extra for arg in get_args(field.annotation) for extra in _metadata(arg))]
+        for limit in limits:
+            match limit:
+                case Ge(ge=value) | Le(le=value):
+                    yield name, value  # type: ignore[misc]
+                case Gt(gt=value):
+                    yield name, value + 1e-9  # type: ignore[operator]
+                case Lt(lt=value):
+                    yield name, value - 1e-9  # type: ignore[operator]
+
+
+def _metadata(annotation: Any) -> list[Any]:
+    return [part for extra in getattr(annotation, "__metadata__", ()) for part in getattr(extra, "metadata", [extra])]
+
+
+MOBILITIES = [people.FavouritesSpec, people.MarkovChainSpec, people.CommutersSpec, people.TaxisSpec]
+DEMANDS = [people.PeriodicSpec, people.PoissonSpec]
+PARTS = [protection.EstimatedProfileSpec, protection.ExponentialSpec, protection.LocationHidingSpec]
+
+
+@pytest.mark.parametrize("spec", [*MOBILITIES, *DEMANDS, *PARTS], ids=lambda spec: spec.__name__)
+def test_what_the_scenario_allows_the_class_takes(spec: type[Spec], make_scenario: MakeScenario, world: World) -> None:
+    tried = list(extremes(spec))
+    assert {name for name, _ in tried} >= {
+        name for name, value in VALUES[spec].items() if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    kind = get_args(spec.model_fields["kind"].annotation)[0]
+    for name, value in tried:
+        made: Any = spec.model_validate({"kind": kind, name: value})
+        if spec in MOBILITIES:
+            mobility = build.build_mobility(made, make_scenario(), world)
+            walk = mobility.visits("user-001", np.random.default_rng(0))
+            assert all(0 <= next(walk).cell < 20 for _ in range(10))
+        elif spec in DEMANDS:
+            build.build_demand(made)
+        elif spec is protection.EstimatedProfileSpec:
+            build.build_belief(made, statistics([], n_cells=20), None)
+        else:
+            build.build_design(made, world)(np.full(20, 1 / 20)).matrix()
+
+
+# ------------------------------------------------------------------------------------------------ families
+
+
+def test_distances_are_chosen_apart(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    grid = make_scenario().world.grid.model_dump()
+    matrix = np.abs(np.subtract.outer(np.arange(20.0), np.arange(20.0)))
+    np.save(tmp_path / "d.npy", matrix)
+    cases: list[tuple[Any, str]] = [
+        ("manhattan", "manhattan"),
+        ("euclidean", "euclidean"),
+        ("road", "road"),
+        ({"kind": "matrix", "file": "d.npy"}, "file"),
+    ]
+    for privacy, kind in cases:
+        said = {"grid": grid, "roads": "lattice", "privacy_distance": privacy, "quality_distance": "manhattan"}
+        world = build.build_world(make_scenario(world=said).at(tmp_path, None))
+        assert (world.privacy_distance.kind, world.quality_distance.kind) == (kind, "manhattan")
+        assert (world.privacy_distance is world.quality_distance) == (kind == "manhattan")
+    assert (world.privacy_distance.matrix_km == matrix).all()
+
+
+def test_road_files_are_read_where_they_lie(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    (tmp_path / "n.csv").write_text("osmid,lat,lon\na,37.6,-122.45\nb,37.7,-122.45\n")
+    (tmp_path / "e.csv").write_text("u,v,length_m,speed_mph\na,b,11000,30\nb,a,12000,\n")
+    said = {"grid": "san_francisco", "roads": {"kind": "csv", "nodes": "n.csv", "edges": "e.csv"}}
+    streets = build.build_world(make_scenario(world=said).at(tmp_path, None)).roads
+    assert streets is not None
+    assert sorted(edge["length_km"] for _, _, edge in streets.graph.edges(data=True)) == [11, 12]
+
+
+def test_the_town_depends_on_the_seed_alone(make_scenario: MakeScenario) -> None:
+    said = make_scenario().world.model_dump() | {"roads": "lattice"}
+    one, same, other = (build.build_world(make_scenario(world=said, seed=seed)).roads for seed in (1, 1, 2))
+    assert one is not None
+    assert same is not None
+    assert other is not None
+    assert list(one.graph.edges) == list(same.graph.edges)
+    assert list(one.graph.edges) != list(other.graph.edges)
+
+
+def test_a_replay_gets_its_file_columns_and_selection(
+    make_scenario: MakeScenario, world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "t.csv").touch()
+    recorder = Recorder()
+    monkeypatch.setattr(movers, "Replay", recorder, raising=False)
+    said: dict[str, Any] = {
+        "kind": "replay",
+        "file": "t.csv",
+        "columns": {"user": "who", "lat": "y"},
+        "select": {"users": ["1"], "min_visits": 2, "first": 3, "last": 4, "exclude": {"first": 5, "exclude": {}}},
+        "visits": 6,
+        "shuffle": True,
+        "utc_offset_h": -8.0,
+    }
+    made = people.ReplaySpec.model_validate(said)
+    build.build_mobility(made, make_scenario().at(tmp_path, None), world)
+    assert set(said) - {"kind"} == set(people.ReplaySpec.model_fields) - {"kind"}
+    assert recorder.given == {
+        "grid": world.grid,
+        "file": tmp_path / "t.csv",
+        "columns": {"user": "who", "lat": "y"},
+        "select": Selection(
+            users=("1",), min_visits=2, first=3, last=4, exclude=Selection(first=5, exclude=Selection())
+        ),
+        "visits": 6,
+        "shuffle": True,
+        "utc_offset_h": -8.0,
+    }
+    build.build_mobility(people.ReplaySpec(kind="replay", file="t.csv"), make_scenario().at(tmp_path, None), world)
+    assert recorder.given["columns"] is None
+    assert set(people.Columns.model_fields) == set(ACCEPTED)
+
+
+def known() -> Statistics:
+    return statistics([Trace("a", np.arange(4), np.array([0, 1, 0, 3]))], n_cells=5)
+
+
+def test_beliefs_start_from_what_is_known() -> None:
+    uniform = [0.2] * 5
+    histogram = [0.5, 0.25, 0, 0.25, 0]
+    fixed = build.build_belief(protection.FixedProfileSpec(kind="fixed_profile"), known(), None)
+    assert fixed.prior(0).tolist() == histogram
+    for initial, expected in (("training", histogram), ("uniform", uniform)):
+        spec = protection.EstimatedProfileSpec.model_validate({"kind": "estimated_profile", "initial": initial})
+        assert build.build_belief(spec, known(), None).prior(0) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("restart_s", "later"), [(None, [1, 0, 0, 0, 0]), (10, [0.5, 0.25, 0, 0.25, 0])])
+def test_markov_beliefs_restart_as_said(restart_s: int | None, later: list[float]) -> None:
+    belief = build.build_belief(protection.MarkovFilterSpec(kind="markov_filter"), known(), restart_s)
+    assert belief.prior(0).tolist() == [0.5, 0.25, 0, 0.25, 0]
+    belief.observe(0, np.eye(5)[1])
+    assert belief.prior(1).tolist() == [1, 0, 0, 0, 0], "from cell 1 she always went to 0"
+    assert belief.prior(12).tolist() == later
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"kind": "exponential"}, {"epsilon_per_km": 1.0, "quality_budget_km": None}),
+        ({"kind": "exponential", "epsilon_per_km": 0}, {"epsilon_per_km": 0.0, "quality_budget_km": None}),
+        ({"kind": "exponential", "quality_budget_km": 0}, {"epsilon_per_km": None, "quality_budget_km": 0.0}),
+        ({"kind": "location_hiding"}, {"reveal_probability": 0.5, "quality_budget_km": None}),
+        ({"kind": "location_hiding", "reveal_probability": 0}, {"reveal_probability": 0.0, "quality_budget_km": None}),
+        ({"kind": "location_hiding", "quality_budget_km": 2}, {"reveal_probability": None, "quality_budget_km": 2.0}),
+    ],
+)
+def test_a_design_has_its_parameter_or_its_budget_or_the_default(
+    said: dict[str, Any], expected: dict[str, Any], world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder()
+    exponential = said["kind"] == "exponential"
+    monkeypatch.setattr(designs, "Exponential" if exponential else "LocationHiding", recorder)
+    spec = (protection.ExponentialSpec if exponential else protection.LocationHidingSpec).model_validate(said)
+    build.build_design(spec, world)
+    assert recorder.given == {"distance": world.quality_distance, "remap": True} | expected
+
+
+def test_an_attack_decides_by_the_privacy_distance_with_her_own_belief(
+    make_scenario: MakeScenario, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr(build, "OptimalAttack", recorder)
+    for expected in (True, False):
+        scenario = make_scenario(attacks=["markov"], markov_restart="daily", record={"expected": expected})
+        build.build_attack(scenario.attacks[0], world, {"ann": known()}, scenario)
+        assert recorder.given["distance"] is world.privacy_distance
+        assert recorder.given["foresee"] is expected
+        belief = recorder.given["belief_of"]("ann")
+        assert isinstance(belief, MarkovFilter)
+        assert belief is not recorder.given["belief_of"]("ann"), "each user is followed apart"
+
+
+# ------------------------------------------------------------------------------------------------ one's own
+
+OWN = """
+class Own:
+    def __init__(self, **given):
+        self.given = given
+"""
+
+
+def test_ones_own_components_get_the_scenarios_parameters_and_their_surroundings(
+    make_scenario: MakeScenario, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_parts.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    spec = Custom.model_validate({"kind": "own_parts:Own", "x": 3, "name": "n", "deep": {"a": [1]}})
+    scenario = make_scenario()
+    mine = {"x": 3, "name": "n", "deep": {"a": [1]}}
+    made: Any = build.build_mobility(spec, scenario, world)
+    assert made.given == {"world": world, "seed": 3} | mine
+    made = build.build_demand(spec)
+    assert made.given == mine
+    data = known()
+    made = build.build_belief(spec, data, 60)
+    assert made.given == {"statistics": data, "restart_s": 60} | mine
+    made = build.build_design(spec, world)
+    assert made.given == {"world": world} | mine
+    attack = protection.OwnAttack.model_validate({"kind": "own_parts:Own", "name": "n", "x": 3})
+    made = build.build_attack(attack, world, {"ann": data}, scenario)
+    assert made.given.keys() == {"world", "statistics_of", "x"}
+    assert made.given["statistics_of"]("ann") is data
+
+
+def test_ones_own_parameters_cannot_hide_what_the_simulator_gives(make_scenario: MakeScenario, world: World) -> None:
+    spec = Custom.model_validate({"kind": "own_parts:Own", "seed": 3})
+    with pytest.raises(ComponentError, match="own_parts:Own: seed is given to it by the simulator"):
+        build.build_mobility(spec, make_scenario(), world)

@@ -1,0 +1,297 @@
+"""What a person sees: the table says what the summary says, names appear as they are, progress stays off stdout."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sim
+from sim import console
+from sim.checks import Outcome
+from sim.cost import Cost
+from sim.rundir import MEASURES
+from sim.scenario.models import Scenario
+
+MakeScenario = Callable[..., Scenario]
+Capture = pytest.CaptureFixture[str]
+HOSTILE = ["[bold]SP[/bold]", "[red", "a[/]b", "plain:star:"]
+
+
+def summary(lppms: list[str], attacks: list[str], points: dict[str, list[int]] | None = None) -> pd.DataFrame:
+    """Return a summary whose figures are all different; `points` says where each mechanism was run."""
+    number = itertools.count(1)
+    rows = []
+    for lppm in lppms:
+        for point, attack in itertools.product((points or {}).get(lppm, [0]), attacks):
+            row: dict[str, Any] = {"point": point, "lppm": lppm, "attack": attack, "users": 5}
+            for name in MEASURES:
+                mean = next(number) / 100
+                row |= {name: mean, f"{name}_low": mean - 0.25, f"{name}_high": mean + 0.25}
+            rows.append(row)
+    # The order of a log: sorted by name, not that of the scenario.
+    return pd.DataFrame(rows).sort_values(["point", "lppm", "attack"], ignore_index=True)
+
+
+def points(**columns: list[Any]) -> pd.DataFrame:
+    size = max((len(values) for values in columns.values()), default=1)
+    return pd.DataFrame({"point": range(size), **columns})
+
+
+def table(text: str) -> list[list[str]]:
+    """Return the cells of the printed table, the heading first."""
+    lines = [line for line in text.splitlines() if line.startswith(("│", "┃"))]
+    return [[cell.strip() for cell in re.split("[│┃]", line)[1:-1]] for line in lines]
+
+
+def figure(frame: pd.DataFrame, name: str, **where: Any) -> str:
+    for column, value in where.items():
+        frame = frame[frame[column] == value]
+    row = frame.iloc[0]
+    return f"{row[name]:.3f} ± 0.250"
+
+
+def test_the_table_has_the_scenarios_order_and_the_summarys_figures(capsys: Capture) -> None:
+    frame = summary(["b", "c", "a"], ["y", "x"])
+    console.print_summary(frame, points(), ["b", "c", "a"], ["y", "x"])
+    heading, *body = table(capsys.readouterr().out)
+    assert heading == ["LPPM", "Q-bar", "P_AE y", "P_AE x"]
+    assert [row[0] for row in body] == ["b", "c", "a"]
+    for lppm, *cells in body:
+        assert cells == [
+            figure(frame, "expected_quality_loss_km", lppm=lppm, attack="x"),
+            figure(frame, "expected_adversary_error_km", lppm=lppm, attack="y"),
+            figure(frame, "expected_adversary_error_km", lppm=lppm, attack="x"),
+        ]
+
+
+def test_realised_figures_stand_in_where_none_are_expected(capsys: Capture) -> None:
+    frame = summary(["a"], ["x"])
+    expected = [name for name in frame.columns if name.startswith("expected")]
+    console.print_summary(frame.assign(**dict.fromkeys(expected, np.nan)), points(), ["a"], ["x"])
+    assert table(capsys.readouterr().out)[1] == [
+        "a",
+        figure(frame, "quality_loss_km"),
+        figure(frame, "adversary_error_km"),
+    ]
+
+
+def test_no_interval_is_no_interval(capsys: Capture) -> None:
+    frame = summary(["a"], ["x"])
+    ends = [name for name in frame.columns if name.endswith(("_low", "_high"))]
+    console.print_summary(frame.assign(**dict.fromkeys(ends, np.nan)), points(), ["a"], ["x"])
+    assert table(capsys.readouterr().out)[1] == ["a", "0.030", "0.040"]
+
+
+def test_without_attack_there_is_the_loss_alone(capsys: Capture) -> None:
+    console.print_summary(summary(["a"], [""]), points(), ["a"], [])
+    assert table(capsys.readouterr().out) == [["LPPM", "Q-bar"], ["a", "0.030 ± 0.250"]]
+
+
+def test_swept_values_stand_beside_what_they_touch(capsys: Capture) -> None:
+    frame = summary(["SP", "LH", "identity"], ["x"], {"SP": [0, 2], "LH": [0, 1], "identity": [0]})
+    sweep = points(**{"lppms.0.design.epsilon": [0.5, 0.5, 2.0], "lppms.1.design.reveal": [0.1, 0.2, 0.1]})
+    console.print_summary(frame, sweep, ["SP", "LH", "identity"], ["x"])
+    heading, *body = table(capsys.readouterr().out)
+    assert heading[:3] == ["LPPM", "epsilon", "reveal"]
+    assert [row[:3] for row in body] == [
+        ["SP", "0.5", ""],
+        ["SP", "2", ""],
+        ["LH", "", "0.1"],
+        ["LH", "", "0.2"],
+        ["identity", "", ""],
+    ]
+
+
+def test_a_sweep_of_one_value_is_shown(capsys: Capture) -> None:
+    console.print_summary(summary(["a"], ["x"]), points(**{"users.count": [7]}), ["a"], ["x"])
+    assert table(capsys.readouterr().out)[1][1] == "7"
+
+
+def test_swept_values_may_be_null_or_anything(capsys: Capture) -> None:
+    frame = summary(["a"], ["x"], {"a": [0, 1]})
+    console.print_summary(frame, points(p=[np.nan, 3.0], q=["[bold]", "{kind: markov}"]), ["a"], ["x"])
+    assert [row[1:3] for row in table(capsys.readouterr().out)[1:]] == [["", "[bold]"], ["3", "{kind: markov}"]]
+
+
+def test_columns_that_would_be_called_alike_keep_their_paths(capsys: Capture) -> None:
+    frame = summary(["a"], ["x"], {"a": [0, 1]})
+    sweep = points(**{"lppms.0.design.remap": [1, 2], "lppms.1.design.remap": [3, 4], "users.count": [5, 6]})
+    console.print_summary(frame, sweep, ["a"], ["x"])
+    assert table(capsys.readouterr().out)[0][1:4] == ["lppms.0.design.remap", "lppms.1.design.remap", "count"]
+
+
+def test_what_a_sweep_brought_in_is_shown_too(capsys: Capture) -> None:
+    """A sweep may replace the list of attacks, or a mechanism's name: not every row has every attack."""
+    parts = [summary(["a"], ["x"]), summary(["b"], ["y"], {"b": [1]})]
+    sweep = points(attacks=["['x']", "['y']"])
+    console.print_summary(pd.concat(parts, ignore_index=True), sweep, ["a"], ["x"])
+    heading, one, other = table(capsys.readouterr().out)
+    assert heading == ["LPPM", "attacks", "Q-bar", "P_AE x", "P_AE y"]
+    assert one == ["a", "", "0.030 ± 0.250", "0.040 ± 0.250", ""]
+    assert other == ["b", "", "0.030 ± 0.250", "", "0.040 ± 0.250"]
+
+
+def test_names_are_shown_letter_by_letter(capsys: Capture) -> None:
+    console.print_summary(summary(HOSTILE, HOSTILE), points(**{"[bold]": [1]}), HOSTILE, HOSTILE)
+    heading, *body = table(capsys.readouterr().out)
+    assert heading == ["LPPM", "[bold]", "Q-bar", *(f"P_AE {name}" for name in HOSTILE)]
+    assert [row[0] for row in body] == HOSTILE
+
+
+def note(**changes: Any) -> dict[str, Any]:
+    plain = {"point": 0, "replication": 0, "lppm": "PEB", "lppm_fallbacks": 0, "attack_fallbacks": {"x": 0, "y": 0}}
+    return plain | {"worst_gap": None} | changes
+
+
+def manifest(*notes: dict[str, Any], gap: float = 1e-6, sweep: dict[str, Any] | None = None) -> dict[str, Any]:
+    lppms = [{"name": "PEB", "belief": {"kind": "estimated_profile", "gap": gap}}, {"name": "SP", "belief": {}}]
+    return {"finished": True, "notes": list(notes), "scenario": {"lppms": lppms, "sweep": sweep or {}}}
+
+
+def test_nothing_strange_no_warning() -> None:
+    assert console.warnings(manifest()) == []
+    assert console.warnings(manifest(note(worst_gap=9e-7), note(lppm="SP"))) == []
+
+
+def test_warnings_add_up_over_points_and_replications() -> None:
+    notes = [
+        note(lppm_fallbacks=2, attack_fallbacks={"x": 0, "y": 3}),
+        note(replication=1, lppm_fallbacks=5, attack_fallbacks={"x": 0, "y": 4}),
+        note(lppm="SP", attack_fallbacks={"x": 1, "y": 0}),
+        note(lppm="SP", point=1, attack_fallbacks={"z": 6}),
+    ]
+    assert console.warnings(manifest(*notes)) == [
+        "PEB: 7 reports had no mass under its belief and reset it",
+        "y against PEB: 7 reports had no mass under her belief",
+        "x against SP: 1 reports had no mass under her belief",
+        "z against SP: 6 reports had no mass under her belief",
+    ]
+
+
+def test_a_gap_that_was_not_reached_is_told() -> None:
+    notes = [note(worst_gap=2e-7), note(replication=1, worst_gap=0.034), note(lppm="SP")]
+    assert console.warnings(manifest(*notes)) == ["PEB: its estimates are certain within a gap of 0.034, not 1e-06"]
+    assert console.warnings(manifest(*notes, gap=0.1)) == []
+    assert console.warnings(manifest(*notes, sweep={"lppms.PEB.belief.gap": [1e-6, 0.1]})) == []
+
+
+def test_a_run_without_attacks_has_notes_all_the_same() -> None:
+    assert console.warnings(manifest(note(attack_fallbacks={}))) == []
+
+
+def test_an_unfinished_run_says_so() -> None:
+    (warning,) = console.warnings(manifest() | {"finished": False})
+    assert "not finished" in warning
+
+
+def test_a_run_is_printed_with_notes_and_place(make_scenario: MakeScenario, tmp_path: Path, capsys: Capture) -> None:
+    peb = {"kind": "PEB-LH", "belief": {"solver": "em", "max_iterations": 1}}
+    scenario = make_scenario(lppms=["SP-Exp", peb], sweep={"lppms.*.design.quality_budget_km": [0.3, 1.5]})
+    folder = tmp_path / "[red]run"
+    result = sim.run(scenario, out=folder, figures=False)
+    console.print_result(result)
+    out = capsys.readouterr().out
+    assert [row[:2] for row in table(out)[1:]] == [
+        ["SP-Exp", "0.3"],
+        ["SP-Exp", "1.5"],
+        ["PEB-LH", "0.3"],
+        ["PEB-LH", "1.5"],
+    ]
+    for attack in ("sporadic", "markov"):
+        assert re.search(
+            rf"^Against {attack}, at \d\.\d km of quality loss, \S+ (protects best|is ahead): P_AE ", out, re.MULTILINE
+        )
+    assert re.search(r"^note: PEB-LH: its estimates are certain within a gap of \S+, not 1e-06$", out, re.MULTILINE)
+    assert out.endswith(f"\nevent log and summary.csv are in {folder}\n")
+    (folder / "figures").mkdir()
+    console.print_result(result)
+    assert capsys.readouterr().out.endswith(f"\nevent log, summary.csv and figures are in {folder}\n")
+
+
+def test_progress_is_plain_lines_on_stderr(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "LINE_EVERY_S", 0.0)
+    with console.Bar("[b]x") as bar:
+        bar.start(1250)
+        for _ in range(1250):
+            bar.advance(1)
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = err.splitlines()
+    assert len(lines) == 13
+    assert all(re.fullmatch(r"\[b\]x: [\d,]+/1,250 queries, [\d,]+ queries/s, [\d,]+ s left", line) for line in lines)
+    assert [line.split()[1].split("/")[0] for line in lines[-2:]] == ["1,200", "1,250"]
+    assert lines[-1].endswith(" 0 s left")
+
+
+def test_a_quick_run_shows_no_progress(capsys: Capture) -> None:
+    for queries in (0, 300):
+        with console.Bar("x") as bar:
+            bar.start(queries)
+            for _ in range(queries):
+                bar.advance(1)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_terminal_gets_a_bar(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    with console.Bar("[b]x") as bar:
+        bar.start(250)
+        bar.advance(250)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "[b]x" in err
+    assert "250/250" in err
+
+
+def test_the_cost(make_scenario: MakeScenario, capsys: Capture) -> None:
+    scenario = make_scenario(replications=4)
+    console.print_cost(scenario, Cost(points=3, users=7, simulations=24, queries=12345, rows=2_000_000, seconds=600.0))
+    lines = [line.split(None, 1) for line in capsys.readouterr().out.splitlines()]
+    assert {line[0]: line[1] for line in lines if line[0] != "event"} == {
+        "scenario": f"small is valid (digest {scenario.digest[:8]}, seed 3)",
+        "points": "3 x 4 replications",
+        "users": "7",
+        "queries": "12,345 in 24 simulations",
+        "time": "about 10 min (measured on one user)",
+    }
+    assert ["event", "log  2,000,000 rows, about 46.0 MB"] in lines
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(None, "not measured"), (0.2, "0 s"), (89, "89 s"), (100, "2 min"), (7200, "2.0 h")]
+)
+def test_durations(seconds: float | None, text: str, make_scenario: MakeScenario, capsys: Capture) -> None:
+    console.print_cost(make_scenario(), Cost(points=1, users=1, simulations=1, queries=1, rows=1, seconds=seconds))
+    assert text in capsys.readouterr().out
+
+
+def test_checks_are_listed_with_what_was_wrong(capsys: Capture) -> None:
+    console.print_checks("[b]:Star", [Outcome("is good", None), Outcome("has [x]", "row [1] is [/bad]")])
+    assert capsys.readouterr().out.splitlines() == [
+        "ok   is good",
+        "fail has [x]",
+        "     row [1] is [/bad]",
+        "[b]:Star: 1 of 2 checks passed",
+    ]
+
+
+def test_families_are_listed(capsys: Capture) -> None:
+    console.print_listing({"belief": ("lppms.<name>.belief", {"one": "First [line].", "two": "Second."})})
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines == [["belief", "(lppms.<name>.belief)"], ["one", "First", "[line]."], ["two", "Second."]]
+
+
+def test_piped_output_does_not_depend_on_the_terminals_width(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    assert not sys.stdout.isatty()
+    console.print_summary(summary(["a" * 30], ["x" * 30]), points(), ["a" * 30], ["x" * 30])
+    assert table(capsys.readouterr().out)[1][0] == "a" * 30

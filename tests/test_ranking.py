@@ -1,0 +1,186 @@
+"""Rankings: known lines give known errors, and a lead is sure only if users as a whole show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from sim.ranking import Ranking, rankings, remarks
+
+USERS = ("ann", "bob", "cem", "dan")
+
+
+def rows(
+    lppm: str,
+    slopes: Mapping[str, float] | float,
+    losses: Sequence[float] = (0.0, 1.0, 4.0),
+    users: Sequence[str] = USERS,
+    **same: Any,
+) -> pd.DataFrame:
+    """Return a table as `per_user` makes it, in which a user's error is her slope times the loss."""
+    by_user = slopes if isinstance(slopes, Mapping) else dict.fromkeys(users, slopes)
+    table = [
+        {
+            "point": point,
+            "lppm": lppm,
+            "attack": "markov",
+            "user": user,
+            "replication": 0,
+            "queries": 10,
+            "quality_loss_km": loss,
+            "adversary_error_km": slope * loss,
+            "expected_quality_loss_km": np.nan,
+            "expected_adversary_error_km": np.nan,
+            **same,
+        }
+        for user, slope in by_user.items()
+        for point, loss in enumerate(losses)
+    ]
+    return pd.DataFrame(table)
+
+
+def only(*tables: pd.DataFrame) -> Ranking:
+    (ranking,) = rankings(pd.concat(tables, ignore_index=True))
+    return ranking
+
+
+def test_lines_are_read_off_at_one_loss_and_the_best_comes_first() -> None:
+    ranking = only(rows("worst", 0.2), rows("best", 0.9, losses=(5.0, 2.0)), rows("middle", 0.5, losses=(1.0, 3.0)))
+    assert ranking.attack == "markov"
+    assert ranking.quality_loss_km == 2.5  # all reach 2 to 3 km
+    assert list(ranking.errors_km) == ["best", "middle", "worst"]
+    assert ranking.errors_km == pytest.approx({"best": 2.25, "middle": 1.25, "worst": 0.5})
+    assert ranking.sure == {"middle": True, "worst": True}
+
+
+def test_the_error_between_two_points_is_on_the_straight_line() -> None:
+    bent = rows("bent", 1.0, losses=(0.0, 2.0, 4.0))
+    bent["adversary_error_km"] = bent["quality_loss_km"].map({0.0: 0.0, 2.0: 2.0, 4.0: 2.0})
+    ranking = only(bent, rows("straight", 0.1, losses=(1.0, 5.0)))
+    assert ranking.quality_loss_km == 2.5
+    assert ranking.errors_km["bent"] == pytest.approx(2.0)
+
+
+def test_the_loss_is_one_that_every_user_reaches_with_every_mechanism() -> None:
+    wide = pd.concat([rows("A", 1.0, losses=(0.0, 10.0), users=["ann"]), rows("A", 1.0, (3.0, 5.0), users=["bob"])])
+    assert only(wide, rows("B", 0.5, (1.0, 9.0), users=["ann", "bob"])).quality_loss_km == 4.0
+
+
+def test_expected_figures_count_and_replications_are_averaged() -> None:
+    expected = rows("A", 9.0).assign(expected_quality_loss_km=lambda t: t["quality_loss_km"])
+    expected["expected_adversary_error_km"] = 0.5 * expected["quality_loss_km"]
+    twice = [rows("B", slope, replication=i) for i, slope in enumerate((0.2, 0.4))]
+    ranking = only(expected, *twice)
+    assert ranking.errors_km == pytest.approx({"A": 1.0, "B": 0.6})
+
+
+LEADS = [0.1, 0.3, 0.2, 0.25]
+
+
+@pytest.mark.parametrize("noise", [0.2, 2.0])
+def test_the_lead_is_paired_by_user(noise: float) -> None:
+    """Users differ by far more than the mechanisms do: a test that does not pair them would see nothing."""
+    base = dict(zip(USERS, [1.0, 5.0, 2.0, 9.0], strict=True))
+    ahead = {user: base[user] + noise * lead for (user, lead) in zip(USERS, LEADS, strict=True)}
+    ranking = only(rows("B", base), rows("A", ahead))
+    assert list(ranking.errors_km) == ["A", "B"]
+    assert ranking.sure == {"B": True}
+    one, other = ([slopes[user] * ranking.quality_loss_km for user in USERS] for slopes in (ahead, base))
+    assert stats.ttest_rel(one, other).pvalue < 0.05 < stats.ttest_ind(one, other).pvalue
+
+
+@pytest.mark.parametrize("shift", [-0.02, 0.02])
+def test_sure_means_a_significant_paired_test(shift: float) -> None:
+    """Just below and just above the limit of Student's test, as scipy knows it."""
+    leads = np.array([0.1, -0.2, 0.3, 0.0])
+    half = stats.t.ppf(0.975, 3) * stats.sem(leads)
+    leads += half - leads.mean() + shift
+    ahead = dict(zip(USERS, 1.0 + leads, strict=True))
+    ranking = only(rows("A", ahead, losses=(0.0, 2.0)), rows("B", 1.0, losses=(0.0, 2.0)))
+    assert ranking.quality_loss_km == 1.0
+    assert ranking.sure == {"B": shift > 0}
+    assert (stats.ttest_1samp(leads, 0).pvalue < 0.05) == (shift > 0)
+
+
+def test_one_user_makes_nothing_sure() -> None:
+    ranking = only(rows("A", 5.0, users=["ann"]), rows("B", 0.1, users=["ann"]))
+    assert ranking.sure == {"B": False}
+    assert "may be chance" in str(ranking)
+
+
+def test_a_tie_is_not_sure() -> None:
+    assert only(rows("A", 0.5), rows("B", 0.5)).sure == {"B": False}
+
+
+def test_a_mechanism_with_one_point_is_left_out() -> None:
+    single = rows("identity", 0.0, losses=(0.0,))
+    ranking = only(rows("A", 0.5), rows("B", 0.4), single)
+    assert set(ranking.errors_km) == {"A", "B"}
+    assert list(rankings(pd.concat([rows("A", 0.5), single]))) == []
+
+
+def test_a_mechanism_that_loses_the_same_at_every_point_is_left_out() -> None:
+    """Truth told at every point of a sweep over something else: it has no curve, and must not spoil the others'."""
+    ranking = only(rows("A", 0.5), rows("B", 0.4), rows("identity", 0.0, losses=(0.0, 0.0, 0.0)))
+    assert set(ranking.errors_km) == {"A", "B"}
+    assert ranking.quality_loss_km == 2.0
+
+
+def test_without_a_common_loss_there_is_no_ranking() -> None:
+    low, high = rows("A", 0.5, losses=(0.0, 1.0)), rows("B", 0.4, losses=(2.0, 3.0))
+    assert list(rankings(pd.concat([low, high]))) == []
+    touching = rows("B", 0.4, losses=(1.0, 3.0))
+    assert list(rankings(pd.concat([low, touching]))) == []
+
+
+def test_without_an_attack_there_is_no_ranking() -> None:
+    nobody = pd.concat([rows(name, 0.5, attack="", adversary_error_km=np.nan) for name in "AB"])
+    assert list(rankings(nobody)) == []
+
+
+def test_attacks_are_ranked_apart() -> None:
+    tables = [rows("A", 0.9), rows("B", 0.1), rows("A", 0.1, attack="sporadic"), rows("B", 0.9, attack="sporadic")]
+    first, second = rankings(pd.concat(tables))
+    assert (first.attack, next(iter(first.errors_km))) == ("markov", "A")
+    assert (second.attack, next(iter(second.errors_km))) == ("sporadic", "B")
+
+
+def test_the_sentence() -> None:
+    errors = {"A": 1.5, "B": 1.234, "C": 1.0}
+    assert str(Ranking("markov", 2.0, errors, {"B": False, "C": True}, users=3, of_users=5)) == (
+        "Against markov, at 2.0 km of quality loss (3 of 5 users), A is ahead: "
+        "P_AE 1.50 km; B 1.23 km (may be chance), C 1.00 km (less, at 95 %)."
+    )
+    assert str(Ranking("markov", 2.0, errors, {"B": True, "C": True}, users=5, of_users=5)).startswith(
+        "Against markov, at 2.0 km of quality loss, A protects best: P_AE 1.50 km; B 1.23 km (less, at 95 %),"
+    )
+
+
+def test_users_who_reach_no_common_loss_are_left_out_while_half_do() -> None:
+    out_of_reach = rows("A", 0.9, losses=(7.0, 9.0), users=["dan"])
+    most = rows("A", 0.9, losses=(1.0, 3.0), users=["ann", "bob", "cem"])
+    ranking = only(most, out_of_reach, rows("B", 0.5, losses=(0.0, 4.0)))
+    assert (ranking.users, ranking.of_users, ranking.quality_loss_km) == (3, 4, 2.0)
+    few = rows("A", 0.9, losses=(1.0, 3.0), users=["ann"])
+    others = rows("A", 0.9, losses=(7.0, 9.0), users=["bob", "cem", "dan"])
+    table = pd.concat([few, others, rows("B", 0.5, losses=(0.0, 4.0))])
+    assert list(rankings(table)) == []
+    (remark,) = remarks(table)
+    assert remark.startswith("Against markov nothing is compared at equal quality loss: A, B share none")
+
+
+def test_what_is_not_compared_is_named() -> None:
+    table = pd.concat([rows("A", 0.5), rows("B", 0.4), rows("identity", 0.0, losses=(0.0,))])
+    assert list(remarks(table)) == ["Not compared at equal loss, for want of a second quality loss: identity."]
+    assert list(remarks(table[table["lppm"] != "identity"])) == []
+
+
+def test_a_narrow_range_of_losses_is_told_exactly() -> None:
+    ranking = only(rows("A", 0.5, losses=(0.031, 0.035)), rows("B", 0.4, losses=(0.02, 0.04)))
+    assert ranking.quality_loss_km == pytest.approx(0.033)
+    assert "at 0.033 km of quality loss" in str(ranking)

@@ -1,0 +1,397 @@
+"""The people of a replication: who they are trained on, what is known of them, and that past and test are apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sim import stage as stage_module
+from sim.errors import InputError
+from sim.interfaces import FloatArray
+from sim.mobility.traces import Life, Trace, live
+from sim.scenario.models import Scenario
+from sim.stage import Setting, Stage
+
+MakeScenario = Callable[..., Scenario]
+
+DAY_S = 86_400
+N_CELLS = 20
+FAVOURITES = {"kind": "favourites", "places": 4}
+
+
+def counted(trace: Trace, restart_s: int | None = None) -> tuple[FloatArray, FloatArray]:
+    """Count a trace by hand: its profile, and its transitions with the profile in the rows without data."""
+    profile = np.zeros(N_CELLS)
+    pairs = np.zeros((N_CELLS, N_CELLS))
+    for cell in trace.cells:
+        profile[cell] += 1 / len(trace)
+    for i in range(len(trace) - 1):
+        if restart_s is None or trace.times_s[i] // restart_s == trace.times_s[i + 1] // restart_s:
+            pairs[trace.cells[i], trace.cells[i + 1]] += 1
+    transition = np.array([row / row.sum() if row.sum() else profile for row in pairs])
+    return profile, transition
+
+
+def spied(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Life]]:
+    """Return a list in which everybody who lives leaves her name and her life."""
+    seen: list[tuple[str, Life]] = []
+
+    def spy(mobility: Any, demand: Any, user: str, **rest: Any) -> Life:
+        life = live(mobility, demand, user, **rest)
+        seen.append((user, life))
+        return life
+
+    monkeypatch.setattr(stage_module, "live", spy)
+    return seen
+
+
+# ------------------------------------------------------------------------------------------------ test
+
+
+@pytest.mark.parametrize("restart", ["never", "daily"])
+def test_the_truth_is_what_one_counts_in_the_test_by_hand(restart: str, make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(markov_restart=restart)
+    stage = Stage(Setting(scenario), 0)
+    for user in stage.setting.users:
+        truth, trace = stage.truth(user), stage.lives[user].test
+        profile, transition = counted(trace, scenario.restart_s)
+        np.testing.assert_allclose(truth.profile, profile, rtol=1e-12)
+        np.testing.assert_allclose(truth.start_profile, profile, rtol=1e-12)
+        np.testing.assert_allclose(truth.transition, transition, rtol=1e-12)
+
+
+def test_every_replication_has_the_same_people_on_other_ways(make_scenario: MakeScenario) -> None:
+    setting = Setting(make_scenario())
+    one, again, other = Stage(setting, 0), Stage(setting, 0), Stage(setting, 1)
+    assert setting.users == ["user-001", "user-002", "user-003"]
+    assert [len(trace) for trace in one.traces] == [25] * 3
+    for user in setting.users:
+        assert one.lives[user].test.cells.tolist() == again.lives[user].test.cells.tolist()
+        assert one.lives[user].test.cells.tolist() != other.lives[user].test.cells.tolist()
+
+
+def test_the_past_is_cut_off_the_same_life(make_scenario: MakeScenario) -> None:
+    """Ten queries of past and fifteen of test are the twenty-five of a user without a past."""
+    whole = Stage(Setting(make_scenario()), 0)
+    users = {"count": 3, "queries": 15, "past_queries": 10, "mobility": FAVOURITES}
+    parted = Stage(Setting(make_scenario(users=users)), 0)
+    for user, life in parted.lives.items():
+        assert (len(life.past), len(life.test)) == (10, 15)
+        assert [*life.past.cells, *life.test.cells] == whole.lives[user].test.cells.tolist()
+        assert [*life.past.times_s, *life.test.times_s] == whole.lives[user].test.times_s.tolist()
+
+
+def test_past_days_end_where_the_days_of_the_test_begin(make_scenario: MakeScenario) -> None:
+    users = {"count": 3, "days": 3, "past_days": 2.5, "mobility": FAVOURITES}
+    for life in Stage(Setting(make_scenario(users=users)), 0).lives.values():
+        assert life.past.times_s.max() < 2.5 * DAY_S <= life.test.times_s.min()
+        assert 4 * DAY_S < life.test.times_s.max() < 5.5 * DAY_S
+
+
+# ------------------------------------------------------------------------------------------------ training
+
+
+def test_others_are_the_same_in_every_replication_and_as_many_as_said(
+    make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = spied(monkeypatch)
+    scenario = make_scenario(training={"crowd": {"kind": "others", "count": 8, "queries": 30}})
+    setting = Setting(scenario)
+    first = Stage(setting, 0).knowledge("crowd")("user-001")
+    assert Stage(setting, 1).knowledge("crowd")("user-002") is first, "counted once, shared by all"
+    assert first.n_visits == 8 * 30
+    assert [user for user, _ in seen] == [f"crowd/user-{i:03d}" for i in range(1, 9)]
+    cells = np.concatenate([life.test.cells for _, life in seen])
+    np.testing.assert_allclose(first.profile, np.bincount(cells, minlength=N_CELLS) / 240)
+    apart = Stage(Setting(scenario), 5).knowledge("crowd")("user-001")
+    assert apart.profile.tolist() == first.profile.tolist()
+
+
+def test_strangers_are_not_the_test_users_under_another_name(
+    make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = spied(monkeypatch)
+    sets = {"a": {"kind": "others", "count": 3}, "b": {"kind": "others", "count": 3}}
+    stage = Stage(Setting(make_scenario(training=sets)), 0)
+    for name in sets:
+        stage.knowledge(name)
+    assert stage.lives
+    assert len(seen) == 9
+    ways = {tuple(life.test.cells) for _, life in seen}
+    assert len(ways) == 9
+    mobility: Any = stage.setting.mobility
+    assert len({tuple(mobility.profile(user)) for user, _ in seen}) == 9, "they also like other places"
+
+
+@pytest.mark.parametrize(
+    ("said", "length"),
+    [({}, 25), ({"queries": 7}, 7), ({"count": 2}, 25), ({"demand": "poisson", "queries": 4}, 4)],
+)
+def test_others_live_as_the_users_unless_said(said: dict[str, Any], length: int, make_scenario: MakeScenario) -> None:
+    stage = Stage(Setting(make_scenario(training={"t": {"kind": "others"} | said})), 0)
+    assert stage.knowledge("t")("user-001").n_visits == said.get("count", 10) * length
+
+
+def test_others_may_move_in_their_own_way(make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = spied(monkeypatch)
+    others = {"kind": "others", "count": 2, "mobility": {"kind": "markov", "step_s": 500}, "days": 0.5}
+    stage = Stage(Setting(make_scenario(training={"t": others})), 0)
+    stage.knowledge("t")
+    assert [np.unique(np.diff(life.test.times_s)).tolist() for _, life in seen] == [[500], [500]]
+    assert [life.test.times_s[-1] for _, life in seen] == [43_000] * 2
+
+
+@pytest.mark.parametrize(
+    ("said", "length"), [({}, 40), ({"queries": 12}, 12), ({"days": 0.05}, 9), ({"days": 0.05, "queries": 5}, 5)]
+)
+@pytest.mark.parametrize("kind", ["own_past", "other_user"])
+def test_the_past_is_counted_from_its_beginning(
+    kind: str, said: dict[str, Any], length: int, make_scenario: MakeScenario
+) -> None:
+    # One query each 500 s: 0.05 days are 4,320 s and hold those at 0, 500 ... 4,000.
+    users = {"count": 3, "queries": 10, "past_queries": 40, "mobility": {"kind": "markov", "step_s": 500}}
+    stage = Stage(Setting(make_scenario(users=users, training={"past": {"kind": kind} | said})), 0)
+    whose = {"user-001": "user-002", "user-002": "user-003", "user-003": "user-001"}
+    for user in stage.setting.users:
+        known = stage.knowledge("past")(user)
+        past = stage.lives[user if kind == "own_past" else whose[user]].past
+        profile, transition = counted(past.part(0, length))
+        assert known.n_visits == length
+        np.testing.assert_allclose(known.profile, profile, rtol=1e-12)
+        np.testing.assert_allclose(known.transition, transition, rtol=1e-12)
+
+
+def test_the_past_is_another_one_in_each_replication(make_scenario: MakeScenario) -> None:
+    users = {"count": 2, "queries": 10, "past_queries": 40, "mobility": FAVOURITES}
+    setting = Setting(make_scenario(users=users, training={"past": "own_past"}))
+    one, two = (Stage(setting, replication).knowledge("past")("user-001") for replication in (0, 1))
+    assert one.profile.tolist() != two.profile.tolist()
+
+
+def test_nothing_is_uniform(make_scenario: MakeScenario) -> None:
+    for training, name in (({"none": "nothing"}, "none"), ({"none": "nothing"}, None), ({}, None)):
+        known = Stage(Setting(make_scenario(training=training)), 0).knowledge(name)("user-001")
+        assert known.profile.tolist() == [1 / N_CELLS] * N_CELLS
+        assert (known.transition == 1 / N_CELLS).all()
+
+
+def test_the_first_training_set_is_meant_unless_said(make_scenario: MakeScenario) -> None:
+    sets = {"z": {"kind": "others", "count": 2}, "a": {"kind": "nothing"}}
+    stage = Stage(Setting(make_scenario(training=sets)), 0)
+    assert stage.knowledge(None)("user-001") is stage.knowledge("z")("user-001")
+
+
+def test_what_is_known_is_counted_once_and_shared(make_scenario: MakeScenario) -> None:
+    users = {"count": 2, "queries": 10, "past_queries": 10, "mobility": FAVOURITES}
+    sets = {"crowd": {"kind": "others"}, "own": {"kind": "own_past"}, "next": {"kind": "other_user"}, "none": "nothing"}
+    stage = Stage(Setting(make_scenario(users=users, training=sets)), 0)
+    know = {name: stage.knowledge(name) for name in sets}
+    assert know["crowd"]("user-001") is know["crowd"]("user-002")
+    assert know["none"]("user-001") is know["none"]("user-002")
+    assert know["own"]("user-001") is stage.knowledge("own")("user-001")
+    assert know["own"]("user-001") is not know["own"]("user-002")
+    assert know["next"]("user-001") is know["own"]("user-002")
+    assert stage.truth("user-001") is stage.truth("user-001")
+    assert not know["own"]("user-001").profile.flags.writeable
+
+
+# ------------------------------------------------------------------------------------------------ replays and refusals
+
+
+def replay(tmp_path: Path, table: dict[str, Any], **said: Any) -> dict[str, Any]:
+    pd.DataFrame(table).to_csv(tmp_path / "t.csv", index=False)
+    return {"mobility": {"kind": "replay", "file": str(tmp_path / "t.csv")} | said}
+
+
+def test_a_replay_is_trained_on_other_people_of_the_file(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    table = {"user": list("abc") * 4, "time": range(12), "cell": [0, 1, 2] * 4}
+    users = replay(tmp_path, table, select={"users": ["a"]})
+    others = {"kind": "others", "mobility": users["mobility"] | {"select": {"exclude": {"users": ["a"]}}}}
+    stage = Stage(Setting(make_scenario(users=users, training={"t": others})), 0)
+    assert stage.setting.users == ["a"]
+    assert stage.truth("a").profile[:3].tolist() == [1, 0, 0]
+    assert stage.knowledge("t")("a").profile[:3].tolist() == [0, 0.5, 0.5]
+
+
+def message(make: Callable[[], Any]) -> str:
+    with pytest.raises(InputError) as raised:
+        make()
+    return str(raised.value)
+
+
+def test_a_user_without_a_test_is_named(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    users = replay(tmp_path, {"user": list("aaab"), "time": range(4), "cell": range(4)}) | {"past_queries": 2}
+    stage = Stage(Setting(make_scenario(users=users, training={})), 0)
+    assert message(lambda: stage.lives) == "users: b never queries in the test; in her past she does 1 times"
+
+
+def test_a_user_without_a_past_is_not_trained_on_nothing_in_silence(
+    make_scenario: MakeScenario, tmp_path: Path
+) -> None:
+    table = {"user": list("aaab"), "time": [80_000, 90_000, 180_000, 100_000], "cell": range(4)}
+    users = replay(tmp_path, table) | {"past_days": 2}
+    know = Stage(Setting(make_scenario(users=users, training={"p": {"kind": "own_past", "days": 0.5}})), 0).knowledge(
+        "p"
+    )
+    assert message(lambda: know("b")).startswith("users: b never queries in the test")
+    table = {"user": list("aab"), "time": [80_000, 180_000, 100_000], "cell": range(3)}
+    users = replay(tmp_path, table) | {"past_days": 1, "count": 1}
+    know = Stage(Setting(make_scenario(users=users, training={"p": {"kind": "own_past", "days": 0.5}})), 0).knowledge(
+        "p"
+    )
+    assert message(lambda: know("a")).startswith("training: a has no past to learn from")
+
+
+def test_days_count_from_each_users_own_first_day(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    times = [day * 86_400 + 5 for day in (0, 1, 2, 3, 7, 8, 9, 10)]
+    users = replay(tmp_path, {"user": list("aaaabbbb"), "time": times, "cell": range(8)}) | {"past_days": 2, "days": 1}
+    lives = Stage(Setting(make_scenario(users=users)), 0).lives
+    assert {user: (life.past.cells.tolist(), life.test.cells.tolist()) for user, life in lives.items()} == {
+        "a": ([0, 1], [2]),
+        "b": ([4, 5], [6]),
+    }
+
+
+def test_others_who_never_query_are_not_trained_on_in_silence(make_scenario: MakeScenario) -> None:
+    others = {"kind": "others", "count": 4, "days": 1e-6}
+    stage = Stage(Setting(make_scenario(training={"t": others})), 0)
+    assert message(lambda: stage.knowledge("t")).startswith("training.t: none of these 4 people ever queries")
+
+
+def test_the_only_user_has_no_other_user(make_scenario: MakeScenario) -> None:
+    users = {"count": 1, "queries": 5, "past_queries": 5, "mobility": FAVOURITES}
+    stage = Stage(Setting(make_scenario(users=users, training={"p": "other_user"})), 0)
+    assert message(lambda: stage.knowledge("p")) == (
+        "training.p: the past of another user needs two users or more, found one"
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"demand": "periodic"}, {"demand": "poisson"}, {"days": 1}, {"past_days": 1}, {"markov_restart": "daily"}],
+)
+def test_seconds_are_not_counted_in_a_file_without_times(
+    changes: dict[str, Any], make_scenario: MakeScenario, tmp_path: Path
+) -> None:
+    users = replay(tmp_path, {"user": list("aaaa"), "order": range(4), "cell": range(4)})
+    assert len(Stage(Setting(make_scenario(users=users, training={})), 0).lives["a"].test) == 4
+    restart = {"markov_restart": changes.pop("markov_restart")} if "markov_restart" in changes else {}
+    setting = Setting(make_scenario(users=users | changes, training={}, **restart))
+    assert "the trace file tells the order of visits but no times" in message(lambda: setting.users)
+
+
+def test_a_demand_that_never_ends_is_stopped(
+    make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sim.mobility.traces.LONGEST", 1000)
+    users = replay(tmp_path, {"user": ["a", "a"], "time": [0, 10**9], "cell": [0, 1]})
+    users |= {"demand": {"kind": "periodic", "period_s": 1}}
+    stage = Stage(Setting(make_scenario(users=users, training={})), 0)
+    assert message(lambda: stage.lives).startswith("users: a queries more than 1,000 times")
+
+
+def test_more_users_than_the_file_has_are_refused(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    users = replay(tmp_path, {"user": list("ab"), "time": range(2), "cell": range(2)}) | {"count": 3}
+    setting = Setting(make_scenario(users=users, training={}))
+    assert message(lambda: setting.users) == "users: count must be in [1, 2], got 3"
+
+
+def test_somebodys_own_movers_stay_on_the_grid_and_in_time(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    (tmp_path / "astray.py").write_text(
+        "from sim.events import Visit\n"
+        "class Astray:\n"
+        "    def __init__(self, *, world, seed, cell=0, step=1): self.cell, self.step = cell, step\n"
+        "    def users(self, count): return ['a']\n"
+        "    def visits(self, user, rng): yield from (Visit(self.step * i, self.cell) for i in range(9))\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(tmp_path))
+        for said, expected in (
+            ({"cell": 20}, "users: cells of a must be in [0, 20), got 20 to 20"),
+            ({"step": -1}, "users: times_s must not decrease, got 0 then -1"),
+        ):
+            users = {"queries": 3, "mobility": {"kind": "astray:Astray"} | said}
+            stage = Stage(Setting(make_scenario(users=users, training={})), 0)
+            assert message(lambda stage=stage: stage.lives) == expected  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("world", "expected"),
+    [
+        ({"roads": {"kind": "lattice", "spacing_km": 10}}, "world: spacing_km must leave 2 to 200,000 crossings"),
+        ({"roads": {"kind": "lattice", "spacing_km": 0.001}}, "which leaves 20,000,000"),
+    ],
+)
+def test_roads_that_cannot_be_are_refused(world: dict[str, Any], expected: str, make_scenario: MakeScenario) -> None:
+    grid = make_scenario().world.grid.model_dump()
+    setting = Setting(make_scenario(world={"grid": grid} | world))
+    assert expected in message(lambda: setting.world)
+
+
+HEADER = "user,time,cell\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "expected"),
+    [
+        ("t.csv", f"{HEADER}a,1,2\na,x,3\na,3,99\n", "2 bad rows, first row 2 (user=a, time=x, cell=3): time must"),
+        ("t.csv", f"{HEADER}a,nan,2\n", "1 bad rows, first row 1 (user=a, time=nan, cell=2): time must be"),
+        ("t.csv", f"{HEADER}a,1,-1\n", "cell must be an integer in [0, 19]"),
+        ("t.csv", f"{HEADER}a,1,true\n", "cell must be an integer in [0, 19]"),
+        ("t.csv", f"{HEADER}a,1580000000000,1\n", "time must be ISO-8601 or seconds in"),
+        ("t.csv", "who,when,where\na,1,2\n", "user_id, userid, uid, id); found who, when, where"),
+        ("t.csv", "user,time,lat,lon\na,1,2,3\n", "no column for cell (cell, cell_id); lat and lon need a grid"),
+        ("t.csv", HEADER, "none of its 0 rows is in the region"),
+        ("t.csv", "", "No columns to parse"),
+        ("t.csv.gz", "no gzip", "Not a gzipped file"),
+        ("t.zip", "no zip", "File is not a zip file"),
+        ("t.tar", "no tar", "file could not be opened"),
+        ("t.bz2", "no bzip2", "Invalid data stream"),
+        ("t.xz", "no lzma", "t.xz: "),
+        ("t.parquet", "no parquet", "t.parquet: "),
+    ],
+)  # fmt: skip
+def test_a_bad_trace_file_is_refused_with_its_name_and_the_reason(
+    file: str, content: str, expected: str, make_scenario: MakeScenario, tmp_path: Path
+) -> None:
+    (tmp_path / file).write_text(content)
+    setting = Setting(make_scenario(users={"mobility": {"kind": "replay", "file": file}}).at(tmp_path, None))
+    said = message(lambda: setting.users)
+    assert said.startswith(f"users.mobility: {tmp_path / file}: ")
+    assert expected in said
+
+
+def test_a_selection_of_nobody_says_what_was_selected(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    table = {"user": list("ab"), "time": range(2), "cell": range(2)}
+    users = replay(tmp_path, table, select={"min_visits": 9, "exclude": {"first": 1}})
+    setting = Setting(make_scenario(users=users))
+    expected = "the selection (min_visits: 9, exclude: first: 1) leaves none of its 2 users"
+    assert message(lambda: setting.users).endswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "expected"),
+    [
+        ("d.csv", "0,1\n1,0\n", "the matrix must have shape (20, 20), found (2, 2)"),
+        ("d.csv", "0,1\n1\n", "the number of columns changed from 2 to 1 at row 2"),
+        ("d.csv", "a,b\n", "could not convert string 'a'"),
+        ("d.csv", "", "the file is empty"),
+        ("d.npy", "no array", "this is no .npy file of plain numbers"),
+        ("d.txt", "0", "a distance file must end in .npy or .csv, got '.txt'"),
+    ],
+)
+def test_a_bad_distance_file_is_refused_with_its_name_and_the_reason(
+    file: str, content: str, expected: str, make_scenario: MakeScenario, tmp_path: Path
+) -> None:
+    (tmp_path / file).write_text(content)
+    world = make_scenario().world.model_dump() | {"quality_distance": {"kind": "matrix", "file": file}}
+    setting = Setting(make_scenario(world=world).at(tmp_path, None))
+    said = message(lambda: setting.world)
+    assert said.startswith(f"world: {tmp_path / file}: {expected}")
+    assert "pickle" not in said
+    assert "usecols" not in said
