@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -127,20 +127,37 @@ def new(path: Path) -> None:
 
 @main.command(name="list")
 @click.argument("family", required=False)
-def list_components(family: str | None) -> None:
-    """Show every kind of component.
+@click.argument("kind", required=False)
+@click.option("--markdown", is_flag=True, help="Print the whole reference of keys as Markdown.")
+def list_components(family: str | None, kind: str | None, markdown: bool) -> None:
+    """Show every kind of component and its keys.
 
-    One line each; with FAMILY those of one family alone.
+    Without an argument one line for each kind; with FAMILY those of one family; with FAMILY and KIND the keys of it.
     """
     from sim import console
     from sim.registry import listing
+    from sim.scenario import reference
 
+    if markdown:
+        click.echo(reference.markdown(), nl=False)
+        return
     families = listing()
-    if family is not None and family not in families:
-        near = difflib.get_close_matches(family, families, 1)
+    chosen = families if family is None else {family: families[_known(family, families, "family", "Families")]}
+    if kind is None:
+        console.print_listing(chosen)
+        return
+    (name,) = chosen
+    _known(kind, families[name][1], f"kind of {name}", "Kinds")
+    console.print_keys(name, kind, families[name][1][kind])
+
+
+def _known(word: str, allowed: Mapping[str, object], what: str, all_of_them: str) -> str:
+    """Return the word if it is one of those allowed, else end with a hint."""
+    if word not in allowed:
+        near = difflib.get_close_matches(word, allowed, 1)
         meant = f" Did you mean {near[0]!r}?" if near else ""
-        raise click.UsageError(f"no family {family!r}.{meant} Families: {', '.join(families)}")
-    console.print_listing({family: families[family]} if family else families)
+        raise click.UsageError(f"no {what} {word!r}.{meant} {all_of_them}: {', '.join(allowed)}")
+    return word
 
 
 @main.command()

@@ -20,6 +20,8 @@ from sim.cost import BYTES_PER_ROW, Cost
 from sim.ranking import rankings, remarks
 from sim.result import Result
 from sim.scenario.models import Scenario
+from sim.scenario.protection import SHORT_ATTACKS, SHORT_LPPMS
+from sim.scenario.reference import SECTIONS, keys, kinds
 
 LINE_EVERY_S = 10.0
 
@@ -189,12 +191,32 @@ def _asked_gaps(scenario: dict[str, Any]) -> dict[str, float]:
 def print_listing(families: dict[str, tuple[str, dict[str, str]]]) -> None:
     """Print families of components, their place in a scenario, and a line for each kind."""
     console = _stdout()
-    for family, (place, kinds) in families.items():
+    for family, (place, members) in families.items():
         console.print(f"[bold]{family}[/]  ({escape(place)})", highlight=False)
         table = Table(box=None, show_header=False, padding=(0, 2))
-        for kind, line in kinds.items():
+        for kind, line in members.items():
             table.add_row(escape(kind), escape(line))
         console.print(table, highlight=False)
+
+
+def print_keys(family: str, kind: str, line: str) -> None:
+    """Print the keys of one kind: what is allowed, the default, the meaning. A short name has those of its parts."""
+    console = _stdout()
+    console.print(f"[bold]{escape(kind)}[/]  {escape(line)}", highlight=False)
+    short = {"lppm": SHORT_LPPMS, "attack": SHORT_ATTACKS}.get(family, {}).get(kind)
+    specs = {"": kinds(family)[kind]} if short is None else {"": SECTIONS[family][1]}
+    if short is not None:
+        specs |= {f"{part}.": kinds(part)[short[part]["kind"]] for part in ("belief", "design") if part in short}
+    table = Table()
+    for heading in ("key", "allowed", "default", "meaning"):
+        table.add_column(heading)
+    for prefix, spec in specs.items():
+        for key in keys(spec):
+            table.add_row(*map(escape, (prefix + key.name, key.allowed, key.default, key.meaning)))
+    if table.row_count:
+        console.print(table, highlight=False)
+    else:
+        console.print("It has no keys.", highlight=False)
 
 
 def print_cost(scenario: Scenario, cost: Cost) -> None:

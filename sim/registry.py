@@ -11,26 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from sim.errors import InputError
-from sim.scenario import people, protection, world
-from sim.scenario.component import kinds
+from sim.scenario import protection
 from sim.scenario.did_you_mean import suggestion
-
-FAMILIES: dict[str, tuple[str, Any]] = {
-    "grid": ("world.grid", world.GridSpec),
-    "roads": ("world.roads", world.RoadsSpec),
-    "distance": ("world.privacy_distance, world.quality_distance", world.DistanceSpec),
-    "mobility": ("users.mobility", people.MobilitySpec),
-    "demand": ("users.demand", people.DemandSpec),
-    "training": ("training.<name>", people.TrainingSpec),
-    "belief": ("lppms.<name>.belief, attacks.<name>.belief", protection.BeliefSpec),
-    "design": ("lppms.<name>.design", protection.DesignSpec),
-}
-"""Each family of components: where it stands in a scenario, and its kinds."""
+from sim.scenario.reference import UNIONS, kinds, line
 
 
 def listing() -> dict[str, tuple[str, dict[str, str]]]:
     """Return every family with its place in a scenario and its kinds, one line each."""
-    families = {family: (place, kinds(union)) for family, (place, union) in FAMILIES.items()}
+    families = {
+        family: (place, {kind: line(spec) for kind, spec in kinds(family).items()})
+        for family, (place, _) in UNIONS.items()
+    }
     families["lppm"] = ("lppms", {name: _composition(parts) for name, parts in protection.SHORT_LPPMS.items()})
     families["attack"] = ("attacks", {name: _knowledge(parts) for name, parts in protection.SHORT_ATTACKS.items()})
     return families

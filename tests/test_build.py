@@ -20,11 +20,12 @@ from sim.lppm import designs
 from sim.mobility import Statistics, Trace, demand, statistics
 from sim.mobility.replay import Replay, Selection
 from sim.mobility.tables import ACCEPTED
-from sim.registry import FAMILIES, ComponentError
+from sim.registry import ComponentError
 from sim.scenario import people, protection
 from sim.scenario import world as worlds
 from sim.scenario.component import Custom
 from sim.scenario.models import Scenario
+from sim.scenario.reference import UNIONS
 from sim.scenario.schema_walk import members_of
 from sim.scenario.spec import Spec
 from sim.world import Grid, World, distance, roads
@@ -64,7 +65,7 @@ MADE_FROM_FILES_OR_NOTHING = {
 
 def kinds() -> Iterator[type[Spec]]:
     """Yield the models of all kinds of buildable components, but one's own."""
-    for family, (_, union) in FAMILIES.items():
+    for family, (_, union) in UNIONS.items():
         for member in members_of(union):
             if family != "training" and not issubclass(member.annotation, Custom):
                 yield member.annotation

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Annotated, Any, Self, get_args
+from typing import Annotated, Any, Self
 
 from pydantic import (
     ConfigDict,
@@ -95,12 +95,3 @@ def _is_finite(value: Any) -> bool:
 
 
 OwnComponent = Annotated[Custom, Tag("module:Class")]
-
-
-def kinds(union: Any) -> dict[str, str]:
-    """Return the kinds of a component with one line each.
-
-    The first line of a model's docstring is what `lppm-sim list` shows.
-    """
-    members = [get_args(tagged) for tagged in get_args(get_args(union)[0])]
-    return {tag.tag: (spec.__doc__ or "").splitlines()[0] for spec, tag in members}

@@ -35,20 +35,28 @@ class Scenario(Spec):
     name: Name = "scenario"
     """How it is called; as its file unless said."""
     description: str = ""
+    """What it shows, in a sentence."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    """Same seed, same results, to the bit."""
     replications: Count = 3
     """How often each simulation is repeated with new randomness."""
     markov_restart: Literal["never", "daily"] = "never"
     """Whether Markov models start anew each day: daily for traces cut into days, never for check-ins."""
     world: WorldSpec = WorldSpec()
+    """Where everything happens."""
     users: UsersSpec
+    """The test population."""
     training: dict[Name, TrainingSpec] = {}
     """Named training sets for mechanisms and weaker adversaries."""
     lppms: Annotated[list[Annotated[LPPMSpec, short_form]], Field(min_length=1)]
+    """The mechanisms to compare, each by a short name or as a mapping."""
     attacks: Annotated[list[AnyAttack], Field(validate_default=True)] = ["sporadic", "markov"]  # type: ignore[list-item]
     """The optimal sporadic and the optimal Markov attack, both with the test statistics, unless said."""
     sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
     """Values to try, by path, such as ``lppms.*.design.epsilon_per_km: [0.5, 1, 2]``; several paths multiply."""
+
+    record: RecordSpec = RecordSpec()
+    """What is kept of a run."""
 
     @field_validator("sweep")
     @classmethod
@@ -56,8 +64,6 @@ class Scenario(Spec):
         if (points := math.prod(map(len, sweep.values()))) > MOST_POINTS:
             raise ValueError(f"a sweep must have at most {MOST_POINTS:,} combinations of values, found {points:,}")
         return sweep
-
-    record: RecordSpec = RecordSpec()
 
     _folder: Path = PrivateAttr(default_factory=Path)
     _data: Path | None = PrivateAttr(default=None)

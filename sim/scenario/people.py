@@ -26,6 +26,7 @@ class FavouritesSpec(Spec):
     spread_km: Positive = 3.0
     """How far from home the favourites lie."""
     visits_per_day: Annotated[float, Field(ge=1e-3, le=86_400)] = 4.0
+    """Mean number of visits a day."""
 
 
 class MarkovChainSpec(Spec):
@@ -33,19 +34,25 @@ class MarkovChainSpec(Spec):
 
     kind: Literal["markov"]
     stay: Share = 0.3
+    """Probability of staying in the cell at a step."""
     reach_km: Positive = 2.0
+    """How far a step goes, on average."""
     step_s: Count = 300
+    """Seconds between two steps."""
 
 
 class CommutersSpec(Spec):
-    """People with home, work and leisure on the road graph, who travel by the fastest path in a daily rhythm."""
+    """People with home, work and leisure on the roads, in a daily rhythm; day 1 is a Monday, days 6 and 7 are off."""
 
     kind: Literal["commuters"]
     leisure_places: Annotated[int, Field(ge=0, le=1_000_000)] = 4
+    """How many places of leisure a user has."""
     leisure_share: Share = 0.5
     """Probability of going out after work, or on a day off."""
     work_start_h: Annotated[float, Field(ge=0, lt=24)] = 9.0
+    """Hour at which work begins, on average."""
     work_hours: Annotated[float, Field(gt=0, le=16)] = 8.0
+    """Length of a working day, on average."""
     jitter_h: Annotated[float, Field(ge=0, le=12)] = 0.7
     """How much the daily rhythm varies."""
 
@@ -55,6 +62,7 @@ class TaxisSpec(Spec):
 
     kind: Literal["taxis"]
     hotspots: Annotated[int, Field(ge=1, le=1000)] = 6
+    """How many centres of life the city has."""
     wait_s: NonNegative = 300.0
     """Mean wait for a passenger."""
     shift_h: Annotated[float, Field(gt=0, le=24)] = 24.0
@@ -84,11 +92,17 @@ class Columns(Spec):
     """How the columns of a trace file are called, where their names cannot be guessed."""
 
     user: str | None = None
+    """Who."""
     time: str | None = None
+    """When: seconds, or ISO-8601 text."""
     order: str | None = None
+    """In which order, where there is no time."""
     lat: str | None = None
+    """Latitude in degrees."""
     lon: str | None = None
+    """Longitude in degrees."""
     cell: str | None = None
+    """The cell, instead of lat and lon."""
 
 
 class ReplaySpec(Spec):
@@ -96,8 +110,11 @@ class ReplaySpec(Spec):
 
     kind: Literal["replay"]
     file: FileName
+    """CSV (compressed or not) or Parquet."""
     columns: Columns = Columns()
+    """How its columns are called, where their names cannot be guessed."""
     select: Selection = Selection()
+    """Which of its users; all unless said."""
     visits: Count | None = None
     """Only each user's first so many visits."""
     shuffle: bool = False
@@ -129,6 +146,7 @@ class PeriodicSpec(Spec):
 
     kind: Literal["periodic"]
     period_s: Count = 300
+    """Seconds between two queries."""
 
 
 class PoissonSpec(Spec):
@@ -136,6 +154,7 @@ class PoissonSpec(Spec):
 
     kind: Literal["poisson"]
     per_hour: Annotated[float, Field(ge=1e-3, le=3600)] = 1.0
+    """Mean number of queries an hour."""
 
 
 DemandSpec = Annotated[
@@ -152,7 +171,9 @@ class UsersSpec(Spec):
     """The test population: who is protected and attacked."""
 
     mobility: MobilitySpec
+    """Where they go."""
     demand: DemandSpec = EveryVisitSpec()
+    """When they query."""
     count: Count | None = None
     """How many users: 10 synthetic ones, or all of a trace file, unless said."""
     queries: Count | None = None
@@ -202,7 +223,9 @@ class OwnPastSpec(Spec):
 
     kind: Literal["own_past"]
     queries: Count | None = None
+    """Only her first so many queries."""
     days: Days | None = None
+    """Only her first so many days."""
 
 
 class OtherUserSpec(Spec):
@@ -210,7 +233,9 @@ class OtherUserSpec(Spec):
 
     kind: Literal["other_user"]
     queries: Count | None = None
+    """Only the first so many queries."""
     days: Days | None = None
+    """Only the first so many days."""
 
 
 class NothingSpec(Spec):

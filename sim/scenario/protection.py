@@ -192,7 +192,9 @@ class LPPMSpec(Spec):
     name: Name
     """How it is called in logs and figures; its short name unless said."""
     belief: BeliefSpec
+    """What it believes about the user."""
     design: DesignSpec
+    """How it makes a channel of that."""
     training: str | None = None
     """Which training set; the first one unless said."""
 
@@ -215,6 +217,7 @@ class AttackSpec(Spec):
     name: Name
     """How it is called in logs and figures; its short name unless said."""
     belief: BeliefSpec
+    """What she believes about the user."""
     knows: Literal["test", "training"] = "test"
     """Whose statistics she has: the user's own in the test (the worst case), or the training data's."""
     training: str | None = None

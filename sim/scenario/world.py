@@ -21,7 +21,9 @@ class SanFrancisco(Spec):
 
     kind: Literal["san_francisco"] = "san_francisco"
     rows: Count = 25
+    """Cells from south to north."""
     cols: Count = 10
+    """Cells from west to east."""
 
 
 class Region(Spec):
@@ -29,11 +31,17 @@ class Region(Spec):
 
     kind: Literal["region"]
     rows: Count
+    """Cells from south to north."""
     cols: Count
+    """Cells from west to east."""
     south: Annotated[float, Field(ge=-85, le=85)]
+    """Southern edge, in degrees."""
     north: Annotated[float, Field(ge=-85, le=85)]
+    """Northern edge, in degrees."""
     west: Annotated[float, Field(ge=-180, le=180)]
+    """Western edge, in degrees."""
     east: Annotated[float, Field(ge=-180, le=180)]
+    """Eastern edge, in degrees."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -50,9 +58,13 @@ class Rectangle(Spec):
 
     kind: Literal["rectangle"]
     rows: Count
+    """Cells from south to north."""
     cols: Count
+    """Cells from west to east."""
     width_km: Positive
+    """From west to east."""
     height_km: Positive
+    """From south to north."""
 
 
 def _few_cells(grid: SanFrancisco | Region | Rectangle) -> SanFrancisco | Region | Rectangle:
@@ -83,9 +95,11 @@ class Lattice(Spec):
     missing_share: Annotated[float, Field(ge=0, le=0.5)] = 0.1
     """Share of the blocks that are not there."""
     speed_kmh: Speed = 30.0
+    """Speed on streets."""
     avenue_every: Annotated[int, Field(ge=2)] = 4
     """Each k-th street is a two-way avenue."""
     avenue_speed_kmh: Speed = 50.0
+    """Speed on avenues."""
 
 
 class RoadCsv(Spec):
@@ -93,7 +107,9 @@ class RoadCsv(Spec):
 
     kind: Literal["csv"]
     nodes: FileName
+    """File of crossings."""
     edges: FileName
+    """File of directed streets."""
 
 
 class RoadGraphML(Spec):
@@ -101,6 +117,7 @@ class RoadGraphML(Spec):
 
     kind: Literal["graphml"]
     file: FileName
+    """The GraphML file."""
 
 
 RoadsSpec = Annotated[
@@ -133,6 +150,7 @@ class DistanceMatrix(Spec):
 
     kind: Literal["matrix"]
     file: FileName
+    """The file, one row and one column for each cell."""
 
 
 DistanceSpec = Annotated[
@@ -149,7 +167,9 @@ class WorldSpec(Spec):
     """Where everything happens: cells, roads, and how far apart two cells are."""
 
     grid: GridSpec = SanFrancisco()
+    """The cells."""
     roads: RoadsSpec | None = None
+    """The streets; commuters, taxis and road distances need some."""
     privacy_distance: DistanceSpec = Manhattan()
     """d_P of the paper: how far off an adversary's estimate is."""
     quality_distance: DistanceSpec = Manhattan()

@@ -11,11 +11,12 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from sim.registry import FAMILIES, listing
+from sim.registry import listing
 from sim.scenario.faults import Loc
 from sim.scenario.models import Scenario
 from sim.scenario.paths import assign
 from sim.scenario.protection import SHORT_ATTACKS, SHORT_LPPMS, ShortAttack, ShortLPPM
+from sim.scenario.reference import UNIONS
 from sim.scenario.source import parse_text
 
 MakeScenario = Callable[..., Scenario]
@@ -247,7 +248,7 @@ def test_the_place_is_kept_apart_from_the_content(make_scenario: MakeScenario, t
         scenario.locate("b.csv")
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", UNIONS)
 def test_every_kind_is_listed_with_one_line_that_ends(family: str) -> None:
     _, kinds = listing()[family]
     assert len(kinds) >= 3

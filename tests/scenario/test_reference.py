@@ -1,0 +1,50 @@
+"""The reference of keys: every key is explained, and the page in docs/ is the one that the models give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sim.scenario import people, protection
+from sim.scenario.reference import SECTIONS, UNIONS, Key, keys, kinds, line, markdown
+from sim.scenario.spec import Spec
+
+ROOT = Path(__file__).parents[2]
+
+SPECS = [spec for _, spec in SECTIONS.values()] + [spec for family in UNIONS for spec in kinds(family).values()]
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.__name__)
+def test_every_key_of_every_kind_is_explained(spec: type[Spec]) -> None:
+    assert line(spec).endswith(".")
+    assert [key.name for key in keys(spec)] == [name for name in spec.model_fields if name != "kind"]
+    for key in keys(spec):
+        assert key.meaning.endswith("."), f"{spec.__name__}.{key.name} has no docstring that ends in a full stop"
+        assert key.allowed
+        assert "\n" not in key.meaning
+        assert "|" not in key.allowed + key.default + key.meaning
+
+
+def test_the_page_is_up_to_date() -> None:
+    page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    assert page == markdown(), "run: lppm-sim list --markdown > docs/reference.md"
+
+
+def key(spec: type[Spec], name: str) -> Key:
+    return next(key for key in keys(spec) if key.name == name)
+
+
+def test_ranges_choices_and_defaults_are_told_in_words() -> None:
+    assert key(people.FavouritesSpec, "explore").allowed == "number, 0 to 1"
+    assert key(people.FavouritesSpec, "spread_km").allowed == "number, above 0"
+    assert key(people.FavouritesSpec, "places").allowed == "whole number, at least 1"
+    assert key(people.CommutersSpec, "work_start_h").allowed == "number, 0 to below 24"
+    assert key(people.ReplaySpec, "shuffle") == Key(
+        "shuffle", "true or false", "false", key(people.ReplaySpec, "shuffle").meaning
+    )
+    assert key(people.ReplaySpec, "file").default == "required"
+    assert key(people.UsersSpec, "demand").default == "every_visit"
+    assert key(people.UsersSpec, "demand").allowed == "one of every_visit, periodic, poisson"
+    assert key(protection.EstimatedProfileSpec, "solver").allowed == "one of newton, em"
+    assert key(protection.ExponentialSpec, "epsilon_per_km").allowed == "number, at least 0"
