@@ -68,7 +68,7 @@ def remarks(per_user: pd.DataFrame) -> Iterator[str]:
             )
     compared = {lppm for curves in by_attack.values() for lppm in curves}
     single = [lppm for lppm in dict.fromkeys(per_user["lppm"]) if lppm not in compared]
-    if single and by_attack:
+    if single and compared:
         yield f"Not compared at equal loss, for want of a second quality loss: {', '.join(single)}."
 
 

@@ -132,11 +132,13 @@ class Stage:
                 user,
                 moves=stream(self.scenario.seed, "moves", user, self.replication),
                 moments=stream(self.scenario.seed, "moments", user, self.replication),
-                queries=said.queries,
+                queries=said.queries if said.past_share is None else None,
                 until_s=None if said.days is None else past_s + int(said.days * DAY_S),
                 past_queries=said.past_queries or 0,
                 past_s=past_s,
             )
+            if said.past_share is not None:
+                life = life.cut(said.past_share, said.queries)
             for trace in (life.past, life.test):
                 check_cells(trace, self.setting.world.grid.n_cells)
             if not len(life.test):

@@ -395,3 +395,32 @@ def test_a_bad_distance_file_is_refused_with_its_name_and_the_reason(
     assert said.startswith(f"world: {tmp_path / file}: {expected}")
     assert "pickle" not in said
     assert "usecols" not in said
+
+
+def test_a_share_of_each_recorded_trace_is_the_past(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    table = {"user": list("aaaaabb"), "order": range(7), "cell": range(7)}
+    users = replay(tmp_path, table) | {"past_share": 0.5}
+    lives = Stage(Setting(make_scenario(users=users, training={"p": "own_past"})), 0).lives
+    assert {user: (life.past.cells.tolist(), life.test.cells.tolist()) for user, life in lives.items()} == {
+        "a": ([0, 1], [2, 3, 4]),
+        "b": ([5], [6]),
+    }
+    shorter = Stage(Setting(make_scenario(users=users | {"queries": 1})), 0).lives
+    assert shorter["a"].test.cells.tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"past_share": 0.5, "past_queries": 2},
+        {"past_share": 0.5, "days": 2.0},
+        {"past_share": 0.5, "queries": 5, "mobility": "favourites"},
+        {"past_share": 1.0},
+    ],
+)
+def test_a_share_of_the_past_is_for_recorded_traces_alone(
+    wrong: dict[str, Any], make_scenario: MakeScenario, tmp_path: Path
+) -> None:
+    users = replay(tmp_path, {"user": list("aa"), "order": range(2), "cell": range(2)}) | wrong
+    with pytest.raises(ValueError, match="past_share"):
+        make_scenario(users=users)

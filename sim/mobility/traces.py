@@ -63,6 +63,11 @@ class Life:
         """Return the same life with a shorter test."""
         return Life(self.past, self.test.part(0, queries), self.origin_s)
 
+    def cut(self, share: float, queries: int | None = None) -> Life:
+        """Return this life, all of it test so far, with its first share as the past and at most so many queries after."""
+        at = int(len(self.test) * share)
+        return Life(self.test.part(0, at), self.test.part(at, None).part(0, queries), self.origin_s)
+
 
 def live(
     mobility: Mobility,

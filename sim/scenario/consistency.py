@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from sim.scenario.did_you_mean import suggestion
+from sim.scenario.faults import Loc, listing
 
-Loc = tuple[str | int, ...]
 Finding = tuple[Loc, str]
 
 _ON_ROADS = ("commuters", "taxis")
@@ -73,15 +73,13 @@ def _training_sets(data: dict[str, Any]) -> Iterator[Finding]:
 
 def _past(data: dict[str, Any]) -> Iterator[Finding]:
     users = _mapping(data.get("users"))
-    past = {key: users.get(f"past_{key}") for key in ("queries", "days")}
+    past = {key: users.get(f"past_{key}") for key in ("queries", "days", "share")}
     for name, spec in _mapping(data.get("training")).items():
         if _kind(spec) not in _OF_THE_PAST:
             continue
-        if past == {"queries": None, "days": None}:
-            yield (
-                ("training", name),
-                f"{_kind(spec)} needs users with a past, found none: add `past_queries` or `past_days` to users",
-            )
+        if not any(past.values()):
+            ways = listing(f"`past_{key}`" for key in past)
+            yield ("training", name), f"{_kind(spec)} needs users with a past, found none: add {ways} to users"
         for key, whole in past.items():
             asked = _mapping(spec).get(key)
             if _number(asked) > _number(whole):

@@ -184,13 +184,20 @@ class UsersSpec(Spec):
     """So many first queries are the user's past: not simulated, there to be trained on."""
     past_days: Days | None = None
     """So many first days are the user's past: not simulated, there to be trained on."""
+    past_share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """This share of each recorded trace, such as its first half, is the user's past."""
 
     @model_validator(mode="after")
     def _ends(self) -> Self:
         if self.queries is None and self.days is None and not isinstance(self.mobility, ReplaySpec):
             raise ValueError("synthetic users live for ever: say how many `queries` or `days`, found neither")
-        if self.past_queries is not None and self.past_days is not None:
-            raise ValueError("`past_queries` and `past_days` say the same thing twice: found both, allowed is one")
+        pasts = [name for name in ("past_queries", "past_days", "past_share") if getattr(self, name) is not None]
+        if len(pasts) > 1:
+            raise ValueError(f"`{'` and `'.join(pasts)}` say the same thing twice, allowed is one")
+        if self.past_share is not None and (self.days is not None or not isinstance(self.mobility, ReplaySpec)):
+            raise ValueError(
+                "`past_share` cuts a recorded trace: allowed with `mobility: replay` and without `days`"
+            )
         if self.past_queries is not None and self.days is not None:
             raise ValueError(
                 "`days` are counted from the end of `past_days`, found them with `past_queries`: "

@@ -164,7 +164,8 @@ def test_all_faults_come_at_once_each_at_its_line_and_column(write: Write) -> No
         f"8:47: world.roads.edges: file 'edges.csv' does not exist (looked for {folder / 'edges.csv'})",
         "10:10: users.count: must be a whole number, found text '3'; remove the quotes",
         "14:14: users.mobility.explore: must be at most 1, found 1.5",
-        "17:8: training.own: own_past needs users with a past, found none: add `past_queries` or `past_days` to users",
+        "17:8: training.own: own_past needs users with a past, found none: add `past_queries`, `past_days` or "
+        "`past_share` to users",
         "19:30: lppms.0.training: no such training set, found 'otherz' (did you mean 'others'?); allowed: others, own",
         "20:5: lppms.1: two of the lppms are called 'SP-Exp' (also lppms.0); give one another `name`",
         "21:5: lppms.2.design: this key is required, but missing; required here: name, belief and design",
