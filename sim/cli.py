@@ -186,7 +186,10 @@ def export(run_directory: Path, form: Any, out: Path | None, overwrite: bool) ->
 @main.command()
 @scenario_options
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="CSV file; .gz compresses it.")
-def traces(scenario: Path, settings: tuple[str, ...], seed: int | None, data: Path | None, out: Path) -> None:
+@click.option("--overwrite", is_flag=True, help="Replace the file if it is there.")
+def traces(
+    scenario: Path, settings: tuple[str, ...], seed: int | None, data: Path | None, out: Path, overwrite: bool
+) -> None:
     """Write SCENARIO's true traces as CSV.
 
     The cells that its users query from, in a form that the mobility `replay` reads.
@@ -195,6 +198,8 @@ def traces(scenario: Path, settings: tuple[str, ...], seed: int | None, data: Pa
     from sim.mobility.replay import write_csv
     from sim.stage import Setting, Stage
 
+    if out.exists() and not overwrite:
+        raise click.UsageError(f"{out} is there already: choose another name or add --overwrite, nothing was written")
     study = _load(scenario, settings, seed, data)
     stage = Stage(Setting(study), 0)
     lived = stage.traces

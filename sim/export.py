@@ -56,7 +56,7 @@ def _checked_destination(run: RunDirectory, destination: str | os.PathLike[str],
     if path.is_dir():
         raise RequestError(f"{path} is a folder: name the file to write, such as {path / 'events.csv'}")
     if path.exists() and not overwrite:
-        raise RequestError(f"{path} exists: choose another name, or ask for it to be overwritten")
+        raise RequestError(f"{path} exists: choose another name, or replace it with --overwrite")
     if not path.parent.is_dir():
         raise RequestError(f"{path.parent} is no folder: make it first")
     if path.parent.resolve() == (run.path / "events").resolve():

@@ -1,19 +1,38 @@
 """Bayes on cells as pure functions: condition on a report, predict the next cell, decide on one, entropy.
 
-Cells are row-major from the south-west (cell = row * cols + col). Ties are broken in one way everywhere: the
-lowest row and the lowest column whose cumulative weight reaches (1/2 - 1e-12) of the total, which on a matrix of
-distances is the lowest cell whose cost is the least, but for the same tolerance.
+Cells are row-major from the south-west (cell = row * cols + col). Ties are broken in one way everywhere, by
+mechanisms and by adversaries: the lowest row and the lowest column whose cumulative weight reaches (1/2 - 1e-12) of
+the total, which on a matrix of distances is the lowest cell whose cost is the least, but for the same tolerance.
 """
 
 from __future__ import annotations
+
+from functools import cache
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sim.interfaces import FloatArray, IntArray
 
-_TIE = 1e-12
+TIE = 1e-12
+"""Costs that differ by less, as a share of the total weight times the longest distance, are a tie."""
+
+HALF = 0.5 - TIE
+"""The share of the total that makes a median; a hair under one half, so that rounding cannot break a tie."""
+
+MASS_FLOOR = 1e-290
+"""Weights that sum to no more have no mass: their products have lost their digits, and half of them rounds to 0."""
+
 _SUM_TOLERANCE = 1e-9
+
+AnyArray = TypeVar("AnyArray", FloatArray, IntArray)
+
+
+def read_only(array: AnyArray) -> AnyArray:
+    """Return the array after forbidding writes to it."""
+    array.flags.writeable = False
+    return array
 
 
 def distribution(values: ArrayLike, name: str) -> FloatArray:
@@ -28,15 +47,14 @@ def distribution(values: ArrayLike, name: str) -> FloatArray:
     if array.ndim == 0 or array.size == 0:
         raise ValueError(f"{name} must not be empty, got shape {array.shape}")
     if not (np.isfinite(array).all() and array.min() >= 0):
-        raise ValueError(f"{name} must be in [0, 1] everywhere, got {array.min()} to {array.max()}")
+        place = np.argwhere(~(np.isfinite(array) & (array >= 0)))[0].tolist()
+        raise ValueError(f"{name} must be in [0, 1] everywhere, got {array[tuple(place)]} at {place}")
     sums = array.sum(axis=-1)
-    worst = float(sums.flat[np.abs(sums - 1).argmax()])
-    if abs(worst - 1) > _SUM_TOLERANCE:
-        raise ValueError(f"{name} must sum to 1 (within {_SUM_TOLERANCE}), got {worst}")
-    if array.flags.writeable:
-        array = array.copy()
-        array.flags.writeable = False
-    return array
+    worst = int(np.abs(sums - 1).argmax())
+    if abs(sums.flat[worst] - 1) > _SUM_TOLERANCE:
+        where = f" in row {worst}" if array.ndim > 1 else ""
+        raise ValueError(f"{name} must sum to 1 (within {_SUM_TOLERANCE}), got {sums.flat[worst]}{where}")
+    return read_only(array.copy()) if array.flags.writeable else array
 
 
 def normalise(weights: FloatArray) -> FloatArray:
@@ -54,16 +72,17 @@ def normalise(weights: FloatArray) -> FloatArray:
 def condition(prior: FloatArray, likelihood: FloatArray) -> tuple[FloatArray, float]:
     """Return the posterior p(x | z) and the mass p(z), the probability of the report (Bayes' rule).
 
-    Where prior and likelihood share no cell the mass is 0.0 and the posterior all zero: the caller decides
-    what to believe then.
+    Where prior and likelihood share no cell, or next to nothing (`MASS_FLOOR`), the mass is 0.0 and the posterior
+    all zero: the caller decides what to believe then.
 
     >>> condition(np.array([0.5, 0.5]), np.array([0.1, 0.3]))
     (array([0.25, 0.75]), 0.2)
     """
     joint = prior * likelihood
     mass = float(joint.sum())
-    if mass > 0:
-        joint /= mass
+    if mass <= MASS_FLOOR:
+        return np.zeros_like(joint), 0.0
+    joint /= mass
     return joint, mass
 
 
@@ -90,13 +109,13 @@ def decide(posterior: FloatArray, distance_km: FloatArray, shape: tuple[int, int
         return int(_decide_by_cost(posterior[np.newaxis], distance_km)[0])
     # The median row is the row in which the running sum over all cells passes the half: no row sums needed.
     running = posterior.cumsum()
-    half = (0.5 - _TIE) * float(running[-1])
-    if not half > 0:
+    total = float(running[-1])
+    if not total > MASS_FLOOR:
         return -1
     cols = shape[1]
-    row = int(running.searchsorted(half)) // cols
+    row = int(running.searchsorted(HALF * total)) // cols
     columns = np.add.reduce(posterior.reshape(shape), axis=0).cumsum()
-    return row * cols + int(columns.searchsorted((0.5 - _TIE) * float(columns[-1])))
+    return row * cols + int(columns.searchsorted(HALF * float(columns[-1])))
 
 
 def decide_many(weights: FloatArray, distance_km: FloatArray, shape: tuple[int, int] | None) -> IntArray:
@@ -109,25 +128,49 @@ def decide_many(weights: FloatArray, distance_km: FloatArray, shape: tuple[int, 
         return _decide_by_cost(weights, distance_km)
     rows, cols = shape
     grids = weights.reshape(-1, rows, cols)
-    row = _median(grids @ np.ones(cols))  # five times as fast as a sum over so short an axis
-    col = _median(np.ones(rows) @ grids)
-    return np.where(row < 0, -1, row * cols + col)
+    # Products with ones are five times as fast as sums over so short an axis.
+    return decide_by_medians((grids @ np.ones(cols)).T, (np.ones(rows) @ grids).T)
 
 
-def _median(weights: FloatArray) -> IntArray:
-    """Return the lower weighted median of each row, -1 where a row has no mass."""
-    running = weights.cumsum(axis=1)
-    total = running[:, -1:]
-    index = (running >= (0.5 - _TIE) * total).argmax(axis=1)
-    return np.where(total[:, 0] > 0, index, -1)
+def decide_by_medians(by_row: FloatArray, by_col: FloatArray) -> IntArray:
+    """Return the cell of the median row and the median column for each of k weights on a grid; -1 without mass.
+
+    The weights come as sums over columns, shape (rows, k), and over rows, shape (cols, k).
+
+    >>> decide_by_medians(np.array([[0.4], [0.6]]), np.array([[0.7], [0.2], [0.1]]))
+    array([3])
+    """
+    row, mass = _lower_median(by_row)
+    col, _ = _lower_median(by_col)
+    return np.where(mass > MASS_FLOOR, row * len(by_col) + col, -1)
+
+
+def _lower_median(weights: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return the lower weighted median of each column, and its total weight."""
+    # Along a short axis one small matrix product is quicker than a cumulative sum.
+    up_to = _summation(len(weights)) @ weights if len(weights) <= 40 else weights.cumsum(axis=0)
+    return (up_to < HALF * up_to[-1]).sum(axis=0), up_to[-1]
+
+
+@cache
+def _summation(size: int) -> FloatArray:
+    """Return the matrix that makes cumulative sums."""
+    return read_only(np.tri(size))
 
 
 def _decide_by_cost(weights: FloatArray, distance_km: FloatArray) -> IntArray:
-    cost = weights @ distance_km
-    total = weights.sum(axis=1)
-    limit = cost.min(axis=1) + _TIE * total * distance_km.max()
+    return cheapest(weights @ distance_km, weights.sum(axis=1), longest_km=float(distance_km.max()))
+
+
+def cheapest(cost: FloatArray, total: FloatArray, *, longest_km: float) -> IntArray:
+    """Return the lowest cell of least cost in each row (k, n) of costs, -1 where the weights `total` no mass.
+
+    >>> cheapest(np.array([[2.0, 1.0, 1.0], [0.0, 0.0, 0.0]]), np.array([1.0, 0.0]), longest_km=2.0)
+    array([ 1, -1])
+    """
+    limit = cost.min(axis=1) + TIE * total * longest_km
     index = (cost <= limit[:, np.newaxis]).argmax(axis=1)
-    return np.where(total > 0, index, -1)
+    return np.where(total > MASS_FLOOR, index, -1)
 
 
 def entropy(distribution: FloatArray) -> float:

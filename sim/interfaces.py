@@ -7,7 +7,7 @@ all of them. `observe` alone changes state, and never its inputs. Randomness com
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,6 +107,3 @@ class Attack(Protocol):
     def observe(self, report: Report) -> Guess:
         """Take in one report and estimate where the user was."""
         ...
-
-
-Params = dict[str, Any]

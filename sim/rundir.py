@@ -98,6 +98,9 @@ class RunDirectory:
         """Make the directory, or take up an existing run in it, and remove what killed writers left."""
         run = cls(Path(path))
         with _named_errors(run.path, "use"):
+            there = next((above for above in (run.path, *run.path.parents) if above.exists()), None)
+            if there is not None and not there.is_dir():
+                raise RequestError(f"{there} is a file, but a run needs a folder. Choose another place with -o.")
             if run.path.is_dir():
                 strangers = {entry.name for entry in run.path.iterdir()} - _NAMES
                 if not run._manifest_path.exists() and any(not _TEMPORARY.fullmatch(s) for s in strangers):

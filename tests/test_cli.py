@@ -283,7 +283,7 @@ def test_the_shipped_traces_are_what_their_scenario_says(tmp_path: Path, monkeyp
     comment = Path("scenarios/replay_csv.yaml").read_text()
     (command,) = re.findall(r"^# +lppm-sim (traces .+) -o FILE$", comment, re.MULTILINE)
     out = tmp_path / "checkins.csv"
-    assert done(*command.split(), "-o", out) == f"wrote 720 queries of 6 users to {out}\n"
+    assert done(*command.split(), "-o", out) == f"wrote 1,200 queries of 12 users to {out}\n"
     assert out.read_bytes() == Path("scenarios/traces/checkins.csv").read_bytes()
 
 
@@ -299,6 +299,11 @@ def test_traces_can_be_replayed_and_compressed(small: Path) -> None:
     one, other = (sim.Result.open(name).events()[columns] for name in ("run", "lived"))
     pd.testing.assert_frame_equal(one, other)
     assert "the traces cannot be written: " in refused("traces", small, "-o", "no/where.csv")
+    before = Path("t.csv").read_bytes()
+    assert "t.csv is there already" in refused("traces", small, "--seed", "9", "-o", "t.csv")
+    assert Path("t.csv").read_bytes() == before
+    done("traces", small, "--seed", "9", "-o", "t.csv", "--overwrite")
+    assert Path("t.csv").read_bytes() != before
 
 
 # As a process of its own -----------------------------------------------------------------------------------------

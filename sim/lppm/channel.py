@@ -6,10 +6,11 @@ Base channels know no prior. `RemappedChannel` puts a table behind one, which is
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 
+from sim.inference import distribution, read_only
 from sim.interfaces import BoolArray, Channel, FloatArray, Generator, IntArray
 from sim.lppm.remap import (
     axis_distances,
@@ -21,8 +22,6 @@ from sim.lppm.remap import (
     remap_product,
 )
 from sim.world.distance import Distance
-
-AnyArray = TypeVar("AnyArray", FloatArray, IntArray)
 
 
 class BaseChannel(Channel, Protocol):
@@ -54,17 +53,10 @@ class MatrixChannel:
     """
 
     def __init__(self, matrix: FloatArray) -> None:
-        entries = np.array(matrix, dtype=np.float64)
-        if entries.ndim != 2 or entries.size == 0:
+        entries = distribution(matrix, "matrix")
+        if entries.ndim != 2:
             raise ValueError(f"matrix must have shape (n_cells, n_outputs), got {entries.shape}")
-        wrong = ~((entries >= 0) & (entries <= 1 + 1e-9))
-        if wrong.any():
-            raise ValueError(f"entries must be in [0, 1], got {entries[wrong][0]}")
-        sums = entries.sum(axis=1, keepdims=True)
-        off = int(np.abs(sums - 1).argmax())
-        if abs(sums[off, 0] - 1) > 1e-9:
-            raise ValueError(f"rows must sum to 1 within 1e-9, got {sums[off, 0]} in row {off}")
-        self._matrix: FloatArray = _frozen(entries / sums)
+        self._matrix: FloatArray = read_only(entries / entries.sum(axis=1, keepdims=True))
         self.n_cells, self.n_outputs = self._matrix.shape
 
     def sample(self, cell: int, rng: Generator) -> int:
@@ -115,8 +107,8 @@ class ExponentialChannel:
     def __init__(self, *, distance: Distance, epsilon_per_km: float) -> None:
         row_km, col_km = axis_distances(distance)
         self.epsilon_per_km = epsilon_per_km
-        self._rows = _frozen(exponential_kernel(row_km, epsilon_per_km))
-        self._cols = _frozen(exponential_kernel(col_km, epsilon_per_km))
+        self._rows = read_only(exponential_kernel(row_km, epsilon_per_km))
+        self._cols = read_only(exponential_kernel(col_km, epsilon_per_km))
         self._shape = (len(row_km), len(col_km))
         self.n_cells = self.n_outputs = len(row_km) * len(col_km)
 
@@ -168,7 +160,7 @@ class ExponentialChannel:
 
     @cached_property
     def _matrix(self) -> FloatArray:
-        return _frozen(np.asarray(np.kron(self._rows, self._cols), dtype=np.float64))
+        return read_only(np.asarray(np.kron(self._rows, self._cols), dtype=np.float64))
 
 
 class LocationHidingChannel:
@@ -223,9 +215,7 @@ class LocationHidingChannel:
 
     def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
         """Return the best cell for each output under this prior."""
-        if distance.shape is None:
-            return remap_matrix(self.matrix(), prior, distance)
-        return remap_hiding(self.reveal_probability, self.other_probability, prior, distance.shape)
+        return remap_hiding(self.reveal_probability, self.other_probability, prior, distance)
 
     def loss_km(self, prior: FloatArray, distance: Distance, table: IntArray | None = None) -> float:
         """Return the expected d_Q between the cell and the output."""
@@ -242,7 +232,7 @@ class RemappedChannel:
         if table.min() < 0 or table.max() >= base.n_cells:
             raise ValueError(f"table must be in [0, {base.n_cells - 1}], got {table.min()} to {table.max()}")
         self.base = base
-        self.table = _frozen(table.copy())
+        self.table = read_only(table.copy())
         self.n_cells = self.n_outputs = base.n_cells
         self._likelihoods: dict[int, FloatArray] = {}
 
@@ -254,7 +244,7 @@ class RemappedChannel:
         """Return f(z | .), read-only, and keep it: a channel of a fixed belief serves many queries."""
         known = self._likelihoods.get(output)
         if known is None:
-            known = self._likelihoods[output] = _frozen(self.base.columns(self.table == output))
+            known = self._likelihoods[output] = read_only(self.base.columns(self.table == output))
         return known
 
     def row(self, cell: int) -> FloatArray:
@@ -278,7 +268,7 @@ class RemappedChannel:
         outputs = np.unique(self.table)
         rows = self.base.columns(self.table == outputs[:, None])
         some = rows.any(axis=1)
-        return (outputs, _frozen(rows)) if some.all() else (outputs[some], _frozen(rows[some]))
+        return (outputs, read_only(rows)) if some.all() else (outputs[some], read_only(rows[some]))
 
     def columns(self, mask: BoolArray) -> FloatArray:
         """Return the sum of f(z | .) over the outputs in the mask."""
@@ -339,8 +329,3 @@ def _possible(matrix: FloatArray) -> tuple[IntArray, FloatArray]:
 
 def _table_or_own(table: IntArray | None, channel: BaseChannel) -> IntArray:
     return np.arange(channel.n_outputs) if table is None else table
-
-
-def _frozen(array: AnyArray) -> AnyArray:
-    array.flags.writeable = False
-    return array

@@ -5,24 +5,17 @@ A remap sends every output z~ of a base channel f~ to the cell that is best unde
     z = argmin_z sum_x p(x | z~) d_Q(x, z),    p(x | z~) ∝ prior(x) f~(z~ | x)    (Oya et al. 2019, eq. (remap)).
 
 With the Manhattan distance on a full grid this is a weighted median of rows and one of columns. In every path
-ties go to the lowest index, by the rule of `sim.inference.decide_many`. A `table` holds the cell for each output.
+ties go to the lowest index, by the rule of `sim.inference`, and an output whose weights have no mass, by its floor,
+keeps itself. A `table` holds the cell for each output.
 """
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 
-from sim.inference import decide_many
+from sim.inference import HALF, MASS_FLOOR, cheapest, decide, decide_by_medians, decide_many
 from sim.interfaces import FloatArray, IntArray
 from sim.world.distance import Distance
-
-HALF = 0.5 - 1e-12
-"""The share of the total that makes a median; a hair under one half, so that rounding cannot break a tie."""
-
-MASS_FLOOR = 1e-290
-"""Below this an output counts as one without posterior mass: the products behind it have lost their digits."""
 
 
 def remap_matrix(matrix: FloatArray, prior: FloatArray, distance: Distance) -> IntArray:
@@ -37,7 +30,7 @@ def remap_matrix(matrix: FloatArray, prior: FloatArray, distance: Distance) -> I
         fallback = np.arange(n_outputs)
     else:
         fallback = decide_many(prior[None, :], distance.matrix_km, distance.shape)
-    return np.where(weights.sum(axis=1) > MASS_FLOOR, table, fallback)
+    return np.where(table < 0, fallback, table)
 
 
 def remap_product(row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatArray) -> IntArray:
@@ -47,29 +40,26 @@ def remap_product(row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatAr
     """
     shape = (len(row_kernel), len(col_kernel))
     by_row, by_col = _marginals(row_kernel, col_kernel, prior.reshape(shape))
-    row, mass = _lower_median(by_row)
-    col, _ = _lower_median(by_col)
-    return np.where(mass > MASS_FLOOR, row * shape[1] + col, np.arange(prior.size))
+    table = decide_by_medians(by_row.reshape(shape[0], -1), by_col.reshape(shape[1], -1))
+    return np.where(table < 0, np.arange(prior.size), table)
 
 
-def remap_hiding(reveal: float, other: float, prior: FloatArray, shape: tuple[int, int]) -> IntArray:
-    """Return the Manhattan remap of f = `reveal` on the diagonal and `other` off it.
+def remap_hiding(reveal: float, other: float, prior: FloatArray, distance: Distance) -> IntArray:
+    """Return the remap of f = `reveal` on the diagonal and `other` off it, with n^2 work for any distance.
 
-    The posterior's marginals are those of the prior plus a step at the output, so that a binary search among
-    the prior's own cumulative sums finds each median.
+    The weights behind an output are those of the prior, times `other`, plus a step at the output itself.
     """
-    own = np.arange(prior.size)
-    own_row, own_col = np.divmod(own, shape[1])
-    grid = prior.reshape(shape)
     step = (reveal - other) * prior
     total = other * prior.sum() + step
-    row = _stepped_median(other * grid.sum(axis=1).cumsum(), step, own_row, HALF * total)
-    col = _stepped_median(other * grid.sum(axis=0).cumsum(), step, own_col, HALF * total)
-    table = np.where(total > MASS_FLOOR, row * shape[1] + col, own)
+    find = _hiding_by_cost if distance.shape is None else _hiding_by_medians
+    table = np.where(total > MASS_FLOOR, find(other * prior, step, total, distance), np.arange(prior.size))
     likely = int(prior.argmax())
     if reveal < other and step[likely] < -0.5 * other * prior.sum():
         # Here the total is a small difference of large numbers. At most one output can be such.
-        table[likely] = _hiding_median(reveal, other, prior, shape, likely)
+        weights = other * prior
+        weights[likely] = reveal * prior[likely]
+        best = decide(weights, distance.matrix_km, distance.shape)
+        table[likely] = likely if best < 0 else best
     return table
 
 
@@ -111,18 +101,21 @@ def _marginals(row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatArray
     return by_row, by_col
 
 
-def _lower_median(weights: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return the lower weighted median along the first axis for each output, and its total weight."""
-    by_output = weights.reshape(len(weights), -1)
-    # Along a short axis one small matrix product is quicker than a cumulative sum.
-    up_to = _summation(len(weights)) @ by_output if len(weights) <= 40 else by_output.cumsum(axis=0)
-    return (up_to < HALF * up_to[-1]).sum(axis=0), up_to[-1]
+def _hiding_by_cost(weights: FloatArray, step: FloatArray, total: FloatArray, distance: Distance) -> IntArray:
+    """Return, per output, the cell of least cost: one row of costs for all, and the step's own distances."""
+    cost = step[:, None] * distance.matrix_km
+    cost += weights @ distance.matrix_km
+    return cheapest(cost, total, longest_km=float(distance.matrix_km.max()))
 
 
-@cache
-def _summation(size: int) -> FloatArray:
-    """Return the matrix that makes cumulative sums."""
-    return np.tri(size)
+def _hiding_by_medians(weights: FloatArray, step: FloatArray, total: FloatArray, distance: Distance) -> IntArray:
+    """Return, per output, the median cell: a binary search among the cumulative sums that all outputs share."""
+    rows, cols = distance.shape or (1, weights.size)
+    grid = weights.reshape(rows, cols)
+    own_row, own_col = np.divmod(np.arange(weights.size), cols)
+    row = _stepped_median(grid.sum(axis=1).cumsum(), step, own_row, HALF * total)
+    col = _stepped_median(grid.sum(axis=0).cumsum(), step, own_col, HALF * total)
+    return row * cols + col
 
 
 def _stepped_median(up_to: FloatArray, step: FloatArray, own: IntArray, threshold: FloatArray) -> IntArray:
@@ -130,16 +123,3 @@ def _stepped_median(up_to: FloatArray, step: FloatArray, own: IntArray, threshol
     before = up_to.searchsorted(threshold)
     after = np.maximum(own, up_to.searchsorted(threshold - step))
     return np.where(before < own, before, np.minimum(after, up_to.size - 1))
-
-
-def _hiding_median(reveal: float, other: float, prior: FloatArray, shape: tuple[int, int], output: int) -> int:
-    """Return the Manhattan remap of one output of location hiding, without cancellation."""
-    weights = other * prior
-    weights[output] = reveal * prior[output]
-    if weights.sum() <= MASS_FLOOR:
-        return output
-    grid = weights.reshape(shape)
-    row, col = (
-        int(up_to.searchsorted(HALF * up_to[-1])) for up_to in (grid.sum(axis=1).cumsum(), grid.sum(axis=0).cumsum())
-    )
-    return row * shape[1] + col

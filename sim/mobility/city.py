@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sim.inference import read_only as read_only  # noqa: PLC0414 - `training` takes it from here
 from sim.interfaces import FloatArray
 from sim.mobility.parameters import require
 from sim.rng import stream
@@ -79,9 +80,3 @@ def thresholds(weights: FloatArray) -> FloatArray:
 def pick(limits: FloatArray, uniform: float) -> int:
     """Return the index that a uniform draw from [0, 1) falls on, given `thresholds`."""
     return int(limits.searchsorted(uniform, side="right"))
-
-
-def read_only(array: FloatArray) -> FloatArray:
-    """Return the array after forbidding writes to it."""
-    array.flags.writeable = False
-    return array

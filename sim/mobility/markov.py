@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sim.events import Visit
+from sim.inference import distribution, read_only
 from sim.interfaces import FloatArray, Generator
-from sim.mobility.city import attraction, numbered_users, pick, read_only, thresholds
+from sim.mobility.city import attraction, numbered_users, pick, thresholds
 from sim.mobility.parameters import require
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class MarkovChain:
             life = attraction(grid, seed=seed, roads=roads)
             matrix, start = gravity(grid, life, stay=stay, reach_km=reach_km)
         else:
-            matrix = _stochastic(transition, grid.n_cells)
+            matrix = _over_cells(transition, grid.n_cells)
             start = stationary(matrix)
         self.transition = read_only(matrix)
         self.start = read_only(start)
@@ -100,17 +101,8 @@ def stationary(transition: FloatArray) -> FloatArray:
     return np.asarray(solution / solution.sum(), dtype=np.float64)
 
 
-def _stochastic(transition: FloatArray, n_cells: int) -> FloatArray:
-    """Return a copy of the matrix after checking that its rows are distributions over the cells."""
-    matrix = np.array(transition, dtype=np.float64)
-    if matrix.shape != (n_cells, n_cells):
-        raise ValueError(f"transition must have the shape {(n_cells, n_cells)}, got {matrix.shape}")
-    bad = np.argwhere(~(matrix >= 0))
-    if bad.size:
-        row, col = bad[0].tolist()
-        raise ValueError(f"transition must be in [0, 1] everywhere, got {matrix[row, col]} at [{row}, {col}]")
-    sums = matrix.sum(axis=1)
-    worst = int(np.argmax(np.abs(sums - 1)))
-    if abs(sums[worst] - 1) > 1e-9:
-        raise ValueError(f"transition rows must sum to 1, got {sums[worst]} in row {worst}")
-    return matrix
+def _over_cells(transition: FloatArray, n_cells: int) -> FloatArray:
+    """Return the matrix after checking that its rows are distributions over the cells."""
+    if np.shape(transition) != (n_cells, n_cells):
+        raise ValueError(f"transition must have the shape {(n_cells, n_cells)}, got {np.shape(transition)}")
+    return distribution(transition, "transition")

@@ -17,6 +17,7 @@ from sim.scenario.source import Source, parse_value, read
 from sim.scenario.spec import validate
 
 MANIFEST = "manifest.json"
+_MOST_PLACES = 4
 _NOT_SWEPT = frozenset({"name", "description", "sweep"})
 
 
@@ -34,7 +35,7 @@ def load(path: str | Path, *, settings: Sequence[str] = (), data: str | Path | N
     scenario = _validated(source, place)
     for setting in settings:
         source, where = _set(source, scenario, setting)
-        with _blamed_on(where):
+        with _blamed_on(where, ""):
             scenario = _validated(source, place)
     _check_sweep(source, scenario, place)
     return scenario
@@ -65,12 +66,45 @@ def _validated(source: Source, place: tuple[Path, Path | None]) -> Scenario:
 
 
 @contextmanager
-def _blamed_on(where: str) -> Iterator[None]:
-    """Put all faults at what brought them in: without it the scenario was right, wherever they show."""
+def _blamed_on(where: str, path: str) -> Iterator[None]:
+    """Put all faults at what brought them in: without it the scenario was right, wherever they show.
+
+    One that shows at several places is one fault all the same, at the `path` that brought it in.
+    """
     try:
         yield
     except ScenarioError as error:
-        raise ScenarioError(Fault(where, fault.path, fault.message) for fault in error.faults) from None
+        shown_at: dict[str, list[str]] = {}
+        for fault in error.faults:
+            shown_at.setdefault(fault.message, []).append(fault.path)
+        raise ScenarioError(
+            Fault(where, paths[0], message)
+            if len(paths) == 1
+            else Fault(where, path, f"{message} (in {_briefly(paths)})")
+            for message, paths in shown_at.items()
+        ) from None
+
+
+@contextmanager
+def _collected(faults: list[Fault]) -> Iterator[None]:
+    """Keep the faults for later, to raise all at once."""
+    try:
+        yield
+    except ScenarioError as error:
+        faults += error.faults
+
+
+def _briefly(paths: Sequence[str]) -> str:
+    """Name a few places, without the end that all of them have.
+
+    >>> _briefly(["lppms.0.design.remap", "lppms.2.design.remap"])
+    'lppms.0 and lppms.2'
+    """
+    steps = [path.split(".") for path in paths]
+    while all(len(each) > 1 and each[-1] == steps[0][-1] for each in steps):
+        steps = [each[:-1] for each in steps]
+    names = [".".join(each) for each in steps]
+    return listing(names if len(names) <= _MOST_PLACES else [*names[:_MOST_PLACES], "others"], "and")
 
 
 def _set(source: Source, scenario: Scenario, setting: str) -> tuple[Source, str]:
@@ -80,7 +114,11 @@ def _set(source: Source, scenario: Scenario, setting: str) -> tuple[Source, str]
         message = f"found {setting!r}, expected path=value, such as replications=10"
         raise ScenarioError([Fault("--set", "", message)])
     value = parse_value(text, origin)
-    for loc in expand(scenario, source.data, path.strip(), where=origin):
+    try:
+        locs = expand(scenario, source.data, path.strip())
+    except ScenarioError as error:
+        raise ScenarioError(Fault(origin, "", fault.message) for fault in error.faults) from None
+    for loc in locs:
         source = source.overlay(loc, value, origin, model=scenario)
     return source, origin
 
@@ -102,7 +140,8 @@ def _check_sweep(source: Source, scenario: Scenario, place: tuple[Path, Path | N
             there = source.where(("sweep", path, i))
             if value in values[:i]:
                 faults.append(Fault(there, f"sweep.{path}", f"this value is given twice, found {shown(value)} again"))
-            faults += _faults_of_point(source, scenario, dict.fromkeys(locs, value), there, place)
+            with _collected(faults), _blamed_on(there, f"sweep.{path}"):
+                _check_point(source, scenario, dict.fromkeys(locs, value), there, place)
     if faults:
         raise ScenarioError(faults)
     if len(scenario.sweep) > 1:
@@ -121,22 +160,17 @@ def _check_combinations(source: Source, scenario: Scenario, place: tuple[Path, P
     places = {path: expand(scenario, source.data, path) for path in scenario.sweep}
     for values in combinations(dict(sorted(scenario.sweep.items()))):
         changes = {loc: values[path] for path, locs in places.items() for loc in locs}
-        faults = _faults_of_point(source, scenario, changes, source.where(("sweep",), "key"), place)
-        if faults:
-            raise ScenarioError(faults)
+        where = source.where(("sweep",), "key")
+        with _blamed_on(where, "sweep"):
+            _check_point(source, scenario, changes, where, place)
 
 
-def _faults_of_point(
+def _check_point(
     source: Source, scenario: Scenario, changes: dict[Loc, Any], where: str, place: tuple[Path, Path | None]
-) -> list[Fault]:
+) -> None:
     for loc, value in changes.items():
         source = source.overlay(loc, value, where, model=scenario)
-    try:
-        with _blamed_on(where):
-            _validated(source, place)
-    except ScenarioError as error:
-        return error.faults
-    return []
+    _validated(source, place)
 
 
 def schema() -> str:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import copy
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel
 
 from sim.scenario.did_you_mean import suggestion
-from sim.scenario.faults import Fault, Loc, ScenarioError, dotted, found, listing, shown
+from sim.scenario.faults import LONGEST, Fault, Loc, ScenarioError, dotted, found, listing, shown
 
 _STEPS = re.compile(r'(?:"[^"]*"|[^."]+)(?:\.(?:"[^"]*"|[^."]+))*')
+_MOST_NAMES, _MOST_KEYS = 5, 20
 _STEP = re.compile(r'"([^"]*)"|([^."]+)')
 
 
@@ -94,11 +95,11 @@ def combinations(sweep: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 class _NoStep(Exception):
-    """A step leads nowhere; `depth` says how far the path was right."""
+    """A step leads nowhere; `done` says how far the path was right, `keys` which steps there would have been."""
 
-    def __init__(self, depth: int, message: str) -> None:
+    def __init__(self, done: Loc, message: str, keys: Iterable[str] = ()) -> None:
         super().__init__(message)
-        self.depth, self.message = depth, message
+        self.done, self.message, self.keys = done, message, tuple(keys)
 
 
 def _walk(node: Any, steps: Sequence[str], done: Loc) -> Iterator[Loc]:
@@ -112,7 +113,9 @@ def _walk(node: Any, steps: Sequence[str], done: Loc) -> Iterator[Loc]:
         return
     keys = [key for key in children or {} if _is_meant(node, key, step)]
     if not children or not keys:
-        raise _NoStep(len(done), _nothing_here(node, children, step, done))
+        is_list = isinstance(node, list | tuple)
+        keys_here = () if is_list or step == "*" else map(str, children or {})
+        raise _NoStep(done, _nothing_here(node, children, step, done), keys_here)
     for key in keys:
         yield from _walk(children[key], rest, (*done, key))
 
@@ -130,8 +133,30 @@ def _walk_all(children: Mapping[str | int, Any], rest: Sequence[str], done: Loc)
         yield from locs
         return
     if not stops:
-        raise _NoStep(len(done), f"`*` matches nothing: {_name(done)} is empty")
-    raise max(stops, key=lambda stop: stop.depth)
+        raise _NoStep(done, f"`*` matches nothing: {_name(done)} is empty")
+    raise _none_has_it(children, rest, done, stops)
+
+
+def _none_has_it(
+    children: Mapping[str | int, Any], rest: Sequence[str], done: Loc, stops: Sequence[_NoStep]
+) -> _NoStep:
+    """Say that no element has the rest of the path, and all that they have at the place where it ends."""
+    depth = max(len(stop.done) for stop in stops)
+    deepest = [stop for stop in stops if len(stop.done) == depth]
+    keys = list(dict.fromkeys(key for stop in deepest for key in stop.keys))
+    if len(children) == 1 or not keys:
+        return deepest[0]
+    place = (*done, "*", *deepest[0].done[len(done) + 1 :])
+    step = rest[depth - len(done) - 1]
+    names = _few([_name_of(child) or key for key, child in children.items()], _MOST_NAMES)
+    message = f"none of {names} has {shown(step)} in `{dotted(place)}`{suggestion(step, keys)}"
+    return _NoStep(place, f"{message}; they have: {_few(keys, _MOST_KEYS)}", keys)
+
+
+def _few(words: Sequence[object], most: int) -> str:
+    """Join words, not too many of them and none too long."""
+    texts = [word if len(word) <= LONGEST else f"{word[: LONGEST - 1]}…" for word in map(str, words)]
+    return listing(texts, "and") if len(texts) <= most else f"{', '.join(texts[:most])} and {len(texts) - most} more"
 
 
 def _children(node: Any) -> dict[str | int, Any] | None:

@@ -10,12 +10,14 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel
 
-from sim.scenario.did_you_mean import suggestion
+from sim.scenario.did_you_mean import closest
 from sim.scenario.faults import Fault, Loc, ScenarioError, dotted, shown
 from sim.scenario.paths import assign, value_at
-from sim.scenario.yaml12 import Place, Places, load
+from sim.scenario.yaml12 import Place, Places, load, space_missing
 
 MAX_BYTES = 1_000_000
+
+_LIKE_A_SIBLING = 0.75  # short file names are easily a little alike
 
 T = TypeVar("T")
 
@@ -92,7 +94,7 @@ def parse_text(text: str, name: str) -> Source:
     if data is None and not faults:
         raise ScenarioError([Fault(f"{name}:1:1", "", _EMPTY)])
     if not isinstance(data, dict):
-        message = f"a scenario is a mapping (key: value), found {shown(data)} at the top level"
+        message = f"a scenario is a mapping (key: value), found {shown(data)} at the top level{space_missing(data)}"
         raise ScenarioError([*faults, source.fault((), message)])
     return source
 
@@ -139,11 +141,14 @@ def _sibling(name: str) -> str:
     """Suggest a scenario file that lies in the same folder."""
     path = Path(name)
     try:
-        near = {other.name: other for other in path.parent.iterdir() if other.suffix in (".yaml", ".yml")}
+        files = sorted(other for other in path.parent.iterdir() if other.suffix in (".yaml", ".yml"))
     except OSError:
         return f"; the folder {str(path.parent)!r} is not there either"
-    hint = suggestion(path.name, near) or suggestion(path.stem, [Path(other).stem for other in near])
-    return hint or (f"; beside it: {', '.join(sorted(near)[:5])}" if near else "")
+    by_stem = {other.stem: other.name for other in files}
+    meant = closest(path.stem, by_stem, cutoff=_LIKE_A_SIBLING)
+    if meant is not None:
+        return f" (did you mean {by_stem[meant]!r}?)"
+    return f"; beside it: {', '.join(other.name for other in files[:5])}" if files else ""
 
 
 def _decode(raw: bytes, name: str) -> str:

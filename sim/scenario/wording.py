@@ -9,7 +9,7 @@ from typing import Any
 from sim.scenario.did_you_mean import suggestion
 from sim.scenario.faults import found, listing, shown
 from sim.scenario.schema_walk import Spot
-from sim.scenario.yaml12 import scalar
+from sim.scenario.yaml12 import scalar, space_missing
 
 _SHAPES = {
     "a whole number": ("int_type", "int_parsing", "int_from_float", "int_parsing_size"),
@@ -130,6 +130,8 @@ def _quoted(text: str) -> list[str]:
 def _hint(shapes: Sequence[str], value: Any) -> str:
     """Return what to change, for the slips that are common."""
     if isinstance(value, str):
+        if shapes == ["a mapping (key: value)"]:
+            return space_missing(value)
         is_quoted = _means(value) in shapes or ("a number" in shapes and _means(value) == "a whole number")
         return "; remove the quotes" if is_quoted else ""
     if "a whole number" in shapes and isinstance(value, float) and value.is_integer() and abs(value) < 1e15:

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from sim.scenario.faults import Fault, Loc, ScenarioError, dotted, found, shown
+from sim.scenario.faults import Fault, Loc, ScenarioError, dotted, found, listing, shown
 
 Place = tuple[int, int]
 MAX_DEPTH = 50
@@ -25,14 +25,17 @@ _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _INF_NAN = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
+_TAB = "found a tab, but YAML is indented with spaces only"
+_NO_KEY = (
+    "found a ':' where no key can be; is this line indented as the others, or does a text with ': ' need quotes?"
+)
 _PLAINLY = {
-    "found character '\\t' that cannot start any token": "found a tab, but YAML is indented with spaces only",
-    "mapping values are not allowed here": (
-        "found a ':' where no key can be; is this line indented as the others, or does a text with ': ' need quotes?"
-    ),
-    "could not find expected ':'": "this line is no `key: value`",
+    "found character '\\t' that cannot start any token": _TAB,
     "but found another document": "found a second document ('---'), but a scenario is one document",
 }
+_LINE = re.compile(r"( *)((?:- +)*)(.*)", re.DOTALL)
+_KEY = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s#"'\[{][^#]*?):(?:\s|$)""")
+_MOST_LEVELS = 3
 
 
 @dataclass(slots=True)
@@ -59,8 +62,8 @@ def load(text: str, name: str) -> tuple[Any, list[Fault], Places]:
     try:
         root = loader.get_single_node()
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark or loader.get_mark()
-        raise builder.stop(_place(mark), _plainly(error)) from None
+        error.problem_mark = error.problem_mark or error.context_mark or loader.get_mark()
+        raise builder.stop(*_Slip(text, error).plainly()) from None
     except (ValueError, OverflowError, RecursionError) as error:
         # The scanner converts numbers in escapes and directives without checking them.
         raise builder.stop(_place(loader.get_mark()), f"not valid YAML: {error}") from None
@@ -88,6 +91,15 @@ def scalar(text: str) -> Any:
     if _INF_NAN.fullmatch(text):
         return float(text.replace(".", ""))
     return text
+
+
+def space_missing(value: Any) -> str:
+    """Return the remedy if this text was meant as ``key: value``, else nothing.
+
+    >>> space_missing("seed:1"), space_missing("seed")
+    ("; put a space after the ':'", '')
+    """
+    return "; put a space after the ':'" if isinstance(value, str) and re.match(r"[\w.]+:\S", value) else ""
 
 
 class _Loader(yaml.SafeLoader):
@@ -227,16 +239,142 @@ def _where(name: str, place: Place) -> str:
     return f"{name}:{place[0]}:{place[1]}"
 
 
-def _plainly(error: yaml.MarkedYAMLError) -> str:
-    """Put PyYAML's words plainly."""
-    problem, context = str(error.problem), error.context or ""
-    if problem in (_TOO_DEEP, _TOO_MUCH):
-        return problem
-    if problem in _PLAINLY:
-        return _PLAINLY[problem]
-    if problem == "second occurrence":
-        return f"not valid YAML: {context.split(';')[0]}"
-    if context and error.context_mark is not None:
-        problem += f" ({context} that begins in line {error.context_mark.line + 1})"
-    is_sign = "cannot start any token" in problem or "alias" in problem or "anchor" in problem
-    return f"not valid YAML: {problem}{'; does a text need quotes here?' if is_sign else ''}"
+class _Slip:
+    """An error of PyYAML's, to be put plainly: where somebody slipped is often not where the parser noticed."""
+
+    def __init__(self, text: str, error: yaml.MarkedYAMLError) -> None:
+        self.lines = text.splitlines()
+        self.problem, self.context = str(error.problem), error.context or ""
+        self.line, self.column = error.problem_mark.line, error.problem_mark.column  # type: ignore[union-attr]
+        self.start = error.context_mark
+        self.here = (self.line + 1, self.column + 1)
+
+    def plainly(self) -> tuple[Place, str]:
+        """Return where the slip is and what it is."""
+        if self.problem in (_TOO_DEEP, _TOO_MUCH):
+            return self.here, self.problem
+        if self.problem in _PLAINLY:
+            return self.here, _PLAINLY[self.problem]
+        if self.problem == "mapping values are not allowed here":
+            return self._colon()
+        if self.problem.startswith(("expected <block end>", "expected '<document start>'")):
+            return self._block()
+        if self.start is not None and self.problem != "second occurrence":
+            said = self._begun(_place(self.start))
+            if said is not None:
+                return said
+        return self.here, self._in_pyyamls_words()
+
+    def _begun(self, start: Place) -> tuple[Place, str] | None:
+        """Put plainly what is wrong with a thing that began earlier, at `start`, if it is common."""
+        sign = self._text(start[0] - 1)[start[1] - 1 : start[1]]
+        if self.problem == "could not find expected ':'":
+            return start, _no_key_in(self._text(start[0] - 1))
+        if self.problem.startswith(("expected ',' or ']'", "expected ',' or '}'")):
+            return self._bracket(start, sign)
+        if self.context == "while scanning a quoted scalar":
+            return start, f"this quote ({sign}) is never closed"
+        if self.problem.startswith("found unknown escape character"):
+            escape = self._text(self.line)[self.column : self.column + 1]
+            return self.here, f"\\{escape} means nothing in double quotes; write the text in single quotes"
+        if self.context == "while scanning an alias":
+            return start, "a text that begins with * needs quotes"
+        if self.problem.startswith("expected the node content"):
+            token = self.problem.rpartition("found ")[2]
+            if "stream end" in token:
+                return self.here, "the text ends where a value is expected; is a bracket not closed?"
+            return self.here, f"found {token} where a value is expected; does a text need quotes here?"
+        return None
+
+    def _bracket(self, start: Place, sign: str) -> tuple[Place, str]:
+        closing = {"[": "]", "{": "}"}.get(sign, sign)
+        if self.problem.endswith("'<stream end>'"):
+            return start, f"this {sign!r} is never closed"
+        if start[0] == self.line + 1:
+            return self.here, f"expected ',' or {closing!r} here: the {sign!r} of column {start[1]} is still open"
+        return start, f"this {sign!r} is still open in line {self.line + 1}: is a {closing!r} or a ',' missing?"
+
+    def _colon(self) -> tuple[Place, str]:
+        """Say why a ``:`` ends no key: a second one, no key in the line above, or a line too far to the right."""
+        begin, _, indent = _parts(self._text(self.line))
+        if re.search(r":\s", self._text(self.line)[: self.column]):
+            return self.here, "found a second ': ' in this line; does a text need quotes?"
+        above = next((i for i in reversed(range(self.line)) if _says_something(self._text(i))), None)
+        if above is None:
+            return self.here, _NO_KEY
+        content, _, column = _parts(self._text(above))
+        if not _KEY.match(content):
+            return (above + 1, column + 1), _no_key_in(self._text(above))
+        if indent > column and begin:
+            return (self.line + 1, indent + 1), self._indented() or _NO_KEY
+        return self.here, _NO_KEY
+
+    def _block(self) -> tuple[Place, str]:
+        """Say why something is not part of what the lines above began."""
+        found_here = self._text(self.line)[self.column : self.column + 1]
+        if self._text(self.line)[: self.column].strip():
+            if found_here in ("]", "}"):
+                return self.here, f"found a {found_here!r} that nothing opened"
+            ended = "found more after the end of a value"
+            return self.here, f"{ended}; is a quote missing or one too many, or does all of it need quotes?"
+        what = "a list item (-) among keys" if found_here == "-" else "a key among list items (-)"
+        return self.here, self._indented() or f"found {what}; is this line indented as it should be?"
+
+    def _indented(self) -> str:
+        """Compare how far a line is indented with the lines above it that it could go with; nothing if it fits."""
+        text = self._text(self.line)
+        indent = len(text) - len(text.lstrip(" "))
+        is_item = text[indent:].startswith("- ")
+        levels = self._levels(is_item)
+        if not levels or indent in levels:
+            return ""
+        nearest = sorted(levels, key=lambda level: abs(level - indent))[:_MOST_LEVELS]
+        said = listing(f"{level} (line {levels[level] + 1})" for level in nearest)
+        spaces = f"{indent} space{'' if indent == 1 else 's'}"
+        return f"this line is indented by {spaces}, but the {'list items' if is_item else 'keys'} above it by {said}"
+
+    def _levels(self, of_items: bool) -> dict[int, int]:
+        """Return how far the blocks that are open above the line are indented, each with the line nearest to it."""
+        levels: dict[int, int] = {}
+        lowest = len(self._text(self.line)) + sum(map(len, self.lines[: self.line]))
+        for i in reversed(range(self.line)):
+            content, dash, column = _parts(self._text(i))
+            if not _says_something(self._text(i)):
+                continue
+            level = dash if of_items else column if _KEY.match(content) else None
+            if level is not None and level < lowest:
+                levels[level] = i
+            lowest = min(lowest, column if dash is None else dash)
+        return levels
+
+    def _text(self, line: int) -> str:
+        return self.lines[line] if line < len(self.lines) else ""
+
+    def _in_pyyamls_words(self) -> str:
+        if self.problem == "second occurrence":
+            return f"not valid YAML: {self.context.split(';')[0]}"
+        problem = self.problem
+        if self.context and self.start is not None:
+            problem += f" ({self.context} that begins in line {self.start.line + 1})"
+        is_sign = "cannot start any token" in problem or "alias" in problem or "anchor" in problem
+        return f"not valid YAML: {problem}{'; does a text need quotes here?' if is_sign else ''}"
+
+
+def _parts(line: str) -> tuple[str, int | None, int]:
+    """Return what a line says behind its indent and dashes, the column of the dash if there is one, and its own."""
+    match = _LINE.fullmatch(line)
+    indent, dashes, content = match.groups() if match else ("", "", line)
+    return content, len(indent) if dashes else None, len(indent + dashes)
+
+
+def _says_something(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#") and not line.startswith("---")
+
+
+def _no_key_in(line: str) -> str:
+    """Say what is missing in a line that should have been a key and its value."""
+    content = _parts(line)[0]
+    if re.match(r"-\S", content):
+        return "a space is missing after the '-'"
+    what = "a space is missing after the ':'" if space_missing(content) else "a ':' is missing"
+    return f"this line is no `key: value`: {what}"
