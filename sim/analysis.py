@@ -176,16 +176,30 @@ def curve_of_user(own: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
     return line.index.to_numpy(dtype=float), line.to_numpy(dtype=float)
 
 
-def preferred(frame: pd.DataFrame, name: str) -> pd.Series[float]:
-    """Return a measure's expected figures where there are any, else the realised ones."""
-    return frame[f"expected_{name}"].astype(float).fillna(frame[name].astype(float))
+def preferred(frame: pd.DataFrame, name: str, end: str = "") -> pd.Series[float]:
+    """Return a measure's expected figures where there are any, else the realised ones.
+
+    `end`, `_low` or `_high`, asks for that end of the interval of the same figure.
+    """
+    expected, realised = (frame[column + end].astype(float) for column in (f"expected_{name}", name))
+    return expected.where(frame[f"expected_{name}"].notna(), realised)
+
+
+def half_width(deviation: pd.Series[float], count: pd.Series[int]) -> pd.Series[float]:
+    """Return half of Student's 95 % interval of a mean: t(0.975; n - 1) s / sqrt(n), NaN for fewer than two units.
+
+    >>> half_width(pd.Series([1.0, 1.0]), pd.Series([2, 9])).round(3).tolist()
+    [8.985, 0.769]
+    """
+    quantile = stdtrit((count - 1).clip(lower=1), (1 + CONFIDENCE) / 2)
+    half: pd.Series[float] = deviation * quantile / np.sqrt(count.clip(lower=1))
+    return half.where(count > 1)
 
 
 def intervals(units: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Return, by group, each measure's mean over the units and its 95 % interval of Student's t.
 
-    The ends are mean -+ t(0.975; n - 1) s / sqrt(n), NaN for fewer than two units. Units without a value do
-    not count.
+    The ends are the mean -+ `half_width`, NaN for fewer than two units. Units without a value do not count.
 
     >>> table = pd.DataFrame({"point": 0, **dict.fromkeys(MEASURES, [1.0, 3.0])})
     >>> intervals(table, ["point"])[["quality_loss_km", "quality_loss_km_high"]].round(3).values.tolist()
@@ -194,9 +208,7 @@ def intervals(units: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     groups = units.groupby(keys, sort=True)
     columns: dict[str, pd.Series[float]] = {}
     for name in MEASURES:
-        mean, count = groups[name].mean(), groups[name].count()
-        quantile = stdtrit((count - 1).clip(lower=1), (1 + CONFIDENCE) / 2)
-        half: pd.Series[float] = groups[name].std(ddof=1) * quantile / np.sqrt(count.clip(lower=1))
+        mean, half = groups[name].mean(), half_width(groups[name].std(ddof=1), groups[name].count())
         columns |= {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
     return pd.DataFrame(columns).reset_index()
 

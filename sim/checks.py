@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sim.events import Guess, Report, Visit
+from sim.inference import distribution
 from sim.interfaces import Attack, Belief, Channel, Demand, Design, FloatArray, Mobility
 from sim.lppm.channel import exponential
 from sim.mobility.traces import Trace
@@ -26,8 +27,8 @@ from sim.world.roads import lattice
 MOST_VISITS = 100_000
 """So many visits are an endless life to a demand: one that asks for more before it queries is not lazy."""
 
-FAMILIES = {"mobility": "visits", "demand": "queries", "belief": "prior", "design": "__call__", "attack": "observe"}
-"""Each family that can be brought along, and the method it is told by."""
+TOLD_BY = {"mobility": "visits", "demand": "queries", "belief": "prior", "design": "__call__", "attack": "observe"}
+"""Each family that can be brought along, in the order they are tried, and the method it is told by."""
 
 Check = Callable[[Any, "Bench"], None]
 
@@ -66,8 +67,8 @@ class Bench:
 
 def check(component: str, *, family: str | None = None, parameters: dict[str, Any] | None = None) -> list[Outcome]:
     """Import ``module:Class`` and put it through the checks of its family."""
-    if family is not None and family not in FAMILIES:
-        raise ComponentError(f"family must be one of {', '.join(FAMILIES)}, got {family!r}")
+    if family is not None and family not in TOLD_BY:
+        raise ComponentError(f"family must be one of {', '.join(TOLD_BY)}, got {family!r}")
     bench = Bench()
     family = family or _family(resolve(component), component)
     given, said = bench.given(family), parameters or {}
@@ -84,10 +85,10 @@ def check(component: str, *, family: str | None = None, parameters: dict[str, An
 def _family(found: Any, name: str) -> str:
     # Not `hasattr`: every class can be called, which is not what makes a design.
     named = {name for base in getattr(found, "__mro__", ()) for name in vars(base)}
-    for family, method in FAMILIES.items():
+    for family, method in TOLD_BY.items():
         if method in named:
             return family
-    methods = ", ".join(f"{family} ({method})" for family, method in FAMILIES.items())
+    methods = ", ".join(f"{family} ({method})" for family, method in TOLD_BY.items())
     raise ComponentError(f"{name}: cannot tell what it is, found none of the methods of {methods}; say it with --as")
 
 
@@ -120,10 +121,10 @@ def _require(condition: bool | np.bool_, problem: str) -> None:
 def _require_distribution(values: Any, n_cells: int, what: str) -> None:
     array = np.asarray(values)
     _require(array.shape == (n_cells,), f"{what} must have shape ({n_cells},), got {array.shape}")
-    _require(
-        bool(np.all(np.isfinite(array)) and np.all(array >= 0)), f"{what} must be finite and not negative, got {array}"
-    )
-    _require(abs(float(array.sum()) - 1) < 1e-9, f"{what} must sum to 1, got {array.sum()!r}")
+    try:
+        distribution(array, what)
+    except ValueError as error:
+        raise _Broken(str(error)) from error
 
 
 def _priors(bench: Bench) -> Iterator[FloatArray]:

@@ -17,6 +17,7 @@ from sim.lppm.mechanism import Mechanism
 from sim.mobility.training import Statistics
 from sim.recorder import SimulationLog, Tick
 from sim.rng import stream
+from sim.scenario.models import Scenario
 from sim.scenario.protection import AnyAttack, LPPMSpec
 from sim.stage import Setting, Stage
 from sim.sweep import SETTING, Chunk
@@ -34,24 +35,30 @@ class Workshop:
     @classmethod
     def of(cls, stage: Stage, chunk: Chunk) -> Workshop:
         """Return a workshop that has this stage ready for a chunk."""
-        key = chunk.point.scenario.canonical(only=SETTING)
+        key = _key(chunk)
         return cls({key: stage.setting}, (key, chunk.replication, stage))
 
     def setting(self, chunk: Chunk) -> Setting:
         """Return the world and the people of a chunk's point."""
-        key = chunk.point.scenario.canonical(only=SETTING)
-        if key not in self._settings:
-            if len(self._settings) >= SETTINGS_KEPT:
-                self._settings.pop(next(iter(self._settings)))
-            self._settings[key] = Setting(chunk.point.scenario)
-        return self._settings[key]
+        return self._kept(_key(chunk), chunk.point.scenario)
 
     def stage(self, chunk: Chunk) -> Stage:
         """Return the people of a chunk's replication."""
-        key = chunk.point.scenario.canonical(only=SETTING)
+        key = _key(chunk)
         if self._stage is None or self._stage[:2] != (key, chunk.replication):
-            self._stage = (key, chunk.replication, Stage(self.setting(chunk), chunk.replication))
+            self._stage = (key, chunk.replication, Stage(self._kept(key, chunk.point.scenario), chunk.replication))
         return self._stage[2]
+
+    def _kept(self, key: str, scenario: Scenario) -> Setting:
+        if key not in self._settings:
+            if len(self._settings) >= SETTINGS_KEPT:
+                self._settings.pop(next(iter(self._settings)))
+            self._settings[key] = Setting(scenario)
+        return self._settings[key]
+
+
+def _key(chunk: Chunk) -> str:
+    return chunk.point.scenario.canonical(only=SETTING)
 
 
 def expected_queries(chunks: Sequence[Chunk], workshop: Workshop) -> list[int]:

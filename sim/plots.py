@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +21,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 from matplotlib.typing import LineStyleType
 
 from sim import analysis
 from sim.interfaces import FloatArray
+from sim.labels import label_points, literal
 from sim.rundir import RunDirectory, atomic_file
 
 INK = "#333333"
@@ -69,13 +69,13 @@ LINES: tuple[LineStyleType, ...] = ("-", "--", ":", "-.")
 
 QUALITY_LABEL = r"quality loss $\bar{Q}$ [km]"
 ERROR_LABEL = r"adversary error $P_{AE}$ [km]"
+PAIR = ["quality_loss_km", "adversary_error_km"]
 DIAGONAL = r"$P_{AE} = \bar{Q}$"
 _METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None},
     "svg": {"Date": None},
 }
-LABEL_HEIGHT, LABEL_LETTER, LABEL_OFFSET = 0.05, 0.025, 0.035  # of direct labels, in parts of the panel
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +99,6 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
     }
 
 
-def literal(name: str, limit: int = 32) -> str:
-    r"""Return a name so that a figure shows it letter by letter, shortened when it is very long.
-
-    >>> print(literal("a$b$"))
-    a\$b\$
-    """
-    shown = "".join(letter if letter.isprintable() else "�" for letter in name)
-    if len(shown) > limit:
-        shown = shown[: limit - 1] + "…"
-    return shown.replace("$", r"\$")
-
-
 def tradeoff_figure(summary: pd.DataFrame) -> Figure:
     """Draw the adversary's error against the quality loss, a panel for each attack.
 
@@ -118,7 +106,7 @@ def tradeoff_figure(summary: pd.DataFrame) -> Figure:
     Above the dashed line P_AE = Q-bar the adversary does worse than to believe the report. Expected figures
     are drawn where the summary has them.
     """
-    shown = _shown(summary)
+    shown = _shown(summary).dropna(subset=PAIR)
     if shown.empty:
         return _empty_figure("no attack in this run: there is no adversary error to draw")
     names, attacks = looks(summary["lppm"]), list(dict.fromkeys(shown["attack"]))
@@ -137,7 +125,9 @@ def tradeoff_figure(summary: pd.DataFrame) -> Figure:
             _tradeoff_panel(panel, own, names, limits)
             panel.set_title(_against(attack))
             if direct:
-                _label_points(panel, own, names, limits)
+                within = (own[PAIR].to_numpy(float) - limits[0]) / (limits[1] - limits[0])
+                colours = [names[name].colour for name in own["lppm"]]
+                label_points(panel, within, own["lppm"].tolist(), colours)
         _label_outer(panels, len(attacks))
         return _settled(figure)
 
@@ -154,11 +144,11 @@ def over_time_figure(over_time: pd.DataFrame, *, values: str = "") -> Figure:
     points = sorted(over_time["point"].unique())
     middle = middle_point(over_time)
     only = over_time.groupby("lppm")["point"].transform("nunique") == 1
-    chosen = over_time[(over_time["point"] == middle) | only]
+    chosen = _shown(over_time[(over_time["point"] == middle) | only])
     names, attacks = looks(over_time["lppm"]), list(dict.fromkeys(chosen["attack"]))
     names = {name: look for name, look in names.items() if name in set(chosen["lppm"])}
-    measures = {"quality_loss_km": QUALITY_LABEL, "adversary_error_km": ERROR_LABEL}
-    measures = {m: label for m, label in measures.items() if analysis.preferred(chosen, m).notna().any()}
+    labels = zip(PAIR, (QUALITY_LABEL, ERROR_LABEL), strict=True)
+    measures = {measure: label for measure, label in labels if chosen[measure].notna().any()}
     width = {1: 4.6, 2: 6.8, 3: 8.4}.get(len(attacks), 2.5 * len(attacks))
     with rc_context(STYLE):
         figure = _figure(width, 1.8 * len(measures) + 0.4, names, _note(chosen, "bands"))
@@ -251,21 +241,16 @@ def _boxes_for_missing_letters() -> Iterator[None]:
 
 
 def _shown(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that have both figures, the expected ones in the place of the realised."""
-    shown = table.copy()
-    for name in ("quality_loss_km", "adversary_error_km"):
-        for end in ("_low", "_high"):
-            expected = table[f"expected_{name}"].notna()
-            shown[name + end] = table[f"expected_{name}{end}"].where(expected, table[name + end]).astype(float)
-        shown[name] = analysis.preferred(table, name)
-    return shown.dropna(subset=["quality_loss_km", "adversary_error_km"])
+    """Return the table with the expected figures and their intervals in the place of the realised."""
+    ends = ("", "_low", "_high")
+    return table.assign(**{name + end: analysis.preferred(table, name, end) for name in PAIR for end in ends})
 
 
 def _limits(shown: pd.DataFrame, *, room: float) -> tuple[float, float]:
     """Return the range of both axes: from zero, or closer in when all points lie close together."""
-    means = shown[["quality_loss_km", "adversary_error_km"]].to_numpy(dtype=float)
+    means = shown[PAIR].to_numpy(dtype=float)
     top = float(means.max()) or 1.0
-    ends = [f"{name}_{end}" for name in ("quality_loss_km", "adversary_error_km") for end in ("low", "high")]
+    ends = [f"{name}_{end}" for name in PAIR for end in ("low", "high")]
     # Wide intervals of a few users may leave the picture; the points may not.
     reach = np.clip(shown[ends].to_numpy(dtype=float), 0.7 * means.min(), 1.3 * top)
     low, high = np.nanmin([means.min(), *reach.flat]), np.nanmax([top, *reach.flat])
@@ -315,60 +300,6 @@ def _bars(rows: pd.DataFrame, name: str) -> FloatArray:
     return np.nan_to_num(np.maximum([mean - low, high - mean], 0.0))
 
 
-def _label_points(panel: Axes, rows: pd.DataFrame, names: dict[str, Look], limits: tuple[float, float]) -> None:
-    """Write each LPPM's name beside its point."""
-    span = limits[1] - limits[0]
-    points = (rows[["quality_loss_km", "adversary_error_km"]].to_numpy(float) - limits[0]) / span
-    shown = [literal(name) for name in rows["lppm"]]
-    places = place_labels(points, [LABEL_LETTER * len(text) for text in shown])
-    for name, text, point, place in zip(rows["lppm"], shown, points, places, strict=True):
-        label = panel.annotate(
-            text,
-            point,
-            xycoords="axes fraction",
-            xytext=place,
-            textcoords="axes fraction",
-            verticalalignment="center",
-            fontsize=7.5,
-            color=names[name].colour,
-            arrowprops={"arrowstyle": "-", "color": "#aaaaaa", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3},
-        )
-        label.set_path_effects([withStroke(linewidth=2, foreground="white")])
-
-
-def place_labels(points: FloatArray, widths: Sequence[float]) -> list[tuple[float, float]]:
-    """Return where each label starts, at half its height, in parts of a square panel.
-
-    A label goes to the right of its point, else to the left, else ever higher or lower, so that it covers
-    no point and no other label. When nothing is free it takes the place that covers least.
-    """
-    step = 0.5 * LABEL_HEIGHT
-    taken = [(x - 0.015, x + 0.015, y - 0.015, y + 0.015) for x, y in points]
-    places = []
-    for (x, y), width in zip(points, widths, strict=True):
-        candidates = [
-            (start, y + sign * shift * step)
-            for shift in range(8)
-            for start in (x + LABEL_OFFSET, x - LABEL_OFFSET - width)
-            for sign in (1, -1)
-            if start >= 0
-        ]
-        costs = [sum(_overlap(_box(place, width), box) for box in taken) for place in candidates]
-        best = candidates[int(np.argmin(costs))]
-        taken.append(_box(best, width))
-        places.append(best)
-    return places
-
-
-def _box(place: tuple[float, float], width: float) -> tuple[float, float, float, float]:
-    return place[0], place[0] + width, place[1] - 0.5 * LABEL_HEIGHT, place[1] + 0.5 * LABEL_HEIGHT
-
-
-def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> float:
-    across, up = min(a[1], b[1]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[2], b[2])
-    return across * up if across > 0 and up > 0 else 0.0
-
-
 def _label_outer(panels: np.ndarray[Any, Any], count: int) -> None:
     """Hide the panels beyond `count` and label the outer ones of the rest."""
     columns = panels.shape[1]
@@ -382,11 +313,10 @@ def _label_outer(panels: np.ndarray[Any, Any], count: int) -> None:
 
 
 def _course(panel: Axes, rows: pd.DataFrame, measure: str, names: dict[str, Look]) -> None:
-    source = f"expected_{measure}" if rows[f"expected_{measure}"].notna().all() else measure
-    for name, own in rows.dropna(subset=[source]).groupby("lppm", sort=False):
+    for name, own in rows.dropna(subset=[measure]).groupby("lppm", sort=False):
         look = names[str(name)]
         at = (own["first_index"] + own["last_index"]).to_numpy(float) / 2
-        mean, low, high = (own[source + end].to_numpy(float) for end in ("", "_low", "_high"))
+        mean, low, high = (own[measure + end].to_numpy(float) for end in ("", "_low", "_high"))
         panel.plot(
             at,
             mean,
@@ -397,7 +327,7 @@ def _course(panel: Axes, rows: pd.DataFrame, measure: str, names: dict[str, Look
             label=str(name),
         )
         panel.fill_between(at, low, high, color=look.colour, alpha=0.13, linewidth=0)
-    if not rows.empty and rows[source].min() < 0.4 * rows[source].max():
+    if not rows.empty and rows[measure].min() < 0.4 * rows[measure].max():
         panel.set_ylim(bottom=0)
 
 

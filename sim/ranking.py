@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
-from sim.analysis import CONFIDENCE, curve_of_user, user_points
+from sim.analysis import curve_of_user, half_width, user_points
 from sim.interfaces import FloatArray
 
 Curve = dict[str, tuple[FloatArray, FloatArray]]
@@ -118,19 +117,13 @@ def _rank(attack: str, curves: dict[str, Curve], loss: float) -> Ranking:
     users = [user for user, (low, high) in _shared(curves).items() if low <= loss <= high]
     errors = {lppm: np.array([np.interp(loss, *curve[user]) for user in users]) for lppm, curve in curves.items()}
     order = sorted(errors, key=lambda lppm: -float(errors[lppm].mean()))
+    leads = pd.DataFrame({lppm: errors[order[0]] - errors[lppm] for lppm in order[1:]})
+    least = leads.mean() - half_width(leads.std(ddof=1), leads.count())
     return Ranking(
         attack=attack,
         quality_loss_km=loss,
         errors_km={lppm: float(errors[lppm].mean()) for lppm in order},
-        sure={lppm: _low(errors[order[0]] - errors[lppm]) > 0 for lppm in order[1:]},
+        sure={lppm: bool(least[lppm] > 0) for lppm in order[1:]},
         users=len(users),
         of_users=max(len(curve) for curve in curves.values()),
     )
-
-
-def _low(differences: FloatArray) -> float:
-    """Return the lower end of Student's interval of a mean."""
-    if differences.size < 2:
-        return float("nan")
-    half = stdtrit(differences.size - 1, (1 + CONFIDENCE) / 2) * differences.std(ddof=1) / np.sqrt(differences.size)
-    return float(differences.mean() - half)

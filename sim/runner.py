@@ -19,7 +19,7 @@ from sim.rundir import SCHEMA_VERSION, RequestError, RunDirectory
 from sim.scenario.consistency import findings
 from sim.scenario.faults import Fault, ScenarioError, dotted
 from sim.scenario.models import Scenario
-from sim.sweep import Chunk, plan, points
+from sim.sweep import Chunk, Point, cut, points
 
 OUTPUTS = Path("outputs")
 _PACKAGES = ("simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pydantic", "pyarrow")
@@ -63,13 +63,14 @@ def run(
         Fault("scenario", dotted(loc), message) for loc, message in findings(scenario.model_dump(mode="json"))
     ]:
         raise ScenarioError(faults)
-    chunks = plan(scenario)
+    swept = points(scenario)
+    chunks = cut(swept)
     workshop = Workshop()
-    manifest = _manifest(scenario, chunks, workshop)
+    manifest = _manifest(scenario, swept, chunks, workshop)
     directory = RunDirectory.create(Path(out) if out is not None else default_directory(scenario))
     _refuse_to_mix(directory, manifest)
     directory.write_manifest(manifest)
-    directory.write_csv("points.csv", _points_frame(scenario))
+    directory.write_csv("points.csv", _points_frame(swept))
     todo = _todo(directory, chunks)
     progress.start(sum(expected_queries(todo, workshop)), skipped=len(chunks) - len(todo))
     for chunk in todo:
@@ -89,7 +90,7 @@ def _todo(directory: RunDirectory, chunks: list[Chunk]) -> list[Chunk]:
     return [chunk for chunk in chunks if chunk.id not in done]
 
 
-def _manifest(scenario: Scenario, chunks: list[Chunk], workshop: Workshop) -> dict[str, Any]:
+def _manifest(scenario: Scenario, swept: list[Point], chunks: list[Chunk], workshop: Workshop) -> dict[str, Any]:
     """Return everything needed to run the scenario again and to read its log: a part of the run, not of the code."""
     folder, _ = scenario.place
     return {
@@ -98,7 +99,7 @@ def _manifest(scenario: Scenario, chunks: list[Chunk], workshop: Workshop) -> di
         "folder": str(folder.resolve()),
         "digest": scenario.digest,
         "seed": scenario.seed,
-        "files": _fingerprints(scenario),
+        "files": _fingerprints(swept),
         "lppm_sim": importlib.metadata.version("lppm-sim"),
         "versions": {name: importlib.metadata.version(name) for name in _PACKAGES}
         | {"python": platform.python_version()},
@@ -111,25 +112,28 @@ def _manifest(scenario: Scenario, chunks: list[Chunk], workshop: Workshop) -> di
 
 def _worlds(chunks: list[Chunk], workshop: Workshop) -> Iterator[dict[str, Any]]:
     """Yield each world once, with the points that lie in it. Outputs and estimates are cells of its grid."""
-    places: dict[str, list[Chunk]] = {}
+    first: dict[int, Chunk] = {}
     for chunk in chunks:
+        first.setdefault(chunk.point.index, chunk)
+    places: dict[str, list[Chunk]] = {}
+    for chunk in first.values():
         places.setdefault(chunk.point.scenario.canonical(only=frozenset({"seed", "world"})), []).append(chunk)
     for inhabitants in places.values():
         setting = workshop.setting(inhabitants[0])
         world = setting.world
         yield {
-            "points": sorted({chunk.point.index for chunk in inhabitants}),
+            "points": sorted(chunk.point.index for chunk in inhabitants),
             "grid": world.grid.describe(),
             "roads": None if world.roads is None else world.roads.describe(),
             "traces": setting.readings(),
         }
 
 
-def _fingerprints(scenario: Scenario) -> dict[str, str]:
+def _fingerprints(swept: list[Point]) -> dict[str, str]:
     """Return the SHA-256 of each file that the scenario reads, and of the source of each ``module:Class``."""
     paths: dict[str, Path] = {}
-    for point in points(scenario):
-        paths |= {name: scenario.locate(name) for name in point.scenario.files()}
+    for point in swept:
+        paths |= {name: point.scenario.locate(name) for name in point.scenario.files()}
         paths |= {name: source_file(name) for name in point.scenario.own_components()}
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in sorted(paths.items())}
 
@@ -166,9 +170,9 @@ def _differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]
         yield path, old, new
 
 
-def _points_frame(scenario: Scenario) -> pd.DataFrame:
+def _points_frame(swept: list[Point]) -> pd.DataFrame:
     """Return the sweep's points and their values."""
-    return pd.DataFrame([{"point": point.index, **point.values} for point in points(scenario)])
+    return pd.DataFrame([{"point": point.index, **point.values} for point in swept])
 
 
 def _notes(directory: RunDirectory, chunks: list[Chunk]) -> Iterator[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,26 +50,31 @@ def points(scenario: Scenario) -> list[Point]:
 
 
 def plan(scenario: Scenario) -> list[Chunk]:
-    """Cut the scenario into chunks: each point and replication, with the LPPMs that no earlier point has run.
+    """Return the chunks of the scenario's points."""
+    return cut(points(scenario))
+
+
+def cut(found: Iterable[Point]) -> list[Chunk]:
+    """Cut points into chunks: each point and replication, with the LPPMs that no earlier point has run.
 
     A sweep over one design's parameter leaves other mechanisms as they were: they are simulated once. Replications
     come first in order, so that all points of a replication meet the same people while they are in memory.
     """
-    fresh: list[tuple[Point, dict[str, str]]] = []
+    fresh: list[tuple[Point, tuple[str, ...], str]] = []
     seen: set[tuple[str, int]] = set()
-    for point in points(scenario):
+    for point in found:
         times = point.scenario.replications
         identities = _identities(point.scenario)
-        fresh.append(
-            (point, {name: identity for name, identity in identities.items() if (identity, times) not in seen})
-        )
+        own = {name: identity for name, identity in identities.items() if (identity, times) not in seen}
         seen.update((identity, times) for identity in identities.values())
-    most = max(point.scenario.replications for point, _ in fresh)
+        if own:
+            fresh.append((point, tuple(own), json.dumps(list(own.values()))))
+    most = max(point.scenario.replications for point, *_ in fresh)
     return [
-        _chunk(point, replication, lppms)
+        Chunk(_id(point, replication, content), point, replication, lppms)
         for replication in range(most)
-        for point, lppms in fresh
-        if lppms and replication < point.scenario.replications
+        for point, lppms, content in fresh
+        if replication < point.scenario.replications
     ]
 
 
@@ -83,7 +89,8 @@ def _identities(scenario: Scenario) -> dict[str, str]:
     return {lppm["name"]: json.dumps([setting, lppm]) for lppm in lppms}
 
 
-def _chunk(point: Point, replication: int, lppms: dict[str, str]) -> Chunk:
-    text = json.dumps([SCHEMA_VERSION, replication, *lppms.values()])
+def _id(point: Point, replication: int, content: str) -> str:
+    """Return the id of a chunk with this content, a list as JSON, which follows the version and the replication."""
+    text = f"[{json.dumps(SCHEMA_VERSION)}, {replication}, {content[1:]}"
     digest = hashlib.sha256(text.encode()).hexdigest()[:10]
-    return Chunk(f"{point.index:04d}-{replication:04d}-{digest}", point, replication, tuple(lppms))
+    return f"{point.index:04d}-{replication:04d}-{digest}"

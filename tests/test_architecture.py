@@ -19,7 +19,7 @@ LAYERS = [
     ["sim.recorder", "sim.build"],
     ["sim.agents", "sim.engine", "sim.stage", "sim.sweep", "sim.checks"],
     ["sim.chunks"],
-    ["sim.analysis", "sim.export", "sim.cost"],
+    ["sim.analysis", "sim.export", "sim.cost", "sim.labels"],
     ["sim.plots", "sim.result", "sim.ranking"],
     ["sim.runner"],
     ["sim.console"],

@@ -8,12 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
 import pandas as pd
 import pytest
 from pydantic import TypeAdapter
 
 import sim
-from sim import build, checks
+from sim import build, checks, cli
 from sim.checks import CHECKS, Bench, check, check_made
 from sim.registry import ComponentError, listing
 from sim.scenario import people, protection
@@ -91,8 +92,15 @@ def test_every_attack_keeps_the_contract(kind: str, expected: bool, make_scenari
 
 def test_every_family_that_can_be_brought_along_has_checks() -> None:
     open_families = {family for family, (_, found) in listing().items() if "module:Class" in found}
-    assert set(checks.FAMILIES) == set(CHECKS) == open_families | {"attack"}
+    assert set(checks.TOLD_BY) == set(CHECKS) == open_families | {"attack"}
     assert all(test.__doc__ for tests in CHECKS.values() for test in tests)
+
+
+def test_the_command_line_offers_the_families_there_are() -> None:
+    """It cannot import them: that would take as long as everything else."""
+    (said,) = (option for option in cli.check_component.params if option.name == "family")
+    assert isinstance(said.type, click.Choice)
+    assert list(said.type.choices) == list(checks.TOLD_BY)
 
 
 # One's own, by name ----------------------------------------------------------------------------------------------

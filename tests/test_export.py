@@ -89,7 +89,7 @@ def test_same_bytes_twice_and_no_silent_overwrite(run: RunDirectory, tmp_path: P
     path = tmp_path / "x"
     export(run, path, kind)
     first = path.read_bytes()
-    with pytest.raises(RequestError, match="x exists"):
+    with pytest.raises(RequestError, match="x exists: choose another name, or replace it with --overwrite"):
         export(run, path, kind)
     path.write_bytes(b"other")
     export(run, path, kind, overwrite=True)

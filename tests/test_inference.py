@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.inference import condition, decide, decide_many, distribution, entropy, normalise, predict
+from sim.inference import MASS_FLOOR, condition, decide, decide_many, distribution, entropy, normalise, predict
 from sim.interfaces import FloatArray
 
 
@@ -87,10 +87,30 @@ def test_condition_on_the_impossible_says_so() -> None:
     assert posterior.tolist() == [0.0, 0.0]
 
 
-def test_condition_survives_denormal_mass() -> None:
-    posterior, mass = condition(np.array([1e-160, 1.0]), np.array([1e-160, 0.0]))
-    assert mass > 0
-    assert posterior.tolist() == [1.0, 0.0]
+@pytest.mark.parametrize("shape", [(1, 4), (4, 1), (2, 2), None])
+@pytest.mark.parametrize("total", [5e-324, 1e-323, 1e-320, 1e-300, MASS_FLOOR, 2 * MASS_FLOOR, 1e-280, 1.0])
+def test_weights_too_small_for_their_digits_are_no_mass_to_anybody(total: float, shape: tuple[int, int] | None) -> None:
+    # Half of the smallest number rounds to nought, and then the first cell would be the median.
+    weights, likelihood = np.array([0.0, 0.0, 0.0, total]), np.array([1.0, 1.0, 1.0, 1.0])
+    distance_km = manhattan(np.arange(1.0), np.arange(4.0))
+    posterior, mass = condition(weights, likelihood)
+    if total > MASS_FLOOR:
+        assert decide(weights, distance_km, shape) == 3
+        assert decide_many(weights[None], distance_km, shape).tolist() == [3]
+        assert (posterior.tolist(), mass) == ([0, 0, 0, 1], total)
+    else:
+        assert decide(weights, distance_km, shape) == -1
+        assert decide_many(weights[None], distance_km, shape).tolist() == [-1]
+        assert (posterior.tolist(), mass) == ([0, 0, 0, 0], 0.0)
+
+
+@pytest.mark.parametrize("factors", [(1e-160, 1e-160), (1e-200, 1e-100), (1e-140, 1e-140), (0.5, 0.5)])
+def test_what_is_decided_at_once_is_what_is_decided_after_conditioning(factors: tuple[float, float]) -> None:
+    prior, likelihood = np.array([0.0, factors[0], 1.0]), np.array([0.0, factors[1], 0.0])
+    distance_km = manhattan(np.zeros(1), np.arange(3.0))
+    (at_once,) = decide_many((prior * likelihood)[None], distance_km, (1, 3))
+    assert at_once == decide(condition(prior, likelihood)[0], distance_km, (1, 3))
+    assert at_once == (1 if factors[0] * factors[1] > MASS_FLOOR else -1)
 
 
 def test_predict_goes_from_rows_to_columns() -> None:
@@ -108,10 +128,12 @@ def test_entropy_of_certainty_and_of_ignorance() -> None:
     ("values", "message"),
     [
         ([0.5, 0.6], "p must sum to 1 .* got 1.1"),
-        ([1.5, -0.5], r"p must be in \[0, 1\] everywhere, got -0.5 to 1.5"),
-        ([np.nan, 1.0], r"p must be in \[0, 1\]"),
+        ([1.5, -0.5], r"p must be in \[0, 1\] everywhere, got -0.5 at \[1\]"),
+        ([1.5, 0.5], "p must sum to 1 .* got 2.0"),
+        ([np.nan, 1.0], r"p must be in \[0, 1\] everywhere, got nan at \[0\]"),
+        ([[0.5, 0.5], [0.5, np.inf]], r"p must be in \[0, 1\] everywhere, got inf at \[1, 1\]"),
         ([], r"p must not be empty, got shape \(0,\)"),
-        ([[0.5, 0.5], [0.5, 0.4]], "p must sum to 1 .* got 0.9"),
+        ([[0.5, 0.5], [0.5, 0.4]], "p must sum to 1 .* got 0.9 in row 1"),
     ],
 )
 def test_what_is_no_distribution_is_refused(values: list[float], message: str) -> None:

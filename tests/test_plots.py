@@ -9,14 +9,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from sim import plots
+from sim.labels import literal
 from sim.rundir import EVENTS, MEASURES, RunDirectory, RunError
 
 HOSTILE = ["$x_1$", "_hidden", "<script>alert(1)</script>", r"a\$b", "50 % _^{", "日本\n\x00"]
@@ -193,6 +192,22 @@ def test_over_time_panels_and_data() -> None:
 
 
 @pytest.mark.usefixtures("unsettled")
+def test_over_time_prefers_expected_figures_row_by_row() -> None:
+    """As everywhere: a mechanism without expected figures does not take them from another."""
+    table = course(["SP", "PEB"], ["markov"])
+    expected = [name for name in table.columns if name.startswith("expected")]
+    table.loc[table["lppm"] == "PEB", expected] = np.nan
+    top, bottom = (lines(axes) for axes in plots.over_time_figure(table).axes)
+    assert data(top["SP"], "y") == pytest.approx([3.0] * 4)
+    assert data(top["PEB"], "y") == pytest.approx([4.1] * 4)
+    assert data(bottom["SP"], "y") == pytest.approx([2.0] * 4)
+    assert data(bottom["PEB"], "y") == pytest.approx([2.6] * 4)
+    bands = plots.over_time_figure(table).axes[0].collections
+    heights = [band.get_datalim(band.axes.transData).intervaly.tolist() for band in bands if band.axes]
+    assert heights == pytest.approx(np.array([[2.9, 3.2], [4.0, 4.3]]))
+
+
+@pytest.mark.usefixtures("unsettled")
 def test_over_time_draws_the_middle_sweep_point() -> None:
     figure = plots.over_time_figure(course(["SP"], ["markov"], points=5))
     assert figure.get_suptitle() == "sweep point 2, the middle one of 5"
@@ -217,8 +232,8 @@ def test_looks_are_stable_and_distinct() -> None:
 def test_hostile_names_appear_letter_by_letter(tmp_path: Path) -> None:
     """Mathtext would fail on these or eat them, and SVG must not run them."""
     figure = plots.tradeoff_figure(summary(HOSTILE, HOSTILE[:3], points=2))
-    assert [axes.get_title() for axes in visible(figure)] == [f"against {plots.literal(name)}" for name in HOSTILE[:3]]
-    assert legend_names(figure) == [plots.literal(name) for name in HOSTILE]
+    assert [axes.get_title() for axes in visible(figure)] == [f"against {literal(name)}" for name in HOSTILE[:3]]
+    assert legend_names(figure) == [literal(name) for name in HOSTILE]
     paths = plots.save(plots.tradeoff_figure(summary(HOSTILE, ["<b>$"], points=2)), tmp_path / "tradeoff")
     ElementTree.parse(paths[2])
     assert "<script" not in paths[2].read_text()
@@ -227,27 +242,8 @@ def test_hostile_names_appear_letter_by_letter(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("unsettled")
 def test_hostile_names_over_time() -> None:
     figure = plots.over_time_figure(course(HOSTILE, HOSTILE[:2]))
-    assert [axes.get_title() for axes in figure.axes[:2]] == [f"against {plots.literal(name)}" for name in HOSTILE[:2]]
+    assert [axes.get_title() for axes in figure.axes[:2]] == [f"against {literal(name)}" for name in HOSTILE[:2]]
     assert sorted(lines(figure.axes[0])) == sorted(HOSTILE)
-
-
-def test_literal() -> None:
-    assert plots.literal("a_b^{c}") == "a_b^{c}"
-    assert plots.literal("$") == r"\$"
-    assert plots.literal("a\nb") == "a�b"
-    assert len(plots.literal("x" * 100)) == 32
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.tuples(st.floats(0, 0.75), st.floats(0, 1)), min_size=1, max_size=6))
-def test_labels_cover_neither_points_nor_labels_where_there_is_room(points: list[tuple[float, float]]) -> None:
-    widths = [0.2] * len(points)
-    places = plots.place_labels(np.array(points), widths)
-    assert len(places) == len(points)
-    assert all(x >= 0 for x, _ in places)
-    if len(points) <= 2:
-        boxes = [plots._box(place, 0.2) for place in places]
-        assert all(plots._overlap(a, b) == 0 for a, b in itertools.combinations(boxes, 2))
 
 
 def test_save_is_deterministic_and_embeds_fonts(tmp_path: Path) -> None:

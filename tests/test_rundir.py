@@ -210,8 +210,17 @@ def test_create_refuses_other_peoples_folders(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match=r"not empty and is no run directory.*thesis.tex"):
         RunDirectory.create(tmp_path)
     assert names(tmp_path) == ["thesis.tex"]
-    with pytest.raises(RunError, match=r"cannot use .*thesis.tex"):
-        RunDirectory.create(tmp_path / "thesis.tex")
+
+
+@pytest.mark.parametrize("below", ["", "run", "deep/run"])
+def test_create_refuses_a_file(tmp_path: Path, below: str) -> None:
+    file = tmp_path / "thesis.tex"
+    file.write_text("mine")
+    with pytest.raises(RequestError) as caught:
+        RunDirectory.create(file / below)
+    assert str(caught.value) == f"{file} is a file, but a run needs a folder. Choose another place with -o."
+    assert caught.value.exit_code == 2
+    assert file.read_text() == "mine"
 
 
 def test_create_takes_up_a_run(run: RunDirectory) -> None:
@@ -279,10 +288,6 @@ def test_full_disk(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_unwritable_folder(tmp_path: Path) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("")
-    with pytest.raises(RunError, match=r"cannot use .*Not a directory"):
-        RunDirectory.create(blocked / "run")
     if os.geteuid() == 0:
         pytest.skip("the superuser can write everywhere")
     (tmp_path / "locked").mkdir(mode=0o500)

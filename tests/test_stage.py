@@ -339,11 +339,15 @@ HEADER = "user,time,cell\n"
 @pytest.mark.parametrize(
     ("file", "content", "expected"),
     [
-        ("t.csv", f"{HEADER}a,1,2\na,x,3\na,3,99\n", "2 bad rows, first row 2 (user=a, time=x, cell=3): time must"),
-        ("t.csv", f"{HEADER}a,nan,2\n", "1 bad rows, first row 1 (user=a, time=nan, cell=2): time must be"),
+        (
+            "t.csv",
+            f"{HEADER}a,1,2\na,x,3\na,3,99\n",
+            "2 bad rows: line 3: time must be seconds or ISO-8601 text, found 'x'; line 4:",
+        ),
+        ("t.csv", f"{HEADER}a,nan,2\n", "1 bad row: line 2: time must be seconds or ISO-8601 text, found 'nan'"),
         ("t.csv", f"{HEADER}a,1,-1\n", "cell must be an integer in [0, 19]"),
         ("t.csv", f"{HEADER}a,1,true\n", "cell must be an integer in [0, 19]"),
-        ("t.csv", f"{HEADER}a,1580000000000,1\n", "time must be ISO-8601 or seconds in"),
+        ("t.csv", f"{HEADER}a,1580000000000,1\n", "time must be seconds, not milliseconds or less, found 15800000"),
         ("t.csv", "who,when,where\na,1,2\n", "user_id, userid, uid, id); found who, when, where"),
         ("t.csv", "user,time,lat,lon\na,1,2,3\n", "no column for cell (cell, cell_id); lat and lon need a grid"),
         ("t.csv", HEADER, "none of its 0 rows is in the region"),

@@ -24,7 +24,7 @@ def remap_matrix(matrix: FloatArray, prior: FloatArray, distance: Distance) -> I
     An output without posterior mass keeps itself, or where outputs are no cells goes to the prior's best cell.
     """
     n_cells, n_outputs = matrix.shape
-    weights = np.ascontiguousarray((matrix * prior[:, None]).T)
+    weights = np.multiply(matrix.T, prior, order="C")
     table = decide_many(weights, distance.matrix_km, distance.shape)
     if n_outputs == n_cells:
         fallback = np.arange(n_outputs)
@@ -51,8 +51,11 @@ def remap_hiding(reveal: float, other: float, prior: FloatArray, distance: Dista
     """
     step = (reveal - other) * prior
     total = other * prior.sum() + step
-    find = _hiding_by_cost if distance.shape is None else _hiding_by_medians
-    table = np.where(total > MASS_FLOOR, find(other * prior, step, total, distance), np.arange(prior.size))
+    if distance.shape is None:
+        table = _hiding_by_cost(other * prior, step, total, distance.matrix_km)
+    else:
+        table = _hiding_by_medians(other * prior, step, total, distance.shape)
+    table = np.where(total > MASS_FLOOR, table, np.arange(prior.size))
     likely = int(prior.argmax())
     if reveal < other and step[likely] < -0.5 * other * prior.sum():
         # Here the total is a small difference of large numbers. At most one output can be such.
@@ -101,21 +104,20 @@ def _marginals(row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatArray
     return by_row, by_col
 
 
-def _hiding_by_cost(weights: FloatArray, step: FloatArray, total: FloatArray, distance: Distance) -> IntArray:
-    """Return, per output, the cell of least cost: one row of costs for all, and the step's own distances."""
-    cost = step[:, None] * distance.matrix_km
-    cost += weights @ distance.matrix_km
-    return cheapest(cost, total, longest_km=float(distance.matrix_km.max()))
+def _hiding_by_cost(weights: FloatArray, step: FloatArray, total: FloatArray, distance_km: FloatArray) -> IntArray:
+    """Return, per output, the cell of least cost: the costs that all outputs share, and those of the step."""
+    cost = step[:, None] * distance_km
+    cost += weights @ distance_km
+    return cheapest(cost, total, longest_km=float(distance_km.max()))
 
 
-def _hiding_by_medians(weights: FloatArray, step: FloatArray, total: FloatArray, distance: Distance) -> IntArray:
+def _hiding_by_medians(weights: FloatArray, step: FloatArray, total: FloatArray, shape: tuple[int, int]) -> IntArray:
     """Return, per output, the median cell: a binary search among the cumulative sums that all outputs share."""
-    rows, cols = distance.shape or (1, weights.size)
-    grid = weights.reshape(rows, cols)
-    own_row, own_col = np.divmod(np.arange(weights.size), cols)
+    grid = weights.reshape(shape)
+    own_row, own_col = np.divmod(np.arange(weights.size), shape[1])
     row = _stepped_median(grid.sum(axis=1).cumsum(), step, own_row, HALF * total)
     col = _stepped_median(grid.sum(axis=0).cumsum(), step, own_col, HALF * total)
-    return row * cols + col
+    return row * shape[1] + col
 
 
 def _stepped_median(up_to: FloatArray, step: FloatArray, own: IntArray, threshold: FloatArray) -> IntArray:

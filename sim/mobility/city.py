@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sim.inference import read_only as read_only  # noqa: PLC0414 - `training` takes it from here
+from sim.inference import read_only
 from sim.interfaces import FloatArray
 from sim.mobility.parameters import require
 from sim.rng import stream

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import lzma
+import re
 import tarfile
 import warnings
 import zipfile
@@ -30,6 +32,15 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
 }
 """The names, in any case, under which a column is found without being told."""
 
+_HINTS: dict[str, tuple[str, ...]] = {
+    "user": ("user", "name", "who", "person", "driver", "cab", "taxi", "vehicle", "device"),
+    "time": ("time", "when", "date", "stamp", "seconds"),
+    "lat": ("lat", "y"),
+    "lon": ("lon", "lng", "x"),
+    "cell": ("cell", "where", "place", "location", "zone"),
+}
+"""Words in other names of a column: good enough to suggest it, not to use it unasked."""
+
 LATEST_S = 10**11  # the year 5138: a larger number counts milliseconds, not seconds
 UNREADABLE = (
     ValueError,
@@ -43,8 +54,12 @@ UNREADABLE = (
     zlib.error,
 )
 
-Fault = tuple[str, BoolArray]
+Fault = tuple[str, str, BoolArray]
 """Which column breaks which rule, and in which rows."""
+
+_MOST_SHOWN = 5
+_LONGEST = 40
+_CHUNK = 100_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +80,7 @@ class Table:
 def read_table(file: str | Path, *, grid: Grid, columns: Mapping[str, str] | None = None) -> Table:
     """Read a file whose columns are named by `columns` (our name to the file's) or else guessed.
 
-    Rows that cannot be read are never dropped: a ValueError names the file, the first such row and how many.
+    Rows that cannot be read are never dropped: a ValueError names the file, how many they are and the first few.
     """
     path = Path(file)
     frame, named = _load(path, columns, degrees=grid.south is not None)
@@ -73,7 +88,7 @@ def read_table(file: str | Path, *, grid: Grid, columns: Mapping[str, str] | Non
     timed = "time" in named
     when, wrong_when = _when(frame, named)
     cell, wrong_cell = _cells(frame, named, grid)
-    _refuse(path, frame, [(f"{named['user']} must name a user", no_user), *wrong_when, *wrong_cell])
+    _refuse(path, frame, [(named["user"], "must name a user", no_user), *wrong_when, *wrong_cell])
     codes, users = pd.factorize(text)
     return Table(tuple(map(str, users)), codes.astype(np.int64), when, timed, cell)
 
@@ -102,7 +117,9 @@ def find_columns(found: Sequence[str], given: Mapping[str, str], *, degrees: boo
         if match is None:
             wanted = " or ".join(" and ".join(map(_accepted, names)) for names in choices)
             why = "" if degrees or choices is not places else "; lat and lon need a grid that has a region"
-            raise ValueError(f"no column for {wanted}{why}; found {', '.join(found) or 'none'}")
+            # Where degrees are of no use, to name another column for a cell is seldom what is wanted.
+            remedy = "" if why and _match(found, given, ("lat", "lon")) else _remedy(found, given, choices)
+            raise ValueError(f"no column for {wanted}{why}; found {', '.join(found) or 'none'}{remedy}")
         result |= match
     return result
 
@@ -119,6 +136,34 @@ def _match(found: Sequence[str], given: Mapping[str, str], names: Sequence[str])
     return {name: match[name] for name in names}
 
 
+def _remedy(found: Sequence[str], given: Mapping[str, str], choices: Sequence[Sequence[str]]) -> str:
+    """Say how to name what is missing, with the best guess among the columns that are not used for anything."""
+    known = {option for options in ACCEPTED.values() for option in options}
+    unused = [column for column in found if column.lower().strip() not in known and column not in given.values()]
+    if not unused:
+        return ""
+    guesses = []
+    for names in choices:
+        missing = [name for name in names if not _match(found, given, (name,))]
+        alone = unused[0] if len(unused) == len(missing) == 1 else None
+        guesses.append({name: _guess(name, unused) or alone for name in missing})
+    best = next((guess for guess in guesses if None not in guess.values()), guesses[0])
+    written = {name: column if column.isidentifier() else repr(column) for name, column in best.items() if column}
+    pairs = ", ".join(f"{name}: {written.get(name, 'NAME')}" for name in best)
+    return f"; name {'it' if len(best) == 1 else 'them'} with `columns: {{{pairs}}}`"
+
+
+def _guess(name: str, unused: Sequence[str]) -> str | None:
+    """Return the one column whose name hints at what is wanted, or None.
+
+    >>> _guess("time", ["shop", "When", "price"]), _guess("time", ["start_time", "end_time"])
+    ('When', None)
+    """
+    hints = _HINTS.get(name, ())
+    likely = [column for column in unused if set(re.split(r"[\W_]+", column.lower())) & set(hints)]
+    return likely[0] if len(likely) == 1 else None
+
+
 def _accepted(name: str) -> str:
     return f"{name} ({', '.join(ACCEPTED[name])})"
 
@@ -127,7 +172,7 @@ def _load(path: Path, columns: Mapping[str, str] | None, *, degrees: bool) -> tu
     """Read the whole file, ids as they are written, and find its columns."""
     given = dict(columns or {})
     try:
-        if path.suffix.lower() in {".parquet", ".pq"}:
+        if _is_parquet(path):
             frame = pd.read_parquet(path)
             return frame, find_columns([str(name) for name in frame.columns], given, degrees=degrees)
         separator, header = _header(path)
@@ -149,6 +194,10 @@ def _load(path: Path, columns: Mapping[str, str] | None, *, degrees: bool) -> tu
     except UNREADABLE as error:
         raise ValueError(f"{path}: {error}") from error
     return frame, named
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() in {".parquet", ".pq"}
 
 
 def _header(path: Path) -> tuple[str, list[str]]:
@@ -186,10 +235,22 @@ def _when(frame: pd.DataFrame, named: Mapping[str, str]) -> tuple[IntArray | Flo
     """Return the times or else the order, and the faults found."""
     if "time" not in named:
         numbers, bad = _numbers(frame[named["order"]])
-        return numbers, [(f"{named['order']} must be a finite number", bad)]
-    seconds, bad = _seconds(frame[named["time"]])
-    rule = f"{named['time']} must be ISO-8601 or seconds in [-{LATEST_S}, {LATEST_S}]"
-    return seconds, [(rule, bad)]
+        return numbers, [(named["order"], "must be a finite number", bad)]
+    column = frame[named["time"]]
+    seconds, bad = _seconds(column)
+    large = bad & _is_large(column)
+    return seconds, [
+        (named["time"], "must be seconds or ISO-8601 text", bad & ~large),
+        (named["time"], "must be seconds, not milliseconds or less", large),
+    ]
+
+
+def _is_large(column: pd.Series) -> BoolArray:
+    """Tell which rows hold a number, but one that counts something shorter than seconds."""
+    if pd.api.types.is_datetime64_any_dtype(column):
+        return np.zeros(column.size, dtype=bool)
+    numbers, bad = _numbers(column)
+    return ~bad & (np.abs(numbers) > LATEST_S)
 
 
 def _seconds(column: pd.Series) -> tuple[IntArray, BoolArray]:
@@ -220,22 +281,70 @@ def _cells(frame: pd.DataFrame, named: Mapping[str, str], grid: Grid) -> tuple[I
         numbers, bad = _numbers(frame[named["cell"]])
         bad = bad | (numbers < 0) | (numbers >= grid.n_cells) | (numbers != np.floor(numbers))
         cells = np.where(bad, -1, numbers).astype(np.int64)
-        return cells, [(f"{named['cell']} must be an integer in [0, {grid.n_cells - 1}]", bad)]
+        return cells, [(named["cell"], f"must be an integer in [0, {grid.n_cells - 1}]", bad)]
     lat, bad_lat = _numbers(frame[named["lat"]])
     lon, bad_lon = _numbers(frame[named["lon"]])
     faults = [
-        (f"{named['lat']} must be a number of degrees", bad_lat),
-        (f"{named['lon']} must be a number of degrees", bad_lon),
+        (named["lat"], "must be a number of degrees", bad_lat),
+        (named["lon"], "must be a number of degrees", bad_lon),
     ]
     return grid.cell_of(lat, lon), faults
 
 
 def _refuse(path: Path, frame: pd.DataFrame, faults: Sequence[Fault]) -> None:
-    """Raise ValueError if any row is bad, and show the first."""
-    bad = np.logical_or.reduce([mask for _, mask in faults])
+    """Raise ValueError if any row is bad, and show the first few with all that is wrong in them."""
+    bad = np.logical_or.reduce([mask for _, _, mask in faults])
     if not bad.any():
         return
-    row = int(np.argmax(bad))
-    rules = "; ".join(rule for rule, mask in faults if mask[row])
-    values = ", ".join(f"{name}={value}" for name, value in frame.iloc[row].items())
-    raise ValueError(f"{path}: {int(bad.sum())} bad rows, first row {row + 1} ({values}): {rules}")
+    n_bad = int(bad.sum())
+    rows = np.flatnonzero(bad)[:_MOST_SHOWN].tolist()
+    lines = None if _is_parquet(path) else _lines_of(path, rows)
+    places = [f"row {row + 1}" for row in rows] if lines is None else [f"line {line}" for line in lines]
+    wrong = [
+        f"{place}: "
+        + ", ".join(f"{name} {rule}, found {_shown(frame[name].iloc[row])}" for name, rule, mask in faults if mask[row])
+        for place, row in zip(places, rows, strict=True)
+    ]
+    more = [f"and {n_bad - len(rows)} more"] if n_bad > len(rows) else []
+    raise ValueError(f"{path}: {n_bad} bad row{'s' if n_bad > 1 else ''}: {'; '.join([*wrong, *more])}")
+
+
+def _shown(value: object) -> str:
+    """Write a value as it stands in the file, shortened."""
+    if value is None or value is pd.NA or value is pd.NaT or value == "":
+        return "nothing"
+    if isinstance(value, float) and np.isnan(value):
+        return "nothing (nan)"
+    if not isinstance(value, str):  # whole numbers are floats in a column with others
+        return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return repr(value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…")
+
+
+def _lines_of(path: Path, rows: Sequence[int]) -> list[int] | None:
+    """Return the lines, from 1, that hold these rows of a CSV file; None where a row may have several lines.
+
+    Lines are read by pandas too, since it unpacks what is packed; empty ones are no rows.
+    """
+    filled: list[int] = []
+    with pd.read_csv(
+        path,
+        sep="\x01",  # a mark that no text has: each line is one field
+        quoting=csv.QUOTE_NONE,
+        header=None,
+        names=["line"],
+        usecols=[0],
+        dtype=str,
+        na_filter=False,
+        skip_blank_lines=False,
+        encoding="utf-8-sig",
+        chunksize=_CHUNK,
+    ) as chunks:
+        for chunk in chunks:
+            opened = np.flatnonzero(chunk["line"].str.count('"') % 2 == 1)
+            lines = chunk["line"].iloc[: opened[0]] if opened.size else chunk["line"]
+            filled += (lines.index[lines.str.strip(" ") != ""] + 1).tolist()
+            if len(filled) > rows[-1] + 1:  # the first is the header
+                return [filled[row + 1] for row in rows]
+            if opened.size:
+                break
+    return None

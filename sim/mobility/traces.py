@@ -64,7 +64,7 @@ class Life:
         return Life(self.past, self.test.part(0, queries), self.origin_s)
 
     def cut(self, share: float, queries: int | None = None) -> Life:
-        """Return this life, all of it test so far, with its first share as the past and at most so many queries after."""
+        """Return this life, all test so far, with its first share as the past and at most so many queries after it."""
         at = int(len(self.test) * share)
         return Life(self.test.part(0, at), self.test.part(at, None).part(0, queries), self.origin_s)
 

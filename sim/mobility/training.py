@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
+from sim.inference import read_only
 from sim.interfaces import FloatArray, IntArray
-from sim.mobility.city import read_only
 from sim.mobility.parameters import require
 from sim.mobility.traces import Trace
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-
 CUTOFF = 0.6
 
 SYNONYMS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,15 @@ _MOST_PLACES = 4
 _NOT_SWEPT = frozenset({"name", "description", "sweep"})
 
 
-def load(path: str | Path, *, settings: Sequence[str] = (), data: str | Path | None = None) -> Scenario:
-    """Read and validate a scenario file; `settings` are texts such as ``replications=10`` that change values in it.
+Settings = Sequence[str] | Mapping[str, Any]
 
-    A run's ``manifest.json`` can be loaded as well, which gives the scenario of that run. `data` is the folder that
-    ``data:NAME`` files lie in. Raises `ScenarioError` with all faults.
+
+def load(path: str | Path, *, settings: Settings = (), data: str | Path | None = None) -> Scenario:
+    """Read and validate a scenario file, with some values changed: ``settings={"replications": 10}``.
+
+    A path leads to the value, as in a sweep; texts such as ``replications=10`` do as well. A run's ``manifest.json``
+    gives the scenario of that run. `data` is the folder that ``data:NAME`` files lie in. Raises `ScenarioError` with
+    all faults.
     """
     path = Path(path)
     source, folder = _of_manifest(path) if path.name == MANIFEST else (read(path), path.parent)
@@ -33,8 +37,8 @@ def load(path: str | Path, *, settings: Sequence[str] = (), data: str | Path | N
         source = source.overlay(("name",), _plain_name(path), "the file's name")
     place = (folder, data_folder(None if data is None else Path(data)))
     scenario = _validated(source, place)
-    for setting in settings:
-        source, where = _set(source, scenario, setting)
+    for changed, value, where in _changes(settings):
+        source = _set(source, scenario, changed, value, where)
         with _blamed_on(where, ""):
             scenario = _validated(source, place)
     _check_sweep(source, scenario, place)
@@ -107,20 +111,27 @@ def _briefly(paths: Sequence[str]) -> str:
     return listing(names if len(names) <= _MOST_PLACES else [*names[:_MOST_PLACES], "others"], "and")
 
 
-def _set(source: Source, scenario: Scenario, setting: str) -> tuple[Source, str]:
-    path, equals, text = setting.partition("=")
-    origin = f"--set {path}"
-    if not equals or not path.strip():
-        message = f"found {setting!r}, expected path=value, such as replications=10"
-        raise ScenarioError([Fault("--set", "", message)])
-    value = parse_value(text, origin)
+def _changes(settings: Settings) -> Iterator[tuple[str, Any, str]]:
+    """Yield the path and the value of each setting, and how its faults are to be headed."""
+    if isinstance(settings, Mapping):
+        yield from ((path, value, f"settings {path}") for path, value in settings.items())
+        return
+    for setting in settings:
+        path, equals, text = setting.partition("=")
+        if not equals or not path.strip():
+            message = f"found {setting!r}, expected path=value, such as replications=10"
+            raise ScenarioError([Fault("--set", "", message)])
+        yield path.strip(), parse_value(text, f"--set {path}"), f"--set {path}"
+
+
+def _set(source: Source, scenario: Scenario, path: str, value: Any, origin: str) -> Source:
     try:
-        locs = expand(scenario, source.data, path.strip())
+        locs = expand(scenario, source.data, path)
     except ScenarioError as error:
         raise ScenarioError(Fault(origin, "", fault.message) for fault in error.faults) from None
     for loc in locs:
         source = source.overlay(loc, value, origin, model=scenario)
-    return source, origin
+    return source
 
 
 def _check_sweep(source: Source, scenario: Scenario, place: tuple[Path, Path | None]) -> None:

@@ -149,7 +149,7 @@ def _none_has_it(
     place = (*done, "*", *deepest[0].done[len(done) + 1 :])
     step = rest[depth - len(done) - 1]
     names = _few([_name_of(child) or key for key, child in children.items()], _MOST_NAMES)
-    message = f"none of {names} has {shown(step)} in `{dotted(place)}`{suggestion(step, keys)}"
+    message = f"{_name(place)} has no {shown(step)}{suggestion(step, keys)}: none of {names} has it"
     return _NoStep(place, f"{message}; they have: {_few(keys, _MOST_KEYS)}", keys)
 
 

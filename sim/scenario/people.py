@@ -195,9 +195,7 @@ class UsersSpec(Spec):
         if len(pasts) > 1:
             raise ValueError(f"`{'` and `'.join(pasts)}` say the same thing twice, allowed is one")
         if self.past_share is not None and (self.days is not None or not isinstance(self.mobility, ReplaySpec)):
-            raise ValueError(
-                "`past_share` cuts a recorded trace: allowed with `mobility: replay` and without `days`"
-            )
+            raise ValueError("`past_share` cuts a recorded trace: allowed with `mobility: replay` and without `days`")
         if self.past_queries is not None and self.days is not None:
             raise ValueError(
                 "`days` are counted from the end of `past_days`, found them with `past_queries`: "

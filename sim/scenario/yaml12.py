@@ -26,11 +26,10 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _INF_NAN = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 _TAB = "found a tab, but YAML is indented with spaces only"
-_NO_KEY = (
-    "found a ':' where no key can be; is this line indented as the others, or does a text with ': ' need quotes?"
-)
+_NO_KEY = "found a ':' where no key can be; is this line indented as the others, or does a text with ': ' need quotes?"
 _PLAINLY = {
     "found character '\\t' that cannot start any token": _TAB,
+    "sequence entries are not allowed here": "found a list item (-) in the middle of a line; give it a line of its own",
     "but found another document": "found a second document ('---'), but a scenario is one document",
 }
 _LINE = re.compile(r"( *)((?:- +)*)(.*)", re.DOTALL)
@@ -274,6 +273,10 @@ class _Slip:
             return self._bracket(start, sign)
         if self.context == "while scanning a quoted scalar":
             return start, f"this quote ({sign}) is never closed"
+        return self._sign(start)
+
+    def _sign(self, start: Place) -> tuple[Place, str] | None:
+        """Put plainly that a sign means something else in YAML than was meant."""
         if self.problem.startswith("found unknown escape character"):
             escape = self._text(self.line)[self.column : self.column + 1]
             return self.here, f"\\{escape} means nothing in double quotes; write the text in single quotes"
@@ -281,9 +284,10 @@ class _Slip:
             return start, "a text that begins with * needs quotes"
         if self.problem.startswith("expected the node content"):
             token = self.problem.rpartition("found ")[2]
+            what = f"found {token} where a value is expected; does a text need quotes here?"
             if "stream end" in token:
-                return self.here, "the text ends where a value is expected; is a bracket not closed?"
-            return self.here, f"found {token} where a value is expected; does a text need quotes here?"
+                what = "the text ends where a value is expected; is a bracket not closed?"
+            return self.here, f"not valid YAML: {what}"
         return None
 
     def _bracket(self, start: Place, sign: str) -> tuple[Place, str]:
@@ -296,7 +300,7 @@ class _Slip:
 
     def _colon(self) -> tuple[Place, str]:
         """Say why a ``:`` ends no key: a second one, no key in the line above, or a line too far to the right."""
-        begin, _, indent = _parts(self._text(self.line))
+        indent = _parts(self._text(self.line))[2]
         if re.search(r":\s", self._text(self.line)[: self.column]):
             return self.here, "found a second ': ' in this line; does a text need quotes?"
         above = next((i for i in reversed(range(self.line)) if _says_something(self._text(i))), None)
@@ -305,7 +309,7 @@ class _Slip:
         content, _, column = _parts(self._text(above))
         if not _KEY.match(content):
             return (above + 1, column + 1), _no_key_in(self._text(above))
-        if indent > column and begin:
+        if indent > column:
             return (self.line + 1, indent + 1), self._indented() or _NO_KEY
         return self.here, _NO_KEY
 
@@ -336,7 +340,7 @@ class _Slip:
     def _levels(self, of_items: bool) -> dict[int, int]:
         """Return how far the blocks that are open above the line are indented, each with the line nearest to it."""
         levels: dict[int, int] = {}
-        lowest = len(self._text(self.line)) + sum(map(len, self.lines[: self.line]))
+        lowest = max(map(len, self.lines), default=0) + 1
         for i in reversed(range(self.line)):
             content, dash, column = _parts(self._text(i))
             if not _says_something(self._text(i)):

@@ -99,6 +99,30 @@ def test_without_ties_every_path_finds_the_same_table(kind: str, seed: int) -> N
         assert MatrixChannel(base.matrix()).remap(prior, distance).tolist() == best.tolist()
 
 
+@st.composite
+def places_and_priors(draw: st.DrawFn) -> tuple[Distance, FloatArray]:
+    """Draw any distances, one way not as far as the other, with many that are equal, and priors as on grids."""
+    grid, prior = draw(grids_and_priors())
+    n = prior.size
+    lengths = draw(st.lists(st.sampled_from((0.3, 1.0, 1.0, 2.5, 40.0)), min_size=n * n, max_size=n * n))
+    far = np.array(lengths).reshape(n, n) * (1 - np.eye(n))
+    matrix_km = draw(st.sampled_from((far, far + far.T, grid.matrix_km)))
+    return Distance(kind="road", matrix_km=matrix_km), prior
+
+
+@settings(deadline=None, max_examples=200)
+@given(places_and_priors(), st.sampled_from(ALPHAS))
+def test_hiding_under_any_distance_is_remapped_as_by_the_generic_path(
+    case: tuple[Distance, FloatArray], alpha: float
+) -> None:
+    distance, prior = case
+    channel = LocationHidingChannel(n_cells=prior.size, reveal_probability=alpha)
+    table = channel.remap(prior, distance)
+    assert table.tolist() == remap_matrix(channel.matrix(), prior, distance).tolist()
+    cost = costs(channel.matrix(), prior, distance)
+    np.testing.assert_allclose(at(cost, table), cost.min(axis=1), rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize("shape", [(1, 90), (60, 2), (3, 41), (40, 3)])
 def test_long_axes_are_remapped_like_short_ones(shape: tuple[int, int]) -> None:
     distance = world(*shape)
@@ -126,6 +150,19 @@ def test_an_output_without_posterior_mass_keeps_itself() -> None:
     assert MatrixChannel(np.eye(6)).remap(prior, world(2, 3, "euclidean")).tolist() == own
 
 
+@pytest.mark.parametrize("kind", ["manhattan", "euclidean"])
+@pytest.mark.parametrize("share", [1e-289, 1e-291, 1e-320, 5e-324])
+def test_hiding_has_the_same_floor_under_every_distance(share: float, kind: str) -> None:
+    # A truth-teller's output 2 has the weight of its own cell alone.
+    distance, prior = world(1, 5, kind), np.array([1.0, 0.0, share, 0.0, 0.0])
+    never = LocationHidingChannel(n_cells=5, reveal_probability=0.0)
+    truth = LocationHidingChannel(n_cells=5, reveal_probability=1.0)
+    for channel in (never, truth):
+        assert channel.remap(prior, distance).tolist() == remap_matrix(channel.matrix(), prior, distance).tolist()
+    assert truth.remap(prior, distance).tolist() == [0, 1, 2, 3, 4]
+    assert never.remap(prior, distance)[0] == (2 if share == 1e-289 else 0)
+
+
 @pytest.mark.parametrize("exponent", [600.0, 700.0, 740.0, 744.4, 745.0, 746.0])
 def test_weights_too_small_for_their_digits_are_no_posterior(exponent: float) -> None:
     # Around exp(-745) half the total rounds to nought, and then the first cell would be the median.
@@ -136,10 +173,11 @@ def test_weights_too_small_for_their_digits_are_no_posterior(exponent: float) ->
         assert table[4] == (2 if exponent == 600.0 else 4)
 
 
+@pytest.mark.parametrize("kind", ["manhattan", "euclidean"])
 @pytest.mark.parametrize("alpha", [0.0, 1e-3])
-def test_hiding_is_exact_where_one_cell_is_all_but_certain(alpha: float) -> None:
+def test_hiding_is_exact_where_one_cell_is_all_but_certain(alpha: float, kind: str) -> None:
     # "Not there" leaves the specks of the profile's floor: a difference of sums would see nothing of them.
-    distance = world(3, 3)
+    distance = world(3, 3, kind)
     prior = np.array([1e-30, 3e-30, 1e-30, 2e-30, 1.0, 1e-30, 9e-30, 2e-30, 2e-30])
     channel = LocationHidingChannel(n_cells=9, reveal_probability=alpha)
     assert channel.remap(prior, distance).tolist() == remap_matrix(channel.matrix(), prior, distance).tolist()

@@ -213,7 +213,22 @@ def test_all_faults_come_at_once_each_at_its_line_and_column(write: Write) -> No
             {"attacks": "[{kind: sporadic, training: others}]"},
             "attacks.0: `training` is for an adversary with `knows: training`, found 'others' with `knows: test`",
         ),
-        ({"attacks": "[{kind: markov-trained, training: none}]"}, "attacks.0.training: no such training set"),
+        (
+            {"attacks": "[{kind: markov-trained, training: none}]"},
+            "attacks.0.training: no such training set, found 'none'; allowed: others",
+        ),
+        (
+            {"attacks": "[{kind: markov-trained, training: none}]", "training": None},
+            "attacks.0.training: no such training set, found 'none'; none is defined",
+        ),
+        ({"lppms": "[{kind: SP-LH, design: {alpha: 1}}]"}, "alpha: unknown key (did you mean 'reveal_probability'?)"),
+        ({"lppms": "[{kind: SP-Exp, design: {Eps: 1}}]"}, "Eps: unknown key (did you mean 'epsilon_per_km'?)"),
+        ({"lppms": "[{kind: SP-Exp, design: {q_max: 1}}]"}, "q_max: unknown key (did you mean 'quality_budget_km'?)"),
+        ({"lppms": "[{kind: SP-Exp, design: {alpha: 1}}]"}, "alpha: unknown key; allowed: kind, epsilon_per_km"),
+        ({"lppms": "[{kind: PEB-Exp, belief: {gamma: 1}}]"}, "gamma: unknown key (did you mean 'fading'?)"),
+        ({"repeats": "3"}, "repeats: unknown key (did you mean 'replications'?)"),
+        ({"population": "{}"}, "population: unknown key (did you mean 'users'?)"),
+        ({"world": "'grid:3'"}, "must be a mapping (key: value), found text 'grid:3'; put a space after the ':'"),
         ({"attacks": "[markov, {kind: sporadic, name: markov}]"}, "attacks.1: two of the attacks are called 'markov'"),
         (
             {"lppms": "[{kind: PEB-Exp, belief: fixed_profile}]"},

@@ -101,8 +101,17 @@ def test_a_path_means_places(path: str, locs: list[Loc]) -> None:
         ("lppms.sp-ex.name", "(did you mean 'SP-Exp'?)"),
         ("lppms.-1.name", "no element '-1'"),
         ("lppms.7.name", "no element '7'"),
-        ("lppms.*.design.epsilon", "(did you mean 'epsilon_per_km'?)"),
-        ("lppms.*.nope.epsilon", "has no 'nope'"),
+        (
+            "lppms.*.design.epsilon",
+            "`lppms.*.design` has no 'epsilon' (did you mean 'epsilon_per_km'?): none of SP-Exp, h, PEB 0.5 and 7 has "
+            "it; they have: kind, epsilon_per_km, reveal and theirs",
+        ),
+        (
+            "lppms.*.nope.epsilon",
+            "`lppms.*` has no 'nope': none of SP-Exp, h, PEB 0.5 and 7 has it; they have: kind, name and design",
+        ),
+        ("training.*.cols", "`training.*` has no 'cols': none of rich and scarce has it; they have: rows"),
+        ("lppms.*.design.kind.x", "is text 'exponential': it has nothing inside"),
         ("replications.a", "`replications` is 3: it has nothing inside"),
         ("other.rows", "`other` is nothing (null): it has nothing inside; set all of it"),
         ("*.rows", "`*` stands for the elements of a list or mapping, but the scenario has fields"),
@@ -120,6 +129,36 @@ def test_a_path_that_leads_nowhere_is_refused(path: str, words: str) -> None:
     (fault,) = caught.value.faults
     assert (fault.where, fault.path) == ("f:1:2", path)
     assert words in fault.message
+
+
+def refusal(data: dict[str, Any], path: str) -> str:
+    with pytest.raises(ScenarioError) as caught:
+        expand(Toy.model_validate(data), data, path)
+    (fault,) = caught.value.faults
+    return fault.message
+
+
+def test_a_star_over_one_element_speaks_of_that_one() -> None:
+    assert refusal({"lppms": ["a"]}, "lppms.*.design.nope") == (
+        "`lppms.0.design` has no 'nope'; allowed: kind or epsilon_per_km"
+    )
+
+
+def test_what_is_said_of_many_elements_is_short() -> None:
+    keys = {f"{'k' * 300}{i}": i for i in range(100)}
+    names = [f"{i}{'n' * 300}" for i in range(300)]
+    data = {"lppms": [{"name": name, "design": {"kind": "own", **keys}} for name in names]}
+    said = refusal(data, "lppms.*.design.nope")
+    assert len(said) < 2000
+    assert "and 295 more has it; they have: kind, " in said
+    assert said.endswith(" and 81 more")
+
+
+def test_only_the_elements_that_lead_furthest_say_what_they_have() -> None:
+    data = {"lppms": [{"name": "a", "design": {"kind": "own", "deep": {"x": 1}}}, {"name": "b"}]}
+    assert refusal(data, "lppms.*.design.deep.y") == (
+        "`lppms.*.design.deep` has no 'y': none of a and b has it; they have: x"
+    )
 
 
 def test_a_star_in_nothing_is_refused() -> None:

@@ -47,6 +47,20 @@ def faults(path: Path, *settings: str, data: Path | None = None) -> list[str]:
 # ------------------------------------------------------------------------------------------------ --set
 
 
+def test_settings_from_python_are_values_by_path(write: Write) -> None:
+    texts = ["users.count=7", "lppms.*.design.quality_budget_km=0.5", "users.demand={kind: poisson, per_hour: 2}"]
+    values = {
+        "users.count": 7,
+        "lppms.*.design.quality_budget_km": 0.5,
+        "users.demand": {"kind": "poisson", "per_hour": 2},
+    }
+    assert load(write(), settings=values).canonical() == load(write(), settings=texts).canonical()
+    with pytest.raises(ScenarioError, match=r"^settings users\.cuont: .*did you mean 'count'"):
+        load(write(), settings={"users.cuont": 3})
+    with pytest.raises(ScenarioError, match=r"^settings users\.count: .*must be at least 1, found 0"):
+        load(write(), settings={"users.count": 0})
+
+
 def test_settings_reach_every_kind_of_place(write: Write) -> None:
     path = write(users="{count: 2, queries: 6, mobility: {kind: favourites}}", world="{}")
     scenario = load(
@@ -97,19 +111,24 @@ def test_a_component_is_replaced_as_a_whole(write: Write) -> None:
         ("replications", "--set: found 'replications', expected path=value, such as replications=10"),
         ("=3", "--set: found '=3', expected path=value, such as replications=10"),
         ("replications=0", "--set replications: replications: must be at least 1, found 0"),
-        ("replicatons=3", "--set replicatons: replicatons: the scenario has no 'replicatons' (did you mean 'replic"),
-        ("lppms.*.desing.remap=false", "--set lppms.*.desing.remap: lppms.*.desing.remap: `lppms.0` has no 'desing' "),
-        ("lppms.7=SP-Exp", "--set lppms.7: lppms.7: `lppms` has no element '7'; allowed: 0 to 2, SP-Exp, peb, LH 0"),
-        ("seed=[1", "--set seed: the value '[1' cannot be read: not valid YAML"),
+        ("replicatons=3", "--set replicatons: the scenario has no 'replicatons' (did you mean 'replications'?); "),
+        ("users.cuont=3", "--set users.cuont: `users` has no 'cuont' (did you mean 'count'?); allowed: mobility, "),
+        ("lppms.*.desing.remap=no", "--set lppms.*.desing.remap: `lppms.*` has no 'desing' (did you mean 'design'?)"),
+        ("lppms.7=SP-Exp", "--set lppms.7: `lppms` has no element '7'; allowed: 0 to 2, SP-Exp, peb, LH 0"),
+        ("a..b=3", "--set a..b: 'a..b' is no path"),
+        ("seed=[1", "--set seed: the value '[1' cannot be read: this '[' is never closed"),
+        ("lppms.*.design.remap=3",
+         "--set lppms.*.design.remap: must be true or false, found 3 (in lppms.0, lppms.1 and lppms.2)"),
         ("seed='3'", "--set seed: seed: must be a whole number, found text '3'; remove the quotes"),
         # What a setting breaks elsewhere is its fault all the same.
         ("users.mobility=taxis", "--set users.mobility: users.mobility: taxis live on roads, found no roads"),
         ("users.queries=null", "--set users.queries: users: synthetic users live for ever"),
-        ("lppms.*.name=x", "--set lppms.*.name: lppms.1: two of the lppms are called 'x'"),
+        ("lppms.*.name=x",
+         "--set lppms.*.name: two of the lppms are called 'x' (also lppms.0); give one another `name` (in lppms.1 and"),
         ("training={}", "--set training: lppms.0.training: no such training set, found 'others'; none is defined"),
-        ("world.roads.spacing_km=1", "--set world.roads.spacing_km: world.roads.spacing_km: `world.roads` is nothing"),
+        ("world.roads.spacing_km=1", "--set world.roads.spacing_km: `world.roads` is nothing"),
         ("sweep={seed: [1, -2]}", "--set sweep: seed: must be at least 0, found -2"),
-        ("record.snapshots.0=5", "--set record.snapshots.0: record.snapshots.0: `record.snapshots` is not written out"),
+        ("record.snapshots.0=5", "--set record.snapshots.0: `record.snapshots` is not written out"),
     ],
 )  # fmt: skip
 def test_a_wrong_setting_is_blamed_on_the_setting(setting: str, fault: str, write: Write) -> None:
@@ -125,9 +144,20 @@ def test_a_wrong_setting_is_blamed_on_the_setting(setting: str, fault: str, writ
     [
         (
             "{lppms.*.design.epsilon: [1]}",
-            ["5:9: sweep.lppms.*.design.epsilon: `lppms.0.design` has no 'epsilon' (did you mean 'epsilon_per_km'?); "
-             "allowed: kind, epsilon_per_km, quality_budget_km or remap"],
+            ["5:9: sweep.lppms.*.design.epsilon: `lppms.*.design` has no 'epsilon' (did you mean 'epsilon_per_km'?): "
+             "none of SP-Exp, PEB-Exp and SP-LH has it; they have: kind, epsilon_per_km, quality_budget_km, remap and "
+             "reveal_probability"],
         ),
+        (
+            "{lppms.*.design.alpha: [1]}",
+            ["5:9: sweep.lppms.*.design.alpha: `lppms.*.design` has no 'alpha' (did you mean 'reveal_probability'?): "
+             "none of SP-Exp, PEB-Exp and SP-LH has it; they have: kind, epsilon_per_km, quality_budget_km, remap and "
+             "reveal_probability"],
+        ),
+        # Two wrong values are two faults, however many mechanisms they reach.
+        ("{'lppms.*.design.remap': [3, true, x]}",
+         ["5:34: sweep.lppms.*.design.remap: must be true or false, found 3 (in lppms.0, lppms.1 and lppms.2)",
+          "5:43: sweep.lppms.*.design.remap: must be true or false, found text 'x' (in lppms.0, lppms.1 and lppms.2)"]),
         (
             "{sede: [1], lppms.0.design.epsilon_per_km: [1, -1, x]}",
             ["5:9: sweep.sede: the scenario has no 'sede' (did you mean 'seed'?); allowed: name, description, seed, "
@@ -138,8 +168,8 @@ def test_a_wrong_setting_is_blamed_on_the_setting(setting: str, fault: str, writ
         ("{seed: []}", ["5:15: sweep.seed: must be a list of 1 or more, found 0: []"]),
         ("{seed: [3, 4, 3]}", ["5:22: sweep.seed: this value is given twice, found 3 again"]),
         ("{'lppms.*.name': [a]}",
-         ["5:26: lppms.1: two of the lppms are called 'a' (also lppms.0); give one another `name`",
-          "5:26: lppms.2: two of the lppms are called 'a' (also lppms.0); give one another `name`"]),
+         ["5:26: sweep.lppms.*.name: two of the lppms are called 'a' (also lppms.0); give one another `name` "
+          "(in lppms.1 and lppms.2)"]),
         ("{users.mobility: [taxis]}",
          ["5:26: users.mobility: taxis live on roads, found no roads: add for example `roads: lattice` to the world"]),
         ("{'lppms.*.design.epsilon_per_km': [1], lppms.0.design.epsilon_per_km: [2]}",
@@ -161,6 +191,20 @@ def test_a_wrong_setting_is_blamed_on_the_setting(setting: str, fault: str, writ
 def test_sweeps_are_validated_before_anything_runs(sweep: str, expected: list[str], write: Write) -> None:
     lppms = "[SP-Exp, {kind: PEB-Exp, design: {epsilon_per_km: 1}}, SP-LH]"
     assert faults(write(attacks=None, lppms=lppms, sweep=sweep)) == expected
+
+
+def test_a_wrong_value_for_very_many_is_said_briefly(write: Write) -> None:
+    lppms = f"[{', '.join(f'{{kind: SP-Exp, name: a{i}}}' for i in range(30))}]"
+    assert faults(write(lppms=lppms, sweep="{lppms.*.design.epsilon_per_km: [-1]}")) == [
+        "6:41: sweep.lppms.*.design.epsilon_per_km: must be at least 0, found -1 "
+        "(in lppms.0, lppms.1, lppms.2, lppms.3 and others)"
+    ]
+
+
+def test_combinations_that_are_wrong_in_several_places_are_one_fault(write: Write) -> None:
+    lppms = "[SP-Exp, PEB-Exp]"
+    sweep = "{lppms.*.design.epsilon_per_km: [1], lppms.*.design.quality_budget_km: [1]}"
+    assert faults(write(lppms=lppms, sweep=sweep)) == [f"6:1: sweep: {NOT_BOTH} (in lppms.0 and lppms.1)"]
 
 
 def test_files_in_a_sweep_are_looked_for(write: Write, tmp_path: Path) -> None:

@@ -14,8 +14,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.scenario.did_you_mean import closest
+from sim.scenario.did_you_mean import SYNONYMS, closest
 from sim.scenario.faults import ScenarioError
+from sim.scenario.models import Scenario
+from sim.scenario.protection import EstimatedProfileSpec, ExponentialSpec, LocationHidingSpec
 from sim.scenario.source import MAX_BYTES, parse_text, parse_value, read
 
 
@@ -163,10 +165,6 @@ def test_duplicate_keys_are_named_with_both_places() -> None:
         ('a: "\\0"', "f:1:4: a", "no character"),
         ("a: 1\n\tb: 2\n", "f:2:1", "found a tab"),
         ("a:\n\t- 2\n", "f:2:1", "found a tab"),
-        ("a: b: c\n", "f:1:5", "':'"),
-        ("a: 1\nb\nc: 2", "f:3:1", "no `key: value`"),
-        ("a: [1, 2\n", "f:2:1", "expected ',' or ']'"),
-        ("a: 'x\n", "f:2:1", "while scanning a quoted scalar that begins in line 1"),
         ("a: *nope\n", "f:1:4", "found undefined alias 'nope'; does a text need quotes here?"),
         ("a: @x\n", "f:1:4", "does a text need quotes here?"),
         ("a: &x 1\nb: &x 2\n", "f:2:4", "duplicate anchor"),
@@ -193,6 +191,76 @@ def test_a_wrong_file_is_refused_at_its_place(text: str, place: str, words: str)
     assert fault.startswith(place)
     assert words in fault
     assert len(fault) < 300
+
+
+LEVELS = "this line is indented by {} but the keys above it by {}".format
+ITEMS = "this line is indented by {} but the list items above it by {}".format
+NO_KEY = "this line is no `key: value`: "
+MORE = "found more after the end of a value; is a quote missing or one too many, or does all of it need quotes?"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        # indented too far, or not far enough
+        ("u:\n  c: 2\n   q: 6\n", f"3:4: {LEVELS('3 spaces,', '2 (line 2) or 0 (line 1)')}"),
+        ("u:\n   c: 2\n  q: 6\n", f"3:3: {LEVELS('2 spaces,', '3 (line 2) or 0 (line 1)')}"),
+        ("u:\n   # x\n   c: 2\n\n  q: 6\n", f"5:3: {LEVELS('2 spaces,', '3 (line 3) or 0 (line 1)')}"),
+        ("u:\n  c: 2\n s: 1\n", f"3:2: {LEVELS('1 space,', '2 (line 2) or 0 (line 1)')}"),
+        ("s: 1\n n: x\n", f"2:2: {LEVELS('1 space,', '0 (line 1)')}"),
+        (" s: 1\nn: x\n", f"2:1: {LEVELS('0 spaces,', '1 (line 1)')}"),
+        ("a:\n  u:\n      c: 2\n    q: 6\n", f"4:5: {LEVELS('4 spaces,', '6 (line 3), 2 (line 2) or 0 (line 1)')}"),
+        ("u: {c: 2}\n  q: 3\n", f"2:3: {LEVELS('2 spaces,', '0 (line 1)')}"),
+        ("a: 'x'\n  b: 1\n", f"2:3: {LEVELS('2 spaces,', '0 (line 1)')}"),
+        ("l:\n  - k: a\n     n: b\n", f"3:6: {LEVELS('5 spaces,', '4 (line 2) or 0 (line 1)')}"),
+        ("l:\n  - k: a\n   n: b\n", f"3:4: {LEVELS('3 spaces,', '4 (line 2) or 0 (line 1)')}"),
+        ("l:\n  - k: a\n  n: b\n", f"3:3: {LEVELS('2 spaces,', '4 (line 2) or 0 (line 1)')}"),
+        ("l:\n  - a\n - b\n", f"3:2: {ITEMS('1 space,', '2 (line 2)')}"),
+        ("l:\n  - k: a\n    - k: b\n", f"3:5: {ITEMS('4 spaces,', '2 (line 2)')}"),
+        ("a: 1\n- b\n", "2:1: found a list item (-) among keys; is this line indented as it should be?"),
+        ("- b\na: 1\n", "2:1: found a key among list items (-); is this line indented as it should be?"),
+        ("a: - b\n", "1:4: found a list item (-) in the middle of a line; give it a line of its own"),
+        # no colon, no space after it
+        ("a: 1\nb\nc: 2", f"2:1: {NO_KEY}a ':' is missing"),
+        ("n: x\nseed 1\nu: y\n", f"2:1: {NO_KEY}a ':' is missing"),
+        ("users\n  c: 2\n", f"1:1: {NO_KEY}a ':' is missing"),
+        ("u:\n  c: 3\n  q 6\nl: [a]\n", f"3:3: {NO_KEY}a ':' is missing"),
+        ("seed:1\nn: x\n", f"1:1: {NO_KEY}a space is missing after the ':'"),
+        ("n: x\nseed:1\n", f"2:1: {NO_KEY}a space is missing after the ':'"),
+        ("u:\n  c:2\n  q: 6\n", f"2:3: {NO_KEY}a space is missing after the ':'"),
+        ("l:\n  - a\n  -b\n", "3:3: a space is missing after the '-'"),
+        ("seed:1", "1:1: a scenario is a mapping (key: value), found 'seed:1' at the top level; put a space after "
+         "the ':'"),
+        ("a: b: c\n", "1:5: found a second ': ' in this line; does a text need quotes?"),
+        # brackets
+        ("a: [1, 2\n", "1:4: this '[' is never closed"),
+        ("a: [1, 2\nb: 3\n", "1:4: this '[' is still open in line 2: is a ']' or a ',' missing?"),
+        ("a: {b: 1\n    c: 2}\n", "1:4: this '{' is still open in line 2: is a '}' or a ',' missing?"),
+        ("a: {b: 1 c: 2}\n", "1:11: expected ',' or '}' here: the '{' of column 4 is still open"),
+        ("a: {b: [1}\n", "1:10: expected ',' or ']' here: the '[' of column 8 is still open"),
+        ("a: [1,\n", "2:1: not valid YAML: the text ends where a value is expected; is a bracket not closed?"),
+        ("a: ]\n", "1:4: not valid YAML: found ']' where a value is expected; does a text need quotes here?"),
+        ("a: [1]]\n", "1:7: found a ']' that nothing opened"),
+        # quotes
+        ("a: 'x\nb: 1\n", "1:4: this quote (') is never closed"),
+        ('a: ["x, y]\n', '1:5: this quote (") is never closed'),
+        ("a: 'it's'\n", f"1:8: {MORE}"),
+        ('a: "x\nb: "y"\n', f"2:5: {MORE}"),
+        ('a: "C:\\data"\n', "1:8: \\d means nothing in double quotes; write the text in single quotes"),
+        ("s:\n  *.x: [1]\n", "2:3: a text that begins with * needs quotes"),
+        # tabs
+        ("a:\n  b: 1\n  \tc: 1\n", "3:3: found a tab, but YAML is indented with spaces only"),
+    ],
+)  # fmt: skip
+def test_the_common_slips_are_told_in_plain_words(text: str, fault: str) -> None:
+    assert refusal(text) == [f"f:{fault}"]
+
+
+def test_an_empty_file_is_told_what_is_needed() -> None:
+    assert refusal("") == [
+        "f:1:1: the file is empty, but a scenario needs at least users and lppms; "
+        "`lppm-sim new` writes a template to start from"
+    ]
 
 
 def test_forty_nine_levels_are_fine() -> None:
@@ -240,6 +308,9 @@ def test_a_missing_file_suggests_its_neighbour(tmp_path: Path) -> None:
     assert "(did you mean 'commuters.yaml'?)" in refusal_of_file(tmp_path / "commuters.yml")
     assert "beside it: commuters.yaml" in refusal_of_file(tmp_path / "qqq.yaml")
     assert "is not there either" in refusal_of_file(tmp_path / "no" / "x.yaml")
+    (tmp_path / "mine.yaml").write_text("a: 1")
+    assert refusal_of_file(tmp_path / "nosuch.yaml").endswith("no such file; beside it: commuters.yaml, mine.yaml")
+    assert refusal_of_file(tmp_path / "nine.yaml").endswith("no such file (did you mean 'mine.yaml'?)")
 
 
 def test_what_is_no_readable_file_is_refused(tmp_path: Path) -> None:
@@ -348,3 +419,33 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory,
 def test_closest(word: str, meant: str | None) -> None:
     assert closest(word, ["seed", "SP-Exp", "SP-LH", "epsilon_per_km"]) == meant
     assert closest(word, []) is None
+
+
+KEYS = [*Scenario.model_fields, *ExponentialSpec.model_fields, *EstimatedProfileSpec.model_fields]
+KEYS += LocationHidingSpec.model_fields
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("alpha Alpha", "reveal_probability"),
+        ("epsilon eps EPS", "epsilon_per_km"),
+        ("gamma", "fading"),
+        ("budget q_max qmax Q-max", "quality_budget_km"),
+        ("seeds", "seed"),
+        ("repetitions repeats reps", "replications"),
+        ("adversaries", "attacks"),
+        ("mechanisms", "lppms"),
+        ("population", "users"),
+    ],
+)
+def test_common_words_find_our_keys(words: str, meant: str) -> None:
+    for word in words.split():
+        assert closest(word, KEYS) == meant
+        assert closest(word, ["horse", word.upper()]) == word.upper(), "what is there is meant"
+        assert closest(word, ["horse"]) is None, "only where the key is allowed"
+
+
+def test_every_synonym_leads_to_a_key() -> None:
+    assert set(SYNONYMS.values()) <= set(KEYS)
+    assert all(word == word.lower() and word.isalpha() for word in SYNONYMS)

@@ -1,0 +1,86 @@
+"""Names in figures: written letter by letter, and beside points so that they cover no point and no other name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
+
+from sim.interfaces import FloatArray
+
+HEIGHT, LETTER, OFFSET = 0.05, 0.025, 0.035
+"""A label's height, the width of a letter, and how far a label is from its point, in parts of the panel."""
+
+POINT = 0.015
+"""How far a point reaches to each side, in parts of the panel."""
+
+Box = tuple[float, float, float, float]
+"""Left, right, bottom, top."""
+
+
+def literal(name: str, limit: int = 32) -> str:
+    r"""Return a name so that a figure shows it letter by letter, shortened when it is very long.
+
+    >>> print(literal("a$b$"))
+    a\$b\$
+    """
+    shown = "".join(letter if letter.isprintable() else "�" for letter in name)
+    if len(shown) > limit:
+        shown = shown[: limit - 1] + "…"
+    return shown.replace("$", r"\$")
+
+
+def label_points(panel: Axes, points: FloatArray, names: Sequence[str], colours: Sequence[str]) -> None:
+    """Write a name beside each point (x, y), given in parts of a square panel, joined to it by a thin line."""
+    texts = [literal(name) for name in names]
+    places = place_labels(points, [LETTER * len(text) for text in texts])
+    for text, colour, point, place in zip(texts, colours, points, places, strict=True):
+        label = panel.annotate(
+            text,
+            point,
+            xycoords="axes fraction",
+            xytext=place,
+            textcoords="axes fraction",
+            verticalalignment="center",
+            fontsize=7.5,
+            color=colour,
+            arrowprops={"arrowstyle": "-", "color": "#aaaaaa", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3},
+        )
+        label.set_path_effects([withStroke(linewidth=2, foreground="white")])
+
+
+def place_labels(points: FloatArray, widths: Sequence[float]) -> list[tuple[float, float]]:
+    """Return where each label starts, at half its height, in parts of a square panel.
+
+    A label goes to the right of its point, else to the left, else ever higher or lower, so that it covers
+    no point and no other label. When nothing is free it takes the place that covers least.
+
+    >>> place_labels(np.array([[0.5, 0.5]]), [0.2])
+    [(0.535, 0.5)]
+    """
+    taken = [(x - POINT, x + POINT, y - POINT, y + POINT) for x, y in points.tolist()]
+    places = []
+    for (x, y), width in zip(points.tolist(), widths, strict=True):
+        candidates = [
+            (start, y + sign * shift * 0.5 * HEIGHT)
+            for shift in range(8)
+            for start in (x + OFFSET, x - OFFSET - width)
+            for sign in (1, -1)
+            if start >= 0
+        ]
+        costs = [sum(_overlap(_box(place, width), box) for box in taken) for place in candidates]
+        best = candidates[int(np.argmin(costs))]
+        taken.append(_box(best, width))
+        places.append(best)
+    return places
+
+
+def _box(place: tuple[float, float], width: float) -> Box:
+    return place[0], place[0] + width, place[1] - 0.5 * HEIGHT, place[1] + 0.5 * HEIGHT
+
+
+def _overlap(a: Box, b: Box) -> float:
+    across, up = min(a[1], b[1]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[2], b[2])
+    return across * up if across > 0 and up > 0 else 0.0
