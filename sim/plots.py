@@ -115,14 +115,15 @@ def tradeoff_figure(summary: pd.DataFrame) -> Figure:
     columns = len(attacks) if len(attacks) <= 3 else 2 if len(attacks) == 4 else 3
     rows = -(-len(attacks) // columns)
     side = 3.4 if columns == 1 else 2.7
+    limits = _limits(shown, room=0.35 if direct else 0.18)
+    share = 1.0 if direct else _height(shown, limits)
     with rc_context(STYLE):
-        height = (side + 0.2) * rows + 0.45
+        height = (side * share + 0.2) * rows + 0.45
         figure = _figure(side * columns + 0.4, height, {} if direct else names, _note(shown, "bars"), not single)
         panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-        limits = _limits(shown, room=0.35 if direct else 0.18)
         for panel, attack in zip(panels.flat, attacks, strict=False):
             own = shown[shown["attack"] == attack].sort_values(["quality_loss_km", "point"])
-            _tradeoff_panel(panel, own, names, limits)
+            _tradeoff_panel(panel, own, names, limits, share)
             panel.set_title(_against(attack))
             if direct:
                 within = (own[PAIR].to_numpy(float) - limits[0]) / (limits[1] - limits[0])
@@ -259,9 +260,20 @@ def _limits(shown: pd.DataFrame, *, room: float) -> tuple[float, float]:
     return float(low - 0.03 * span), float(max(high + 0.05 * span, top + room * (top - low)))
 
 
-def _tradeoff_panel(panel: Axes, rows: pd.DataFrame, names: dict[str, Look], limits: tuple[float, float]) -> None:
+def _height(shown: pd.DataFrame, limits: tuple[float, float]) -> float:
+    """Return how much of the range the panels need upwards, at least half: losses may be far larger than errors."""
+    top = float(shown["adversary_error_km"].max())
+    reach = np.clip(shown["adversary_error_km_high"].to_numpy(dtype=float), 0, 1.3 * top)
+    needed = (float(np.nanmax([top, *reach])) * 1.1 - limits[0]) / (limits[1] - limits[0])
+    return float(np.clip(needed, 0.5, 1.0))
+
+
+def _tradeoff_panel(
+    panel: Axes, rows: pd.DataFrame, names: dict[str, Look], limits: tuple[float, float], share: float
+) -> None:
+    """Draw one attack: equal scales, from the lower limit, upwards only the share of the range that is needed."""
     panel.plot(limits, limits, linestyle="--", color="#777777", linewidth=0.9, zorder=1, label=DIAGONAL)
-    end = limits[1] - 0.03 * (limits[1] - limits[0])
+    end = limits[0] + (share - 0.03) * (limits[1] - limits[0])
     panel.text(
         end,
         end,
@@ -289,8 +301,8 @@ def _tradeoff_panel(panel: Axes, rows: pd.DataFrame, names: dict[str, Look], lim
         )
         panel.plot(loss, error, color=look.colour, marker=look.marker, linestyle=look.line, label=str(name), zorder=3)
     panel.set_xlim(limits)
-    panel.set_ylim(limits)
-    panel.set_box_aspect(1)
+    panel.set_ylim(limits[0], limits[0] + share * (limits[1] - limits[0]))
+    panel.set_box_aspect(share)
 
 
 def _bars(rows: pd.DataFrame, name: str) -> FloatArray:

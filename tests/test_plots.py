@@ -72,10 +72,26 @@ def test_tradeoff_has_a_panel_for_each_attack(attacks: int) -> None:
     panels = visible(figure)
     assert [axes.get_title() for axes in panels] == [f"against {name}" for name in names]
     assert all(sorted(lines(axes)) == ["PEB", "SP"] for axes in panels)
-    assert len({axes.get_xlim() for axes in panels} | {axes.get_ylim() for axes in panels}) == 1
+    assert len({(axes.get_xlim(), axes.get_ylim()) for axes in panels}) == 1
+    for axes in panels:
+        (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+        assert left == bottom
+        # Equal scales: a panel is as much higher than wide as its ranges are.
+        assert axes.get_box_aspect() == pytest.approx((top - bottom) / (right - left))
+        assert all(max(data(line, "y")) < top for line in lines(axes).values())
     assert panels[0].get_ylabel() == plots.ERROR_LABEL
     assert panels[-1].get_xlabel() == plots.QUALITY_LABEL
     assert legend_names(figure) == ["SP", "PEB"]
+
+
+@pytest.mark.usefixtures("unsettled")
+@pytest.mark.parametrize(("factor", "height"), [(0.05, 0.5), (1.0, 0.7), (3.0, 1.0)])
+def test_tradeoff_is_only_as_high_as_it_needs_to_be(factor: float, height: float) -> None:
+    table = summary(["SP"], ["markov"], points=3)
+    columns = [name for name in table.columns if "adversary_error_km" in name]
+    table[columns] *= factor
+    (axes,) = visible(plots.tradeoff_figure(table))
+    assert axes.get_box_aspect() == pytest.approx(height, abs=0.05)
 
 
 @pytest.mark.usefixtures("unsettled")
