@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.special import stdtrit
 
-from sim.interfaces import FloatArray
+from sim.interfaces import FloatArray, IntArray
 from sim.rundir import MEASURES, RunDirectory, RunError
 
 SERIES = ["point", "lppm", "attack"]
@@ -71,26 +71,28 @@ def summarize_users(users: pd.DataFrame) -> pd.DataFrame:
 def over_time(run: RunDirectory, *, window: int | None = None) -> pd.DataFrame:
     """Return the mean of each measure by query index, with 95 % intervals over users.
 
-    Indices are taken together in windows of equal length: `window` queries, or as many as make about 20
-    windows. Columns: point, lppm, attack, first_index and last_index of the window, users (those with a query
-    in it), queries, and each measure with its `_low` and `_high`, which are empty for a single user.
+    Indices are taken together in windows of `window` queries, or in about 20 of nearly equal length. Columns: point,
+    lppm, attack, first_index and last_index of the window, users (those with a query in it), queries, and each
+    measure with its `_low` and `_high`, which are empty for a single user.
     """
-    if window is None:
-        window = max(1, -(-_last_index(run) // WINDOWS))
-    elif window < 1:
+    if window is not None and window < 1:
         raise ValueError(f"window must be in [1, inf), got {window}")
+    last = _last_index(run)
+    count = min(WINDOWS, last) if window is None else -(-last // window)
+    ends = np.ceil(np.arange(1, count + 1) * last / count) if window is None else np.arange(1, count + 1) * window
+    ends = np.minimum(ends, last).astype(np.int64)
     keys = [*SERIES, "window", "user"]
     columns = [*SERIES, "user", "index", *MEASURES]
-    sums = _accumulate((_with_window(rows, window) for rows in _query_rows(run, columns)), keys)
+    sums = _accumulate((_with_window(rows, ends) for rows in _query_rows(run, columns)), keys)
     users = _frame(sums, keys)
     for name in MEASURES:
         users[name] = _ratio(users, name)
     series = [*SERIES, "window"]
     counts = users.groupby(series, as_index=False, sort=True).agg(users=("user", "size"), queries=("queries", "sum"))
     frame = counts.merge(intervals(users, series), on=series, validate="one_to_one")
-    first = frame.pop("window") * window + 1
-    frame.insert(len(SERIES), "first_index", first)
-    frame.insert(len(SERIES) + 1, "last_index", first + window - 1)
+    place = frame.pop("window").to_numpy(dtype=np.int64)
+    frame.insert(len(SERIES), "first_index", np.concatenate([[0], ends])[place] + 1)
+    frame.insert(len(SERIES) + 1, "last_index", ends[place])
     return frame
 
 
@@ -114,25 +116,41 @@ def with_swept_values(frame: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame
     return joined
 
 
-def by_circumstances(frame: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with LPPMs named apart where more than their strength is swept.
+def named_apart(frame: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with LPPMs named apart where something of theirs is swept that is no number.
 
-    A curve joins points that differ in the numbers of a mechanism. Whatever else is swept, the number of users or
-    which training set, makes another curve: its value is put behind the mechanism's name.
+    A curve joins points that differ in a mechanism's numbers. With another training set, say, it is another mechanism.
     """
     numbers = points.select_dtypes("number").columns
-    others = [path for path in points.columns.drop("point") if not path.startswith("lppms.") or path not in numbers]
-    if not others:
-        return frame
-    valued = with_swept_values(frame[["lppm", "point"]], points)
-    short = headings(others)
-    names = [
-        ", ".join(f"{short[path]} {row[path]}" for path in others if pd.notna(row[path]))
-        for _, row in valued.iterrows()
-    ]
+    said = _said(frame, points, [path for path in points.columns if _of_lppms(path) and path not in numbers])
     return frame.assign(
-        lppm=[f"{lppm} ({name})" if name else lppm for lppm, name in zip(frame["lppm"], names, strict=True)]
+        lppm=[f"{lppm} ({text})" if text else lppm for lppm, text in zip(frame["lppm"], said, strict=True)]
     )
+
+
+def circumstances(frame: pd.DataFrame, points: pd.DataFrame) -> list[str]:
+    """Return, for each row, what is swept outside the mechanisms: only rows with the same can be compared."""
+    return _said(frame, points, [path for path in points.columns.drop("point") if not _of_lppms(path)])
+
+
+def _of_lppms(path: str) -> bool:
+    return path.startswith("lppms.")
+
+
+def _said(frame: pd.DataFrame, points: pd.DataFrame, paths: Sequence[str]) -> list[str]:
+    """Return the values of some swept paths in words, for each row; empty where they make no difference to an LPPM."""
+    short = headings(paths)
+    values = with_swept_values(frame[["lppm", "point"]], points[["point", *paths]]).to_dict("records")
+    return [", ".join(f"{short[path]} {plain(row[path])}" for path in paths if pd.notna(row[path])) for row in values]
+
+
+def plain(value: Any) -> str:
+    """Write a swept value: whole numbers without a point.
+
+    >>> plain(1.0), plain(0.25), plain("few")
+    ('1', '0.25', 'few')
+    """
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def headings(paths: Sequence[str]) -> dict[str, str]:
@@ -264,8 +282,9 @@ def _ratio(frame: pd.DataFrame, name: str) -> pd.Series[float]:
     return frame[f"{name}_sum"].astype(float) / counts.where(counts > 0)
 
 
-def _with_window(rows: pa.Table, window: int) -> pa.Table:
-    return rows.append_column("window", pc.divide(pc.subtract(rows["index"], 1), window))
+def _with_window(rows: pa.Table, ends: IntArray) -> pa.Table:
+    """Return the rows with the number of the window that their index lies in; `ends` are the last of each."""
+    return rows.append_column("window", pa.array(ends.searchsorted(rows["index"].to_numpy())))
 
 
 def _last_index(run: RunDirectory) -> int:

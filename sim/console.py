@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Table
 from rich.text import Text
 
-from sim.analysis import by_circumstances, headings, with_swept_values
+from sim.analysis import circumstances, headings, named_apart, plain, with_swept_values
 from sim.checks import Outcome
 from sim.cost import BYTES_PER_ROW, Cost
 from sim.ranking import rankings, remarks
@@ -125,9 +125,7 @@ def print_summary(summary: pd.DataFrame, points: pd.DataFrame, lppms: Sequence[s
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, float):
-        return "" if pd.isna(value) else f"{value:g}"
-    return escape(str(value))
+    return "" if pd.isna(value) else escape(plain(value))
 
 
 def _figure(row: pd.Series[float], name: str) -> str:
@@ -145,8 +143,7 @@ def print_result(result: Result) -> None:
     scenario = result.manifest["scenario"]
     names = {key: [thing["name"] for thing in scenario[key]] for key in ("lppms", "attacks")}
     print_summary(result.summary(), result.points(), names["lppms"], names["attacks"])
-    users = by_circumstances(result.per_user(), result.points())
-    for line in (*map(str, rankings(users)), *remarks(users)):
+    for line in _comparisons(result.per_user(), result.points()):
         console.print(escape(line), highlight=False)
     for warning in warnings(result.manifest):
         console.print(f"[yellow]note:[/] {escape(warning)}", highlight=False)
@@ -154,15 +151,18 @@ def print_result(result: Result) -> None:
     console.print(f"\n{there} are in {escape(str(result.path))}", highlight=False, soft_wrap=True)
 
 
+def _comparisons(per_user: pd.DataFrame, points: pd.DataFrame) -> Iterator[str]:
+    """Yield the sentences of each circumstances that were swept, in which alone mechanisms can be compared."""
+    users = named_apart(per_user, points).assign(circumstances=circumstances(per_user, points))
+    for text, own in users.groupby("circumstances", sort=False):
+        start = f"With {text!s}: " if text else ""
+        yield from (start + line for line in (*map(str, rankings(own)), *remarks(own)))
+
+
 def warnings(manifest: dict[str, Any]) -> list[str]:
     """Return what a reader of the figures should know: beliefs that ran out of mass, gaps that were not reached."""
     found = [] if manifest["finished"] else ["the run is not finished: these are the figures of what is there"]
-    found += [
-        f"{where}: {report['rows_outside']:,} of {report['rows']:,} rows lie outside the region and are left out"
-        for world in manifest.get("worlds", [])
-        for where, report in world["traces"].items()
-        if report["rows_outside"]
-    ]
+    found += [note for world in manifest.get("worlds", []) for note in _left_out(world["traces"])]
     notes = pd.DataFrame(manifest.get("notes", []))
     if notes.empty:
         return found
@@ -178,6 +178,14 @@ def warnings(manifest: dict[str, Any]) -> list[str]:
             f"{name} against {lppm}: {int(n)} reports had no mass under her belief" for name, n in attacks.items() if n
         ]
     return found
+
+
+def _left_out(readings: dict[str, dict[str, int]]) -> list[str]:
+    return [
+        f"{where}: {report['rows_outside']:,} of {report['rows']:,} rows lie outside the region and are left out"
+        for where, report in readings.items()
+        if report["rows_outside"]
+    ]
 
 
 def _asked_gaps(scenario: dict[str, Any]) -> dict[str, float]:
@@ -230,6 +238,7 @@ def print_cost(scenario: Scenario, cost: Cost) -> None:
         ("queries", f"{cost.queries:,} in {cost.simulations:,} simulations"),
         ("event log", f"{cost.rows:,} rows, about {cost.rows * BYTES_PER_ROW / 1e6:,.1f} MB"),
         ("time", time_text),
+        *(("note", note) for note in _left_out(cost.readings)),
     ):
         console.print(f"{name:>10}  {escape(text)}", highlight=False)
 

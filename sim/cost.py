@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sim.chunks import Workshop, run_chunk
 from sim.scenario.models import Scenario
@@ -25,6 +25,8 @@ class Cost:
     queries: int
     rows: int
     seconds: float | None
+    readings: dict[str, dict[str, int]] = field(default_factory=dict)
+    """What was read of each trace file."""
 
 
 def estimate(scenario: Scenario, *, measure: bool = True) -> Cost:
@@ -45,11 +47,12 @@ def estimate(scenario: Scenario, *, measure: bool = True) -> Cost:
         seconds = prepared_s + sum(count * rates[lppm] for _, lppm, count in counts)
     return Cost(
         points=len({chunk.point.index for chunk in chunks}),
-        users=len(workshop.setting(chunks[0]).users),
+        users=max(len(workshop.setting(chunk).users) for chunk in first),
         simulations=len(counts),
         queries=sum(count for *_, count in counts),
         rows=sum(count * max(len(chunk.point.scenario.attacks), 1) for chunk, _, count in counts),
         seconds=seconds,
+        readings=workshop.setting(chunks[0]).readings(),
     )
 
 

@@ -10,7 +10,7 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -106,11 +106,11 @@ def tradeoff_figure(summary: pd.DataFrame) -> Figure:
     Above the dashed line P_AE = Q-bar the adversary does worse than to believe the report. Expected figures
     are drawn where the summary has them.
     """
-    shown = _shown(summary).dropna(subset=PAIR)
+    shown = _shown(_with_series(summary)).dropna(subset=PAIR)
     if shown.empty:
         return _empty_figure("no attack in this run: there is no adversary error to draw")
-    names, attacks = looks(summary["lppm"]), list(dict.fromkeys(shown["attack"]))
-    single = not shown.duplicated(["lppm", "attack"]).any()
+    names, attacks = _series_looks(_with_series(summary)), list(dict.fromkeys(shown["attack"]))
+    single = not shown.duplicated(["series", "attack"]).any()
     direct = single and len(names) <= 6 and len(attacks) <= 4 and max(map(len, names)) <= 14
     columns = len(attacks) if len(attacks) <= 3 else 2 if len(attacks) == 4 else 3
     rows = -(-len(attacks) // columns)
@@ -127,27 +127,42 @@ def tradeoff_figure(summary: pd.DataFrame) -> Figure:
             panel.set_title(_against(attack))
             if direct:
                 within = (own[PAIR].to_numpy(float) - limits[0]) / (limits[1] - limits[0])
-                colours = [names[name].colour for name in own["lppm"]]
-                label_points(panel, within, own["lppm"].tolist(), colours)
+                colours = [names[name].colour for name in own["series"]]
+                label_points(panel, within, own["series"].tolist(), colours)
         _label_outer(panels, len(attacks))
         return _settled(figure)
 
 
-def over_time_figure(over_time: pd.DataFrame, *, values: str = "") -> Figure:
+def _with_series(summary: pd.DataFrame) -> pd.DataFrame:
+    """Return the summary with a name for each curve: the LPPM and, where it is said, the circumstances."""
+    said = summary["circumstances"] if "circumstances" in summary else pd.Series("", index=summary.index)
+    names = [f"{lppm} ({text})" if text else lppm for lppm, text in zip(summary["lppm"], said, strict=True)]
+    return summary.assign(series=names, circumstances=said)
+
+
+def _series_looks(summary: pd.DataFrame) -> dict[str, Look]:
+    """Return a look for each curve: colour and marker tell the LPPM, the line the circumstances."""
+    of_lppm = looks(summary["lppm"])
+    curves = summary.drop_duplicates("series")
+    order = {text: i for i, text in enumerate(dict.fromkeys(curves["circumstances"]))}
+    return {
+        row["series"]: of_lppm[row["lppm"]]
+        if len(order) == 1
+        else replace(of_lppm[row["lppm"]], line=LINES[order[row["circumstances"]] % len(LINES)])
+        for row in curves.to_dict("records")
+    }
+
+
+def over_time_figure(over_time: pd.DataFrame, *, title: str = "") -> Figure:
     """Draw quality loss and adversary error by query index, a column for each attack.
 
-    Bands are 95 % intervals over users. Of several sweep points the middle one is drawn, and the title says
-    so, with its `values`; a mechanism that the sweep does not touch is drawn at the point it was run at.
-    Expected figures are drawn where the table has them.
+    Bands are 95 % intervals over users. Of several sweep points each mechanism is drawn at the middle one of those it
+    was run at. Expected figures are drawn where the table has them.
     """
     if over_time.empty:
         return _empty_figure("no query in this run: there is nothing to draw over time")
-    points = sorted(over_time["point"].unique())
-    middle = middle_point(over_time)
-    only = over_time.groupby("lppm")["point"].transform("nunique") == 1
-    chosen = _shown(over_time[(over_time["point"] == middle) | only])
+    chosen = _shown(over_time[over_time["point"] == over_time["lppm"].map(middle_points(over_time))])
     names, attacks = looks(over_time["lppm"]), list(dict.fromkeys(chosen["attack"]))
-    names = {name: look for name, look in names.items() if name in set(chosen["lppm"])}
     labels = zip(PAIR, (QUALITY_LABEL, ERROR_LABEL), strict=True)
     measures = {measure: label for measure, label in labels if chosen[measure].notna().any()}
     width = {1: 4.6, 2: 6.8, 3: 8.4}.get(len(attacks), 2.5 * len(attacks))
@@ -163,9 +178,8 @@ def over_time_figure(over_time: pd.DataFrame, *, values: str = "") -> Figure:
         for panel in panels[-1]:
             panel.set_xlabel("query index $r$")
             panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-        if len(points) > 1:
-            place = f"sweep point {middle}, the middle one of {len(points)}"
-            figure.suptitle(f"{literal(values, 80)} ({place})" if values else place, fontsize=8.5)
+        if title:
+            figure.suptitle(literal(title, 100), fontsize=8.5)
         return _settled(figure)
 
 
@@ -186,26 +200,34 @@ def write_figures(
     """Write `figures/tradeoff.*` and `figures/over_time.*` of a run; tables not given are made from its log."""
     points = run.read_csv("points.csv")
     summary = _in_order(analysis.summarize(run) if summary is None else summary, run)
-    over_time = _in_order(analysis.over_time(run) if over_time is None else over_time, run)
-    values = "" if over_time.empty else _values(points, middle_point(over_time))
+    summary = summary.assign(circumstances=analysis.circumstances(summary, points))
+    over_time = analysis.named_apart(
+        _in_order(analysis.over_time(run) if over_time is None else over_time, run), points
+    )
     folder = run.path / "figures"
     return [
-        *save(tradeoff_figure(analysis.by_circumstances(summary, points)), folder / "tradeoff"),
-        *save(over_time_figure(over_time, values=values), folder / "over_time"),
+        *save(tradeoff_figure(analysis.named_apart(summary, points)), folder / "tradeoff"),
+        *save(over_time_figure(over_time, title=_title(over_time, points)), folder / "over_time"),
     ]
 
 
-def middle_point(frame: pd.DataFrame) -> int:
-    """Return the sweep point that stands for the others."""
-    points = sorted(frame["point"].unique())
-    return int(points[(len(points) - 1) // 2])
+def middle_points(frame: pd.DataFrame) -> dict[str, int]:
+    """Return, for each LPPM, the one of its sweep points that stands for the others."""
+    found = {str(lppm): sorted(own.unique()) for lppm, own in frame.groupby("lppm")["point"]}
+    return {lppm: int(points[(len(points) - 1) // 2]) for lppm, points in found.items()}
 
 
-def _values(points: pd.DataFrame, point: int) -> str:
-    """Return the swept values of a point, by the last step of their paths."""
-    # Column by column: a row of a frame would turn whole numbers into floats.
-    own = points.set_index("point")
-    return ", ".join(f"{path.rsplit('.', 1)[-1]} = {own[path].loc[point]}" for path in own.columns)
+def _title(over_time: pd.DataFrame, points: pd.DataFrame) -> str:
+    """Say which sweep point is drawn, if one stands for all mechanisms that the sweep touches."""
+    if len(points) == 1 or over_time.empty:
+        return ""
+    swept = over_time[over_time.groupby("lppm")["point"].transform("nunique") > 1]
+    middle = set(middle_points(swept).values())
+    if len(middle) != 1:
+        return "each mechanism at the middle one of its sweep points"
+    values = points[points["point"] == middle.pop()].to_dict("records")[0]
+    short = analysis.headings([path for path in points.columns if path != "point"])
+    return ", ".join(f"{name} = {analysis.plain(values[path])}" for path, name in short.items())
 
 
 def _in_order(frame: pd.DataFrame, run: RunDirectory) -> pd.DataFrame:
@@ -273,7 +295,7 @@ def _tradeoff_panel(
 ) -> None:
     """Draw one attack: equal scales, from the lower limit, upwards only the share of the range that is needed."""
     panel.plot(limits, limits, linestyle="--", color="#777777", linewidth=0.9, zorder=1, label=DIAGONAL)
-    end = limits[0] + (share - 0.03) * (limits[1] - limits[0])
+    end = limits[0] + (share - 0.06) * (limits[1] - limits[0])
     panel.text(
         end,
         end,
@@ -285,7 +307,7 @@ def _tradeoff_panel(
         horizontalalignment="right",
         verticalalignment="bottom",
     )
-    for name, own in rows.groupby("lppm", sort=False):
+    for name, own in rows.groupby("series", sort=False):
         look = names[str(name)]
         loss, error = own["quality_loss_km"].to_numpy(float), own["adversary_error_km"].to_numpy(float)
         panel.errorbar(

@@ -22,26 +22,32 @@ class Ranking:
     attack: str
     quality_loss_km: float
     errors_km: dict[str, float]
-    sure: dict[str, bool]
-    """Of each mechanism but the first, whether the first is surely ahead: the 95 % interval of the lead, paired by
-    user, lies above zero."""
+    leads_km: dict[str, tuple[float, float]]
+    """Of each mechanism but the first, by how much the first is ahead, paired by user, and half of its 95 % interval,
+    which is NaN for a single user."""
     users: int
     of_users: int
     """Users who reach the loss with every mechanism, and users in all."""
 
+    def is_sure(self, name: str) -> bool:
+        """Tell whether the first is surely ahead of this one: the interval of the lead lies above zero."""
+        lead, half = self.leads_km[name]
+        return lead - half > 0
+
     def __str__(self) -> str:
         first, *others = self.errors_km
-        said = [
-            f"{name} {self.errors_km[name]:.2f} km ({'less, at 95 %' if self.sure[name] else 'may be chance'})"
-            for name in others
-        ]
         # A loss that no tenth of a kilometre stands for is told exactly, or it would read 0.0.
         tenths = abs(self.quality_loss_km - round(self.quality_loss_km, 1)) < 1e-9
         loss = f"{self.quality_loss_km:.1f}" if tenths else f"{self.quality_loss_km:.2g}"
         some = "" if self.users == self.of_users else f" ({self.users} of {self.of_users} users)"
-        verdict = f"{first} protects best" if all(self.sure.values()) else f"{first} is ahead"
+        verdict = f"{first} protects best" if all(map(self.is_sure, others)) else f"{first} is ahead"
         start = f"Against {self.attack}, at {loss} km of quality loss{some}, {verdict}"
-        return f"{start}: P_AE {self.errors_km[first]:.2f} km; {', '.join(said)}."
+        return f"{start}: P_AE {self.errors_km[first]:.2f} km; {', '.join(map(self._behind, others))}."
+
+    def _behind(self, name: str) -> str:
+        lead, half = self.leads_km[name]
+        by = f"{lead:.2f}" if np.isnan(half) else f"{lead:.2f} ± {half:.2f}"
+        return f"{name} {self.errors_km[name]:.2f} km ({by} less{'' if self.is_sure(name) else ', may be chance'})"
 
 
 def rankings(per_user: pd.DataFrame) -> Iterator[Ranking]:
@@ -67,7 +73,7 @@ def remarks(per_user: pd.DataFrame) -> Iterator[str]:
             )
     compared = {lppm for curves in by_attack.values() for lppm in curves}
     single = [lppm for lppm in dict.fromkeys(per_user["lppm"]) if lppm not in compared]
-    if single and compared:
+    if single and by_attack:
         yield f"Not compared at equal loss, for want of a second quality loss: {', '.join(single)}."
 
 
@@ -118,12 +124,12 @@ def _rank(attack: str, curves: dict[str, Curve], loss: float) -> Ranking:
     errors = {lppm: np.array([np.interp(loss, *curve[user]) for user in users]) for lppm, curve in curves.items()}
     order = sorted(errors, key=lambda lppm: -float(errors[lppm].mean()))
     leads = pd.DataFrame({lppm: errors[order[0]] - errors[lppm] for lppm in order[1:]})
-    least = leads.mean() - half_width(leads.std(ddof=1), leads.count())
+    halves = half_width(leads.std(ddof=1), leads.count())
     return Ranking(
         attack=attack,
         quality_loss_km=loss,
         errors_km={lppm: float(errors[lppm].mean()) for lppm in order},
-        sure={lppm: bool(least[lppm] > 0) for lppm in order[1:]},
+        leads_km={lppm: (float(leads[lppm].mean()), float(halves[lppm])) for lppm in order[1:]},
         users=len(users),
         of_users=max(len(curve) for curve in curves.values()),
     )

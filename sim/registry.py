@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import inspect
 import pickle
 import re
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from sim.errors import InputError
 from sim.scenario import protection
@@ -61,18 +65,45 @@ FAULTS_OF_CODE: tuple[type[Exception], ...] = (
 """What somebody's own code may raise when it is wrong: told as a message, for it is hers to mend."""
 
 
+GIVEN = frozenset({"world", "seed", "statistics", "restart_s", "statistics_of"})
+"""What the simulator passes to constructors, which no scenario says."""
+
+
+class _Search:
+    """Where modules are looked for besides the environment, and what was put into `sys.path` for it."""
+
+    beside: Path | None = None
+    added: frozenset[str] = frozenset()
+
+
+_as_imported: WeakKeyDictionary[ModuleType, str] = WeakKeyDictionary()
+
+
+def search_in(folder: Path) -> None:
+    """Look for modules in a scenario's folder too, after the current one; the folder said before is forgotten."""
+    _Search.beside = folder.resolve()
+
+
+def folders() -> list[str]:
+    """Return where modules are looked for before the environment: the current folder, then the scenario's."""
+    return list(dict.fromkeys(str(folder) for folder in (Path.cwd(), _Search.beside) if folder is not None))
+
+
 def resolve(name: str) -> Any:
-    """Import ``module:Class``. This runs the module's code. The current folder is searched first."""
+    """Import ``module:Class``, which runs the module's code: from `folders`, else from the environment."""
     if not _NAME.fullmatch(name):
         raise ComponentError(f"a component of one's own is called module:Class, found {name!r}")
     module_name, _, class_name = name.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    _put_first(folders())
+    _refuse_namesake(name, module_name.partition(".")[0])
     try:
         module = importlib.import_module(module_name)
     except FAULTS_OF_CODE as error:
-        raise ComponentError(f"{name}: module {module_name!r} cannot be imported: {told(error)}") from error
+        raise ComponentError(
+            f"{name}: module {module_name!r} cannot be imported: {told(error)}{_looked_in(error)}"
+        ) from error
+    if module not in _as_imported:
+        _as_imported[module] = _fingerprint(module)
     if not hasattr(module, class_name):
         own = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
         found = ", ".join(own) or "nothing"
@@ -82,18 +113,60 @@ def resolve(name: str) -> Any:
     return getattr(module, class_name)
 
 
+def _put_first(wanted: list[str]) -> None:
+    """Let `sys.path` begin with these folders, each once, and take out those of an earlier search."""
+    rest = [path for path in sys.path if path not in wanted and path not in _Search.added]
+    _Search.added = (_Search.added & frozenset(wanted)) | (frozenset(wanted) - frozenset(sys.path))
+    if sys.path != [*wanted, *rest]:
+        sys.path[:] = [*wanted, *rest]
+        importlib.invalidate_caches()
+
+
+def _refuse_namesake(name: str, package: str) -> None:
+    """Refuse a module when another one of its name is loaded: Python would silently take that one."""
+    loaded = getattr(sys.modules.get(package), "__file__", None)
+    spec = PathFinder.find_spec(package, folders())
+    if loaded is None or spec is None or spec.origin is None or Path(spec.origin).resolve() == Path(loaded).resolve():
+        return
+    raise ComponentError(
+        f"{name}: {spec.origin} is meant, but another module {package!r} is loaded, {loaded}: "
+        "rename one of them, or start Python anew"
+    )
+
+
+def _looked_in(error: Exception) -> str:
+    if not isinstance(error, ModuleNotFoundError):
+        return ""
+    return f" (looked in {', '.join(folders())} and the environment)"
+
+
 def construct(name: str, /, **parameters: Any) -> Any:
-    """Make an instance of ``module:Class`` with the parameters of the scenario."""
+    """Make an instance of ``module:Class`` with the parameters of the scenario and what the simulator gives."""
     make = resolve(name)
     try:
         return make(**parameters)
     except FAULTS_OF_CODE as error:
-        raise ComponentError(f"{name}: cannot be made from {sorted(parameters)}: {told(error)}") from error
+        said = ", ".join(f"{key}={value!r}" for key, value in parameters.items() if key not in GIVEN)
+        made = f"with {said}" if said else "without parameters"
+        raise ComponentError(f"{name} raised {type(error).__name__} when made {made}: {error}") from error
 
 
 def told(error: Exception) -> str:
     """Say what code raised; a ValueError speaks for itself."""
     return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
+
+
+def refuse_stale(name: str) -> None:
+    """Refuse a ``module:Class`` whose file has changed since it was imported: what runs is not what it says."""
+    resolve(name)
+    module = sys.modules[name.partition(":")[0]]
+    if _as_imported[module] != _fingerprint(module):
+        raise ComponentError(f"{name}: {module.__file__} has changed since it was imported: start Python anew")
+
+
+def _fingerprint(module: ModuleType) -> str:
+    file = getattr(module, "__file__", None)
+    return "" if file is None or not Path(file).is_file() else hashlib.sha256(Path(file).read_bytes()).hexdigest()
 
 
 def source_file(name: str) -> Path:

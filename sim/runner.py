@@ -6,14 +6,14 @@ import hashlib
 import importlib.metadata
 import json
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 import pandas as pd
 
 from sim.chunks import Workshop, expected_queries, run_chunk
-from sim.registry import source_file
+from sim.registry import refuse_stale, search_in, source_file
 from sim.result import Result
 from sim.rundir import SCHEMA_VERSION, RequestError, RunDirectory
 from sim.scenario.consistency import findings
@@ -48,8 +48,23 @@ class Silent:
 
 
 def default_directory(scenario: Scenario) -> Path:
-    """Return where a scenario's run goes unless said: its name and the first letters of its digest."""
-    return OUTPUTS / f"{scenario.name.replace(' ', '_')}-{scenario.digest[:8]}"
+    """Return where a scenario's run goes unless said: its name and the first letters of its run's digest."""
+    values = [value for tried in scenario.sweep.values() for value in tried]
+    # Numbers bring in no file and no component, so the points need not be made to know which there are.
+    plain = all(isinstance(value, int | float) for value in values)
+    variants = [scenario] if plain else [point.scenario for point in points(scenario)]
+    return _directory(scenario, _fingerprints(variants))
+
+
+def _directory(scenario: Scenario, files: dict[str, str]) -> Path:
+    return OUTPUTS / f"{scenario.name.replace(' ', '_')}-{_digest(scenario, files)[:8]}"
+
+
+def _digest(scenario: Scenario, files: dict[str, str]) -> str:
+    """Return a fingerprint of a run: the scenario's digest and, where it reads any files, what is in them."""
+    if not files:
+        return scenario.digest
+    return hashlib.sha256(json.dumps([scenario.digest, files], sort_keys=True).encode()).hexdigest()
 
 
 def run(
@@ -66,9 +81,13 @@ def run(
     swept = points(scenario)
     chunks = cut(swept)
     workshop = Workshop()
-    manifest = _manifest(scenario, swept, chunks, workshop)
-    directory = RunDirectory.create(Path(out) if out is not None else default_directory(scenario))
-    _refuse_to_mix(directory, manifest)
+    files = _fingerprints([point.scenario for point in swept])
+    own = sorted({name for point in swept for name in point.scenario.own_components()})
+    manifest = _manifest(scenario, files, chunks, workshop)
+    directory = RunDirectory.create(Path(out) if out is not None else _directory(scenario, files))
+    _refuse_to_mix(directory, manifest, own)
+    for name in own:
+        refuse_stale(name)
     directory.write_manifest(manifest)
     directory.write_csv("points.csv", _points_frame(swept))
     todo = _todo(directory, chunks)
@@ -90,16 +109,16 @@ def _todo(directory: RunDirectory, chunks: list[Chunk]) -> list[Chunk]:
     return [chunk for chunk in chunks if chunk.id not in done]
 
 
-def _manifest(scenario: Scenario, swept: list[Point], chunks: list[Chunk], workshop: Workshop) -> dict[str, Any]:
+def _manifest(scenario: Scenario, files: dict[str, str], chunks: list[Chunk], workshop: Workshop) -> dict[str, Any]:
     """Return everything needed to run the scenario again and to read its log: a part of the run, not of the code."""
     folder, _ = scenario.place
     return {
         "schema_version": SCHEMA_VERSION,
         "scenario": json.loads(scenario.canonical()),
         "folder": str(folder.resolve()),
-        "digest": scenario.digest,
+        "digest": _digest(scenario, files),
         "seed": scenario.seed,
-        "files": _fingerprints(swept),
+        "files": files,
         "lppm_sim": importlib.metadata.version("lppm-sim"),
         "versions": {name: importlib.metadata.version(name) for name in _PACKAGES}
         | {"python": platform.python_version()},
@@ -129,34 +148,59 @@ def _worlds(chunks: list[Chunk], workshop: Workshop) -> Iterator[dict[str, Any]]
         }
 
 
-def _fingerprints(swept: list[Point]) -> dict[str, str]:
-    """Return the SHA-256 of each file that the scenario reads, and of the source of each ``module:Class``."""
+def _fingerprints(scenarios: Iterable[Scenario]) -> dict[str, str]:
+    """Return the SHA-256 of each file that the scenarios read, and of the source of each ``module:Class``."""
     paths: dict[str, Path] = {}
-    for point in swept:
-        paths |= {name: point.scenario.locate(name) for name in point.scenario.files()}
-        paths |= {name: source_file(name) for name in point.scenario.own_components()}
+    for scenario in scenarios:
+        search_in(scenario.place[0])
+        paths |= {name: scenario.locate(name) for name in scenario.files()}
+        paths |= {name: source_file(name) for name in scenario.own_components()}
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in sorted(paths.items())}
 
 
-def _refuse_to_mix(directory: RunDirectory, manifest: dict[str, Any]) -> None:
+def _refuse_to_mix(directory: RunDirectory, manifest: dict[str, Any], own: list[str]) -> None:
     """Never put two experiments into one directory: say what differs. More replications of the same are welcome."""
     strangers = sorted(set(directory.parts()) - set(manifest["parts"]))
-    if not (directory.path / "manifest.json").exists():
-        differences = []
-    else:
-        before = directory.manifest()
-        differences = [
-            f"  {path}: {old!r} there, {new!r} now"
-            for key in ("schema_version", "scenario", "files", "lppm_sim")
-            for path, old, new in _differences(before.get(key), manifest[key], key)
-            if path not in ("scenario.name", "scenario.description", "scenario.replications")
-        ]
-    if differences or strangers:
-        listed = "\n".join(differences[:20] or [f"  events/{strangers[0]}.parquet, which is no part of this one"])
+    known = (directory.path / "manifest.json").exists()
+    before = directory.manifest() if known else {}
+    differences = list(_told_differences(before, manifest, own)) if known else []
+    if not differences and not strangers:
+        return
+    if not differences and known and _only_fewer_replications(before, manifest, strangers):
+        there, now = (run["scenario"]["replications"] for run in (before, manifest))
         raise RequestError(
-            f"{directory.path} holds a run of another scenario; they differ in\n{listed}\n"
-            "Choose another folder with -o, or remove this one."
+            f"{directory.path} holds more of this run: it has {there} replications there, {now} now; "
+            f"ask for {there} or more, or choose another folder with -o"
         )
+    listed = "\n".join(differences[:20] or [f"  events/{strangers[0]}.parquet, which is no part of this one"])
+    raise RequestError(
+        f"{directory.path} holds another run; they differ in\n{listed}\n"
+        "Choose another folder with -o, or remove this one."
+    )
+
+
+def _told_differences(before: dict[str, Any], now: dict[str, Any], own: list[str]) -> Iterator[str]:
+    """Yield a line for each thing that makes two runs different ones."""
+    for key in ("schema_version", "scenario"):
+        for path, old, new in _differences(before.get(key), now[key], key):
+            if path not in ("scenario.name", "scenario.description", "scenario.replications"):
+                yield f"  {path}: {old!r} there, {new!r} now"
+    files = before.get("files") or {}
+    for name in sorted(files.keys() | now["files"].keys()):
+        called = f"{name} ({source_file(name).name})" if name in own else name
+        if name not in files or name not in now["files"]:
+            yield f"  {called}: " + ("only read there" if name in files else "only read now")
+        elif files[name] != now["files"][name]:
+            yield f"  {called} has changed since this run was made"
+    if before.get("lppm_sim") != now["lppm_sim"]:
+        yield f"  it was made by version {before.get('lppm_sim')} of lppm-sim, this is version {now['lppm_sim']}"
+
+
+def _only_fewer_replications(before: dict[str, Any], now: dict[str, Any], strangers: list[str]) -> bool:
+    """Whether all that is too much there are further replications, which that run was asked for."""
+    there, wanted = (run["scenario"]["replications"] for run in (before, now))
+    further = all(part in before["parts"] and int(part.split("-")[1]) >= wanted for part in strangers)
+    return bool(there > wanted and further)
 
 
 def _differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]]:

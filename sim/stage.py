@@ -11,6 +11,7 @@ from sim.interfaces import Demand, Mobility
 from sim.mobility.replay import Replay
 from sim.mobility.traces import DAY_S, Life, Trace, live
 from sim.mobility.training import Statistics, check_cells, statistics
+from sim.registry import search_in
 from sim.rng import stream
 from sim.scenario import people
 from sim.scenario.models import Scenario
@@ -24,6 +25,7 @@ class Setting:
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
+        search_in(scenario.place[0])
         self._others = cache(self._statistics_of_others)
         self._movers: dict[str, Mobility] = {}
 

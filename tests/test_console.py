@@ -295,3 +295,40 @@ def test_piped_output_does_not_depend_on_the_terminals_width(capsys: Capture, mo
     assert not sys.stdout.isatty()
     console.print_summary(summary(["a" * 30], ["x" * 30]), points(), ["a" * 30], ["x" * 30])
     assert table(capsys.readouterr().out)[1][0] == "a" * 30
+
+
+def test_check_tells_of_rows_that_are_left_out(make_scenario: MakeScenario, capsys: Capture) -> None:
+    read = {"users": {"rows": 12_000, "rows_outside": 1_500}, "training.rich": {"rows": 5, "rows_outside": 0}}
+    cost = Cost(points=1, users=2, simulations=1, queries=3, rows=3, seconds=None, readings=read)
+    console.print_cost(make_scenario(), cost)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1].split() == [
+        "note",
+        "users:",
+        "1,500",
+        "of",
+        "12,000",
+        "rows",
+        "lie",
+        "outside",
+        "the",
+        "region",
+        "and",
+        "are",
+        "left",
+        "out",
+    ]
+    assert sum("note" in line for line in lines) == 1
+
+
+def test_comparisons_are_made_within_the_same_circumstances(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    scenario = make_scenario(
+        lppms=["SP-Exp", "PEB-Exp"],
+        attacks=["markov"],
+        sweep={"lppms.*.design.epsilon_per_km": [0.2, 3.0], "users.count": [2, 3]},
+    )
+    result = sim.run(scenario, out=tmp_path / "run", figures=False)
+    sentences = list(console._comparisons(result.per_user(), result.points()))
+    assert [sentence.split(":")[0] for sentence in sentences] == ["With count 2", "With count 3"]
+    for sentence in sentences:
+        assert sentence.count("SP-Exp") == sentence.count("PEB-Exp") == 1

@@ -226,7 +226,6 @@ def test_over_time_prefers_expected_figures_row_by_row() -> None:
 @pytest.mark.usefixtures("unsettled")
 def test_over_time_draws_the_middle_sweep_point() -> None:
     figure = plots.over_time_figure(course(["SP"], ["markov"], points=5))
-    assert figure.get_suptitle() == "sweep point 2, the middle one of 5"
     assert data(lines(figure.axes[0])["SP"], "y") == pytest.approx([2.0] * 4)
 
 
@@ -325,8 +324,7 @@ def test_write_figures_has_the_scenarios_order(tmp_path: Path, monkeypatch: pyte
         assert [axes.get_title() for axes in visible(figure)[:2]] == ["against markov", "against bayes"]
         colours = {name: line.get_color() for name, line in lines(visible(figure)[0]).items()}
         assert colours == {"SP": plots.COLOURS[0], "PEB": plots.COLOURS[1]}
-    title = "epsilon = 1.0, count = 8 (sweep point 1, the middle one of 3)"
-    assert figures["figures/over_time"].get_suptitle() == title
+    assert figures["figures/over_time"].get_suptitle() == "epsilon = 1, count = 8"
 
 
 @pytest.mark.usefixtures("unsettled")
@@ -337,6 +335,11 @@ def test_points_that_differ_in_more_than_a_mechanism_are_other_curves(
     figures = drawn(a_run(tmp_path, points), monkeypatch)
     names = ["SP (count 7)", "SP (count 9)", "PEB (count 7)", "PEB (count 9)"]
     assert legend_names(figures["figures/tradeoff"]) == names
+    drawn_lines = lines(visible(figures["figures/tradeoff"])[0])
+    colours = {name: line.get_color() for name, line in drawn_lines.items()}
+    assert colours["SP (count 7)"] == colours["SP (count 9)"] != colours["PEB (count 7)"]
+    assert drawn_lines["SP (count 7)"].get_linestyle() != drawn_lines["SP (count 9)"].get_linestyle()
+    assert figures["figures/over_time"].get_suptitle() == "epsilon = 1, count = 7"
 
 
 @pytest.mark.usefixtures("unsettled")
@@ -357,9 +360,16 @@ def test_a_run_without_its_points_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_over_time_says_where_the_middle_point_lies() -> None:
-    figure = plots.over_time_figure(course(["SP"], ["markov"], points=4), values="$x$ = 1")
-    assert figure.get_suptitle() == r"\$x\$ = 1 (sweep point 1, the middle one of 4)"
+def test_each_mechanism_is_drawn_at_the_middle_of_its_own_points() -> None:
+    """Two parameters are swept: a mechanism was only run where its own differs."""
+    one = course(["SP"], ["markov"], points=3)
+    other = course(["LH"], ["markov"], points=5)
+    other = other[other["point"].isin([0, 3, 4])]
+    figure = plots.over_time_figure(pd.concat([one, other], ignore_index=True), title="$x$ = 1")
+    drawn_at = {name: data(line, "y")[0] for name, line in lines(figure.axes[0]).items()}
+    assert plots.middle_points(pd.concat([one, other])) == {"SP": 1, "LH": 3}
+    assert set(drawn_at) == {"SP", "LH"}
+    assert figure.get_suptitle() == r"\$x\$ = 1"
 
 
 @pytest.mark.usefixtures("unsettled")

@@ -49,13 +49,18 @@ def only(*tables: pd.DataFrame) -> Ranking:
     return ranking
 
 
+def sure(ranking: Ranking) -> dict[str, bool]:
+    return {name: ranking.is_sure(name) for name in ranking.leads_km}
+
+
 def test_lines_are_read_off_at_one_loss_and_the_best_comes_first() -> None:
     ranking = only(rows("worst", 0.2), rows("best", 0.9, losses=(5.0, 2.0)), rows("middle", 0.5, losses=(1.0, 3.0)))
     assert ranking.attack == "markov"
     assert ranking.quality_loss_km == 2.5  # all reach 2 to 3 km
     assert list(ranking.errors_km) == ["best", "middle", "worst"]
     assert ranking.errors_km == pytest.approx({"best": 2.25, "middle": 1.25, "worst": 0.5})
-    assert ranking.sure == {"middle": True, "worst": True}
+    assert sure(ranking) == {"middle": True, "worst": True}
+    assert ranking.leads_km["middle"] == pytest.approx((1.0, 0.0))
 
 
 def test_the_error_between_two_points_is_on_the_straight_line() -> None:
@@ -89,7 +94,7 @@ def test_the_lead_is_paired_by_user(noise: float) -> None:
     ahead = {user: base[user] + noise * lead for (user, lead) in zip(USERS, LEADS, strict=True)}
     ranking = only(rows("B", base), rows("A", ahead))
     assert list(ranking.errors_km) == ["A", "B"]
-    assert ranking.sure == {"B": True}
+    assert sure(ranking) == {"B": True}
     one, other = ([slopes[user] * ranking.quality_loss_km for user in USERS] for slopes in (ahead, base))
     assert stats.ttest_rel(one, other).pvalue < 0.05 < stats.ttest_ind(one, other).pvalue
 
@@ -103,18 +108,18 @@ def test_sure_means_a_significant_paired_test(shift: float) -> None:
     ahead = dict(zip(USERS, 1.0 + leads, strict=True))
     ranking = only(rows("A", ahead, losses=(0.0, 2.0)), rows("B", 1.0, losses=(0.0, 2.0)))
     assert ranking.quality_loss_km == 1.0
-    assert ranking.sure == {"B": shift > 0}
+    assert sure(ranking) == {"B": shift > 0}
     assert (stats.ttest_1samp(leads, 0).pvalue < 0.05) == (shift > 0)
 
 
 def test_one_user_makes_nothing_sure() -> None:
     ranking = only(rows("A", 5.0, users=["ann"]), rows("B", 0.1, users=["ann"]))
-    assert ranking.sure == {"B": False}
+    assert sure(ranking) == {"B": False}
     assert "may be chance" in str(ranking)
 
 
 def test_a_tie_is_not_sure() -> None:
-    assert only(rows("A", 0.5), rows("B", 0.5)).sure == {"B": False}
+    assert sure(only(rows("A", 0.5), rows("B", 0.5))) == {"B": False}
 
 
 def test_a_mechanism_with_one_point_is_left_out() -> None:
@@ -152,13 +157,16 @@ def test_attacks_are_ranked_apart() -> None:
 
 def test_the_sentence() -> None:
     errors = {"A": 1.5, "B": 1.234, "C": 1.0}
-    assert str(Ranking("markov", 2.0, errors, {"B": False, "C": True}, users=3, of_users=5)) == (
+    leads = {"B": (0.266, 0.3), "C": (0.5, 0.1)}
+    assert str(Ranking("markov", 2.0, errors, leads, users=3, of_users=5)) == (
         "Against markov, at 2.0 km of quality loss (3 of 5 users), A is ahead: "
-        "P_AE 1.50 km; B 1.23 km (may be chance), C 1.00 km (less, at 95 %)."
+        "P_AE 1.50 km; B 1.23 km (0.27 ± 0.30 less, may be chance), C 1.00 km (0.50 ± 0.10 less)."
     )
-    assert str(Ranking("markov", 2.0, errors, {"B": True, "C": True}, users=5, of_users=5)).startswith(
-        "Against markov, at 2.0 km of quality loss, A protects best: P_AE 1.50 km; B 1.23 km (less, at 95 %),"
+    assert str(Ranking("markov", 2.0, errors, leads | {"B": (0.266, 0.2)}, users=5, of_users=5)).startswith(
+        "Against markov, at 2.0 km of quality loss, A protects best: P_AE 1.50 km; B 1.23 km (0.27 ± 0.20 less),"
     )
+    alone = Ranking("markov", 2.0, {"A": 1.5, "B": 1.0}, {"B": (0.5, np.nan)}, users=1, of_users=1)
+    assert str(alone).endswith("A is ahead: P_AE 1.50 km; B 1.00 km (0.50 less, may be chance).")
 
 
 def test_users_who_reach_no_common_loss_are_left_out_while_half_do() -> None:
@@ -178,6 +186,8 @@ def test_what_is_not_compared_is_named() -> None:
     table = pd.concat([rows("A", 0.5), rows("B", 0.4), rows("identity", 0.0, losses=(0.0,))])
     assert list(remarks(table)) == ["Not compared at equal loss, for want of a second quality loss: identity."]
     assert list(remarks(table[table["lppm"] != "identity"])) == []
+    single = pd.concat([rows(name, 0.5, losses=(1.0,)) for name in "AB"])
+    assert list(remarks(single)) == ["Not compared at equal loss, for want of a second quality loss: A, B."]
 
 
 def test_a_narrow_range_of_losses_is_told_exactly() -> None:

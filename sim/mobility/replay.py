@@ -103,7 +103,7 @@ class Replay:
         self.timed = table.timed
         everybody = _by_user(table)
         if not everybody:
-            raise ValueError(f"{file}: none of its {table.cell.size} rows is in the region")
+            raise ValueError(f"{file}: none of its {table.cell.size} rows is in the region{table.extent}")
         counts = {user: cells.size for user, (_, cells) in everybody.items()}
         chosen = (select or Selection()).choose(counts)
         if not chosen:

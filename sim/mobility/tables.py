@@ -9,7 +9,7 @@ import tarfile
 import warnings
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,7 +57,12 @@ UNREADABLE = (
 Fault = tuple[str, str, BoolArray]
 """Which column breaks which rule, and in which rows."""
 
+_Choices = Sequence[tuple[str, ...]]
+"""Columns that do for one thing: all those of any one choice."""
+
 _MOST_SHOWN = 5
+_MOST_LAT, _MOST_LON = 90, 180
+_SWAPPED = "; are lat and lon swapped?"
 _LONGEST = 40
 _CHUNK = 100_000
 
@@ -75,6 +80,8 @@ class Table:
     timed: bool
     cell: IntArray
     """The cell, -1 outside the region."""
+    extent: str = ""
+    """Where the rows lie and where the region does, in words; empty without degrees."""
 
 
 def read_table(file: str | Path, *, grid: Grid, columns: Mapping[str, str] | None = None) -> Table:
@@ -87,10 +94,10 @@ def read_table(file: str | Path, *, grid: Grid, columns: Mapping[str, str] | Non
     text, no_user = _ids(frame[named["user"]])
     timed = "time" in named
     when, wrong_when = _when(frame, named)
-    cell, wrong_cell = _cells(frame, named, grid)
-    _refuse(path, frame, [(named["user"], "must name a user", no_user), *wrong_when, *wrong_cell])
+    cell, wrong_cell, swapped, extent = _cells(frame, named, grid)
+    _refuse(path, frame, [(named["user"], "must name a user", no_user), *wrong_when, *wrong_cell], swapped)
     codes, users = pd.factorize(text)
-    return Table(tuple(map(str, users)), codes.astype(np.int64), when, timed, cell)
+    return Table(tuple(map(str, users)), codes.astype(np.int64), when, timed, cell, extent)
 
 
 def find_columns(found: Sequence[str], given: Mapping[str, str], *, degrees: bool) -> dict[str, str]:
@@ -102,26 +109,37 @@ def find_columns(found: Sequence[str], given: Mapping[str, str], *, degrees: boo
     >>> find_columns(["UID", "Timestamp", "lat", "lng", "cell"], {"lat": "lat"}, degrees=True)
     {'user': 'UID', 'time': 'Timestamp', 'lat': 'lat', 'lon': 'lng'}
     """
-    for name, column in given.items():
+    for name in given:
         if name not in ACCEPTED:
             raise ValueError(f"columns may name {', '.join(ACCEPTED)}, got {name}")
-        if column not in found:
-            raise ValueError(f"no column {column} for {name}; found {', '.join(found)}")
     places = [("lat", "lon"), ("cell",)] if degrees else [("cell",)]
     result: dict[str, str] = {}
+    missing: list[_Choices] = []
     for choices in ([("user",)], [("time",), ("order",)], places):
         # A choice that `given` mentions comes before those that would be guesses alone.
         ranked = sorted(choices, key=lambda names: not any(name in given for name in names))
-        matches = (match for names in ranked if (match := _match(found, given, names)))
-        match = next(matches, None)
+        match = next((match for names in ranked if (match := _match(found, given, names))), None)
         if match is None:
-            wanted = " or ".join(" and ".join(map(_accepted, names)) for names in choices)
-            why = "" if degrees or choices is not places else "; lat and lon need a grid that has a region"
-            # Where degrees are of no use, to name another column for a cell is seldom what is wanted.
-            remedy = "" if why and _match(found, given, ("lat", "lon")) else _remedy(found, given, choices)
-            raise ValueError(f"no column for {wanted}{why}; found {', '.join(found) or 'none'}{remedy}")
-        result |= match
+            missing.append(choices)
+        else:
+            result |= match
+    if missing or not set(given.values()) <= set(found):
+        raise ValueError(_not_found(found, given, missing, degrees=degrees))
     return result
+
+
+def _not_found(found: Sequence[str], given: Mapping[str, str], missing: Sequence[_Choices], *, degrees: bool) -> str:
+    """Say all that is missing at once, and how to name it."""
+    said = [f"no column {column} for {name}" for name, column in given.items() if column not in found]
+    nameable = list(missing)
+    for choices in missing:
+        said.append(f"no column for {' or '.join(' and '.join(map(_accepted, names)) for names in choices)}")
+        if not degrees and ("cell",) in choices:
+            said.append("lat and lon need a grid that has a region")
+            if _match(found, given, ("lat", "lon")):
+                # Where degrees are of no use, to name another column for a cell is seldom what is wanted.
+                nameable.remove(choices)
+    return f"{'; '.join(said)}; found {', '.join(found) or 'none'}{_remedy(found, given, nameable)}"
 
 
 def _match(found: Sequence[str], given: Mapping[str, str], names: Sequence[str]) -> dict[str, str] | None:
@@ -136,21 +154,27 @@ def _match(found: Sequence[str], given: Mapping[str, str], names: Sequence[str])
     return {name: match[name] for name in names}
 
 
-def _remedy(found: Sequence[str], given: Mapping[str, str], choices: Sequence[Sequence[str]]) -> str:
-    """Say how to name what is missing, with the best guess among the columns that are not used for anything."""
+def _remedy(found: Sequence[str], given: Mapping[str, str], missing: Sequence[_Choices]) -> str:
+    """Say how to name what is missing, with the best guesses among the columns that are not used for anything."""
     known = {option for options in ACCEPTED.values() for option in options}
     unused = [column for column in found if column.lower().strip() not in known and column not in given.values()]
-    if not unused:
+    named: dict[str, str | None] = {}
+    for choices in missing:
+        if not unused:
+            break
+        guesses = []
+        for names in choices:
+            wanted = [name for name in names if not _match(found, given, (name,))]
+            alone = unused[0] if len(unused) == len(wanted) == len(missing) == 1 else None
+            guesses.append({name: _guess(name, unused) or alone for name in wanted})
+        best = next((guess for guess in guesses if None not in guess.values()), guesses[0])
+        named |= best
+        unused = [column for column in unused if column not in best.values()]
+    if not named:
         return ""
-    guesses = []
-    for names in choices:
-        missing = [name for name in names if not _match(found, given, (name,))]
-        alone = unused[0] if len(unused) == len(missing) == 1 else None
-        guesses.append({name: _guess(name, unused) or alone for name in missing})
-    best = next((guess for guess in guesses if None not in guess.values()), guesses[0])
-    written = {name: column if column.isidentifier() else repr(column) for name, column in best.items() if column}
-    pairs = ", ".join(f"{name}: {written.get(name, 'NAME')}" for name in best)
-    return f"; name {'it' if len(best) == 1 else 'them'} with `columns: {{{pairs}}}`"
+    written = {name: column if column.isidentifier() else repr(column) for name, column in named.items() if column}
+    pairs = ", ".join(f"{name}: {written.get(name, 'NAME')}" for name in named)
+    return f"; name {'it' if len(named) == 1 else 'them'} with `columns: {{{pairs}}}`"
 
 
 def _guess(name: str, unused: Sequence[str]) -> str | None:
@@ -177,23 +201,47 @@ def _load(path: Path, columns: Mapping[str, str] | None, *, degrees: bool) -> tu
             return frame, find_columns([str(name) for name in frame.columns], given, degrees=degrees)
         separator, header = _header(path)
         named = find_columns(header, given, degrees=degrees)
+        return _rows(path, separator, header, named["user"]), named
+    except FileNotFoundError:
+        raise
+    except UNREADABLE as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _rows(path: Path, separator: str, header: Sequence[str], user: str) -> pd.DataFrame:
+    """Read a CSV file; more fields than the header has are refused, not cut off quietly."""
+    try:
         with warnings.catch_warnings():
-            # More fields than the header has must not be cut off quietly.
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame = pd.read_csv(
+            return pd.read_csv(
                 path,
                 sep=separator,
-                dtype={named["user"]: str},
+                dtype={user: str},
                 keep_default_na=False,  # "NA" may be somebody's id
                 index_col=False,
                 low_memory=False,
                 encoding="utf-8-sig",
             )
-    except FileNotFoundError:
-        raise
-    except UNREADABLE as error:
-        raise ValueError(f"{path}: {error}") from error
-    return frame, named
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        raise ValueError(_too_long(path, separator, len(header)) or str(error).strip()) from error
+
+
+def _too_long(path: Path, separator: str, expected: int) -> str | None:
+    """Say which line has too many fields, or None where there is none.
+
+    Pandas compares a row with the one before instead of the header, and takes a row of several lines for one.
+    """
+    lines = (line for chunk in _lines(path) for line in chunk)
+    reader = csv.reader(lines, delimiter=separator)
+    start = 1
+    try:
+        for fields in reader:
+            if len(fields) > expected and any(fields):
+                return f"line {start} has {len(fields)} fields, expected {expected}"
+            start = reader.line_num + 1
+    except csv.Error:  # such as a field that is far too long
+        pass
+    return None
 
 
 def _is_parquet(path: Path) -> bool:
@@ -275,24 +323,53 @@ def _stamps(column: pd.Series) -> tuple[IntArray, BoolArray]:
     return stamps.to_numpy().astype("datetime64[s]").astype(np.int64), bad
 
 
-def _cells(frame: pd.DataFrame, named: Mapping[str, str], grid: Grid) -> tuple[IntArray, list[Fault]]:
-    """Return the cell of each row, and the faults found."""
+def _cells(frame: pd.DataFrame, named: Mapping[str, str], grid: Grid) -> tuple[IntArray, list[Fault], str, str]:
+    """Return the cell of each row, the faults found, a word if lat and lon seem swapped, and the extent in words."""
     if "cell" in named:
         numbers, bad = _numbers(frame[named["cell"]])
         bad = bad | (numbers < 0) | (numbers >= grid.n_cells) | (numbers != np.floor(numbers))
         cells = np.where(bad, -1, numbers).astype(np.int64)
-        return cells, [(named["cell"], f"must be an integer in [0, {grid.n_cells - 1}]", bad)]
+        return cells, [(named["cell"], f"must be an integer in [0, {grid.n_cells - 1}]", bad)], "", ""
     lat, bad_lat = _numbers(frame[named["lat"]])
     lon, bad_lon = _numbers(frame[named["lon"]])
     faults = [
         (named["lat"], "must be a number of degrees", bad_lat),
+        (named["lat"], f"must be in [-{_MOST_LAT}, {_MOST_LAT}]", ~bad_lat & (np.abs(lat) > _MOST_LAT)),
         (named["lon"], "must be a number of degrees", bad_lon),
+        (named["lon"], f"must be in [-{_MOST_LON}, {_MOST_LON}]", ~bad_lon & (np.abs(lon) > _MOST_LON)),
     ]
-    return grid.cell_of(lat, lon), faults
+    swapped = _SWAPPED if _seem_swapped(lat, lon, grid) else ""
+    return grid.cell_of(lat, lon), faults, swapped, _extent(lat, lon, grid) + swapped
 
 
-def _refuse(path: Path, frame: pd.DataFrame, faults: Sequence[Fault]) -> None:
-    """Raise ValueError if any row is bad, and show the first few with all that is wrong in them."""
+def _seem_swapped(lat: IntArray | FloatArray, lon: IntArray | FloatArray, grid: Grid) -> bool:
+    """Tell whether most rows are on the earth, or in the region, with lat and lon exchanged but not as they are."""
+
+    def most(rows: BoolArray) -> bool:
+        return 2 * int(rows.sum()) > rows.size
+
+    def on_earth(lat: IntArray | FloatArray, lon: IntArray | FloatArray) -> bool:
+        return most((np.abs(lat) <= _MOST_LAT) & (np.abs(lon) <= _MOST_LON))
+
+    if not on_earth(lon, lat):
+        return False
+    return not on_earth(lat, lon) or (most(grid.cell_of(lon, lat) >= 0) and not most(grid.cell_of(lat, lon) >= 0))
+
+
+def _extent(lat: IntArray | FloatArray, lon: IntArray | FloatArray, grid: Grid) -> str:
+    """Say where the rows lie and where the region does; empty without rows."""
+    if not lat.size:
+        return ""
+
+    def box(south: float, north: float, west: float, east: float) -> str:
+        return f"lat {south:.9g} to {north:.9g}, lon {west:.9g} to {east:.9g}"
+
+    region = box(*(float(bound) for bound in (grid.south, grid.north, grid.west, grid.east) if bound is not None))
+    return f": they lie in {box(lat.min(), lat.max(), lon.min(), lon.max())}, the region is {region}"
+
+
+def _refuse(path: Path, frame: pd.DataFrame, faults: Sequence[Fault], hint: str) -> None:
+    """Raise ValueError if any row is bad, and show the first few with all that is wrong in them, and a hint."""
     bad = np.logical_or.reduce([mask for _, _, mask in faults])
     if not bad.any():
         return
@@ -306,7 +383,7 @@ def _refuse(path: Path, frame: pd.DataFrame, faults: Sequence[Fault]) -> None:
         for place, row in zip(places, rows, strict=True)
     ]
     more = [f"and {n_bad - len(rows)} more"] if n_bad > len(rows) else []
-    raise ValueError(f"{path}: {n_bad} bad row{'s' if n_bad > 1 else ''}: {'; '.join([*wrong, *more])}")
+    raise ValueError(f"{path}: {n_bad} bad row{'s' if n_bad > 1 else ''}: {'; '.join([*wrong, *more])}{hint}")
 
 
 def _shown(value: object) -> str:
@@ -323,9 +400,22 @@ def _shown(value: object) -> str:
 def _lines_of(path: Path, rows: Sequence[int]) -> list[int] | None:
     """Return the lines, from 1, that hold these rows of a CSV file; None where a row may have several lines.
 
-    Lines are read by pandas too, since it unpacks what is packed; empty ones are no rows.
+    Empty lines are no rows.
     """
     filled: list[int] = []
+    for lines in _lines(path):
+        opened = np.flatnonzero(lines.str.count('"') % 2 == 1)
+        whole = lines.iloc[: opened[0]] if opened.size else lines
+        filled += (whole.index[whole.str.strip(" ") != ""] + 1).tolist()
+        if len(filled) > rows[-1] + 1:  # the first is the header
+            return [filled[row + 1] for row in rows]
+        if opened.size:
+            break
+    return None
+
+
+def _lines(path: Path) -> Iterator[pd.Series]:
+    """Yield the lines of a CSV file, in chunks; pandas reads them too, since it unpacks what is packed."""
     with pd.read_csv(
         path,
         sep="\x01",  # a mark that no text has: each line is one field
@@ -340,11 +430,4 @@ def _lines_of(path: Path, rows: Sequence[int]) -> list[int] | None:
         chunksize=_CHUNK,
     ) as chunks:
         for chunk in chunks:
-            opened = np.flatnonzero(chunk["line"].str.count('"') % 2 == 1)
-            lines = chunk["line"].iloc[: opened[0]] if opened.size else chunk["line"]
-            filled += (lines.index[lines.str.strip(" ") != ""] + 1).tolist()
-            if len(filled) > rows[-1] + 1:  # the first is the header
-                return [filled[row + 1] for row in rows]
-            if opened.size:
-                break
-    return None
+            yield chunk["line"]
