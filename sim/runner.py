@@ -173,10 +173,9 @@ def _refuse_to_mix(directory: RunDirectory, manifest: dict[str, Any], own: list[
             f"ask for {there} or more, or choose another folder with -o"
         )
     listed = "\n".join(differences[:20] or [f"  events/{strangers[0]}.parquet, which is no part of this one"])
-    raise RequestError(
-        f"{directory.path} holds another run; they differ in\n{listed}\n"
-        "Choose another folder with -o, or remove this one."
-    )
+    same = differences and not any(line.startswith("  scenario.") for line in differences)
+    held = "another run of this scenario:" if same else "a run of another scenario; they differ in"
+    raise RequestError(f"{directory.path} holds {held}\n{listed}\nChoose another folder with -o, or remove this one.")
 
 
 def _told_differences(before: dict[str, Any], now: dict[str, Any], own: list[str]) -> Iterator[str]:

@@ -311,9 +311,13 @@ def test_a_module_that_breaks(text: str, words: str, tmp_path: Path, monkeypatch
     [
         ("NextDoor", {}, "missing 1 required keyword-only argument: 'lie'"),
         ("NextDoor", {"lie": 0.2, "lay": 1}, "unexpected keyword argument 'lay'"),
-        ("Patrol", {"step_s": 0}, "cannot be made from ['seed', 'step_s', 'world']: step_s must be in [1, inf), got 0"),
+        ("Patrol", {"step_s": 0}, "raised ValueError when made with step_s=0: step_s must be in [1, inf), got 0"),
         ("NextDoor", {"lie": 0.2, "world": None}, "the simulator itself passes world"),
-        ("Fragile", {}, "AttributeError: 'World' object has no attribute 'no_such_thing'"),
+        (
+            "Fragile",
+            {},
+            "raised AttributeError when made without parameters: 'World' object has no attribute 'no_such_thing'",
+        ),
     ],
 )
 def test_parameters_that_do_not_fit(name: str, parameters: dict[str, Any], words: str, own: str) -> None:

@@ -348,7 +348,7 @@ HEADER = "user,time,cell\n"
         ("t.csv", f"{HEADER}a,1,-1\n", "cell must be an integer in [0, 19]"),
         ("t.csv", f"{HEADER}a,1,true\n", "cell must be an integer in [0, 19]"),
         ("t.csv", f"{HEADER}a,1580000000000,1\n", "time must be seconds, not milliseconds or less, found 15800000"),
-        ("t.csv", "who,when,where\na,1,2\n", "user_id, userid, uid, id); found who, when, where"),
+        ("t.csv", "who,when,where\na,1,2\n", "name them with `columns: {user: who, time: when, cell: where}`"),
         ("t.csv", "user,time,lat,lon\na,1,2,3\n", "no column for cell (cell, cell_id); lat and lon need a grid"),
         ("t.csv", HEADER, "none of its 0 rows is in the region"),
         ("t.csv", "", "No columns to parse"),

@@ -73,7 +73,7 @@ class Replay:
     """Replay the visits of a CSV or Parquet file.
 
     The file needs a user, a time (seconds, or ISO-8601 text) or an order, and lat and lon or a cell; see
-    `tables.ACCEPTED` for the names, or give `columns` (ours to the file's). Rows outside the region are left out and
+    `columns.ACCEPTED` for the names, or give `columns` (ours to the file's). Rows outside the region are left out and
     counted in `report`. `time_s` is the file's own time in seconds (Unix time for ISO-8601 text) plus `utc_offset_h`
     (in [-24, 24]) hours, so that multiples of 86400 are local midnights; with an order alone it is the position 0, 1,
     2... among the user's visits. Users come in numeric order if all ids are integers, else as they first appear.

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from sim.scenario.consistency import findings
-from sim.scenario.faults import Fault, Loc, ScenarioError, listing, shown
+from sim.scenario.faults import Fault, Loc, ScenarioError, dotted, listing, shown
 from sim.scenario.files import data_folder
 from sim.scenario.models import Scenario
-from sim.scenario.paths import combinations, expand
+from sim.scenario.paths import combinations, expand, sweep_key
 from sim.scenario.source import Source, parse_value, read
 from sim.scenario.spec import validate
 
@@ -27,7 +27,8 @@ Settings = Sequence[str] | Mapping[str, Any]
 def load(path: str | Path, *, settings: Settings = (), data: str | Path | None = None) -> Scenario:
     """Read and validate a scenario file, with some values changed: ``settings={"replications": 10}``.
 
-    A path leads to the value, as in a sweep; texts such as ``replications=10`` do as well. A run's ``manifest.json``
+    A path leads to the value, as in a sweep; texts such as ``replications=10`` do as well. What is swept is set by
+    ``sweep.PATH``, a list of values, where ``PATH`` is all of the swept path. A run's ``manifest.json``
     gives the scenario of that run. `data` is the folder that ``data:NAME`` files lie in. Raises `ScenarioError` with
     all faults.
     """
@@ -37,11 +38,16 @@ def load(path: str | Path, *, settings: Settings = (), data: str | Path | None =
         source = source.overlay(("name",), _plain_name(path), "the file's name")
     place = (folder, data_folder(None if data is None else Path(data)))
     scenario = _validated(source, place)
+    reached: list[tuple[str, list[Loc]]] = []
     for changed, value, where in _changes(settings):
-        source = _set(source, scenario, changed, value, where)
+        locs = _meant(source, scenario, changed, where)
+        for loc in locs:
+            source = source.overlay(loc, value, where, model=scenario)
         with _blamed_on(where, ""):
             scenario = _validated(source, place)
+        reached.append((where, locs))
     _check_sweep(source, scenario, place)
+    _refuse_swept(source, scenario, reached)
     return scenario
 
 
@@ -124,21 +130,38 @@ def _changes(settings: Settings) -> Iterator[tuple[str, Any, str]]:
         yield path.strip(), parse_value(text, f"--set {path}"), f"--set {path}"
 
 
-def _set(source: Source, scenario: Scenario, path: str, value: Any, origin: str) -> Source:
+def _meant(source: Source, scenario: Scenario, path: str, origin: str) -> list[Loc]:
+    """Return the places that a setting changes: below the sweep one key, which may be new, else what is there."""
+    if (key := sweep_key(path)) is not None:
+        return [("sweep", key)]
     try:
-        locs = expand(scenario, source.data, path)
+        return expand(scenario, source.data, path)
     except ScenarioError as error:
         raise ScenarioError(Fault(origin, "", fault.message) for fault in error.faults) from None
-    for loc in locs:
-        source = source.overlay(loc, value, origin, model=scenario)
-    return source
+
+
+def _refuse_swept(source: Source, scenario: Scenario, reached: Sequence[tuple[str, list[Loc]]]) -> None:
+    """Refuse settings of what is swept: the sweep would overwrite them."""
+    swept = {loc: path for path in scenario.sweep for loc in expand(scenario, source.data, path)}
+    faults = []
+    for where, locs in reached:
+        lost = {loc: path for loc in locs for at, path in swept.items() if loc[: len(at)] == at}
+        for path in dict.fromkeys(lost.values()):
+            first = next(loc for loc in lost if lost[loc] == path)
+            what = "it" if len(lost) == len(locs) else f"`{dotted(first)}`, which it reaches,"
+            remedy = f"set `sweep.{path}=[...]` instead, or `sweep={{}}`"
+            faults.append(Fault(where, "", f"{what} is swept by `sweep.{path}`; {remedy}"))
+    if faults:
+        raise ScenarioError(faults)
 
 
 def _check_sweep(source: Source, scenario: Scenario, place: tuple[Path, Path | None]) -> None:
     """Validate every value of every swept path, alone and then all combinations."""
     faults: list[Fault] = []
     reached: dict[Loc, str] = {}
-    for path, values in sorted(scenario.sweep.items()):
+    for path, values in sorted(
+        scenario.sweep.items(), key=lambda item: (("sweep", item[0]) in source.origins, item[0])
+    ):
         where = source.where(("sweep", path), "key")
         try:
             locs = expand(scenario, source.data, path, where=where)
@@ -169,9 +192,10 @@ def _no_effect(locs: Sequence[Loc], reached: dict[Loc, str]) -> Iterator[str]:
 
 def _check_combinations(source: Source, scenario: Scenario, place: tuple[Path, Path | None]) -> None:
     places = {path: expand(scenario, source.data, path) for path in scenario.sweep}
+    brought_in = [source.origins[loc] for loc in source.origins if loc[0] == "sweep"]
+    where = brought_in[-1] if brought_in else source.where(("sweep",), "key")
     for values in combinations(dict(sorted(scenario.sweep.items()))):
         changes = {loc: values[path] for path, locs in places.items() for loc in locs}
-        where = source.where(("sweep",), "key")
         with _blamed_on(where, "sweep"):
             _check_point(source, scenario, changes, where, place)
 

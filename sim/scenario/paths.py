@@ -1,7 +1,7 @@
 """Dotted paths into a scenario, as ``sweep:`` and ``--set`` use them.
 
 A step is a field of a mapping, the index of a list element or its name, or ``*`` for every element; one with a
-dot in it stands in double quotes: ``lppms."PEB 0.5".belief.fading``.
+dot in it stands in double quotes: ``lppms."PEB 0.5".belief.fading``. After ``sweep.`` the rest is a path itself.
 """
 
 from __future__ import annotations
@@ -39,6 +39,21 @@ def expand(model: BaseModel, data: Any, path: str, *, where: str = "--set") -> l
     for loc in locs:
         _refuse_unwritten_lists(data, loc, Fault(where, path, ""))
     return locs
+
+
+def sweep_key(path: str) -> str | None:
+    """Return the key of the sweep that a path means, None where it leads elsewhere.
+
+    All after ``sweep.`` is one key, since it is a path itself; quotes around all of it do no harm.
+
+    >>> sweep_key("sweep.lppms.*.design.remap"), sweep_key('sweep."users.count"'), sweep_key("seed")
+    ('lppms.*.design.remap', 'users.count', None)
+    """
+    start, _, key = path.partition(".")
+    if start != "sweep" or not key:
+        return None
+    whole = _STEP.fullmatch(key)
+    return whole[1] or key if whole else key
 
 
 def value_at(data: Any, loc: Loc) -> Any:

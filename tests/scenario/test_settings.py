@@ -136,6 +136,93 @@ def test_a_wrong_setting_is_blamed_on_the_setting(setting: str, fault: str, writ
     assert faults(path, setting)[0].startswith(fault)
 
 
+# ------------------------------------------------------------------------------------------------ --set and sweep
+
+EPSILON = "lppms.*.design.epsilon_per_km"
+SWEEP = f"{{{EPSILON}: [1, 2], users.demand: [every_visit]}}"
+
+
+def swept_by(path: str) -> str:
+    return f"is swept by `sweep.{path}`; set `sweep.{path}=[...]` instead, or `sweep={{}}`"
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ([f"{EPSILON}=3"], f"--set {EPSILON}: it {swept_by(EPSILON)}"),
+        (["lppms.peb.design.epsilon_per_km=3"], f"--set lppms.peb.design.epsilon_per_km: it {swept_by(EPSILON)}"),
+        (["users.demand.kind=every_visit"], f"--set users.demand.kind: it {swept_by('users.demand')}"),
+        # whichever comes first
+        (["seed=3", "sweep.seed=[4]"], f"--set seed: it {swept_by('seed')}"),
+        (["sweep={seed: [4]}", "seed=3"], f"--set seed: it {swept_by('seed')}"),
+        (["sweep={lppms.0.design.remap: [true]}", "lppms.*.design.remap=false"],
+         f"--set lppms.*.design.remap: `lppms.0.design.remap`, which it reaches, {swept_by('lppms.0.design.remap')}"),
+    ],
+)  # fmt: skip
+def test_what_is_swept_cannot_be_set(settings: list[str], fault: str, write: Write) -> None:
+    assert faults(write(sweep=SWEEP), *settings) == [fault]
+
+
+def test_what_is_swept_cannot_be_set_from_python(write: Write) -> None:
+    path = write(sweep=SWEEP)
+    with pytest.raises(ScenarioError) as raised:
+        load(path, settings={EPSILON: 3, "users.demand": "every_visit", "seed": 4})
+    assert sorted(map(str, raised.value.faults)) == [
+        f"settings {EPSILON}: it {swept_by(EPSILON)}",
+        f"settings users.demand: it {swept_by('users.demand')}",
+    ]
+    assert load(path, settings={EPSILON: 3, "sweep": {}}).sweep == {}
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["lppms.*.design.remap=false", "lppms=[PEB-Exp]", "lppms.0={kind: SP-Exp, name: other}", "users.count=1", "seed=9"],
+)
+def test_what_a_sweep_leaves_alone_can_be_set(setting: str, write: Write) -> None:
+    assert load(write(sweep=SWEEP), settings=[setting]).digest != load(write(sweep=SWEEP)).digest
+
+
+@pytest.mark.parametrize(
+    ("settings", "changes"),
+    [
+        ([f"sweep.{EPSILON}=[5]"], {EPSILON: [5]}),
+        ([f'sweep."{EPSILON}"=[5]'], {EPSILON: [5]}),
+        (["sweep.seed=[7, 8]", "sweep.seed=[9]"], {"seed": [9]}),
+        (["sweep.lppms.0.design.remap=[true]"], {"lppms.0.design.remap": [True]}),
+        (['sweep.lppms."LH 0.5".design.remap=[true]'], {'lppms."LH 0.5".design.remap': [True]}),
+    ],
+)
+def test_all_after_sweep_is_one_key_old_or_new(settings: list[str], changes: dict[str, object], write: Write) -> None:
+    sweep = load(write(sweep=SWEEP)).sweep
+    assert load(write(sweep=SWEEP), settings=settings).sweep == {**sweep, **changes}
+    assert load(write(sweep=None), settings=settings).sweep == changes
+    values = {f"sweep.{path}": value for path, value in changes.items()}
+    assert load(write(sweep=SWEEP), settings=values).sweep == {**sweep, **changes}
+
+
+@pytest.mark.parametrize(
+    ("setting", "fault"),
+    [
+        (f"sweep.{EPSILON}=1", f'sweep."{EPSILON}": must be a list, found 1; write [1]'),
+        (f"sweep.{EPSILON}=[x]", f"sweep.{EPSILON}: must be a number, found text 'x' (in lppms.0 and lppms.1)"),
+        ("sweep.seed=[]", "sweep.seed: must be a list of 1 or more, found 0: []"),
+        ("sweep.seed=[1, 1]", "sweep.seed: this value is given twice, found 1 again"),
+        ("sweep.name=[a]", "sweep.name: cannot be swept: it changes no simulation; description, name and sweep are"),
+        ("sweep.sede=[1]", "sweep.sede: the scenario has no 'sede' (did you mean 'seed'?)"),
+        ("sweep.a..b=[1]", "sweep.a..b: 'a..b' is no path"),
+        ("sweep.=[1]", "'sweep.' is no path"),
+        # The file's own sweep was right without it, whichever comes first in the alphabet.
+        ("sweep.lppms.*.design.remap=[false]",
+         "sweep.lppms.*.design.remap: sets the same value as the path 'lppms.0.design.remap': leave one of them out"),
+        ("sweep.lppms.*.design.quality_budget_km=[1]", f"sweep: {NOT_BOTH} (in lppms.0 and lppms.1)"),
+    ],
+)  # fmt: skip
+def test_a_wrong_sweep_is_blamed_on_the_setting(setting: str, fault: str, write: Write) -> None:
+    path = write(sweep=f"{{{EPSILON}: [1, 2], lppms.0.design.remap: [true]}}")
+    (only,) = faults(path, setting)
+    assert only.startswith(f"--set {setting.partition('=')[0]}: {fault}")
+
+
 # ------------------------------------------------------------------------------------------------ sweep
 
 
