@@ -10,6 +10,7 @@ import pytest
 
 from sim.scenario.files import VARIABLE, data_folder
 from sim.scenario.models import Scenario
+from tests.support import BASE, SMALL
 
 MakeScenario = Callable[..., Scenario]
 
@@ -45,3 +46,25 @@ def real_data() -> Path:
     if folder is None:
         pytest.skip(f"the real data sets are not here: set {VARIABLE} or put them into ../shared/data")
     return folder
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Go to an empty folder with a small scenario in it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.yaml").write_text(SMALL)
+    return Path("small.yaml")
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that writes a scenario file: the small one with these top-level keys instead."""
+
+    def write_file(text: str = BASE, **changes: str | None) -> Path:
+        lines = [line for line in text.strip().splitlines() if line.split(":")[0] not in changes]
+        lines += [f"{key}: {value}" for key, value in changes.items() if value is not None]
+        path = tmp_path / "small.yaml"
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return path
+
+    return write_file

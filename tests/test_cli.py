@@ -15,59 +15,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import sim
 from sim import console, runner
 from sim.chunks import run_chunk
-from sim.cli import main
-
-ROOT = Path(__file__).parents[1]
-SMALL = """
-name: small
-seed: 3
-replications: 1
-world: {grid: {kind: rectangle, rows: 4, cols: 5, width_km: 5, height_km: 4}}
-users: {count: 3, queries: 12, mobility: {kind: favourites, places: 4}}
-training: {others: {kind: others, count: 8, queries: 30}}
-lppms: [SP-Exp, PEB-Exp, identity]
-attacks: [sporadic, markov]
-sweep: {"lppms.*.design.epsilon_per_km": [0.5, 2]}
-"""
-QUERIES = 3 * 12 * (3 + 2)
-
-
-def lppm_sim(*words: str | Path) -> Result:
-    """Give a command, and hold it to what all commands have in common."""
-    result = CliRunner().invoke(main, [str(word) for word in words])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception  # a traceback is never an answer
-    if result.exit_code == 2:
-        assert result.stdout == ""
-        assert result.stderr
-    return result
-
-
-def refused(*words: str | Path) -> str:
-    """Return what is said to a request that is wrong."""
-    result = lppm_sim(*words)
-    assert result.exit_code == 2, result.output
-    return result.stderr
-
-
-def done(*words: str | Path) -> str:
-    """Return what a command prints that does its work."""
-    result = lppm_sim(*words)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-@pytest.fixture
-def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Go to an empty folder with a small scenario in it."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "small.yaml").write_text(SMALL)
-    return Path("small.yaml")
+from tests.support import QUERIES, ROOT, SMALL, done, lppm_sim, refused
 
 
 @pytest.fixture(scope="module")

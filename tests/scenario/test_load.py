@@ -18,40 +18,12 @@ from sim.scenario.load import load, schema
 from sim.scenario.models import Scenario
 from sim.scenario.source import read
 from sim.sweep import points
+from tests.support import BASE, faults
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 SHIPPED = sorted(SCENARIOS.glob("*.yaml"))
 
-BASE = """
-world: {grid: {kind: rectangle, rows: 4, cols: 5, width_km: 5, height_km: 4}}
-users: {count: 2, queries: 6, mobility: favourites}
-training: {others: {kind: others, count: 3, queries: 8}}
-lppms: [SP-Exp, {kind: PEB-Exp, name: peb}, {kind: SP-LH, name: "LH 0.5"}]
-attacks: [sporadic, markov]
-"""
-
 Write = Callable[..., Path]
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    """Return a function that writes a scenario file: the small one with these top-level keys instead."""
-
-    def write_file(text: str = BASE, **changes: str | None) -> Path:
-        lines = [line for line in text.strip().splitlines() if line.split(":")[0] not in changes]
-        lines += [f"{key}: {value}" for key, value in changes.items() if value is not None]
-        path = tmp_path / "small.yaml"
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return path
-
-    return write_file
-
-
-def faults(path: Path, *settings: str, data: Path | None = None) -> list[str]:
-    """Return the faults of a file, without its folder."""
-    with pytest.raises(ScenarioError) as raised:
-        load(path, settings=settings, data=data)
-    return [str(fault).replace(f"{path}:", "") for fault in raised.value.faults]
 
 
 @pytest.fixture

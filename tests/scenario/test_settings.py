@@ -9,39 +9,11 @@ import pytest
 
 from sim.scenario.faults import ScenarioError
 from sim.scenario.load import load
-
-BASE = """
-world: {grid: {kind: rectangle, rows: 4, cols: 5, width_km: 5, height_km: 4}}
-users: {count: 2, queries: 6, mobility: favourites}
-training: {others: {kind: others, count: 3, queries: 8}}
-lppms: [SP-Exp, {kind: PEB-Exp, name: peb}, {kind: SP-LH, name: "LH 0.5"}]
-attacks: [sporadic, markov]
-"""
+from tests.support import faults
 
 NOT_BOTH = "`epsilon_per_km` and `quality_budget_km` exclude each other: found both, allowed is one"
 
 Write = Callable[..., Path]
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    """Return a function that writes a scenario file: the small one with these top-level keys instead."""
-
-    def write_file(text: str = BASE, **changes: str | None) -> Path:
-        lines = [line for line in text.strip().splitlines() if line.split(":")[0] not in changes]
-        lines += [f"{key}: {value}" for key, value in changes.items() if value is not None]
-        path = tmp_path / "small.yaml"
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return path
-
-    return write_file
-
-
-def faults(path: Path, *settings: str, data: Path | None = None) -> list[str]:
-    """Return the faults of a file, without its folder."""
-    with pytest.raises(ScenarioError) as raised:
-        load(path, settings=settings, data=data)
-    return [str(fault).replace(f"{path}:", "") for fault in raised.value.faults]
 
 
 # ------------------------------------------------------------------------------------------------ --set

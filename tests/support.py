@@ -1,0 +1,68 @@
+"""Helpers that several test modules use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from sim.cli import main
+from sim.scenario.faults import ScenarioError
+from sim.scenario.load import load
+
+ROOT = Path(__file__).parents[1]
+
+SMALL = """
+name: small
+seed: 3
+replications: 1
+world: {grid: {kind: rectangle, rows: 4, cols: 5, width_km: 5, height_km: 4}}
+users: {count: 3, queries: 12, mobility: {kind: favourites, places: 4}}
+training: {others: {kind: others, count: 8, queries: 30}}
+lppms: [SP-Exp, PEB-Exp, identity]
+attacks: [sporadic, markov]
+sweep: {"lppms.*.design.epsilon_per_km": [0.5, 2]}
+"""
+QUERIES = 3 * 12 * (3 + 2)
+"""How many queries the small scenario simulates."""
+
+BASE = """
+world: {grid: {kind: rectangle, rows: 4, cols: 5, width_km: 5, height_km: 4}}
+users: {count: 2, queries: 6, mobility: favourites}
+training: {others: {kind: others, count: 3, queries: 8}}
+lppms: [SP-Exp, {kind: PEB-Exp, name: peb}, {kind: SP-LH, name: "LH 0.5"}]
+attacks: [sporadic, markov]
+"""
+
+
+def lppm_sim(*words: str | Path) -> Result:
+    """Give a command, and hold it to what all commands have in common."""
+    result = CliRunner().invoke(main, [str(word) for word in words])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception  # a traceback is never an answer
+    if result.exit_code == 2:
+        assert result.stdout == ""
+        assert result.stderr
+    return result
+
+
+def refused(*words: str | Path) -> str:
+    """Return what is said to a request that is wrong."""
+    result = lppm_sim(*words)
+    assert result.exit_code == 2, result.output
+    return result.stderr
+
+
+def done(*words: str | Path) -> str:
+    """Return what a command prints that does its work."""
+    result = lppm_sim(*words)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def faults(path: Path, *settings: str, data: Path | None = None) -> list[str]:
+    """Return the faults of a file, without its folder."""
+    with pytest.raises(ScenarioError) as raised:
+        load(path, settings=settings, data=data)
+    return [str(fault).replace(f"{path}:", "") for fault in raised.value.faults]
