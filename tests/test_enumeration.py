@@ -40,8 +40,10 @@ ALPHA = 0.4
 
 
 def distances(kind: str) -> Array:
-    """Work out distances between cells of 1 km x 1 km."""
+    """Work out distances between cells of 1 km x 1 km; directed ones are longer one way than the other."""
     places = [(cell // COLS, cell % COLS) for cell in range(N)]
+    if kind == "directed":
+        return distances("manhattan") * (1 + 0.3 * np.triu(np.ones((N, N))))
     if kind == "manhattan":
         return np.array([[abs(a - c) + abs(b - d) for c, d in places] for a, b in places], dtype=float)
     return np.array([[np.hypot(a - c, b - d) for c, d in places] for a, b in places])
@@ -106,12 +108,16 @@ TRACES = {
 PAST = len(TRACES["ann"]) - QUERIES
 
 
-@pytest.fixture(params=["manhattan", "euclidean"])
-def distance(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+def spec(kind: str, folder: Path) -> dict[str, str]:
+    if kind != "directed":
+        return {"kind": kind}
+    np.save(folder / "directed.npy", distances(kind))
+    return {"kind": "matrix", "file": str(folder / "directed.npy")}
 
 
-def log_of(lppm: str, distance: str, make_scenario: MakeScenario, folder: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
+def log_of(
+    lppm: str, privacy: str, quality: str, make_scenario: MakeScenario, folder: Path
+) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Run both users through one mechanism and both attacks, trained on their own past."""
     rows = [(user, i, cell) for user, cells in TRACES.items() for i, cell in enumerate(cells)]
     pd.DataFrame(rows, columns=["user", "order", "cell"]).to_csv(folder / "traces.csv", index=False)
@@ -119,7 +125,7 @@ def log_of(lppm: str, distance: str, make_scenario: MakeScenario, folder: Path) 
     grid = {"kind": "rectangle", "rows": ROWS, "cols": COLS, "width_km": float(COLS), "height_km": float(ROWS)}
     scenario = make_scenario(
         replications=4,
-        world={"grid": grid, "privacy_distance": distance, "quality_distance": distance},
+        world={"grid": grid, "privacy_distance": spec(privacy, folder), "quality_distance": spec(quality, folder)},
         users={"mobility": {"kind": "replay", "file": str(folder / "traces.csv")}, "past_queries": PAST},
         training={"own": "own_past"},
         lppms=[{"kind": lppm, "design": design}],
@@ -136,11 +142,21 @@ def log_of(lppm: str, distance: str, make_scenario: MakeScenario, folder: Path) 
 
 
 @pytest.mark.parametrize("lppm", ["SP-Exp", "SP-LH", "MK-Exp", "MK-LH", "PEB-Exp", "PEB-LH"])
+@pytest.mark.parametrize(
+    ("privacy", "quality"),
+    [
+        ("manhattan", "manhattan"),
+        ("euclidean", "euclidean"),
+        ("manhattan", "euclidean"),
+        ("directed", "manhattan"),
+        ("euclidean", "directed"),
+    ],
+)
 def test_every_row_against_the_joint_table(
-    lppm: str, distance: str, make_scenario: MakeScenario, tmp_path: Path
+    lppm: str, privacy: str, quality: str, make_scenario: MakeScenario, tmp_path: Path
 ) -> None:
-    d = distances(distance)
-    events, snapshots = log_of(lppm, distance, make_scenario, tmp_path)
+    p, d = distances(privacy), distances(quality)
+    events, snapshots = log_of(lppm, privacy, quality, make_scenario, tmp_path)
     assert len(events) == 2 * 4 * 2 * QUERIES
     belief, design = lppm.split("-")
     for (user, replication, attack), rows in events.groupby(["user", "replication", "attack"]):
@@ -160,10 +176,10 @@ def test_every_row_against_the_joint_table(
             assert row["quality_loss_km"] == pytest.approx(d[x, z], abs=1e-12)
             assert row["expected_quality_loss_km"] == pytest.approx(float(f[x] @ d[x]), abs=1e-12)
             hers = prior_of(str(attack), counted(test), channels, outputs)
-            answers = [best(hers * f[:, output], d) if (hers * f[:, output]).any() else -1 for output in range(N)]
+            answers = [best(hers * f[:, output], p) if (hers * f[:, output]).any() else -1 for output in range(N)]
             assert row["estimate"] == answers[z]
-            assert row["adversary_error_km"] == pytest.approx(d[x, answers[z]], abs=1e-12)
-            error = sum(f[x, output] * d[x, answers[output]] for output in range(N) if f[x, output] > 0)
+            assert row["adversary_error_km"] == pytest.approx(p[x, answers[z]], abs=1e-12)
+            error = sum(f[x, output] * p[x, answers[output]] for output in range(N) if f[x, output] > 0)
             assert row["expected_adversary_error_km"] == pytest.approx(error, abs=1e-12)
             channels.append(f)
             outputs.append(z)
@@ -171,6 +187,7 @@ def test_every_row_against_the_joint_table(
 
 @pytest.mark.parametrize("design", ["Exp", "LH", "Exp budget", "LH budget"])
 @pytest.mark.parametrize("model", ["sporadic", "markov"])
+@pytest.mark.parametrize("distance", ["manhattan", "euclidean"])
 def test_a_remapped_mechanism_gives_as_much_error_as_it_costs_on_its_own_model(
     model: str, design: str, distance: str
 ) -> None:

@@ -153,6 +153,16 @@ def test_what_a_mechanism_that_never_changes_loses_is_the_same_in_every_replicat
     assert (by_cell.max() == by_cell.min()).all()
 
 
+def test_each_replication_has_noise_of_its_own_and_each_user_too(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    table = pd.DataFrame({"user": ["a"] * 30 + ["b"] * 30, "order": [*range(30)] * 2, "cell": [3, 7, 11] * 20})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    users = {"mobility": {"kind": "replay", "file": str(tmp_path / "t.csv")}}
+    scenario = make_scenario(replications=2, lppms=["Exp"], attacks=[], users=users, training={"none": "nothing"})
+    events = run(scenario, tmp_path / "run")
+    drawn = {key: tuple(rows["output"]) for key, rows in events.groupby(["user", "replication"])}
+    assert len(set(drawn.values())) == 4
+
+
 def test_without_attacks_there_is_a_row_per_query(make_scenario: MakeScenario, tmp_path: Path) -> None:
     result = sim.run(make_scenario(attacks=[], lppms=["SP-Exp"]), out=tmp_path / "run")
     events = result.events()

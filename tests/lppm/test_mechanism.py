@@ -103,3 +103,21 @@ def test_the_best_guess_is_the_output_all_along_a_trace() -> None:
         assert costs[output] <= costs.min() + 1e-12 * posterior.sum()
         mechanism.observe(Report("ann", index, index, output, channel))
         belief.state = 0.9 * belief.state + 0.1 / 6
+
+
+class InPlace(Filter):
+    """A belief that hands out its own array and changes it in place."""
+
+    def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
+        self.state[:] = self.state * likelihood / (self.state @ likelihood)
+        return self.state
+
+
+def test_a_belief_that_learns_in_place_is_asked_again() -> None:
+    mechanism = Mechanism(belief=InPlace(), design=Exponential(distance=DISTANCE, epsilon_per_km=0.4))
+    first = mechanism.channel(0)
+    sure = Report("ann", 1, 0, 5, identity(6))
+    mechanism.observe(sure)
+    second = mechanism.channel(1)
+    assert second is not first
+    assert second.likelihoods()[0].tolist() == [5]  # she is known to be in 5: every output is remapped to it
