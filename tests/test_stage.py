@@ -432,9 +432,12 @@ def test_a_share_of_the_past_is_for_recorded_traces_alone(
 
 def test_users_and_replications_move_and_query_by_streams_of_their_own(make_scenario: MakeScenario) -> None:
     """All users of a Markov chain have the same law: only their streams tell them apart."""
-    users = {"count": 2, "queries": 40, "mobility": "markov", "demand": {"kind": "poisson", "per_hour": 5}}
-    setting = Setting(make_scenario(users=users))
-    lives = [Stage(setting, replication).lives[user].test for replication in (0, 1) for user in setting.users]
-    assert len({tuple(trace.cells.tolist()) for trace in lives}) == 4
-    # Whether people move at the same moments or not, they query at others.
-    assert len({tuple(trace.times_s.tolist()) for trace in lives}) == 4
+    users = {"count": 2, "queries": 40, "mobility": "markov"}
+    poisson = users | {"demand": {"kind": "poisson", "per_hour": 5}}
+    moving, asking = (Setting(make_scenario(users=said)) for said in (users, poisson))
+    moves, moments = (
+        [Stage(setting, replication).lives[user].test for replication in (0, 1) for user in setting.users]
+        for setting in (moving, asking)
+    )
+    assert len({tuple(trace.cells.tolist()) for trace in moves}) == 4
+    assert len({tuple(trace.times_s.tolist()) for trace in moments}) == 4
