@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
+import sim
 from sim.cli import main
 from sim.scenario.faults import ScenarioError
 from sim.scenario.load import load
+from sim.scenario.models import Scenario
 
 ROOT = Path(__file__).parents[1]
 
@@ -66,3 +69,13 @@ def faults(path: Path, *settings: str, data: Path | None = None) -> list[str]:
     with pytest.raises(ScenarioError) as raised:
         load(path, settings=settings, data=data)
     return [str(fault).replace(f"{path}:", "") for fault in raised.value.faults]
+
+
+def log_of(scenario: Scenario, out: Path) -> pd.DataFrame:
+    """Run a scenario into a folder, without figures, and return its event log."""
+    return sim.run(scenario, out=out, figures=False).events()
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Return the content of every file below a folder."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
