@@ -29,18 +29,22 @@ format: .venv/ready-to-develop
 	@echo "installing the locked requirements (once)"
 	$(PIP) --require-hashes -r requirements.lock
 	$(PIP) --no-deps --no-build-isolation -e .
+	@echo "compiling for this machine (once)"
+	$(BIN)/python -m sim.kernels
 	touch $@
 
 .venv/ready-to-develop: requirements-dev.lock pyproject.toml | .venv/bin/python
 	@echo "installing the locked requirements for development (once)"
 	$(PIP) --require-hashes -r requirements-dev.lock
 	$(PIP) --no-deps --no-build-isolation -e .
+	@echo "compiling for this machine (once)"
+	$(BIN)/python -m sim.kernels
 	touch $@ .venv/ready-to-run
 
 # Needs uv (pip install uv). The locks carry hashes and no addresses, so that any registry serves them.
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url
 lock:
-	$(COMPILE) --extra build pyproject.toml -o requirements.lock
+	$(COMPILE) --extra build --extra fast pyproject.toml -o requirements.lock
 	$(COMPILE) --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
 
 clean:

@@ -10,31 +10,32 @@ import simpy
 from sim.events import Query, Report
 from sim.interfaces import LPPM, Attack, Generator
 from sim.mobility.traces import Trace
-from sim.recorder import SimulationLog
+from sim.recorder import AttackLog, UserLog
 from sim.stream import Inbox, Stream
 
 Process = ProcessGenerator[simpy.Event, Any, None]
 
 
 def user(
-    environment: simpy.Environment, trace: Trace, lppm: LPPM, stream: Stream, log: SimulationLog, rng: Generator
+    environment: simpy.Environment, trace: Trace, lppm: LPPM, stream: Stream, log: UserLog, rng: Generator
 ) -> Process:
     """Live through a trace: at each query obfuscate the true cell, publish the report, learn from it."""
+    name, snapshot_at = trace.user, log.snapshot_at
     for index, (time_s, cell) in enumerate(zip(trace.times_s.tolist(), trace.cells.tolist(), strict=True), start=1):
         yield environment.timeout(time_s - environment.now)
         channel = lppm.channel(time_s)
-        query = Query(trace.user, index, time_s, cell)
-        report = Report(trace.user, index, time_s, channel.sample(cell, rng), channel)
+        query = Query(name, index, time_s, cell)
+        report = Report(name, index, time_s, channel.sample(cell, rng), channel)
         log.query(query, report)
-        if index in log.snapshot_at:
+        if index in snapshot_at:
             log.snapshot(query, lppm)
         stream.publish(report)
         lppm.observe(report)
 
 
-def adversary(name: str, attack: Attack, inbox: Inbox, log: SimulationLog) -> Process:
+def adversary(attack: Attack, inbox: Inbox, log: AttackLog) -> Process:
     """Listen for reports and answer each with a guess. Nothing here knows where anybody is."""
     while True:
         yield inbox.arrival()
         for report in inbox.take():
-            log.guess(name, attack.observe(report))
+            log.guess(attack.observe(report))

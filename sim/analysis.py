@@ -26,19 +26,22 @@ from sim.rundir import MEASURES, RunDirectory, RunError
 SERIES = ["point", "lppm", "attack"]
 CONFIDENCE = 0.95
 WINDOWS = 20
+FIGURES = ("quality_loss_km", "adversary_error_km")
+"""Q-bar and P_AE of the paper."""
+_NO_VARIANCE_KM2 = 1e-24
 _SAME_LOSS_KM = 1e-9
 _COMPACT_ROWS = 500_000
 _SUMS = [f"{name}_{what}" for name in MEASURES for what in ("sum", "count")]
 
 
-def per_user(run: RunDirectory) -> pd.DataFrame:
-    """Return the mean of each measure for each point, LPPM, attack, user and replication.
+def per_user(run: RunDirectory, parts: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return the mean of each measure for each point, LPPM, attack, user and replication, in all parts or in some.
 
     Columns: point, lppm, attack (empty without one), user, replication, queries, and the four measures, NaN
     where the log has no value.
     """
     keys = [*SERIES, "user", "replication"]
-    sums = _accumulate(_query_rows(run, [*keys, *MEASURES]), keys)
+    sums = _accumulate(_query_rows(run, [*keys, *MEASURES], parts), keys)
     frame = _frame(sums, keys)
     for name in MEASURES:
         frame[name] = _ratio(frame, name)
@@ -51,9 +54,20 @@ def summarize(run: RunDirectory) -> pd.DataFrame:
     Each measure comes as its mean and the ends `_low` and `_high` of a 95 % interval of Student's t. The mean
     is the plain mean over users of each user's mean, itself the plain mean over replications: a user with many
     queries counts no more than another. The interval is over users, the independent units, when there are at
-    least two; over replications when there is a single user; and empty when there is one of each.
+    least two; over replications when there is a single user; and empty when there is one of each. Of a single user
+    whose expected figures are the same in every replication, as the manifest says, their interval has no width.
     """
-    return summarize_users(per_user(run))
+    return _without_noise(summarize_users(per_user(run)), run)
+
+
+def _without_noise(summary: pd.DataFrame, run: RunDirectory) -> pd.DataFrame:
+    exact = {(said["point"], said["lppm"]) for said in run.manifest().get("repetitions", []) if said["exact"]}
+    keys = zip(summary["point"], summary["lppm"], strict=True)
+    rows = np.array([key in exact for key in keys], dtype=bool) & (summary["users"] == 1).to_numpy()
+    for name in FIGURES:
+        for end in ("_low", "_high"):
+            summary.loc[rows, f"expected_{name}{end}"] = summary.loc[rows, f"expected_{name}"]
+    return summary
 
 
 def summarize_users(users: pd.DataFrame) -> pd.DataFrame:
@@ -66,6 +80,66 @@ def summarize_users(users: pd.DataFrame) -> pd.DataFrame:
         users=("user", "nunique"), replications=("replication", "nunique"), queries=("queries", "sum")
     )
     return counts.merge(intervals(units, SERIES), on=SERIES, validate="one_to_one")
+
+
+def replication_means(users: pd.DataFrame) -> pd.DataFrame:
+    """Return Q-bar and P_AE of each replication: the mean over users of each user's mean; takes a table of `per_user`.
+
+    Columns: point, lppm, attack, replication, quality_loss_km, adversary_error_km. Expected figures are used where the
+    log has them.
+    """
+    keys = [*SERIES, "replication"]
+    best = users[keys].assign(**{name: preferred(users, name) for name in FIGURES})
+    return best.groupby(keys, as_index=False, sort=True)[list(FIGURES)].mean()
+
+
+def replication_half_widths(means: pd.DataFrame) -> pd.DataFrame:
+    """Return how sharp the means over replications are; takes a table of `replication_means`.
+
+    Half of the 95 % interval of each figure, with the same users: another set of users is another matter, and so is
+    the interval of `summarize`. Columns: point, lppm, attack, quality_loss_km, adversary_error_km, NaN where there is
+    no figure.
+    """
+    groups = means.groupby(SERIES, sort=True)
+    halves = {name: half_width(groups[name].std(ddof=1), groups[name].count()) for name in FIGURES}
+    return pd.DataFrame(halves).reset_index()
+
+
+def variance_ratio(users: pd.DataFrame) -> pd.DataFrame:
+    """Return how many times fewer replications the expected figures need than the sampled ones; takes `per_user`.
+
+    The interval of a mean over n replications is as wide as sqrt(variance / n), so `ratio`, the variance over
+    replications of the sampled mean over users by that of the expected one, is the ratio of the replications that reach
+    the same interval. Users are independent, so each variance is the sum of the users' own over their number squared,
+    which is known far better than that of the means of a few replications. `removed_share` is the variance of the
+    difference sampled - expected, the mechanism's current noise, as a share of the sampled variance. Whatever else a
+    replication draws, such as new movements, stays in both figures and keeps the ratio near 1.
+
+    Columns: point, lppm, attack, figure, users, replications, sampled_km2, expected_km2, ratio (infinite where the
+    expected figure is exact), removed_share. Series with one replication or without expected figures are left out.
+    """
+    frames = []
+    for name in FIGURES:
+        own = users[[*SERIES, "user", "replication"]].assign(
+            sampled_km2=users[name], expected_km2=users[f"expected_{name}"]
+        )
+        own = own.dropna().assign(removed_km2=lambda frame: frame["sampled_km2"] - frame["expected_km2"])
+        of_user = own.groupby([*SERIES, "user"])
+        spread = of_user[["sampled_km2", "expected_km2", "removed_km2"]].var(ddof=1).dropna()
+        counted = spread.assign(replications=of_user.size().reindex(spread.index))
+        groups = counted.groupby(SERIES, sort=True)
+        number = groups.size()
+        frame = groups[list(spread.columns)].sum().div(number**2, axis=0).reset_index()
+        frame.insert(len(SERIES), "figure", name)
+        frame.insert(len(SERIES) + 1, "users", number.to_numpy())
+        frame.insert(len(SERIES) + 2, "replications", groups["replications"].max().to_numpy())
+        frames.append(frame)
+    table = pd.concat(frames, ignore_index=True).sort_values([*SERIES, "figure"], ignore_index=True)
+    noise, rest = (table[name].where(table[name] > _NO_VARIANCE_KM2, 0.0) for name in ("sampled_km2", "expected_km2"))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        table["ratio"] = noise.to_numpy() / rest.to_numpy()
+        table["removed_share"] = table.pop("removed_km2").to_numpy() / noise.to_numpy()
+    return table
 
 
 def over_time(run: RunDirectory, *, window: int | None = None) -> pd.DataFrame:
@@ -126,6 +200,11 @@ def named_apart(frame: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(
         lppm=[f"{lppm} ({text})" if text else lppm for lppm, text in zip(frame["lppm"], said, strict=True)]
     )
+
+
+def swept_words(frame: pd.DataFrame, points: pd.DataFrame) -> list[str]:
+    """Return, for each row, all swept values that make a difference to its LPPM, in words."""
+    return _said(frame, points, list(points.columns.drop("point")))
 
 
 def circumstances(frame: pd.DataFrame, points: pd.DataFrame) -> list[str]:
@@ -231,12 +310,13 @@ def intervals(units: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     return pd.DataFrame(columns).reset_index()
 
 
-def _query_rows(run: RunDirectory, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield the rows of each part that are about the query itself."""
-    if not run.parts():
+def _query_rows(run: RunDirectory, columns: Sequence[str], parts: Sequence[str] | None = None) -> Iterator[pa.Table]:
+    """Yield the rows of each part, or of some, that are about the query itself."""
+    parts = run.parts() if parts is None else parts
+    if not parts:
         raise RunError(f"{run.path / 'events'} has no finished part: run the scenario (again) first.")
-    needed = dict.fromkeys([*columns, "event", "index", "estimated_index"])
-    for table in run.tables(list(needed)):
+    needed = list(dict.fromkeys([*columns, "event", "index", "estimated_index"]))
+    for table in (run.read_part(part, needed) for part in parts):
         asked = table.filter(pc.equal(table["event"], pa.scalar("query")))
         about = asked["estimated_index"]
         online = pc.or_kleene(pc.is_null(about), pc.equal(about, asked["index"]))

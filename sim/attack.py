@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from sim.events import Guess, Report
-from sim.inference import decide, decide_many
-from sim.interfaces import Belief, BoolArray, Channel, FloatArray, IntArray
+from sim.inference import decide, decide_each, read_only
+from sim.interfaces import Belief, Channel, FloatArray, IntArray
 from sim.world.distance import Distance
 
 
@@ -26,56 +26,67 @@ class OptimalAttack:
         self._belief_of = belief_of
         self._distance = distance
         self._foresee = foresee
-        self._beliefs: dict[str, Belief] = {}
-        self._fixed_answers: dict[str, tuple[Channel, _Answers | None]] = {}
+        self._users: dict[str, _Watched] = {}
         self._fallbacks = 0
 
     @property
     def fallbacks(self) -> int:
         """How often a report had no mass under a belief."""
-        return self._fallbacks + sum(int(getattr(belief, "fallbacks", 0)) for belief in self._beliefs.values())
+        return self._fallbacks + sum(int(getattr(user.belief, "fallbacks", 0)) for user in self._users.values())
 
     def observe(self, report: Report) -> Guess:
         """Take in one report and estimate where the user was."""
-        belief = self._beliefs.get(report.user)
-        if belief is None:
-            belief = self._beliefs[report.user] = self._belief_of(report.user)
-        fixed = getattr(belief, "fixed", False)
-        answers = (
-            self._remembered(belief, report) if fixed else self._answers(belief, report) if self._foresee else None
-        )
-        if answers is not None and fixed:
-            self._fallbacks += int(answers.without_mass[report.output])
+        name, index, time_s, output, channel = report
+        user = self._users.get(name)
+        if user is None:
+            user = self._users[name] = _Watched(self._belief_of(name))
+        if not user.fixed:
+            answers = self._answers(user.belief, report) if self._foresee else None
+            posterior = user.belief.observe(time_s, channel.likelihood(output))
         else:
-            posterior = belief.observe(report.time_s, report.channel.likelihood(report.output))
+            answers = user.answers if user.channel is channel else None
+            if answers is None:
+                answers = self._remembered(user, report)
+            if answers is None:
+                posterior = user.belief.observe(time_s, channel.likelihood(output))
+            elif output in answers.without_mass:
+                self._fallbacks += 1
         if answers is None:
-            estimate = decide(posterior, self._distance.matrix_km, self._distance.shape)
-        else:
-            estimate = int(answers.estimates[report.output])
-        return Guess(report.user, report.index, estimate, answers.estimates if answers and self._foresee else None)
+            return Guess(name, index, decide(posterior, self._distance.matrix_km, self._distance.shape))
+        return Guess(name, index, answers.estimates.item(output), answers.estimates if self._foresee else None)
 
-    def _remembered(self, belief: Belief, report: Report) -> _Answers | None:
+    def _remembered(self, user: _Watched, report: Report) -> _Answers | None:
         """Return the answers of a belief that never changes, worked out once a channel is there to stay."""
-        channel, answers = self._fixed_answers.get(report.user, (None, None))
-        stays = channel is report.channel
-        if not stays or answers is None:
-            answers = self._answers(belief, report) if stays or self._foresee else None
-            self._fixed_answers[report.user] = (report.channel, answers)
-        return answers
+        stays = user.channel is report.channel
+        user.channel = report.channel
+        user.answers = self._answers(user.belief, report) if stays or self._foresee else None
+        return user.answers
 
     def _answers(self, belief: Belief, report: Report) -> _Answers:
         """Return the estimate for every possible output. Changes no state."""
         outputs, likelihoods = report.channel.likelihoods()
         estimates = np.full(report.channel.n_outputs, -1, dtype=np.int64)
-        without_mass = np.zeros(report.channel.n_outputs, dtype=np.bool_)
+        without_mass: set[int] = set()
         for prior in _priors(belief, report.time_s, likelihoods.shape[1]):
-            found = decide_many(likelihoods * prior, self._distance.matrix_km, self._distance.shape)
+            found = decide_each(prior, likelihoods, self._distance.matrix_km, self._distance.shape)
             estimates[outputs] = found
             if (found >= 0).all():
                 break
             outputs, likelihoods = outputs[found < 0], likelihoods[found < 0]
-            without_mass[outputs] = True
-        return _Answers(estimates, without_mass)
+            without_mass.update(outputs.tolist())
+        return _Answers(read_only(estimates), without_mass)
+
+
+class _Watched:
+    """What the adversary has of one user: a belief, and what she would answer if it never changes."""
+
+    __slots__ = ("answers", "belief", "channel", "fixed")
+
+    def __init__(self, belief: Belief) -> None:
+        self.belief = belief
+        self.fixed = bool(getattr(belief, "fixed", False))
+        self.channel: Channel | None = None
+        self.answers: _Answers | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +94,11 @@ class _Answers:
     """An adversary's answer to each output of a channel; -1 for one that cannot come."""
 
     estimates: IntArray
-    without_mass: BoolArray
+    without_mass: set[int]
 
 
-def _priors(belief: Belief, time_s: int, n_cells: int) -> list[FloatArray]:
-    """Return the prior and what takes its place, in order, for an output that has no mass under it."""
-    return [belief.prior(time_s), *getattr(belief, "fallback_priors", ()), np.full(n_cells, 1 / n_cells)]
+def _priors(belief: Belief, time_s: int, n_cells: int) -> Iterator[FloatArray]:
+    """Yield the prior and what takes its place, in order, for an output that has no mass under it."""
+    yield belief.prior(time_s)
+    yield from getattr(belief, "fallback_priors", ())
+    yield np.full(n_cells, 1 / n_cells)

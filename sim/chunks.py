@@ -29,6 +29,8 @@ SETTINGS_KEPT = 4
 class Workshop:
     """Keeps the last stage and a few settings, which neighbouring chunks share."""
 
+    queries: dict[int, int] = field(default_factory=dict)
+    """About how many queries one simulation of each point has, once it was asked for."""
     _settings: dict[str, Setting] = field(default_factory=dict)
     _stage: tuple[str, int, Stage] | None = None
 
@@ -36,7 +38,7 @@ class Workshop:
     def of(cls, stage: Stage, chunk: Chunk) -> Workshop:
         """Return a workshop that has this stage ready for a chunk."""
         key = _key(chunk)
-        return cls({key: stage.setting}, (key, chunk.replication, stage))
+        return cls(_settings={key: stage.setting}, _stage=(key, chunk.replication, stage))
 
     def setting(self, chunk: Chunk) -> Setting:
         """Return the world and the people of a chunk's point."""
@@ -63,7 +65,7 @@ def _key(chunk: Chunk) -> str:
 
 def expected_queries(chunks: Sequence[Chunk], workshop: Workshop) -> list[int]:
     """Return about how many queries each chunk simulates: the first replication stands for the others."""
-    counts: dict[int, int] = {}
+    counts = workshop.queries
     for chunk in chunks:
         if chunk.point.index not in counts:
             counts[chunk.point.index] = sum(map(len, workshop.stage(chunk).traces))

@@ -262,5 +262,42 @@ def check_component(component: str, family: str | None, settings: tuple[str, ...
         sys.exit(1)
 
 
+@main.command()
+@click.argument("names", metavar="[ROW]...", nargs=-1)
+@click.option("--quick", is_flag=True, help="In under a minute, with fewer rounds and a shorter growth.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="JSON file for the table and its samples.")
+@click.option("--overwrite", is_flag=True, help="Replace the file if it is there.")
+def bench(names: tuple[str, ...], quick: bool, out: Path | None, overwrite: bool) -> None:
+    """Measure how near this machine's limits we come.
+
+    One row for each target: what was measured, the limit beside it, their ratio and the target; with ROW only these.
+    Ends with 1 if a target is missed.
+    """
+    import json
+
+    from sim import bench as benchmark
+    from sim import console
+    from sim.errors import input_errors
+
+    rows = {row.name: row for row in benchmark.ROWS}
+    chosen = [rows[_known(name, rows, "row", "Rows")] for name in dict.fromkeys(names or rows)]
+    if out is not None and out.exists() and not overwrite:
+        raise click.UsageError(f"{out} is there already: choose another name or add --overwrite, nothing was measured")
+    if out is not None and not out.parent.is_dir():
+        raise click.UsageError(f"the folder {out.parent} does not exist: nothing was measured")
+    outcomes = benchmark.measure(
+        chosen,
+        benchmark.QUICK if quick else benchmark.FULL,
+        progress=lambda row: click.echo(f"measuring {row.name}: {row.what}", err=True),
+    )
+    result = benchmark.document(outcomes, quick=quick)
+    console.print_bench(outcomes, result["machine"])
+    if out is not None:
+        with input_errors("the table cannot be written"):
+            out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    if any(outcome.met is False for outcome in outcomes):
+        sys.exit(1)
+
+
 if __name__ == "__main__":
     main()

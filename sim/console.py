@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from rich.console import Console
@@ -14,16 +14,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Table
 from rich.text import Text
 
-from sim.analysis import circumstances, headings, named_apart, plain, with_swept_values
+from sim.analysis import circumstances, headings, named_apart, plain, swept_words, with_swept_values
 from sim.checks import Outcome
 from sim.cost import BYTES_PER_ROW, Cost
 from sim.ranking import rankings, remarks
 from sim.result import Result
-from sim.scenario.models import Scenario
+from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.protection import SHORT_ATTACKS, SHORT_LPPMS
 from sim.scenario.reference import SECTIONS, keys, kinds
 
+if TYPE_CHECKING:
+    from sim.bench import Outcome as Measured
+
 LINE_EVERY_S = 10.0
+_MOST_WIDE = 5
 
 
 class _Rate(ProgressColumn):
@@ -48,11 +52,15 @@ class Bar:
         return self
 
     def start(self, queries: int, *, skipped: int = 0) -> None:
-        """Show that so many queries are to be simulated, and what an earlier run has left to take up."""
-        self._total = queries
+        """Show that so many queries, or so many more, are to be simulated, and what an earlier run has left."""
+        self._total += queries
         if skipped:
             rest = "going on with the rest" if queries else "nothing is left to simulate"
             print(f"{self._label}: {skipped} parts are there already, {rest}", file=sys.stderr, flush=True)
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], total=self._total)
+        if self._total > queries:
+            return
         self._began = self._said = time.monotonic()
         if self._console.is_terminal and queries:
             columns = (
@@ -145,7 +153,9 @@ def print_result(result: Result) -> None:
     print_summary(result.summary(), result.points(), names["lppms"], names["attacks"])
     for line in _comparisons(result.per_user(), result.points()):
         console.print(escape(line), highlight=False)
-    for warning in warnings(result.manifest):
+    for line in repetitions(result.manifest):
+        console.print(escape(line), highlight=False)
+    for warning in (*warnings(result.manifest), *still_wide(result.manifest, result.points())):
         console.print(f"[yellow]note:[/] {escape(warning)}", highlight=False)
     there = "event log, summary.csv and figures" if (result.path / "figures").is_dir() else "event log and summary.csv"
     console.print(f"\n{there} are in {escape(str(result.path))}", highlight=False, soft_wrap=True)
@@ -157,6 +167,47 @@ def _comparisons(per_user: pd.DataFrame, points: pd.DataFrame) -> Iterator[str]:
     for text, own in users.groupby("circumstances", sort=False):
         start = f"With {text!s}: " if text else ""
         yield from (start + line for line in (*map(str, rankings(own)), *remarks(own)))
+
+
+def repetitions(manifest: dict[str, Any]) -> list[str]:
+    """Return how many replications it took where the scenario does not say it: one, or until figures are sharp."""
+    said = pd.DataFrame(manifest.get("repetitions", []))
+    if said.empty:
+        return []
+    found = []
+    if exact := list(dict.fromkeys(said.loc[said["exact"], "lppm"])):
+        found.append(
+            f"Run once, since their expected figures are exact and the same in every replication: {', '.join(exact)}."
+        )
+    if "until_half_width_km" in said:
+        sought = said.dropna(subset="until_half_width_km")
+        asked = _span(sought["until_half_width_km"].min(), sought["until_half_width_km"].max(), "{:g}".format)
+        numbers = sought.groupby("lppm", sort=False)["replications"].agg(["min", "max"])
+        each = ", ".join(f"{lppm} {_span(row['min'], row['max'])}" for lppm, row in numbers.iterrows())
+        found.append(f"Replications until all means over these users are within ± {asked} km: {each}.")
+    return found
+
+
+def still_wide(manifest: dict[str, Any], points: pd.DataFrame) -> list[str]:
+    """Return which figures are less sharp than asked for, after the most replications allowed, widest first."""
+    if not manifest["finished"]:
+        return []
+    wide = [
+        (half, said, name)
+        for said in manifest.get("repetitions", [])
+        for name, half in said.get("half_widths_km", {}).items()
+        if half > said["until_half_width_km"]
+    ]
+    wide.sort(key=lambda entry: -entry[0])
+    shown = wide[:_MOST_WIDE]
+    values = swept_words(pd.DataFrame([said for _, said, _ in shown], columns=["point", "lppm"]), points)
+    lines = [
+        f"{name} of {said['lppm']}{f' ({value})' if value else ''} is known within ± {half:.2g} km after "
+        f"{said['replications']} replications, the most allowed, not within ± {said['until_half_width_km']:g} km"
+        for (half, said, name), value in zip(shown, values, strict=True)
+    ]
+    more = len(wide) - len(shown)
+    return [*lines, *([f"{more} more figures are less sharp than asked for: see manifest.json"] if more else [])]
 
 
 def warnings(manifest: dict[str, Any]) -> list[str]:
@@ -230,17 +281,42 @@ def print_keys(family: str, kind: str, line: str) -> None:
 def print_cost(scenario: Scenario, cost: Cost) -> None:
     """Print what a scenario would take."""
     console = _stdout()
-    time_text = "not measured" if cost.seconds is None else f"about {_duration(cost.seconds)} (measured on one user)"
+    least = cost.least or cost
+    megabytes = _span(least.rows, cost.rows, lambda rows: f"{rows * BYTES_PER_ROW / 1e6:,.1f}")
+    time_text = "not measured"
+    if cost.seconds is not None:
+        time_text = f"about {_span(least.seconds, cost.seconds, _duration)} (measured on one user)"
     for name, text in (
         ("scenario", f"{scenario.name} is valid (digest {scenario.digest[:8]}, seed {scenario.seed})"),
-        ("points", f"{cost.points} x {scenario.replications} replications"),
+        ("points", f"{cost.points} x {_replications(scenario)}"),
+        *(("exact", f"{name}: its expected figures need no repetition, it is run once") for name in cost.exact),
         ("users", f"{cost.users}"),
-        ("queries", f"{cost.queries:,} in {cost.simulations:,} simulations"),
-        ("event log", f"{cost.rows:,} rows, about {cost.rows * BYTES_PER_ROW / 1e6:,.1f} MB"),
+        (
+            "queries",
+            f"{_span(least.queries, cost.queries)} in {_span(least.simulations, cost.simulations)} simulations",
+        ),
+        ("event log", f"{_span(least.rows, cost.rows)} rows, about {megabytes} MB"),
         ("time", time_text),
         *(("note", note) for note in _left_out(cost.readings)),
     ):
         console.print(f"{name:>10}  {escape(text)}", highlight=False)
+
+
+def _span(least: Any, most: Any, write: Callable[[Any], str] = "{:,}".format) -> str:
+    """Write what is certain, or the two ends of what is not.
+
+    >>> _span(5, 5), _span(5, 2000)
+    ('5', '5 to 2,000')
+    """
+    return " to ".join(dict.fromkeys((write(least), write(most))))
+
+
+def _replications(scenario: Scenario) -> str:
+    said = scenario.replications
+    if not isinstance(said, RepeatUntil):
+        return f"{said} replications"
+    number = _span(said.at_least, said.at_most)
+    return f"{number} replications, until all figures are within ± {said.until_half_width_km:g} km"
 
 
 def _duration(seconds: float) -> str:
@@ -259,6 +335,52 @@ def print_checks(component: str, outcomes: Sequence[Outcome]) -> None:
             console.print(f"     {escape(outcome.problem)}", highlight=False, soft_wrap=True)
     failed = sum(outcome.problem is not None for outcome in outcomes)
     console.print(f"{escape(component)}: {len(outcomes) - failed} of {len(outcomes)} checks passed", highlight=False)
+
+
+def print_bench(outcomes: Sequence[Measured], machine: dict[str, Any]) -> None:
+    """Print the table of targets, and where it was measured."""
+    table = Table()
+    table.add_column("row")
+    table.add_column("what", ratio=3)
+    for heading in ("measured", "limit", "ratio", "target"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("met")
+    table.add_column("limit and note", ratio=4)
+    for row in outcomes:
+        sign = "<=" if row.direction == "at_most" else ">="
+        table.add_row(
+            row.name,
+            escape(row.what),
+            "" if row.measured is None else _amount(row.measured, row.unit),
+            "" if row.limit is None else _amount(row.limit, row.unit),
+            "" if row.ratio is None else f"{row.ratio:,.0f}x" if row.ratio >= 100 else f"{row.ratio:.3g}x",
+            f"{sign} {row.target:g}x",
+            {True: "[green]yes[/]", False: "[red]no[/]", None: "skipped"}[row.met],
+            escape("; ".join(filter(None, (row.beside, row.note)))),
+        )
+    console = _stdout()
+    console.print(table, highlight=False)
+    console.print(
+        escape(
+            f"CPU time on {machine['cpu']}, Python {machine['python']}, numpy {machine['numpy']}, "
+            f"BLAS threads: {machine['blas_threads']}, kernels: {machine['kernels']}"
+        ),
+        highlight=False,
+    )
+
+
+def _amount(value: float, unit: str) -> str:
+    """Write seconds or bytes with a unit in which they are easy to read.
+
+    >>> _amount(0.00123, "s"), _amount(6e8, "bytes"), _amount(1.0, "exponent")
+    ('1.23 ms', '600 MB', 'r^1')
+    """
+    if unit == "exponent":
+        return f"r^{value:.3g}"
+    if unit == "bytes":
+        return f"{value / 1e6:.3g} MB"
+    size, name = next(((size, name) for size, name in ((1.0, "s"), (1e-3, "ms")) if value >= size), (1e-6, "us"))
+    return f"{value / size:.3g} {name}"
 
 
 def _stdout() -> Console:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from sim.chunks import Workshop, run_chunk
 from sim.scenario.models import Scenario
 from sim.stage import Stage
-from sim.sweep import Chunk, plan
+from sim.sweep import Chunk, cut, points, tasks
 
 BYTES_PER_ROW = 23
 LONGEST_PROBE = 300
@@ -17,7 +17,7 @@ LONGEST_PROBE = 300
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """How much work a scenario is."""
+    """How much work a scenario is; at most, where it repeats until its figures are sharp."""
 
     points: int
     users: int
@@ -27,32 +27,41 @@ class Cost:
     seconds: float | None
     readings: dict[str, dict[str, int]] = field(default_factory=dict)
     """What was read of each trace file."""
+    least: Cost | None = None
+    """What it is at least, where the number of replications is open."""
+    exact: tuple[str, ...] = ()
+    """The LPPMs whose figures need one replication alone, at some point at least."""
 
 
 def estimate(scenario: Scenario, *, measure: bool = True) -> Cost:
     """Count the work of a scenario and, if asked to, time one user of its first replication to scale it up."""
     began = time.process_time()
-    chunks = plan(scenario)
+    work = tasks(points(scenario))
+    surely, most = cut(work), cut(work, {task.key: task.at_most for task in work})
     workshop = Workshop()
-    first = [chunk for chunk in chunks if chunk.replication == 0]
+    first = [chunk for chunk in surely if chunk.replication == 0]
     # Replications differ in their randomness alone: the first stands for the others.
     queries = {chunk.point.index: _prepare(workshop.stage(chunk)) for chunk in first}
     prepared_s = time.process_time() - began
-    counts = [(chunk, lppm, queries[chunk.point.index]) for chunk in chunks for lppm in chunk.lppms]
-    seconds = None
-    if measure:
-        rates = {
-            lppm: _seconds_per_query(lppm, first, workshop) for lppm in dict.fromkeys(name for _, name, _ in counts)
-        }
-        seconds = prepared_s + sum(count * rates[lppm] for _, lppm, count in counts)
-    return Cost(
-        points=len({chunk.point.index for chunk in chunks}),
-        users=max(len(workshop.setting(chunk).users) for chunk in first),
-        simulations=len(counts),
-        queries=sum(count for *_, count in counts),
-        rows=sum(count * max(len(chunk.point.scenario.attacks), 1) for chunk, _, count in counts),
-        seconds=seconds,
-        readings=workshop.setting(chunks[0]).readings(),
+    names = dict.fromkeys(task.lppm for task in work)
+    rates = {lppm: _seconds_per_query(lppm, first, workshop) for lppm in names} if measure else None
+
+    def count(chunks: list[Chunk]) -> Cost:
+        counts = [(chunk, lppm, queries[chunk.point.index]) for chunk in chunks for lppm in chunk.lppms]
+        return Cost(
+            points=len({chunk.point.index for chunk in chunks}),
+            users=max(len(workshop.setting(chunk).users) for chunk in first),
+            simulations=len(counts),
+            queries=sum(count for *_, count in counts),
+            rows=sum(count * max(len(chunk.point.scenario.attacks), 1) for chunk, _, count in counts),
+            seconds=None if rates is None else prepared_s + sum(count * rates[lppm] for _, lppm, count in counts),
+        )
+
+    return replace(
+        count(most),
+        readings=workshop.setting(first[0]).readings(),
+        least=count(surely) if len(surely) < len(most) else None,
+        exact=tuple(dict.fromkeys(task.lppm for task in work if task.is_exact)),
     )
 
 

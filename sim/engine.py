@@ -29,8 +29,8 @@ def simulate(
     environment = simpy.Environment(initial_time=min(starts, default=0))
     stream = Stream(environment)
     for name, attack in attacks.items():
-        environment.process(agents.adversary(name, attack, stream.subscribe(), log))
+        environment.process(agents.adversary(attack, stream.subscribe(), log.attack(name)))
     for trace in traces:
         lppm, noise = lppm_of(trace.user), noise_of(trace.user)
-        environment.process(agents.user(environment, trace, lppm, stream, log, noise))
+        environment.process(agents.user(environment, trace, lppm, stream, log.user(trace.user), noise))
     environment.run()

@@ -11,20 +11,22 @@ fitted L . pi, never by pi.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg.lapack import dposv
+from scipy.linalg.lapack import dposv, dpotrs
 from scipy.optimize import nnls
 
+from sim import kernels
 from sim.inference import normalise
 from sim.interfaces import BoolArray, FloatArray, IntArray
 
 _FLOOR = 1e-30  # EM can never bring back a zero, and denormals would make it ten times slower
 _COLD_SUPPORT = 60  # a cold start keeps so many columns: more make the first steps slow, fewer make more steps
 _CANDIDATES = 20  # columns that may enter in one Newton step
+_CORRECTIONS = 8  # steps with the same matrix that may follow one
 EM_ITERATIONS = 100_000
 NEWTON_ITERATIONS = 200
 
@@ -59,6 +61,7 @@ class Likelihoods:
         self._count = 0
         self.groups: IntArray = np.zeros(n_cells, dtype=np.int64)
         """For each cell the lowest cell whose column is exactly equal, as `equal_columns` gives it."""
+        self._all_differ = n_cells == 1
 
     def __len__(self) -> int:
         return self._count
@@ -79,14 +82,28 @@ class Likelihoods:
         if not (least >= 0 and 1e-200 <= most < np.inf):
             raise ValueError(f"likelihood must be in [0, inf) and above 1e-200 somewhere, got {least} to {most}")
         if self._count == len(self._buffer):
-            self._buffer = np.concatenate([self._buffer, np.empty_like(self._buffer)])
+            self._grow()
         self._buffer[self._count] = values
         self._count += 1
-        self.groups = _refine(self.groups, values)
+        if not self._all_differ:
+            self.groups = refine(self.groups, values)
+            self._all_differ = bool((self.groups == np.arange(self.groups.size)).all())
+
+    def _grow(self) -> None:
+        """Make room for a tenth more: a thousand users' rows are most of the memory there is."""
+        buffer = np.empty((self._count + max(self._count // 10, 16), self.groups.size))
+        buffer[: self._count] = self._buffer
+        self._buffer = buffer
 
 
-def _refine(groups: IntArray, row: FloatArray) -> IntArray:
-    """Split groups of cells by one more row of values, in O(n log n)."""
+def refine(groups: IntArray, row: FloatArray) -> IntArray:
+    """Split groups of cells by one more row of values: each cell gets the lowest of its group with an equal value.
+
+    >>> refine(np.array([0, 0, 0]), np.array([0.2, 0.1, 0.1]))
+    array([0, 1, 1])
+    """
+    if (fast := kernels.compiled()) is not None:
+        return np.asarray(fast.refine(groups, row))
     pairs = np.empty(len(row), dtype=np.complex128)  # ordered by real part, then by imaginary part, exactly
     pairs.real, pairs.imag = groups, row
     _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
@@ -144,6 +161,7 @@ def constrained_newton(
     proportions: FloatArray | None = None,
     weights: FloatArray | None = None,
     groups: IntArray | None = None,
+    unseen: int | None = None,
     gap: float = 1e-6,
     max_iterations: int = NEWTON_ITERATIONS,
 ) -> Estimate:
@@ -152,43 +170,80 @@ def constrained_newton(
     Each step takes in the columns with the largest g_i > 1, minimises the second-order model of the
     log-likelihood over the simplex and searches on the line towards it. `start` is a warm start, zeros and all:
     mass can go anywhere, since g is taken over all columns. `groups` are the equal columns, if known. Their mass
-    is split by `proportions` (`start`, if not given, else uniform), evenly in a group without any.
+    is split by `proportions` (`start`, if not given, else uniform), evenly in a group without any. Where `start`
+    is the estimate of all but the last rows, `unseen` says how many those are.
     """
     rows, weights = _weighted(likelihoods, weights)
     groups = equal_columns(rows) if groups is None else groups
-    point = _cold_start(rows, weights, groups) if start is None else _merge(start, groups)
-    point, iterations, stalled = _climb(
-        rows, weights, _cover(rows, weights, point), groups, gap=gap, max_iterations=max_iterations
-    )
-    profile = _split(point, groups, start if proportions is None else proportions)
-    estimate = _estimate(rows, weights, profile, iterations)
-    return _polish(rows, weights, estimate, gap) if stalled else estimate
+    representative = groups == np.arange(groups.size)
+    point = _cold_start(rows, weights, groups) if start is None else _merge(start, groups, representative)
+    point = _cover(rows, weights, point, len(rows) if start is None or unseen is None else unseen)
+    climbed = _climb(rows, weights, point, representative, gap=gap, max_iterations=max_iterations)
+    profile = _split(climbed.point, groups, representative, start if proportions is None else proportions)
+    profile = normalise(profile)
+    profile.flags.writeable = False
+    estimate = Estimate(profile, climbed.gap, climbed.iterations, float(weights @ np.log(climbed.fitted)))
+    return _polish(rows, weights, estimate, gap) if climbed.stalled else estimate
+
+
+class _Climbed(NamedTuple):
+    """Where Newton steps from a merged point have come to."""
+
+    point: FloatArray
+    fitted: FloatArray
+    gap: float
+    iterations: int
+    stalled: bool
 
 
 def _climb(
-    rows: FloatArray, weights: FloatArray, point: FloatArray, groups: IntArray, *, gap: float, max_iterations: int
-) -> tuple[FloatArray, int, bool]:
-    """Take Newton steps from a merged point; return where they end, how many, and whether they stalled."""
-    representative = groups == np.arange(len(groups))
+    rows: FloatArray,
+    weights: FloatArray,
+    point: FloatArray,
+    representative: BoolArray,
+    *,
+    gap: float,
+    max_iterations: int,
+) -> _Climbed:
+    """Take Newton steps from a merged point until the gap is reached, or no step climbs."""
+    iterations, stalled = 0, False
+    if (fast := kernels.compiled()) is not None:
+        here = _Climbed(
+            *fast.climb(
+                np.ascontiguousarray(rows),
+                weights,
+                point,
+                representative,
+                _CANDIDATES,
+                _CORRECTIONS,
+                gap,
+                max_iterations,
+            )
+        )
+        if not here.stalled:
+            return here
+        point, iterations = here.point, here.iterations  # go on in the slower way, which is the surer one
     support = np.flatnonzero(point)
     mass = point[support]
     columns = rows[:, support]
-    for iteration in range(max_iterations):
+    while True:
         fitted = columns @ mass
         gradient = _gradient(rows, weights, fitted)
-        if gradient.max() - 1 <= gap:
-            return _spread(mass, support, len(point)), iteration, False
+        excess = float(gradient.max()) - 1
+        if excess <= gap or iterations >= max_iterations or stalled:
+            return _Climbed(_spread(mass, support, len(point)), fitted, excess, iterations, stalled)
+        iterations += 1
         entering = _candidates(gradient, support, representative)
         if entering.size:
             support = np.concatenate([support, entering])
             mass = np.concatenate([mass, np.zeros(entering.size)])
             columns = rows[:, support]
-        moved = _step(columns, weights, fitted, mass)
+        moved = _step(columns, weights, fitted, mass, gap)
         if moved is None:
-            return _spread(mass, support, len(point)), iteration, True
+            stalled = True
+            continue
         keep = moved > 0
         support, mass, columns = support[keep], moved[keep], columns[:, keep]
-    return _spread(mass, support, len(point)), max_iterations, False
 
 
 def _weighted(likelihoods: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
@@ -227,9 +282,9 @@ def _estimate(rows: FloatArray, weights: FloatArray, profile: FloatArray, iterat
     return Estimate(profile, gap, iterations, float(weights @ np.log(fitted)))
 
 
-def _merge(profile: FloatArray, groups: IntArray) -> FloatArray:
-    """Put the mass of each group of equal columns on its lowest cell."""
-    return _spread(profile, groups, len(groups))
+def _merge(profile: FloatArray, groups: IntArray, representative: BoolArray) -> FloatArray:
+    """Put the mass of each group of equal columns on its lowest cell, which stands for it."""
+    return profile if representative.all() else _spread(profile, groups, len(groups))
 
 
 def _spread(mass: FloatArray, cells: IntArray, n_cells: int) -> FloatArray:
@@ -237,12 +292,16 @@ def _spread(mass: FloatArray, cells: IntArray, n_cells: int) -> FloatArray:
     return np.bincount(cells, weights=mass, minlength=n_cells).astype(np.float64, copy=False)
 
 
-def _split(merged: FloatArray, groups: IntArray, proportions: FloatArray | None) -> FloatArray:
+def _split(
+    merged: FloatArray, groups: IntArray, representative: BoolArray, proportions: FloatArray | None
+) -> FloatArray:
     """Share the mass of each group among its cells by proportions, evenly where there are none."""
+    if representative.all():
+        return merged
     sizes = np.bincount(groups, minlength=len(groups))
     if proportions is None:
         return np.asarray(merged[groups] / sizes[groups])
-    totals = _merge(proportions, groups)[groups]
+    totals = _spread(proportions, groups, len(groups))[groups]
     shares = np.where(totals > 0, proportions, 1.0) / np.where(totals > 0, totals, sizes[groups])
     return np.asarray(merged[groups] * shares)
 
@@ -252,18 +311,20 @@ def _cold_start(rows: FloatArray, weights: FloatArray, groups: IntArray) -> Floa
     profile = _uniform(rows)
     for _ in range(3):
         profile = profile * _gradient(rows, weights, rows @ profile)
-    merged = _merge(profile, groups)
+    merged = _spread(profile, groups, len(groups))
     if len(merged) > _COLD_SUPPORT:
         merged[np.argpartition(merged, -_COLD_SUPPORT)[:-_COLD_SUPPORT]] = 0.0
     return normalise(merged)
 
 
-def _cover(rows: FloatArray, weights: FloatArray, point: FloatArray) -> FloatArray:
-    """Give each row that the point hardly explains its weight on its likeliest cell.
+def _cover(rows: FloatArray, weights: FloatArray, point: FloatArray, unseen: int) -> FloatArray:
+    """Give each of the last rows that the point hardly explains its weight on its likeliest cell.
 
-    A Newton step at most doubles a row's fitted likelihood, so from nearly nothing it would take many. The
-    likeliest cell found is the lowest, thus the one that stands for its group.
+    A Newton step at most doubles a row's fitted likelihood, so from nearly nothing it would take many. A row that
+    the point was estimated from needs no such help: its fitted likelihood is at least its weight times its largest
+    entry, or else that cell's g would be above 1. The likeliest cell found is the lowest of its group.
     """
+    rows, weights = rows[len(rows) - unseen :], weights[len(weights) - unseen :]
     poor = np.flatnonzero(rows @ point < 0.01 * weights * rows.max(axis=1))
     if poor.size == 0:
         return point
@@ -279,38 +340,65 @@ def _candidates(gradient: FloatArray, support: IntArray, representative: BoolArr
     return np.asarray(best[gains[best] > max(0.0, 0.5 * float(gradient.max() - 1))])
 
 
-def _step(columns: FloatArray, weights: FloatArray, fitted: FloatArray, mass: FloatArray) -> FloatArray | None:
+def _step(
+    columns: FloatArray, weights: FloatArray, fitted: FloatArray, mass: FloatArray, gap: float
+) -> FloatArray | None:
     """Return the mass after one Newton step with line search, or None if no step climbs.
 
     On the simplex the second-order model is |sqrt(w) (S theta - 2)|^2 / 2 with S = L / (L . pi), and there
     S theta - 2 = (S - 2) theta (Wang 2007, section 3).
     """
     model = np.sqrt(weights)[:, np.newaxis] * (columns / fitted[:, np.newaxis] - 2)
-    for target in _minimisers(model):
-        length = _line_search(fitted, columns @ target, weights)
-        if length > 0:
-            return mass + length * (target - mass)
-    return None
-
-
-def _minimisers(model: FloatArray) -> Iterator[FloatArray]:
-    """Yield the minimiser of |model @ theta|^2 over the simplex: by a quick way that may fail, then a sure one."""
-    n_columns = model.shape[1]
     # Without the constraint theta >= 0 the minimiser solves (model' model) theta = 1, up to scale. Warm starts
     # have the right support mostly, and then it is non-negative and so the answer, five times sooner.
-    _, free, info = dposv(model.T @ model, np.ones(n_columns))
-    if info == 0 and free.min() >= 0 and np.isfinite(total := free.sum()):
-        yield free / total
-    # Dax (1990): one more row asks for a sum of 1; the non-negative solution, rescaled, is the minimiser.
+    factor, level, info = dposv(model.T @ model, np.ones(mass.size))
+    if info == 0 and level.min() >= 0 and np.isfinite(total := level.sum()):
+        length = _line_search(fitted, columns @ (level / total), weights)
+        if length == 1:
+            return _corrected(columns, weights, level / total, factor, level, 0.1 * gap)
+        if length > 0:
+            return np.asarray(mass + length * (level / total - mass))
+    target = _simplex_minimiser(model)
+    length = 0.0 if target is None else _line_search(fitted, columns @ target, weights)
+    return None if target is None or length == 0 else mass + length * (target - mass)
+
+
+def _corrected(
+    columns: FloatArray, weights: FloatArray, mass: FloatArray, factor: FloatArray, level: FloatArray, gap: float
+) -> FloatArray:
+    """Go on from a full Newton step by steps with the same matrix, while they bring the slopes nearer to 1.
+
+    Next to the answer that matrix hardly changes, and a step without a new one costs a tenth.
+    """
+    last = np.inf
+    for _ in range(_CORRECTIONS):
+        uphill = (weights / (columns @ mass)) @ columns - 1
+        steepest = float(np.abs(uphill).max())
+        if not gap < steepest < 0.5 * last:
+            break
+        last = steepest
+        move, _ = dpotrs(factor, uphill)
+        moved = mass + move - (move.sum() / level.sum()) * level
+        if moved.min() < 0:
+            break
+        mass = moved
+    return mass
+
+
+def _simplex_minimiser(model: FloatArray) -> FloatArray | None:
+    """Return the minimiser of |model @ theta|^2 over the simplex, None if it cannot be found.
+
+    Dax (1990): one more row asks for a sum of 1; the non-negative solution, rescaled, is the minimiser.
+    """
+    n_columns = model.shape[1]
     matrix = np.vstack([model, np.ones(n_columns)])
     right_side = np.zeros(len(matrix))
     right_side[-1] = 1.0
     try:
         theta, _ = nnls(matrix, right_side, maxiter=10 * n_columns)
     except RuntimeError:  # out of iterations
-        return
-    if theta.any():
-        yield theta / theta.sum()
+        return None
+    return theta / theta.sum() if theta.any() else None
 
 
 def _line_search(fitted: FloatArray, target: FloatArray, weights: FloatArray) -> float:

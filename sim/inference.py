@@ -13,16 +13,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sim import kernels
 from sim.interfaces import FloatArray, IntArray
-
-TIE = 1e-12
-"""Costs that differ by less, as a share of the total weight times the longest distance, are a tie."""
-
-HALF = 0.5 - TIE
-"""The share of the total that makes a median; a hair under one half, so that rounding cannot break a tie."""
-
-MASS_FLOOR = 1e-290
-"""Weights that sum to no more have no mass: their products have lost their digits, and half of them rounds to 0."""
+from sim.ties import HALF, MASS_FLOOR, TIE
 
 _SUM_TOLERANCE = 1e-9
 
@@ -107,6 +100,8 @@ def decide(posterior: FloatArray, distance_km: FloatArray, shape: tuple[int, int
     """
     if shape is None:
         return int(_decide_by_cost(posterior[np.newaxis], distance_km)[0])
+    if (fast := kernels.compiled()) is not None:
+        return int(fast.decide(posterior, *shape))
     # The median row is the row in which the running sum over all cells passes the half: no row sums needed.
     running = posterior.cumsum()
     total = float(running[-1])
@@ -130,6 +125,19 @@ def decide_many(weights: FloatArray, distance_km: FloatArray, shape: tuple[int, 
     grids = weights.reshape(-1, rows, cols)
     # Products with ones are five times as fast as sums over so short an axis.
     return decide_by_medians((grids @ np.ones(cols)).T, (np.ones(rows) @ grids).T)
+
+
+def decide_each(
+    prior: FloatArray, likelihoods: FloatArray, distance_km: FloatArray, shape: tuple[int, int] | None
+) -> IntArray:
+    """Decide for each of the likelihoods (k, n) under one prior; -1 for one without mass.
+
+    >>> decide_each(np.array([0.5, 0.5, 0.0]), np.array([[0.1, 0.2, 0.7], [0.0, 0.0, 1.0]]), np.empty((0, 0)), (1, 3))
+    array([ 1, -1])
+    """
+    if shape is not None and (fast := kernels.compiled()) is not None:
+        return np.asarray(fast.decide_each(prior, likelihoods, *shape))
+    return decide_many(likelihoods * prior, distance_km, shape)
 
 
 def decide_by_medians(by_row: FloatArray, by_col: FloatArray) -> IntArray:

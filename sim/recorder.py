@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,25 +12,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sim.events import Guess, Query, Report
-from sim.interfaces import LPPM, Belief, FloatArray, IntArray
+from sim.interfaces import LPPM, Belief, Channel, FloatArray, IntArray
 from sim.mobility.traces import Trace
 from sim.rundir import EVENTS
 from sim.world import World
 
 Tick = Callable[[int], None]
-
-
-@dataclass(slots=True)
-class _UserLog:
-    """What happened to one user, by query: filled in as it happens, -1 or NaN until then."""
-
-    trace: Trace
-    output: IntArray
-    expected_loss_km: FloatArray
-    estimate: IntArray
-    expected_error_km: FloatArray
-    expected_row: FloatArray | None = None
-    row_index: int = 0
 
 
 @dataclass(slots=True)
@@ -45,8 +33,9 @@ class Snapshot:
 class SimulationLog:
     """Collects outputs and guesses of one simulation in arrays; distances are looked up at the end, all at once.
 
-    The expected figures are sums over z of f(z | z^{r-1}, x^r) times the distance: given the past reports and the
-    true cell, only the mechanism's current noise is averaged out.
+    Users and adversaries each write through a handle of their own, `user` and `attack`. The expected figures are sums
+    over z of f(z | z^{r-1}, x^r) times the distance: given the past reports and the true cell, only the mechanism's
+    current noise is averaged out.
     """
 
     world: World
@@ -58,91 +47,222 @@ class SimulationLog:
     snapshots: list[Snapshot] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._attack_row = {name: i for i, name in enumerate(self.attacks)}
-        self._users = {trace.user: self._empty(trace) for trace in self.traces}
+        self._users = {trace.user: UserLog(self, len(trace)) for trace in self.traces}
+        self._attacks = {name: AttackLog(name, self._users, self.world) for name in self.attacks}
+        self._last_kept: tuple[Channel, dict[int, float]] | None = None
 
-    def _empty(self, trace: Trace) -> _UserLog:
-        queries, attacks = len(trace), len(self.attacks)
-        return _UserLog(
-            trace=trace,
-            output=np.full(queries, -1, dtype=np.int64),
-            expected_loss_km=np.full(queries, np.nan),
-            estimate=np.full((attacks, queries), -1, dtype=np.int64),
-            expected_error_km=np.full((attacks, queries), np.nan),
-        )
+    def user(self, name: str) -> UserLog:
+        """Return the handle that takes down what a user sends."""
+        return self._users[name]
+
+    def attack(self, name: str) -> AttackLog:
+        """Return the handle that takes down what an adversary answers."""
+        return self._attacks[name]
+
+    def losses_of(self, channel: Channel) -> dict[int, float]:
+        """Return where to keep the expected losses of a channel that stays, by cell; users may share one channel."""
+        if self._last_kept is None or self._last_kept[0] is not channel:
+            self._last_kept = (channel, {})
+        return self._last_kept[1]
+
+    def table(self, *, point: int, lppm: str, replication: int) -> pa.Table:
+        """Return one row per query and attack, in order of user, query and attack."""
+        lengths = np.array([len(trace) for trace in self.traces], dtype=np.int64)
+        queries, attacks = int(lengths.sum()), max(len(self.attacks), 1)
+        rows = queries * attacks
+        if not rows:
+            return EVENTS.empty_table()
+        output: IntArray = _joined([user.output for user in self._users.values()])
+        self._require_answers(output, lppm)
+
+        def per_query(values: NDArray[Any]) -> NDArray[Any]:
+            return np.repeat(values, attacks)
+
+        def constant(value: str | int) -> pa.Array[Any]:
+            return pa.repeat(pa.scalar(value), rows)
+
+        cells = _joined([trace.cells for trace in self.traces])
+        index = per_query(_joined([np.arange(1, length + 1) for length in lengths]))
+        expected_loss_km = _joined([user.expected_loss_km for user in self._users.values()])
+        columns: dict[str, Any] = {
+            "event": constant("query"),
+            "point": constant(point),
+            "replication": constant(replication),
+            "user": pa.array(list(self._users)).take(np.repeat(np.arange(len(lengths)), lengths * attacks)),
+            "index": index,
+            "time_s": per_query(_joined([trace.times_s for trace in self.traces])),
+            "cell": per_query(cells),
+            "output": per_query(output),
+            "lppm": constant(lppm),
+            "quality_loss_km": per_query(self.world.quality_distance.matrix_km[cells, output]),
+            "expected_quality_loss_km": _or_null(per_query(expected_loss_km)),
+        }
+        if self.attacks:
+            estimate = np.column_stack([attack.estimate for attack in self._attacks.values()])
+            expected_error_km = np.column_stack([attack.expected_error_km for attack in self._attacks.values()])
+            columns |= {
+                "attack": pa.array(self.attacks).take(np.tile(np.arange(attacks), queries)),
+                "estimated_index": index,
+                "estimate": estimate.ravel(),
+                "adversary_error_km": self.world.privacy_distance.matrix_km[cells[:, None], estimate].ravel(),
+                "expected_adversary_error_km": _or_null(expected_error_km.ravel()),
+            }
+        nothing: pa.Array[Any] = pa.nulls(rows)
+        arrays = [pa.array(columns.get(name, nothing)).cast(EVENTS.field(name).type) for name in EVENTS.names]
+        return pa.table(arrays, schema=EVENTS)
+
+    def _require_answers(self, output: IntArray, lppm: str) -> None:
+        for values in (output, *(attack.estimate for attack in self._attacks.values())):
+            if values.min() < 0:
+                users = np.repeat(list(self._users), [len(trace) for trace in self.traces])
+                raise RuntimeError(
+                    f"not every query of {users[values.argmin()]} was answered by every attack, with {lppm}"
+                )
+
+
+class UserLog:
+    """Takes down what one user sends."""
+
+    __slots__ = (
+        "_log",
+        "_losses_km",
+        "_quality_km",
+        "_row",
+        "_tick",
+        "cell",
+        "channel",
+        "expected",
+        "expected_loss_km",
+        "index",
+        "output",
+        "snapshot_at",
+    )
+
+    def __init__(self, log: SimulationLog, queries: int) -> None:
+        self.snapshot_at = log.snapshot_at
+        self.output, self.expected_loss_km = _nothing_yet(queries)
+        self._log = log
+        self.expected, self._tick = log.expected, log.tick
+        self._quality_km = log.world.quality_distance.matrix_km
+        self.index = 0
+        """The number of the last query, from 1."""
+        self.cell = -1
+        self.channel: Channel | None = None
+        self._row: FloatArray | None = None
+        self._losses_km: dict[int, float] | None = None
+        """The expected losses of the channel by cell, once it has been there for two queries."""
+
+    @property
+    def stays(self) -> bool:
+        """Whether the channel of the last query was that of the one before."""
+        return self._losses_km is not None
+
+    @property
+    def row(self) -> FloatArray:
+        """The probabilities f(. | x) of the last query's outputs."""
+        if self._row is None:
+            assert self.channel is not None
+            self._row = self.channel.row(self.cell)
+        return self._row
 
     def query(self, query: Query, report: Report) -> None:
         """Take down what was sent."""
-        log = self._users[query.user]
-        log.output[query.index - 1] = report.output
+        self.output[query.index - 1] = report.output
         if self.expected:
-            row = report.channel.row(query.cell)
-            log.expected_loss_km[query.index - 1] = row @ self.world.quality_distance.matrix_km[query.cell]
-            log.expected_row, log.row_index = row, query.index
-        if self.tick is not None:
-            self.tick(1)
+            self._expect(query, report.channel)
+        if self._tick is not None:
+            self._tick(1)
+
+    def _expect(self, query: Query, channel: Channel) -> None:
+        """Take down the expected loss. That of a channel that stays depends on the cell alone."""
+        if channel is not self.channel:
+            self.channel, self._losses_km = channel, None
+        elif self._losses_km is None:
+            self._losses_km = self._log.losses_of(channel)
+        self.index, self.cell, self._row = query.index, query.cell, None
+        loss_km = None if self._losses_km is None else self._losses_km.get(query.cell)
+        if loss_km is None:
+            loss_km = float(self.row @ self._quality_km[query.cell])
+            if self._losses_km is not None:
+                self._losses_km[query.cell] = loss_km
+        self.expected_loss_km[query.index - 1] = loss_km
 
     def snapshot(self, query: Query, lppm: LPPM) -> None:
         """Keep what a mechanism believes before this query; of one that never learns, only the first is kept."""
         belief: Belief | None = getattr(lppm, "belief", None)
         if belief is not None and (query.index == min(self.snapshot_at) or not getattr(belief, "fixed", False)):
-            self.snapshots.append(Snapshot(query.user, query.index, belief.prior(query.time_s).copy()))
-
-    def guess(self, attack: str, guess: Guess) -> None:
-        """Take down what an adversary made of it."""
-        log = self._users[guess.user]
-        i = self._attack_row[attack]
-        if not 0 <= guess.estimate < self.world.grid.n_cells or log.output[guess.index - 1] < 0:
-            raise RuntimeError(f"{attack} answered cell {guess.estimate} for query {guess.index} of {guess.user}")
-        log.estimate[i, guess.index - 1] = guess.estimate
-        if self.expected and guess.estimate_by_output is not None:
-            if log.expected_row is None or log.row_index != guess.index:
-                raise RuntimeError(f"{attack} answered query {guess.index} of {guess.user} after {log.row_index}")
-            cell = log.trace.cells[guess.index - 1]
-            errors = self.world.privacy_distance.matrix_km[cell, guess.estimate_by_output]
-            log.expected_error_km[i, guess.index - 1] = log.expected_row @ errors
-
-    def table(self, *, point: int, lppm: str, replication: int) -> pa.Table:
-        """Return one row per query and attack, in order of user, query and attack."""
-        parts = [self._rows(log, point=point, lppm=lppm, replication=replication) for log in self._users.values()]
-        return pa.concat_tables(parts) if parts else EVENTS.empty_table()
-
-    def _rows(self, log: _UserLog, *, point: int, lppm: str, replication: int) -> pa.Table:
-        queries, attacks = len(log.trace), max(len(self.attacks), 1)
-        rows = queries * attacks
-        if (log.output < 0).any() or (log.estimate < 0).any():
-            raise RuntimeError(f"not every query of {log.trace.user} was answered by every attack, with {lppm}")
-
-        def per_query(values: NDArray[Any]) -> NDArray[Any]:
-            return np.repeat(values, attacks)
-
-        cells = log.trace.cells
-        quality = self.world.quality_distance.matrix_km[cells, log.output]
-        error = self.world.privacy_distance.matrix_km[cells, log.estimate]
-        nothing: pa.Array[Any] = pa.nulls(rows)
-        columns: dict[str, Any] = {
-            "event": _repeated("query", rows),
-            "point": np.full(rows, point),
-            "replication": np.full(rows, replication),
-            "user": _repeated(log.trace.user, rows),
-            "index": per_query(np.arange(1, queries + 1)),
-            "time_s": per_query(log.trace.times_s),
-            "cell": per_query(cells),
-            "output": per_query(log.output),
-            "lppm": _repeated(lppm, rows),
-            "attack": pa.array(list(self.attacks) * queries) if self.attacks else nothing,
-            "estimated_index": per_query(np.arange(1, queries + 1)) if self.attacks else nothing,
-            "estimate": log.estimate.T.ravel() if self.attacks else nothing,
-            "quality_loss_km": per_query(quality),
-            "adversary_error_km": error.T.ravel() if self.attacks else nothing,
-            "expected_quality_loss_km": _or_null(per_query(log.expected_loss_km)),
-            "expected_adversary_error_km": _or_null(log.expected_error_km.T.ravel()) if self.attacks else nothing,
-        }
-        return pa.table([pa.array(columns[name]).cast(EVENTS.field(name).type) for name in EVENTS.names], schema=EVENTS)
+            self._log.snapshots.append(Snapshot(query.user, query.index, belief.prior(query.time_s).copy()))
 
 
-def _repeated(text: str, times: int) -> pa.Array[Any]:
-    return pa.repeat(pa.scalar(text), times)
+class AttackLog:
+    """Takes down what one adversary answers."""
+
+    def __init__(self, name: str, users: Mapping[str, UserLog], world: World) -> None:
+        self._name = name
+        self._answers = {user: _Answers(log) for user, log in users.items()}
+        self._n_cells = world.grid.n_cells
+        self._privacy_km = world.privacy_distance.matrix_km
+
+    @property
+    def estimate(self) -> IntArray:
+        """The estimates of all queries, user by user; -1 where there is none."""
+        return _joined([answers.estimate for answers in self._answers.values()])
+
+    @property
+    def expected_error_km(self) -> FloatArray:
+        """The expected errors of all queries, user by user; NaN where there is none."""
+        return _joined([answers.expected_error_km for answers in self._answers.values()])
+
+    def guess(self, guess: Guess) -> None:
+        """Take down what the adversary made of a report."""
+        name, index, estimate, by_output = guess
+        try:
+            answers = self._answers[name]
+            if not 0 <= estimate < self._n_cells or answers.output[index - 1] < 0:
+                raise ValueError("no such cell, or nothing was sent")
+            answers.estimate[index - 1] = estimate
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise RuntimeError(f"{self._name} answered cell {estimate} for query {index} of {name}") from error
+        if answers.expected and by_output is not None:
+            if answers.user.index != index:
+                raise RuntimeError(f"{self._name} answered query {index} of {name} after {answers.user.index}")
+            answers.expected_error_km[index - 1] = self._error_km(answers, by_output)
+
+    def _error_km(self, answers: _Answers, by_output: IntArray) -> float:
+        """Return the expected error. While channel and answers stay the same it depends on the cell alone."""
+        user = answers.user
+        known = answers.channel is user.channel and answers.by_output is by_output
+        error_km = answers.errors_km.get(user.cell) if known else None
+        if error_km is None:
+            error_km = float(user.row @ self._privacy_km[user.cell, by_output])
+            if not known and user.stays and not by_output.flags.writeable:
+                answers.channel, answers.by_output, answers.errors_km, known = user.channel, by_output, {}, True
+            if known:
+                answers.errors_km[user.cell] = error_km
+        return error_km
+
+
+class _Answers:
+    """What one adversary made of one user, by query, and the errors to expect as long as nothing changes."""
+
+    __slots__ = ("by_output", "channel", "errors_km", "estimate", "expected", "expected_error_km", "output", "user")
+
+    def __init__(self, user: UserLog) -> None:
+        self.user, self.output, self.expected = user, user.output, user.expected
+        self.estimate, self.expected_error_km = _nothing_yet(len(user.output))
+        self.channel: Channel | None = None
+        self.by_output: IntArray | None = None
+        self.errors_km: dict[int, float] = {}
+
+
+def _nothing_yet(queries: int) -> tuple[array[int], array[float]]:
+    """Return a cell and a figure for each query; single numbers are written in half the time it takes numpy."""
+    return array("q", [-1]) * queries, array("d", [np.nan]) * queries
+
+
+def _joined(parts: Iterable[Any]) -> NDArray[Any]:
+    """Return the numbers of all users one after another."""
+    return np.concatenate([np.asarray(part) for part in parts])
 
 
 def _or_null(values: FloatArray) -> pa.Array[Any]:

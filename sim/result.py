@@ -52,5 +52,9 @@ class Result:
         """Return loss and error by query index."""
         return analysis.over_time(self.run)
 
+    def variance_ratio(self) -> pd.DataFrame:
+        """Return how many times fewer replications the expected figures need than the sampled ones."""
+        return analysis.variance_ratio(self.per_user())
+
     def __repr__(self) -> str:
         return f"Result({str(self.path)!r})"

@@ -6,20 +6,23 @@ import hashlib
 import importlib.metadata
 import json
 import platform
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import pandas as pd
 
+from sim import kernels
 from sim.chunks import Workshop, expected_queries, run_chunk
 from sim.registry import refuse_stale, search_in, source_file
 from sim.result import Result
+from sim.rounds import Round, rounds
 from sim.rundir import SCHEMA_VERSION, RequestError, RunDirectory
 from sim.scenario.consistency import findings
 from sim.scenario.faults import Fault, ScenarioError, dotted
 from sim.scenario.models import Scenario
-from sim.sweep import Chunk, Point, cut, points
+from sim.sweep import Chunk, Point, cut, points, tasks
 
 OUTPUTS = Path("outputs")
 _PACKAGES = ("simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pydantic", "pyarrow")
@@ -29,7 +32,10 @@ class Progress(Protocol):
     """Is told how a run gets on."""
 
     def start(self, queries: int, *, skipped: int) -> None:
-        """About so many queries are to be simulated; so many chunks are there already."""
+        """About so many queries are to be simulated; so many chunks are there already.
+
+        Told again, with those to come, when figures turn out to need more replications.
+        """
         ...
 
     def advance(self, queries: int) -> None:
@@ -79,24 +85,41 @@ def run(
     ]:
         raise ScenarioError(faults)
     swept = points(scenario)
-    chunks = cut(swept)
+    work = tasks(swept)
     workshop = Workshop()
     files = _fingerprints([point.scenario for point in swept])
     own = sorted({name for point in swept for name in point.scenario.own_components()})
-    manifest = _manifest(scenario, files, chunks, workshop)
+    manifest = _manifest(scenario, files, cut(work), workshop)
     directory = RunDirectory.create(Path(out) if out is not None else _directory(scenario, files))
-    _refuse_to_mix(directory, manifest, own)
+    possible = {chunk.id: chunk for chunk in cut(work, {task.key: task.at_most for task in work})}
+    _refuse_to_mix(directory, manifest, own, possible)
     for name in own:
         refuse_stale(name)
-    directory.write_manifest(manifest)
+    done = set(directory.parts()) - {part for part, _ in directory.check_parts(thorough=False)}
+    begun = False
+    for state in rounds(work, directory):
+        todo = [chunk for chunk in state.chunks if chunk.id not in done]
+        if not todo:
+            continue
+        # More than is planned so far may be there: a longer run was stopped.
+        known = {chunk.id for chunk in state.chunks} | set(directory.parts())
+        directory.write_manifest(manifest | {"parts": sorted(known), "repetitions": state.described()})
+        directory.write_csv("points.csv", _points_frame(swept))
+        skipped = 0 if begun else len(state.chunks) - len(todo)
+        progress.start(sum(expected_queries(todo, workshop)), skipped=skipped)
+        begun = True
+        for chunk in todo:
+            outcome = run_chunk(chunk, workshop, progress.advance)
+            directory.write_snapshots(chunk.id, outcome.snapshots)
+            directory.write_part(chunk.id, outcome.table, outcome.notes)
+            done.add(chunk.id)
+    _refuse_more_than_asked(directory, state, possible)
+    if not begun:
+        progress.start(0, skipped=len(state.chunks))
+    found = {"parts": sorted(chunk.id for chunk in state.chunks), "repetitions": state.described()}
+    ended = {"finished": True, "notes": list(_notes(directory, state.chunks))}
+    directory.write_manifest(manifest | found | ended)
     directory.write_csv("points.csv", _points_frame(swept))
-    todo = _todo(directory, chunks)
-    progress.start(sum(expected_queries(todo, workshop)), skipped=len(chunks) - len(todo))
-    for chunk in todo:
-        outcome = run_chunk(chunk, workshop, progress.advance)
-        directory.write_snapshots(chunk.id, outcome.snapshots)
-        directory.write_part(chunk.id, outcome.table, outcome.notes)
-    directory.write_manifest(manifest | {"finished": True, "notes": list(_notes(directory, chunks))})
     result = Result(directory)
     directory.write_csv("summary.csv", result.summary())
     if figures:
@@ -104,9 +127,17 @@ def run(
     return result
 
 
-def _todo(directory: RunDirectory, chunks: list[Chunk]) -> list[Chunk]:
-    done = set(directory.parts()) - {part for part, _ in directory.check_parts(thorough=False)}
-    return [chunk for chunk in chunks if chunk.id not in done]
+def _refuse_more_than_asked(directory: RunDirectory, state: Round, possible: Mapping[str, Chunk]) -> None:
+    """Refuse a directory with more replications than the intervals need: all that is there would count."""
+    if not (extra := sorted(set(directory.parts()) - {chunk.id for chunk in state.chunks})):
+        return
+    first = possible[extra[0]]
+    lppm, there = first.lppms[0], max(possible[part].replication for part in extra) + 1
+    raise RequestError(
+        f"{directory.path} holds more of this run: up to {there} replications are there, while "
+        f"{state.times[first.point.index, lppm]} of {lppm} at point {first.point.index} are enough now; ask for a "
+        "narrower `until_half_width_km`, or choose another folder with -o"
+    )
 
 
 def _manifest(scenario: Scenario, files: dict[str, str], chunks: list[Chunk], workshop: Workshop) -> dict[str, Any]:
@@ -122,6 +153,7 @@ def _manifest(scenario: Scenario, files: dict[str, str], chunks: list[Chunk], wo
         "lppm_sim": importlib.metadata.version("lppm-sim"),
         "versions": {name: importlib.metadata.version(name) for name in _PACKAGES}
         | {"python": platform.python_version()},
+        "kernels": kernels.describe(),
         "worlds": list(_worlds(chunks, workshop)),
         "output_spaces": {lppm.name: "cells" for lppm in scenario.lppms},
         "parts": sorted(chunk.id for chunk in chunks),
@@ -158,20 +190,18 @@ def _fingerprints(scenarios: Iterable[Scenario]) -> dict[str, str]:
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in sorted(paths.items())}
 
 
-def _refuse_to_mix(directory: RunDirectory, manifest: dict[str, Any], own: list[str]) -> None:
+def _refuse_to_mix(
+    directory: RunDirectory, manifest: dict[str, Any], own: list[str], possible: Mapping[str, Chunk]
+) -> None:
     """Never put two experiments into one directory: say what differs. More replications of the same are welcome."""
-    strangers = sorted(set(directory.parts()) - set(manifest["parts"]))
+    strangers = sorted(set(directory.parts()) - possible.keys())
     known = (directory.path / "manifest.json").exists()
     before = directory.manifest() if known else {}
     differences = list(_told_differences(before, manifest, own)) if known else []
     if not differences and not strangers:
         return
-    if not differences and known and _only_fewer_replications(before, manifest, strangers):
-        there, now = (run["scenario"]["replications"] for run in (before, manifest))
-        raise RequestError(
-            f"{directory.path} holds more of this run: it has {there} replications there, {now} now; "
-            f"ask for {there} or more, or choose another folder with -o"
-        )
+    if not differences and known and all(part in before["parts"] for part in strangers):
+        _refuse_other_replications(directory, before, manifest, strangers)
     listed = "\n".join(differences[:20] or [f"  events/{strangers[0]}.parquet, which is no part of this one"])
     same = differences and not any(line.startswith("  scenario.") for line in differences)
     held = "another run of this scenario:" if same else "a run of another scenario; they differ in"
@@ -182,7 +212,7 @@ def _told_differences(before: dict[str, Any], now: dict[str, Any], own: list[str
     """Yield a line for each thing that makes two runs different ones."""
     for key in ("schema_version", "scenario"):
         for path, old, new in _differences(before.get(key), now[key], key):
-            if path not in ("scenario.name", "scenario.description", "scenario.replications"):
+            if not re.fullmatch(r"scenario\.(name|description|replications(\..*)?)", path):
                 yield f"  {path}: {old!r} there, {new!r} now"
     files = before.get("files") or {}
     for name in sorted(files.keys() | now["files"].keys()):
@@ -191,15 +221,34 @@ def _told_differences(before: dict[str, Any], now: dict[str, Any], own: list[str
             yield f"  {called}: " + ("only read there" if name in files else "only read now")
         elif files[name] != now["files"][name]:
             yield f"  {called} has changed since this run was made"
+    if (used := before.get("kernels", "plain")).split()[0] != now["kernels"].split()[0]:
+        yield f"  it was made with {used} kernels, now they are {now['kernels']}: see LPPM_SIM_KERNELS"
     if before.get("lppm_sim") != now["lppm_sim"]:
         yield f"  it was made by version {before.get('lppm_sim')} of lppm-sim, this is version {now['lppm_sim']}"
 
 
-def _only_fewer_replications(before: dict[str, Any], now: dict[str, Any], strangers: list[str]) -> bool:
-    """Whether all that is too much there are further replications, which that run was asked for."""
+def _refuse_other_replications(
+    directory: RunDirectory, before: dict[str, Any], now: dict[str, Any], strangers: list[str]
+) -> None:
+    """Say it if all that is too much there are replications which that run was asked for, and this one is not."""
     there, wanted = (run["scenario"]["replications"] for run in (before, now))
-    further = all(part in before["parts"] and int(part.split("-")[1]) >= wanted for part in strangers)
-    return bool(there > wanted and further)
+    if isinstance(there, dict) != isinstance(wanted, dict):
+        ways = [
+            f"until_half_width_km: {said['until_half_width_km']}" if isinstance(said, dict) else f"{said}"
+            for said in (there, wanted)
+        ]
+        raise RequestError(
+            f"{directory.path} holds this scenario with `replications: {ways[0]}`, now it is `{ways[1]}`: a fixed "
+            "number and a search for one are kept in other parts. Choose another folder with -o, or remove this one."
+        )
+    numbers = [int(part.split("-")[1]) for part in strangers]
+    if isinstance(there, dict):
+        there, wanted = max(numbers) + 1, wanted["at_most"]
+    if there > wanted and min(numbers) >= wanted:
+        raise RequestError(
+            f"{directory.path} holds more of this run: it has {there} replications there, {wanted} now; "
+            f"ask for {there} or more, or choose another folder with -o"
+        )
 
 
 def _differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]]:

@@ -17,9 +17,9 @@ class Inbox:
 
     def put(self, report: Report) -> None:
         """Deliver a report."""
-        self._reports.append(report)
-        if not self._arrival.triggered:
+        if not self._reports:
             self._arrival.succeed()
+        self._reports.append(report)
 
     def arrival(self) -> simpy.Event:
         """Return the event to wait for: there is something to take."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sim import kernels
 from sim.scenario.files import VARIABLE, data_folder
 from sim.scenario.models import Scenario
-from tests.support import BASE, SMALL
+from tests.support import BASE, SMALL, plainly
 
 MakeScenario = Callable[..., Scenario]
 
@@ -37,6 +38,17 @@ def make_scenario() -> MakeScenario:
         return Scenario.model_validate(data | changes)
 
     return make
+
+
+@pytest.fixture(scope="module", params=["plain", "compiled"])
+def either_way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run every test of a module twice: with the plain functions and with the compiled kernels."""
+    if request.param == "compiled":
+        assert kernels.compiled() is not None, "numba is not installed: make .venv/ready-to-develop"
+        yield
+    else:
+        with plainly():
+            yield
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -9,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import sim
+from sim import kernels
 from sim.cli import main
 from sim.scenario.faults import ScenarioError
 from sim.scenario.load import load
@@ -37,6 +40,14 @@ training: {others: {kind: others, count: 3, queries: 8}}
 lppms: [SP-Exp, {kind: PEB-Exp, name: peb}, {kind: SP-LH, name: "LH 0.5"}]
 attacks: [sporadic, markov]
 """
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Go the plain way where there is a compiled one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "compiled", lambda: None)
+        yield
 
 
 def lppm_sim(*words: str | Path) -> Result:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -304,3 +305,76 @@ def test_rows_are_told_apart_by_what_else_is_swept() -> None:
     only_strength = points[["point", "lppms.*.design.epsilon_per_km"]]
     assert analysis.named_apart(frame, only_strength)["lppm"].tolist() == frame["lppm"].tolist()
     assert analysis.circumstances(frame, only_strength) == [""] * 4
+
+
+Figures = Mapping[str, Sequence[float]]
+
+
+def of_replications(sampled: Figures, expected: Figures | None = None) -> pd.DataFrame:
+    """Return a table as `per_user` makes it: one LPPM and attack, figures by user and replication."""
+    return pd.DataFrame(
+        [
+            {
+                "point": 0,
+                "lppm": "A",
+                "attack": "x",
+                "user": user,
+                "replication": i,
+                "queries": 1,
+                "quality_loss_km": value,
+                "adversary_error_km": 2 * value,
+                "expected_quality_loss_km": None if expected is None else expected[user][i],
+                "expected_adversary_error_km": None if expected is None else 3 * expected[user][i],
+            }
+            for user, values in sampled.items()
+            for i, value in enumerate(values)
+        ]
+    )
+
+
+def test_replications_count_by_the_mean_over_users() -> None:
+    sampled, expected = {"ann": [1, 2, 6], "bob": [5, 7, 7]}, {"ann": [2, 2, 4], "bob": [6, 7, 8]}
+    means = analysis.replication_means(of_replications(sampled))
+    assert means["quality_loss_km"].tolist() == [3, 4.5, 6.5]
+    halves = analysis.replication_half_widths(means)
+    half = stats.t.ppf(0.975, 2) * stats.sem([3, 4.5, 6.5])
+    assert halves[["quality_loss_km", "adversary_error_km"]].values.tolist() == [pytest.approx([half, 2 * half])]
+    better = analysis.replication_means(of_replications(sampled, expected))
+    assert better[["quality_loss_km", "adversary_error_km"]].values.tolist() == [[4, 12], [4.5, 13.5], [6, 18]]
+
+
+def test_the_variance_ratio_is_that_of_the_means_over_independent_users() -> None:
+    sampled, expected = {"ann": [1, 2, 6], "bob": [5, 7, 7]}, {"ann": [2, 2, 4], "bob": [6, 7, 8]}
+    table = analysis.variance_ratio(of_replications(sampled, expected)).set_index("figure")
+    loss = table.T["quality_loss_km"]
+    assert loss[["users", "replications"]].tolist() == [2, 3]
+    variance = {name: sum(np.var(v, ddof=1) for v in of.values()) / 4 for name, of in (("s", sampled), ("e", expected))}
+    removed = sum(np.var(np.subtract(sampled[user], expected[user]), ddof=1) for user in sampled) / 4
+    assert loss["sampled_km2"] == pytest.approx(variance["s"])
+    assert loss["expected_km2"] == pytest.approx(variance["e"])
+    assert loss["ratio"] == pytest.approx(variance["s"] / variance["e"])
+    assert loss["removed_share"] == pytest.approx(removed / variance["s"])
+    assert table.loc["adversary_error_km", "ratio"] == pytest.approx(4 / 9 * variance["s"] / variance["e"])
+
+
+def test_the_variance_ratio_is_the_ratio_of_the_replications_that_are_needed() -> None:
+    """Movements with variance 1, the same in both figures, and noise with variance 3 in the sampled one alone."""
+    rng = np.random.default_rng(5)
+    moved = {f"u{i}": rng.normal(size=200) for i in range(20)}
+    sampled = {user: (values + rng.normal(scale=3**0.5, size=200)).tolist() for user, values in moved.items()}
+    users = of_replications(sampled, {user: values.tolist() for user, values in moved.items()})
+    found = analysis.variance_ratio(users).set_index("figure").loc["quality_loss_km"]
+    assert found["ratio"] == pytest.approx(4, rel=0.1)
+    assert found["removed_share"] == pytest.approx(3 / 4, rel=0.1)
+    means = users.groupby("replication")[["quality_loss_km", "expected_quality_loss_km"]].mean()
+    assert found["sampled_km2"] == pytest.approx(means["quality_loss_km"].var(), rel=0.3)
+    assert found["expected_km2"] == pytest.approx(means["expected_quality_loss_km"].var(), rel=0.3)
+
+
+def test_exact_figures_need_infinitely_fewer_replications_and_a_single_one_tells_nothing() -> None:
+    exact = of_replications({"ann": [1, 2, 6]}, {"ann": [0.1 + 0.2, 0.3, 0.3]})
+    assert analysis.variance_ratio(exact)["ratio"].tolist() == [np.inf, np.inf]
+    assert analysis.variance_ratio(of_replications({"ann": [1]}, {"ann": [1]})).empty
+    assert analysis.variance_ratio(of_replications({"ann": [1, 2]})).empty
+    nothing = analysis.variance_ratio(of_replications({"ann": [0, 0]}, {"ann": [0, 0]}))
+    assert nothing["ratio"].isna().all()

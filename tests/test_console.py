@@ -332,3 +332,63 @@ def test_comparisons_are_made_within_the_same_circumstances(make_scenario: MakeS
     assert [sentence.split(":")[0] for sentence in sentences] == ["With count 2", "With count 3"]
     for sentence in sentences:
         assert sentence.count("SP-Exp") == sentence.count("PEB-Exp") == 1
+
+
+def sought(lppm: str, replications: int, half_widths_km: dict[str, float], point: int = 0) -> dict[str, Any]:
+    said = {"until_half_width_km": 0.02, "half_widths_km": half_widths_km}
+    return {"point": point, "lppm": lppm, "replications": replications, "exact": False} | said
+
+
+def test_how_many_replications_it_took_is_told() -> None:
+    fixed = {"point": 0, "lppm": "PEB", "replications": 3, "exact": False}
+    once = {"point": 0, "lppm": "SP", "replications": 1, "exact": True}
+    assert console.repetitions(manifest() | {"repetitions": [fixed]}) == []
+    assert console.repetitions(manifest() | {"repetitions": [fixed, once, once | {"point": 1}]}) == [
+        "Run once, since their expected figures are exact and the same in every replication: SP."
+    ]
+    said = [sought("A", 5, {}), sought("A", 31, {}, point=1), sought("B", 12, {}), once]
+    assert console.repetitions(manifest() | {"repetitions": said})[1:] == [
+        "Replications until all means over these users are within ± 0.02 km: A 5 to 31, B 12."
+    ]
+
+
+def test_figures_that_are_not_sharp_in_the_end_are_told_widest_first() -> None:
+    said = [
+        sought("A", 200, {"Q-bar": 0.01, "P_AE x": 0.031}),
+        sought("A", 200, {"Q-bar": 0.05, "P_AE x": 0.019}, point=1),
+        sought("B", 12, {"Q-bar": 0.02}),
+    ]
+    swept = pd.DataFrame({"point": [0, 1], "lppms.A.design.epsilon_per_km": [0.5, 2.0]})
+    end = "km after 200 replications, the most allowed, not within ± 0.02 km"
+    ended = manifest() | {"repetitions": said}
+    assert console.still_wide(ended, swept) == [
+        f"Q-bar of A (epsilon_per_km 2) is known within ± 0.05 {end}",
+        f"P_AE x of A (epsilon_per_km 0.5) is known within ± 0.031 {end}",
+    ]
+    assert console.still_wide(ended | {"finished": False}, swept) == []
+    many = [sought("A", 200, {f"P_AE {i}": 1.0 + i}, point=i % 2) for i in range(9)]
+    assert console.still_wide(manifest() | {"repetitions": many}, swept)[5:] == [
+        "4 more figures are less sharp than asked for: see manifest.json"
+    ]
+
+
+def test_an_open_cost_has_two_ends(make_scenario: MakeScenario, capsys: Capture) -> None:
+    scenario = make_scenario(replications={"until_half_width_km": 0.02, "at_most": 40})
+    least = Cost(points=3, users=7, simulations=30, queries=1000, rows=2000, seconds=2.0)
+    most = Cost(points=3, users=7, simulations=240, queries=8000, rows=16000, seconds=16.0, least=least, exact=("SP",))
+    console.print_cost(scenario, most)
+    out = capsys.readouterr().out
+    assert "3 x 5 to 40 replications, until all figures are within ± 0.02 km\n" in out
+    assert "exact  SP: its expected figures need no repetition, it is run once\n" in out
+    assert "queries  1,000 to 8,000 in 30 to 240 simulations\n" in out
+    assert "2,000 to 16,000 rows, about 0.0 to 0.4 MB\n" in out
+    assert "about 2 s to 16 s (measured on one user)\n" in out
+
+
+def test_more_queries_than_were_announced_raise_the_total(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "LINE_EVERY_S", 0.0)
+    with console.Bar("x") as bar:
+        for queries in (200, 100):
+            bar.start(queries)
+            bar.advance(queries)
+    assert [line.split()[1] for line in capsys.readouterr().err.splitlines()] == ["200/200", "300/300"]

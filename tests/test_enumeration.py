@@ -29,6 +29,8 @@ from sim.scenario.models import Scenario
 from sim.world.distance import euclidean, manhattan
 from sim.world.grid import Grid
 
+pytestmark = pytest.mark.usefixtures("either_way")
+
 Array = NDArray[np.float64]
 MakeScenario = Callable[..., Scenario]
 

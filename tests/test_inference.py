@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.inference import MASS_FLOOR, condition, decide, decide_many, distribution, entropy, normalise, predict
+from sim.inference import condition, decide, decide_many, distribution, entropy, normalise, predict
 from sim.interfaces import FloatArray
+from sim.ties import MASS_FLOOR
+
+pytestmark = pytest.mark.usefixtures("either_way")
 
 
 def manhattan(rows_km: FloatArray, cols_km: FloatArray) -> FloatArray:

@@ -18,14 +18,15 @@ from sim.engine import simulate
 from sim.events import Guess, Query, Report, Visit
 from sim.interfaces import Attack
 from sim.mobility.traces import Life, Trace
-from sim.recorder import SimulationLog
+from sim.recorder import AttackLog, SimulationLog, UserLog
 from sim.rng import stream
 from sim.scenario.models import Scenario
 from sim.stage import Setting, Stage
 
 MakeScenario = Callable[..., Scenario]
 
-SECRETS = (Query, Visit, Trace, Life, SimulationLog, Stage, simpy.Environment, types.FrameType, types.GeneratorType)
+LOGS = (SimulationLog, UserLog, AttackLog)
+SECRETS = (Query, Visit, Trace, Life, *LOGS, Stage, simpy.Environment, types.FrameType, types.GeneratorType)
 
 
 def reachable(root: Any) -> Iterator[Any]:

@@ -137,6 +137,7 @@ class EstimatedProfile:
             start=None if self._estimate is None else self._estimate.profile,
             proportions=self._start,
             groups=self._seen.groups,
+            unseen=len(rows) - self._estimated_from,
             gap=self._gap,
             max_iterations=self._max_iterations,
         )

@@ -5,15 +5,21 @@ Base channels know no prior. `RemappedChannel` puts a table behind one, which is
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
 from sim.inference import distribution, read_only
-from sim.interfaces import BoolArray, Channel, FloatArray, Generator, IntArray
+from sim.interfaces import Channel, FloatArray, Generator, IntArray
 from sim.lppm.remap import (
     axis_distances,
+    columns_hiding,
+    columns_matrix,
+    columns_product,
     loss_hiding,
     loss_matrix,
     loss_product,
@@ -32,8 +38,8 @@ class BaseChannel(Channel, Protocol):
         """Return the number of cells, the inputs."""
         ...
 
-    def columns(self, mask: BoolArray) -> FloatArray:
-        """Return the sum of f(z | .) over the outputs in a mask, shape (n_cells,); masks may be stacked."""
+    def columns(self, table: IntArray, outputs: IntArray) -> FloatArray:
+        """Return f(z | .) of each of these outputs if all go through a table, shape (k, n_cells)."""
         ...
 
     def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
@@ -80,9 +86,9 @@ class MatrixChannel:
         """Return the outputs that can come and f(z | .) of each."""
         return _possible(self._matrix)
 
-    def columns(self, mask: BoolArray) -> FloatArray:
-        """Return the sum of f(z | .) over the outputs in the mask."""
-        return mask.astype(np.float64) @ self._matrix.T
+    def columns(self, table: IntArray, outputs: IntArray) -> FloatArray:
+        """Return f(z | .) of each of these outputs if all go through a table."""
+        return columns_matrix(self._matrix, table, outputs)
 
     def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
         """Return the best cell for each output under this prior."""
@@ -93,8 +99,8 @@ class MatrixChannel:
         return loss_matrix(self._matrix, prior, distance, _table_or_own(table, self))
 
     @cached_property
-    def _cumulative(self) -> FloatArray:
-        return self._matrix.cumsum(axis=1)
+    def _cumulative(self) -> _Cumulative:
+        return _Cumulative(self._matrix)
 
 
 class ExponentialChannel:
@@ -114,9 +120,10 @@ class ExponentialChannel:
 
     def sample(self, cell: int, rng: Generator) -> int:
         """Draw an output: a row, then a column."""
-        row, col = divmod(cell, self._shape[1])
+        cols = self._shape[1]
+        row, col = divmod(cell, cols)
         rows_up_to, cols_up_to = self._cumulative
-        return draw(rows_up_to[row], rng) * self._shape[1] + draw(cols_up_to[col], rng)
+        return draw(rows_up_to[row], rng) * cols + draw(cols_up_to[col], rng)
 
     def likelihood(self, output: int) -> FloatArray:
         """Return f(z | .)."""
@@ -136,10 +143,9 @@ class ExponentialChannel:
         """Return the outputs that can come and f(z | .) of each."""
         return _possible(self._matrix)
 
-    def columns(self, mask: BoolArray) -> FloatArray:
-        """Return the sum of f(z | .) over the outputs in the mask: A mask B' on the grid."""
-        on_grid = mask.reshape(*mask.shape[:-1], *self._shape).astype(np.float64)
-        return (self._rows @ on_grid @ self._cols.T).reshape(mask.shape)
+    def columns(self, table: IntArray, outputs: IntArray) -> FloatArray:
+        """Return f(z | .) of each of these outputs if all go through a table."""
+        return columns_product(self._rows, self._cols, table, outputs)
 
     def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
         """Return the best cell for each output under this prior."""
@@ -155,8 +161,8 @@ class ExponentialChannel:
         return loss_product(self._rows, self._cols, prior, distance, table)
 
     @cached_property
-    def _cumulative(self) -> tuple[FloatArray, FloatArray]:
-        return self._rows.cumsum(axis=1), self._cols.cumsum(axis=1)
+    def _cumulative(self) -> tuple[_Cumulative, _Cumulative]:
+        return _Cumulative(self._rows), _Cumulative(self._cols)
 
     @cached_property
     def _matrix(self) -> FloatArray:
@@ -207,11 +213,9 @@ class LocationHidingChannel:
         """Return the outputs that can come and f(z | .) of each."""
         return _possible(self.matrix())
 
-    def columns(self, mask: BoolArray) -> FloatArray:
-        """Return the sum of f(z | .) over the outputs in the mask: one of two numbers for each cell."""
-        count = np.count_nonzero(mask, axis=-1, keepdims=True)
-        inside = self.reveal_probability + (count - 1) * self.other_probability
-        return np.where(mask, inside, count * self.other_probability)
+    def columns(self, table: IntArray, outputs: IntArray) -> FloatArray:
+        """Return f(z | .) of each of these outputs if all go through a table."""
+        return columns_hiding(self.reveal_probability, self.other_probability, table, outputs)
 
     def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
         """Return the best cell for each output under this prior."""
@@ -238,13 +242,13 @@ class RemappedChannel:
 
     def sample(self, cell: int, rng: Generator) -> int:
         """Draw an output."""
-        return int(self.table[self.base.sample(cell, rng)])
+        return self.table.item(self.base.sample(cell, rng))
 
     def likelihood(self, output: int) -> FloatArray:
         """Return f(z | .), read-only, and keep it: a channel of a fixed belief serves many queries."""
         known = self._likelihoods.get(output)
         if known is None:
-            known = self._likelihoods[output] = read_only(self.base.columns(self.table == output))
+            known = self._likelihoods[output] = read_only(self.base.columns(self.table, np.array([output]))[0])
         return known
 
     def row(self, cell: int) -> FloatArray:
@@ -266,13 +270,13 @@ class RemappedChannel:
     @cached_property
     def _possible(self) -> tuple[IntArray, FloatArray]:
         outputs = np.unique(self.table)
-        rows = self.base.columns(self.table == outputs[:, None])
+        rows = self.base.columns(self.table, outputs)
         some = rows.any(axis=1)
         return (outputs, read_only(rows)) if some.all() else (outputs[some], read_only(rows[some]))
 
-    def columns(self, mask: BoolArray) -> FloatArray:
-        """Return the sum of f(z | .) over the outputs in the mask."""
-        return self.base.columns(mask[..., self.table])
+    def columns(self, table: IntArray, outputs: IntArray) -> FloatArray:
+        """Return f(z | .) of each of these outputs if all go through another table."""
+        return self.base.columns(table[self.table], outputs)
 
     def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
         """Return the best cell for each output under this prior."""
@@ -313,13 +317,28 @@ def exponential_kernel(distance_km: FloatArray, epsilon_per_km: float) -> FloatA
     return normalised
 
 
-def draw(cumulative: FloatArray, rng: Generator) -> int:
+def draw(cumulative: Sequence[float], rng: Generator) -> int:
     """Draw an index from cumulative weights, never one without weight."""
     total = cumulative[-1]
-    index = int(cumulative.searchsorted(rng.random() * total, side="right"))
-    if index < cumulative.size:
+    index = bisect_right(cumulative, rng.random() * total)
+    if index < len(cumulative):
         return index
-    return int(cumulative.searchsorted(total))  # the product was rounded up to the total
+    return bisect_left(cumulative, total)  # the product was rounded up to the total
+
+
+class _Cumulative(dict[int, "array[float]"]):
+    """The cumulative sums of a matrix's rows, each worked out when it is first drawn from.
+
+    For one draw at a time Python's own arrays are quicker than numpy's.
+    """
+
+    def __init__(self, matrix: FloatArray) -> None:
+        super().__init__()
+        self._matrix = matrix
+
+    def __missing__(self, row: int) -> array[float]:
+        sums = self[row] = array("d", self._matrix[row].cumsum().tobytes())
+        return sums
 
 
 def _possible(matrix: FloatArray) -> tuple[IntArray, FloatArray]:

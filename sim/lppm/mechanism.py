@@ -14,23 +14,26 @@ class Mechanism:
         self.design = design
         self._learns = not getattr(belief, "fixed", False)
         self._asks = bool(getattr(design, "uses_prior", True))
-        self._last: tuple[FloatArray, Channel] | None = None
+        self._channel: Channel | None = None
+        self._prior: FloatArray | None = None
+        """What the channel was designed for."""
 
     def channel(self, time_s: int) -> Channel:
         """Return the channel in force at this time.
 
         It is kept until the belief learns or hands out another prior, or for ever if the design ignores priors.
         """
-        if self._last is not None and not self._asks:
-            return self._last[1]
-        prior = self.belief.prior(time_s)
-        if self._last is None or self._last[0] is not prior:
-            self._last = (prior, self.design(prior))
-        return self._last[1]
+        channel = self._channel
+        if channel is None or self._asks:
+            prior = self.belief.prior(time_s)
+            if channel is None or prior is not self._prior:
+                channel, self._prior = self.design(prior), prior
+                self._channel = channel
+        return channel
 
     def observe(self, report: Report) -> None:
         """Let the belief learn from the report's likelihood under the channel that made it."""
         if self._learns:
             self.belief.observe(report.time_s, report.channel.likelihood(report.output))
             if self._asks:
-                self._last = None
+                self._channel = None

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.inference import HALF, MASS_FLOOR, cheapest, decide, decide_by_medians, decide_many
+from sim import kernels
+from sim.inference import cheapest, decide, decide_by_medians, decide_many
 from sim.interfaces import FloatArray, IntArray
+from sim.ties import HALF, MASS_FLOOR
 from sim.world.distance import Distance
 
 
@@ -38,6 +40,8 @@ def remap_product(row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatAr
 
     Equal to `remap_matrix` of their Kronecker product, from arrays of n rows and n cols numbers and not of n^2.
     """
+    if (fast := kernels.compiled()) is not None:
+        return np.asarray(fast.remap_product(row_kernel, col_kernel, prior))
     shape = (len(row_kernel), len(col_kernel))
     by_row, by_col = _marginals(row_kernel, col_kernel, prior.reshape(shape))
     table = decide_by_medians(by_row.reshape(shape[0], -1), by_col.reshape(shape[1], -1))
@@ -49,6 +53,8 @@ def remap_hiding(reveal: float, other: float, prior: FloatArray, distance: Dista
 
     The weights behind an output are those of the prior, times `other`, plus a step at the output itself.
     """
+    if distance.shape is not None and reveal >= other and (fast := kernels.compiled()) is not None:
+        return np.asarray(fast.remap_hiding(reveal, other, prior, *distance.shape))
     step = (reveal - other) * prior
     total = other * prior.sum() + step
     if distance.shape is None:
@@ -64,6 +70,27 @@ def remap_hiding(reveal: float, other: float, prior: FloatArray, distance: Dista
         best = decide(weights, distance.matrix_km, distance.shape)
         table[likely] = likely if best < 0 else best
     return table
+
+
+def columns_product(row_kernel: FloatArray, col_kernel: FloatArray, table: IntArray, outputs: IntArray) -> FloatArray:
+    """Return f(z | .) of each of these outputs z after the remap, shape (k, n): sums over the z~ that go there."""
+    if (fast := kernels.compiled()) is not None:
+        return np.asarray(fast.columns_product(row_kernel, col_kernel, table, outputs))
+    shape = (len(row_kernel), len(col_kernel))
+    sources = (table == outputs[:, None]).reshape(-1, *shape).astype(np.float64)
+    return np.asarray(row_kernel @ sources @ col_kernel.T).reshape(outputs.size, -1)
+
+
+def columns_hiding(reveal: float, other: float, table: IntArray, outputs: IntArray) -> FloatArray:
+    """Return what `columns_product` does, for location hiding: one of two numbers for each cell."""
+    sources = table == outputs[:, None]
+    count = np.count_nonzero(sources, axis=1, keepdims=True)
+    return np.asarray(np.where(sources, reveal + (count - 1) * other, count * other), dtype=np.float64)
+
+
+def columns_matrix(matrix: FloatArray, table: IntArray, outputs: IntArray) -> FloatArray:
+    """Return what `columns_product` does, for any channel."""
+    return np.asarray((table == outputs[:, None]).astype(np.float64) @ matrix.T)
 
 
 def loss_matrix(matrix: FloatArray, prior: FloatArray, distance: Distance, table: IntArray) -> float:

@@ -129,7 +129,8 @@ def _others_of_a_replay(data: dict[str, Any]) -> Iterator[Finding]:
 def _repetitions(data: dict[str, Any]) -> Iterator[Finding]:
     sweep = _mapping(data.get("sweep"))
     points = math.prod(len(values) for values in sweep.values() if isinstance(values, list))
-    replications = data.get("replications")
+    said = data.get("replications")
+    replications = said.get("at_most") if isinstance(said, dict) else said
     # Each has a limit of its own, with a message of its own.
     if isinstance(replications, int) and max(points, replications) <= MOST_CHUNKS < points * replications:
         yield (

@@ -8,9 +8,9 @@ import math
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, field_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from sim.scenario.component import Count, Custom, Name, short_form
+from sim.scenario.component import Count, Custom, Name, Positive, short_form
 from sim.scenario.files import files_of, locate, parts_of
 from sim.scenario.people import TrainingSpec, UsersSpec
 from sim.scenario.protection import AnyAttack, AttackSpec, LPPMSpec
@@ -29,6 +29,26 @@ class RecordSpec(Spec):
     """At which queries the mechanisms' learned profiles are kept."""
 
 
+class RepeatUntil(Spec):
+    """Repeat each mechanism at each point until its figures are sharp, instead of a fixed number of times."""
+
+    until_half_width_km: Positive
+    """Until Q-bar and every P_AE, means over the users, are within ± this: 95 % intervals over replications."""
+    at_least: Annotated[int, Field(ge=2, le=1_000_000)] = 5
+    """Not fewer replications than this: an interval from very few of them is not to be trusted."""
+    at_most: Annotated[int, Field(ge=2, le=1_000_000)]
+    """Not more than this, however wide the intervals still are; the end of the run tells which."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.at_most < self.at_least:
+            unless = "" if "at_least" in self.model_fields_set else " unless said"
+            raise ValueError(
+                f"`at_most` must not be below `at_least`, which is {self.at_least}{unless}, found {self.at_most}"
+            )
+        return self
+
+
 class Scenario(Spec):
     """One experiment: a world, users who move and query, mechanisms that protect them, adversaries, a sweep."""
 
@@ -38,8 +58,8 @@ class Scenario(Spec):
     """What it shows, in a sentence."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Same seed, same results, to the bit."""
-    replications: Count = 3
-    """How often each simulation is repeated with new randomness."""
+    replications: Count | RepeatUntil = 3
+    """How often each simulation is repeated with new randomness, or until when. One with exact figures is run once."""
     markov_restart: Literal["never", "daily"] = "never"
     """Whether Markov models start anew each day: daily for traces cut into days, never for check-ins."""
     world: WorldSpec = WorldSpec()
@@ -98,6 +118,22 @@ class Scenario(Spec):
     def training_set(self, said: str | None) -> str | None:
         """Return the name of the training set that is meant: the one said, else the first, if there is any."""
         return said if said is not None else next(iter(self.training), None)
+
+    def is_exact(self, lppm: LPPMSpec) -> bool:
+        """Whether the expected figures of an LPPM are the same in every replication: then one is enough.
+
+        So it is where people move alike each time, the channel never changes, and every estimate follows from the
+        current report alone. One attack that filters the past makes the LPPM repeat with all of its attacks: beside
+        that one, those with a fixed profile cost a look into a table. One's own components may do anything.
+        """
+        trained = [part for training in self.training.values() for part in parts_of(training)]
+        return (
+            self.record.expected
+            and self.users.same_each_time
+            and not any(isinstance(part, Custom) for part in trained)
+            and lppm.is_memoryless
+            and all(isinstance(attack, AttackSpec) and attack.is_memoryless for attack in self.attacks)
+        )
 
     def canonical(self, *, only: frozenset[str] | None = None) -> str:
         """Return the scenario as JSON with every default written out: equal texts mean equal experiments.

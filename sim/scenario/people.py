@@ -187,6 +187,12 @@ class UsersSpec(Spec):
     past_share: Annotated[float, Field(gt=0, lt=1)] | None = None
     """This share of each recorded trace, such as its first half, is the user's past."""
 
+    @property
+    def same_each_time(self) -> bool:
+        """Whether no replication moves or queries otherwise than another: nothing of it is drawn at random."""
+        recorded = isinstance(self.mobility, ReplaySpec) and not self.mobility.shuffle
+        return recorded and isinstance(self.demand, EveryVisitSpec | PeriodicSpec)
+
     @model_validator(mode="after")
     def _ends(self) -> Self:
         if self.queries is None and self.days is None and not isinstance(self.mobility, ReplaySpec):

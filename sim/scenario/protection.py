@@ -85,6 +85,11 @@ class ExponentialSpec(Spec):
         _not_both(self, "epsilon_per_km", "quality_budget_km")
         return self
 
+    @property
+    def uses_prior(self) -> bool:
+        """Whether another belief makes another channel of it."""
+        return self.remap or self.quality_budget_km is not None
+
 
 class LocationHidingSpec(Spec):
     """Location hiding: reports the true cell with probability alpha, else any other cell."""
@@ -102,6 +107,11 @@ class LocationHidingSpec(Spec):
         _not_both(self, "reveal_probability", "quality_budget_km")
         return self
 
+    @property
+    def uses_prior(self) -> bool:
+        """Whether another belief makes another channel of it."""
+        return self.remap or self.quality_budget_km is not None
+
 
 def _not_both(spec: Spec, parameter: str, budget: str) -> None:
     if getattr(spec, parameter) is not None and getattr(spec, budget) is not None:
@@ -112,6 +122,11 @@ class IdentitySpec(Spec):
     """No protection: reports the true cell."""
 
     kind: Literal["identity"]
+
+    @property
+    def uses_prior(self) -> bool:
+        """Whether another belief makes another channel of it."""
+        return False
 
 
 DesignSpec = Annotated[
@@ -198,6 +213,13 @@ class LPPMSpec(Spec):
     training: str | None = None
     """Which training set; the first one unless said."""
 
+    @property
+    def is_memoryless(self) -> bool:
+        """Whether its channel surely stays the same, whatever it reports. Of one's own classes nothing is sure."""
+        if isinstance(self.belief, Custom) or isinstance(self.design, Custom):
+            return False
+        return isinstance(self.belief, FixedProfileSpec) or not self.design.uses_prior
+
     @model_validator(mode="wrap")
     @classmethod
     def _short_name(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
@@ -222,6 +244,11 @@ class AttackSpec(Spec):
     """Whose statistics she has: the user's own in the test (the worst case), or the training data's."""
     training: str | None = None
     """Which training set, for one who knows the training; the first one unless said."""
+
+    @property
+    def is_memoryless(self) -> bool:
+        """Whether her estimate surely follows from the current report alone."""
+        return isinstance(self.belief, FixedProfileSpec)
 
     @model_validator(mode="wrap")
     @classmethod

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from sim.scenario import people, protection, world
-from sim.scenario.models import RecordSpec, Scenario
+from sim.scenario.models import RecordSpec, RepeatUntil, Scenario
 from sim.scenario.spec import Spec
 
 UNIONS: dict[str, tuple[str, Any]] = {
@@ -24,6 +24,7 @@ UNIONS: dict[str, tuple[str, Any]] = {
 
 SECTIONS: dict[str, tuple[str, type[Spec]]] = {
     "scenario": ("the top level", Scenario),
+    "replications": ("replications, as a mapping", RepeatUntil),
     "world": ("world", world.WorldSpec),
     "users": ("users", people.UsersSpec),
     "select": ("users.mobility.select of replay", people.Selection),
@@ -107,6 +108,8 @@ def _allowed(said: dict[str, Any]) -> str:
         return _allowed(options[0])
     if options and "enum" in options[0]:
         return _allowed(options[0])
+    if options:
+        return ", or ".join(map(_allowed, options))
     if "enum" in said:
         return "one of " + ", ".join(map(str, said["enum"]))
     if said.get("type") == "array":

@@ -15,6 +15,8 @@ from sim.lppm.designs import Exponential, Identity, LocationHiding, expected_los
 from sim.world.distance import Distance, euclidean, manhattan
 from sim.world.grid import Grid
 
+pytestmark = pytest.mark.usefixtures("either_way")
+
 GRID = Grid.rectangle(rows=3, cols=4, width_km=4.4, height_km=2.1)
 DISTANCES = {"manhattan": manhattan(GRID), "euclidean": euclidean(GRID)}
 DESIGNS: dict[str, type[Exponential] | type[LocationHiding]] = {"exp": Exponential, "lh": LocationHiding}

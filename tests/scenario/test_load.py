@@ -217,6 +217,23 @@ def test_all_faults_come_at_once_each_at_its_line_and_column(write: Write) -> No
         ({"users": "{queries: 5, mobility: {kind: commuters, jitter_h: 13}}"}, "mobility.jitter_h: must be at most 12"),
         ({"replications": "1000000", "sweep": "{seed: [1, 2]}"}, "replications: replications x combinations of the"),
         (
+            {"replications": "{until_half_width_km: 1, at_most: 1000000}", "sweep": "{seed: [1, 2]}"},
+            "replications: replications x combinations of the",
+        ),
+        (
+            {"replications": "{until_half_width_km: 1, at_most: 3}"},
+            "replications: `at_most` must not be below `at_least`, which is 5 unless said, found 3",
+        ),
+        (
+            {"replications": "{until_half_with_km: 1, at_most: 30}"},
+            "replications.until_half_with_km: unknown key (did you mean 'until_half_width_km'?)",
+        ),
+        (
+            {"replications": "{until_half_width_km: 1, at_most: many}"},
+            "replications.at_most: must be a whole number, found text 'many'",
+        ),
+        ({"replications": "many"}, "replications: must be a whole number or a mapping (key: value), found text 'many'"),
+        (
             {"users": "{queries: 5, mobility: {kind: 'mine:Mine', n: [1, .nan]}}"},
             "users.mobility: `n` must hold finite numbers",
         ),

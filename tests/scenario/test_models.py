@@ -255,3 +255,29 @@ def test_every_kind_is_listed_with_one_line_that_ends(family: str) -> None:
     for kind, line in kinds.items():
         assert kind
         assert line.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"until_half_width_km": 0.02, "at_most": 3}, "`at_least`, which is 5 unless said, found 3"),
+        ({"until_half_width_km": 0.02, "at_least": 9, "at_most": 8}, "`at_least`, which is 9, found 8"),
+        ({"until_half_width_km": 0.02, "at_least": 1, "at_most": 8}, "greater than or equal to 2"),
+        ({"until_half_width_km": 0, "at_most": 8}, "greater than or equal to 0.000001"),
+        ({"until_half_width_km": 0.02}, "at_most"),
+        ({"at_most": 8}, "until_half_width_km"),
+    ],
+)  # fmt: skip
+def test_a_search_for_the_number_of_replications_has_sensible_ends(
+    said: dict[str, Any], words: str, make_scenario: MakeScenario
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        make_scenario(replications=said)
+    assert words in str(caught.value)
+
+
+def test_a_number_of_replications_stays_a_number(make_scenario: MakeScenario) -> None:
+    assert json.loads(make_scenario(replications=7).canonical())["replications"] == 7
+    sought = make_scenario(replications={"until_half_width_km": 0.02, "at_most": 9})
+    assert json.loads(sought.canonical())["replications"] == {"until_half_width_km": 0.02, "at_least": 5, "at_most": 9}
+    assert Scenario.model_validate(json.loads(sought.canonical())).digest == sought.digest

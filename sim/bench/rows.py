@@ -1,0 +1,303 @@
+"""The rows of the benchmark: what is measured, beside which limit, and what is to be reached. One function each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from statistics import median
+from typing import Any, Literal
+
+import numpy as np
+
+from sim.attack import OptimalAttack
+from sim.belief import FixedProfile
+from sim.bench import limits
+from sim.bench.memory import bytes_of_users
+from sim.bench.people import EVERY_S, GAP, City, Contest, Run, Scale, timed_run
+from sim.bench.timing import Samples, median_case, seconds_of, side_by_side, slowest_case
+from sim.events import Guess, Report
+from sim.interfaces import Channel, Design, FloatArray, IntArray
+from sim.lppm.mechanism import Mechanism
+
+Direction = Literal["at_most", "at_least"]
+Unit = Literal["s", "bytes", "exponent"]
+
+SAME_KM = 1e-12
+"""Two remaps are equally good if their expected losses differ by no more."""
+
+
+class Skipped(Exception):
+    """A row that cannot be measured here, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What was found: a figure, the limit beside it, and how both vary."""
+
+    measured: float
+    limit: float
+    samples: Mapping[str, Samples] = field(default_factory=dict)
+    note: str = ""
+    fault: str = ""
+    """Why the figure does not count: the answer was not as exact as the row asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A target: the ratio of what is measured to its limit, or, `at_least`, how many times less it is."""
+
+    name: str
+    what: str
+    beside: str
+    direction: Direction
+    target: float
+    unit: Unit
+    measure: Callable[[Scale], Measurement]
+
+    def ratio(self, found: Measurement) -> float:
+        """Return what the target is about."""
+        return found.measured / found.limit if self.direction == "at_most" else found.limit / found.measured
+
+    def ratios(self, found: Measurement) -> list[float]:
+        """Return the ratio of every round of every case: how sure the one that counts is."""
+        pairs = [pair for rounds in found.samples.values() for pair in zip(rounds.measured, rounds.limit, strict=True)]
+        return [self.ratio(Measurement(*pair)) for pair in pairs] or [self.ratio(found)]
+
+    def met(self, found: Measurement) -> bool:
+        """Return whether the target is met by an answer that is exact enough."""
+        ratio = self.ratio(found)
+        return not found.fault and (ratio <= self.target if self.direction == "at_most" else ratio >= self.target)
+
+
+def measure_peb(scale: Scale, *, expected: bool = False) -> Measurement:
+    """Time one PEB query at the end of a run: estimate, remap, sample, attack, record."""
+    return _peb(scale, scale.shape, scale.designs, scale.rounds, expected=expected)
+
+
+def measure_peb_large(scale: Scale) -> Measurement:
+    """Time one PEB query among many cells."""
+    return _peb(scale, scale.large_shape, scale.long_designs, scale.long_rounds, expected=False)
+
+
+def _peb(scale: Scale, shape: tuple[int, int], designs: Sequence[str], rounds: int, *, expected: bool) -> Measurement:
+    city = City(shape)
+    contest = Contest(city, scale.queries)
+    limit = partial(seconds_of, limits.gradient_pass(scale.queries, city.n_cells))
+
+    def at_the_end(design: Design) -> float:
+        return contest.peb(design, expected=expected).per_query_s(scale.queries, scale.window)
+
+    cases = _cases(city, designs, at_the_end, limit, rounds)
+    return Measurement(*median_case(cases), cases, **_certified(contest.worst_gap))
+
+
+def measure_markov(scale: Scale, *, expected: bool = False) -> Measurement:
+    """Time one MK query: predict, remap, sample, attack, record."""
+    city = City(scale.shape)
+    contest = Contest(city, scale.queries)
+    limit = partial(seconds_of, limits.prediction(city.n_cells))
+    later = scale.queries - scale.window
+
+    def once_running(design: Design) -> float:
+        return contest.markov(design, expected=expected).per_query_s(scale.queries, later)
+
+    cases = _cases(city, scale.designs, once_running, limit, scale.rounds)
+    return Measurement(*median_case(cases), cases, note=f"mean of the last {later} of {scale.queries} queries")
+
+
+def measure_sporadic(scale: Scale) -> Measurement:
+    """Time one SP query among many agents: sample, attack, record."""
+    city = City(scale.shape)
+    traces = [city.trace(f"agent-{number}", scale.agent_queries) for number in range(scale.agents)]
+    hers = {trace.user: FixedProfile(profile=city.statistics(trace).profile) for trace in traces}
+    training = city.statistics(city.trace("another user", scale.queries)).profile
+    queries = scale.agents * scale.agent_queries
+
+    def per_query(design: Design) -> float:
+        # One mechanism for all, as the simulator shares a belief that never changes among those who know the same.
+        mechanism = Mechanism(belief=FixedProfile(profile=training), design=design)
+        attack = OptimalAttack(belief_of=hers.__getitem__, distance=city.distance)
+        return timed_run(city, traces, lambda _user: mechanism, attack, stamped=False).total_s / queries
+
+    def per_timeout() -> float:
+        return seconds_of(lambda: limits.bare_timeouts(scale.agents, scale.agent_queries, EVERY_S)) / queries
+
+    cases = _cases(city, scale.long_designs, per_query, per_timeout, scale.long_rounds)
+    return Measurement(*median_case(cases), cases, note=f"{scale.agents:,} agents x {scale.agent_queries}")
+
+
+def measure_remap(scale: Scale) -> Measurement:
+    """Time the remap of all outputs, and compare its cost with the textbook's."""
+    city = City(scale.shape)
+    prior = _everywhere(city, scale)
+    worst_km = 0.0
+    cases = {}
+    for name, design in city.designs(scale.designs).items():
+        channel = city.base_matrix(name)
+        textbook = partial(limits.textbook_remap, channel, prior, city.distance.matrix_km)
+        cases[name] = side_by_side(
+            partial(seconds_of, partial(design, prior)), partial(seconds_of, textbook), rounds=scale.rounds
+        )
+        worst_km = max(worst_km, abs(_loss_km(design(prior), prior, city) - _loss_of(textbook(), channel, prior, city)))
+    said = f"the worst design; expected losses differ by {worst_km:.1g} km at most"
+    fault = "" if worst_km <= SAME_KM else f"the remap is not optimal: {worst_km:.1g} km off, allowed is {SAME_KM} km"
+    return Measurement(*slowest_case(cases), cases, note=said, fault=fault)
+
+
+def measure_qif(scale: Scale) -> Measurement:
+    """Time the remap of all outputs beside that of the qif package."""
+    try:
+        strategy = import_module("qif").measure.l_risk.strategy
+    except ImportError:
+        raise Skipped("qif is not installed (pip install qif)") from None
+    city = City(scale.shape)
+    prior = _everywhere(city, scale)
+    guess_to_secret_km = np.array(city.distance.matrix_km.T)
+    cases = {}
+    for name, design in city.designs(scale.designs).items():
+        theirs = partial(strategy, guess_to_secret_km, prior.copy(), city.base_matrix(name))
+        cases[name] = side_by_side(
+            partial(seconds_of, partial(design, prior)), partial(seconds_of, theirs), rounds=scale.long_rounds
+        )
+    return Measurement(*slowest_case(cases), cases, note="the worst design")
+
+
+def measure_peb_run(scale: Scale) -> Measurement:
+    """Time a whole PEB run, and what textbook EM would take for the same reports."""
+    city = City(scale.shape)
+    contest = Contest(city, scale.queries)
+    # In the middle of equal stretches of the run; before the second query there is nothing to estimate from.
+    sampled = 2 + (np.arange(0.5, scale.em_samples) / scale.em_samples * (scale.queries - 1)).astype(int)
+
+    def run_s(design: Design) -> float:
+        return contest.peb(design).total_s
+
+    def textbook_s(seen: FloatArray, channel: FloatArray) -> float:
+        once = [
+            seconds_of(partial(limits.textbook_query, seen[: index - 1], channel, city.distance.matrix_km, GAP))
+            for index in sampled
+        ]
+        return float(np.mean(once)) * scale.queries
+
+    cases = {}
+    for name, design in city.designs(scale.long_designs).items():
+        seen, channel = _likelihoods(contest, design), city.base_matrix(name)
+        cases[name] = side_by_side(partial(run_s, design), partial(textbook_s, seen, channel), rounds=1)
+    certified = _certified(contest.worst_gap)
+    certified["note"] += f"; EM at {len(sampled)} of the {scale.queries} queries, scaled to all"
+    return Measurement(*median_case(cases), cases, **certified)
+
+
+def measure_memory(scale: Scale) -> Measurement:
+    """Measure the memory of many PEB users in a process of its own, above what its imports take."""
+    users, queries, (rows, cols) = scale.memory_users, scale.queries, scale.shape
+    taken = bytes_of_users(users, queries, scale.shape, GAP)
+    return Measurement(taken, users * queries * rows * cols * 8, note=f"{users:,} users x {queries} queries")
+
+
+def measure_growth(scale: Scale) -> Measurement:
+    """Fit the power of r with which the cost of a PEB query grows."""
+    city = City(scale.shape)
+    contest = Contest(city, scale.lengths[-1])
+
+    def exponent(run: Run) -> float:
+        costs = [run.per_query_s(length, scale.window) for length in scale.lengths]
+        return float(np.polyfit(np.log(scale.lengths), np.log(costs), 1)[0])
+
+    cases = {
+        name: Samples((exponent(contest.peb(design)),), (1.0,))
+        for name, design in city.designs(scale.long_designs).items()
+    }
+    certified = _certified(contest.worst_gap)
+    certified["note"] += f"; at r = {', '.join(f'{length:,}' for length in scale.lengths)}"
+    return Measurement(median(sample.measured[0] for sample in cases.values()), 1.0, cases, **certified)
+
+
+def _cases(
+    city: City, designs: Sequence[str], thing: Callable[[Design], float], limit: Callable[[], float], rounds: int
+) -> dict[str, Samples]:
+    """Measure a thing with each design beside its limit."""
+    return {
+        name: side_by_side(partial(thing, design), limit, rounds=rounds)
+        for name, design in city.designs(designs).items()
+    }
+
+
+def _certified(worst_gap: float) -> dict[str, Any]:
+    fault = "" if worst_gap <= GAP else f"the gap is not reached: {worst_gap:.2g}, allowed is {GAP}"
+    return {"note": f"certified gap {worst_gap:.2g} at most", "fault": fault}
+
+
+def _everywhere(city: City, scale: Scale) -> FloatArray:
+    """Return a prior as a learner has it: a profile, and a little mass wherever she has not been."""
+    profile = city.statistics(city.trace("user", scale.queries)).profile
+    return np.asarray(0.95 * profile + 0.05 / city.n_cells)
+
+
+def _loss_km(channel: Channel, prior: FloatArray, city: City) -> float:
+    return float(prior @ (channel.matrix() * city.distance.matrix_km).sum(axis=1))
+
+
+def _loss_of(table: IntArray, channel: FloatArray, prior: FloatArray, city: City) -> float:
+    """Return the expected loss of a channel whose outputs go through a table."""
+    return float(prior @ (channel * city.distance.matrix_km[:, table]).sum(axis=1))
+
+
+def _likelihoods(contest: Contest, design: Design) -> FloatArray:
+    """Return the likelihood row of every report of a PEB run."""
+    rows: list[FloatArray] = []
+
+    class Listener:
+        """Takes down what anybody can see."""
+
+        def observe(self, report: Report) -> Guess:
+            rows.append(report.channel.likelihood(report.output))
+            return Guess(report.user, report.index, report.output)
+
+    contest.peb(design, attack=Listener())
+    return np.array(rows)
+
+
+_PASS = "one gradient pass over the likelihoods (numpy, two mat-vecs)"
+_STEP = "one vector @ matrix over the cells (numpy)"
+_TEXTBOOK = "((prior * f).T @ distance).argmin(axis=1): the n x n x n product in numpy"
+
+ROWS = (
+    Row("peb", "a PEB query at r = 300", _PASS, "at_most", 12, "s", measure_peb),
+    Row(
+        "peb-expected",
+        "the same with expected figures",
+        _PASS,
+        "at_most",
+        24,
+        "s",
+        partial(measure_peb, expected=True),
+    ),
+    Row("peb-large", "a PEB query at r = 300, 2,500 cells", _PASS, "at_most", 12, "s", measure_peb_large),
+    Row("mk", "an MK query", _STEP, "at_most", 12, "s", measure_markov),
+    Row(
+        "mk-expected",
+        "the same with expected figures",
+        _STEP,
+        "at_most",
+        24,
+        "s",
+        partial(measure_markov, expected=True),
+    ),
+    Row("sp", "an SP query among 1,000 agents", "one bare SimPy timeout", "at_most", 10, "s", measure_sporadic),
+    Row("remap", "the remap of all outputs", _TEXTBOOK, "at_least", 30, "s", measure_remap),
+    Row(
+        "peb-run",
+        "a PEB run of 300 queries",
+        "EM from uniform and the textbook's remap at every query",
+        "at_least",
+        100,
+        "s",
+        measure_peb_run,
+    ),
+    Row("qif", "the remap of all outputs", "qif.measure.l_risk.strategy", "at_least", 50, "s", measure_qif),
+    Row("memory", "PEB users", "their likelihood rows", "at_most", 1.2, "bytes", measure_memory),
+    Row("growth", "growth of a PEB query with r", "linear in r", "at_most", 1.1, "exponent", measure_growth),
+)

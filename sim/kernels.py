@@ -1,0 +1,43 @@
+"""Whether compiled kernels are used: they are where numba is installed, unless LPPM_SIM_KERNELS says `plain`.
+
+Functions with a compiled equal ask `compiled()` and go the plain way if it is None. Both ways give the same answers
+but for rounding, so a run says in its manifest which it took (`describe`), and all of a run goes one way.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from types import ModuleType
+
+VARIABLE = "LPPM_SIM_KERNELS"
+
+
+@cache
+def compiled() -> ModuleType | None:
+    """Return `sim.compiled`, imported when first asked for, or None where the plain functions are to be used."""
+    wish = os.environ.get(VARIABLE, "")
+    if wish not in ("", "plain", "numba"):
+        raise ValueError(f"{VARIABLE} must be plain, numba or empty, found {wish!r}")
+    if wish == "plain":
+        return None
+    try:
+        from sim import compiled as module
+    except ImportError:
+        if wish == "numba":
+            raise
+        return None
+    return module
+
+
+def describe() -> str:
+    """Return in a word or two which kernels are used."""
+    if compiled() is None:
+        return "plain"
+    import numba
+
+    return f"numba {numba.__version__}"
+
+
+if __name__ == "__main__":
+    print(f"kernels: {describe()}")  # importing them compiles what is not compiled yet

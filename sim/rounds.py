@@ -1,0 +1,81 @@
+"""How often each simulation of a study is repeated: a fixed number of times, or until its figures are sharp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from sim.analysis import per_user, replication_half_widths, replication_means
+from sim.rundir import RunDirectory
+from sim.sweep import Chunk, Task, Times, cut, next_look
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a run knows of its replications: how many each LPPM is to have at each point, and how sharp it is."""
+
+    tasks: Sequence[Task]
+    times: Times
+    chunks: list[Chunk]
+    half_widths_km: dict[tuple[int, str], dict[str, float]] = field(default_factory=dict)
+    """Of those that stop by themselves, half of the interval of each figure."""
+
+    def is_sharp(self, task: Task) -> bool:
+        """Whether no interval of a task is wider than asked for."""
+        asked = task.half_width_km
+        return asked is None or all(half <= asked for half in self.half_widths_km[task.key].values())
+
+    def next_times(self) -> Times:
+        """Return how many replications each is to have next: more where some interval is too wide still."""
+        return {
+            task.key: times if self.is_sharp(task) or times >= task.at_most else next_look(times, task.at_most)
+            for task, times in ((task, self.times[task.key]) for task in self.tasks)
+        }
+
+    def described(self) -> list[dict[str, Any]]:
+        """Return it for the manifest."""
+        return [
+            {"point": task.point.index, "lppm": task.lppm, "replications": self.times[task.key], "exact": task.is_exact}
+            | ({} if task.half_width_km is None else {"until_half_width_km": task.half_width_km})
+            | ({"half_widths_km": widths} if (widths := self.half_widths_km.get(task.key)) else {})
+            for task in self.tasks
+        ]
+
+
+def rounds(work: Sequence[Task], directory: RunDirectory) -> Iterator[Round]:
+    """Yield what is to be there, round by round; each is decided once the parts of the one before are there.
+
+    A task's number follows from the figures of its own replications up to that number and from nothing else: neither
+    from the order in which parts came nor from who wrote them. So a run that goes on makes the same rounds again.
+    """
+    times: Times = {task.key: task.at_least for task in work}
+    open_keys = {task.key for task in work if task.half_width_km is not None}
+    means: dict[str, pd.DataFrame] = {}
+    while True:
+        chunks = cut(work, times)
+        yield Round(work, times, chunks)
+        parts = [chunk.id for chunk in chunks if (chunk.point.index, chunk.lppms[0]) in open_keys]
+        for part in parts:
+            if part not in means:
+                means[part] = replication_means(per_user(directory, [part]))
+        state = Round(work, times, chunks, _half_widths([means[part] for part in parts]))
+        following = state.next_times()
+        if following == times:
+            yield state
+            return
+        times = following
+
+
+def _half_widths(means: Sequence[pd.DataFrame]) -> dict[tuple[int, str], dict[str, float]]:
+    """Return, by point and LPPM, half of the interval of Q-bar and of each attack's P_AE."""
+    found: dict[tuple[int, str], dict[str, float]] = {}
+    if not means:
+        return found
+    for row in replication_half_widths(pd.concat(means, ignore_index=True)).to_dict("records"):
+        own = found.setdefault((int(row["point"]), str(row["lppm"])), {})
+        named = {"Q-bar": row["quality_loss_km"], f"P_AE {row['attack']}": row["adversary_error_km"]}
+        own |= {name: float(half) for name, half in named.items() if pd.notna(half)}
+    return found

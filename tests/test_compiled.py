@@ -1,0 +1,183 @@
+"""Every kernel gives what its plain equal gives, and so does a whole run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sim
+from sim import compiled, estimate, kernels
+from sim.inference import decide, decide_each
+from sim.interfaces import FloatArray
+from sim.lppm import remap
+from sim.lppm.channel import exponential_kernel
+from sim.world import distance
+from sim.world.grid import Grid
+from tests.conftest import MakeScenario
+from tests.support import log_of, plainly
+
+SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 5))
+EPSILONS = st.sampled_from([0.0, 1e-3, 0.3, 1.0, 8.0, 500.0])
+
+
+@st.composite
+def priors(draw: st.DrawFn, n_cells: int) -> FloatArray:
+    """Draw a profile with many zeros and many ties."""
+    counts = draw(st.lists(st.integers(0, 3), min_size=n_cells, max_size=n_cells).filter(any))
+    return np.array(counts, dtype=np.float64) / sum(counts)
+
+
+@st.composite
+def tables(draw: st.DrawFn, n_cells: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.array(draw(st.lists(st.integers(0, n_cells - 1), min_size=n_cells, max_size=n_cells)), dtype=np.int64)
+
+
+def kernels_of(shape: tuple[int, int], epsilon: float) -> tuple[FloatArray, FloatArray]:
+    rows, cols = (np.abs(np.subtract.outer(np.arange(size), np.arange(size))).astype(np.float64) for size in shape)
+    return exponential_kernel(1.1 * rows, epsilon), exponential_kernel(0.9 * cols, epsilon)
+
+
+@given(st.data())
+def test_exponential_remap_and_columns(data: st.DataObject) -> None:
+    shape = data.draw(SHAPES)
+    n_cells = shape[0] * shape[1]
+    row_kernel, col_kernel = kernels_of(shape, data.draw(EPSILONS))
+    prior, table = data.draw(priors(n_cells)), data.draw(tables(n_cells))
+    outputs = np.unique(data.draw(tables(n_cells)))
+    with plainly():
+        plain = remap.remap_product(row_kernel, col_kernel, prior)
+        columns = remap.columns_product(row_kernel, col_kernel, table, outputs)
+    assert np.array_equal(compiled.remap_product(row_kernel, col_kernel, prior), plain)
+    fast = compiled.columns_product(row_kernel, col_kernel, table, outputs)
+    np.testing.assert_allclose(fast, columns, rtol=1e-13, atol=1e-300)
+
+
+@given(st.data())
+def test_hiding_remap(data: st.DataObject) -> None:
+    shape = data.draw(SHAPES)
+    n_cells = shape[0] * shape[1]
+    reveal = data.draw(st.sampled_from([0.0, 1 / n_cells, 0.5, 0.6, 1 - 1e-12, 1.0])) if n_cells > 1 else 1.0
+    other = (1 - reveal) / max(n_cells - 1, 1)
+    prior = data.draw(priors(n_cells))
+    where = distance.manhattan(Grid.rectangle(rows=shape[0], cols=shape[1], width_km=1.0, height_km=2.0))
+    with plainly():
+        plain = remap.remap_hiding(reveal, other, prior, where)
+    assert np.array_equal(remap.remap_hiding(reveal, other, prior, where), plain)
+    if reveal >= other:
+        assert np.array_equal(compiled.remap_hiding(reveal, other, prior, *shape), plain)
+
+
+@given(st.data())
+def test_deciding_for_each_likelihood(data: st.DataObject) -> None:
+    shape = data.draw(SHAPES)
+    n_cells = shape[0] * shape[1]
+    prior = data.draw(priors(n_cells))
+    count = data.draw(st.integers(0, 4))
+    likelihoods = np.array([data.draw(tables(n_cells)) for _ in range(count)], dtype=np.float64).reshape(count, n_cells)
+    with plainly():
+        plain = decide_each(prior, likelihoods, np.empty((0, 0)), shape)
+        one = decide(prior, np.empty((0, 0)), shape)
+    assert np.array_equal(compiled.decide_each(prior, likelihoods, *shape), plain)
+    assert compiled.decide(prior, *shape) == one
+
+
+@given(st.data())
+def test_refining_groups(data: st.DataObject) -> None:
+    n_cells = data.draw(st.integers(1, 12))
+    rows = [data.draw(tables(min(n_cells, 4))) for _ in range(3)]
+    groups = np.zeros(rows[0].size, dtype=np.int64)
+    for row in rows:
+        values = row.astype(np.float64)
+        with plainly():
+            plain = estimate.refine(groups, values)
+        assert np.array_equal(compiled.refine(groups, values), plain)
+        groups = plain
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[FloatArray, FloatArray]:
+    """Draw likelihood rows, some alike, some with zeros and some tiny, and weights."""
+    count, n_cells = draw(st.integers(1, 12)), draw(st.integers(1, 9))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    rows = rng.random((count, n_cells)) ** draw(st.sampled_from([1.0, 20.0]))
+    rows[rng.random(rows.shape) < draw(st.sampled_from([0.0, 0.5]))] = 0.0
+    rows[np.arange(count), rng.integers(0, n_cells, count)] = 1.0
+    if draw(st.booleans()):
+        rows = rows[rng.integers(0, count, count)][:, rng.integers(0, n_cells, n_cells)]
+        rows[:, 0] = np.maximum(rows[:, 0], 0.1)
+    weights = rng.random(count) ** draw(st.sampled_from([0.0, 1.0, 8.0])) + 1e-6
+    return rows, weights
+
+
+@settings(max_examples=200)
+@given(problems(), st.booleans(), st.integers(0, 2**32 - 1))
+def test_newton_reaches_the_same_fit_and_gap_from_any_start(
+    problem: tuple[FloatArray, FloatArray], warm: bool, seed: int
+) -> None:
+    rows, weights = problem
+    start = None
+    if warm:
+        start = np.zeros(rows.shape[1])
+        start[np.random.default_rng(seed).integers(0, start.size)] = 1.0
+    fast = estimate.constrained_newton(rows, weights=weights, start=start, gap=1e-9)
+    with plainly():
+        plain = estimate.constrained_newton(rows, weights=weights, start=start, gap=1e-9)
+    for found in (fast, plain):
+        assert found.gap <= 1e-9
+        assert found.gap == pytest.approx(estimate.certified_gap(rows, found.profile, weights), abs=1e-11)
+        assert found.log_likelihood == pytest.approx(float(weights @ np.log(rows @ found.profile)) / weights.sum())
+    np.testing.assert_allclose(rows @ fast.profile, rows @ plain.profile, rtol=2e-3, atol=0)
+    assert fast.log_likelihood == pytest.approx(plain.log_likelihood, abs=1e-8)
+
+
+def test_a_whole_run_is_the_same_to_the_last_cell(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    scenario = make_scenario(
+        lppms=["SP-Exp", "MK-Exp", "PEB-Exp", "SP-LH", "MK-LH", "PEB-LH"],
+        users={"count": 3, "queries": 60, "mobility": {"kind": "favourites", "places": 6}},
+    )
+    fast = log_of(scenario, tmp_path / "fast")
+    with plainly():
+        plain = log_of(scenario, tmp_path / "plain")
+    pd.testing.assert_frame_equal(fast, plain, rtol=1e-9, atol=1e-9)
+    used = [sim.Result.open(tmp_path / way).manifest["kernels"] for way in ("fast", "plain")]
+    assert used == [kernels.describe(), "plain"]
+
+
+WITHOUT_NUMBA = """
+import sys
+sys.modules["numba"] = None
+from sim import kernels
+print(kernels.compiled(), "|", kernels.describe())
+"""
+
+
+def test_without_numba_the_plain_functions_are_used() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_NUMBA], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "None | plain"
+
+
+@pytest.mark.parametrize(("wish", "used"), [("plain", "plain"), ("numba", "numba "), ("", "numba ")])
+def test_the_environment_decides(wish: str, used: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(kernels.VARIABLE, wish)
+    kernels.compiled.cache_clear()
+    try:
+        assert kernels.describe().startswith(used)
+    finally:
+        kernels.compiled.cache_clear()
+
+
+def test_a_wish_nobody_can_fulfil_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(kernels.VARIABLE, "fortran")
+    kernels.compiled.cache_clear()
+    try:
+        with pytest.raises(ValueError, match="LPPM_SIM_KERNELS must be plain, numba or empty, found 'fortran'"):
+            kernels.compiled()
+    finally:
+        kernels.compiled.cache_clear()
