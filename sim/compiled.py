@@ -36,7 +36,22 @@ def part(function: Function) -> Function:
     return cast(Function, numba.njit(error_model="numpy")(function))
 
 
-# --- deciding -------------------------------------------------------------------------------------------------------
+# --- believing and deciding ------------------------------------------------------------------------------------------
+
+
+@kernel(VECTOR, VECTOR)
+def condition(prior: FloatArray, likelihood: FloatArray) -> tuple[FloatArray, float]:
+    """Return what `inference.condition` does."""
+    joint = np.empty(prior.size)
+    mass = 0.0
+    for cell in range(prior.size):
+        joint[cell] = prior[cell] * likelihood[cell]
+        mass += joint[cell]
+    if not mass > MASS_FLOOR:
+        return np.zeros(prior.size), 0.0
+    for cell in range(prior.size):
+        joint[cell] /= mass
+    return joint, mass
 
 
 @part
@@ -86,48 +101,43 @@ def decide_each(prior: FloatArray, likelihoods: FloatArray, rows: int, cols: int
 
 
 @part
-def _median_rows(along: FloatArray, weights: FloatArray, medians: IntArray) -> None:
-    """Fill in [z, other] with the lowest x at which sums of along[x, z] weights[x, other] reach the half, or -1."""
-    size, others = weights.shape
-    up_to = np.empty((size, others))
-    below = np.empty(others, np.int64)
-    for z in range(size):
-        for other in range(others):
-            up_to[0, other] = along[0, z] * weights[0, other]
-        for x in range(1, size):
-            factor = along[x, z]
-            for other in range(others):
-                up_to[x, other] = up_to[x - 1, other] + factor * weights[x, other]
-        below[:] = 0
-        for x in range(size - 1):
-            for other in range(others):
-                below[other] += up_to[x, other] < HALF * up_to[size - 1, other]
-        for other in range(others):
-            medians[z, other] = below[other] if up_to[size - 1, other] > MASS_FLOOR else -1
+def _medians(factors: FloatArray, weights: FloatArray, up_to: FloatArray, medians: IntArray) -> None:
+    """Fill in, for each z, the lowest x at which sums of factors[x] weights[x, z] reach the half, -1 without mass."""
+    last, outputs = len(weights) - 1, weights.shape[1]
+    before, row, factor = up_to[0], weights[0], factors[0]
+    for z in range(outputs):
+        before[z] = factor * row[z]
+    for x in range(1, last + 1):
+        here, row, factor = up_to[x], weights[x], factors[x]
+        for z in range(outputs):
+            here[z] = before[z] + factor * row[z]
+        before = here
+    x = 0  # neighbours have medians near to each other: each is looked for from the last
+    for z in range(outputs):
+        half = HALF * before[z]
+        while x < last and up_to[x, z] < half:
+            x += 1
+        while x > 0 and up_to[x - 1, z] >= half:
+            x -= 1
+        medians[z] = x if before[z] > MASS_FLOOR else -1
 
 
 @kernel(MATRIX, MATRIX, VECTOR)
 def remap_product(row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatArray) -> IntArray:
     """Return what `remap.remap_product` does: a row and a column for each output, from running sums."""
     rows, cols = len(row_kernel), len(col_kernel)
-    by_col_output = np.zeros((rows, cols))  # [xr, zc]: the prior seen through the kernel of columns
-    by_row_output = np.zeros((cols, rows))  # [xc, zr]: and through that of rows
-    for xr in range(rows):
-        for xc in range(cols):
-            mass = prior[xr * cols + xc]
-            if mass > 0.0:
-                for zc in range(cols):
-                    by_col_output[xr, zc] += mass * col_kernel[xc, zc]
-                for zr in range(rows):
-                    by_row_output[xc, zr] += mass * row_kernel[xr, zr]
-    table = np.empty((rows, cols), np.int64)
-    _median_rows(row_kernel, by_col_output, table)
-    across = np.empty((cols, rows), np.int64)
-    _median_rows(col_kernel, by_row_output, across)
-    for zr in range(rows):
-        for zc in range(cols):
-            table[zr, zc] = zr * cols + zc if table[zr, zc] < 0 else table[zr, zc] * cols + across[zc, zr]
-    return table.reshape(rows * cols)
+    on_grid = prior.reshape(rows, cols)
+    through_cols = np.dot(col_kernel.T, on_grid.T)  # [zc, xr]: the prior seen through the kernel of columns
+    through_rows = np.dot(on_grid.T, row_kernel)  # [xc, zr]: and through that of rows
+    up_to = np.empty((max(rows, cols), rows))
+    row, col = np.empty(rows, np.int64), np.empty(rows, np.int64)
+    table = np.empty(rows * cols, np.int64)
+    for zc in range(cols):
+        _medians(through_cols[zc], row_kernel, up_to, row)
+        _medians(col_kernel[:, zc], through_rows, up_to, col)
+        for zr in range(rows):
+            table[zr * cols + zc] = zr * cols + zc if row[zr] < 0 else row[zr] * cols + col[zr]
+    return table
 
 
 @part
@@ -208,6 +218,22 @@ def columns_product(row_kernel: FloatArray, col_kernel: FloatArray, table: IntAr
     return sums
 
 
+@kernel(types.float64, types.float64, CELLS, CELLS)
+def columns_hiding(reveal: float, other: float, table: IntArray, outputs: IntArray) -> FloatArray:
+    """Return what `remap.columns_hiding` does."""
+    n_cells = table.size
+    counts = np.zeros(n_cells, np.int64)
+    for cell in range(n_cells):
+        counts[table[cell]] += 1
+    sums = np.empty((outputs.size, n_cells))
+    for k in range(outputs.size):
+        count = counts[outputs[k]]
+        inside, outside = reveal + (count - 1) * other, count * other
+        for cell in range(n_cells):
+            sums[k, cell] = inside if table[cell] == outputs[k] else outside
+    return sums
+
+
 # --- estimating -----------------------------------------------------------------------------------------------------
 
 
@@ -259,12 +285,27 @@ def _solve(factor: FloatArray, vector: FloatArray) -> None:
 
 
 @part
+def _wrongly_fixed(gram: FloatArray, theta: FloatArray, free: IntArray, value: float) -> int:
+    """Return the entry at nought that would lower theta' gram theta, now `value`, the most; -1 if there is none."""
+    worst, steepest = -1, value - 1e-9 * abs(value)
+    for j in range(theta.size):
+        if theta[j] == 0.0 and not (free == j).any():
+            slope = 0.0
+            for i in free:
+                slope += gram[j, i] * theta[i]
+            if slope < steepest:
+                worst, steepest = j, slope
+    return worst
+
+
+@part
 def _minimise(gram: FloatArray, theta: FloatArray, free: IntArray, factor: FloatArray, level: FloatArray) -> int:
-    """Move theta to the minimiser of theta' gram theta over the simplex, or to where it has come down to.
+    """Move theta to the minimiser of theta' gram theta over the simplex, by an active set.
 
     Without theta >= 0 the minimiser is the solution of gram @ level = 1, up to scale. It is gone towards as far as
-    nothing falls below nought; what would is given up, and the rest solved again. Returns how many cells are `free`,
-    whose Cholesky factor and level stay behind for corrections; 0 if the matrix is beyond repair.
+    nothing falls below nought; what would is given up, and the rest solved again. In the end, what was given up too
+    soon comes back. Returns how many entries are `free`, whose Cholesky factor and level stay behind for corrections;
+    0 if the matrix is beyond repair.
     """
     size = len(gram)
     trace = 0.0
@@ -273,7 +314,7 @@ def _minimise(gram: FloatArray, theta: FloatArray, free: IntArray, factor: Float
         trace += gram[i, i]
     ridge = 1e-15 * trace
     n_free = size
-    while n_free > 0:
+    for _ in range(10 * size + 20):  # an active set seldom needs more than two rounds
         if not _factorise(gram, ridge, free[:n_free], factor):
             ridge *= 10.0
             if not 0.0 < ridge < 1e-3 * trace:
@@ -290,17 +331,22 @@ def _minimise(gram: FloatArray, theta: FloatArray, free: IntArray, factor: Float
         kept = 0
         for i in range(n_free):
             j, there = free[i], level[i] / total
-            moved = theta[j] + length * (there - theta[j])
+            moved = (1.0 - length) * theta[j] + length * there
             if there < 0.0 and moved <= 1e-17:
                 theta[j] = 0.0
             else:
                 theta[j] = max(moved, 0.0)
                 free[kept] = j
                 kept += 1
-        if kept == n_free:
-            break
-        n_free = kept
-    return n_free
+        if kept < n_free:
+            n_free = kept
+        else:
+            back = _wrongly_fixed(gram, theta, free[:n_free], 1.0 / total)
+            if back < 0:
+                return n_free
+            free[n_free] = back
+            n_free += 1
+    return 0
 
 
 @part
@@ -315,25 +361,28 @@ def _correct(
     corrections: int,
 ) -> None:
     """Move the mass as `estimate._corrected` does; what is not free keeps its place."""
-    last = np.inf
-    uphill = np.empty(free.size)
-    for _ in range(corrections):
+    last = 0.2
+    best, uphill = mass.copy(), np.empty(free.size)
+    for _ in range(corrections + 1):
         slopes = np.dot(columns, weights / np.dot(mass, columns))
         steepest = 0.0
         for i in range(free.size):
             uphill[i] = slopes[free[i]] - 1.0
             steepest = max(steepest, abs(uphill[i]))
-        if not gap < steepest < 0.5 * last:
-            return
+        if not steepest < 0.5 * last:
+            break
         last = steepest
+        best[:] = mass
+        if steepest <= gap:
+            break
         _solve(factor, uphill)
         drift = uphill.sum() / level.sum()
         for i in range(free.size):
             uphill[i] -= drift * level[i]
-            if mass[free[i]] + uphill[i] < 0.0:
-                return
-        for i in range(free.size):
             mass[free[i]] += uphill[i]
+        if mass.min() < 0.0:
+            break
+    mass[:] = best
 
 
 @part
@@ -442,13 +491,13 @@ def climb(
             target[j] = mass[j]
             for s in range(count):
                 scaled[j, s] = columns[j, s] * ratio[s] - 2.0 * roots[s]
-        n_free = _minimise(np.dot(scaled[:size], scaled[:size].T), target, free, factor, level)
+        n_free = _minimise(np.dot(scaled[:size], scaled[:size].T), target[:size], free, factor, level)
         length = 0.0
         if n_free > 0:
             length = _line_search(fitted, np.dot(target[:size], columns[:size]), weights)
         stalled = length == 0.0
         for j in range(size):
-            mass[j] += length * (target[j] - mass[j])
+            mass[j] = (1.0 - length) * mass[j] + length * target[j]  # a full step keeps the smallest masses
         if length == 1.0:
             _correct(
                 columns[:size], weights, mass[:size], free[:n_free], factor, level[:n_free], 0.1 * gap, corrections

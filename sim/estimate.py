@@ -12,6 +12,7 @@ fitted L . pi, never by pi.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from mmap import mmap
 from typing import NamedTuple
 
 import numpy as np
@@ -57,7 +58,7 @@ class Likelihoods:
     """
 
     def __init__(self, n_cells: int) -> None:
-        self._buffer = np.empty((16, n_cells))
+        self._buffer = np.empty((0, n_cells))
         self._count = 0
         self.groups: IntArray = np.zeros(n_cells, dtype=np.int64)
         """For each cell the lowest cell whose column is exactly equal, as `equal_columns` gives it."""
@@ -90,10 +91,21 @@ class Likelihoods:
             self._all_differ = bool((self.groups == np.arange(self.groups.size)).all())
 
     def _grow(self) -> None:
-        """Make room for a tenth more: a thousand users' rows are most of the memory there is."""
-        buffer = np.empty((self._count + max(self._count // 10, 16), self.groups.size))
+        """Make room for as many rows again."""
+        buffer = _pages(max(2 * self._count, 16), self.groups.size)
         buffer[: self._count] = self._buffer
         self._buffer = buffer
+
+
+def _pages(count: int, n_cells: int) -> FloatArray:
+    """Return room for rows in pages of its own, which take no memory before they are written to.
+
+    In the heap, the buffers of many users that grow in turn would leave holes that none of them fits into.
+    """
+    try:
+        return np.frombuffer(mmap(-1, count * n_cells * 8), dtype=np.float64).reshape(count, n_cells)
+    except OSError:  # the system allows a process so many of them and no more
+        return np.empty((count, n_cells))
 
 
 def refine(groups: IntArray, row: FloatArray) -> IntArray:
@@ -176,10 +188,16 @@ def constrained_newton(
     rows, weights = _weighted(likelihoods, weights)
     groups = equal_columns(rows) if groups is None else groups
     representative = groups == np.arange(groups.size)
-    point = _cold_start(rows, weights, groups) if start is None else _merge(start, groups, representative)
+    merges = not representative.all()
+    if start is None:
+        point = _cold_start(rows, weights, groups)
+    else:
+        point = _spread(start, groups, groups.size) if merges else start
     point = _cover(rows, weights, point, len(rows) if start is None or unseen is None else unseen)
     climbed = _climb(rows, weights, point, representative, gap=gap, max_iterations=max_iterations)
-    profile = _split(climbed.point, groups, representative, start if proportions is None else proportions)
+    profile = climbed.point
+    if merges:
+        profile = _split(profile, groups, start if proportions is None else proportions)
     profile = normalise(profile)
     profile.flags.writeable = False
     estimate = Estimate(profile, climbed.gap, climbed.iterations, float(weights @ np.log(climbed.fitted)))
@@ -282,22 +300,13 @@ def _estimate(rows: FloatArray, weights: FloatArray, profile: FloatArray, iterat
     return Estimate(profile, gap, iterations, float(weights @ np.log(fitted)))
 
 
-def _merge(profile: FloatArray, groups: IntArray, representative: BoolArray) -> FloatArray:
-    """Put the mass of each group of equal columns on its lowest cell, which stands for it."""
-    return profile if representative.all() else _spread(profile, groups, len(groups))
-
-
 def _spread(mass: FloatArray, cells: IntArray, n_cells: int) -> FloatArray:
-    """Return the vector over all cells that has the mass at the cells given."""
+    """Return the vector over all cells that has the mass at the cells given, summed where they are the same."""
     return np.bincount(cells, weights=mass, minlength=n_cells).astype(np.float64, copy=False)
 
 
-def _split(
-    merged: FloatArray, groups: IntArray, representative: BoolArray, proportions: FloatArray | None
-) -> FloatArray:
+def _split(merged: FloatArray, groups: IntArray, proportions: FloatArray | None) -> FloatArray:
     """Share the mass of each group among its cells by proportions, evenly where there are none."""
-    if representative.all():
-        return merged
     sizes = np.bincount(groups, minlength=len(groups))
     if proportions is None:
         return np.asarray(merged[groups] / sizes[groups])
@@ -357,10 +366,10 @@ def _step(
         if length == 1:
             return _corrected(columns, weights, level / total, factor, level, 0.1 * gap)
         if length > 0:
-            return np.asarray(mass + length * (level / total - mass))
+            return np.asarray((1 - length) * mass + length * (level / total))
     target = _simplex_minimiser(model)
     length = 0.0 if target is None else _line_search(fitted, columns @ target, weights)
-    return None if target is None or length == 0 else mass + length * (target - mass)
+    return None if target is None or length == 0 else (1 - length) * mass + length * target
 
 
 def _corrected(
@@ -370,19 +379,20 @@ def _corrected(
 
     Next to the answer that matrix hardly changes, and a step without a new one costs a tenth.
     """
-    last = np.inf
-    for _ in range(_CORRECTIONS):
+    best, last = mass, 0.2
+    for _ in range(_CORRECTIONS + 1):
         uphill = (weights / (columns @ mass)) @ columns - 1
         steepest = float(np.abs(uphill).max())
-        if not gap < steepest < 0.5 * last:
+        if not steepest < 0.5 * last:
             break
-        last = steepest
+        best, last = mass, steepest
+        if steepest <= gap:
+            break
         move, _ = dpotrs(factor, uphill)
-        moved = mass + move - (move.sum() / level.sum()) * level
-        if moved.min() < 0:
+        mass = mass + move - (move.sum() / level.sum()) * level
+        if mass.min() < 0:
             break
-        mass = moved
-    return mass
+    return best
 
 
 def _simplex_minimiser(model: FloatArray) -> FloatArray | None:

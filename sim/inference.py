@@ -71,6 +71,9 @@ def condition(prior: FloatArray, likelihood: FloatArray) -> tuple[FloatArray, fl
     >>> condition(np.array([0.5, 0.5]), np.array([0.1, 0.3]))
     (array([0.25, 0.75]), 0.2)
     """
+    if (fast := kernels.compiled()) is not None:
+        posterior, mass = fast.condition(prior, likelihood)
+        return posterior, float(mass)
     joint = prior * likelihood
     mass = float(joint.sum())
     if mass <= MASS_FLOOR:

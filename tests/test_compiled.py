@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import sim
 from sim import compiled, estimate, kernels
-from sim.inference import decide, decide_each
+from sim.inference import condition, decide, decide_each
 from sim.interfaces import FloatArray
 from sim.lppm import remap
 from sim.lppm.channel import exponential_kernel
@@ -65,10 +65,13 @@ def test_hiding_remap(data: st.DataObject) -> None:
     n_cells = shape[0] * shape[1]
     reveal = data.draw(st.sampled_from([0.0, 1 / n_cells, 0.5, 0.6, 1 - 1e-12, 1.0])) if n_cells > 1 else 1.0
     other = (1 - reveal) / max(n_cells - 1, 1)
-    prior = data.draw(priors(n_cells))
+    prior, table = data.draw(priors(n_cells)), data.draw(tables(n_cells))
+    outputs = np.unique(data.draw(tables(n_cells)))
     where = distance.manhattan(Grid.rectangle(rows=shape[0], cols=shape[1], width_km=1.0, height_km=2.0))
     with plainly():
         plain = remap.remap_hiding(reveal, other, prior, where)
+        columns = remap.columns_hiding(reveal, other, table, outputs)
+    np.testing.assert_allclose(compiled.columns_hiding(reveal, other, table, outputs), columns, rtol=1e-15, atol=0)
     assert np.array_equal(remap.remap_hiding(reveal, other, prior, where), plain)
     if reveal >= other:
         assert np.array_equal(compiled.remap_hiding(reveal, other, prior, *shape), plain)
@@ -86,6 +89,20 @@ def test_deciding_for_each_likelihood(data: st.DataObject) -> None:
         one = decide(prior, np.empty((0, 0)), shape)
     assert np.array_equal(compiled.decide_each(prior, likelihoods, *shape), plain)
     assert compiled.decide(prior, *shape) == one
+
+
+@given(st.data())
+def test_conditioning(data: st.DataObject) -> None:
+    n_cells = data.draw(st.integers(1, 8))
+    prior, likelihood = (
+        data.draw(priors(n_cells)),
+        np.float64(data.draw(st.sampled_from([1.0, 1e-300]))) * data.draw(tables(n_cells)),
+    )
+    with plainly():
+        posterior, mass = condition(prior, likelihood)
+    fast, fast_mass = compiled.condition(prior, likelihood)
+    np.testing.assert_allclose(fast, posterior, rtol=1e-14, atol=0)
+    assert fast_mass == pytest.approx(mass, rel=1e-14, abs=0)
 
 
 @given(st.data())

@@ -147,8 +147,8 @@ def test_em_takes_the_papers_step_and_never_lowers_the_likelihood() -> None:
 @both
 def test_stopping_early_tells_the_true_gap(solve: Callable[..., Estimate]) -> None:
     rows = PROBLEMS["exponential 0.3"]
-    estimate = solve(rows, gap=1e-9, max_iterations=2)
-    assert estimate.iterations == 2
+    estimate = solve(rows, gap=1e-9, max_iterations=1)
+    assert estimate.iterations == 1
     assert estimate.gap > 1e-9
     assert estimate.gap == pytest.approx(certified_gap(rows, estimate.profile), rel=1e-9)
 
