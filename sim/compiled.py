@@ -54,20 +54,47 @@ def condition(prior: FloatArray, likelihood: FloatArray) -> tuple[FloatArray, fl
     return joint, mass
 
 
-@part
-def _median_cell(by_row: FloatArray, by_col: FloatArray, total: float) -> int:
-    """Return the cell of the lower median row and column of weights that sum to `total`, -1 without mass."""
-    if not total > MASS_FLOOR:
-        return -1
-    row, running = 0, by_row[0]
-    while running < HALF * total and row < by_row.size - 1:
-        row += 1
-        running += by_row[row]
-    col, running = 0, by_col[0]
-    while running < HALF * total and col < by_col.size - 1:
-        col += 1
-        running += by_col[col]
-    return row * by_col.size + col
+@kernel(VECTOR, MATRIX)
+def predict(posterior: FloatArray, transition: FloatArray) -> FloatArray:
+    """Return what `inference.predict` does; of a posterior with few cells, only their rows are read."""
+    prediction = np.zeros(transition.shape[1])
+    for cell in range(posterior.size):
+        mass, row = posterior[cell], transition[cell]
+        if mass > 0.0:
+            for to in range(prediction.size):
+                prediction[to] += mass * row[to]
+    return prediction
+
+
+@kernel(VECTOR, MATRIX, types.int64, types.int64)
+def decide_each(prior: FloatArray, likelihoods: FloatArray, rows: int, cols: int) -> IntArray:
+    """Return what `inference.decide_each` does, for the Manhattan distance on a grid.
+
+    Only cells with mass count, and the profile of one person has few: they come first, then all outputs side by side.
+    """
+    count = len(likelihoods)
+    rows_up_to, cols_up_to = np.zeros((rows, count)), np.zeros((cols, count))
+    for cell in range(prior.size):
+        mass, by_row, by_col = prior[cell], rows_up_to[cell // cols], cols_up_to[cell % cols]
+        if mass > 0.0:
+            for k in range(count):
+                weight = mass * likelihoods[k, cell]
+                by_row[k] += weight
+                by_col[k] += weight
+    for row in range(1, rows):
+        rows_up_to[row] += rows_up_to[row - 1]
+    for col in range(1, cols):
+        cols_up_to[col] += cols_up_to[col - 1]
+    estimates = np.empty(count, np.int64)
+    for k in range(count):
+        total = rows_up_to[rows - 1, k]
+        row, col = 0, 0
+        while row < rows - 1 and rows_up_to[row, k] < HALF * total:
+            row += 1
+        while col < cols - 1 and cols_up_to[col, k] < HALF * total:
+            col += 1
+        estimates[k] = row * cols + col if total > MASS_FLOOR else -1
+    return estimates
 
 
 @kernel(VECTOR, types.int64, types.int64)
@@ -78,23 +105,18 @@ def decide(posterior: FloatArray, rows: int, cols: int) -> int:
         for col in range(cols):
             by_row[row] += posterior[row * cols + col]
             by_col[col] += posterior[row * cols + col]
-    return _median_cell(by_row, by_col, by_row.sum())
-
-
-@kernel(VECTOR, MATRIX, types.int64, types.int64)
-def decide_each(prior: FloatArray, likelihoods: FloatArray, rows: int, cols: int) -> IntArray:
-    """Return what `inference.decide_each` does, for the Manhattan distance on a grid."""
-    estimates = np.empty(len(likelihoods), np.int64)
-    by_row, by_col = np.empty(rows), np.empty(cols)
-    for k in range(len(likelihoods)):
-        by_row[:], by_col[:] = 0.0, 0.0
-        for row in range(rows):
-            for col in range(cols):
-                weight = prior[row * cols + col] * likelihoods[k, row * cols + col]
-                by_row[row] += weight
-                by_col[col] += weight
-        estimates[k] = _median_cell(by_row, by_col, by_row.sum())
-    return estimates
+    total = by_row.sum()
+    if not total > MASS_FLOOR:
+        return -1
+    row, running = 0, by_row[0]
+    while row < rows - 1 and running < HALF * total:
+        row += 1
+        running += by_row[row]
+    col, running = 0, by_col[0]
+    while col < cols - 1 and running < HALF * total:
+        col += 1
+        running += by_col[col]
+    return row * cols + col
 
 
 # --- remapping ------------------------------------------------------------------------------------------------------

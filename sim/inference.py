@@ -88,6 +88,8 @@ def predict(posterior: FloatArray, transition: FloatArray) -> FloatArray:
     >>> predict(np.array([1.0, 0.0]), np.array([[0.2, 0.8], [0.5, 0.5]]))
     array([0.2, 0.8])
     """
+    if (fast := kernels.compiled()) is not None:
+        return np.asarray(fast.predict(posterior, transition))
     return np.asarray(posterior @ transition)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import sim
 from sim import compiled, estimate, kernels
-from sim.inference import condition, decide, decide_each
+from sim.inference import condition, decide, decide_each, predict
 from sim.interfaces import FloatArray
 from sim.lppm import remap
 from sim.lppm.channel import exponential_kernel
@@ -103,6 +103,15 @@ def test_conditioning(data: st.DataObject) -> None:
     fast, fast_mass = compiled.condition(prior, likelihood)
     np.testing.assert_allclose(fast, posterior, rtol=1e-14, atol=0)
     assert fast_mass == pytest.approx(mass, rel=1e-14, abs=0)
+
+
+@given(st.data())
+def test_predicting(data: st.DataObject) -> None:
+    n_cells = data.draw(st.integers(1, 8))
+    posterior, rows = data.draw(priors(n_cells)), [data.draw(priors(n_cells)) for _ in range(n_cells)]
+    with plainly():
+        plain = predict(posterior, np.array(rows))
+    np.testing.assert_allclose(compiled.predict(posterior, np.array(rows)), plain, rtol=1e-14, atol=1e-17)
 
 
 @given(st.data())
