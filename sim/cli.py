@@ -70,6 +70,21 @@ def _load(scenario: Path, settings: tuple[str, ...], seed: int | None, data: Pat
     return load(scenario, settings=[*settings, *([] if seed is None else [f"seed={seed}"])], data=data)
 
 
+def _load_kernels() -> None:
+    """Load the compiled kernels, and say so where it takes long: they are compiled once on each machine."""
+    from threading import Timer
+
+    from sim.kernels import compiled
+
+    notice = Timer(3.0, click.echo, ["compiling for this machine, once: about 20 s"], {"err": True})
+    notice.daemon = True
+    notice.start()
+    try:
+        compiled()
+    finally:
+        notice.cancel()
+
+
 @main.command()
 @scenario_options
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Run directory  [default: outputs/<name>-<digest>]")
@@ -85,6 +100,7 @@ def run(
     from sim.runner import run as run_scenario
 
     study = _load(scenario, settings, seed, data)
+    _load_kernels()
     with console.Bar(study.name) as bar:
         result = run_scenario(study, out=out, progress=bar, figures=figures)
     console.print_result(result)
@@ -102,6 +118,8 @@ def check(scenario: Path, settings: tuple[str, ...], seed: int | None, data: Pat
     from sim.cost import estimate
 
     study = _load(scenario, settings, seed, data)
+    if measure:
+        _load_kernels()
     console.print_cost(study, estimate(study, measure=measure))
 
 
@@ -285,6 +303,7 @@ def bench(names: tuple[str, ...], quick: bool, out: Path | None, overwrite: bool
         raise click.UsageError(f"{out} is there already: choose another name or add --overwrite, nothing was measured")
     if out is not None and not out.parent.is_dir():
         raise click.UsageError(f"the folder {out.parent} does not exist: nothing was measured")
+    _load_kernels()
     outcomes = benchmark.measure(
         chosen,
         benchmark.QUICK if quick else benchmark.FULL,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 
+from sim import kernels
 from sim.chunks import Workshop, run_chunk
 from sim.scenario.models import Scenario
 from sim.stage import Stage
@@ -44,6 +45,8 @@ def estimate(scenario: Scenario, *, measure: bool = True) -> Cost:
     queries = {chunk.point.index: _prepare(workshop.stage(chunk)) for chunk in first}
     prepared_s = time.process_time() - began
     names = dict.fromkeys(task.lppm for task in work)
+    if measure:
+        kernels.compiled()  # what loading them takes is no part of a query
     rates = {lppm: _seconds_per_query(lppm, first, workshop) for lppm in names} if measure else None
 
     def count(chunks: list[Chunk]) -> Cost:

@@ -10,6 +10,8 @@ import os
 from functools import cache
 from types import ModuleType
 
+from sim.errors import InputError
+
 VARIABLE = "LPPM_SIM_KERNELS"
 
 
@@ -18,15 +20,20 @@ def compiled() -> ModuleType | None:
     """Return `sim.compiled`, imported when first asked for, or None where the plain functions are to be used."""
     wish = os.environ.get(VARIABLE, "")
     if wish not in ("", "plain", "numba"):
-        raise ValueError(f"{VARIABLE} must be plain, numba or empty, found {wish!r}")
+        raise InputError(f"{VARIABLE} must be plain, numba or empty, found {wish!r}")
     if wish == "plain":
         return None
     try:
         from sim import compiled as module
-    except ImportError:
+    except ImportError as error:
         if wish == "numba":
-            raise
+            raise InputError(f"{VARIABLE} asks for numba ({error}): pip install 'lppm-sim[fast]'") from error
         return None
+    except RuntimeError as error:
+        raise InputError(
+            f"numba finds no folder to keep compiled code in ({error}): set NUMBA_CACHE_DIR to one that it may write "
+            f"to, or {VARIABLE}=plain"
+        ) from error
     return module
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import sim
 from sim import compiled, estimate, kernels
+from sim.errors import InputError
 from sim.inference import condition, decide, decide_each, predict
 from sim.interfaces import FloatArray
 from sim.lppm import remap
@@ -184,6 +185,23 @@ print(kernels.compiled(), "|", kernels.describe())
 """
 
 
+NOWHERE_TO_KEEP_IT = """
+from numba.core import caching
+caching.CacheImpl._locator_classes = []
+from sim import kernels
+try:
+    kernels.compiled()
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_a_machine_without_a_folder_for_compiled_code_is_told_what_to_do() -> None:
+    done = subprocess.run([sys.executable, "-c", NOWHERE_TO_KEEP_IT], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("InputError numba finds no folder")
+    assert "NUMBA_CACHE_DIR" in done.stdout
+
+
 def test_without_numba_the_plain_functions_are_used() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT_NUMBA], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "None | plain"
@@ -203,7 +221,7 @@ def test_a_wish_nobody_can_fulfil_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv(kernels.VARIABLE, "fortran")
     kernels.compiled.cache_clear()
     try:
-        with pytest.raises(ValueError, match="LPPM_SIM_KERNELS must be plain, numba or empty, found 'fortran'"):
+        with pytest.raises(InputError, match="LPPM_SIM_KERNELS must be plain, numba or empty, found 'fortran'"):
             kernels.compiled()
     finally:
         kernels.compiled.cache_clear()
