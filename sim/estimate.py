@@ -21,7 +21,7 @@ from scipy.linalg.lapack import dposv, dpotrs
 from scipy.optimize import nnls
 
 from sim import kernels
-from sim.inference import normalise
+from sim.inference import normalise, plain_floats
 from sim.interfaces import BoolArray, FloatArray, IntArray
 
 _FLOOR = 1e-30  # EM can never bring back a zero, and denormals would make it ten times slower
@@ -115,7 +115,7 @@ def refine(groups: IntArray, row: FloatArray) -> IntArray:
     array([0, 1, 1])
     """
     if (fast := kernels.compiled()) is not None:
-        return np.asarray(fast.refine(groups, row))
+        return np.asarray(fast.refine(groups, plain_floats(row)))
     pairs = np.empty(len(row), dtype=np.complex128)  # ordered by real part, then by imaginary part, exactly
     pairs.real, pairs.imag = groups, row
     _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
@@ -226,18 +226,9 @@ def _climb(
     """Take Newton steps from a merged point until the gap is reached, or no step climbs."""
     iterations, stalled = 0, False
     if (fast := kernels.compiled()) is not None:
-        here = _Climbed(
-            *fast.climb(
-                np.ascontiguousarray(rows),
-                weights,
-                point,
-                representative,
-                _CANDIDATES,
-                _CORRECTIONS,
-                gap,
-                max_iterations,
-            )
-        )
+        rows, weights, point = map(plain_floats, (rows, weights, point))
+        limits = (_CANDIDATES, _CORRECTIONS, gap, max_iterations)
+        here = _Climbed(*fast.climb(rows, weights, point, representative, *limits))
         if not here.stalled:
             return here
         point, iterations = here.point, here.iterations  # go on in the slower way, which is the surer one

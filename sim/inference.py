@@ -36,7 +36,7 @@ def distribution(values: ArrayLike, name: str) -> FloatArray:
     >>> distribution([0.25, 0.75], "profile")
     array([0.25, 0.75])
     """
-    array = np.asarray(values, dtype=np.float64)
+    array = np.asarray(values, dtype=np.float64, order="C")
     if array.ndim == 0 or array.size == 0:
         raise ValueError(f"{name} must not be empty, got shape {array.shape}")
     if not (np.isfinite(array).all() and array.min() >= 0):
@@ -48,6 +48,11 @@ def distribution(values: ArrayLike, name: str) -> FloatArray:
         where = f" in row {worst}" if array.ndim > 1 else ""
         raise ValueError(f"{name} must sum to 1 (within {_SUM_TOLERANCE}), got {sums.flat[worst]}{where}")
     return read_only(array.copy()) if array.flags.writeable else array
+
+
+def plain_floats(values: FloatArray) -> FloatArray:
+    """Return the values as compiled kernels take them: doubles, one after another. As a rule they are so already."""
+    return np.ascontiguousarray(values, dtype=np.float64)
 
 
 def normalise(weights: FloatArray) -> FloatArray:
@@ -72,7 +77,7 @@ def condition(prior: FloatArray, likelihood: FloatArray) -> tuple[FloatArray, fl
     (array([0.25, 0.75]), 0.2)
     """
     if (fast := kernels.compiled()) is not None:
-        posterior, mass = fast.condition(prior, likelihood)
+        posterior, mass = fast.condition(plain_floats(prior), plain_floats(likelihood))
         return posterior, float(mass)
     joint = prior * likelihood
     mass = float(joint.sum())
@@ -89,7 +94,7 @@ def predict(posterior: FloatArray, transition: FloatArray) -> FloatArray:
     array([0.2, 0.8])
     """
     if (fast := kernels.compiled()) is not None:
-        return np.asarray(fast.predict(posterior, transition))
+        return np.asarray(fast.predict(plain_floats(posterior), transition))
     return np.asarray(posterior @ transition)
 
 
@@ -106,7 +111,7 @@ def decide(posterior: FloatArray, distance_km: FloatArray, shape: tuple[int, int
     if shape is None:
         return int(_decide_by_cost(posterior[np.newaxis], distance_km)[0])
     if (fast := kernels.compiled()) is not None:
-        return int(fast.decide(posterior, *shape))
+        return int(fast.decide(plain_floats(posterior), *shape))
     # The median row is the row in which the running sum over all cells passes the half: no row sums needed.
     running = posterior.cumsum()
     total = float(running[-1])
@@ -141,7 +146,7 @@ def decide_each(
     array([ 1, -1])
     """
     if shape is not None and (fast := kernels.compiled()) is not None:
-        return np.asarray(fast.decide_each(prior, likelihoods, *shape))
+        return np.asarray(fast.decide_each(plain_floats(prior), plain_floats(likelihoods), *shape))
     return decide_many(likelihoods * prior, distance_km, shape)
 
 

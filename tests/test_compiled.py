@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 import sim
 from sim import compiled, estimate, kernels
 from sim.errors import InputError
-from sim.inference import condition, decide, decide_each, predict
+from sim.inference import condition, decide, decide_each, predict, read_only
 from sim.interfaces import FloatArray
 from sim.lppm import remap
 from sim.lppm.channel import exponential_kernel
@@ -162,6 +164,39 @@ def test_newton_reaches_the_same_fit_and_gap_from_any_start(
         assert found.log_likelihood == pytest.approx(float(weights @ np.log(rows @ found.profile)) / weights.sum())
     np.testing.assert_allclose(rows @ fast.profile, rows @ plain.profile, rtol=2e-3, atol=0)
     assert fast.log_likelihood == pytest.approx(plain.log_likelihood, abs=1e-8)
+
+
+@pytest.mark.parametrize("form", ["strided", "single", "fortran", "read-only"])
+def test_arrays_of_any_form_are_taken(form: str) -> None:
+    """Own channels and beliefs may hand out columns of a matrix, or floats of another size."""
+    forms: dict[str, Callable[[FloatArray], Any]] = {
+        "strided": lambda values: np.repeat(values, 2, axis=-1)[..., ::2],
+        "single": lambda values: values.astype(np.float32),
+        "fortran": np.asfortranarray,
+        "read-only": lambda values: read_only(values.copy()),
+    }
+    change = forms[form]
+    prior, rows = change(np.array([0.5, 0.25, 0.0, 0.25])), change(np.array([[0.25, 0.5, 0.75, 1.0], [1.0, 0.5, 0, 0]]))
+    square, where = np.full((4, 4), 0.25), distance.manhattan(Grid.rectangle(rows=2, cols=2, width_km=1, height_km=1))
+
+    def answers() -> list[Any]:
+        estimated = estimate.constrained_newton(rows, start=prior, weights=change(np.array([1.0, 1.0])))
+        return [
+            *condition(prior, rows[0]),
+            decide(prior, where.matrix_km, where.shape),
+            decide_each(prior, rows, where.matrix_km, where.shape),
+            predict(prior, square),
+            remap.remap_product(*kernels_of((2, 2), 1.0), prior),
+            remap.remap_hiding(0.4, 0.2, prior, where),
+            estimate.refine(np.zeros(4, dtype=np.int64), rows[0]),
+            rows @ estimated.profile,
+        ]
+
+    fast = answers()
+    with plainly():
+        plain = answers()
+    for mine, theirs in zip(fast, plain, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5)
 
 
 def test_a_whole_run_is_the_same_to_the_last_cell(make_scenario: MakeScenario, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim import kernels
-from sim.inference import cheapest, decide, decide_by_medians, decide_many
+from sim.inference import cheapest, decide, decide_by_medians, decide_many, plain_floats
 from sim.interfaces import FloatArray, IntArray
 from sim.ties import HALF, MASS_FLOOR
 from sim.world.distance import Distance
@@ -41,7 +41,7 @@ def remap_product(row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatAr
     Equal to `remap_matrix` of their Kronecker product, from arrays of n rows and n cols numbers and not of n^2.
     """
     if (fast := kernels.compiled()) is not None:
-        return np.asarray(fast.remap_product(row_kernel, col_kernel, prior))
+        return np.asarray(fast.remap_product(row_kernel, col_kernel, plain_floats(prior)))
     shape = (len(row_kernel), len(col_kernel))
     by_row, by_col = _marginals(row_kernel, col_kernel, prior.reshape(shape))
     table = decide_by_medians(by_row.reshape(shape[0], -1), by_col.reshape(shape[1], -1))
@@ -54,7 +54,7 @@ def remap_hiding(reveal: float, other: float, prior: FloatArray, distance: Dista
     The weights behind an output are those of the prior, times `other`, plus a step at the output itself.
     """
     if distance.shape is not None and reveal >= other and (fast := kernels.compiled()) is not None:
-        return np.asarray(fast.remap_hiding(reveal, other, prior, *distance.shape))
+        return np.asarray(fast.remap_hiding(reveal, other, plain_floats(prior), *distance.shape))
     step = (reveal - other) * prior
     total = other * prior.sum() + step
     if distance.shape is None:
