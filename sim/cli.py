@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 # Small matrices are slower on several threads; must be said before numpy is imported.
-for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+for _variable in _THREADS:
     os.environ.setdefault(_variable, "1")
 
 
@@ -303,6 +304,8 @@ def bench(names: tuple[str, ...], quick: bool, out: Path | None, overwrite: bool
         raise click.UsageError(f"{out} is there already: choose another name or add --overwrite, nothing was measured")
     if out is not None and not out.parent.is_dir():
         raise click.UsageError(f"the folder {out.parent} does not exist: nothing was measured")
+    if threads := [f"{name}={os.environ[name]}" for name in _THREADS if os.environ[name] != "1"]:
+        raise click.UsageError(f"limits are measured on one thread: unset {', '.join(threads)}, nothing was measured")
     _load_kernels()
     outcomes = benchmark.measure(
         chosen,

@@ -213,7 +213,8 @@ def columns_product(row_kernel: FloatArray, col_kernel: FloatArray, table: IntAr
     rows, cols = len(row_kernel), len(col_kernel)
     slot = np.full(rows * cols, -1, np.int64)
     for k in range(outputs.size):
-        slot[outputs[k]] = k
+        if 0 <= outputs[k] < slot.size:
+            slot[outputs[k]] = k
     sums = np.zeros((outputs.size, rows * cols))
     in_row = np.zeros((outputs.size, cols))  # [output, xc]: the column kernel over the z~ of one row
     met = np.empty(cols, np.int64)
@@ -249,7 +250,7 @@ def columns_hiding(reveal: float, other: float, table: IntArray, outputs: IntArr
         counts[table[cell]] += 1
     sums = np.empty((outputs.size, n_cells))
     for k in range(outputs.size):
-        count = counts[outputs[k]]
+        count = counts[outputs[k]] if 0 <= outputs[k] < n_cells else 0
         inside, outside = reveal + (count - 1) * other, count * other
         for cell in range(n_cells):
             sums[k, cell] = inside if table[cell] == outputs[k] else outside
@@ -345,16 +346,16 @@ def _minimise(gram: FloatArray, theta: FloatArray, free: IntArray, factor: Float
         level[:n_free] = 1.0
         _solve(factor, level[:n_free])
         total = level[:n_free].sum()
-        length = 1.0
+        length, first = 1.0, -1
         for i in range(n_free):
             here, there = theta[free[i]], level[i] / total
-            if there < 0.0:
-                length = min(length, here / (here - there))
+            if there < 0.0 and here / (here - there) < length:
+                length, first = here / (here - there), i
         kept = 0
         for i in range(n_free):
             j, there = free[i], level[i] / total
             moved = (1.0 - length) * theta[j] + length * there
-            if there < 0.0 and moved <= 1e-17:
+            if i == first or (there < 0.0 and moved <= 0.0):
                 theta[j] = 0.0
             else:
                 theta[j] = max(moved, 0.0)

@@ -11,8 +11,8 @@ fitted L . pi, never by pi.
 
 from __future__ import annotations
 
+import mmap
 from dataclasses import dataclass
-from mmap import mmap
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from sim.interfaces import BoolArray, FloatArray, IntArray
 _FLOOR = 1e-30  # EM can never bring back a zero, and denormals would make it ten times slower
 _COLD_SUPPORT = 60  # a cold start keeps so many columns: more make the first steps slow, fewer make more steps
 _CANDIDATES = 20  # columns that may enter in one Newton step
+_LEAST_PAGES = 2**14  # bytes; what is smaller finds its place in the heap
 _CORRECTIONS = 8  # steps with the same matrix that may follow one
 EM_ITERATIONS = 100_000
 NEWTON_ITERATIONS = 200
@@ -102,10 +103,12 @@ def _pages(count: int, n_cells: int) -> FloatArray:
 
     In the heap, the buffers of many users that grow in turn would leave holes that none of them fits into.
     """
-    try:
-        return np.frombuffer(mmap(-1, count * n_cells * 8), dtype=np.float64).reshape(count, n_cells)
-    except OSError:  # the system allows a process so many of them and no more
+    size = count * n_cells * 8
+    if size < _LEAST_PAGES:
         return np.empty((count, n_cells))
+    # Private, where there is a choice: a process that is forked has a copy of its own.
+    own = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+    return np.frombuffer(mmap.mmap(-1, size, **own), dtype=np.float64).reshape(count, n_cells)
 
 
 def refine(groups: IntArray, row: FloatArray) -> IntArray:
@@ -231,7 +234,7 @@ def _climb(
         here = _Climbed(*fast.climb(rows, weights, point, representative, *limits))
         if not here.stalled:
             return here
-        point, iterations = here.point, here.iterations  # go on in the slower way, which is the surer one
+        # Now the slower way, which is the surer one, and from the start: where steps stall is no good place.
     support = np.flatnonzero(point)
     mass = point[support]
     columns = rows[:, support]

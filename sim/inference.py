@@ -51,7 +51,10 @@ def distribution(values: ArrayLike, name: str) -> FloatArray:
 
 
 def plain_floats(values: FloatArray) -> FloatArray:
-    """Return the values as compiled kernels take them: doubles, one after another. As a rule they are so already."""
+    """Return the values as compiled kernels take them: doubles, one after another. As a rule they are so already.
+
+    Kernels do not check lengths. What does not fit together goes to the plain functions, which say what is wrong.
+    """
     return np.ascontiguousarray(values, dtype=np.float64)
 
 
@@ -76,12 +79,12 @@ def condition(prior: FloatArray, likelihood: FloatArray) -> tuple[FloatArray, fl
     >>> condition(np.array([0.5, 0.5]), np.array([0.1, 0.3]))
     (array([0.25, 0.75]), 0.2)
     """
-    if (fast := kernels.compiled()) is not None:
+    if prior.shape == likelihood.shape and (fast := kernels.compiled()) is not None:
         posterior, mass = fast.condition(plain_floats(prior), plain_floats(likelihood))
         return posterior, float(mass)
     joint = prior * likelihood
     mass = float(joint.sum())
-    if mass <= MASS_FLOOR:
+    if not mass > MASS_FLOOR:
         return np.zeros_like(joint), 0.0
     joint /= mass
     return joint, mass
@@ -93,8 +96,8 @@ def predict(posterior: FloatArray, transition: FloatArray) -> FloatArray:
     >>> predict(np.array([1.0, 0.0]), np.array([[0.2, 0.8], [0.5, 0.5]]))
     array([0.2, 0.8])
     """
-    if (fast := kernels.compiled()) is not None:
-        return np.asarray(fast.predict(plain_floats(posterior), transition))
+    if transition.shape[:1] == posterior.shape and (fast := kernels.compiled()) is not None:
+        return np.asarray(fast.predict(plain_floats(posterior), plain_floats(transition)))
     return np.asarray(posterior @ transition)
 
 
@@ -110,7 +113,7 @@ def decide(posterior: FloatArray, distance_km: FloatArray, shape: tuple[int, int
     """
     if shape is None:
         return int(_decide_by_cost(posterior[np.newaxis], distance_km)[0])
-    if (fast := kernels.compiled()) is not None:
+    if posterior.shape == (shape[0] * shape[1],) and (fast := kernels.compiled()) is not None:
         return int(fast.decide(plain_floats(posterior), *shape))
     # The median row is the row in which the running sum over all cells passes the half: no row sums needed.
     running = posterior.cumsum()
@@ -145,7 +148,8 @@ def decide_each(
     >>> decide_each(np.array([0.5, 0.5, 0.0]), np.array([[0.1, 0.2, 0.7], [0.0, 0.0, 1.0]]), np.empty((0, 0)), (1, 3))
     array([ 1, -1])
     """
-    if shape is not None and (fast := kernels.compiled()) is not None:
+    fits = shape is not None and prior.shape == likelihoods.shape[1:] == (shape[0] * shape[1],)
+    if shape is not None and fits and (fast := kernels.compiled()) is not None:
         return np.asarray(fast.decide_each(plain_floats(prior), plain_floats(likelihoods), *shape))
     return decide_many(likelihoods * prior, distance_km, shape)
 

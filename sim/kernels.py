@@ -7,7 +7,9 @@ but for rounding, so a run says in its manifest which it took (`describe`), and 
 from __future__ import annotations
 
 import os
+import warnings
 from functools import cache
+from importlib.util import find_spec
 from types import ModuleType
 
 from sim.errors import InputError
@@ -28,6 +30,8 @@ def compiled() -> ModuleType | None:
     except ImportError as error:
         if wish == "numba":
             raise InputError(f"{VARIABLE} asks for numba ({error}): pip install 'lppm-sim[fast]'") from error
+        if find_spec("numba") is not None:
+            warnings.warn(f"numba is installed but does not work here, so nothing is compiled: {error}", stacklevel=2)
         return None
     except RuntimeError as error:
         raise InputError(

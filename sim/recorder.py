@@ -218,7 +218,7 @@ class AttackLog:
         name, index, estimate, by_output = guess
         try:
             answers = self._answers[name]
-            if not 0 <= estimate < self._n_cells or answers.output[index - 1] < 0:
+            if not 0 <= estimate < self._n_cells or index < 1 or answers.output[index - 1] < 0:
                 raise ValueError("no such cell, or nothing was sent")
             answers.estimate[index - 1] = estimate
         except (KeyError, IndexError, TypeError, ValueError) as error:

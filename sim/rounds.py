@@ -28,11 +28,13 @@ class Round:
         asked = task.half_width_km
         return asked is None or all(half <= asked for half in self.half_widths_km[task.key].values())
 
-    def next_times(self) -> Times:
-        """Return how many replications each is to have next: more where some interval is too wide still."""
+    def next_times(self, there: Times) -> Times:
+        """Return how many replications each is to have next: more where an interval is too wide, or more are there."""
         return {
-            task.key: times if self.is_sharp(task) or times >= task.at_most else next_look(times, task.at_most)
-            for task, times in ((task, self.times[task.key]) for task in self.tasks)
+            task.key: self.times[task.key]
+            if self.is_sharp(task) and self.times[task.key] >= there[task.key]
+            else next_look(self.times[task.key], task.at_most)
+            for task in self.tasks
         }
 
     def described(self) -> list[dict[str, Any]]:
@@ -49,9 +51,11 @@ def rounds(work: Sequence[Task], directory: RunDirectory) -> Iterator[Round]:
     """Yield what is to be there, round by round; each is decided once the parts of the one before are there.
 
     A task's number follows from the figures of its own replications up to that number and from nothing else: neither
-    from the order in which parts came nor from who wrote them. So a run that goes on makes the same rounds again.
+    from the order in which parts came nor from who wrote them. So a run that goes on comes to the same end. One that
+    asked for more before, say for narrower intervals, keeps what it has.
     """
     times: Times = {task.key: task.at_least for task in work}
+    there: Times = {task.key: _there(task, directory) for task in work}
     open_keys = {task.key for task in work if task.half_width_km is not None}
     means: dict[str, pd.DataFrame] = {}
     while True:
@@ -62,11 +66,20 @@ def rounds(work: Sequence[Task], directory: RunDirectory) -> Iterator[Round]:
             if part not in means:
                 means[part] = replication_means(per_user(directory, [part]))
         state = Round(work, times, chunks, _half_widths([means[part] for part in parts]))
-        following = state.next_times()
+        following = state.next_times(there)
         if following == times:
             yield state
             return
         times = following
+
+
+def _there(task: Task, directory: RunDirectory) -> int:
+    """Return how many replications of a task are there already: what was asked for before is kept, and counts."""
+    if task.half_width_km is None:
+        return 0
+    done = set(directory.parts())
+    chunks = cut([task], {task.key: task.at_most})
+    return next((chunk.replication for chunk in chunks if chunk.id not in done), task.at_most)
 
 
 def _half_widths(means: Sequence[pd.DataFrame]) -> dict[tuple[int, str], dict[str, float]]:

@@ -17,7 +17,7 @@ from sim import kernels
 from sim.chunks import Workshop, expected_queries, run_chunk
 from sim.registry import refuse_stale, search_in, source_file
 from sim.result import Result
-from sim.rounds import Round, rounds
+from sim.rounds import rounds
 from sim.rundir import SCHEMA_VERSION, RequestError, RunDirectory
 from sim.scenario.consistency import findings
 from sim.scenario.faults import Fault, ScenarioError, dotted
@@ -113,7 +113,6 @@ def run(
             directory.write_snapshots(chunk.id, outcome.snapshots)
             directory.write_part(chunk.id, outcome.table, outcome.notes)
             done.add(chunk.id)
-    _refuse_more_than_asked(directory, state, possible)
     if not begun:
         progress.start(0, skipped=len(state.chunks))
     found = {"parts": sorted(chunk.id for chunk in state.chunks), "repetitions": state.described()}
@@ -125,19 +124,6 @@ def run(
     if figures:
         write_figures(directory)
     return result
-
-
-def _refuse_more_than_asked(directory: RunDirectory, state: Round, possible: Mapping[str, Chunk]) -> None:
-    """Refuse a directory with more replications than the intervals need: all that is there would count."""
-    if not (extra := sorted(set(directory.parts()) - {chunk.id for chunk in state.chunks})):
-        return
-    first = possible[extra[0]]
-    lppm, there = first.lppms[0], max(possible[part].replication for part in extra) + 1
-    raise RequestError(
-        f"{directory.path} holds more of this run: up to {there} replications are there, while "
-        f"{state.times[first.point.index, lppm]} of {lppm} at point {first.point.index} are enough now; ask for a "
-        "narrower `until_half_width_km`, or choose another folder with -o"
-    )
 
 
 def _manifest(scenario: Scenario, files: dict[str, str], chunks: list[Chunk], workshop: Workshop) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""How ties are broken and when weights have no mass: one rule for mechanisms and adversaries, plain and compiled."""
+"""How ties are broken and when weights have no mass: one rule for mechanisms and adversaries, plain and compiled.
+
+Compiled code keeps these numbers, and is kept itself until `sim/compiled.py` changes: touch that file with this one.
+"""
 
 from __future__ import annotations
 

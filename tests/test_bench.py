@@ -340,3 +340,8 @@ def test_the_memory_of_a_process_that_started_another_is_not_counted() -> None:
     )
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert 0 < int(said.split()[0]) < 40_000_000 * 8 / 4
+
+
+def test_several_threads_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "8")
+    assert "unset OPENBLAS_NUM_THREADS=8" in " ".join(refused("bench", "--quick", "mk").split())

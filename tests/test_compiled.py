@@ -20,13 +20,14 @@ from sim.errors import InputError
 from sim.inference import condition, decide, decide_each, predict, read_only
 from sim.interfaces import FloatArray
 from sim.lppm import remap
-from sim.lppm.channel import exponential_kernel
+from sim.lppm.channel import RemappedChannel, exponential, exponential_kernel, location_hiding
 from sim.world import distance
 from sim.world.grid import Grid
 from tests.conftest import MakeScenario
 from tests.support import log_of, plainly
 
 SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 5))
+SIX_CELLS = Grid.rectangle(rows=2, cols=3, width_km=1, height_km=1)
 EPSILONS = st.sampled_from([0.0, 1e-3, 0.3, 1.0, 8.0, 500.0])
 
 
@@ -120,7 +121,7 @@ def test_predicting(data: st.DataObject) -> None:
 @given(st.data())
 def test_refining_groups(data: st.DataObject) -> None:
     n_cells = data.draw(st.integers(1, 12))
-    rows = [data.draw(tables(min(n_cells, 4))) for _ in range(3)]
+    rows = [data.draw(tables(n_cells)) % 4 for _ in range(3)]
     groups = np.zeros(rows[0].size, dtype=np.int64)
     for row in rows:
         values = row.astype(np.float64)
@@ -155,15 +156,15 @@ def test_newton_reaches_the_same_fit_and_gap_from_any_start(
     if warm:
         start = np.zeros(rows.shape[1])
         start[np.random.default_rng(seed).integers(0, start.size)] = 1.0
-    fast = estimate.constrained_newton(rows, weights=weights, start=start, gap=1e-9)
+    fast = estimate.constrained_newton(rows, weights=weights, start=start, gap=1e-7)
     with plainly():
-        plain = estimate.constrained_newton(rows, weights=weights, start=start, gap=1e-9)
+        plain = estimate.constrained_newton(rows, weights=weights, start=start, gap=1e-7)
     for found in (fast, plain):
-        assert found.gap <= 1e-9
+        assert found.gap <= 1e-7
         assert found.gap == pytest.approx(estimate.certified_gap(rows, found.profile, weights), abs=1e-11)
         assert found.log_likelihood == pytest.approx(float(weights @ np.log(rows @ found.profile)) / weights.sum())
     np.testing.assert_allclose(rows @ fast.profile, rows @ plain.profile, rtol=2e-3, atol=0)
-    assert fast.log_likelihood == pytest.approx(plain.log_likelihood, abs=1e-8)
+    assert fast.log_likelihood == pytest.approx(plain.log_likelihood, abs=2e-7)
 
 
 @pytest.mark.parametrize("form", ["strided", "single", "fortran", "read-only"])
@@ -197,6 +198,39 @@ def test_arrays_of_any_form_are_taken(form: str) -> None:
         plain = answers()
     for mine, theirs in zip(fast, plain, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-5)
+
+
+@pytest.mark.usefixtures("either_way")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: condition(np.ones(4) / 4, np.ones(3)),
+        lambda: decide(np.ones(4) / 4, np.empty((0, 0)), (2, 3)),
+        lambda: decide_each(np.ones(6) / 6, np.ones((2, 4)), np.empty((0, 0)), (2, 3)),
+        lambda: predict(np.ones(3) / 3, np.eye(4)),
+        lambda: remap.remap_product(np.eye(2), np.eye(3), np.ones(5) / 5),
+        lambda: remap.remap_hiding(0.5, 0.1, np.ones(5) / 5, distance.manhattan(SIX_CELLS)),
+    ],
+)
+def test_lengths_that_do_not_fit_are_refused(wrong: Callable[[], Any]) -> None:
+    with pytest.raises(ValueError, match=r"shape|size|broadcast|mismatch"):
+        wrong()
+
+
+@pytest.mark.usefixtures("either_way")
+def test_an_output_that_cannot_be_has_no_likelihood() -> None:
+    where = distance.manhattan(SIX_CELLS)
+    for base in (exponential(where, 1.0), location_hiding(6, 0.5)):
+        channel = RemappedChannel(base, np.arange(6, dtype=np.int32))
+        assert not channel.likelihood(-1).any()
+        assert not channel.likelihood(10**6).any()
+        assert channel.likelihood(np.int32(2)) == pytest.approx(channel.matrix()[:, 2])  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("either_way")
+def test_what_is_no_number_is_no_mass() -> None:
+    posterior, mass = condition(np.array([0.5, 0.5]), np.array([np.nan, 1.0]))
+    assert (posterior.tolist(), mass) == ([0.0, 0.0], 0.0)
 
 
 def test_a_whole_run_is_the_same_to_the_last_cell(make_scenario: MakeScenario, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Callable
 
@@ -287,3 +288,17 @@ def test_weighted_newton_converges_as_fast_as_newton_should() -> None:
         estimate = constrained_newton(PROBLEMS[name], weights=weights, gap=1e-10)
         assert estimate.gap <= 1e-10
         assert estimate.iterations <= 15
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:This process")
+def test_a_forked_process_has_likelihoods_of_its_own() -> None:
+    seen = Likelihoods(500)
+    for _ in range(20):
+        seen.append(np.full(500, 0.5))
+    child = os.fork()
+    if child == 0:
+        seen._buffer[:] = 0.25
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert (seen.rows == 0.5).all()

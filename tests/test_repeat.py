@@ -210,7 +210,6 @@ def test_narrower_intervals_and_a_higher_most_go_on_with_the_same_run(
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (until(WIDE), r"holds more of this run: up to \d+ replications are there, while \d+ of \S+ at point 0 are"),
         (until(NARROW, at_most=6), r"holds more of this run: it has \d+ replications there, 6 now; ask for \d+ or"),
         (7, r"`replications: until_half_width_km: 0\.3`, now it is `7`: .* Choose another folder"),
     ],
@@ -221,6 +220,16 @@ def test_less_than_there_is_is_refused(asked: Any, words: str, make_scenario: Ma
     with pytest.raises(UserError, match=words):
         run(make_scenario(**FEW, replications=asked), tmp_path / "run")
     assert files(tmp_path / "run") == before
+
+
+def test_wider_intervals_keep_what_is_there(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    before = counts(run(make_scenario(**FEW, replications=until(NARROW)), tmp_path))
+    again = StopAfter()
+    assert counts(run(make_scenario(**FEW, replications=until(WIDE)), tmp_path, again)) == before
+    assert again.done == 0
+    # Another beginning has other looks: those who have more than the look that is sharp go on to the next one.
+    after = counts(run(make_scenario(**FEW, replications=until(WIDE, at_least=9)), tmp_path, again))
+    assert all(before[key] <= after[key] for key in before)
 
 
 def test_check_tells_the_least_and_the_most(make_scenario: MakeScenario, tmp_path: Path) -> None:
@@ -299,7 +308,9 @@ def test_whatever_may_differ_is_repeated(name: str, recorded: MakeScenario) -> N
 @pytest.mark.parametrize(
     "users",
     [
-        {"mobility": {"shuffle": True}},
+        {"mobility": {"shuffle": True}, "queries": 5},
+        {"mobility": {"shuffle": True}, "past_share": 0.5},
+        {"mobility": {"shuffle": True}, "demand": "periodic"},
         {"demand": "poisson"},
         {"demand": "mine:Demand"},
         {"mobility": {"kind": "favourites"}, "queries": 5},
@@ -345,6 +356,19 @@ def test_other_randomness_gives_the_same_expected_figures(name: str, recorded: M
         np.testing.assert_allclose(values, values[[0] * 3], rtol=0, atol=1e-12)
     if any(lppm.design.kind != "identity" for lppm in scenario.lppms):
         assert len({tuple(log["quality_loss_km"]) for log in logs}) > 1, "what is sampled differs"
+
+
+def test_a_whole_trace_in_another_order_is_exact(recorded: MakeScenario, tmp_path: Path) -> None:
+    replay = {"kind": "replay", "file": str(tmp_path / "traces.csv"), "shuffle": True}
+    logs = []
+    for seed in range(3):
+        scenario = recorded(seed=seed, lppms=["SP-LH"], users={"mobility": replay}, training={})
+        assert len(plan(scenario)) == 1
+        logs.append(run(scenario, tmp_path / str(seed)))
+    assert len({tuple(log.events()["cell"]) for log in logs}) > 1, "the order differs"
+    for figure in ("expected_quality_loss_km", "expected_adversary_error_km"):
+        values = np.array([log.per_user()[figure] for log in logs], dtype=float)
+        np.testing.assert_allclose(values, values[[0] * 3], rtol=0, atol=1e-12)
 
 
 def test_the_exact_figures_are_those_of_all_that_can_happen(recorded: MakeScenario, tmp_path: Path) -> None:

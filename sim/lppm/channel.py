@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -233,10 +234,10 @@ class RemappedChannel:
     def __init__(self, base: BaseChannel, table: IntArray) -> None:
         if table.shape != (base.n_outputs,):
             raise ValueError(f"table must have shape ({base.n_outputs},), got {table.shape}")
-        if table.view(np.uint64).max() >= base.n_cells:  # what is negative is large then: one look instead of two
+        self.table = read_only(np.array(table, dtype=np.int64))
+        if self.table.view(np.uint64).max() >= base.n_cells:  # what is negative is large then: one look, not two
             raise ValueError(f"table must be in [0, {base.n_cells - 1}], got {table.min()} to {table.max()}")
         self.base = base
-        self.table = read_only(table.copy())
         self.n_cells = self.n_outputs = base.n_cells
         self._likelihoods: dict[int, FloatArray] = {}
 
@@ -248,7 +249,8 @@ class RemappedChannel:
         """Return f(z | .), read-only, and keep it: a channel of a fixed belief serves many queries."""
         known = self._likelihoods.get(output)
         if known is None:
-            known = self._likelihoods[output] = read_only(self.base.columns(self.table, np.array([output]))[0])
+            columns = self.base.columns(self.table, np.array([output], dtype=np.int64))
+            known = self._likelihoods[output] = read_only(columns[0])
         return known
 
     def row(self, cell: int) -> FloatArray:
@@ -264,10 +266,14 @@ class RemappedChannel:
         return entries
 
     def likelihoods(self) -> tuple[IntArray, FloatArray]:
-        """Return the outputs that can come and f(z | .) of each, read-only; worked out once."""
-        return self._possible
+        """Return the outputs that can come and f(z | .) of each, read-only; as a rule worked out once."""
+        known = _KEPT.get(self)
+        if known is None:
+            known = self._possible()
+            if len(_KEPT) * known[1].nbytes < _KEPT_BYTES:
+                _KEPT[self] = known
+        return known
 
-    @cached_property
     def _possible(self) -> tuple[IntArray, FloatArray]:
         outputs = np.flatnonzero(np.bincount(self.table, minlength=self.n_outputs))
         rows = self.base.columns(self.table, outputs)
@@ -285,6 +291,12 @@ class RemappedChannel:
     def loss_km(self, prior: FloatArray, distance: Distance, table: IntArray | None = None) -> float:
         """Return the expected d_Q between the cell and the output."""
         return self.base.loss_km(prior, distance, self.table if table is None else table[self.table])
+
+
+_KEPT: WeakKeyDictionary[RemappedChannel, tuple[IntArray, FloatArray]] = WeakKeyDictionary()
+"""The likelihoods of channels in use. Several adversaries ask for them, but those of a large population do not fit."""
+
+_KEPT_BYTES = 2**27
 
 
 def exponential(distance: Distance, epsilon_per_km: float) -> ExponentialChannel | MatrixChannel:

@@ -40,7 +40,7 @@ def remap_product(row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatAr
 
     Equal to `remap_matrix` of their Kronecker product, from arrays of n rows and n cols numbers and not of n^2.
     """
-    if (fast := kernels.compiled()) is not None:
+    if prior.size == len(row_kernel) * len(col_kernel) and (fast := kernels.compiled()) is not None:
         return np.asarray(fast.remap_product(row_kernel, col_kernel, plain_floats(prior)))
     shape = (len(row_kernel), len(col_kernel))
     by_row, by_col = _marginals(row_kernel, col_kernel, prior.reshape(shape))
@@ -53,7 +53,8 @@ def remap_hiding(reveal: float, other: float, prior: FloatArray, distance: Dista
 
     The weights behind an output are those of the prior, times `other`, plus a step at the output itself.
     """
-    if distance.shape is not None and reveal >= other and (fast := kernels.compiled()) is not None:
+    fits = distance.shape is not None and prior.size == distance.n_cells
+    if distance.shape is not None and fits and reveal >= other and (fast := kernels.compiled()) is not None:
         return np.asarray(fast.remap_hiding(reveal, other, plain_floats(prior), *distance.shape))
     step = (reveal - other) * prior
     total = other * prior.sum() + step

@@ -189,9 +189,15 @@ class UsersSpec(Spec):
 
     @property
     def same_each_time(self) -> bool:
-        """Whether no replication moves or queries otherwise than another: nothing of it is drawn at random."""
-        recorded = isinstance(self.mobility, ReplaySpec) and not self.mobility.shuffle
-        return recorded and isinstance(self.demand, EveryVisitSpec | PeriodicSpec)
+        """Whether every replication has the same queries, in whatever order: none of them is drawn at random."""
+        if not isinstance(self.mobility, ReplaySpec):
+            return False
+        cuts = (self.queries, self.days, self.past_queries, self.past_days, self.past_share)
+        if self.mobility.shuffle and any(cut is not None for cut in cuts):
+            return False  # what comes first, and is kept, is another part of the trace each time
+        return isinstance(self.demand, EveryVisitSpec) or (
+            isinstance(self.demand, PeriodicSpec) and not self.mobility.shuffle
+        )
 
     @model_validator(mode="after")
     def _ends(self) -> Self:

@@ -88,7 +88,7 @@ class ExponentialSpec(Spec):
     @property
     def uses_prior(self) -> bool:
         """Whether another belief makes another channel of it."""
-        return self.remap or self.quality_budget_km is not None
+        return _depends_on_prior(self)
 
 
 class LocationHidingSpec(Spec):
@@ -110,7 +110,11 @@ class LocationHidingSpec(Spec):
     @property
     def uses_prior(self) -> bool:
         """Whether another belief makes another channel of it."""
-        return self.remap or self.quality_budget_km is not None
+        return _depends_on_prior(self)
+
+
+def _depends_on_prior(spec: ExponentialSpec | LocationHidingSpec) -> bool:
+    return spec.remap or spec.quality_budget_km is not None
 
 
 def _not_both(spec: Spec, parameter: str, budget: str) -> None:
