@@ -104,7 +104,7 @@ def run(
     _load_kernels()
     with console.Bar(study.name) as bar:
         result = run_scenario(study, out=out, progress=bar, figures=figures)
-    console.print_result(result)
+    console.print_result(result, redrawn=figures)
 
 
 @main.command()

@@ -145,8 +145,8 @@ def _figure(row: pd.Series[float], name: str) -> str:
     return f"{row[best]:.3f}" + ("" if pd.isna(half) else f" ± {half:.3f}")
 
 
-def print_result(result: Result) -> None:
-    """Print what a run found, in a table and a sentence per attack, and where it lies."""
+def print_result(result: Result, *, redrawn: bool = True) -> None:
+    """Print what a run found, in a table and a sentence per attack, and where it lies; old figures are called so."""
     console = _stdout()
     scenario = result.manifest["scenario"]
     names = {key: [thing["name"] for thing in scenario[key]] for key in ("lppms", "attacks")}
@@ -157,8 +157,10 @@ def print_result(result: Result) -> None:
         console.print(escape(line), highlight=False)
     for warning in (*warnings(result.manifest), *still_wide(result.manifest, result.points())):
         console.print(f"[yellow]note:[/] {escape(warning)}", highlight=False)
-    there = "event log, summary.csv and figures" if (result.path / "figures").is_dir() else "event log and summary.csv"
-    console.print(f"\n{there} are in {escape(str(result.path))}", highlight=False, soft_wrap=True)
+    drawn = (result.path / "figures").is_dir()
+    there = "event log, summary.csv and figures" if drawn and redrawn else "event log and summary.csv"
+    older = "; the figures there are older" if drawn and not redrawn else ""
+    console.print(f"\n{there} are in {escape(str(result.path))}{older}", highlight=False, soft_wrap=True)
 
 
 def _comparisons(per_user: pd.DataFrame, points: pd.DataFrame) -> Iterator[str]:
@@ -177,7 +179,8 @@ def repetitions(manifest: dict[str, Any]) -> list[str]:
     found = []
     if exact := list(dict.fromkeys(said.loc[said["exact"], "lppm"])):
         found.append(
-            f"Run once, since their expected figures are exact and the same in every replication: {', '.join(exact)}."
+            "Run once, since movements are recorded, nothing learns and expected figures are exact: "
+            f"{', '.join(exact)}."
         )
     if "until_half_width_km" in said:
         sought = said.dropna(subset="until_half_width_km")
@@ -200,14 +203,19 @@ def still_wide(manifest: dict[str, Any], points: pd.DataFrame) -> list[str]:
     ]
     wide.sort(key=lambda entry: -entry[0])
     shown = wide[:_MOST_WIDE]
-    values = swept_words(pd.DataFrame([said for _, said, _ in shown], columns=["point", "lppm"]), points)
+    every = pd.DataFrame(manifest.get("repetitions", []), columns=["point", "lppm"])
+    values = dict(zip(every.itertuples(index=False, name=None), swept_words(every, points), strict=True))
     lines = [
         f"{name} of {said['lppm']}{f' ({value})' if value else ''} is known within ± {half:.2g} km after "
         f"{said['replications']} replications, the most allowed, not within ± {said['until_half_width_km']:g} km"
-        for (half, said, name), value in zip(shown, values, strict=True)
+        for half, said, name in shown
+        for value in [values[said["point"], said["lppm"]]]
     ]
     more = len(wide) - len(shown)
-    return [*lines, *([f"{more} more figures are less sharp than asked for: see manifest.json"] if more else [])]
+    return [
+        *lines,
+        *([f"{more} more figures are less sharp than asked for: see `repetitions` in manifest.json"] if more else []),
+    ]
 
 
 def warnings(manifest: dict[str, Any]) -> list[str]:
@@ -289,7 +297,10 @@ def print_cost(scenario: Scenario, cost: Cost) -> None:
     for name, text in (
         ("scenario", f"{scenario.name} is valid (digest {scenario.digest[:8]}, seed {scenario.seed})"),
         ("points", f"{cost.points} x {_replications(scenario)}"),
-        *(("exact", f"{name}: its expected figures need no repetition, it is run once") for name in cost.exact),
+        *(
+            ("exact", f"{name}: its expected figures need no repetition, it is run once (see docs/performance.md)")
+            for name in cost.exact
+        ),
         ("users", f"{cost.users}"),
         (
             "queries",

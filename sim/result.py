@@ -53,7 +53,11 @@ class Result:
         return analysis.over_time(self.run)
 
     def variance_ratio(self) -> pd.DataFrame:
-        """Return how many times fewer replications the expected figures need than the sampled ones."""
+        """Return how many times fewer replications the expected figures need than the sampled ones.
+
+        `ratio` is the variance over replications of the sampled mean by that of the expected one; `removed_share`
+        that of the difference between the two, the mechanism's current noise, by the former.
+        """
         return analysis.variance_ratio(self.per_user())
 
     def __repr__(self) -> str:

@@ -105,7 +105,7 @@ def run(
         known = {chunk.id for chunk in state.chunks} | set(directory.parts())
         directory.write_manifest(manifest | {"parts": sorted(known), "repetitions": state.described()})
         directory.write_csv("points.csv", _points_frame(swept))
-        skipped = 0 if begun else len(state.chunks) - len(todo)
+        skipped = 0 if begun else len(done)
         progress.start(sum(expected_queries(todo, workshop)), skipped=skipped)
         begun = True
         for chunk in todo:

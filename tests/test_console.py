@@ -344,7 +344,7 @@ def test_how_many_replications_it_took_is_told() -> None:
     once = {"point": 0, "lppm": "SP", "replications": 1, "exact": True}
     assert console.repetitions(manifest() | {"repetitions": [fixed]}) == []
     assert console.repetitions(manifest() | {"repetitions": [fixed, once, once | {"point": 1}]}) == [
-        "Run once, since their expected figures are exact and the same in every replication: SP."
+        "Run once, since movements are recorded, nothing learns and expected figures are exact: SP."
     ]
     said = [sought("A", 5, {}), sought("A", 31, {}, point=1), sought("B", 12, {}), once]
     assert console.repetitions(manifest() | {"repetitions": said})[1:] == [
@@ -368,7 +368,7 @@ def test_figures_that_are_not_sharp_in_the_end_are_told_widest_first() -> None:
     assert console.still_wide(ended | {"finished": False}, swept) == []
     many = [sought("A", 200, {f"P_AE {i}": 1.0 + i}, point=i % 2) for i in range(9)]
     assert console.still_wide(manifest() | {"repetitions": many}, swept)[5:] == [
-        "4 more figures are less sharp than asked for: see manifest.json"
+        "4 more figures are less sharp than asked for: see `repetitions` in manifest.json"
     ]
 
 
@@ -379,7 +379,7 @@ def test_an_open_cost_has_two_ends(make_scenario: MakeScenario, capsys: Capture)
     console.print_cost(scenario, most)
     out = capsys.readouterr().out
     assert "3 x 5 to 40 replications, until all figures are within ± 0.02 km\n" in out
-    assert "exact  SP: its expected figures need no repetition, it is run once\n" in out
+    assert "exact  SP: its expected figures need no repetition, it is run once (see docs/performance.md)\n" in out
     assert "queries  1,000 to 8,000 in 30 to 240 simulations\n" in out
     assert "2,000 to 16,000 rows, about 0.0 to 0.4 MB\n" in out
     assert "about 2 s to 16 s (measured on one user)\n" in out
