@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import FrameType
 
 import simpy
 
@@ -33,4 +37,30 @@ def simulate(
     for trace in traces:
         lppm, noise = lppm_of(trace.user), noise_of(trace.user)
         environment.process(agents.user(environment, trace, lppm, stream, log.user(trace.user), noise))
-    environment.run()
+    with _interrupted_between_events(environment):
+        environment.run()
+
+
+@contextmanager
+def _interrupted_between_events(environment: simpy.Environment) -> Iterator[None]:
+    """Let Ctrl-C come between two events. In a compiled kernel an exception gets lost, or turned into another one."""
+    mine = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not mine or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a second one comes at once
+        event = environment.event()
+        event.callbacks.append(_interrupt)
+        event.succeed()
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _interrupt(_event: simpy.Event) -> None:
+    raise KeyboardInterrupt

@@ -10,7 +10,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -269,9 +268,9 @@ class RemappedChannel:
         """Return the outputs that can come and f(z | .) of each, read-only; as a rule worked out once."""
         known = _KEPT.get(self)
         if known is None:
-            known = self._possible()
-            if len(_KEPT) * known[1].nbytes < _KEPT_BYTES:
-                _KEPT[self] = known
+            known = _KEPT[self] = self._possible()
+            while len(_KEPT) > 1 and len(_KEPT) * known[1].nbytes > _KEPT_BYTES:
+                del _KEPT[next(iter(_KEPT))]
         return known
 
     def _possible(self) -> tuple[IntArray, FloatArray]:
@@ -293,10 +292,11 @@ class RemappedChannel:
         return self.base.loss_km(prior, distance, self.table if table is None else table[self.table])
 
 
-_KEPT: WeakKeyDictionary[RemappedChannel, tuple[IntArray, FloatArray]] = WeakKeyDictionary()
-"""The likelihoods of channels in use. Several adversaries ask for them, but those of a large population do not fit."""
+_KEPT: dict[RemappedChannel, tuple[IntArray, FloatArray]] = {}
+"""The likelihoods of the last channels that were asked for them. Several adversaries ask, one after another; those of
+a large population would not fit. No weak references: an interrupt in the middle of their clean-up is lost."""
 
-_KEPT_BYTES = 2**27
+_KEPT_BYTES = 2**26
 
 
 def exponential(distance: Distance, epsilon_per_km: float) -> ExponentialChannel | MatrixChannel:

@@ -1,0 +1,74 @@
+"""The engine: that it can be interrupted, wherever it is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from sim.attack import OptimalAttack
+from sim.belief import EstimatedProfile, FixedProfile
+from sim.engine import simulate
+from sim.lppm.designs import Exponential
+from sim.lppm.mechanism import Mechanism
+from sim.mobility.traces import Trace
+from sim.recorder import SimulationLog
+from sim.world import World
+from sim.world.distance import manhattan
+from sim.world.grid import Grid
+
+GRID = Grid.rectangle(rows=20, cols=20, width_km=20, height_km=20)
+WORLD = World(grid=GRID, roads=None, privacy_distance=manhattan(GRID), quality_distance=manhattan(GRID))
+PROFILE = np.full(GRID.n_cells, 1 / GRID.n_cells)
+
+
+def long_simulation(queries: int) -> SimulationLog:
+    cells = np.random.default_rng(0).integers(0, GRID.n_cells, queries)
+    traces = [Trace("ann", np.arange(queries), cells)]
+    log = SimulationLog(world=WORLD, traces=traces, attacks=["sporadic"])
+    design = Exponential(distance=WORLD.quality_distance, epsilon_per_km=1.0)
+    attack = OptimalAttack(
+        belief_of=lambda _: FixedProfile(profile=PROFILE), distance=WORLD.privacy_distance, foresee=True
+    )
+    simulate(
+        traces=traces,
+        lppm_of=lambda _: Mechanism(belief=EstimatedProfile(initial_profile=PROFILE), design=design),
+        noise_of=lambda _: np.random.default_rng(1),
+        attacks={"sporadic": attack},
+        log=log,
+    )
+    return log
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals of another kind")
+def test_an_interrupt_is_never_lost() -> None:
+    """Most of the time is spent in compiled kernels, in which an exception does not survive."""
+    long_simulation(2)
+    for attempt in range(12):
+
+        def interrupt(after_s: float = 0.02 + 0.003 * attempt) -> None:
+            time.sleep(after_s)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            long_simulation(5_000)
+        thread.join()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_somebody_elses_handler_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: seen.append(number))
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        log = long_simulation(3)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [signal.SIGINT]
+    assert log.table(point=0, lppm="a", replication=0).num_rows == 3
