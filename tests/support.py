@@ -50,6 +50,15 @@ def plainly() -> Iterator[None]:
         yield
 
 
+INTERRUPTIBLE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what is started in the background ignores it
+from sim.cli import main
+main()
+"""
+"""The command line in a process that heeds Ctrl-C, however the tests were started."""
+
+
 def lppm_sim(*words: str | Path) -> Result:
     """Give a command, and hold it to what all commands have in common."""
     result = CliRunner().invoke(main, [str(word) for word in words])

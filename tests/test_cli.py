@@ -20,7 +20,7 @@ from click.testing import Result
 import sim
 from sim import console, runner
 from sim.chunks import run_chunk
-from tests.support import QUERIES, ROOT, SMALL, done, lppm_sim, refused
+from tests.support import INTERRUPTIBLE, QUERIES, ROOT, SMALL, done, lppm_sim, refused
 
 
 @pytest.fixture(scope="module")
@@ -280,7 +280,7 @@ def test_exit_codes_of_the_process(small: Path, a_run: Path) -> None:
 
 
 def test_ctrl_c_stops_a_run_and_keeps_what_is_finished(small: Path) -> None:
-    command = [sys.executable, "-m", "sim.cli", "run", "small.yaml", "-o", "stopped", "--set", "replications=200"]
+    command = [sys.executable, "-c", INTERRUPTIBLE, "run", "small.yaml", "-o", "stopped", "--set", "replications=200"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         deadline = time.monotonic() + 60
         while not list(Path("stopped").glob("events/*.parquet")) and time.monotonic() < deadline:
