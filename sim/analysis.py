@@ -1,9 +1,10 @@
 """From the event log to tables: means by user, summaries with intervals, courses over time, trade-off curves.
 
-Everything here reads a run directory, one part after another, and keeps sums by group: memory grows with the
-number of (point, LPPM, attack, user, replication) and not with the number of rows. Users are the independent
-units. A figure is first averaged for each user, as the paper does, then over users, and a confidence interval
-says what another sample of users could have given.
+Everything here reads a run directory, one part after another, and keeps sums by group, never rows. `totals` folds
+replications together as they come: memory grows with the number of (point, LPPM, attack, user) alone, so that a log of
+any length can be summed up. Only `per_user` grows with replications, as its table does. Users are the independent
+units. A figure is first averaged for each user, as the paper does, then over users, and a confidence interval says what
+another sample of users could have given.
 
 Only rows of queries count, and of those the guesses about the query itself: when an attack estimates a past
 query once more (`estimated_index` below `index`) that row says nothing about the online error.
@@ -12,6 +13,7 @@ query once more (`estimated_index` below `index`) that row says nothing about th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,8 @@ FIGURES = ("quality_loss_km", "adversary_error_km")
 """Q-bar and P_AE of the paper."""
 _NO_VARIANCE_KM2 = 1e-24
 _SAME_LOSS_KM = 1e-9
-_COMPACT_ROWS = 500_000
+_COMPACT_ROWS = 100_000
+_SIMULATED = [*SERIES, "user", "replication"]
 _SUMS = [f"{name}_{what}" for name in MEASURES for what in ("sum", "count")]
 
 
@@ -40,15 +43,46 @@ def per_user(run: RunDirectory, parts: Sequence[str] | None = None) -> pd.DataFr
     Columns: point, lppm, attack (empty without one), user, replication, queries, and the four measures, NaN
     where the log has no value.
     """
-    keys = [*SERIES, "user", "replication"]
-    sums = _accumulate(_query_rows(run, [*keys, *MEASURES], parts), keys)
-    frame = _frame(sums, keys)
-    for name in MEASURES:
-        frame[name] = _ratio(frame, name)
-    return frame[[*keys, "queries", *MEASURES]]
+    return _means(_accumulate(_query_rows(run, [*_SIMULATED, *MEASURES], parts), _SIMULATED), _SIMULATED)
 
 
-def summarize(run: RunDirectory) -> pd.DataFrame:
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What one reading of a log leaves: no more for a hundred million rows than for a few, enough for all tables."""
+
+    users: pd.DataFrame
+    """A row for each point, LPPM, attack and user: queries, and each measure's mean over replications.
+
+    The number of replications that have the measure and their variance are beside it, as `_count` and `_variance`.
+    """
+    replications: pd.Series[int]
+    """How many replications each point, LPPM and attack has."""
+    last_index: int
+    """The highest index of a query, at least 1."""
+
+
+def totals(run: RunDirectory) -> Totals:
+    """Read a log once and return what the summary, the comparisons and the windows of `over_time` need of it.
+
+    Up to a hundred thousand (point, LPPM, attack, user, replication) the means are those of pandas to the bit;
+    beyond that blocks of replications are merged as they come (Chan, Golub & LeVeque 1983), which rounds differently.
+    """
+    found: Totals | None = None
+    pieces: list[pa.Table] = []
+    last, limit = 1, _COMPACT_ROWS
+    for rows in _query_rows(run, [*_SIMULATED, "index", *MEASURES]):
+        last = max(last, pc.max(rows["index"]).as_py() or 1)
+        pieces.append(_sum_rows(rows, _SIMULATED))
+        if sum(piece.num_rows for piece in pieces) > limit:
+            found = _joined(found, _folded(_means(_merge(pieces, _SIMULATED), _SIMULATED), last))
+            # As many as are kept, so that joining them never costs more than reading.
+            pieces, limit = [], max(_COMPACT_ROWS, len(found.users))
+    if pieces or found is None:
+        found = _joined(found, _folded(_means(_merge(pieces, _SIMULATED), _SIMULATED), last))
+    return found
+
+
+def summarize(run: RunDirectory, read: Totals | None = None) -> pd.DataFrame:
     """Return the table of `summary.csv`: a row for each point, LPPM and attack.
 
     Each measure comes as its mean and the ends `_low` and `_high` of a 95 % interval of Student's t. The mean
@@ -56,8 +90,10 @@ def summarize(run: RunDirectory) -> pd.DataFrame:
     queries counts no more than another. The interval is over users, the independent units, when there are at
     least two; over replications when there is a single user; and empty when there is one of each. Of a single user
     whose expected figures are the same in every replication, as the manifest says, their interval has no width.
+
+    The log is read unless `totals` did that already.
     """
-    return _without_noise(summarize_users(per_user(run)), run)
+    return _without_noise(_summary(read or totals(run)), run)
 
 
 def _without_noise(summary: pd.DataFrame, run: RunDirectory) -> pd.DataFrame:
@@ -72,14 +108,57 @@ def _without_noise(summary: pd.DataFrame, run: RunDirectory) -> pd.DataFrame:
 
 def summarize_users(users: pd.DataFrame) -> pd.DataFrame:
     """Return the summary of a table made by `per_user`."""
-    by_user = users.groupby([*SERIES, "user"], as_index=False, sort=True)[list(MEASURES)].mean()
-    alone = by_user.groupby(SERIES)["user"].transform("size") == 1
-    replications = users.merge(by_user.loc[alone, SERIES], on=SERIES).sort_values([*SERIES, "replication"])
-    units = pd.concat([by_user[~alone], replications], ignore_index=True)
-    counts = users.groupby(SERIES, as_index=False, sort=True).agg(
-        users=("user", "nunique"), replications=("replication", "nunique"), queries=("queries", "sum")
-    )
-    return counts.merge(intervals(units, SERIES), on=SERIES, validate="one_to_one")
+    return _summary(_folded(users, 1))
+
+
+def _summary(read: Totals) -> pd.DataFrame:
+    users = read.users
+    alone = users.groupby(SERIES)["user"].transform("size") == 1
+    counts = users.groupby(SERIES, as_index=False, sort=True).agg(users=("user", "size"), queries=("queries", "sum"))
+    counts.insert(len(SERIES) + 1, "replications", read.replications.to_numpy())
+    units = pd.concat([intervals(users[~alone], SERIES), _over_replications(users[alone])], ignore_index=True)
+    return counts.merge(units, on=SERIES, validate="one_to_one")
+
+
+def _over_replications(users: pd.DataFrame) -> pd.DataFrame:
+    """Return each user's means with the intervals over her replications."""
+    columns = {name: users[name] for name in SERIES}
+    for name in MEASURES:
+        half = half_width(users[f"{name}_variance"] ** 0.5, users[f"{name}_count"])
+        columns |= {name: users[name], f"{name}_low": users[name] - half, f"{name}_high": users[name] + half}
+    return pd.DataFrame(columns)
+
+
+def _folded(users: pd.DataFrame, last_index: int) -> Totals:
+    """Fold the replications of a table made by `per_user`."""
+    groups = users.groupby([*SERIES, "user"], sort=True)
+    columns: dict[str, pd.Series[Any]] = {"queries": groups["queries"].sum()}
+    for name in MEASURES:
+        own = groups[name]
+        columns |= {name: own.mean(), f"{name}_count": own.count(), f"{name}_variance": own.var(ddof=1)}
+    return Totals(pd.DataFrame(columns).reset_index(), users.groupby(SERIES)["replication"].nunique(), last_index)
+
+
+def _joined(one: Totals | None, other: Totals) -> Totals:
+    """Join the totals of different parts: a simulation is whole in one part, so that no replication is in both."""
+    if one is None:
+        return other
+    ours, theirs = (read.users.set_index([*SERIES, "user"]) for read in (one, other))
+    index = ours.index.union(theirs.index)
+    ours, theirs = ours.reindex(index), theirs.reindex(index)
+    columns = {"queries": (ours["queries"].fillna(0) + theirs["queries"].fillna(0)).astype(np.int64)}
+    for name in MEASURES:
+        n, m = (frame[f"{name}_count"].fillna(0) for frame in (ours, theirs))
+        apart = theirs[name] - ours[name]
+        both, count = (n > 0) & (m > 0), n + m
+        squares = ours[f"{name}_variance"].fillna(0) * (n - 1) + theirs[f"{name}_variance"].fillna(0) * (m - 1)
+        mean = (ours[name] + apart * (m / count)).where(both, ours[name].fillna(theirs[name]))
+        variance = ((squares + apart**2 * (n * m / count)) / (count - 1)).where(
+            both, ours[f"{name}_variance"].fillna(theirs[f"{name}_variance"])
+        )
+        columns |= {name: mean, f"{name}_count": count.astype(np.int64), f"{name}_variance": variance}
+    replications = one.replications.add(other.replications, fill_value=0).astype(np.int64)
+    return Totals(pd.DataFrame(columns).reset_index(), replications, max(one.last_index, other.last_index))
 
 
 def replication_means(users: pd.DataFrame) -> pd.DataFrame:
@@ -142,25 +221,24 @@ def variance_ratio(users: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def over_time(run: RunDirectory, *, window: int | None = None) -> pd.DataFrame:
+def over_time(run: RunDirectory, *, window: int | None = None, read: Totals | None = None) -> pd.DataFrame:
     """Return the mean of each measure by query index, with 95 % intervals over users.
 
     Indices are taken together in windows of `window` queries, or in about 20 of nearly equal length. Columns: point,
     lppm, attack, first_index and last_index of the window, users (those with a query in it), queries, and each
     measure with its `_low` and `_high`, which are empty for a single user.
+
+    The log is read twice, since the windows depend on the highest index, but once where `totals` told that already.
     """
     if window is not None and window < 1:
         raise ValueError(f"window must be in [1, inf), got {window}")
-    last = _last_index(run)
+    last = _last_index(run) if read is None else read.last_index
     count = min(WINDOWS, last) if window is None else -(-last // window)
     ends = np.ceil(np.arange(1, count + 1) * last / count) if window is None else np.arange(1, count + 1) * window
     ends = np.minimum(ends, last).astype(np.int64)
     keys = [*SERIES, "window", "user"]
     columns = [*SERIES, "user", "index", *MEASURES]
-    sums = _accumulate((_with_window(rows, ends) for rows in _query_rows(run, columns)), keys)
-    users = _frame(sums, keys)
-    for name in MEASURES:
-        users[name] = _ratio(users, name)
+    users = _means(_accumulate((_with_window(rows, ends) for rows in _query_rows(run, columns)), keys), keys)
     series = [*SERIES, "window"]
     counts = users.groupby(series, as_index=False, sort=True).agg(users=("user", "size"), queries=("queries", "sum"))
     frame = counts.merge(intervals(users, series), on=series, validate="one_to_one")
@@ -170,13 +248,13 @@ def over_time(run: RunDirectory, *, window: int | None = None) -> pd.DataFrame:
     return frame
 
 
-def tradeoff(run: RunDirectory) -> pd.DataFrame:
+def tradeoff(run: RunDirectory, read: Totals | None = None) -> pd.DataFrame:
     """Return the summary with the values of the sweep beside it, empty where they make no difference to an LPPM.
 
     A swept value whose name is a column of the summary as well, such as `replications`, gets the suffix
     `_swept`.
     """
-    return with_swept_values(summarize(run), run.read_csv("points.csv"))
+    return with_swept_values(summarize(run, read), run.read_csv("points.csv"))
 
 
 def with_swept_values(frame: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
@@ -258,7 +336,9 @@ def curves(users: pd.DataFrame, at_km: Sequence[float] | FloatArray) -> pd.DataF
 
 
 def user_points(users: pd.DataFrame) -> pd.DataFrame:
-    """Return each user's loss and error at each point, averaged over replications; takes a table of `per_user`.
+    """Return each user's loss and error at each point, averaged over replications.
+
+    Takes a table of `per_user`, or the users of `totals`, which are averaged already.
 
     Columns: lppm, attack, user, point, loss, error. Expected figures are used where the log has them.
     """
@@ -314,13 +394,15 @@ def _query_rows(run: RunDirectory, columns: Sequence[str], parts: Sequence[str] 
     """Yield the rows of each part, or of some, that are about the query itself."""
     parts = run.parts() if parts is None else parts
     if not parts:
-        raise RunError(f"{run.path / 'events'} has no finished part: run the scenario (again) first.")
+        raise RunError(f"{run} has no finished part: run the scenario (again) first.")
     needed = list(dict.fromkeys([*columns, "event", "index", "estimated_index"]))
     for table in (run.read_part(part, needed) for part in parts):
-        asked = table.filter(pc.equal(table["event"], pa.scalar("query")))
-        about = asked["estimated_index"]
-        online = pc.or_kleene(pc.is_null(about), pc.equal(about, asked["index"]))
-        yield asked.filter(online).select(list(columns))
+        about = table["estimated_index"]
+        online = pc.or_kleene(pc.is_null(about), pc.equal(about, table["index"]))
+        wanted = pc.and_(pc.equal(table["event"], pa.scalar("query")), online)
+        # Nearly every log has such rows alone, and they need no copy.
+        rows = table.select(list(columns))
+        yield rows if pc.all(wanted).as_py() else rows.filter(wanted)
 
 
 def _accumulate(tables: Iterable[pa.Table], keys: list[str]) -> pa.Table:
@@ -350,16 +432,14 @@ def _merge(pieces: list[pa.Table], keys: list[str]) -> pa.Table:
     return merged.select([*keys, *(f"{name}_sum" for name in names)]).rename_columns([*keys, *names])
 
 
-def _frame(sums: pa.Table, keys: list[str]) -> pd.DataFrame:
-    """Return the sums as a sorted frame, with plain text and no attack as an empty one."""
+def _means(sums: pa.Table, keys: list[str]) -> pd.DataFrame:
+    """Return the means as a sorted frame, with plain text and no attack as an empty one."""
     frame = sums.to_pandas().rename(columns={"count_all": "queries"})
     frame["attack"] = frame["attack"].fillna("")
-    return frame.sort_values(keys, ignore_index=True)
-
-
-def _ratio(frame: pd.DataFrame, name: str) -> pd.Series[float]:
-    counts = frame[f"{name}_count"]
-    return frame[f"{name}_sum"].astype(float) / counts.where(counts > 0)
+    for name in MEASURES:
+        counts = frame[f"{name}_count"]
+        frame[name] = frame[f"{name}_sum"].astype(float) / counts.where(counts > 0)
+    return frame[[*keys, "queries", *MEASURES]].sort_values(keys, ignore_index=True)
 
 
 def _with_window(rows: pa.Table, ends: IntArray) -> pa.Table:

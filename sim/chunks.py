@@ -20,7 +20,7 @@ from sim.rng import stream
 from sim.scenario.models import Scenario
 from sim.scenario.protection import AnyAttack, LPPMSpec
 from sim.stage import Setting, Stage
-from sim.sweep import SETTING, Chunk
+from sim.sweep import Chunk
 
 SETTINGS_KEPT = 4
 
@@ -37,16 +37,16 @@ class Workshop:
     @classmethod
     def of(cls, stage: Stage, chunk: Chunk) -> Workshop:
         """Return a workshop that has this stage ready for a chunk."""
-        key = _key(chunk)
+        key = chunk.point.setting
         return cls(_settings={key: stage.setting}, _stage=(key, chunk.replication, stage))
 
     def setting(self, chunk: Chunk) -> Setting:
         """Return the world and the people of a chunk's point."""
-        return self._kept(_key(chunk), chunk.point.scenario)
+        return self._kept(chunk.point.setting, chunk.point.scenario)
 
     def stage(self, chunk: Chunk) -> Stage:
         """Return the people of a chunk's replication."""
-        key = _key(chunk)
+        key = chunk.point.setting
         if self._stage is None or self._stage[:2] != (key, chunk.replication):
             self._stage = (key, chunk.replication, Stage(self._kept(key, chunk.point.scenario), chunk.replication))
         return self._stage[2]
@@ -57,10 +57,6 @@ class Workshop:
                 self._settings.pop(next(iter(self._settings)))
             self._settings[key] = Setting(scenario)
         return self._settings[key]
-
-
-def _key(chunk: Chunk) -> str:
-    return chunk.point.scenario.canonical(only=SETTING)
 
 
 def expected_queries(chunks: Sequence[Chunk], workshop: Workshop) -> list[int]:

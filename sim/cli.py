@@ -88,10 +88,21 @@ def _load_kernels() -> None:
 
 @main.command()
 @scenario_options
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Run directory  [default: outputs/<name>-<digest>]")
+@click.option("-o", "--out", help="Run directory, or the URL of one  [default: outputs/<name>-<digest>]")
 @click.option("--figures/--no-figures", default=True, help="Draw the figures at the end.")
+@click.option(
+    "--workers", type=click.IntRange(1, 1024), default=1, show_default=True, help="Processes to share the work."
+)
+@click.option("--chunk", metavar="ID", help="Simulate this chunk alone; a failure is shown with its traceback.")
 def run(
-    scenario: Path, settings: tuple[str, ...], seed: int | None, data: Path | None, out: Path | None, figures: bool
+    scenario: Path,
+    settings: tuple[str, ...],
+    seed: int | None,
+    data: Path | None,
+    out: str | None,
+    figures: bool,
+    workers: int,
+    chunk: str | None,
 ) -> None:
     """Run SCENARIO into a run directory.
 
@@ -103,7 +114,10 @@ def run(
     study = _load(scenario, settings, seed, data)
     _load_kernels()
     with console.Bar(study.name) as bar:
-        result = run_scenario(study, out=out, progress=bar, figures=figures)
+        result = run_scenario(study, out=out, progress=bar, figures=figures, workers=workers, chunk=chunk)
+    if chunk is not None:
+        click.echo(f"chunk {chunk} is in {result.run}")
+        return
     console.print_result(result, redrawn=figures)
 
 
@@ -188,16 +202,19 @@ def schema() -> None:
 
 
 @main.command()
-@click.argument("run_directory", metavar="RUN", type=click.Path(path_type=Path))
+@click.argument("run_directory", metavar="RUN")
 @click.option("--format", "form", type=click.Choice(["csv", "jsonl", "parquet"]), default="csv", show_default=True)
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="File  [default: <RUN's name>.<format> here]")
 @click.option("--overwrite", is_flag=True, help="Replace the file if it is there.")
-def export(run_directory: Path, form: Any, out: Path | None, overwrite: bool) -> None:
+def export(run_directory: str, form: Any, out: Path | None, overwrite: bool) -> None:
     """Write the event log of RUN as one file."""
     from sim.export import export as export_run
     from sim.rundir import RunDirectory
 
-    destination = out or Path(f"{run_directory.resolve().name}.{form}")
+    name = (
+        run_directory.rstrip("/").rpartition("/")[2] if "://" in run_directory else Path(run_directory).resolve().name
+    )
+    destination = out or Path(f"{name}.{form}")
     done = export_run(RunDirectory.open(run_directory), destination, form, overwrite=overwrite)
     click.echo(f"wrote {done.rows:,} rows to {done.path}")
 
@@ -228,8 +245,8 @@ def traces(
 
 
 @main.command()
-@click.argument("run_directory", metavar="RUN", type=click.Path(path_type=Path))
-def summarize(run_directory: Path) -> None:
+@click.argument("run_directory", metavar="RUN")
+def summarize(run_directory: str) -> None:
     """Sum up RUN again from its event log.
 
     Writes summary.csv and prints the table.
@@ -243,8 +260,8 @@ def summarize(run_directory: Path) -> None:
 
 
 @main.command()
-@click.argument("run_directory", metavar="RUN", type=click.Path(path_type=Path))
-def plot(run_directory: Path) -> None:
+@click.argument("run_directory", metavar="RUN")
+def plot(run_directory: str) -> None:
     """Draw the figures of RUN again."""
     from sim.plots import write_figures
     from sim.rundir import RunDirectory
@@ -279,6 +296,28 @@ def check_component(component: str, family: str | None, settings: tuple[str, ...
     console.print_checks(component, outcomes)
     if any(outcome.problem for outcome in outcomes):
         sys.exit(1)
+
+
+@main.command()
+@click.argument("run_directory", metavar="RUN")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def status(run_directory: str, as_json: bool) -> None:
+    """Show how far RUN is.
+
+    Only looks: while it goes on, from another shell; after a kill; when it is finished.
+    """
+    import dataclasses
+    import json
+
+    from sim.status import status as look
+
+    found = look(run_directory)
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(found), indent=2))
+        return
+    from sim import console
+
+    console.print_status(found)
 
 
 @main.command()

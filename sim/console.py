@@ -25,9 +25,11 @@ from sim.scenario.reference import SECTIONS, keys, kinds
 
 if TYPE_CHECKING:
     from sim.bench import Outcome as Measured
+    from sim.status import Status
 
 LINE_EVERY_S = 10.0
 _MOST_WIDE = 5
+_MOST_TOLD = 5
 
 
 class _Rate(ProgressColumn):
@@ -151,16 +153,16 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
     scenario = result.manifest["scenario"]
     names = {key: [thing["name"] for thing in scenario[key]] for key in ("lppms", "attacks")}
     print_summary(result.summary(), result.points(), names["lppms"], names["attacks"])
-    for line in _comparisons(result.per_user(), result.points()):
+    for line in _comparisons(result.totals().users, result.points()):
         console.print(escape(line), highlight=False)
     for line in repetitions(result.manifest):
         console.print(escape(line), highlight=False)
     for warning in (*warnings(result.manifest), *still_wide(result.manifest, result.points())):
         console.print(f"[yellow]note:[/] {escape(warning)}", highlight=False)
-    drawn = (result.path / "figures").is_dir()
+    drawn = result.run.has("figures")
     there = "event log, summary.csv and figures" if drawn and redrawn else "event log and summary.csv"
     older = "; the figures there are older" if drawn and not redrawn else ""
-    console.print(f"\n{there} are in {escape(str(result.path))}{older}", highlight=False, soft_wrap=True)
+    console.print(f"\n{there} are in {escape(str(result.run))}{older}", highlight=False, soft_wrap=True)
 
 
 def _comparisons(per_user: pd.DataFrame, points: pd.DataFrame) -> Iterator[str]:
@@ -334,6 +336,45 @@ def _duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def print_status(status: Status) -> None:
+    """Print how far a run is, and what to do where it does not go on."""
+    console = _stdout()
+    planned = "?" if status.planned is None else f"{status.planned:,}"
+    state = f"{status.done:,} of {planned} chunks" + (" planned so far" if status.more_may_follow else "")
+    lines = [
+        ("run", status.run),
+        ("state", f"{'finished' if status.finished else 'not finished'}: {state}"),
+        ("log", f"{status.rows:,} rows"),
+    ]
+    if status.last_part_at_s is not None and status.last_part_age_s is not None:
+        moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status.last_part_at_s))
+        lines.append(("last part", f"{_duration(status.last_part_age_s)} ago ({moment})"))
+    if not status.finished:
+        if status.chunks_per_s is not None and status.rows_per_s is not None:
+            lines.append(("rate", f"{status.chunks_per_s:,.3g} chunks/s, {status.rows_per_s:,.0f} rows/s at last"))
+        if status.left_s is not None:
+            more = ", or more: figures decide" if status.more_may_follow else ""
+            lines.append(("time left", f"about {_duration(status.left_s)}{more}"))
+        lines.append(("", "If it has stopped, the command that started it goes on from there."))
+    for part in status.torn[:_MOST_TOLD]:
+        lines.append(("torn", f"{part}: it is simulated again by the next run"))
+    for failure in status.failed[:_MOST_TOLD]:
+        lines.append(("failed", f"{_failed_where(failure)}: {failure.get('error', 'for an unknown reason')}"))
+        lines += [("", f"alone: {failure['command']}")] if "command" in failure else []
+    for name, found in (("torn", status.torn), ("failed", status.failed)):
+        lines += [(name, f"and {len(found) - _MOST_TOLD:,} more: see --json")] if len(found) > _MOST_TOLD else []
+    lines += [("note", fault) for fault in status.faults]
+    for name, text in lines:
+        console.print(f"{name:>10}  {escape(text)}", highlight=False, soft_wrap=True)
+
+
+def _failed_where(failure: dict[str, Any]) -> str:
+    """Say which chunk failed by what is known of it."""
+    known = [f"{key} {failure[key]}" for key in ("point", "replications", "replication") if key in failure]
+    lppms = failure.get("lppms")
+    return ", ".join([*known, *(map(str, lppms) if isinstance(lppms, list) else ())]) or str(failure.get("chunk", "?"))
 
 
 def print_checks(component: str, outcomes: Sequence[Outcome]) -> None:

@@ -19,6 +19,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from sim.rundir import EVENTS, PARQUET_OPTIONS, RequestError, RunDirectory, atomic_file
+from sim.storage import is_url
 
 Format = Literal["csv", "jsonl", "parquet"]
 _ROW_GROUP = 1 << 18
@@ -46,20 +47,22 @@ def export(
     path = _checked_destination(run, destination, overwrite=overwrite)
     with atomic_file(path) as file:
         rows = _WRITERS[format](file, run)
-    return Exported(path, rows, f"{run.path / 'manifest.json'} says what cells and outputs stand for")
+    return Exported(path, rows, f"{run.describe('manifest.json')} says what cells and outputs stand for")
 
 
 def _checked_destination(run: RunDirectory, destination: str | os.PathLike[str], *, overwrite: bool) -> Path:
     path = Path(destination)
     if str(destination) == "-":
         raise RequestError("the destination must be a file, got '-': standard output cannot be taken back")
+    if is_url(destination):
+        raise RequestError(f"the destination must be a file on this machine, got {destination}")
     if path.is_dir():
         raise RequestError(f"{path} is a folder: name the file to write, such as {path / 'events.csv'}")
     if path.exists() and not overwrite:
         raise RequestError(f"{path} exists: choose another name, or replace it with --overwrite")
     if not path.parent.is_dir():
         raise RequestError(f"{path.parent} is no folder: make it first")
-    if path.parent.resolve() == (run.path / "events").resolve():
+    if run.in_folder and path.parent.resolve() == (run.path / "events").resolve():
         raise RequestError(f"{path.parent} holds the parts of the run and nothing else: choose another folder")
     return path
 

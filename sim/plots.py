@@ -6,6 +6,7 @@ letter by letter, whatever they contain.
 
 from __future__ import annotations
 
+import io
 import os
 import warnings
 from collections.abc import Iterable, Iterator
@@ -187,27 +188,46 @@ def save(figure: Figure, stem: str | os.PathLike[str]) -> list[Path]:
     """Write the figure as PNG, PDF and SVG; the same figure gives the same bytes."""
     stem = Path(stem)
     paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in _METADATA]
-    with rc_context(STYLE), _boxes_for_missing_letters():
-        for path, (suffix, metadata) in zip(paths, _METADATA.items(), strict=True):
-            with atomic_file(path) as file:
-                figure.savefig(file, format=suffix, metadata=metadata)
+    for path, content in zip(paths, _pictures(figure).values(), strict=True):
+        with atomic_file(path) as file:
+            file.write(content)
     return paths
+
+
+def _pictures(figure: Figure) -> dict[str, bytes]:
+    """Return the figure as the content of a file of each kind."""
+    pictures = {}
+    with rc_context(STYLE), _boxes_for_missing_letters():
+        for suffix, metadata in _METADATA.items():
+            file = io.BytesIO()
+            figure.savefig(file, format=suffix, metadata=metadata)
+            pictures[suffix] = file.getvalue()
+    return pictures
 
 
 def write_figures(
     run: RunDirectory, *, summary: pd.DataFrame | None = None, over_time: pd.DataFrame | None = None
-) -> list[Path]:
-    """Write `figures/tradeoff.*` and `figures/over_time.*` of a run; tables not given are made from its log."""
+) -> list[Any]:
+    """Write `figures/tradeoff.*` and `figures/over_time.*` of a run; tables not given are made from its log.
+
+    Return where they are: paths, or run files where the run is under a URL.
+    """
     points = run.read_csv("points.csv")
     summary = _in_order(analysis.summarize(run) if summary is None else summary, run)
     summary = summary.assign(circumstances=analysis.circumstances(summary, points))
     over_time = analysis.named_apart(
         _in_order(analysis.over_time(run) if over_time is None else over_time, run), points
     )
-    folder = run.path / "figures"
+    figures = {
+        "tradeoff": tradeoff_figure(analysis.named_apart(summary, points)),
+        "over_time": over_time_figure(over_time, title=_title(over_time, points)),
+    }
+    if run.in_folder:
+        return [path for name, figure in figures.items() for path in save(figure, run.path / "figures" / name)]
     return [
-        *save(tradeoff_figure(analysis.named_apart(summary, points)), folder / "tradeoff"),
-        *save(over_time_figure(over_time, title=_title(over_time, points)), folder / "over_time"),
+        run.write_figure(f"{name}.{suffix}", content)
+        for name, figure in figures.items()
+        for suffix, content in _pictures(figure).items()
     ]
 
 

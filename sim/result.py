@@ -16,6 +16,7 @@ class Result:
 
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
+        self._read: tuple[list[str], analysis.Totals] | None = None
 
     @classmethod
     def open(cls, path: str | Path) -> Result:
@@ -42,7 +43,14 @@ class Result:
 
     def summary(self) -> pd.DataFrame:
         """Return mean quality loss and adversary error, with intervals, by point, LPPM and attack, and swept values."""
-        return analysis.tradeoff(self.run)
+        return analysis.tradeoff(self.run, self.totals())
+
+    def totals(self) -> analysis.Totals:
+        """Return what one reading of the log leaves. It is read again only when parts have come or gone."""
+        parts = self.run.parts()
+        if self._read is None or self._read[0] != parts:
+            self._read = parts, analysis.totals(self.run)
+        return self._read[1]
 
     def per_user(self) -> pd.DataFrame:
         """Return the means of each user and replication."""
@@ -50,7 +58,7 @@ class Result:
 
     def over_time(self) -> pd.DataFrame:
         """Return loss and error by query index."""
-        return analysis.over_time(self.run)
+        return analysis.over_time(self.run, read=self.totals())
 
     def variance_ratio(self) -> pd.DataFrame:
         """Return how many times fewer replications the expected figures need than the sampled ones.
@@ -61,4 +69,4 @@ class Result:
         return analysis.variance_ratio(self.per_user())
 
     def __repr__(self) -> str:
-        return f"Result({str(self.path)!r})"
+        return f"Result({str(self.run)!r})"

@@ -1,25 +1,21 @@
-"""The run directory: what a run leaves on disk, and the only place that reads or writes it.
+"""The run directory: what a run leaves, in a folder or under a URL, and the only place that reads or writes it.
 
-Every file appears whole or not at all: it is written under a temporary name in the same folder, synced and
-renamed. A kill at any moment loses at most the file being written. The same content gives the same bytes.
+Every file appears whole or not at all (see `sim.storage`): a kill at any moment loses at most the file being
+written. The same content gives the same bytes, wherever the run is.
 """
 
 from __future__ import annotations
 
-import errno
 import io
-import itertools
 import json
 import os
 import re
-import socket
-import time
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,7 +24,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from sim.errors import UserError
+from sim.storage import TEMPORARY, Folder, RequestError, RunError, Storage, atomic_file, named_errors, storage_at
+
+__all__ = [
+    "EVENTS",
+    "MEASURES",
+    "PARQUET_OPTIONS",
+    "SCHEMA_VERSION",
+    "TEXT_COLUMNS",
+    "RequestError",
+    "RunDirectory",
+    "RunError",
+    "RunFile",
+    "atomic_file",
+]
 
 SCHEMA_VERSION = 1
 
@@ -70,85 +79,132 @@ PARQUET_OPTIONS: dict[str, Any] = {
 TEXT_COLUMNS = ("event", "user", "lppm", "attack")
 _NAMES = {"manifest.json", "summary.csv", "points.csv", "events", "snapshots", "figures", "report.html"}
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-_TEMPORARY = re.compile(r"\..+\.(?P<host>[^.~]+)~(?P<pid>\d+)~\d+\.tmp")
+_MANIFEST = "manifest.json"
 _NOTES = "lppm_sim"
-_STALE_S = 24 * 3600
 _FIXED_DATE = (1980, 1, 1, 0, 0, 0)
-_temporary_number = itertools.count()
 
 
-class RunError(UserError):
-    """Something about a run on disk went wrong; the message says what and what to do."""
+class _Torn(RunError):
+    """A part that is there and cannot be read."""
 
 
-class RequestError(RunError):
-    """What was asked for cannot be done, and nothing was done."""
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """A file of a run, wherever the run is; `str` says where."""
 
-    exit_code = 2
+    storage: Storage
+    name: str
+
+    def exists(self) -> bool:
+        """Tell whether it is there."""
+        return self.storage.kind(self.name) is not None
+
+    def read_bytes(self) -> bytes:
+        """Return its content."""
+        return self.storage.read(self.name)
+
+    def read_text(self) -> str:
+        """Return its content as text."""
+        return self.read_bytes().decode()
+
+    def write_bytes(self, content: bytes) -> None:
+        """Replace its content, whole or not at all."""
+        self.storage.write(self.name, content)
+
+    def unlink(self) -> None:
+        """Remove it, if it is there."""
+        self.storage.remove(self.name)
+
+    def written_s(self) -> float | None:
+        """Return when it was written, in seconds since 1970; None where it is not there or nobody knows."""
+        return self.storage.written_s(self.name)
+
+    def __str__(self) -> str:
+        return self.storage.describe(self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class RunDirectory:
-    """A run on disk. Making one touches nothing: see `create` and `open`."""
+    """A run in a folder or under a URL; `str` says where. Making one touches nothing: see `create` and `open`."""
 
-    path: Path
+    place: str | os.PathLike[str]
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str]) -> RunDirectory:
+    def create(cls, place: str | os.PathLike[str]) -> RunDirectory:
         """Make the directory, or take up an existing run in it, and remove what killed writers left."""
-        run = cls(Path(path))
-        with _named_errors(run.path, "use"):
-            there = next((above for above in (run.path, *run.path.parents) if above.exists()), None)
-            if there is not None and not there.is_dir():
-                raise RequestError(f"{there} is a file, but a run needs a folder. Choose another place with -o.")
-            if run.path.is_dir():
-                strangers = {entry.name for entry in run.path.iterdir()} - _NAMES
-                if not run._manifest_path.exists() and any(not _TEMPORARY.fullmatch(s) for s in strangers):
-                    raise RequestError(
-                        f"{run.path} is not empty and is no run directory (found {min(strangers)!r}, "
-                        "no manifest.json). Choose another folder with -o."
-                    )
-            run._events.mkdir(parents=True, exist_ok=True)
-            for folder in (run.path, run._events, run._snapshots, run.path / "figures"):
-                _remove_leftovers(folder)
+        run = cls(place)
+        if (there := _file_on_the_way(run._storage)) is not None:
+            raise RequestError(f"{there} is a file, but a run needs a folder. Choose another place with -o.")
+        strangers = set(run._storage.names()) - _NAMES
+        if not run.has(_MANIFEST) and any(not TEMPORARY.fullmatch(stranger) for stranger in strangers):
+            raise RequestError(
+                f"{run} is not empty and is no run directory (found {min(strangers)!r}, "
+                "no manifest.json). Choose another folder with -o."
+            )
+        run._storage.prepare("events", "", "snapshots", "figures")
         return run
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> RunDirectory:
+    def open(cls, place: str | os.PathLike[str]) -> RunDirectory:
         """Open an existing run for reading."""
-        run = cls(Path(path))
+        run = cls(place)
         hint = "A run directory is what `lppm-sim run` makes, by default below outputs/."
-        if not run.path.is_dir():
-            what = "is a file, not a run directory" if run.path.exists() else "does not exist"
-            raise RequestError(f"{run.path} {what}. {hint}")
-        missing = [p.name for p in (run._manifest_path, run._events) if not p.exists()]
+        if (kind := run._storage.kind()) != "folder":
+            what = "is a file, not a run directory" if kind else "does not exist"
+            raise RequestError(f"{run} {what}. {hint}")
+        needed = (_MANIFEST, "events") if run._storage.empty_folders else (_MANIFEST,)
+        missing = [name for name in needed if not run.has(name)]
         if missing:
-            raise RequestError(f"{run.path} is no run directory: it has no {' and no '.join(missing)}. {hint}")
+            raise RequestError(f"{run} is no run directory: it has no {' and no '.join(missing)}. {hint}")
         version = run.manifest().get("schema_version")
         if version != SCHEMA_VERSION:
             raise RequestError(
-                f"{run._manifest_path}: schema_version must be {SCHEMA_VERSION}, got {version!r}. "
+                f"{run.describe(_MANIFEST)}: schema_version must be {SCHEMA_VERSION}, got {version!r}. "
                 "The run was written by another version of lppm-sim; use that one to read it."
             )
         return run
 
     @property
-    def _events(self) -> Path:
-        return self.path / "events"
+    def path(self) -> Path:
+        """The folder of a run that is in one; a run under a URL has none."""
+        if isinstance(self._storage, Folder):
+            return self._storage.root
+        raise RequestError(f"{self} is no folder of this machine, which this needs: copy the run into one first.")
 
     @property
-    def _snapshots(self) -> Path:
-        return self.path / "snapshots"
+    def in_folder(self) -> bool:
+        """Whether the run is in a folder, and `path` can be asked for."""
+        return isinstance(self._storage, Folder)
 
     @property
-    def _manifest_path(self) -> Path:
-        return self.path / "manifest.json"
+    def shared(self) -> bool:
+        """Whether other processes see the same run; one in `memory://` only its own does."""
+        return self._storage.shared
 
-    def part_path(self, part_id: str) -> Path:
+    def describe(self, name: str = "") -> str:
+        """Return what to call the run, or a file or folder in it, in a message."""
+        return self._storage.describe(name)
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def has(self, name: str) -> bool:
+        """Tell whether the run has a file or folder of this name."""
+        return self._storage.kind(name) is not None
+
+    @property
+    def _storage(self) -> Storage:
+        return storage_at(self.place)
+
+    def file(self, name: str) -> RunFile:
+        """Return a file of the run, whether it is there or not; folders in the name are parted by slashes."""
+        return RunFile(self._storage, "/".join(_plain(part) for part in name.split("/")))
+
+    def part_path(self, part_id: str) -> RunFile:
         """Return where the part is or will be."""
-        return self._events / f"{_plain(part_id)}.parquet"
+        return RunFile(self._storage, f"events/{_plain(part_id)}.parquet")
 
-    def write_part(self, part_id: str, table: pa.Table, notes: Mapping[str, Any] | None = None) -> Path:
+    def write_part(self, part_id: str, table: pa.Table, notes: Mapping[str, Any] | None = None) -> RunFile:
         """Write the rows of some whole simulations, with notes about them; an older part of that id is replaced."""
         sink = io.BytesIO()
         kept = json.dumps(notes or {}, sort_keys=True, allow_nan=False)
@@ -156,7 +212,7 @@ class RunDirectory:
             # Not as metadata of the table: without a stored Arrow schema that is dropped.
             writer.add_key_value_metadata({_NOTES: kept})
             writer.write_table(_checked(table))
-        return self._write(self.part_path(part_id), sink.getvalue())
+        return self._write(self.part_path(part_id).name, sink.getvalue())
 
     def notes(self, part_id: str) -> dict[str, Any]:
         """Return the notes that a part was written with."""
@@ -166,22 +222,30 @@ class RunDirectory:
 
     def parts(self) -> list[str]:
         """Return the ids of the finished parts, sorted."""
-        with _named_errors(self._events, "list"):
-            found = self._events.glob("*.parquet") if self._events.is_dir() else ()
-            return sorted(path.stem for path in found if not path.name.startswith("."))
+        found = (name for name in self._storage.names("events") if not name.startswith("."))
+        return sorted(name.removesuffix(".parquet") for name in found if name.endswith(".parquet"))
 
     def read_part(self, part_id: str, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of one part, or of some columns."""
-        path = self.part_path(part_id)
+        with self.open_part(part_id) as file:
+            return file.read(columns=None if columns is None else list(columns))
+
+    @contextmanager
+    def open_part(self, part_id: str) -> Iterator[pq.ParquetFile]:
+        """Open one part, to read some of it at a time."""
+        place = self.part_path(part_id)
         try:
-            with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            with (
+                self._storage.open(place.name) as source,
+                pq.ParquetFile(source, page_checksum_verification=True) as file,
+            ):
                 found = file.schema_arrow
                 if found.names != EVENTS.names or found.types != EVENTS.types:
                     raise pa.ArrowInvalid(f"it has not the columns of schema version {SCHEMA_VERSION}")
-                return file.read(columns=None if columns is None else list(columns))
+                yield file
         except (pa.ArrowException, OSError) as error:
-            raise RunError(
-                f"{path} cannot be read: {error}. Delete it and run the scenario again: only its "
+            raise _Torn(
+                f"{place} cannot be read: {error}. Delete it and run the scenario again: only its "
                 "simulations are repeated."
             ) from error
 
@@ -200,11 +264,11 @@ class RunDirectory:
         for part_id in self.parts():
             try:
                 self.read_part(part_id, None if thorough else [])
-            except RunError as error:
+            except _Torn as error:
                 faults.append((part_id, str(error)))
         return faults
 
-    def write_snapshots(self, part_id: str, arrays: Mapping[str, NDArray[Any]]) -> Path:
+    def write_snapshots(self, part_id: str, arrays: Mapping[str, NDArray[Any]]) -> RunFile:
         """Write arrays, such as learned profiles, as `snapshots/<part_id>.npz`."""
         sink = io.BytesIO()
         with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -214,136 +278,71 @@ class RunDirectory:
                 content = io.BytesIO()
                 np.lib.format.write_array(content, np.asarray(arrays[name]), allow_pickle=False)
                 archive.writestr(entry, content.getvalue())
-        return self._write(self._snapshots / f"{_plain(part_id)}.npz", sink.getvalue())
+        return self._write(f"snapshots/{_plain(part_id)}.npz", sink.getvalue())
 
     def snapshots(self, part_id: str) -> dict[str, NDArray[Any]]:
         """Return the arrays of one part; none when it wrote none."""
-        path = self._snapshots / f"{_plain(part_id)}.npz"
-        if not path.exists():
+        name = f"snapshots/{_plain(part_id)}.npz"
+        if not self.has(name):
             return {}
         try:
-            with np.load(path, allow_pickle=False) as archive:
+            with np.load(io.BytesIO(self._storage.read(name)), allow_pickle=False) as archive:
                 return dict(archive)
-        except (OSError, ValueError, zipfile.BadZipFile) as error:
-            raise RunError(f"{path} cannot be read: {error}. Delete it and its part, run again.") from error
+        except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
+            raise RunError(
+                f"{self.describe(name)} cannot be read: {error}. Delete it and its part, run again."
+            ) from error
 
-    def write_manifest(self, content: Mapping[str, Any]) -> Path:
+    def write_manifest(self, content: Mapping[str, Any]) -> RunFile:
         """Write `manifest.json`, with the schema version added; NaN and infinity are refused."""
         full = {**content, "schema_version": SCHEMA_VERSION}
         try:
             text = json.dumps(full, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
         except ValueError as error:
             raise ValueError(f"the manifest must hold finite numbers only: {error}") from error
-        return self._write(self._manifest_path, f"{text}\n".encode())
+        return self._write(_MANIFEST, f"{text}\n".encode())
 
     def manifest(self) -> dict[str, Any]:
         """Return the manifest."""
         try:
-            content = json.loads(self._read(self._manifest_path))
+            content = json.loads(self._storage.read(_MANIFEST))
         except ValueError as error:
-            raise RunError(f"{self._manifest_path} is not JSON: {error}. Run the scenario again.") from error
+            raise RunError(f"{self.describe(_MANIFEST)} is not JSON: {error}. Run the scenario again.") from error
         if not isinstance(content, dict):
-            raise RunError(f"{self._manifest_path} must hold an object, got {type(content).__name__}")
+            raise RunError(f"{self.describe(_MANIFEST)} must hold an object, got {type(content).__name__}")
         return content
 
-    def write_csv(self, name: str, frame: pd.DataFrame) -> Path:
+    def write_csv(self, name: str, frame: pd.DataFrame) -> RunFile:
         """Write a table, numbers in the shortest form that reads back to the same value."""
         text = frame.to_csv(None, index=False, lineterminator="\n")
-        return self._write(self.path / _plain(name), text.encode())
+        return self._write(_plain(name), text.encode())
 
     def read_csv(self, name: str) -> pd.DataFrame:
         """Read a table that `write_csv` wrote; names stay text, whatever they look like."""
-        source = io.BytesIO(self._read(self.path / _plain(name)))
+        source = io.BytesIO(self._storage.read(_plain(name)))
         text = dict.fromkeys(TEXT_COLUMNS, "str")
         frame = pd.read_csv(source, dtype=text, keep_default_na=False, na_values=[""])
         for column in frame.columns.intersection(list(TEXT_COLUMNS)):
             frame[column] = frame[column].fillna("")
         return frame
 
-    def _write(self, path: Path, content: bytes) -> Path:
-        with atomic_file(path) as file:
-            file.write(content)
-        return path
+    def write_figure(self, name: str, content: bytes) -> RunFile:
+        """Write a picture as `figures/<name>`."""
+        return self._write(f"figures/{_plain(name)}", content)
 
-    def _read(self, path: Path) -> bytes:
-        with _named_errors(path, "read"):
-            return path.read_bytes()
-
-
-@contextmanager
-def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """Give a file to write that takes its name only when it is whole and on the disk.
-
-    The temporary name tells host and process, so that `RunDirectory.create` knows whose writer is dead.
-    """
-    temporary = path.with_name(f".{path.name}.{_host()}~{os.getpid()}~{next(_temporary_number)}.tmp")
-    try:
-        with _named_errors(path, "write"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with temporary.open("xb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-            _sync_folder(path.parent)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
+    def _write(self, name: str, content: bytes) -> RunFile:
+        self._storage.write(name, content)
+        return RunFile(self._storage, name)
 
 
-@contextmanager
-def _named_errors(path: Path, verb: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        cause = error.strerror or str(error)
-        hint = " Free some space and run again: finished parts are kept." if error.errno == errno.ENOSPC else ""
-        raise RunError(f"cannot {verb} {path}: {cause}.{hint}") from error
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename durable, where the system lets a folder be synced."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
-    finally:
-        os.close(handle)
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove temporary files of dead writers; those of living ones may become parts yet."""
-    for path in folder.glob(".*.tmp"):
-        match = _TEMPORARY.fullmatch(path.name)
-        with suppress(FileNotFoundError):  # somebody else cleans as well
-            if match and (_is_dead(match["host"], int(match["pid"])) or _age_s(path) > _STALE_S):
-                path.unlink()
-
-
-def _host() -> str:
-    return re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname()) or "host"
-
-
-def _age_s(path: Path) -> float:
-    return time.time() - path.stat().st_mtime
-
-
-def _is_dead(host: str, pid: int) -> bool:
-    """Tell whether a process is surely gone: only a process of this machine can be."""
-    if os.name != "posix" or host != _host():
-        return False
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return True
-    except PermissionError:
-        return False
-    return False
+def _file_on_the_way(storage: Storage) -> str | None:
+    """Return the file that is where a run should be, or a folder above it."""
+    if isinstance(storage, Folder):
+        with named_errors(str(storage.root), "use"):
+            above = (storage.root, *storage.root.parents)
+            there = next((path for path in above if path.exists()), None)
+            return str(there) if there is not None and not there.is_dir() else None
+    return storage.describe() if storage.kind() == "file" else None
 
 
 def _plain(name: str) -> str:

@@ -7,24 +7,28 @@ import importlib.metadata
 import json
 import platform
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import pandas as pd
 
 from sim import kernels
-from sim.chunks import Workshop, expected_queries, run_chunk
+from sim.chunks import Workshop, expected_queries
+from sim.errors import UserError
+from sim.pool import Failure, Here, Pool, Workers, perform
 from sim.registry import refuse_stale, search_in, source_file
 from sim.result import Result
-from sim.rounds import rounds
+from sim.rounds import Round, rounds
 from sim.rundir import SCHEMA_VERSION, RequestError, RunDirectory
 from sim.scenario.consistency import findings
 from sim.scenario.faults import Fault, ScenarioError, dotted
 from sim.scenario.models import Scenario
-from sim.sweep import Chunk, Point, cut, points, tasks
+from sim.sweep import Chunk, Point, Task, cut, points, tasks
 
 OUTPUTS = Path("outputs")
+MOST_FAILURES = 5
 _PACKAGES = ("simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pydantic", "pyarrow")
 
 
@@ -74,9 +78,20 @@ def _digest(scenario: Scenario, files: dict[str, str]) -> str:
 
 
 def run(
-    scenario: Scenario, *, out: str | Path | None = None, progress: Progress | None = None, figures: bool = True
+    scenario: Scenario,
+    *,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+    figures: bool = True,
+    workers: int = 1,
+    chunk: str | None = None,
 ) -> Result:
-    """Run a scenario, or go on with it: chunks whose part is there already are not simulated again."""
+    """Run a scenario, or go on with it: chunks whose part is there already are not simulated again.
+
+    `workers` processes share the work; results are the same whatever their number. With `chunk` only the chunk with
+    this id is simulated, in this process, and an error in it is raised as it is. Else one that fails is reported at
+    the end (`FailedChunks`), when everything else is done.
+    """
     from sim.plots import write_figures
 
     progress = progress or Silent()
@@ -90,40 +105,106 @@ def run(
     files = _fingerprints([point.scenario for point in swept])
     own = sorted({name for point in swept for name in point.scenario.own_components()})
     manifest = _manifest(scenario, files, cut(work), workshop)
-    directory = RunDirectory.create(Path(out) if out is not None else _directory(scenario, files))
+    directory = RunDirectory.create(out if out is not None else _directory(scenario, files))
     possible = {chunk.id: chunk for chunk in cut(work, {task.key: task.at_most for task in work})}
     _refuse_to_mix(directory, manifest, own, possible)
     for name in own:
         refuse_stale(name)
+    if workers > 1 and not directory.shared:
+        raise RequestError(f"{directory} is in the memory of this process: other workers cannot write there")
+    if chunk is not None:
+        perform(_named(chunk, possible), directory, workshop, progress.advance)
+        return Result(directory)
+    directory.write_csv("points.csv", _points_frame(swept))
+    end, failures = _simulate(work, directory, manifest, workshop, progress, workers)
+    there = [chunk for chunk in end.chunks if chunk.id not in {failure.chunk.id for failure in failures}]
+    told = [_described(failure, directory, scenario) for failure in failures]
+    found = {"parts": sorted(chunk.id for chunk in end.chunks), "repetitions": end.described()}
+    ended = {"finished": not failures, "notes": list(_notes(directory, there)), "failures": told}
+    directory.write_manifest(manifest | found | ended)
+    result = Result(directory)
+    if there:
+        directory.write_csv("summary.csv", result.summary())
+        if figures:
+            write_figures(directory, summary=result.summary(), over_time=result.over_time())
+    if failures:
+        raise FailedChunks(directory, told, len(end.chunks))
+    return result
+
+
+def _simulate(
+    work: Sequence[Task],
+    directory: RunDirectory,
+    manifest: dict[str, Any],
+    workshop: Workshop,
+    progress: Progress,
+    workers: int,
+) -> tuple[Round, list[Failure]]:
+    """Simulate what is not there yet, round by round; return the last round and what could not be simulated."""
     done = set(directory.parts()) - {part for part, _ in directory.check_parts(thorough=False)}
+    failures: list[Failure] = []
     begun = False
-    for state in rounds(work, directory):
-        todo = [chunk for chunk in state.chunks if chunk.id not in done]
-        if not todo:
-            continue
-        # More than is planned so far may be there: a longer run was stopped.
-        known = {chunk.id for chunk in state.chunks} | set(directory.parts())
-        directory.write_manifest(manifest | {"parts": sorted(known), "repetitions": state.described()})
-        directory.write_csv("points.csv", _points_frame(swept))
-        skipped = 0 if begun else len(done)
-        progress.start(sum(expected_queries(todo, workshop)), skipped=skipped)
-        begun = True
-        for chunk in todo:
-            outcome = run_chunk(chunk, workshop, progress.advance)
-            directory.write_snapshots(chunk.id, outcome.snapshots)
-            directory.write_part(chunk.id, outcome.table, outcome.notes)
-            done.add(chunk.id)
+    pool: Pool = Here(workshop) if workers == 1 else Workers(workers)
+    try:
+        for state in rounds(work, directory):
+            todo = [chunk for chunk in state.chunks if chunk.id not in done]
+            if not todo:
+                continue
+            # More than is planned so far may be there: a longer run was stopped.
+            known = {chunk.id for chunk in state.chunks} | set(directory.parts())
+            directory.write_manifest(manifest | {"parts": sorted(known), "repetitions": state.described()})
+            progress.start(sum(expected_queries(todo, workshop)), skipped=0 if begun else len(done))
+            begun = True
+            for ended in pool.run(todo, directory, progress.advance):
+                if isinstance(ended, Failure):
+                    failures.append(ended)
+                else:
+                    done.add(ended.chunk.id)
+            if failures:
+                break
+    finally:
+        pool.close()
     if not begun:
         progress.start(0, skipped=len(state.chunks))
-    found = {"parts": sorted(chunk.id for chunk in state.chunks), "repetitions": state.described()}
-    ended = {"finished": True, "notes": list(_notes(directory, state.chunks))}
-    directory.write_manifest(manifest | found | ended)
-    directory.write_csv("points.csv", _points_frame(swept))
-    result = Result(directory)
-    directory.write_csv("summary.csv", result.summary())
-    if figures:
-        write_figures(directory)
-    return result
+    return state, failures
+
+
+class FailedChunks(UserError):
+    """Some chunks could not be simulated; everything else is there."""
+
+    def __init__(self, directory: RunDirectory, failures: Sequence[Mapping[str, Any]], planned: int) -> None:
+        self.failures = failures
+        lines = [f"{len(failures)} of {planned} chunks failed; everything else is in {directory}"]
+        for failure in failures[:MOST_FAILURES]:
+            who = ", ".join(failure["lppms"])
+            lines.append(f"  point {failure['point']}, replication {failure['replication']}, {who}: {failure['error']}")
+            lines.append(f"    alone: {failure['command']}")
+        if len(failures) > MOST_FAILURES:
+            lines.append(f"  and {len(failures) - MOST_FAILURES} more: see `failures` in manifest.json")
+        super().__init__("\n".join([*lines, "A second run tries them again."]))
+
+
+def _described(failure: Failure, directory: RunDirectory, scenario: Scenario) -> dict[str, Any]:
+    """Return a failure for the manifest, with the command that repeats it alone."""
+    chunk, (_, data) = failure.chunk, scenario.place
+    words = ["lppm-sim", "run", directory.describe("manifest.json"), "-o", str(directory), "--chunk", chunk.id]
+    return {
+        "chunk": chunk.id,
+        "point": chunk.point.index,
+        "values": chunk.point.values,
+        "replication": chunk.replication,
+        "lppms": list(chunk.lppms),
+        "error": failure.error,
+        "traceback": failure.details,
+        "command": shlex.join(words if data is None else [*words, "--data", str(data)]),
+    }
+
+
+def _named(chunk: str, possible: Mapping[str, Chunk]) -> Chunk:
+    if chunk not in possible:
+        some = ", ".join(sorted(possible)[:3])
+        raise RequestError(f"{chunk} is no chunk of this run: its {len(possible):,} chunks are {some} ...")
+    return possible[chunk]
 
 
 def _manifest(scenario: Scenario, files: dict[str, str], chunks: list[Chunk], workshop: Workshop) -> dict[str, Any]:
@@ -181,7 +262,7 @@ def _refuse_to_mix(
 ) -> None:
     """Never put two experiments into one directory: say what differs. More replications of the same are welcome."""
     strangers = sorted(set(directory.parts()) - possible.keys())
-    known = (directory.path / "manifest.json").exists()
+    known = directory.has("manifest.json")
     before = directory.manifest() if known else {}
     differences = list(_told_differences(before, manifest, own)) if known else []
     if not differences and not strangers:
@@ -191,7 +272,7 @@ def _refuse_to_mix(
     listed = "\n".join(differences[:20] or [f"  events/{strangers[0]}.parquet, which is no part of this one"])
     same = differences and not any(line.startswith("  scenario.") for line in differences)
     held = "another run of this scenario:" if same else "a run of another scenario; they differ in"
-    raise RequestError(f"{directory.path} holds {held}\n{listed}\nChoose another folder with -o, or remove this one.")
+    raise RequestError(f"{directory} holds {held}\n{listed}\nChoose another folder with -o, or remove this one.")
 
 
 def _told_differences(before: dict[str, Any], now: dict[str, Any], own: list[str]) -> Iterator[str]:
@@ -224,7 +305,7 @@ def _refuse_other_replications(
             for said in (there, wanted)
         ]
         raise RequestError(
-            f"{directory.path} holds this scenario with `replications: {ways[0]}`, now it is `{ways[1]}`: a fixed "
+            f"{directory} holds this scenario with `replications: {ways[0]}`, now it is `{ways[1]}`: a fixed "
             "number and a search for one are kept in other parts. Choose another folder with -o, or remove this one."
         )
     numbers = [int(part.split("-")[1]) for part in strangers]
@@ -232,7 +313,7 @@ def _refuse_other_replications(
         there, wanted = max(numbers) + 1, wanted["at_most"]
     if there > wanted and min(numbers) >= wanted:
         raise RequestError(
-            f"{directory.path} holds more of this run: it has {there} replications there, {wanted} now; "
+            f"{directory} holds more of this run: it has {there} replications there, {wanted} now; "
             f"ask for {there} or more, or choose another folder with -o"
         )
 

@@ -13,6 +13,9 @@ from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.paths import assign, combinations, expand
 from sim.scenario.protection import LPPMSpec
 
+SETTING = frozenset({"seed", "markov_restart", "world", "users", "training"})
+"""The parts of a scenario that decide where people are and what is known of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -21,6 +24,8 @@ class Point:
     index: int
     values: dict[str, Any]
     scenario: Scenario
+    setting: str
+    """What decides where people are and what is known of them, as text: points with the same share it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,11 @@ class Chunk:
     point: Point
     replication: int
     lppms: tuple[str, ...]
+
+    @property
+    def people(self) -> tuple[str, int]:
+        """Whom it is about: chunks with the same can share what is in memory."""
+        return self.point.setting, self.replication
 
 
 def points(scenario: Scenario) -> list[Point]:
@@ -46,7 +56,7 @@ def points(scenario: Scenario) -> list[Point]:
             for loc in expand(scenario, plain, path):
                 data = assign(data, loc, value, model=scenario)
         swept = Scenario.model_validate(data).at(*scenario.place)
-        found.append(Point(index, values, swept))
+        found.append(Point(index, values, swept, swept.canonical(only=SETTING)))
     return found
 
 
@@ -146,10 +156,6 @@ def cut(found: Iterable[Task], times: Times | None = None) -> list[Chunk]:
             lppms = tuple(task.lppm for task in own)
             chunks.append(Chunk(_id(point, replication, contents[keys]), point, replication, lppms))
     return chunks
-
-
-SETTING = frozenset({"seed", "markov_restart", "world", "users", "training"})
-"""The parts of a scenario that decide where people are and what is known of them."""
 
 
 def _identities(scenario: Scenario) -> dict[str, str]:

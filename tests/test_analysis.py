@@ -157,6 +157,117 @@ def test_merging_now_and_then_changes_nothing(tmp_path: Path, monkeypatch: pytes
     pd.testing.assert_frame_equal(analysis.over_time(run), whole[1])
 
 
+def random_log(seed: int, *, users: int, replications: int) -> list[list[dict[str, Any]]]:
+    """Return the rows of a study, a list for each simulation: some figures are missing, some rows do not count."""
+    rng = np.random.default_rng(seed)
+    simulations = []
+    for point, replication, lppm in itertools.product(range(2), range(replications), ["A", "B"]):
+        rows = []
+        for user, attack in itertools.product([f"u{i}" for i in range(users)], ["x", "y"] if lppm == "A" else [None]):
+            same: dict[str, Any] = {"point": point, "replication": replication, "lppm": lppm}
+            same |= {"user": user, "attack": attack}
+            for index in range(1, int(rng.integers(2, 9))):
+                values = dict(zip(MEASURES, (1000 + rng.random(4)).tolist(), strict=True))
+                if attack is None:
+                    values["adversary_error_km"] = values["expected_adversary_error_km"] = None
+                if rng.random() < 0.2:
+                    values["quality_loss_km"] = None
+                rows.append(row(index=index, **same, **values))
+            rows.append(row(index=index, estimated_index=index - 1, **same, quality_loss_km=9e9))
+            rows.append(row(index=99, event="shift", **same, quality_loss_km=9e9))
+        simulations.append(rows)
+    return simulations
+
+
+def plain_summary(events: pd.DataFrame) -> pd.DataFrame:
+    """Compute the summary from the whole log at once, with pandas and scipy, series by series."""
+    about_itself = events["estimated_index"].isna() | (events["estimated_index"] == events["index"])
+    rows = events[(events["event"] == "query") & about_itself].assign(attack=lambda frame: frame["attack"].fillna(""))
+    found = []
+    for series, own in rows.groupby(analysis.SERIES, sort=True):
+        one = dict(zip(analysis.SERIES, series, strict=True))
+        numbers = {name: own[key].nunique() for name, key in (("users", "user"), ("replications", "replication"))}
+        one |= numbers | {"queries": len(own)}
+        of_simulations = own.groupby(["user", "replication"])[list(MEASURES)].mean()
+        units = of_simulations if numbers["users"] == 1 else of_simulations.groupby("user").mean()
+        for name in MEASURES:
+            values = units[name].dropna().to_numpy(dtype=float)
+            half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values) if len(values) > 1 else np.nan
+            mean = values.mean() if len(values) else np.nan
+            one |= {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
+        found.append(one)
+    return pd.DataFrame(found)
+
+
+@pytest.mark.parametrize("compact", [10**6, 40, 1])
+@pytest.mark.parametrize(("users", "replications"), [(3, 12), (1, 12), (1, 1), (2, 1)])
+def test_the_stream_is_the_whole_frame(
+    users: int, replications: int, compact: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often replications are folded together, and with simulations in any order."""
+    monkeypatch.setattr(analysis, "_COMPACT_ROWS", compact)
+    simulations = random_log(4, users=users, replications=replications)
+    order = np.random.default_rng(5).permutation(len(simulations))
+    run = write(tmp_path, *(simulations[i] for i in order))
+    events = pd.concat([table.to_pandas() for table in run.tables()], ignore_index=True)
+    expected = plain_summary(events)
+    summary = analysis.summarize(run)
+    pd.testing.assert_frame_equal(summary, expected, rtol=1e-12, check_dtype=False)
+    assert summary["replications"].eq(replications).all()
+
+
+def test_folded_replications_are_those_of_pandas_to_the_bit(tmp_path: Path) -> None:
+    """Until there are too many of them to keep."""
+    run = write(tmp_path, *random_log(6, users=3, replications=5))
+    users, read = analysis.per_user(run), analysis.totals(run)
+    by_user = users.groupby([*analysis.SERIES, "user"], as_index=False, sort=True)[list(MEASURES)].mean()
+    pd.testing.assert_frame_equal(read.users[by_user.columns], by_user, check_exact=True)
+    pd.testing.assert_frame_equal(analysis.summarize(run), analysis.summarize_users(users), check_exact=True)
+    assert read.users["queries"].sum() == users["queries"].sum()
+
+
+def test_what_was_read_once_serves_all_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write(tmp_path, *random_log(7, users=3, replications=5))
+    run.write_csv("points.csv", pd.DataFrame({"point": [0, 1], "epsilon_per_km": [0.5, 1]}))
+    alone = analysis.tradeoff(run), analysis.over_time(run), analysis.user_points(analysis.per_user(run))
+    reads: list[str] = []
+    read_part = RunDirectory.read_part
+
+    def counted(run: RunDirectory, part: str, columns: Sequence[str] | None = None) -> pa.Table:
+        reads.append(part)
+        return read_part(run, part, columns)
+
+    monkeypatch.setattr(RunDirectory, "read_part", counted)
+    read = analysis.totals(run)
+    assert read.last_index == alone[1]["last_index"].max()
+    together = analysis.tradeoff(run, read), analysis.over_time(run, read=read), analysis.user_points(read.users)
+    pd.testing.assert_frame_equal(alone[0], together[0], check_exact=True)
+    pd.testing.assert_frame_equal(alone[1], together[1], check_exact=True)
+    pd.testing.assert_frame_equal(alone[2], together[2], rtol=1e-12)  # pandas rounds by the order of its keys
+    assert sorted(reads) == sorted(2 * run.parts())
+
+
+def test_memory_holds_groups_and_no_replications(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept between parts does not grow with their number."""
+    monkeypatch.setattr(analysis, "_COMPACT_ROWS", 20)
+    kept: list[int] = []
+    merge = analysis._merge
+
+    def watched(pieces: list[pa.Table], keys: list[str]) -> pa.Table:
+        kept.append(sum(piece.num_rows for piece in pieces))
+        return merge(pieces, keys)
+
+    monkeypatch.setattr(analysis, "_merge", watched)
+    run = write(tmp_path, *random_log(8, users=3, replications=40))
+    groups_of_a_part, groups = 3 * 2, 2 * 3 * (2 + 1)
+    assert len(analysis.totals(run).users) == groups
+    assert max(kept) <= 20 + groups_of_a_part
+    assert sum(kept) == groups * 40
+    kept.clear()
+    analysis.over_time(run, window=4)
+    assert max(kept) <= 2 * groups * 2 + groups_of_a_part * 2
+
+
 def test_over_time_windows(tmp_path: Path) -> None:
     run = write(
         tmp_path,

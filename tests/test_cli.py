@@ -18,7 +18,7 @@ import pytest
 from click.testing import Result
 
 import sim
-from sim import console, runner
+from sim import console
 from sim.chunks import run_chunk
 from tests.support import INTERRUPTIBLE, QUERIES, ROOT, SMALL, done, lppm_sim, refused
 
@@ -75,7 +75,7 @@ def test_a_second_run_goes_on_where_the_first_stopped(
         simulated.append(chunk.id)
         return run_chunk(chunk, *rest)
 
-    monkeypatch.setattr(runner, "run_chunk", until_the_second)
+    monkeypatch.setattr("sim.pool.run_chunk", until_the_second)
     stopped = lppm_sim("run", small, "-o", "run", "--no-figures")
     assert stopped.exit_code == 1
     assert stopped.stdout == ""
@@ -85,7 +85,7 @@ def test_a_second_run_goes_on_where_the_first_stopped(
         simulated.append(chunk.id)
         return run_chunk(chunk, *rest)
 
-    monkeypatch.setattr(runner, "run_chunk", what_is_left)
+    monkeypatch.setattr("sim.pool.run_chunk", what_is_left)
     out = done("run", small, "-o", "run", "--no-figures")
     assert out.endswith("event log and summary.csv are in run\n")
     assert len(simulated) == len(set(simulated)) == 2
@@ -195,7 +195,7 @@ def test_plot_draws_the_figures(a_run: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_run_draws_its_figures_unless_told_not_to(a_run: Path, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Path] = []
-    monkeypatch.setattr("sim.plots.write_figures", lambda run: drawn.append(run.path))
+    monkeypatch.setattr("sim.plots.write_figures", lambda run, **_: drawn.append(run.path))
     done("run", small, "-o", a_run, "--no-figures")
     assert drawn == []
     done("run", small, "-o", a_run)

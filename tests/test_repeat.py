@@ -140,7 +140,7 @@ def test_the_simulations_are_those_of_a_fixed_number(make_scenario: MakeScenario
     )
 
 
-class Stop(Exception):
+class Stop(BaseException):
     """The run is killed."""
 
 

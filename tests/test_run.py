@@ -14,6 +14,7 @@ import pytest
 import sim
 from sim.errors import UserError
 from sim.events import Guess, Report
+from sim.runner import FailedChunks
 from sim.scenario.models import Scenario
 from sim.sweep import plan
 from tests.support import files
@@ -202,7 +203,7 @@ def test_an_attack_that_answers_nonsense_is_stopped(
     module.__file__ = __file__
     monkeypatch.setitem(sys.modules, "nonsense", module)
     monkeypatch.setattr("sim.runner.source_file", lambda _: Path(__file__))
-    with pytest.raises(RuntimeError, match="answered"):
+    with pytest.raises(FailedChunks, match=r"RuntimeError: .*answered"):
         run(make_scenario(attacks=[{"kind": "nonsense:Nonsense", "name": "nonsense"}]), tmp_path / "run")
 
 

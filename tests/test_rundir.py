@@ -1,11 +1,19 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
+import pickle
+import re
+import shutil
+import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sim.rundir import EVENTS, MEASURES, SCHEMA_VERSION, RequestError, RunDirectory, RunError, atomic_file
+from sim.storage import storage_at
 
 
 def events(n: int = 3, **changes: Any) -> pa.Table:
@@ -37,11 +46,81 @@ def events(n: int = 3, **changes: Any) -> pa.Table:
     return pa.table({**columns, **changes}, schema=EVENTS)
 
 
+@pytest.fixture(scope="session")
+def object_store() -> Iterator[str]:
+    """Serve an object store on this machine and return a bucket of it."""
+    server = pytest.importorskip("moto.server", reason="no object store to try: pip install 'moto[server]' s3fs")
+    pytest.importorskip("s3fs", reason="no driver of object stores to try: pip install s3fs")
+    import fsspec  # type: ignore[import-untyped]
+
+    service = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    service.start()
+    host, port = service.get_host_and_port()
+    settings = {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        fsspec.filesystem("s3").mkdir("studies")
+        yield "s3://studies"
+    fsspec.filesystem("s3").clear_instance_cache()
+    service.stop()
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> RunDirectory:
+def shelf(tmp_path: Path) -> str:
+    """Return the URL of a file system that shows half-written files and renames, as sftp:// does."""
+    import fsspec
+    from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
+
+    class Shelf(LocalFileSystem):  # type: ignore[misc]
+        protocol = "shelf"
+
+        @classmethod
+        def _strip_protocol(cls, path: Any) -> str:
+            return str(LocalFileSystem._strip_protocol(str(path).removeprefix("shelf://")))
+
+    fsspec.register_implementation("shelf", Shelf, clobber=True)
+    return f"shelf://{tmp_path}"
+
+
+@pytest.fixture(params=["folder", "memory", "shelf", "object store"])
+def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Return a place for runs: a folder, and URLs of each sort."""
+    if request.param == "memory":
+        from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]
+
+        yield f"memory://{tmp_path.name}"
+        MemoryFileSystem.store.clear()
+        MemoryFileSystem.pseudo_dirs[:] = [""]
+    elif request.param == "folder":
+        yield str(tmp_path)
+    elif request.param == "shelf":
+        yield request.getfixturevalue("shelf")
+    else:
+        yield f"{request.getfixturevalue('object_store')}/{tmp_path.name}"
+
+
+@pytest.fixture
+def run(home: str) -> RunDirectory:
+    run = RunDirectory.create(f"{home}/run")
+    run.write_manifest({"name": "test"})
+    return run
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> RunDirectory:
     run = RunDirectory.create(tmp_path / "run")
     run.write_manifest({"name": "test"})
     return run
+
+
+def listed(run: RunDirectory, folder: str = "events") -> list[str]:
+    return storage_at(run.place).names(folder)
 
 
 def names(folder: Path) -> list[str]:
@@ -67,7 +146,7 @@ def test_notes_stay_with_their_part(run: RunDirectory) -> None:
 
 
 def test_other_readers_see_plain_types(run: RunDirectory) -> None:
-    path = run.write_part("a", events())
+    path = io.BytesIO(run.write_part("a", events()).read_bytes())
     frame = pd.read_parquet(path)
     assert list(frame.columns) == EVENTS.names
     assert frame["user"].tolist() == ["ann"] * 3
@@ -75,7 +154,7 @@ def test_other_readers_see_plain_types(run: RunDirectory) -> None:
     assert not pa.types.is_dictionary(pq.read_schema(path).field("lppm").type)
 
 
-def test_log_is_small(run: RunDirectory) -> None:
+def test_log_is_small(local: RunDirectory) -> None:
     rng = np.random.default_rng(0)
     n, distances = 72_000, rng.random(500)  # 20 users x 300 queries x 6 LPPMs x 2 attacks
     table = events(
@@ -92,7 +171,7 @@ def test_log_is_small(run: RunDirectory) -> None:
         expected_quality_loss_km=np.repeat(rng.random(n // 2), 2),
         expected_adversary_error_km=rng.random(n),
     )
-    assert run.write_part("a", table).stat().st_size / n < 23
+    assert len(local.write_part("a", table).read_bytes()) / n < 23
 
 
 @pytest.mark.parametrize(
@@ -107,27 +186,29 @@ def test_log_is_small(run: RunDirectory) -> None:
 def test_broken_tables_are_refused(run: RunDirectory, table: pa.Table, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         run.write_part("a", table)
-    assert names(run.path / "events") == []
+    assert listed(run) == []
 
 
 @pytest.mark.parametrize("part_id", ["../a", "", ".hidden", "a/b", "a\n", "x" * 300])
-def test_part_ids_stay_in_their_folder(run: RunDirectory, part_id: str) -> None:
+def test_part_ids_stay_in_their_folder(local: RunDirectory, part_id: str) -> None:
     with pytest.raises(ValueError, match="file name"):
-        run.write_part(part_id, events())
+        local.write_part(part_id, events())
 
 
-def test_same_content_same_bytes(tmp_path: Path) -> None:
-    def write(folder: Path, keys: list[str]) -> dict[str, bytes]:
-        run = RunDirectory.create(folder)
+def test_same_content_same_bytes_wherever_it_is(home: str, tmp_path: Path) -> None:
+    def write(place: str | Path, keys: list[str]) -> dict[str, bytes]:
+        run = RunDirectory.create(place)
         run.write_manifest(dict.fromkeys(keys, 1))
         run.write_part("p", events(100))
         run.write_snapshots("p", {key: np.arange(5.0) for key in keys})
         run.write_csv("points.csv", pd.DataFrame({"point": [0, 1], "x": [0.1, 1 / 3]}))
-        return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+        run.write_figure("f.png", b"PNG")
+        found = [f"{folder}/{name}".strip("/") for folder in ("", *listed(run, "")) for name in listed(run, folder)]
+        return {name: run.file(name).read_bytes() for name in found if storage_at(place).kind(name) == "file"}
 
-    first, second = write(tmp_path / "a", ["u", "v"]), write(tmp_path / "b", ["v", "u"])
+    first, second = write(tmp_path / "a", ["u", "v"]), write(f"{home}/b", ["v", "u"])
     assert first == second
-    assert len(first) == 4
+    assert sorted(first) == ["events/p.parquet", "figures/f.png", "manifest.json", "points.csv", "snapshots/p.npz"]
 
 
 def test_snapshots_round_trip(run: RunDirectory) -> None:
@@ -140,9 +221,10 @@ def test_snapshots_round_trip(run: RunDirectory) -> None:
     assert run.snapshots("none") == {}
     with pytest.raises(ValueError, match=r"[Oo]bject"):
         run.write_snapshots("q", {"bad": np.array([{}], dtype=object)})
-    (run.path / "snapshots" / "p.npz").write_bytes(b"PK torn")
-    with pytest.raises(RunError, match=r"p.npz cannot be read"):
-        run.snapshots("p")
+    for torn in (b"PK torn", b""):
+        run.file("snapshots/p.npz").write_bytes(torn)
+        with pytest.raises(RunError, match=r"p.npz cannot be read"):
+            run.snapshots("p")
 
 
 def test_manifest(run: RunDirectory) -> None:
@@ -169,7 +251,9 @@ def test_torn_part_is_named(run: RunDirectory) -> None:
     torn = run.write_part("torn", events())
     torn.write_bytes(torn.read_bytes()[:-20])
     run.part_path("empty").write_bytes(b"")
-    pq.write_table(pa.table({"x": [1]}), run.part_path("alien"))
+    alien = io.BytesIO()
+    pq.write_table(pa.table({"x": [1]}), alien)
+    run.part_path("alien").write_bytes(alien.getvalue())
     for thorough in (True, False):
         faults = dict(run.check_parts(thorough=thorough))
         assert sorted(faults) == ["alien", "empty", "torn"]
@@ -184,32 +268,45 @@ def test_flipped_bit_is_found(run: RunDirectory) -> None:
     path = run.write_part("a", events(1000, expected_quality_loss_km=np.random.default_rng(0).random(1000)))
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    path.write_bytes(bytes(content))
     assert [part for part, _ in run.check_parts()] == ["a"]
     assert run.check_parts(thorough=False) == []
 
 
-def test_open_says_what_is_missing(tmp_path: Path, run: RunDirectory) -> None:
-    assert RunDirectory.open(run.path).parts() == []
+def test_open_says_what_is_missing(home: str, run: RunDirectory) -> None:
+    assert RunDirectory.open(run.place).parts() == []
     with pytest.raises(RequestError, match=r"nowhere does not exist.*lppm-sim run"):
-        RunDirectory.open(tmp_path / "nowhere")
-    with pytest.raises(RequestError, match=r"no manifest.json and no events"):
-        RunDirectory.open(tmp_path)
+        RunDirectory.open(f"{home}/nowhere")
+    with pytest.raises(RequestError, match=r"is no run directory: it has no manifest.json"):
+        RunDirectory.open(home)
     with pytest.raises(RequestError, match="is a file"):
-        RunDirectory.open(run.path / "manifest.json")
-    (run.path / "manifest.json").write_text('{"schema_version": 99}')
+        RunDirectory.open(f"{run.place}/manifest.json")
+    run.file("manifest.json").write_bytes(b'{"schema_version": 99}')
     with pytest.raises(RequestError, match="schema_version must be 1, got 99"):
-        RunDirectory.open(run.path)
-    (run.path / "manifest.json").write_text("{torn")
+        RunDirectory.open(run.place)
+    run.file("manifest.json").write_bytes(b"{torn")
     with pytest.raises(RunError, match="is not JSON"):
-        RunDirectory.open(run.path)
+        RunDirectory.open(run.place)
 
 
-def test_create_refuses_other_peoples_folders(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("mine")
+def test_open_misses_the_folder_of_events(local: RunDirectory) -> None:
+    (local.path / "events").rmdir()
+    with pytest.raises(RequestError, match="it has no events"):
+        RunDirectory.open(local.path)
+
+
+def test_create_refuses_other_peoples_folders(home: str) -> None:
+    storage_at(home).write("mine/thesis.tex", b"mine")
     with pytest.raises(RequestError, match=r"not empty and is no run directory.*thesis.tex"):
-        RunDirectory.create(tmp_path)
-    assert names(tmp_path) == ["thesis.tex"]
+        RunDirectory.create(f"{home}/mine")
+    assert storage_at(home).names("mine") == ["thesis.tex"]
+
+
+def test_create_refuses_the_place_of_a_file(home: str) -> None:
+    storage_at(home).write("thesis.tex", b"mine")
+    with pytest.raises(RequestError, match=r"thesis.tex is a file, but a run needs a folder"):
+        RunDirectory.create(f"{home}/thesis.tex")
+    assert storage_at(home).read("thesis.tex") == b"mine"
 
 
 @pytest.mark.parametrize("below", ["", "run", "deep/run"])
@@ -225,8 +322,60 @@ def test_create_refuses_a_file(tmp_path: Path, below: str) -> None:
 
 def test_create_takes_up_a_run(run: RunDirectory) -> None:
     run.write_part("a", events())
-    (run.path / "notes.txt").write_text("people put notes beside a run")
-    assert RunDirectory.create(run.path).parts() == ["a"]
+    run.file("notes.txt").write_bytes(b"people put notes beside a run")
+    assert RunDirectory.create(run.place).parts() == ["a"]
+
+
+def test_a_run_says_where_it_is(home: str, run: RunDirectory) -> None:
+    assert str(run) == f"{home}/run"
+    assert str(run.part_path("a")) == run.describe("events/a.parquet") == f"{home}/run/events/a.parquet"
+    assert not run.has("figures")
+    run.write_figure("f.png", b"PNG")
+    assert run.has("figures")
+    written, missing = (run.file(name).written_s() for name in ("figures/f.png", "figures/g.png"))
+    assert missing is None
+    assert written is not None
+    assert written == pytest.approx(run.file("manifest.json").written_s(), abs=600)
+    with pytest.raises(ValueError, match="file name"):
+        run.file("../thesis.tex")
+    assert pickle.loads(pickle.dumps(run)) == run
+    if run.in_folder:
+        assert run.path == Path(home) / "run"
+    else:
+        with pytest.raises(RequestError, match="/run is no folder of this machine"):
+            _ = run.path
+
+
+def test_what_others_write_is_seen(run: RunDirectory) -> None:
+    """A listing that a driver keeps would hide the parts of other workers."""
+    run.part_path("b").write_bytes(b"x")
+    assert run.parts() == ["b"]
+    assert not run.part_path("a").exists()
+    script = f"from sim.rundir import RunDirectory; RunDirectory({run.place!r}).part_path('a').write_bytes(b'x')"
+    assert run.shared is not str(run).startswith("memory:")
+    if str(run).startswith(("memory:", "shelf:")):  # another process has another memory, and knows no shelf
+        run.part_path("a").write_bytes(b"x")
+    else:
+        subprocess.run([sys.executable, "-c", script], check=True)
+    assert run.parts() == ["a", "b"]
+    assert run.part_path("a").exists()
+    run.part_path("a").unlink()
+    assert run.parts() == ["b"]
+
+
+def test_two_writers_of_a_part_leave_a_whole_one(run: RunDirectory) -> None:
+    """A worker that was thought dead writes its part beside the one that took its place."""
+    tables = [events(2000 + i, user=[f"u{i}"] * (2000 + i)) for i in range(4)]
+
+    def write(table: pa.Table) -> None:
+        for _ in range(5):
+            run.write_part("p", table)
+            assert run.read_part("p") in tables
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, tables))
+    assert listed(run) == ["p.parquet"]
+    assert run.check_parts() == []
 
 
 KILLED = """
@@ -241,40 +390,53 @@ KILLED = """
 """
 
 
-def test_kill_in_the_middle_of_a_write_loses_that_file_alone(run: RunDirectory) -> None:
-    run.write_part("done", events())
-    target = run.part_path("next")
+def test_kill_in_the_middle_of_a_write_loses_that_file_alone(local: RunDirectory) -> None:
+    local.write_part("done", events())
+    target = local.path / "events" / "next.parquet"
     subprocess.run([sys.executable, "-c", textwrap.dedent(KILLED), str(target)], check=False)
-    left = [name for name in names(run.path / "events") if name.endswith(".tmp")]
+    left = [name for name in names(local.path / "events") if name.endswith(".tmp")]
     assert len(left) == 1
-    assert run.parts() == ["done"]
-    assert run.check_parts() == []
-    RunDirectory(run.path)  # looking does not clean
-    assert left[0] in names(run.path / "events")
-    RunDirectory.create(run.path)
-    assert names(run.path / "events") == ["done.parquet"]
+    assert local.parts() == ["done"]
+    assert local.check_parts() == []
+    RunDirectory(local.path)  # looking does not clean
+    assert left[0] in names(local.path / "events")
+    RunDirectory.create(local.path)
+    assert names(local.path / "events") == ["done.parquet"]
 
 
-def test_create_leaves_living_writers_alone(run: RunDirectory) -> None:
-    with atomic_file(run.part_path("a")) as file:
+def test_create_leaves_living_writers_alone(local: RunDirectory) -> None:
+    with atomic_file(local.path / "events" / "a.parquet") as file:
         file.write(b"at work")
-        RunDirectory.create(run.path)
-        assert len(names(run.path / "events")) == 1
-    assert names(run.path / "events") == ["a.parquet"]
+        RunDirectory.create(local.path)
+        assert len(names(local.path / "events")) == 1
+    assert names(local.path / "events") == ["a.parquet"]
 
 
-def test_leftovers_of_other_machines_go_when_old(run: RunDirectory) -> None:
-    old, fresh = (run.path / "events" / f".{name}.parquet.elsewhere~1~0.tmp" for name in ("old", "fresh"))
-    for path in (old, fresh):
-        path.write_bytes(b"half")
-    os.utime(old, (0, 0))
-    RunDirectory.create(run.path)
-    assert names(run.path / "events") == [fresh.name]
+def test_leftovers_of_other_machines_go_when_old(local: RunDirectory, shelf: str) -> None:
+    old, fresh = (local.path / "events" / f".{name}.parquet.elsewhere~1~0.tmp" for name in ("old", "fresh"))
+    for place in (local.path, f"{shelf}/run"):
+        for path in (old, fresh):
+            path.write_bytes(b"half")
+        os.utime(old, (0, 0))
+        RunDirectory.create(place)
+        assert names(local.path / "events") == [fresh.name]
 
 
-def test_full_disk(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    run.write_part("a", events())
-    before = run.part_path("a").read_bytes()
+def test_leftovers_of_dead_writers_go(local: RunDirectory, shelf: str) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    host = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())
+    left, at_work = (f".a.parquet.{host}~{pid}~0.tmp" for pid in (gone.pid, os.getpid()))
+    for place in (local.path, f"{shelf}/run"):
+        for name in (left, at_work):
+            (local.path / "events" / name).write_bytes(b"half")
+        RunDirectory.create(place)
+        assert names(local.path / "events") == [at_work]
+
+
+def test_full_disk(local: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    local.write_part("a", events())
+    before = local.part_path("a").read_bytes()
 
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -282,17 +444,87 @@ def test_full_disk(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", full)
     for part in ("a", "b"):
         with pytest.raises(RunError, match=f"cannot write .*{part}.parquet: No space left on device.*Free some"):
-            run.write_part(part, events(2))
-    assert names(run.path / "events") == ["a.parquet"]
-    assert run.part_path("a").read_bytes() == before
+            local.write_part(part, events(2))
+    assert names(local.path / "events") == ["a.parquet"]
+    assert local.part_path("a").read_bytes() == before
 
 
-def test_unwritable_folder(tmp_path: Path) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("the superuser can write everywhere")
-    (tmp_path / "locked").mkdir(mode=0o500)
-    with pytest.raises(RunError, match=r"cannot use .*locked.*Permission denied"):
-        RunDirectory.create(tmp_path / "locked" / "run")
+FILLED = """
+    import json, os, sys
+    from pathlib import Path
+    from sim.errors import UserError
+    from sim.storage import storage_at
+
+    place = Path(sys.argv[1])
+    (place / "ballast").write_bytes(os.urandom(32 * 1024))
+    disk, said = storage_at(place / "run"), []
+    for i in range(8):
+        try:
+            disk.write(f"events/{i}.parquet", os.urandom(10_000))
+        except UserError as error:
+            said.append(str(error))
+    before = {name: len(disk.read(f"events/{name}")) for name in disk.names("events")}
+    (place / "ballast").unlink()
+    disk.write("events/next.parquet", os.urandom(10_000))
+    print(json.dumps([said, before, disk.names("events")]))
+"""
+
+
+def test_disk_that_is_really_full(tmp_path: Path) -> None:
+    apart = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+    mount = 'mount -t tmpfs -o size=64k tmpfs "$0"'
+    if shutil.which("unshare") is None or subprocess.run([*apart, mount, tmp_path], check=False).returncode != 0:
+        pytest.skip("this machine lets nobody mount a tiny disk")
+    command: list[str | Path] = [
+        *apart,
+        f'{mount} && "$1" -c "$2" "$0"',
+        tmp_path,
+        sys.executable,
+        textwrap.dedent(FILLED),
+    ]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    said, before, after = json.loads(done.stdout)
+    assert said
+    assert all(re.search(r"cannot write .*parquet: No space left on device\. Free some space", line) for line in said)
+    assert before
+    assert set(before.values()) == {10_000}, "what is there is whole"
+    assert after == sorted([*before, "next.parquet"]), "nothing was left behind, and it goes on"
+
+
+@pytest.fixture
+def readable_only() -> Iterator[Path]:
+    """Return a folder in which this process may not write; the superuser becomes somebody else for that."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, user = Path(name), os.geteuid()
+        (folder / "run" / "events").mkdir(parents=True)
+        (folder / "run" / "manifest.json").write_text('{"schema_version": 1}')
+        for path in (folder, folder / "run", folder / "run" / "events"):
+            path.chmod(0o555)
+        if user == 0:
+            os.seteuid(65534)
+        yield folder
+        os.seteuid(user)
+        for path in (folder, folder / "run", folder / "run" / "events"):
+            path.chmod(0o755)
+
+
+def test_unwritable_folder(readable_only: Path) -> None:
+    with pytest.raises(RunError, match=r"cannot use .*new: Permission denied\."):
+        RunDirectory.create(readable_only / "new")
+    run = RunDirectory.create(readable_only / "run")
+    with pytest.raises(RunError, match=r"cannot write .*a.parquet: Permission denied\."):
+        run.write_part("a", events())
+    assert RunDirectory.open(readable_only / "run").parts() == []
+
+
+def test_errors_of_an_object_store_are_named(object_store: str) -> None:
+    run = RunDirectory.create("s3://no-such-bucket/run")
+    with pytest.raises(RunError, match=r"cannot write s3://no-such-bucket/run/manifest.json: .*bucket does not exist"):
+        run.write_manifest({})
+    with pytest.raises(RequestError, match=r"s3://no-such-bucket/run does not exist"):
+        RunDirectory.open("s3://no-such-bucket/run")
+    with pytest.raises(RunError, match=r"cannot read s3://studies/nothing/events/a.parquet: "):
+        RunDirectory(f"{object_store}/nothing").read_part("a")
 
 
 def test_an_exception_leaves_no_file(tmp_path: Path) -> None:

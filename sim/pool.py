@@ -1,0 +1,272 @@
+"""Where chunks are simulated: in this process, or in worker processes that may die and are replaced.
+
+A worker writes its part itself, so nothing but words goes back to the driver, and what is written is there whatever
+happens next. Chunks come back in any order; what is in their parts does not depend on it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import signal
+import time
+import traceback
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any, Protocol
+
+from sim.chunks import Workshop, run_chunk
+from sim.errors import UserError
+from sim.recorder import Tick
+from sim.rundir import RunDirectory
+from sim.sweep import Chunk
+
+TRIES = 3
+"""How often a chunk is given to a worker that dies over it."""
+
+_TICK_EVERY_S = 0.2
+_BLAS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A chunk that could not be simulated, and why."""
+
+    chunk: Chunk
+    error: str
+    """In a line."""
+    details: str = ""
+    """The traceback, if there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A chunk whose part is written."""
+
+    chunk: Chunk
+
+
+class Pool(Protocol):
+    """Simulates chunks somewhere."""
+
+    def run(self, chunks: Iterable[Chunk], directory: RunDirectory, tick: Tick) -> Iterator[Done | Failure]:
+        """Simulate chunks and write their parts; yield each when it is done, in any order."""
+        ...
+
+    def close(self) -> None:
+        """Let go of all workers, whatever they are doing."""
+        ...
+
+
+def perform(chunk: Chunk, directory: RunDirectory, workshop: Workshop, tick: Tick | None = None) -> None:
+    """Simulate a chunk and write what it leaves behind: the part last, since it says that the chunk is done."""
+    outcome = run_chunk(chunk, workshop, tick)
+    directory.write_snapshots(chunk.id, outcome.snapshots)
+    directory.write_part(chunk.id, outcome.table, outcome.notes)
+
+
+class Here:
+    """One chunk after another in this process."""
+
+    def __init__(self, workshop: Workshop | None = None) -> None:
+        self._workshop = workshop or Workshop()
+
+    def run(self, chunks: Iterable[Chunk], directory: RunDirectory, tick: Tick) -> Iterator[Done | Failure]:
+        """Simulate in the order given."""
+        for chunk in chunks:
+            try:
+                perform(chunk, directory, self._workshop, tick)
+            except UserError:
+                raise
+            except Exception as error:
+                yield _failure(chunk, error)
+            else:
+                yield Done(chunk)
+
+    def close(self) -> None:
+        """There is nobody to let go."""
+
+
+class Workers:
+    """Worker processes on this machine. One that dies is replaced, and its chunk is tried again."""
+
+    def __init__(self, count: int) -> None:
+        if count < 1:
+            raise ValueError(f"count must be in [1, inf), got {count}")
+        self._count = count
+        self._workers: list[_Worker] = []
+
+    def run(self, chunks: Iterable[Chunk], directory: RunDirectory, tick: Tick) -> Iterator[Done | Failure]:
+        """Give each worker a chunk at a time, of the same people as its last one where there is any."""
+        left = _Queue(chunks)
+        tries: dict[str, int] = {}
+        self._workers += [_Worker() for _ in range(min(self._count, len(left)) - len(self._workers))]
+        while left or any(worker.chunk for worker in self._workers):
+            for worker in self._workers:
+                if worker.chunk is None and left:
+                    worker.give(left.pop(worker.last), directory)
+            busy = {worker.connection: worker for worker in self._workers if worker.chunk is not None}
+            for connection in wait(list(busy)):
+                worker = busy[connection]  # type: ignore[index]
+                chunk = worker.chunk
+                assert chunk is not None
+                try:
+                    kind, said = worker.connection.recv()
+                except (EOFError, OSError):
+                    code = worker.end()
+                    self._workers[self._workers.index(worker)] = _Worker()
+                    tries[chunk.id] = tries.get(chunk.id, 0) + 1
+                    if tries[chunk.id] < TRIES:
+                        left.put_back(chunk)
+                    else:
+                        yield Failure(chunk, f"its worker died {TRIES} times ({_exit(code)})")
+                    continue
+                if kind == "tick":
+                    tick(said)
+                    continue
+                worker.chunk = None
+                if kind == "user error":
+                    raise _told(*said)
+                yield Done(chunk) if kind == "done" else Failure(chunk, *said)
+
+    def close(self) -> None:
+        """End the workers at once: a part is written whole or not at all."""
+        for worker in self._workers:
+            worker.end()
+        self._workers.clear()
+
+
+class _Queue:
+    """Chunks in their order, but for a worker rather those that need the same people in memory as its last one."""
+
+    def __init__(self, chunks: Iterable[Chunk]) -> None:
+        self._groups: dict[tuple[str, int], deque[Chunk]] = {}
+        for chunk in chunks:
+            self._groups.setdefault(chunk.people, deque()).append(chunk)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._groups.values()))
+
+    def pop(self, last: Chunk | None) -> Chunk:
+        """Return the next chunk: of the last one's people, else of those with the most left to do."""
+        key = None if last is None else last.people
+        if key not in self._groups:
+            key = max(self._groups, key=lambda name: len(self._groups[name]))
+        chunk = self._groups[key].popleft()
+        if not self._groups[key]:
+            del self._groups[key]
+        return chunk
+
+    def put_back(self, chunk: Chunk) -> None:
+        """Take a chunk that was not finished; it comes after the others of its people."""
+        self._groups.setdefault(chunk.people, deque()).append(chunk)
+
+
+class _Worker:
+    """A process, the line to it, and what it is doing."""
+
+    def __init__(self) -> None:
+        for name in _BLAS:  # one thread each, said before the child imports numpy
+            os.environ.setdefault(name, "1")
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self._process: BaseProcess = context.Process(target=_serve, args=(theirs,), daemon=True)
+        self._process.start()
+        theirs.close()
+        self.chunk: Chunk | None = None
+        self.last: Chunk | None = None
+
+    def give(self, chunk: Chunk, directory: RunDirectory) -> None:
+        """Send it a chunk. One that has died is found out about when its answer is awaited."""
+        self.chunk = self.last = chunk
+        try:
+            self.connection.send((chunk, directory))
+        except OSError:
+            return
+
+    def end(self) -> int | None:
+        """End the process, if it has not ended itself, and return its exit code."""
+        self.connection.close()
+        self._process.join(0.5 if self.chunk is None else 0)
+        if self._process.is_alive():
+            self._process.kill()
+        self._process.join()
+        return self._process.exitcode
+
+
+def _serve(connection: Connection) -> None:
+    """Simulate what comes down the line until it is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's business
+    workshop = Workshop()
+    while True:
+        try:
+            chunk, directory = connection.recv()
+        except (EOFError, OSError):
+            return
+        answer: tuple[str, Any] = ("done", None)
+        ticker = _Ticker(connection)
+        try:
+            perform(chunk, directory, workshop, ticker)
+        except UserError as error:
+            answer = ("user error", (str(error), error.exit_code))
+        except Exception as error:
+            failure = _failure(chunk, error)
+            answer = ("failed", (failure.error, failure.details))
+        ticker.flush()
+        _say(connection, answer)
+
+
+def _say(connection: Connection, words: tuple[str, Any]) -> None:
+    """Tell the driver something; end where there is no driver any more."""
+    try:
+        connection.send(words)
+    except OSError:
+        raise SystemExit(1) from None
+
+
+class _Ticker:
+    """Passes on how many queries were simulated, now and then."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._counts = itertools.count(1)
+        self._pending = 0
+        self._said = time.monotonic()
+
+    def __call__(self, queries: int) -> None:
+        self._pending += queries
+        if next(self._counts) % 64 == 0 and time.monotonic() - self._said > _TICK_EVERY_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Pass on what is left."""
+        if self._pending:
+            _say(self._connection, ("tick", self._pending))
+        self._pending = 0
+        self._said = time.monotonic()
+
+
+def _failure(chunk: Chunk, error: Exception) -> Failure:
+    line = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
+    return Failure(chunk, line, traceback.format_exc())
+
+
+def _told(message: str, exit_code: int) -> UserError:
+    """Return a user's error that a worker has met."""
+    error = UserError(message)
+    error.exit_code = exit_code
+    return error
+
+
+def _exit(code: int | None) -> str:
+    """Say how a process ended."""
+    if code is None or code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"

@@ -1,0 +1,210 @@
+"""Worker processes: the same bytes whatever their number, and nothing lost when they die or are stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sim
+from sim.runner import FailedChunks
+from tests.conftest import MakeScenario
+from tests.support import INTERRUPTIBLE, files, lppm_sim
+
+FAULTY = '''
+import os, signal
+from pathlib import Path
+from sim.lppm.designs import Identity
+
+
+class Faulty(Identity):
+    """Fails as it is told, in one replication of the user with the first trace, as long as there are orders."""
+
+    uses_prior = True
+
+    def __init__(self, *, world, how, folder):
+        super().__init__(n_cells=world.grid.n_cells)
+        self.how, self.orders = how, Path(folder)
+
+    def __call__(self, prior):
+        for order in sorted(self.orders.glob("order-*")):
+            try:
+                order.unlink()  # one worker alone gets it
+            except FileNotFoundError:
+                continue
+            if self.how == "raise":
+                raise RuntimeError("something went <wrong>")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__call__(prior)
+'''
+
+
+@pytest.fixture
+def faulty(make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that makes a scenario which fails so often, in some way."""
+    (tmp_path / "faulty_design.py").write_text(FAULTY)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.delitem(sys.modules, "faulty_design", raising=False)
+
+    def make(how: str, times: int) -> Any:
+        for number in range(times):
+            (tmp_path / f"order-{number}").touch()
+        design = {"kind": "faulty_design:Faulty", "how": how, "folder": str(tmp_path)}
+        faulty = {"name": "faulty", "belief": "fixed_profile", "design": design}
+        return make_scenario(lppms=["SP-Exp", faulty], replications=3).at(tmp_path, None)
+
+    return make
+
+
+def test_any_number_of_workers_leaves_the_same_bytes(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    scenario = make_scenario(
+        lppms=["SP-Exp", "PEB-LH"], replications=3, sweep={"lppms.*.design.epsilon_per_km": [0.5, 2]}
+    )
+    for workers in (1, 2, 3):
+        sim.run(scenario, out=tmp_path / str(workers), figures=False, workers=workers)
+    assert files(tmp_path / "1") == files(tmp_path / "2") == files(tmp_path / "3")
+
+
+def test_rounds_are_the_same_with_workers(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    scenario = make_scenario(replications={"until_half_width_km": 0.3, "at_most": 12})
+    for workers in (1, 2):
+        sim.run(scenario, out=tmp_path / str(workers), figures=False, workers=workers)
+    assert files(tmp_path / "1") == files(tmp_path / "2")
+
+
+def test_progress_counts_every_query(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    class Count:
+        total = done = 0
+
+        def start(self, queries: int, *, skipped: int) -> None:
+            self.total += queries
+
+        def advance(self, queries: int) -> None:
+            self.done += queries
+
+    counted = Count()
+    sim.run(make_scenario(replications=2), out=tmp_path, figures=False, workers=2, progress=counted)
+    assert counted.done == counted.total == 2 * 2 * 3 * 25
+
+
+def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(faulty: Any, tmp_path: Path) -> None:
+    sim.run(faulty("die", 2), out=tmp_path / "died", figures=False, workers=2)
+    assert not list(tmp_path.glob("order-*"))
+    sim.run(faulty("die", 0), out=tmp_path / "lived", figures=False)
+    assert files(tmp_path / "died") == files(tmp_path / "lived")
+
+
+def test_a_chunk_that_kills_every_worker_is_reported_and_the_rest_finishes(faulty: Any, tmp_path: Path) -> None:
+    """Eight orders: of three chunks at most two can die three times, and the third meets the rest."""
+    with pytest.raises(
+        FailedChunks, match=r"(?s)\d of 3 chunks failed; everything else is in .*its worker died 3 times"
+    ):
+        sim.run(faulty("die", 8), out=tmp_path / "run", figures=False, workers=2)
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert not manifest["finished"]
+    assert manifest["failures"][0]["error"] == "its worker died 3 times (killed by SIGKILL)"
+    for order in tmp_path.glob("order-*"):
+        order.unlink()
+    sim.run(faulty("die", 0), out=tmp_path / "run", figures=False, workers=2)
+    sim.run(faulty("die", 0), out=tmp_path / "whole", figures=False)
+    assert files(tmp_path / "run") == files(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_simulation_that_raises_is_reported_with_the_command_that_repeats_it(
+    workers: int, faulty: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(FailedChunks) as caught:
+        sim.run(faulty("raise", 1), out=tmp_path / "run", figures=False, workers=workers)
+    (failure,) = caught.value.failures
+    assert failure["error"] == "RuntimeError: something went <wrong>"
+    assert "in __call__" in failure["traceback"]
+    assert f"point 0, replication {failure['replication']}, SP-Exp, faulty: RuntimeError" in str(caught.value)
+    assert len(sim.Result.open(tmp_path / "run").events()) == 2 * 2 * 2 * 3 * 25, "the other two chunks are there"
+    faulty("raise", 1)
+    command = shlex.split(failure["command"])
+    assert command[0] == "lppm-sim"
+    alone = [sys.executable, "-m", "sim.cli", *command[1:]]
+    again = subprocess.run(alone, capture_output=True, text=True, check=False)
+    assert again.returncode == 1
+    assert "RuntimeError: something went <wrong>" in again.stderr
+    subprocess.run(alone, check=True, capture_output=True)  # no order is left: now it works
+    assert len(sim.Result.open(tmp_path / "run").events()) == 3 * 2 * 2 * 3 * 25
+
+
+def test_a_chunk_that_is_none_is_refused(small: Path) -> None:
+    result = lppm_sim("run", small, "--chunk", "0000-0000-nothing")
+    assert result.exit_code == 2
+    assert "0000-0000-nothing is no chunk of this run: its 2 chunks are" in result.stderr
+
+
+LONG = """
+name: long
+replications: 12
+world: {grid: {kind: rectangle, rows: 6, cols: 6, width_km: 6, height_km: 6}}
+users: {count: 4, queries: 150, mobility: favourites}
+lppms: [PEB-Exp]
+"""
+
+
+def start(folder: Path) -> subprocess.Popen[str]:
+    words = [sys.executable, "-c", INTERRUPTIBLE, "run", "long.yaml", "-o", "run", "--no-figures", "--workers", "2"]
+    return subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+
+
+def wait_for_a_part(folder: Path) -> None:
+    for _ in range(600):
+        if list((folder / "run" / "events").glob("*.parquet")):
+            return
+        time.sleep(0.05)
+    raise AssertionError("no part in 30 s")
+
+
+def children(pid: int) -> list[int]:
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    return [int(word) for word in listed.stdout.split()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of another kind")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(how: signal.Signals, tmp_path: Path) -> None:
+    (tmp_path / "long.yaml").write_text(LONG)
+    driver = start(tmp_path)
+    wait_for_a_part(tmp_path)
+    workers = children(driver.pid)
+    driver.send_signal(how)
+    _, said = driver.communicate(timeout=20)
+    if how is signal.SIGINT:
+        assert driver.returncode == 1
+        assert "stopped; what is finished is kept, and the same command goes on from there" in said
+        assert "Traceback" not in said
+    for _ in range(200):
+        if not any(alive(pid) for pid in workers):
+            break
+        time.sleep(0.05)
+    assert not any(alive(pid) for pid in workers), "nobody is left behind"
+    unfinished = len(list((tmp_path / "run" / "events").glob("*.parquet")))
+    assert 0 < unfinished < 12, "it was stopped in the middle"
+    with start(tmp_path) as again:
+        again.communicate(timeout=60)
+    assert again.returncode == 0
+    sim.run(sim.load(tmp_path / "long.yaml"), out=tmp_path / "whole", figures=False)
+    assert files(tmp_path / "run") == files(tmp_path / "whole")
