@@ -372,7 +372,7 @@ def print_status(status: Status) -> None:
 
 def _failed_where(failure: dict[str, Any]) -> str:
     """Say which chunk failed by what is known of it."""
-    known = [f"{key} {failure[key]}" for key in ("point", "replications", "replication") if key in failure]
+    known = [f"{key} {failure[key]}" for key in ("point", "replication") if key in failure]
     lppms = failure.get("lppms")
     return ", ".join([*known, *(map(str, lppms) if isinstance(lppms, list) else ())]) or str(failure.get("chunk", "?"))
 

@@ -121,7 +121,7 @@ class Workers:
                     self._workers[self._workers.index(worker)] = _Worker()
                     tries[chunk.id] = tries.get(chunk.id, 0) + 1
                     if tries[chunk.id] < TRIES:
-                        left.put_back(chunk)
+                        left.put(chunk)
                     else:
                         yield Failure(chunk, f"its worker died {TRIES} times ({_exit(code)})")
                     continue
@@ -145,24 +145,27 @@ class _Queue:
 
     def __init__(self, chunks: Iterable[Chunk]) -> None:
         self._groups: dict[tuple[str, int], deque[Chunk]] = {}
+        self._count = 0
         for chunk in chunks:
-            self._groups.setdefault(chunk.people, deque()).append(chunk)
+            self.put(chunk)
 
     def __len__(self) -> int:
-        return sum(map(len, self._groups.values()))
+        return self._count
 
     def pop(self, last: Chunk | None) -> Chunk:
         """Return the next chunk: of the last one's people, else of those with the most left to do."""
         key = None if last is None else last.people
         if key not in self._groups:
             key = max(self._groups, key=lambda name: len(self._groups[name]))
+        self._count -= 1
         chunk = self._groups[key].popleft()
         if not self._groups[key]:
             del self._groups[key]
         return chunk
 
-    def put_back(self, chunk: Chunk) -> None:
-        """Take a chunk that was not finished; it comes after the others of its people."""
+    def put(self, chunk: Chunk) -> None:
+        """Take a chunk, a new one or one that was not finished; it comes after the others of its people."""
+        self._count += 1
         self._groups.setdefault(chunk.people, deque()).append(chunk)
 
 

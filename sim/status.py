@@ -6,7 +6,6 @@ counted.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -59,7 +58,7 @@ def status(place: str | os.PathLike[str], *, now_s: float | None = None) -> Stat
             rows[part] = run.read_part(part, []).num_rows
         except RunError:
             torn.append(part)
-    failed = [entry for entry in _failures(run, manifest, faults) if str(entry.get("chunk")) not in rows]
+    failed = [entry for entry in _failures(manifest) if str(entry.get("chunk")) not in rows]
     times = _times(run, rows)
     recent = _recent(times, _written(run, "manifest.json"))
     rate = None if recent is None else len(recent[0]) / recent[1]
@@ -101,17 +100,9 @@ def _until_sharp(manifest: Mapping[str, Any]) -> bool:
     return isinstance(scenario, dict) and isinstance(scenario.get("replications"), dict)
 
 
-def _failures(run: RunDirectory, manifest: Mapping[str, Any], faults: list[str]) -> list[dict[str, Any]]:
-    """Return what is said of chunks that were given up, in `failures.json` or in the manifest."""
-    told: Any = manifest.get("failures") or []
-    place = _file(run, "failures.json")
-    if place is not None:
-        try:
-            told = json.loads(place.read_bytes())
-        except FileNotFoundError:
-            pass
-        except (OSError, ValueError) as error:
-            faults.append(f"{place} cannot be read: {error}")
+def _failures(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what the manifest says of chunks that were given up."""
+    told = manifest.get("failures")
     return [dict(entry) for entry in told if isinstance(entry, dict)] if isinstance(told, list) else []
 
 

@@ -17,7 +17,7 @@ import pytest
 import sim
 from sim.runner import FailedChunks
 from tests.conftest import MakeScenario
-from tests.support import INTERRUPTIBLE, files, lppm_sim
+from tests.support import INTERRUPTIBLE, done, files, lppm_sim
 
 FAULTY = '''
 import os, signal
@@ -130,6 +130,9 @@ def test_a_simulation_that_raises_is_reported_with_the_command_that_repeats_it(
     assert "in __call__" in failure["traceback"]
     assert f"point 0, replication {failure['replication']}, SP-Exp, faulty: RuntimeError" in str(caught.value)
     assert len(sim.Result.open(tmp_path / "run").events()) == 2 * 2 * 2 * 3 * 25, "the other two chunks are there"
+    told = done("status", tmp_path / "run")
+    assert f"failed  point 0, replication {failure['replication']}, SP-Exp, faulty: RuntimeError" in told
+    assert f"alone: {failure['command']}" in told
     faulty("raise", 1)
     command = shlex.split(failure["command"])
     assert command[0] == "lppm-sim"

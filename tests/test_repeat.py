@@ -225,7 +225,10 @@ def test_less_than_there_is_is_refused(asked: Any, words: str, make_scenario: Ma
 def test_wider_intervals_keep_what_is_there(make_scenario: MakeScenario, tmp_path: Path) -> None:
     before = counts(run(make_scenario(**FEW, replications=until(NARROW)), tmp_path))
     again = StopAfter()
-    assert counts(run(make_scenario(**FEW, replications=until(WIDE)), tmp_path, again)) == before
+    kept = run(make_scenario(**FEW, replications=until(WIDE)), tmp_path, again)
+    assert counts(kept) == before
+    assert kept.manifest["parts"] == kept.run.parts(), "the manifest knows of all that counts"
+    assert {(said["point"], said["lppm"]): said["replications"] for said in kept.manifest["repetitions"]} == before
     assert again.done == 0
     # Another beginning has other looks: those who have more than the look that is sharp go on to the next one.
     after = counts(run(make_scenario(**FEW, replications=until(WIDE, at_least=9)), tmp_path, again))

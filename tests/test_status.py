@@ -19,7 +19,7 @@ PLANNED = [f"part{i}" for i in range(10)]
 FAILURE = {
     "chunk": "part9",
     "point": 4,
-    "replications": [7],
+    "replication": 7,
     "lppms": ["SP"],
     "error": "ValueError: no [mass]",
     "command": "lppm-sim run small.yaml --chunk part9",
@@ -114,15 +114,12 @@ def test_torn_and_half_written_files_break_nothing(tmp_path: Path) -> None:
     (events / "part2.parquet").write_bytes(b"PAR1 torn")
     (events / "part3.parquet").write_bytes(b"")
     (events / ".part4.parquet.host~1~0.tmp").write_bytes(b"PAR1")
-    (tmp_path / "failures.json").write_text('[{"chunk": "par')
     found = look(tmp_path)
     assert (found.done, found.torn, found.left_s) == (2, ["part2", "part3"], 80)
     assert found.failed == []
-    (fault,) = found.faults
-    assert fault.startswith(f"{tmp_path / 'failures.json'} cannot be read")
+    assert found.faults == []
     said = done("status", tmp_path)
     assert "part2: it is simulated again by the next run" in said
-    assert "failures.json cannot be read" in said
 
 
 @pytest.mark.parametrize("text", ['{"parts"', "[]"])
@@ -135,31 +132,26 @@ def test_a_torn_manifest_leaves_the_parts_to_count(text: str, tmp_path: Path) ->
     assert "2 of ? chunks" in done("status", tmp_path)
 
 
-@pytest.mark.parametrize("where", ["failures.json", "manifest"])
-def test_failed_chunks_are_told_with_the_command_that_repeats_them(where: str, tmp_path: Path) -> None:
+def test_failed_chunks_are_told_with_the_command_that_repeats_them(tmp_path: Path) -> None:
     again = FAILURE | {"chunk": "part0"}
     told = [FAILURE, again, "no object"]
-    a_run(tmp_path, {"part0": 10}, **({"failures": told} if where == "manifest" else {}))
-    if where == "failures.json":
-        (tmp_path / where).write_text(json.dumps(told))
+    a_run(tmp_path, {"part0": 10}, failures=told)
     found = look(tmp_path)
     assert found.failed == [FAILURE]  # the other one is there now
     assert found.left_s == 80  # 9 are missing, and one of them does not come
     said = done("status", tmp_path)
-    assert "failed  point 4, replications [7], SP: ValueError: no [mass]" in said
+    assert "failed  point 4, replication 7, SP: ValueError: no [mass]" in said
     assert f"alone: {FAILURE['command']}" in said
 
 
 @pytest.mark.parametrize("content", ["{}", "null", "3", '[{"chunk": [1], "lppms": 3}]', "[1, null]"])
 def test_strange_failures_break_nothing(content: str, tmp_path: Path) -> None:
-    a_run(tmp_path, {"part0": 10})
-    (tmp_path / "failures.json").write_text(content)
+    a_run(tmp_path, {"part0": 10}, failures=json.loads(content))
     assert "1 of 10 chunks" in done("status", tmp_path)
 
 
 def test_many_failures_are_not_all_listed(tmp_path: Path) -> None:
-    a_run(tmp_path, {})
-    (tmp_path / "failures.json").write_text(json.dumps([FAILURE | {"chunk": f"part{i}"} for i in range(9)]))
+    a_run(tmp_path, {}, failures=[FAILURE | {"chunk": f"part{i}"} for i in range(9)])
     said = done("status", tmp_path)
     assert said.count("alone: ") == 5
     assert "and 4 more: see --json" in said

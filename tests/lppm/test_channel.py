@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+import sim.lppm.channel as channel_module
 from sim.inference import decide_many
 from sim.interfaces import FloatArray
 from sim.lppm.channel import (
@@ -237,3 +238,15 @@ def test_what_is_shared_cannot_be_changed() -> None:
 def test_what_makes_no_channel_is_refused(make: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_likelihoods_are_kept_for_a_few_channels_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a large population would fill the memory."""
+    base = location_hiding(6, 0.5)
+    channels = [RemappedChannel(base, np.arange(6)) for _ in range(20)]
+    size = channels[0].likelihoods()[1].nbytes
+    monkeypatch.setattr("sim.lppm.channel._KEPT_BYTES", 5 * size)
+    for made in channels:
+        assert made.likelihoods() is made.likelihoods()
+    assert [made in channel_module._KEPT for made in channels] == [False] * 15 + [True] * 5
+    assert channels[0].likelihoods()[1] == pytest.approx(base.matrix().T)
