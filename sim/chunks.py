@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,60 +12,69 @@ from numpy.typing import NDArray
 
 from sim import build
 from sim.engine import simulate
+from sim.errors import UserError
 from sim.interfaces import LPPM
 from sim.lppm.mechanism import Mechanism
 from sim.mobility.training import Statistics
-from sim.recorder import SimulationLog, Tick
+from sim.recorder import SimulationLog, Snapshot, Tick
 from sim.rng import stream
 from sim.scenario.models import Scenario
 from sim.scenario.protection import AnyAttack, LPPMSpec
 from sim.stage import Setting, Stage
-from sim.sweep import Chunk
+from sim.sweep import SETTING, Chunk, Point
 
 SETTINGS_KEPT = 4
+STAGES_KEPT = 32
 
 
 @dataclass
 class Workshop:
-    """Keeps the last stage and a few settings, which neighbouring chunks share."""
+    """Keeps a few settings, and the stages of the last chunk's replications, which neighbouring chunks share."""
 
-    queries: dict[int, int] = field(default_factory=dict)
-    """About how many queries one simulation of each point has, once it was asked for."""
+    _queries: dict[str, int] = field(default_factory=dict)
     _settings: dict[str, Setting] = field(default_factory=dict)
-    _stage: tuple[str, int, Stage] | None = None
+    _stages: dict[tuple[str, int], Stage] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, stage: Stage, chunk: Chunk) -> Workshop:
-        """Return a workshop that has this stage ready for a chunk."""
-        key = chunk.point.setting
-        return cls(_settings={key: stage.setting}, _stage=(key, chunk.replication, stage))
+    def of(cls, stage: Stage, point: Point) -> Workshop:
+        """Return a workshop that has this stage ready for a point."""
+        return cls(_settings={point.setting: stage.setting}, _stages={(point.setting, stage.replication): stage})
 
-    def setting(self, chunk: Chunk) -> Setting:
-        """Return the world and the people of a chunk's point."""
-        return self._kept(chunk.point.setting, chunk.point.scenario)
-
-    def stage(self, chunk: Chunk) -> Stage:
-        """Return the people of a chunk's replication."""
-        key = chunk.point.setting
-        if self._stage is None or self._stage[:2] != (key, chunk.replication):
-            self._stage = (key, chunk.replication, Stage(self._kept(key, chunk.point.scenario), chunk.replication))
-        return self._stage[2]
-
-    def _kept(self, key: str, scenario: Scenario) -> Setting:
-        if key not in self._settings:
+    def setting(self, point: Point) -> Setting:
+        """Return the world and the people of a point."""
+        if point.setting not in self._settings:
             if len(self._settings) >= SETTINGS_KEPT:
                 self._settings.pop(next(iter(self._settings)))
-            self._settings[key] = Setting(scenario)
-        return self._settings[key]
+            self._settings[point.setting] = Setting(point.scenario)
+        return self._settings[point.setting]
 
+    def stage(self, point: Point, replication: int) -> Stage:
+        """Return the people of a point in one replication."""
+        key = (point.setting, replication)
+        if key not in self._stages:
+            if len(self._stages) >= STAGES_KEPT:
+                self._stages.clear()
+            self._stages[key] = Stage(self.setting(point), replication)
+        return self._stages[key]
 
-def expected_queries(chunks: Sequence[Chunk], workshop: Workshop) -> list[int]:
-    """Return about how many queries each chunk simulates: the first replication stands for the others."""
-    counts = workshop.queries
-    for chunk in chunks:
-        if chunk.point.index not in counts:
-            counts[chunk.point.index] = sum(map(len, workshop.stage(chunk).traces))
-    return [counts[chunk.point.index] * len(chunk.lppms) for chunk in chunks]
+    def stages(self, chunk: Chunk) -> Iterator[Stage]:
+        """Yield the people of each of a chunk's replications, and let go of all others."""
+        for key in self._stages.keys() - {(chunk.point.setting, replication) for replication in chunk.replications}:
+            del self._stages[key]
+        for replication in chunk.replications:
+            yield self.stage(chunk.point, replication)
+
+    def queries(self, point: Point) -> int:
+        """Return about how many queries one simulation of a point has: as many as in the first replication.
+
+        People who differ in the seed alone are taken to query as often.
+        """
+        if point.setting not in self._queries:
+            alike = point.scenario.canonical(only=SETTING - {"seed"})
+            if alike not in self._queries:
+                self._queries[alike] = sum(map(len, self.stage(point, 0).traces))
+            self._queries[point.setting] = self._queries[alike]
+        return self._queries[point.setting]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,30 +86,61 @@ class Outcome:
     notes: dict[str, Any]
 
 
+class FailedSimulation(Exception):
+    """One simulation of a chunk raised an error, its cause."""
+
+    def __init__(self, replication: int, lppm: str) -> None:
+        super().__init__(replication, lppm)
+        self.replication = replication
+        self.lppm = lppm
+
+
 def run_chunk(chunk: Chunk, workshop: Workshop, tick: Tick | None = None) -> Outcome:
-    """Simulate every LPPM of the chunk and return the rows of the event log and the snapshots."""
-    stage = workshop.stage(chunk)
+    """Simulate every LPPM of the chunk in each replication; return the rows of the event log and the snapshots."""
     by_name = {lppm.name: lppm for lppm in chunk.point.scenario.lppms}
-    runs = {name: _run(by_name[name], stage, chunk, tick) for name in chunk.lppms}
-    tables = [
-        run.log.table(point=chunk.point.index, lppm=name, replication=chunk.replication) for name, run in runs.items()
-    ]
-    return Outcome(
-        table=pa.concat_tables(tables),
-        snapshots=_stacked({name: run.log for name, run in runs.items()}),
-        notes={name: run.notes for name, run in runs.items()},
-    )
+    tables: list[pa.Table] = []
+    snapshots: list[_Snapshots] = []
+    notes: dict[str, Notes] = {}
+    for stage in workshop.stages(chunk):
+        for name in chunk.lppms:
+            try:
+                run = _run(by_name[name], stage, chunk.point.scenario, tick)
+            except UserError:
+                raise
+            except Exception as error:
+                raise FailedSimulation(stage.replication, name) from error
+            tables.append(run.log.table(point=chunk.point.index, lppm=name, replication=stage.replication))
+            snapshots.append(_Snapshots(name, stage.replication, run.log.snapshots))
+            notes[name] = joined_notes(notes[name], run.notes) if name in notes else run.notes
+    return Outcome(pa.concat_tables(tables), _stacked(snapshots), notes)
+
+
+Notes = dict[str, Any]
+"""What is worth knowing of simulations: how often beliefs ran out of mass or data, and the worst gap."""
+
+
+def joined_notes(one: Notes, other: Notes) -> Notes:
+    """Return the notes of more simulations: occurrences are added up, of the rest the worst is kept."""
+    return {key: _joined(one[key], other[key], add=key.endswith("fallbacks")) for key in one}
+
+
+def _joined(one: Any, other: Any, *, add: bool) -> Any:
+    if isinstance(one, dict):
+        return {name: _joined(one[name], other[name], add=add) for name in one}
+    if add:
+        return one + other
+    return max((value for value in (one, other) if value is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
     log: SimulationLog
-    notes: dict[str, Any]
+    notes: Notes
 
 
-def _run(spec: LPPMSpec, stage: Stage, chunk: Chunk, tick: Tick | None) -> _Run:
+def _run(spec: LPPMSpec, stage: Stage, scenario: Scenario, tick: Tick | None) -> _Run:
     """Simulate one LPPM. Attacks and the log belong to the point's scenario, people and places to the stage."""
-    scenario, world = chunk.point.scenario, stage.setting.world
+    world = stage.setting.world
     known = {attack.name: _known(attack, stage) for attack in scenario.attacks}
     attacks = {
         attack.name: build.build_attack(attack, world, known[attack.name], scenario) for attack in scenario.attacks
@@ -117,7 +157,7 @@ def _run(spec: LPPMSpec, stage: Stage, chunk: Chunk, tick: Tick | None) -> _Run:
     simulate(
         traces=stage.traces,
         lppm_of=mechanisms.of,
-        noise_of=lambda user: stream(scenario.seed, "lppm", spec.name, user, chunk.replication),
+        noise_of=lambda user: stream(scenario.seed, "lppm", spec.name, user, stage.replication),
         attacks=attacks,
         log=log,
     )
@@ -163,8 +203,8 @@ class _Mechanisms:
             self._shared[id(statistics)] = mechanism
         return mechanism
 
-    def notes(self) -> dict[str, Any]:
-        """Return what is worth knowing afterwards: beliefs that ran out of mass or data, and the worst gap."""
+    def notes(self) -> Notes:
+        """Return what is worth knowing afterwards."""
         fallbacks = sum(int(getattr(mechanism.belief, "fallbacks", 0)) for mechanism in self._made)
         gaps = [getattr(mechanism.belief, "worst_gap", None) for mechanism in self._made]
         known = [float(gap) for gap in gaps if gap is not None]
@@ -175,12 +215,20 @@ class _Mechanisms:
         }
 
 
-def _stacked(logs: dict[str, SimulationLog]) -> dict[str, NDArray[Any]]:
+@dataclass(frozen=True, slots=True)
+class _Snapshots:
+    lppm: str
+    replication: int
+    rows: Sequence[Snapshot]
+
+
+def _stacked(found: Sequence[_Snapshots]) -> dict[str, NDArray[Any]]:
     """Return all snapshots of a chunk as one array per column."""
-    rows = [(name, snapshot) for name, log in logs.items() for snapshot in log.snapshots]
+    rows = [(own.lppm, own.replication, snapshot) for own in found for snapshot in own.rows]
     return {
-        "lppm": np.array([name for name, _ in rows], dtype=np.str_),
-        "user": np.array([snapshot.user for _, snapshot in rows], dtype=np.str_),
-        "index": np.array([snapshot.index for _, snapshot in rows], dtype=np.int64),
-        "profile": np.array([snapshot.profile for _, snapshot in rows], dtype=np.float64),
+        "lppm": np.array([lppm for lppm, _, _ in rows], dtype=np.str_),
+        "replication": np.array([replication for _, replication, _ in rows], dtype=np.int64),
+        "user": np.array([snapshot.user for *_, snapshot in rows], dtype=np.str_),
+        "index": np.array([snapshot.index for *_, snapshot in rows], dtype=np.int64),
+        "profile": np.array([snapshot.profile for *_, snapshot in rows], dtype=np.float64),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -86,14 +87,30 @@ def _load_kernels() -> None:
         notice.cancel()
 
 
+def _shard(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[int, int] | None:
+    """Read i/N."""
+    if text is None:
+        return None
+    if (said := re.fullmatch(r"(\d+)/(\d+)", text)) is None or not 1 <= int(said[1]) <= int(said[2]):
+        raise click.BadParameter(f"{text!r} is not I/N with I from 1 to N, such as 3/8")
+    return int(said[1]), int(said[2])
+
+
 @main.command()
 @scenario_options
 @click.option("-o", "--out", help="Run directory, or the URL of one  [default: outputs/<name>-<digest>]")
 @click.option("--figures/--no-figures", default=True, help="Draw the figures at the end.")
-@click.option(
-    "--workers", type=click.IntRange(1, 1024), default=1, show_default=True, help="Processes to share the work."
-)
+@click.option("--workers", type=click.IntRange(1, 1024), help="Processes to share the work  [default: 1]")
+@click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster there; `local` starts one of --workers.")
+@click.option("--shard", callback=_shard, metavar="I/N", help="Simulate the I-th of N shares alone, for job arrays.")
 @click.option("--chunk", metavar="ID", help="Simulate this chunk alone; a failure is shown with its traceback.")
+@click.option(
+    "--chunk-queries",
+    type=click.IntRange(1),
+    default=10_000,
+    show_default=True,
+    help="Join replications to chunks of so many queries; results are the same.",
+)
 def run(
     scenario: Path,
     settings: tuple[str, ...],
@@ -101,8 +118,11 @@ def run(
     data: Path | None,
     out: str | None,
     figures: bool,
-    workers: int,
+    workers: int | None,
+    dask: str | None,
+    shard: tuple[int, int] | None,
     chunk: str | None,
+    chunk_queries: int,
 ) -> None:
     """Run SCENARIO into a run directory.
 
@@ -114,9 +134,22 @@ def run(
     study = _load(scenario, settings, seed, data)
     _load_kernels()
     with console.Bar(study.name) as bar:
-        result = run_scenario(study, out=out, progress=bar, figures=figures, workers=workers, chunk=chunk)
+        result = run_scenario(
+            study,
+            out=out,
+            progress=bar,
+            figures=figures,
+            workers=workers,
+            dask=dask,
+            shard=shard,
+            chunk=chunk,
+            chunk_queries=chunk_queries,
+        )
     if chunk is not None:
         click.echo(f"chunk {chunk} is in {result.run}")
+        return
+    if shard is not None:
+        console.print_shard(shard, result)
         return
     console.print_result(result, redrawn=figures)
 

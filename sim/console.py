@@ -22,6 +22,7 @@ from sim.result import Result
 from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.protection import SHORT_ATTACKS, SHORT_LPPMS
 from sim.scenario.reference import SECTIONS, keys, kinds
+from sim.status import failed_where
 
 if TYPE_CHECKING:
     from sim.bench import Outcome as Measured
@@ -48,19 +49,21 @@ class Bar:
         self._console = Console(stderr=True)
         self._bar: Progress | None = None
         self._done = self._total = self._pending = 0
+        self._chunks_done = self._chunks = 0
         self._began = self._said = 0.0
 
     def __enter__(self) -> Bar:
         return self
 
-    def start(self, queries: int, *, skipped: int = 0) -> None:
+    def start(self, queries: int, *, chunks: int = 0, skipped: int = 0) -> None:
         """Show that so many queries, or so many more, are to be simulated, and what an earlier run has left."""
         self._total += queries
+        self._chunks += chunks
         if skipped:
             rest = "going on with the rest" if queries else "nothing is left to simulate"
             print(f"{self._label}: {skipped} parts are there already, {rest}", file=sys.stderr, flush=True)
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], total=self._total)
+            self._bar.update(self._bar.task_ids[0], total=self._total, chunks=self._counted_chunks())
         if self._total > queries:
             return
         self._began = self._said = time.monotonic()
@@ -68,12 +71,13 @@ class Bar:
             columns = (
                 TextColumn("{task.description}"),
                 BarColumn(),
+                TextColumn("{task.fields[chunks]}"),
                 MofNCompleteColumn(),
                 _Rate(),
                 TimeRemainingColumn(),
             )
             self._bar = Progress(*columns, console=self._console)
-            self._bar.add_task(escape(self._label), total=queries)
+            self._bar.add_task(escape(self._label), total=queries, chunks=self._counted_chunks())
             self._bar.start()
 
     def advance(self, queries: int) -> None:
@@ -87,11 +91,22 @@ class Bar:
                 self._line()
             self._pending = 0
 
+    def end_chunk(self) -> None:
+        """Count a chunk."""
+        self._chunks_done += 1
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], chunks=self._counted_chunks())
+        elif time.monotonic() - self._said >= LINE_EVERY_S:
+            self._line()
+
+    def _counted_chunks(self) -> str:
+        return f"{self._chunks_done:,}/{self._chunks:,} chunks"
+
     def _line(self) -> None:
         self._said = time.monotonic()
         rate = self._done / max(self._said - self._began, 1e-9)
         left = (self._total - self._done) / rate if rate else 0
-        counted = f"{self._done:,}/{self._total:,} queries"
+        counted = f"{self._counted_chunks()}, {self._done:,}/{self._total:,} queries"
         print(f"{self._label}: {counted}, {rate:,.0f} queries/s, {left:,.0f} s left", file=sys.stderr, flush=True)
 
     def __exit__(self, *_: object) -> None:
@@ -163,6 +178,19 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
     there = "event log, summary.csv and figures" if drawn and redrawn else "event log and summary.csv"
     older = "; the figures there are older" if drawn and not redrawn else ""
     console.print(f"\n{there} are in {escape(str(result.run))}{older}", highlight=False, soft_wrap=True)
+
+
+def print_shard(shard: tuple[int, int], result: Result) -> None:
+    """Print that a share is done, how much the whole lacks, and what sums it up."""
+    planned = len(result.manifest["parts"])
+    missing = planned - len(result.run.parts())
+    rest = f"{missing:,} of {planned:,} chunks are still missing" if missing > 0 else f"all {planned:,} are there"
+    _stdout().print(
+        f"shard {shard[0]}/{shard[1]} is done, {rest} in {escape(str(result.run))}.\n"
+        "When all shards have ended, the same command without --shard sums up and draws.",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def _comparisons(per_user: pd.DataFrame, points: pd.DataFrame) -> Iterator[str]:
@@ -361,20 +389,13 @@ def print_status(status: Status) -> None:
     for part in status.torn[:_MOST_TOLD]:
         lines.append(("torn", f"{part}: it is simulated again by the next run"))
     for failure in status.failed[:_MOST_TOLD]:
-        lines.append(("failed", f"{_failed_where(failure)}: {failure.get('error', 'for an unknown reason')}"))
+        lines.append(("failed", f"{failed_where(failure)}: {failure.get('error', 'for an unknown reason')}"))
         lines += [("", f"alone: {failure['command']}")] if "command" in failure else []
     for name, found in (("torn", status.torn), ("failed", status.failed)):
         lines += [(name, f"and {len(found) - _MOST_TOLD:,} more: see --json")] if len(found) > _MOST_TOLD else []
     lines += [("note", fault) for fault in status.faults]
     for name, text in lines:
         console.print(f"{name:>10}  {escape(text)}", highlight=False, soft_wrap=True)
-
-
-def _failed_where(failure: dict[str, Any]) -> str:
-    """Say which chunk failed by what is known of it."""
-    known = [f"{key} {failure[key]}" for key in ("point", "replication") if key in failure]
-    lppms = failure.get("lppms")
-    return ", ".join([*known, *(map(str, lppms) if isinstance(lppms, list) else ())]) or str(failure.get("chunk", "?"))
 
 
 def print_checks(component: str, outcomes: Sequence[Outcome]) -> None:

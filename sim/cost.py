@@ -9,7 +9,7 @@ from sim import kernels
 from sim.chunks import Workshop, run_chunk
 from sim.scenario.models import Scenario
 from sim.stage import Stage
-from sim.sweep import Chunk, cut, points, tasks
+from sim.sweep import Chunk, Plan, points, tasks
 
 BYTES_PER_ROW = 23
 LONGEST_PROBE = 300
@@ -38,11 +38,12 @@ def estimate(scenario: Scenario, *, measure: bool = True) -> Cost:
     """Count the work of a scenario and, if asked to, time one user of its first replication to scale it up."""
     began = time.process_time()
     work = tasks(points(scenario))
-    surely, most = cut(work), cut(work, {task.key: task.at_most for task in work})
+    plan = Plan(work)
+    surely, most = plan.chunks(), plan.chunks({task.key: task.at_most for task in work})
     workshop = Workshop()
-    first = [chunk for chunk in surely if chunk.replication == 0]
+    first = [chunk for chunk in surely if 0 in chunk.replications]
     # Replications differ in their randomness alone: the first stands for the others.
-    queries = {chunk.point.index: _prepare(workshop.stage(chunk)) for chunk in first}
+    queries = {chunk.point.index: _prepare(workshop.stage(chunk.point, 0)) for chunk in first}
     prepared_s = time.process_time() - began
     names = dict.fromkeys(task.lppm for task in work)
     if measure:
@@ -53,7 +54,7 @@ def estimate(scenario: Scenario, *, measure: bool = True) -> Cost:
         counts = [(chunk, lppm, queries[chunk.point.index]) for chunk in chunks for lppm in chunk.lppms]
         return Cost(
             points=len({chunk.point.index for chunk in chunks}),
-            users=max(len(workshop.setting(chunk).users) for chunk in first),
+            users=max(len(workshop.setting(chunk.point).users) for chunk in first),
             simulations=len(counts),
             queries=sum(count for *_, count in counts),
             rows=sum(count * max(len(chunk.point.scenario.attacks), 1) for chunk, _, count in counts),
@@ -62,7 +63,7 @@ def estimate(scenario: Scenario, *, measure: bool = True) -> Cost:
 
     return replace(
         count(most),
-        readings=workshop.setting(first[0]).readings(),
+        readings=workshop.setting(first[0].point).readings(),
         least=count(surely) if len(surely) < len(most) else None,
         exact=tuple(dict.fromkeys(task.lppm for task in work if task.is_exact)),
     )
@@ -79,13 +80,13 @@ def _seconds_per_query(lppm: str, chunks: list[Chunk], workshop: Workshop) -> fl
     """Simulate one LPPM for the first user, at most `LONGEST_PROBE` queries, at the middle one of its points."""
     own = [chunk for chunk in chunks if lppm in chunk.lppms]
     chunk = replace(own[len(own) // 2], lppms=(lppm,))
-    full = workshop.stage(chunk)
-    probe = Stage(full.setting, chunk.replication)
+    full = workshop.stage(chunk.point, 0)
+    probe = Stage(full.setting, 0)
     # The others live on without queries: their past may be what the first user's mechanism was trained on.
     user, *others = full.lives
     probe.lives = {user: full.lives[user].first(LONGEST_PROBE)} | {
         other: full.lives[other].first(0) for other in others
     }
     began = time.process_time()
-    run_chunk(chunk, Workshop.of(probe, chunk))
+    run_chunk(chunk, Workshop.of(probe, chunk.point))
     return (time.process_time() - began) / len(probe.lives[user].test)

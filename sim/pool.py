@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
-from sim.chunks import Workshop, run_chunk
+from sim.chunks import FailedSimulation, Workshop, run_chunk
 from sim.errors import UserError
 from sim.recorder import Tick
 from sim.rundir import RunDirectory
@@ -41,6 +41,22 @@ class Failure:
     """In a line."""
     details: str = ""
     """The traceback, if there is one."""
+    replication: int | None = None
+    lppm: str | None = None
+    """Which simulation it was, if one is to blame."""
+
+    @classmethod
+    def of(cls, chunk: Chunk, error: Exception) -> Failure:
+        """Return what an error in a chunk is told as."""
+        blamed = (error.replication, error.lppm) if isinstance(error, FailedSimulation) else (None, None)
+        cause = error.__cause__ if isinstance(error, FailedSimulation) and error.__cause__ else error
+        line = "".join(traceback.format_exception_only(cause)).strip().splitlines()[-1]
+        return cls(chunk, line, "".join(traceback.format_exception(cause)), *blamed)
+
+    @property
+    def words(self) -> tuple[Any, ...]:
+        """All but the chunk, as a worker sends it."""
+        return self.error, self.details, self.replication, self.lppm
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +99,7 @@ class Here:
             except UserError:
                 raise
             except Exception as error:
-                yield _failure(chunk, error)
+                yield Failure.of(chunk, error)
             else:
                 yield Done(chunk)
 
@@ -130,7 +146,7 @@ class Workers:
                     continue
                 worker.chunk = None
                 if kind == "user error":
-                    raise _told(*said)
+                    raise told(*said)
                 yield Done(chunk) if kind == "done" else Failure(chunk, *said)
 
     def close(self) -> None:
@@ -144,7 +160,7 @@ class _Queue:
     """Chunks in their order, but for a worker rather those that need the same people in memory as its last one."""
 
     def __init__(self, chunks: Iterable[Chunk]) -> None:
-        self._groups: dict[tuple[str, int], deque[Chunk]] = {}
+        self._groups: dict[tuple[str, range], deque[Chunk]] = {}
         self._count = 0
         for chunk in chunks:
             self.put(chunk)
@@ -217,8 +233,7 @@ def _serve(connection: Connection) -> None:
         except UserError as error:
             answer = ("user error", (str(error), error.exit_code))
         except Exception as error:
-            failure = _failure(chunk, error)
-            answer = ("failed", (failure.error, failure.details))
+            answer = ("failed", Failure.of(chunk, error).words)
         ticker.flush()
         _say(connection, answer)
 
@@ -253,12 +268,7 @@ class _Ticker:
         self._said = time.monotonic()
 
 
-def _failure(chunk: Chunk, error: Exception) -> Failure:
-    line = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
-    return Failure(chunk, line, traceback.format_exc())
-
-
-def _told(message: str, exit_code: int) -> UserError:
+def told(message: str, exit_code: int) -> UserError:
     """Return a user's error that a worker has met."""
     error = UserError(message)
     error.exit_code = exit_code

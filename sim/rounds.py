@@ -10,7 +10,7 @@ import pandas as pd
 
 from sim.analysis import per_user, replication_half_widths, replication_means
 from sim.rundir import RunDirectory
-from sim.sweep import Chunk, Task, Times, cut, next_look
+from sim.sweep import Chunk, Plan, Task, Times, next_look
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +47,30 @@ class Round:
         ]
 
 
-def rounds(work: Sequence[Task], directory: RunDirectory) -> Iterator[Round]:
+def rounds(plan: Plan, directory: RunDirectory) -> Iterator[Round]:
     """Yield what is to be there, round by round; each is decided once the parts of the one before are there.
 
     A task's number follows from the figures of its own replications up to that number and from nothing else: neither
     from the order in which parts came nor from who wrote them. So a run that goes on comes to the same end. One that
     asked for more before, say for narrower intervals, keeps what it has.
     """
+    work = plan.tasks
     times: Times = {task.key: task.at_least for task in work}
-    there: Times = {task.key: _there(task, directory) for task in work}
+    there = _there(plan, directory)
     open_keys = {task.key for task in work if task.half_width_km is not None}
     means: dict[str, pd.DataFrame] = {}
     while True:
-        chunks = cut(work, times)
+        chunks = plan.chunks(times, directory.parts())
         yield Round(work, times, chunks)
-        parts = [chunk.id for chunk in chunks if (chunk.point.index, chunk.lppms[0]) in open_keys]
-        for part in parts:
-            if part not in means:
-                means[part] = replication_means(per_user(directory, [part]))
-        state = Round(work, times, chunks, _half_widths([means[part] for part in parts]))
+        looked_at = []
+        for chunk in chunks:
+            key = (chunk.point.index, chunk.lppms[0])
+            if key in open_keys:
+                if chunk.id not in means:
+                    means[chunk.id] = replication_means(per_user(directory, [chunk.id]))
+                own = means[chunk.id]
+                looked_at.append(own[own["replication"] < times[key]])
+        state = Round(work, times, chunks, _half_widths(looked_at))
         following = state.next_times(there)
         if following == times:
             yield state
@@ -73,13 +78,16 @@ def rounds(work: Sequence[Task], directory: RunDirectory) -> Iterator[Round]:
         times = following
 
 
-def _there(task: Task, directory: RunDirectory) -> int:
-    """Return how many replications of a task are there already: what was asked for before is kept, and counts."""
-    if task.half_width_km is None:
-        return 0
-    done = set(directory.parts())
-    chunks = cut([task], {task.key: task.at_most})
-    return next((chunk.replication for chunk in chunks if chunk.id not in done), task.at_most)
+def _there(plan: Plan, directory: RunDirectory) -> Times:
+    """Return how many replications of each task are there already: what was asked for before is kept, and counts."""
+    found = {task.key: 0 for task in plan.tasks}
+    open_keys = {task.key for task in plan.tasks if task.half_width_km is not None}
+    chunks = [chunk for part in directory.parts() if (chunk := plan.named(part)) is not None]
+    for chunk in sorted(chunks, key=lambda chunk: chunk.replications.start):
+        key = (chunk.point.index, chunk.lppms[0])
+        if key in open_keys and chunk.replications.start <= found[key]:
+            found[key] = chunk.replications.stop
+    return found
 
 
 def _half_widths(means: Sequence[pd.DataFrame]) -> dict[tuple[int, str], dict[str, float]]:

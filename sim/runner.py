@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import pandas as pd
 
 from sim import kernels
-from sim.chunks import Workshop, expected_queries
+from sim.chunks import FailedSimulation, Notes, Workshop, joined_notes
 from sim.errors import UserError
 from sim.pool import Failure, Here, Pool, Workers, perform
 from sim.registry import refuse_stale, search_in, source_file
@@ -25,18 +25,23 @@ from sim.rundir import SCHEMA_VERSION, RequestError, RunDirectory
 from sim.scenario.consistency import findings
 from sim.scenario.faults import Fault, ScenarioError, dotted
 from sim.scenario.models import Scenario
-from sim.sweep import Chunk, Point, Task, cut, points, tasks
+from sim.status import failed_where
+from sim.sweep import Chunk, Plan, Point, points, replications_in, tasks
 
 OUTPUTS = Path("outputs")
 MOST_FAILURES = 5
 _PACKAGES = ("simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pydantic", "pyarrow")
 
 
+CHUNK_QUERIES = 10_000
+"""A chunk holds so many queries or more, where there are replications enough: a second or a few of work."""
+
+
 class Progress(Protocol):
     """Is told how a run gets on."""
 
-    def start(self, queries: int, *, skipped: int) -> None:
-        """About so many queries are to be simulated; so many chunks are there already.
+    def start(self, queries: int, *, chunks: int, skipped: int) -> None:
+        """About so many queries in so many chunks are to be simulated; so many chunks are there already.
 
         Told again, with those to come, when figures turn out to need more replications.
         """
@@ -46,14 +51,21 @@ class Progress(Protocol):
         """So many more have been."""
         ...
 
+    def end_chunk(self) -> None:
+        """One more chunk is written, or was given up."""
+        ...
+
 
 class Silent:
     """Shows no progress."""
 
-    def start(self, queries: int, *, skipped: int) -> None:
+    def start(self, queries: int, *, chunks: int, skipped: int) -> None:
         """Say nothing."""
 
     def advance(self, queries: int) -> None:
+        """Say nothing."""
+
+    def end_chunk(self) -> None:
         """Say nothing."""
 
 
@@ -83,14 +95,19 @@ def run(
     out: str | Path | None = None,
     progress: Progress | None = None,
     figures: bool = True,
-    workers: int = 1,
+    workers: int | None = None,
+    dask: str | None = None,
+    shard: tuple[int, int] | None = None,
     chunk: str | None = None,
+    chunk_queries: int = CHUNK_QUERIES,
 ) -> Result:
     """Run a scenario, or go on with it: chunks whose part is there already are not simulated again.
 
-    `workers` processes share the work; results are the same whatever their number. With `chunk` only the chunk with
-    this id is simulated, in this process, and an error in it is raised as it is. Else one that fails is reported at
-    the end (`FailedChunks`), when everything else is done.
+    `workers` processes share the work, or those of the Dask cluster at the address `dask` (`local`: one that is
+    started for the run); results are the same wherever they come from, and however many queries make a chunk. With
+    `shard` (i, N) only the i-th of N shares is simulated, and nothing is summed up: a run without it does that, when
+    all shares are there. With `chunk` only the chunk with this id is simulated, in this process, and an error in it
+    is raised as it is. Else one that fails is reported at the end (`FailedChunks`), when everything else is done.
     """
     from sim.plots import write_figures
 
@@ -100,27 +117,31 @@ def run(
     ]:
         raise ScenarioError(faults)
     swept = points(scenario)
-    work = tasks(swept)
     workshop = Workshop()
+    plan = Plan(tasks(swept), lambda point, lppms: -(-chunk_queries // (workshop.queries(point) * lppms)))
+    if shard is not None:
+        _refuse_shard(shard, plan)
     files = _fingerprints([point.scenario for point in swept])
     own = sorted({name for point in swept for name in point.scenario.own_components()})
-    manifest = _manifest(scenario, files, cut(work), workshop)
+    manifest = _manifest(scenario, files, swept, workshop)
     directory = RunDirectory.create(out if out is not None else _directory(scenario, files))
-    possible = {chunk.id: chunk for chunk in cut(work, {task.key: task.at_most for task in work})}
-    _refuse_to_mix(directory, manifest, own, possible)
+    _refuse_to_mix(directory, manifest, own, plan)
     for name in own:
         refuse_stale(name)
-    if workers > 1 and not directory.shared:
-        raise RequestError(f"{directory} is in the memory of this process: other workers cannot write there")
     if chunk is not None:
-        perform(_named(chunk, possible), directory, workshop, progress.advance)
+        _simulate_alone(chunk, plan, directory, workshop, progress)
         return Result(directory)
     directory.write_csv("points.csv", _points_frame(swept))
-    end, failures = _simulate(work, directory, manifest, workshop, progress, workers)
+    pool = _pool(workers, dask, workshop, directory)
+    end, failures = _simulate(plan, directory, manifest, workshop, progress, pool, shard)
+    told = [_described(failure, directory, scenario, plan) for failure in failures]
+    if shard is not None:
+        if failures:
+            raise FailedChunks(directory, told, len(end.chunks))
+        return Result(directory)
     there = [chunk for chunk in end.chunks if chunk.id not in {failure.chunk.id for failure in failures}]
-    told = [_described(failure, directory, scenario) for failure in failures]
     found = {"parts": sorted(chunk.id for chunk in end.chunks), "repetitions": end.described()}
-    ended = {"finished": not failures, "notes": list(_notes(directory, there)), "failures": told}
+    ended = {"finished": not failures, "notes": _notes(directory, there), "failures": told}
     directory.write_manifest(manifest | found | ended)
     result = Result(directory)
     if there:
@@ -132,41 +153,87 @@ def run(
     return result
 
 
+def _pool(workers: int | None, dask: str | None, workshop: Workshop, directory: RunDirectory) -> Pool:
+    """Return who is to simulate."""
+    if dask is not None:
+        from sim.cluster import Cluster
+
+        return Cluster(dask, workers)
+    if workers is None or workers == 1:
+        return Here(workshop)
+    if not directory.shared:
+        raise RequestError(f"{directory} is in the memory of this process: other workers cannot write there")
+    return Workers(workers)
+
+
 def _simulate(
-    work: Sequence[Task],
+    plan: Plan,
     directory: RunDirectory,
     manifest: dict[str, Any],
     workshop: Workshop,
     progress: Progress,
-    workers: int,
+    pool: Pool,
+    shard: tuple[int, int] | None,
 ) -> tuple[Round, list[Failure]]:
     """Simulate what is not there yet, round by round; return the last round and what could not be simulated."""
     done = set(directory.parts()) - {part for part, _ in directory.check_parts(thorough=False)}
     failures: list[Failure] = []
     begun = False
-    pool: Pool = Here(workshop) if workers == 1 else Workers(workers)
     try:
-        for state in rounds(work, directory):
-            todo = [chunk for chunk in state.chunks if chunk.id not in done]
-            if not todo:
-                continue
-            # More than is planned so far may be there: a longer run was stopped.
-            known = {chunk.id for chunk in state.chunks} | set(directory.parts())
-            directory.write_manifest(manifest | {"parts": sorted(known), "repetitions": state.described()})
-            progress.start(sum(expected_queries(todo, workshop)), skipped=0 if begun else len(done))
-            begun = True
-            for ended in pool.run(todo, directory, progress.advance):
-                if isinstance(ended, Failure):
-                    failures.append(ended)
-                else:
-                    done.add(ended.chunk.id)
-            if failures:
+        for state in rounds(plan, directory):
+            share = state.chunks if shard is None else _share(state.chunks, *shard)
+            todo = [chunk for chunk in share if chunk.id not in done]
+            if todo or not directory.has("manifest.json"):
+                # More than is planned so far may be there: a longer run was stopped.
+                known = {chunk.id for chunk in state.chunks} | set(directory.parts())
+                directory.write_manifest(manifest | {"parts": sorted(known), "repetitions": state.described()})
+            if todo:
+                queries = sum(
+                    workshop.queries(chunk.point) * len(chunk.lppms) * len(chunk.replications) for chunk in todo
+                )
+                progress.start(queries, chunks=len(todo), skipped=0 if begun else len(share) - len(todo))
+                begun = True
+                for ended in pool.run(todo, directory, progress.advance):
+                    progress.end_chunk()
+                    if isinstance(ended, Failure):
+                        failures.append(ended)
+                    else:
+                        done.add(ended.chunk.id)
+            if failures or shard is not None:
                 break
     finally:
         pool.close()
     if not begun:
-        progress.start(0, skipped=len(state.chunks))
+        progress.start(0, chunks=0, skipped=len(share))
     return state, failures
+
+
+def _share(chunks: list[Chunk], number: int, count: int) -> list[Chunk]:
+    """Return one of so many shares, counted from 1. Neighbours stay together: they have people in common."""
+    return chunks[len(chunks) * (number - 1) // count : len(chunks) * number // count]
+
+
+def _refuse_shard(shard: tuple[int, int], plan: Plan) -> None:
+    number, count = shard
+    if not 1 <= number <= count:
+        raise RequestError(f"a shard is i/N with i from 1 to N, got {number}/{count}")
+    if any(task.half_width_km is not None for task in plan.tasks):
+        raise RequestError(
+            "a number of replications that depends on the figures (until_half_width_km) cannot be cut into shards, "
+            "none of which sees them all: give a fixed number, or use --workers or --dask"
+        )
+
+
+def _simulate_alone(name: str, plan: Plan, directory: RunDirectory, workshop: Workshop, progress: Progress) -> None:
+    """Simulate one chunk here; what goes wrong in it is raised as it is."""
+    chunk = plan.named(name)
+    if chunk is None:
+        some = ", ".join(chunk.id for chunk in plan.chunks(there=directory.parts())[:3])
+        raise RequestError(f"{name} is no chunk of this run: its chunks are {some} ...")
+    try:
+        perform(chunk, directory, workshop, progress.advance)
+    except FailedSimulation as failed:
+        raise (failed.__cause__ or failed) from None
 
 
 class FailedChunks(UserError):
@@ -176,38 +243,31 @@ class FailedChunks(UserError):
         self.failures = failures
         lines = [f"{len(failures)} of {planned} chunks failed; everything else is in {directory}"]
         for failure in failures[:MOST_FAILURES]:
-            who = ", ".join(failure["lppms"])
-            lines.append(f"  point {failure['point']}, replication {failure['replication']}, {who}: {failure['error']}")
+            lines.append(f"  {failed_where(failure)}: {failure['error']}")
             lines.append(f"    alone: {failure['command']}")
         if len(failures) > MOST_FAILURES:
             lines.append(f"  and {len(failures) - MOST_FAILURES} more: see `failures` in manifest.json")
         super().__init__("\n".join([*lines, "A second run tries them again."]))
 
 
-def _described(failure: Failure, directory: RunDirectory, scenario: Scenario) -> dict[str, Any]:
+def _described(failure: Failure, directory: RunDirectory, scenario: Scenario, plan: Plan) -> dict[str, Any]:
     """Return a failure for the manifest, with the command that repeats it alone."""
     chunk, (_, data) = failure.chunk, scenario.place
-    words = ["lppm-sim", "run", directory.describe("manifest.json"), "-o", str(directory), "--chunk", chunk.id]
+    alone = chunk if failure.replication is None else plan.alone(chunk, failure.replication)
+    words = ["lppm-sim", "run", directory.describe("manifest.json"), "-o", str(directory), "--chunk", alone.id]
     return {
         "chunk": chunk.id,
         "point": chunk.point.index,
         "values": chunk.point.values,
-        "replication": chunk.replication,
-        "lppms": list(chunk.lppms),
+        "replications": [alone.replications.start, alone.replications.stop - 1],
+        "lppms": list(chunk.lppms) if failure.lppm is None else [failure.lppm],
         "error": failure.error,
         "traceback": failure.details,
         "command": shlex.join(words if data is None else [*words, "--data", str(data)]),
     }
 
 
-def _named(chunk: str, possible: Mapping[str, Chunk]) -> Chunk:
-    if chunk not in possible:
-        some = ", ".join(sorted(possible)[:3])
-        raise RequestError(f"{chunk} is no chunk of this run: its {len(possible):,} chunks are {some} ...")
-    return possible[chunk]
-
-
-def _manifest(scenario: Scenario, files: dict[str, str], chunks: list[Chunk], workshop: Workshop) -> dict[str, Any]:
+def _manifest(scenario: Scenario, files: dict[str, str], swept: list[Point], workshop: Workshop) -> dict[str, Any]:
     """Return everything needed to run the scenario again and to read its log: a part of the run, not of the code."""
     folder, _ = scenario.place
     return {
@@ -221,26 +281,22 @@ def _manifest(scenario: Scenario, files: dict[str, str], chunks: list[Chunk], wo
         "versions": {name: importlib.metadata.version(name) for name in _PACKAGES}
         | {"python": platform.python_version()},
         "kernels": kernels.describe(),
-        "worlds": list(_worlds(chunks, workshop)),
+        "worlds": list(_worlds(swept, workshop)),
         "output_spaces": {lppm.name: "cells" for lppm in scenario.lppms},
-        "parts": sorted(chunk.id for chunk in chunks),
         "finished": False,
     }
 
 
-def _worlds(chunks: list[Chunk], workshop: Workshop) -> Iterator[dict[str, Any]]:
+def _worlds(swept: list[Point], workshop: Workshop) -> Iterator[dict[str, Any]]:
     """Yield each world once, with the points that lie in it. Outputs and estimates are cells of its grid."""
-    first: dict[int, Chunk] = {}
-    for chunk in chunks:
-        first.setdefault(chunk.point.index, chunk)
-    places: dict[str, list[Chunk]] = {}
-    for chunk in first.values():
-        places.setdefault(chunk.point.scenario.canonical(only=frozenset({"seed", "world"})), []).append(chunk)
+    places: dict[str, list[Point]] = {}
+    for point in swept:
+        places.setdefault(point.scenario.canonical(only=frozenset({"seed", "world"})), []).append(point)
     for inhabitants in places.values():
         setting = workshop.setting(inhabitants[0])
         world = setting.world
         yield {
-            "points": sorted(chunk.point.index for chunk in inhabitants),
+            "points": sorted(point.index for point in inhabitants),
             "grid": world.grid.describe(),
             "roads": None if world.roads is None else world.roads.describe(),
             "traces": setting.readings(),
@@ -257,11 +313,9 @@ def _fingerprints(scenarios: Iterable[Scenario]) -> dict[str, str]:
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in sorted(paths.items())}
 
 
-def _refuse_to_mix(
-    directory: RunDirectory, manifest: dict[str, Any], own: list[str], possible: Mapping[str, Chunk]
-) -> None:
+def _refuse_to_mix(directory: RunDirectory, manifest: dict[str, Any], own: list[str], plan: Plan) -> None:
     """Never put two experiments into one directory: say what differs. More replications of the same are welcome."""
-    strangers = sorted(set(directory.parts()) - possible.keys())
+    strangers = [part for part in directory.parts() if plan.named(part) is None]
     known = directory.has("manifest.json")
     before = directory.manifest() if known else {}
     differences = list(_told_differences(before, manifest, own)) if known else []
@@ -308,10 +362,10 @@ def _refuse_other_replications(
             f"{directory} holds this scenario with `replications: {ways[0]}`, now it is `{ways[1]}`: a fixed "
             "number and a search for one are kept in other parts. Choose another folder with -o, or remove this one."
         )
-    numbers = [int(part.split("-")[1]) for part in strangers]
+    stops = [replications_in(part).stop for part in strangers]
     if isinstance(there, dict):
-        there, wanted = max(numbers) + 1, wanted["at_most"]
-    if there > wanted and min(numbers) >= wanted:
+        there, wanted = max(stops), wanted["at_most"]
+    if there > wanted and min(stops) > wanted:
         raise RequestError(
             f"{directory} holds more of this run: it has {there} replications there, {wanted} now; "
             f"ask for {there} or more, or choose another folder with -o"
@@ -334,8 +388,11 @@ def _points_frame(swept: list[Point]) -> pd.DataFrame:
     return pd.DataFrame([{"point": point.index, **point.values} for point in swept])
 
 
-def _notes(directory: RunDirectory, chunks: list[Chunk]) -> Iterator[dict[str, Any]]:
-    """Yield, by point and replication, how often beliefs ran out of mass and how well profiles were estimated."""
+def _notes(directory: RunDirectory, chunks: list[Chunk]) -> list[dict[str, Any]]:
+    """Return, by point and LPPM, how often beliefs ran out of mass and how well profiles were estimated."""
+    found: dict[tuple[int, str], Notes] = {}
     for chunk in chunks:
         for lppm, notes in directory.notes(chunk.id).items():
-            yield {"point": chunk.point.index, "replication": chunk.replication, "lppm": lppm, **notes}
+            key = (chunk.point.index, lppm)
+            found[key] = joined_notes(found[key], notes) if key in found else notes
+    return [{"point": point, "lppm": lppm, **notes} for (point, lppm), notes in sorted(found.items())]

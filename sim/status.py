@@ -84,6 +84,16 @@ def status(place: str | os.PathLike[str], *, now_s: float | None = None) -> Stat
     )
 
 
+def failed_where(failure: Mapping[str, Any]) -> str:
+    """Say which chunk failed, or which of its simulations, by what a manifest tells of it."""
+    known = [f"point {failure['point']}"] if "point" in failure else []
+    match failure.get("replications"):
+        case [first, last]:
+            known.append(f"replication {first}" if first == last else f"replications {first} to {last}")
+    lppms = failure.get("lppms")
+    return ", ".join([*known, *(map(str, lppms) if isinstance(lppms, list) else ())]) or str(failure.get("chunk", "?"))
+
+
 def _opened(place: str | os.PathLike[str]) -> tuple[RunDirectory, dict[str, Any], list[str]]:
     """Return the run, its manifest, and what is wrong with that: parts can be counted all the same."""
     try:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sim.rundir import SCHEMA_VERSION
+from sim.rundir import SCHEMA_VERSION, RequestError
 from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.paths import assign, combinations, expand
 from sim.scenario.protection import LPPMSpec
 
 SETTING = frozenset({"seed", "markov_restart", "world", "users", "training"})
 """The parts of a scenario that decide where people are and what is known of them."""
+
+_ID = re.compile(r"(?P<point>\d{4,})-(?P<first>\d{4,})-(?P<last>\d{4,})-[0-9a-f]{10}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +34,17 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Simulations that are run and written together: some LPPMs at one point in one replication."""
+    """Simulations that are run and written together: some LPPMs at one point in some replications."""
 
     id: str
     point: Point
-    replication: int
+    replications: range
     lppms: tuple[str, ...]
 
     @property
-    def people(self) -> tuple[str, int]:
+    def people(self) -> tuple[str, range]:
         """Whom it is about: chunks with the same can share what is in memory."""
-        return self.point.setting, self.replication
+        return self.point.setting, self.replications
 
 
 def points(scenario: Scenario) -> list[Point]:
@@ -125,37 +129,119 @@ def next_look(replications: int, at_most: int) -> int:
     return min(at_most, replications + max(1, replications // 4))
 
 
-def plan(scenario: Scenario) -> list[Chunk]:
-    """Return the chunks that are surely run for the scenario's points."""
-    return cut(tasks(points(scenario)))
+Joined = Callable[[Point, int], int]
+"""How many replications of so many LPPMs at a point make a chunk."""
 
 
-def cut(found: Iterable[Task], times: Times | None = None) -> list[Chunk]:
-    """Cut tasks into chunks, each task with so many replications, the fewest that it may have unless said.
+class Plan:
+    """The chunks of some tasks.
 
-    A chunk holds what a point runs in a replication. Where LPPMs stop on their own each has chunks of its own: which
-    of the others went on must not be told by its name, or asking for narrower intervals would begin anew.
-    Replications come first in order, so that all points of a replication meet the same people while in memory.
+    A chunk holds what a point runs in some replications that follow each other. Where LPPMs stop on their own each
+    has chunks of its own: which of the others went on must not be told by its name, or asking for narrower intervals
+    would begin anew.
     """
-    together: dict[tuple[int, str], list[Task]] = {}
-    for task in found:
-        alone = isinstance(task.point.scenario.replications, RepeatUntil)
-        together.setdefault((task.point.index, task.lppm if alone else ""), []).append(task)
-    counts = {task.key: task.at_least if times is None else times[task.key] for g in together.values() for task in g}
-    contents: dict[tuple[tuple[int, str], ...], str] = {}
-    chunks = []
-    for replication in range(max(counts.values())):
-        for group in together.values():
-            own = [task for task in group if replication < counts[task.key]]
-            if not own:
-                continue
-            keys = tuple(task.key for task in own)
-            if keys not in contents:
-                contents[keys] = json.dumps([task.identity for task in own])
-            point = own[0].point
-            lppms = tuple(task.lppm for task in own)
-            chunks.append(Chunk(_id(point, replication, contents[keys]), point, replication, lppms))
-    return chunks
+
+    def __init__(self, tasks: Iterable[Task], joined: Joined = lambda _point, _lppms: 1) -> None:
+        self.tasks = list(tasks)
+        self._joined = joined
+        self._groups: dict[tuple[int, str], list[Task]] = {}
+        for task in self.tasks:
+            alone = isinstance(task.point.scenario.replications, RepeatUntil)
+            self._groups.setdefault((task.point.index, task.lppm if alone else ""), []).append(task)
+        self._of_point: dict[int, list[list[Task]]] = {}
+        for (point, _), group in self._groups.items():
+            self._of_point.setdefault(point, []).append(group)
+        self._contents: dict[tuple[tuple[int, str], ...], str] = {}
+
+    def chunks(self, times: Times | None = None, there: Iterable[str] = ()) -> list[Chunk]:
+        """Return what is to be run for so many replications of each task, the fewest that it may have unless said.
+
+        Chunks whose parts are there already are kept as they were cut, and the gaps between them are filled: so the
+        names of a plan that was begun stay the same, and one with more replications repeats none of them. The first
+        replications of all points come first, so that they meet the same people while those are in memory.
+        """
+        counts = times or {task.key: task.at_least for task in self.tasks}
+        kept = self._kept(there)
+        found = []
+        for group in self._groups.values():
+            bounds = [0, *sorted({counts[task.key] for task in group})]
+            for first, stop in itertools.pairwise(bounds):
+                own = [task for task in group if counts[task.key] > first]
+                among = kept.get(tuple(task.key for task in own), [])
+                found += [chunk for chunk in among if first <= chunk.replications.start < stop]
+                found += [
+                    self._chunk(own, replications)
+                    for gap in _gaps(range(first, stop), [chunk.replications for chunk in among])
+                    for replications in self._cut(gap, own)
+                ]
+        return sorted(found, key=lambda chunk: (chunk.replications.start, chunk.point.index))
+
+    def named(self, part: str) -> Chunk | None:
+        """Return the chunk with this id, if it can be one of this plan."""
+        if (said := _ID.fullmatch(part)) is None:
+            return None
+        replications = range(int(said["first"]), int(said["last"]) + 1)
+        for group in self._of_point.get(int(said["point"]), []):
+            own = [task for task in group if task.at_most >= replications.stop]
+            if own and replications and (chunk := self._chunk(own, replications)).id == part:
+                return chunk
+        return None
+
+    def alone(self, chunk: Chunk, replication: int) -> Chunk:
+        """Return the chunk that holds one replication of another chunk."""
+        tasks = [task for task in self.tasks if task.point is chunk.point and task.lppm in chunk.lppms]
+        return self._chunk(tasks, range(replication, replication + 1))
+
+    def _kept(self, there: Iterable[str]) -> dict[tuple[tuple[int, str], ...], list[Chunk]]:
+        """Return the chunks that are there, in order, by what they hold."""
+        found: dict[tuple[tuple[int, str], ...], list[Chunk]] = {}
+        named = [chunk for part in there if (chunk := self.named(part)) is not None]
+        for chunk in sorted(named, key=lambda chunk: chunk.replications.start):
+            found.setdefault(tuple((chunk.point.index, lppm) for lppm in chunk.lppms), []).append(chunk)
+        for chunks in found.values():
+            for one, next_one in itertools.pairwise(chunks):
+                if next_one.replications.start < one.replications.stop:
+                    raise RequestError(
+                        f"the parts {one.id} and {next_one.id} hold the same replications: remove one of them"
+                    )
+        return found
+
+    def _cut(self, gap: range, own: Sequence[Task]) -> Iterator[range]:
+        """Cut replications into chunks."""
+        step = max(self._joined(own[0].point, len(own)), 1) if len(gap) > 1 else 1
+        for first in range(gap.start, gap.stop, step):
+            yield range(first, min(first + step, gap.stop))
+
+    def _chunk(self, own: Sequence[Task], replications: range) -> Chunk:
+        keys = tuple(task.key for task in own)
+        if keys not in self._contents:
+            self._contents[keys] = json.dumps([task.identity for task in own])
+        point, bounds = own[0].point, (replications.start, replications.stop - 1)
+        text = f"[{SCHEMA_VERSION}, {bounds[0]}, {bounds[1]}, {self._contents[keys][1:]}"
+        digest = hashlib.sha256(text.encode()).hexdigest()[:10]
+        name = f"{point.index:04d}-{bounds[0]:04d}-{bounds[1]:04d}-{digest}"
+        return Chunk(name, point, replications, tuple(task.lppm for task in own))
+
+
+def _gaps(whole: range, taken: Iterable[range]) -> Iterator[range]:
+    """Yield what ranges in order leave of a whole.
+
+    >>> list(_gaps(range(10), [range(2, 4), range(4, 5), range(9, 12)]))
+    [range(0, 2), range(5, 9)]
+    """
+    free = whole.start
+    for own in taken:
+        if free < min(own.start, whole.stop):
+            yield range(free, min(own.start, whole.stop))
+        free = max(free, own.stop)
+    if free < whole.stop:
+        yield range(free, whole.stop)
+
+
+def replications_in(part: str) -> range:
+    """Return which replications the part with this id holds."""
+    said = _ID.fullmatch(part)
+    return range(int(said["first"]), int(said["last"]) + 1) if said else range(0)
 
 
 def _identities(scenario: Scenario) -> dict[str, str]:
@@ -163,10 +249,3 @@ def _identities(scenario: Scenario) -> dict[str, str]:
     setting = scenario.canonical(only=SETTING | {"attacks", "record"})
     lppms = json.loads(scenario.canonical(only=frozenset({"lppms"})))["lppms"]
     return {lppm["name"]: json.dumps([setting, lppm]) for lppm in lppms}
-
-
-def _id(point: Point, replication: int, content: str) -> str:
-    """Return the id of a chunk with this content, a list as JSON, which follows the version and the replication."""
-    text = f"[{json.dumps(SCHEMA_VERSION)}, {replication}, {content[1:]}"
-    digest = hashlib.sha256(text.encode()).hexdigest()[:10]
-    return f"{point.index:04d}-{replication:04d}-{digest}"

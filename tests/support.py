@@ -16,6 +16,7 @@ from sim.cli import main
 from sim.scenario.faults import ScenarioError
 from sim.scenario.load import load
 from sim.scenario.models import Scenario
+from sim.sweep import Chunk, Plan, points, tasks
 
 ROOT = Path(__file__).parents[1]
 
@@ -92,10 +93,15 @@ def faults(path: Path, *settings: str, data: Path | None = None) -> list[str]:
 
 
 def log_of(scenario: Scenario, out: Path) -> pd.DataFrame:
-    """Run a scenario into a folder, without figures, and return its event log."""
-    return sim.run(scenario, out=out, figures=False).events()
+    """Run a scenario into a folder, a chunk per replication, without figures, and return its event log."""
+    return sim.run(scenario, out=out, figures=False, chunk_queries=1).events()
 
 
 def files(folder: Path) -> dict[str, bytes]:
     """Return the content of every file below a folder."""
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def plan(scenario: Scenario) -> list[Chunk]:
+    """Return the chunks that are surely run, each of one replication."""
+    return Plan(tasks(points(scenario))).chunks()

@@ -134,8 +134,10 @@ def test_progress_is_plain_lines_on_stderr(small: Path, monkeypatch: pytest.Monk
     result = lppm_sim("run", small, "-o", "run", "--no-figures")
     assert result.exit_code == 0
     lines = result.stderr.splitlines()
-    assert all(re.fullmatch(r"small: \d+/180 queries, [\d,]+ queries/s, \d+ s left", line) for line in lines)
-    assert [line.split("/")[0] for line in lines] == ["small: 100", "small: 180"]
+    form = r"small: (\d/2 chunks, \d+)/180 queries, [\d,]+ queries/s, \d+ s left"
+    told = [said[1] for line in lines if (said := re.fullmatch(form, line))]
+    assert told == ["0/2 chunks, 100", "1/2 chunks, 100", "1/2 chunks, 180", "2/2 chunks, 180"]
+    assert len(told) == len(lines)
     assert "queries/s" not in result.stdout
 
 

@@ -219,15 +219,17 @@ def test_a_run_is_printed_with_notes_and_place(make_scenario: MakeScenario, tmp_
 def test_progress_is_plain_lines_on_stderr(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(console, "LINE_EVERY_S", 0.0)
     with console.Bar("[b]x") as bar:
-        bar.start(1250)
+        bar.start(1250, chunks=3)
+        bar.end_chunk()
         for _ in range(1250):
             bar.advance(1)
     out, err = capsys.readouterr()
     assert out == ""
     lines = err.splitlines()
-    assert len(lines) == 13
-    assert all(re.fullmatch(r"\[b\]x: [\d,]+/1,250 queries, [\d,]+ queries/s, [\d,]+ s left", line) for line in lines)
-    assert [line.split()[1].split("/")[0] for line in lines[-2:]] == ["1,200", "1,250"]
+    assert len(lines) == 14
+    form = r"\[b\]x: 1/3 chunks, [\d,]+/1,250 queries, [\d,]+ queries/s, [\d,]+ s left"
+    assert all(re.fullmatch(form, line) for line in lines)
+    assert [line.split()[3].split("/")[0] for line in lines[-2:]] == ["1,200", "1,250"]
     assert lines[-1].endswith(" 0 s left")
 
 
@@ -391,4 +393,4 @@ def test_more_queries_than_were_announced_raise_the_total(capsys: Capture, monke
         for queries in (200, 100):
             bar.start(queries)
             bar.advance(queries)
-    assert [line.split()[1] for line in capsys.readouterr().err.splitlines()] == ["200/200", "300/300"]
+    assert [line.split()[3] for line in capsys.readouterr().err.splitlines()] == ["200/200", "300/300"]

@@ -138,8 +138,9 @@ def log_of(
     snapshots: dict[str, Any] = {}
     for part in result.run.parts():
         arrays = result.run.snapshots(part)
-        for user, index, profile in zip(arrays["user"], arrays["index"], arrays["profile"], strict=True):
-            snapshots[f"{int(part.split('-')[1])}/{user}/{index}"] = profile
+        names = ("replication", "user", "index", "profile")
+        for replication, user, index, profile in zip(*(arrays[name] for name in names), strict=True):
+            snapshots[f"{replication}/{user}/{index}"] = profile
     return result.events(), snapshots
 
 

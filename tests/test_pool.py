@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import sim
@@ -70,14 +71,14 @@ def test_any_number_of_workers_leaves_the_same_bytes(make_scenario: MakeScenario
         lppms=["SP-Exp", "PEB-LH"], replications=3, sweep={"lppms.*.design.epsilon_per_km": [0.5, 2]}
     )
     for workers in (1, 2, 3):
-        sim.run(scenario, out=tmp_path / str(workers), figures=False, workers=workers)
+        sim.run(scenario, out=tmp_path / str(workers), figures=False, chunk_queries=1, workers=workers)
     assert files(tmp_path / "1") == files(tmp_path / "2") == files(tmp_path / "3")
 
 
 def test_rounds_are_the_same_with_workers(make_scenario: MakeScenario, tmp_path: Path) -> None:
     scenario = make_scenario(replications={"until_half_width_km": 0.3, "at_most": 12})
     for workers in (1, 2):
-        sim.run(scenario, out=tmp_path / str(workers), figures=False, workers=workers)
+        sim.run(scenario, out=tmp_path / str(workers), figures=False, chunk_queries=1, workers=workers)
     assert files(tmp_path / "1") == files(tmp_path / "2")
 
 
@@ -85,21 +86,23 @@ def test_progress_counts_every_query(make_scenario: MakeScenario, tmp_path: Path
     class Count:
         total = done = 0
 
-        def start(self, queries: int, *, skipped: int) -> None:
+        def start(self, queries: int, *, chunks: int, skipped: int) -> None:
             self.total += queries
 
         def advance(self, queries: int) -> None:
             self.done += queries
 
+        def end_chunk(self) -> None: ...
+
     counted = Count()
-    sim.run(make_scenario(replications=2), out=tmp_path, figures=False, workers=2, progress=counted)
+    sim.run(make_scenario(replications=2), out=tmp_path, figures=False, chunk_queries=1, workers=2, progress=counted)
     assert counted.done == counted.total == 2 * 2 * 3 * 25
 
 
 def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(faulty: Any, tmp_path: Path) -> None:
-    sim.run(faulty("die", 2), out=tmp_path / "died", figures=False, workers=2)
+    sim.run(faulty("die", 2), out=tmp_path / "died", figures=False, chunk_queries=1, workers=2)
     assert not list(tmp_path.glob("order-*"))
-    sim.run(faulty("die", 0), out=tmp_path / "lived", figures=False)
+    sim.run(faulty("die", 0), out=tmp_path / "lived", figures=False, chunk_queries=1)
     assert files(tmp_path / "died") == files(tmp_path / "lived")
 
 
@@ -108,14 +111,14 @@ def test_a_chunk_that_kills_every_worker_is_reported_and_the_rest_finishes(fault
     with pytest.raises(
         FailedChunks, match=r"(?s)\d of 3 chunks failed; everything else is in .*its worker died 3 times"
     ):
-        sim.run(faulty("die", 8), out=tmp_path / "run", figures=False, workers=2)
+        sim.run(faulty("die", 8), out=tmp_path / "run", figures=False, chunk_queries=1, workers=2)
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert not manifest["finished"]
     assert manifest["failures"][0]["error"] == "its worker died 3 times (killed by SIGKILL)"
     for order in tmp_path.glob("order-*"):
         order.unlink()
-    sim.run(faulty("die", 0), out=tmp_path / "run", figures=False, workers=2)
-    sim.run(faulty("die", 0), out=tmp_path / "whole", figures=False)
+    sim.run(faulty("die", 0), out=tmp_path / "run", figures=False, chunk_queries=1, workers=2)
+    sim.run(faulty("die", 0), out=tmp_path / "whole", figures=False, chunk_queries=1)
     assert files(tmp_path / "run") == files(tmp_path / "whole")
 
 
@@ -124,14 +127,14 @@ def test_a_simulation_that_raises_is_reported_with_the_command_that_repeats_it(
     workers: int, faulty: Any, tmp_path: Path
 ) -> None:
     with pytest.raises(FailedChunks) as caught:
-        sim.run(faulty("raise", 1), out=tmp_path / "run", figures=False, workers=workers)
+        sim.run(faulty("raise", 1), out=tmp_path / "run", figures=False, chunk_queries=1, workers=workers)
     (failure,) = caught.value.failures
     assert failure["error"] == "RuntimeError: something went <wrong>"
     assert "in __call__" in failure["traceback"]
-    assert f"point 0, replication {failure['replication']}, SP-Exp, faulty: RuntimeError" in str(caught.value)
+    assert f"point 0, replication {failure['replications'][0]}, faulty: RuntimeError" in str(caught.value)
     assert len(sim.Result.open(tmp_path / "run").events()) == 2 * 2 * 2 * 3 * 25, "the other two chunks are there"
     told = done("status", tmp_path / "run")
-    assert f"failed  point 0, replication {failure['replication']}, SP-Exp, faulty: RuntimeError" in told
+    assert f"failed  point 0, replication {failure['replications'][0]}, faulty: RuntimeError" in told
     assert f"alone: {failure['command']}" in told
     faulty("raise", 1)
     command = shlex.split(failure["command"])
@@ -144,10 +147,31 @@ def test_a_simulation_that_raises_is_reported_with_the_command_that_repeats_it(
     assert len(sim.Result.open(tmp_path / "run").events()) == 3 * 2 * 2 * 3 * 25
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_in_a_joined_chunk_the_simulation_to_blame_is_named_and_repeated_alone(
+    workers: int, faulty: Any, tmp_path: Path
+) -> None:
+    """The first order is met in the first replication; alone it is repeated, and the rest follows around it."""
+    with pytest.raises(FailedChunks, match="1 of 1 chunks failed") as caught:
+        sim.run(faulty("raise", 1), out=tmp_path / "run", figures=False, workers=workers)
+    (failure,) = caught.value.failures
+    assert (failure["replications"], failure["lppms"]) == ([0, 0], ["faulty"])
+    assert failure["chunk"].startswith("0000-0000-0002-")
+    lppm_sim(*shlex.split(failure["command"])[1:])
+    assert [part[:14] for part in sim.Result.open(tmp_path / "run").run.parts()] == ["0000-0000-0000"]
+    sim.run(faulty("raise", 0), out=tmp_path / "run", figures=False, workers=workers)
+    result = sim.Result.open(tmp_path / "run")
+    assert [part[:14] for part in result.run.parts()] == ["0000-0000-0000", "0000-0001-0002"]
+    sim.run(faulty("raise", 0), out=tmp_path / "whole", figures=False)
+    keys = ["lppm", "replication", "user", "index", "attack"]
+    ends = [sim.Result.open(tmp_path / name).events().sort_values(keys, ignore_index=True) for name in ("run", "whole")]
+    pd.testing.assert_frame_equal(*ends)
+
+
 def test_a_chunk_that_is_none_is_refused(small: Path) -> None:
     result = lppm_sim("run", small, "--chunk", "0000-0000-nothing")
     assert result.exit_code == 2
-    assert "0000-0000-nothing is no chunk of this run: its 2 chunks are" in result.stderr
+    assert "0000-0000-nothing is no chunk of this run: its chunks are 0000-0000-0000-" in result.stderr
 
 
 LONG = """
@@ -160,7 +184,20 @@ lppms: [PEB-Exp]
 
 
 def start(folder: Path) -> subprocess.Popen[str]:
-    words = [sys.executable, "-c", INTERRUPTIBLE, "run", "long.yaml", "-o", "run", "--no-figures", "--workers", "2"]
+    words = [
+        sys.executable,
+        "-c",
+        INTERRUPTIBLE,
+        "run",
+        "long.yaml",
+        "-o",
+        "run",
+        "--no-figures",
+        "--chunk-queries",
+        "1",
+        "--workers",
+        "2",
+    ]
     return subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
 
 
@@ -209,5 +246,5 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(how: signal.Signals, tm
     with start(tmp_path) as again:
         again.communicate(timeout=60)
     assert again.returncode == 0
-    sim.run(sim.load(tmp_path / "long.yaml"), out=tmp_path / "whole", figures=False)
+    sim.run(sim.load(tmp_path / "long.yaml"), out=tmp_path / "whole", figures=False, chunk_queries=1)
     assert files(tmp_path / "run") == files(tmp_path / "whole")

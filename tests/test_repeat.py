@@ -20,8 +20,8 @@ from sim.errors import UserError
 from sim.result import Result
 from sim.runner import Progress
 from sim.scenario.models import Scenario
-from sim.sweep import cut, next_look, plan, points, tasks
-from tests.support import files
+from sim.sweep import Plan, next_look, points, tasks
+from tests.support import files, plan
 
 MakeScenario = Callable[..., Scenario]
 
@@ -44,7 +44,7 @@ def until(half_width_km: float, **more: int) -> dict[str, Any]:
 
 
 def run(scenario: Scenario, out: Path, progress: Progress | None = None) -> Result:
-    return sim.run(scenario, out=out, progress=progress, figures=False)
+    return sim.run(scenario, out=out, progress=progress, figures=False, chunk_queries=1)
 
 
 def counts(result: Result) -> dict[tuple[int, str], int]:
@@ -152,7 +152,7 @@ class StopAfter:
         self.announced: list[tuple[int, int]] = []
         self.done = 0
 
-    def start(self, queries: int, *, skipped: int) -> None:
+    def start(self, queries: int, *, chunks: int, skipped: int) -> None:
         self.announced.append((queries, skipped))
 
     def advance(self, queries: int) -> None:
@@ -160,6 +160,8 @@ class StopAfter:
         self.left -= queries
         if self.left < 0:
             raise Stop
+
+    def end_chunk(self) -> None: ...
 
 
 def test_a_run_stopped_at_any_moment_goes_on_to_the_same_bytes(make_scenario: MakeScenario, tmp_path: Path) -> None:
@@ -259,8 +261,8 @@ def test_looks_grow_and_end_at_the_most() -> None:
 
 def test_an_lppm_that_stops_on_its_own_has_chunks_of_its_own(make_scenario: MakeScenario) -> None:
     work = tasks(points(make_scenario(replications=until(0.2))))
-    few = {chunk.id for chunk in cut(work, {task.key: 6 for task in work})}
-    uneven = {chunk.id for chunk in cut(work, {work[0].key: 5, work[1].key: 9})}
+    few = {chunk.id for chunk in Plan(work).chunks({task.key: 6 for task in work})}
+    uneven = {chunk.id for chunk in Plan(work).chunks({work[0].key: 5, work[1].key: 9})}
     assert len(few) == 12
     assert len(uneven) == 14
     assert len(few & uneven) == 5 + 6, "how far the other one went makes no difference"
@@ -305,7 +307,7 @@ EXACT: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", NOT_EXACT)
 def test_whatever_may_differ_is_repeated(name: str, recorded: MakeScenario) -> None:
     chunks = plan(recorded(**({"lppms": ["SP-Exp"]} | NOT_EXACT[name])))
-    assert [chunk.replication for chunk in chunks] == [0, 1, 2]
+    assert [chunk.replications for chunk in chunks] == [range(0, 1), range(1, 2), range(2, 3)]
 
 
 @pytest.mark.parametrize(
@@ -325,7 +327,7 @@ def test_people_who_move_anew_are_repeated(users: dict[str, Any], recorded: Make
     mobility = users.get("mobility", {})
     said = users | {"mobility": mobility if "kind" in mobility else replay | mobility}
     chunks = plan(recorded(users=said, lppms=["SP-Exp"], training={}))
-    assert [chunk.replication for chunk in chunks] == [0, 1, 2]
+    assert [chunk.replications for chunk in chunks] == [range(0, 1), range(1, 2), range(2, 3)]
 
 
 @pytest.mark.parametrize("replications", [3, until(0.01)])
@@ -335,7 +337,8 @@ def test_exact_figures_are_not_repeated_and_others_beside_them_are(
 ) -> None:
     scenario = recorded(**({"lppms": ["SP-Exp"], "replications": replications} | EXACT[name]))
     lppms = [lppm.name for lppm in scenario.lppms]
-    assert [(chunk.replication, name) for chunk in plan(scenario) for name in chunk.lppms] == [(0, x) for x in lppms]
+    planned = [(chunk.replications, name) for chunk in plan(scenario) for name in chunk.lppms]
+    assert planned == [(range(1), name) for name in lppms]
     both = plan(recorded(lppms=[*scenario.lppms, "PEB-LH"], attacks=scenario.attacks, replications=2))
     assert [chunk.lppms for chunk in both] == [(*lppms, "PEB-LH"), ("PEB-LH",)]
 

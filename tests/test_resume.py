@@ -36,12 +36,14 @@ def test_a_second_run_goes_on_and_ends_with_the_same_bytes(make_scenario: MakeSc
     counted: list[tuple[int, int]] = []
 
     class Count:
-        def start(self, queries: int, *, skipped: int) -> None:
+        def start(self, queries: int, *, chunks: int, skipped: int) -> None:
             counted.append((queries, skipped))
 
         def advance(self, queries: int) -> None: ...
 
-    sim.run(scenario, out=tmp_path / "broken", progress=Count(), figures=False)
+        def end_chunk(self) -> None: ...
+
+    sim.run(scenario, out=tmp_path / "broken", progress=Count(), figures=False, chunk_queries=1)
     assert counted == [(2 * 2 * 3 * 25, 1)]
     assert files(tmp_path / "whole") == files(tmp_path / "broken")
 
@@ -219,7 +221,7 @@ attacks: [sporadic]
 def test_a_kill_leaves_a_readable_run_that_can_be_finished(tmp_path: Path) -> None:
     file, out = tmp_path / "killed.yaml", tmp_path / "run"
     file.write_text(SCENARIO)
-    command = [sys.executable, "-m", "sim.cli", "run", str(file), "-o", str(out), "--no-figures"]
+    command = [sys.executable, "-m", "sim.cli", "run", str(file), "-o", str(out), "--no-figures", "--chunk-queries", "1"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 60
         while len(list(out.glob("events/*.parquet"))) < 3 and process.poll() is None and time.monotonic() < deadline:

@@ -16,8 +16,7 @@ from sim.errors import UserError
 from sim.events import Guess, Report
 from sim.runner import FailedChunks
 from sim.scenario.models import Scenario
-from sim.sweep import plan
-from tests.support import files
+from tests.support import files, plan
 from tests.support import log_of as run
 
 MakeScenario = Callable[..., Scenario]

@@ -19,7 +19,7 @@ PLANNED = [f"part{i}" for i in range(10)]
 FAILURE = {
     "chunk": "part9",
     "point": 4,
-    "replication": 7,
+    "replications": [7, 7],
     "lppms": ["SP"],
     "error": "ValueError: no [mass]",
     "command": "lppm-sim run small.yaml --chunk part9",

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sim.rundir import RequestError
 from sim.scenario.faults import ScenarioError
 from sim.scenario.load import load
 from sim.scenario.models import Scenario
-from sim.sweep import Chunk, plan, points
+from sim.sweep import Chunk, Plan, points, tasks
+from tests.support import plan
 
 MakeScenario = Callable[..., Scenario]
 
@@ -133,14 +139,14 @@ def test_points_from_a_file_are_those_from_its_data(make_scenario: MakeScenario,
 
 def test_each_point_and_replication_is_a_chunk_replications_first(make_scenario: MakeScenario) -> None:
     chunks = plan(make_scenario(replications=2, sweep={"seed": [1, 2]}))
-    assert [(chunk.replication, chunk.point.index) for chunk in chunks] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert [(chunk.replications.start, chunk.point.index) for chunk in chunks] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert all(chunk.lppms == ("SP-Exp", "PEB-LH") for chunk in chunks)
     assert len({chunk.id for chunk in chunks}) == 4
 
 
 def test_replications_can_be_swept(make_scenario: MakeScenario) -> None:
     chunks = plan(make_scenario(sweep={"replications": [1, 3]}))
-    assert [(chunk.point.index, chunk.replication) for chunk in chunks] == [(0, 0), (1, 0), (1, 1), (1, 2)]
+    assert [(chunk.point.index, chunk.replications.start) for chunk in chunks] == [(0, 0), (1, 0), (1, 1), (1, 2)]
 
 
 def test_a_simulation_that_an_earlier_point_has_run_is_not_run_again(make_scenario: MakeScenario) -> None:
@@ -183,7 +189,7 @@ def test_ids_tell_content(make_scenario: MakeScenario) -> None:
     assert [chunk.id for chunk in plan(make_scenario(replications=3))][:2] == ids, "more replications keep the first"
     assert not set(ids) & {chunk.id for chunk in plan(make_scenario(replications=2, seed=4))}
     assert not set(ids) & {chunk.id for chunk in plan(make_scenario(replications=2, lppms=["SP-Exp"]))}
-    assert [chunk.id[:10] for chunk in plan(base)] == ["0000-0000-", "0000-0001-"]
+    assert [chunk.id[:15] for chunk in plan(base)] == ["0000-0000-0000-", "0000-0001-0001-"]
 
 
 def test_one_more_value_leaves_the_other_chunks_as_they_were(make_scenario: MakeScenario) -> None:
@@ -199,3 +205,88 @@ def test_ids_tell_which_training_set_is_the_first(make_scenario: MakeScenario) -
     sets = {"a": {"kind": "nothing"}, "b": {"kind": "others", "count": 2}}
     one, two = (plan(make_scenario(training=order)) for order in (sets, dict(reversed(sets.items()))))
     assert one[0].id != two[0].id
+
+
+# ------------------------------------------------------------------------------------------------ joined replications
+
+
+def ranges(chunks: Iterable[Chunk]) -> list[tuple[int, int]]:
+    return [(chunk.replications.start, chunk.replications.stop) for chunk in chunks]
+
+
+def joining(scenario: Scenario, count: int) -> Plan:
+    return Plan(tasks(points(scenario)), lambda _point, _lppms: count)
+
+
+def test_replications_are_joined(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(replications=7, sweep={"seed": [1, 2]})
+    chunks = joining(scenario, 3).chunks()
+    assert ranges(chunks) == [(0, 3), (0, 3), (3, 6), (3, 6), (6, 7), (6, 7)]
+    assert [chunk.point.index for chunk in chunks] == [0, 1] * 3
+    assert len({chunk.id for chunk in chunks}) == 6
+    assert ranges(joining(scenario, 100).chunks()) == [(0, 7), (0, 7)]
+
+
+def test_how_many_are_joined_is_asked_for_by_point_and_lppms(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(replications=4, sweep={EPSILON: [0.5, 1]})
+    plan = Plan(tasks(points(scenario)), lambda point, lppms: 4 if point.index else lppms)
+    assert [(chunk.point.index, *chunk.lppms) for chunk in plan.chunks()] == [
+        (0, "SP-Exp", "PEB-LH"),
+        (1, "SP-Exp"),
+        (0, "SP-Exp", "PEB-LH"),
+    ]
+
+
+def test_an_id_leads_back_to_its_chunk(make_scenario: MakeScenario) -> None:
+    plan = joining(make_scenario(replications=5), 2)
+    for chunk in plan.chunks():
+        assert plan.named(chunk.id) == chunk
+        assert plan.named(chunk.id[:-1] + ("0" if chunk.id[-1] != "0" else "1")) is None
+    assert plan.named("0001-0000-0001-0123456789") is None
+    assert plan.named("summary") is None
+    alone = plan.alone(plan.chunks()[1], 3)
+    assert (alone.replications, alone.lppms) == (range(3, 4), ("SP-Exp", "PEB-LH"))
+    assert plan.named(alone.id) == alone
+    fewer = joining(make_scenario(replications=3), 2)
+    assert [fewer.named(chunk.id) is not None for chunk in plan.chunks()] == [True, False, False]
+
+
+@given(
+    steps=st.lists(st.tuples(st.integers(1, 9), st.integers(0, 12)), min_size=1, max_size=4),
+    chance=st.randoms(use_true_random=False),
+)
+def test_what_is_there_is_kept_and_every_replication_is_in_one_chunk(
+    steps: list[tuple[int, int]], chance: random.Random
+) -> None:
+    """Runs that are stopped anywhere, with ever more replications and other sizes of chunks."""
+    there: set[str] = set()
+    count = 1
+    for joined, more in steps:
+        count += more
+        plan = joining(scenario_of(count), joined)
+        chunks = plan.chunks(there=there)
+        ids = {chunk.id for chunk in chunks}
+        assert sorted(r for chunk in chunks for r in chunk.replications) == list(range(count))
+        assert there <= ids
+        there |= {chunk.id for chunk in chunks if chance.random() < 0.5}
+        assert {chunk.id for chunk in plan.chunks(there=there)} == ids, "what is done meanwhile changes no name"
+
+
+@functools.cache
+def scenario_of(replications: int) -> Scenario:
+    return Scenario.model_validate(
+        {
+            "name": "s",
+            "replications": replications,
+            "world": {"grid": {"kind": "rectangle", "rows": 2, "cols": 2, "width_km": 1, "height_km": 1}},
+            "users": {"count": 1, "queries": 2, "mobility": "favourites"},
+            "lppms": ["SP-Exp"],
+        }
+    )
+
+
+def test_parts_that_overlap_are_refused(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(replications=4)
+    there = [joining(scenario, joined).chunks()[0].id for joined in (2, 3)]
+    with pytest.raises(RequestError, match=r"hold the same replications: remove one of them"):
+        joining(scenario, 2).chunks(there=there)
