@@ -81,7 +81,8 @@ class Pool(Protocol):
 def perform(chunk: Chunk, directory: RunDirectory, workshop: Workshop, tick: Tick | None = None) -> None:
     """Simulate a chunk and write what it leaves behind: the part last, since it says that the chunk is done."""
     outcome = run_chunk(chunk, workshop, tick)
-    directory.write_snapshots(chunk.id, outcome.snapshots)
+    if outcome.snapshots["index"].size:
+        directory.write_snapshots(chunk.id, outcome.snapshots)
     directory.write_part(chunk.id, outcome.table, outcome.notes)
 
 
@@ -133,7 +134,7 @@ class Workers:
                 try:
                     kind, said = worker.connection.recv()
                 except (EOFError, OSError):
-                    code = worker.end()
+                    code = worker.end(patience_s=1.0)  # it is dying: of what is worth a moment
                     self._workers[self._workers.index(worker)] = _Worker()
                     tries[chunk.id] = tries.get(chunk.id, 0) + 1
                     if tries[chunk.id] < TRIES:
@@ -160,7 +161,8 @@ class _Queue:
     """Chunks in their order, but for a worker rather those that need the same people in memory as its last one."""
 
     def __init__(self, chunks: Iterable[Chunk]) -> None:
-        self._groups: dict[tuple[str, range], deque[Chunk]] = {}
+        self._fresh: dict[tuple[str, range], deque[Chunk]] = {}
+        self._begun: dict[tuple[str, range], deque[Chunk]] = {}
         self._count = 0
         for chunk in chunks:
             self.put(chunk)
@@ -169,20 +171,25 @@ class _Queue:
         return self._count
 
     def pop(self, last: Chunk | None) -> Chunk:
-        """Return the next chunk: of the last one's people, else of those with the most left to do."""
+        """Return the next chunk: of the last one's people, else of new ones, else of those with the most left to do."""
         key = None if last is None else last.people
-        if key not in self._groups:
-            key = max(self._groups, key=lambda name: len(self._groups[name]))
+        if key is None or key not in self._begun:
+            if self._fresh:
+                key = next(iter(self._fresh))
+                self._begun[key] = self._fresh.pop(key)
+            else:
+                key = max(self._begun, key=lambda people: len(self._begun[people]))
         self._count -= 1
-        chunk = self._groups[key].popleft()
-        if not self._groups[key]:
-            del self._groups[key]
+        chunk = self._begun[key].popleft()
+        if not self._begun[key]:
+            del self._begun[key]
         return chunk
 
     def put(self, chunk: Chunk) -> None:
         """Take a chunk, a new one or one that was not finished; it comes after the others of its people."""
         self._count += 1
-        self._groups.setdefault(chunk.people, deque()).append(chunk)
+        groups = self._begun if chunk.people in self._begun else self._fresh
+        groups.setdefault(chunk.people, deque()).append(chunk)
 
 
 class _Worker:
@@ -207,12 +214,11 @@ class _Worker:
         except OSError:
             return
 
-    def end(self) -> int | None:
-        """End the process, if it has not ended itself, and return its exit code."""
+    def end(self, *, patience_s: float = 0.0) -> int | None:
+        """End the process, if it does not end itself within some time, and return its exit code."""
         self.connection.close()
-        self._process.join(0.5 if self.chunk is None else 0)
-        if self._process.is_alive():
-            self._process.kill()
+        self._process.join(patience_s)
+        self._process.kill()
         self._process.join()
         return self._process.exitcode
 

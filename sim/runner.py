@@ -109,8 +109,6 @@ def run(
     all shares are there. With `chunk` only the chunk with this id is simulated, in this process, and an error in it
     is raised as it is. Else one that fails is reported at the end (`FailedChunks`), when everything else is done.
     """
-    from sim.plots import write_figures
-
     progress = progress or Silent()
     if faults := [
         Fault("scenario", dotted(loc), message) for loc, message in findings(scenario.model_dump(mode="json"))
@@ -147,6 +145,8 @@ def run(
     if there:
         directory.write_csv("summary.csv", result.summary())
         if figures:
+            from sim.plots import write_figures
+
             write_figures(directory, summary=result.summary(), over_time=result.over_time())
     if failures:
         raise FailedChunks(directory, told, len(end.chunks))

@@ -37,8 +37,13 @@ TINY = bench.Scale(
     em_samples=2,
     memory_users=3,
     lengths=(5, 8, 12),
+    chunks=4,
+    sweep_users=1,
+    sweep_replications=1,
+    simulations=100,
 )
 NAMES = [row.name for row in bench.ROWS]
+SWEEPS = {"simulation", "chunk-here", "chunk-workers", "chunk-dask", "workers", "driver"}
 CHEAP = ("mk", "remap")
 
 
@@ -74,7 +79,7 @@ def test_every_row_gives_figures(row: bench.Row) -> None:
     upside_down = row.direction == "at_least"
     assert outcome.ratio == (outcome.limit / outcome.measured if upside_down else outcome.measured / outcome.limit)
     assert outcome.met == (outcome.ratio >= row.target if upside_down else outcome.ratio <= row.target)
-    if row.name != "memory":
+    if row.name not in SWEEPS | {"memory"}:
         assert outcome.samples.keys() == DESIGNS.keys()
 
 
@@ -92,6 +97,12 @@ def test_the_rows_are_the_targets_of_the_project() -> None:
         "qif": (">=", 50),
         "memory": ("<=", 1.2),
         "growth": ("<=", 1.1),
+        "simulation": ("<=", 0.5),
+        "chunk-here": ("<=", 0.05),
+        "chunk-workers": ("<=", 0.05),
+        "chunk-dask": ("<=", 0.05),
+        "workers": (">=", 1.8),
+        "driver": ("<=", 1.5),
     }
 
 
@@ -101,6 +112,7 @@ def test_the_work_is_what_the_targets_speak_of() -> None:
         assert (scale.agents, scale.agent_queries) == (1000, 288)
         assert scale.designs == tuple(DESIGNS)
     assert bench.FULL.memory_users == 1000
+    assert bench.FULL.simulations == 100_000
     assert bench.FULL.lengths[-1] == 3000
     assert bench.FULL.long_designs == tuple(DESIGNS)
 

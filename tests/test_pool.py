@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -164,8 +165,10 @@ def test_in_a_joined_chunk_the_simulation_to_blame_is_named_and_repeated_alone(
     assert [part[:14] for part in result.run.parts()] == ["0000-0000-0000", "0000-0001-0002"]
     sim.run(faulty("raise", 0), out=tmp_path / "whole", figures=False)
     keys = ["lppm", "replication", "user", "index", "attack"]
-    ends = [sim.Result.open(tmp_path / name).events().sort_values(keys, ignore_index=True) for name in ("run", "whole")]
-    pd.testing.assert_frame_equal(*ends)
+    mended, whole = (sim.Result.open(tmp_path / name).events() for name in ("run", "whole"))
+    pd.testing.assert_frame_equal(
+        mended.sort_values(keys, ignore_index=True), whole.sort_values(keys, ignore_index=True)
+    )
 
 
 def test_a_chunk_that_is_none_is_refused(small: Path) -> None:
@@ -246,5 +249,54 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(how: signal.Signals, tm
     with start(tmp_path) as again:
         again.communicate(timeout=60)
     assert again.returncode == 0
+    sim.run(sim.load(tmp_path / "long.yaml"), out=tmp_path / "whole", figures=False, chunk_queries=1)
+    assert files(tmp_path / "run") == files(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_two_runs_at_once_in_one_folder_leave_the_bytes_of_one(tmp_path: Path) -> None:
+    """Each simulates what it finds undone when it begins, so most chunks are written twice."""
+    (tmp_path / "long.yaml").write_text(LONG)
+    with start(tmp_path) as one, start(tmp_path) as other:
+        said = [driver.communicate(timeout=120)[1] for driver in (one, other)]
+    assert (one.returncode, other.returncode) == (0, 0), said
+    sim.run(sim.load(tmp_path / "long.yaml"), out=tmp_path / "whole", figures=False, chunk_queries=1)
+    assert files(tmp_path / "run") == files(tmp_path / "whole")
+
+
+ON_A_FULL_DISK = """
+import json, shutil, subprocess, sys
+from pathlib import Path
+disk, scenario, copy = map(Path, sys.argv[1:])
+words = [sys.executable, "-m", "sim.cli", "run", scenario, "-o", disk / "run", "--no-figures"]
+words += ["--chunk-queries", "1", "--workers", "2"]
+(disk / "ballast").write_bytes(bytes(400_000))
+full = subprocess.run(words, capture_output=True, text=True)
+there = len(list(disk.glob("run/events/*.parquet")))
+(disk / "ballast").unlink()
+again = subprocess.run(words, capture_output=True, text=True)
+shutil.copytree(disk / "run", copy)
+print(json.dumps([full.returncode, full.stderr, there, again.returncode]))
+"""
+
+
+@pytest.mark.slow
+def test_a_disk_that_runs_full_stops_the_run_which_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    (tmp_path / "long.yaml").write_text(LONG)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    apart = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+    mount = 'mount -t tmpfs -o size=512k tmpfs "$0"'
+    if shutil.which("unshare") is None or subprocess.run([*apart, mount, disk], check=False).returncode != 0:
+        pytest.skip("this machine lets nobody mount a tiny disk")
+    places: list[str | Path] = [disk, sys.executable, ON_A_FULL_DISK, tmp_path / "long.yaml", tmp_path / "run"]
+    command: list[str | Path] = [*apart, f'{mount} && "$1" -c "$2" "$0" "$3" "$4"', *places]
+    told = subprocess.run(command, check=True, capture_output=True, text=True)
+    code, said, there, code_again = json.loads(told.stdout)
+    assert code == 1
+    assert "No space left on device. Free some space and run again" in said
+    assert "Traceback" not in said
+    assert 0 < there < 12, "it ran full in the middle"
+    assert code_again == 0
     sim.run(sim.load(tmp_path / "long.yaml"), out=tmp_path / "whole", figures=False, chunk_queries=1)
     assert files(tmp_path / "run") == files(tmp_path / "whole")

@@ -38,7 +38,7 @@ def _simulate(users: int, queries: int, shape: tuple[int, int], gap: float) -> N
     timed_run(city, traces, lppm_of, attack, stamped=False)
 
 
-def _resident() -> tuple[int, int]:
+def resident() -> tuple[int, int]:
     """Return the memory this process has now and the most it ever had, in bytes."""
     if _STATUS.exists():
         # Not getrusage: on Linux its maximum is inherited from the process that started this one.
@@ -56,6 +56,6 @@ def main() -> None:
     said = json.loads(sys.argv[1])
     said["shape"] = tuple(said["shape"])
     _simulate(**{**said, "users": 2, "queries": 5})  # whatever is imported or compiled late is no memory of users
-    before, _ = _resident()
+    before, _ = resident()
     _simulate(**said)
-    print(json.dumps(_resident()[1] - before))
+    print(json.dumps(resident()[1] - before))

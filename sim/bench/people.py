@@ -57,6 +57,12 @@ class Scale:
     designs: tuple[str, ...] = tuple(DESIGNS)
     long_designs: tuple[str, ...] = tuple(DESIGNS)
     """The designs of a row that takes seconds a round."""
+    chunks: int = 400
+    sweep_users: int = 20
+    sweep_replications: int = 26
+    """Of the sweep that is run on one and on two workers: so many make it last a minute."""
+    simulations: int = 100_000
+    """So many short ones has the study whose driver is measured."""
 
 
 class City:

@@ -13,10 +13,12 @@ import numpy as np
 
 from sim.attack import OptimalAttack
 from sim.belief import FixedProfile
-from sim.bench import limits
+from sim.bench import limits, sweeps
 from sim.bench.memory import bytes_of_users
 from sim.bench.people import EVERY_S, GAP, City, Contest, Run, Scale, timed_run
 from sim.bench.timing import Samples, median_case, seconds_of, side_by_side, slowest_case
+from sim.cluster import usable_cores
+from sim.errors import UserError
 from sim.events import Guess, Report
 from sim.interfaces import Channel, Design, FloatArray, IntArray
 from sim.lppm.mechanism import Mechanism
@@ -227,6 +229,34 @@ def _cases(
     }
 
 
+def measure_chunk(scale: Scale, *, pool: str) -> Measurement:
+    """Measure how long a chunk takes that has nothing to do."""
+    try:
+        return Measurement(sweeps.seconds_per_chunk(pool, scale.chunks), 1.0, note="wall-clock time, one query a chunk")
+    except UserError as error:
+        raise Skipped(str(error)) from error
+
+
+def measure_simulation(scale: Scale) -> Measurement:
+    """Measure how long a simulation takes that has nothing to do."""
+    samples = {"SP-Exp": sweeps.simulation_samples(scale.rounds)}
+    return Measurement(*slowest_case(samples), samples)
+
+
+def measure_workers(scale: Scale) -> Measurement:
+    """Measure a sweep on two workers beside the same on one, from start to end."""
+    if usable_cores() < 2:
+        raise Skipped("there is one core only")
+    samples = {"sweep": sweeps.sweep_samples(scale.sweep_replications, scale.sweep_users, scale.long_rounds)}
+    return Measurement(*slowest_case(samples), samples, note="wall-clock time of `lppm-sim run`, start-up included")
+
+
+def measure_driver(scale: Scale) -> Measurement:
+    """Measure the memory of a driver of very many simulations, imports included, beside that of few."""
+    found = sweeps.driver_bytes(scale.simulations)
+    return Measurement(found, sweeps.driver_bytes(100), note=f"{scale.simulations:,} simulations, imports included")
+
+
 def _certified(worst_gap: float) -> dict[str, Any]:
     fault = "" if worst_gap <= GAP else f"the gap is not reached: {worst_gap:.2g}, allowed is {GAP}"
     return {"note": f"certified gap {worst_gap:.2g} at most", "fault": fault}
@@ -264,6 +294,7 @@ def _likelihoods(contest: Contest, design: Design) -> FloatArray:
 
 _PASS = "one gradient pass over the likelihoods (numpy, two mat-vecs)"
 _STEP = "one vector @ matrix over the cells (numpy)"
+_SECOND = "a second: the least that a chunk is to last"
 _PRODUCT = "weights @ distance: the n x n x n product in numpy"
 
 ROWS = (
@@ -302,4 +333,19 @@ ROWS = (
     Row("qif", "the remap of all outputs", "qif.measure.l_risk.strategy", "at_least", 50, "s", measure_qif),
     Row("memory", "PEB users", "their likelihood rows", "at_most", 1.2, "bytes", measure_memory),
     Row("growth", "growth of a PEB query with r", "linear in r", "at_most", 1.1, "exponent", measure_growth),
+    Row("simulation", "a simulation of one query", "one of 1,000 SP queries", "at_most", 0.5, "s", measure_simulation),
+    *(
+        Row(
+            f"chunk-{pool}",
+            f"a chunk of one query, {where}",
+            _SECOND,
+            "at_most",
+            0.05,
+            "s",
+            partial(measure_chunk, pool=pool),
+        )
+        for pool, where in {"here": "in this process", "workers": "2 workers", "dask": "2 Dask workers"}.items()
+    ),
+    Row("workers", "a sweep on two workers", "the same on one", "at_least", 1.8, "s", measure_workers),
+    Row("driver", "the driver of 100,000 simulations", "that of 100", "at_most", 1.5, "bytes", measure_driver),
 )
