@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from sim.chunks import FailedSimulation, Workshop, run_chunk
 from sim.errors import UserError
 from sim.recorder import Tick
-from sim.rundir import RunDirectory
+from sim.rundir import RequestError, RunDirectory
 from sim.sweep import Chunk
 
 TRIES = 3
@@ -119,6 +119,8 @@ class Workers:
 
     def run(self, chunks: Iterable[Chunk], directory: RunDirectory, tick: Tick) -> Iterator[Done | Failure]:
         """Give each worker a chunk at a time, of the same people as its last one where there is any."""
+        if not directory.shared:
+            raise RequestError(f"{directory} is in the memory of this process: other workers cannot write there")
         left = _Queue(chunks)
         tries: dict[str, int] = {}
         self._workers += [_Worker() for _ in range(min(self._count, len(left)) - len(self._workers))]

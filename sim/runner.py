@@ -9,6 +9,7 @@ import platform
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -97,6 +98,7 @@ def run(
     figures: bool = True,
     workers: int | None = None,
     dask: str | None = None,
+    pool: Pool | None = None,
     shard: tuple[int, int] | None = None,
     chunk: str | None = None,
     chunk_queries: int = CHUNK_QUERIES,
@@ -104,10 +106,11 @@ def run(
     """Run a scenario, or go on with it: chunks whose part is there already are not simulated again.
 
     `workers` processes share the work, or those of the Dask cluster at the address `dask` (`local`: one that is
-    started for the run); results are the same wherever they come from, and however many queries make a chunk. With
-    `shard` (i, N) only the i-th of N shares is simulated, and nothing is summed up: a run without it does that, when
-    all shares are there. With `chunk` only the chunk with this id is simulated, in this process, and an error in it
-    is raised as it is. Else one that fails is reported at the end (`FailedChunks`), when everything else is done.
+    started for the run), or those of a `pool` that is there and stays open; results are the same wherever they come
+    from, and however many queries make a chunk. With `shard` (i, N) only the i-th of N shares is simulated, and
+    nothing is summed up: a run without it does that, when all shares are there. With `chunk` only the chunk with this
+    id is simulated, in this process, and an error in it is raised as it is. Else one that fails is reported at the end
+    (`FailedChunks`), when everything else is done.
     """
     progress = progress or Silent()
     if faults := [
@@ -130,8 +133,8 @@ def run(
         _simulate_alone(chunk, plan, directory, workshop, progress)
         return Result(directory)
     directory.write_csv("points.csv", _points_frame(swept))
-    pool = _pool(workers, dask, workshop, directory)
-    end, failures = _simulate(plan, directory, manifest, workshop, progress, pool, shard)
+    with closing(open_pool(workers, dask, workshop)) if pool is None else nullcontext(pool) as hands:
+        end, failures = _simulate(plan, directory, manifest, workshop, progress, hands, shard)
     told = [_described(failure, directory, scenario, plan) for failure in failures]
     if shard is not None:
         if failures:
@@ -153,17 +156,13 @@ def run(
     return result
 
 
-def _pool(workers: int | None, dask: str | None, workshop: Workshop, directory: RunDirectory) -> Pool:
-    """Return who is to simulate."""
+def open_pool(workers: int | None, dask: str | None, workshop: Workshop | None = None) -> Pool:
+    """Return who is to simulate: this process, so many others, or a Dask cluster."""
     if dask is not None:
         from sim.cluster import Cluster
 
         return Cluster(dask, workers)
-    if workers is None or workers == 1:
-        return Here(workshop)
-    if not directory.shared:
-        raise RequestError(f"{directory} is in the memory of this process: other workers cannot write there")
-    return Workers(workers)
+    return Here(workshop) if workers is None or workers == 1 else Workers(workers)
 
 
 def _simulate(
@@ -179,30 +178,25 @@ def _simulate(
     done = set(directory.parts()) - {part for part, _ in directory.check_parts(thorough=False)}
     failures: list[Failure] = []
     begun = False
-    try:
-        for state in rounds(plan, directory):
-            share = state.chunks if shard is None else _share(state.chunks, *shard)
-            todo = [chunk for chunk in share if chunk.id not in done]
-            if todo or not directory.has("manifest.json"):
-                # More than is planned so far may be there: a longer run was stopped.
-                known = {chunk.id for chunk in state.chunks} | set(directory.parts())
-                directory.write_manifest(manifest | {"parts": sorted(known), "repetitions": state.described()})
-            if todo:
-                queries = sum(
-                    workshop.queries(chunk.point) * len(chunk.lppms) * len(chunk.replications) for chunk in todo
-                )
-                progress.start(queries, chunks=len(todo), skipped=0 if begun else len(share) - len(todo))
-                begun = True
-                for ended in pool.run(todo, directory, progress.advance):
-                    progress.end_chunk()
-                    if isinstance(ended, Failure):
-                        failures.append(ended)
-                    else:
-                        done.add(ended.chunk.id)
-            if failures or shard is not None:
-                break
-    finally:
-        pool.close()
+    for state in rounds(plan, directory):
+        share = state.chunks if shard is None else _share(state.chunks, *shard)
+        todo = [chunk for chunk in share if chunk.id not in done]
+        if todo or not directory.has("manifest.json"):
+            # More than is planned so far may be there: a longer run was stopped.
+            known = {chunk.id for chunk in state.chunks} | set(directory.parts())
+            directory.write_manifest(manifest | {"parts": sorted(known), "repetitions": state.described()})
+        if todo:
+            queries = sum(workshop.queries(chunk.point) * len(chunk.lppms) * len(chunk.replications) for chunk in todo)
+            progress.start(queries, chunks=len(todo), skipped=0 if begun else len(share) - len(todo))
+            begun = True
+            for ended in pool.run(todo, directory, progress.advance):
+                progress.end_chunk()
+                if isinstance(ended, Failure):
+                    failures.append(ended)
+                else:
+                    done.add(ended.chunk.id)
+        if failures or shard is not None:
+            break
     if not begun:
         progress.start(0, chunks=0, skipped=len(share))
     return state, failures
