@@ -102,6 +102,7 @@ def build_mobility(spec: people.MobilitySpec, scenario: Scenario, world: World) 
         case people.ReplaySpec():
             said = _parameters(spec) | {"file": scenario.locate(spec.file), "select": _selection(spec.select)}
             said["columns"] = {name: column for name, column in spec.columns if column is not None} or None
+            said["days"] = None if spec.days is None else replay.RecordedDays(**spec.days.model_dump())
             return movers.Replay(grid=world.grid, **said)
         case Custom():
             return cast(Mobility, _own(spec, world=world, seed=scenario.seed))

@@ -21,10 +21,11 @@ from sim.rng import stream
 from sim.scenario.models import Scenario
 from sim.scenario.protection import AnyAttack, LPPMSpec
 from sim.stage import Setting, Stage
-from sim.sweep import SETTING, Chunk, Point
+from sim.sweep import Chunk, Point
 
 SETTINGS_KEPT = 4
-STAGES_KEPT = 32
+STAGES_BYTES = 100e6
+"""About so much memory may the stages take that are kept beside the last one: a transition matrix of each user."""
 
 
 @dataclass
@@ -52,9 +53,11 @@ class Workshop:
         """Return the people of a point in one replication."""
         key = (point.setting, replication)
         if key not in self._stages:
-            if len(self._stages) >= STAGES_KEPT:
+            setting = self.setting(point)
+            each = len(setting.users) * setting.world.grid.n_cells**2 * 8
+            if len(self._stages) * each > STAGES_BYTES:
                 self._stages.clear()
-            self._stages[key] = Stage(self.setting(point), replication)
+            self._stages[key] = Stage(setting, replication)
         return self._stages[key]
 
     def stages(self, chunk: Chunk) -> Iterator[Stage]:
@@ -65,15 +68,9 @@ class Workshop:
             yield self.stage(chunk.point, replication)
 
     def queries(self, point: Point) -> int:
-        """Return about how many queries one simulation of a point has: as many as in the first replication.
-
-        People who differ in the seed alone are taken to query as often.
-        """
+        """Return about how many queries one simulation of a point has: as many as in the first replication."""
         if point.setting not in self._queries:
-            alike = point.scenario.canonical(only=SETTING - {"seed"})
-            if alike not in self._queries:
-                self._queries[alike] = sum(map(len, self.stage(point, 0).traces))
-            self._queries[point.setting] = self._queries[alike]
+            self._queries[point.setting] = sum(map(len, self.stage(point, 0).traces))
         return self._queries[point.setting]
 
 

@@ -12,6 +12,9 @@ from typing import Any
 
 import click
 
+from sim.datasets.commands import data
+from sim.paper.commands import paper
+
 # Small matrices are slower on several threads; must be said before numpy is imported.
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 for _variable in _THREADS:
@@ -107,9 +110,7 @@ def _shard(_context: click.Context, _parameter: click.Parameter, text: str | Non
 @click.option(
     "--chunk-queries",
     type=click.IntRange(1),
-    default=10_000,
-    show_default=True,
-    help="Join replications to chunks of so many queries; results are the same.",
+    help="Join replications to chunks of so many queries; results are the same  [default: 10,000]",
 )
 def run(
     scenario: Path,
@@ -122,15 +123,18 @@ def run(
     dask: str | None,
     shard: tuple[int, int] | None,
     chunk: str | None,
-    chunk_queries: int,
+    chunk_queries: int | None,
 ) -> None:
     """Run SCENARIO into a run directory.
 
     Leaves an event log, a table and figures. A second run goes on where the first was stopped.
     """
     from sim import console
+    from sim.rundir import RunDirectory
     from sim.runner import run as run_scenario
 
+    if out is not None and not RunDirectory(out).shared:
+        raise click.UsageError(f"{out} would be gone when this command ends: that is for `sim.run` in Python")
     study = _load(scenario, settings, seed, data)
     _load_kernels()
     with console.Bar(study.name) as bar:
@@ -355,7 +359,7 @@ def status(run_directory: str, as_json: bool) -> None:
 
 @main.command()
 @click.argument("names", metavar="[ROW]...", nargs=-1)
-@click.option("--quick", is_flag=True, help="In under a minute, with fewer rounds and a shorter growth.")
+@click.option("--quick", is_flag=True, help="In two minutes, with fewer rounds and less work in each.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="JSON file for the table and its samples.")
 @click.option("--overwrite", is_flag=True, help="Replace the file if it is there.")
 def bench(names: tuple[str, ...], quick: bool, out: Path | None, overwrite: bool) -> None:
@@ -391,6 +395,10 @@ def bench(names: tuple[str, ...], quick: bool, out: Path | None, overwrite: bool
             out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     if any(outcome.met is False for outcome in outcomes):
         sys.exit(1)
+
+
+main.add_command(data)
+main.add_command(paper)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ import os
 import pickle
 import queue
 import signal
-import sys
 import threading
 import time
 import uuid
@@ -30,7 +29,7 @@ from typing import Any
 from sim import kernels
 from sim.chunks import Workshop
 from sim.errors import InputError, UserError
-from sim.pool import TRIES, Done, Failure, perform, told
+from sim.pool import TRIES, Done, Failure, perform, to_stderr, told, usable_cores
 from sim.recorder import Tick
 from sim.registry import refuse_stale, search_in, source_file
 from sim.rundir import RequestError, RunDirectory, RunError
@@ -49,14 +48,10 @@ Answer = tuple[str, int, tuple[Any, ...]]
 """What a task returns: `done`, `failed` or `user error`; how many queries were simulated; and the words to it."""
 
 
-def _to_stderr(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 class Cluster:
     """A pool on Dask. Workers may come, go and die; a chunk whose workers keep dying is reported."""
 
-    def __init__(self, address: str, workers: int | None = None, say: Callable[[str], None] = _to_stderr) -> None:
+    def __init__(self, address: str, workers: int | None = None, say: Callable[[str], None] = to_stderr) -> None:
         """Start `workers` processes for "local", else go to the scheduler at an address or in a scheduler file.
 
         `say` is told, in a line, what the run waits for.
@@ -123,7 +118,7 @@ class Cluster:
         if client is not None:
             if own is None:
                 with suppress(Exception):  # a courtesy: it may be gone
-                    client.run(_forget, self._token, wait=False)
+                    client.run(_forget_unwatched, self._token, wait=False)
             with suppress(Exception):
                 client.close(timeout=_REACH_S)
         if own is not None:
@@ -228,11 +223,6 @@ def _ended(chunk: Chunk, answer: Answer, tick: Tick) -> Done | Failure:
     if kind == "user error":
         raise told(*words)
     return Done(chunk) if kind == "done" else Failure(chunk, *words)
-
-
-def usable_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _dask(module: str = "distributed") -> Any:
@@ -360,6 +350,11 @@ def _forget(token: str) -> None:
     for thread, desk in list(_desks.items()):
         if desk.token == token:
             _desks.pop(thread, None)
+
+
+async def _forget_unwatched(token: str) -> None:
+    """Do the same where nobody waits for it, which Dask allows coroutines alone."""
+    _forget(token)
 
 
 def _task(packed: bytes) -> Answer:

@@ -139,7 +139,7 @@ def print_summary(summary: pd.DataFrame, points: pd.DataFrame, lppms: Sequence[s
             )
         table.add_section()
     expected = summary["expected_quality_loss_km"].notna().any()
-    console = _stdout()
+    console = stdout()
     console.print(
         "Quality loss Q-bar and adversary error P_AE, in km, with 95 % intervals over users"
         + ("; means expected over the mechanism's noise" if expected else ""),
@@ -164,7 +164,7 @@ def _figure(row: pd.Series[float], name: str) -> str:
 
 def print_result(result: Result, *, redrawn: bool = True) -> None:
     """Print what a run found, in a table and a sentence per attack, and where it lies; old figures are called so."""
-    console = _stdout()
+    console = stdout()
     scenario = result.manifest["scenario"]
     names = {key: [thing["name"] for thing in scenario[key]] for key in ("lppms", "attacks")}
     print_summary(result.summary(), result.points(), names["lppms"], names["attacks"])
@@ -185,7 +185,7 @@ def print_shard(shard: tuple[int, int], result: Result) -> None:
     planned = len(result.manifest["parts"])
     missing = planned - len(result.run.parts())
     rest = f"{missing:,} of {planned:,} chunks are still missing" if missing > 0 else f"all {planned:,} are there"
-    _stdout().print(
+    stdout().print(
         f"shard {shard[0]}/{shard[1]} is done, {rest} in {escape(str(result.run))}.\n"
         "When all shards have ended, the same command without --shard sums up and draws.",
         highlight=False,
@@ -287,7 +287,7 @@ def _asked_gaps(scenario: dict[str, Any]) -> dict[str, float]:
 
 def print_listing(families: dict[str, tuple[str, dict[str, str]]]) -> None:
     """Print families of components, their place in a scenario, and a line for each kind."""
-    console = _stdout()
+    console = stdout()
     for family, (place, members) in families.items():
         console.print(f"[bold]{family}[/]  ({escape(place)})", highlight=False)
         table = Table(box=None, show_header=False, padding=(0, 2))
@@ -298,7 +298,7 @@ def print_listing(families: dict[str, tuple[str, dict[str, str]]]) -> None:
 
 def print_keys(family: str, kind: str, line: str) -> None:
     """Print the keys of one kind: what is allowed, the default, the meaning. A short name has those of its parts."""
-    console = _stdout()
+    console = stdout()
     console.print(f"[bold]{escape(kind)}[/]  {escape(line)}", highlight=False)
     short = {"lppm": SHORT_LPPMS, "attack": SHORT_ATTACKS}.get(family, {}).get(kind)
     specs = {"": kinds(family)[kind]} if short is None else {"": SECTIONS[family][1]}
@@ -318,12 +318,12 @@ def print_keys(family: str, kind: str, line: str) -> None:
 
 def print_cost(scenario: Scenario, cost: Cost) -> None:
     """Print what a scenario would take."""
-    console = _stdout()
+    console = stdout()
     least = cost.least or cost
     megabytes = _span(least.rows, cost.rows, lambda rows: f"{rows * BYTES_PER_ROW / 1e6:,.1f}")
     time_text = "not measured"
     if cost.seconds is not None:
-        time_text = f"about {_span(least.seconds, cost.seconds, _duration)} (measured on one user)"
+        time_text = f"about {_span(least.seconds, cost.seconds, duration)} (measured on one user)"
     for name, text in (
         ("scenario", f"{scenario.name} is valid (digest {scenario.digest[:8]}, seed {scenario.seed})"),
         ("points", f"{cost.points} x {_replications(scenario)}"),
@@ -360,7 +360,8 @@ def _replications(scenario: Scenario) -> str:
     return f"{number} replications, until all figures are within ± {said.until_half_width_km:g} km"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return a length of time in words."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
@@ -368,7 +369,7 @@ def _duration(seconds: float) -> str:
 
 def print_status(status: Status) -> None:
     """Print how far a run is, and what to do where it does not go on."""
-    console = _stdout()
+    console = stdout()
     planned = "?" if status.planned is None else f"{status.planned:,}"
     state = f"{status.done:,} of {planned} chunks" + (" planned so far" if status.more_may_follow else "")
     lines = [
@@ -378,14 +379,14 @@ def print_status(status: Status) -> None:
     ]
     if status.last_part_at_s is not None and status.last_part_age_s is not None:
         moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status.last_part_at_s))
-        lines.append(("last part", f"{_duration(status.last_part_age_s)} ago ({moment})"))
+        lines.append(("last part", f"{duration(status.last_part_age_s)} ago ({moment})"))
     if not status.finished:
         if status.chunks_per_s is not None and status.rows_per_s is not None:
             lines.append(("rate", f"{status.chunks_per_s:,.3g} chunks/s, {status.rows_per_s:,.0f} rows/s at last"))
         if status.left_s is not None:
             more = ", or more: figures decide" if status.more_may_follow else ""
-            lines.append(("time left", f"about {_duration(status.left_s)}{more}"))
-        lines.append(("", "If it has stopped, the command that started it goes on from there."))
+            lines.append(("time left", f"about {duration(status.left_s)}{more}"))
+        lines.append(("", _what_next(status)))
     for part in status.torn[:_MOST_TOLD]:
         lines.append(("torn", f"{part}: it is simulated again by the next run"))
     for failure in status.failed[:_MOST_TOLD]:
@@ -398,9 +399,16 @@ def print_status(status: Status) -> None:
         console.print(f"{name:>10}  {escape(text)}", highlight=False, soft_wrap=True)
 
 
+def _what_next(status: Status) -> str:
+    """Say what to do with a run that is not finished."""
+    if status.planned is not None and status.done == status.planned and not status.more_may_follow:
+        return "All chunks are there: the command that started it, without --shard, sums up."
+    return "If it has stopped, the command that started it goes on from there."
+
+
 def print_checks(component: str, outcomes: Sequence[Outcome]) -> None:
     """Print each contract check and what was wrong."""
-    console = _stdout()
+    console = stdout()
     for outcome in outcomes:
         mark = "[green]ok[/]  " if outcome.problem is None else "[red]fail[/]"
         console.print(f"{mark} {escape(outcome.check)}", highlight=False)
@@ -431,7 +439,7 @@ def print_bench(outcomes: Sequence[Measured], machine: dict[str, Any]) -> None:
             {True: "[green]yes[/]", False: "[red]no[/]", None: "skipped"}[row.met],
             escape("; ".join(filter(None, (row.beside, row.note)))),
         )
-    console = _stdout()
+    console = stdout()
     console.print(table, highlight=False)
     console.print(
         escape(
@@ -456,6 +464,7 @@ def _amount(value: float, unit: str) -> str:
     return f"{value / size:.3g} {name}"
 
 
-def _stdout() -> Console:
+def stdout() -> Console:
+    """Return where results are printed."""
     # Without emoji: "module:Star:" is no star.
     return Console(width=None if sys.stdout.isatty() else 160, emoji=False)

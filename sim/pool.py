@@ -10,10 +10,11 @@ import itertools
 import multiprocessing
 import os
 import signal
+import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -50,7 +51,7 @@ class Failure:
         """Return what an error in a chunk is told as."""
         blamed = (error.replication, error.lppm) if isinstance(error, FailedSimulation) else (None, None)
         cause = error.__cause__ if isinstance(error, FailedSimulation) and error.__cause__ else error
-        line = "".join(traceback.format_exception_only(cause)).strip().splitlines()[-1]
+        line = f"{type(cause).__name__}: {cause}".splitlines()[0]
         return cls(chunk, line, "".join(traceback.format_exception(cause)), *blamed)
 
     @property
@@ -64,6 +65,16 @@ class Done:
     """A chunk whose part is written."""
 
     chunk: Chunk
+
+
+def to_stderr(line: str) -> None:
+    """Tell the person at the terminal something."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Pool(Protocol):
@@ -111,10 +122,11 @@ class Here:
 class Workers:
     """Worker processes on this machine. One that dies is replaced, and its chunk is tried again."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, say: Callable[[str], None] = to_stderr) -> None:
         if count < 1:
             raise ValueError(f"count must be in [1, inf), got {count}")
         self._count = count
+        self._say = say
         self._workers: list[_Worker] = []
 
     def run(self, chunks: Iterable[Chunk], directory: RunDirectory, tick: Tick) -> Iterator[Done | Failure]:
@@ -140,6 +152,7 @@ class Workers:
                     self._workers[self._workers.index(worker)] = _Worker()
                     tries[chunk.id] = tries.get(chunk.id, 0) + 1
                     if tries[chunk.id] < TRIES:
+                        self._say(f"a worker died ({_exit(code)}): another one takes its place and chunk {chunk.id}")
                         left.put(chunk)
                     else:
                         yield Failure(chunk, f"its worker died {TRIES} times ({_exit(code)})")

@@ -68,8 +68,7 @@ def rounds(plan: Plan, directory: RunDirectory) -> Iterator[Round]:
             if key in open_keys:
                 if chunk.id not in means:
                     means[chunk.id] = replication_means(per_user(directory, [chunk.id]))
-                own = means[chunk.id]
-                looked_at.append(own[own["replication"] < times[key]])
+                looked_at.append(means[chunk.id])
         state = Round(work, times, chunks, _half_widths(looked_at))
         following = state.next_times(there)
         if following == times:
@@ -79,14 +78,13 @@ def rounds(plan: Plan, directory: RunDirectory) -> Iterator[Round]:
 
 
 def _there(plan: Plan, directory: RunDirectory) -> Times:
-    """Return how many replications of each task are there already: what was asked for before is kept, and counts."""
+    """Return up to which replication something of each task is there: what was asked for before is kept, and counts."""
     found = {task.key: 0 for task in plan.tasks}
-    open_keys = {task.key for task in plan.tasks if task.half_width_km is not None}
-    chunks = [chunk for part in directory.parts() if (chunk := plan.named(part)) is not None]
-    for chunk in sorted(chunks, key=lambda chunk: chunk.replications.start):
-        key = (chunk.point.index, chunk.lppms[0])
-        if key in open_keys and chunk.replications.start <= found[key]:
-            found[key] = chunk.replications.stop
+    for part in directory.parts():
+        if (chunk := plan.named(part)) is not None:
+            for lppm in chunk.lppms:
+                key = (chunk.point.index, lppm)
+                found[key] = max(found[key], chunk.replications.stop)
     return found
 
 

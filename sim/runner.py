@@ -8,7 +8,7 @@ import json
 import platform
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,7 +27,7 @@ from sim.scenario.consistency import findings
 from sim.scenario.faults import Fault, ScenarioError, dotted
 from sim.scenario.models import Scenario
 from sim.status import failed_where
-from sim.sweep import Chunk, Plan, Point, points, replications_in, tasks
+from sim.sweep import Chunk, Plan, Point, models, points, replications_in, tasks
 
 OUTPUTS = Path("outputs")
 MOST_FAILURES = 5
@@ -101,7 +101,7 @@ def run(
     pool: Pool | None = None,
     shard: tuple[int, int] | None = None,
     chunk: str | None = None,
-    chunk_queries: int = CHUNK_QUERIES,
+    chunk_queries: int | None = None,
 ) -> Result:
     """Run a scenario, or go on with it: chunks whose part is there already are not simulated again.
 
@@ -119,7 +119,13 @@ def run(
         raise ScenarioError(faults)
     swept = points(scenario)
     workshop = Workshop()
-    plan = Plan(tasks(swept), lambda point, lppms: -(-chunk_queries // (workshop.queries(point) * lppms)))
+    model = models(swept)
+
+    def queries(point: Point) -> int:
+        return workshop.queries(model[point.setting])
+
+    size = chunk_queries or CHUNK_QUERIES
+    plan = Plan(tasks(swept), lambda point, lppms: -(-size // (queries(point) * lppms)))
     if shard is not None:
         _refuse_shard(shard, plan)
     files = _fingerprints([point.scenario for point in swept])
@@ -130,17 +136,20 @@ def run(
     for name in own:
         refuse_stale(name)
     if chunk is not None:
-        _simulate_alone(chunk, plan, directory, workshop, progress)
+        if shard is not None or dask is not None or workers is not None:
+            raise RequestError("a chunk alone is simulated here: leave out what shares the work")
+        _simulate_alone(_named(chunk, plan, directory), queries, directory, workshop, progress)
         return Result(directory)
     directory.write_csv("points.csv", _points_frame(swept))
     with closing(open_pool(workers, dask, workshop)) if pool is None else nullcontext(pool) as hands:
-        end, failures = _simulate(plan, directory, manifest, workshop, progress, hands, shard)
+        end, failures = _simulate(plan, directory, manifest, queries, progress, hands, shard)
     told = [_described(failure, directory, scenario, plan) for failure in failures]
     if shard is not None:
         if failures:
-            raise FailedChunks(directory, told, len(end.chunks))
+            raise FailedChunks(directory, told, len(_share(end.chunks, *shard)), shard=shard)
         return Result(directory)
-    there = [chunk for chunk in end.chunks if chunk.id not in {failure.chunk.id for failure in failures}]
+    failed = {failure.chunk.id for failure in failures}
+    there = [chunk for chunk in end.chunks if chunk.id not in failed]
     found = {"parts": sorted(chunk.id for chunk in end.chunks), "repetitions": end.described()}
     ended = {"finished": not failures, "notes": _notes(directory, there), "failures": told}
     directory.write_manifest(manifest | found | ended)
@@ -169,7 +178,7 @@ def _simulate(
     plan: Plan,
     directory: RunDirectory,
     manifest: dict[str, Any],
-    workshop: Workshop,
+    queries: Callable[[Point], int],
     progress: Progress,
     pool: Pool,
     shard: tuple[int, int] | None,
@@ -181,13 +190,13 @@ def _simulate(
     for state in rounds(plan, directory):
         share = state.chunks if shard is None else _share(state.chunks, *shard)
         todo = [chunk for chunk in share if chunk.id not in done]
-        if todo or not directory.has("manifest.json"):
-            # More than is planned so far may be there: a longer run was stopped.
-            known = {chunk.id for chunk in state.chunks} | set(directory.parts())
-            directory.write_manifest(manifest | {"parts": sorted(known), "repetitions": state.described()})
+        # More than is planned so far may be there: a longer run was stopped.
+        known = sorted({chunk.id for chunk in state.chunks} | set(directory.parts()))
+        if todo or not directory.has("manifest.json") or directory.manifest().get("parts") != known:
+            directory.write_manifest(manifest | {"parts": known, "repetitions": state.described()})
         if todo:
-            queries = sum(workshop.queries(chunk.point) * len(chunk.lppms) * len(chunk.replications) for chunk in todo)
-            progress.start(queries, chunks=len(todo), skipped=0 if begun else len(share) - len(todo))
+            expected = sum(_queries(chunk, queries) for chunk in todo)
+            progress.start(expected, chunks=len(todo), skipped=0 if begun else len(share) - len(todo))
             begun = True
             for ended in pool.run(todo, directory, progress.advance):
                 progress.end_chunk()
@@ -199,7 +208,13 @@ def _simulate(
             break
     if not begun:
         progress.start(0, chunks=0, skipped=len(share))
+    plan.chunks(state.times, directory.parts())  # refuses what another run may have written twice meanwhile
     return state, failures
+
+
+def _queries(chunk: Chunk, queries: Callable[[Point], int]) -> int:
+    """Return about how many queries a chunk has."""
+    return queries(chunk.point) * len(chunk.lppms) * len(chunk.replications)
 
 
 def _share(chunks: list[Chunk], number: int, count: int) -> list[Chunk]:
@@ -218,29 +233,53 @@ def _refuse_shard(shard: tuple[int, int], plan: Plan) -> None:
         )
 
 
-def _simulate_alone(name: str, plan: Plan, directory: RunDirectory, workshop: Workshop, progress: Progress) -> None:
-    """Simulate one chunk here; what goes wrong in it is raised as it is."""
-    chunk = plan.named(name)
-    if chunk is None:
+def _named(name: str, plan: Plan, directory: RunDirectory) -> Chunk:
+    if (chunk := plan.named(name)) is None:
         some = ", ".join(chunk.id for chunk in plan.chunks(there=directory.parts())[:3])
         raise RequestError(f"{name} is no chunk of this run: its chunks are {some} ...")
+    return chunk
+
+
+def _simulate_alone(
+    chunk: Chunk, queries: Callable[[Point], int], directory: RunDirectory, workshop: Workshop, progress: Progress
+) -> None:
+    """Simulate one chunk here; what goes wrong in it is raised as it is, with all that led to it."""
+    progress.start(_queries(chunk, queries), chunks=1, skipped=0)
+    error: BaseException | None = None
     try:
         perform(chunk, directory, workshop, progress.advance)
     except FailedSimulation as failed:
-        raise (failed.__cause__ or failed) from None
+        error = failed.__cause__
+    if error is not None:
+        raise error
+    progress.end_chunk()
 
 
 class FailedChunks(UserError):
     """Some chunks could not be simulated; everything else is there."""
 
-    def __init__(self, directory: RunDirectory, failures: Sequence[Mapping[str, Any]], planned: int) -> None:
+    def __init__(
+        self,
+        directory: RunDirectory,
+        failures: Sequence[Mapping[str, Any]],
+        planned: int,
+        *,
+        shard: tuple[int, int] | None = None,
+    ) -> None:
         self.failures = failures
-        lines = [f"{len(failures)} of {planned} chunks failed; everything else is in {directory}"]
-        for failure in failures[:MOST_FAILURES]:
+        own = "" if shard is None else f" of shard {shard[0]}/{shard[1]}"
+        lines = [f"{len(failures)} of {planned} chunks{own} failed; all others are in {directory}"]
+        # Shards do not write into the manifest that they share, so theirs are told here or nowhere.
+        shown = failures if shard is not None else failures[:MOST_FAILURES]
+        for failure in shown:
             lines.append(f"  {failed_where(failure)}: {failure['error']}")
-            lines.append(f"    alone: {failure['command']}")
-        if len(failures) > MOST_FAILURES:
-            lines.append(f"  and {len(failures) - MOST_FAILURES} more: see `failures` in manifest.json")
+            lines.append(f"    alone, with its traceback: {failure['command']}")
+        if len(failures) > len(shown):
+            lines.append(f"  and {len(failures) - len(shown)} more")
+        if shard is None:
+            lines.append(
+                "Their tracebacks are in `failures` of manifest.json; `lppm-sim summarize` shows what is there."
+            )
         super().__init__("\n".join([*lines, "A second run tries them again."]))
 
 

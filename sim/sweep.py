@@ -64,6 +64,21 @@ def points(scenario: Scenario) -> list[Point]:
     return found
 
 
+def models(found: Iterable[Point]) -> dict[str, Point]:
+    """Return, for each setting, the first point that differs from it in the seed alone: it stands for the others.
+
+    Whoever asks how many queries a simulation has asks of this one, so that the answer depends neither on what is
+    asked first nor on what is done already.
+    """
+    first: dict[str, Point] = {}
+    model: dict[str, Point] = {}
+    for point in found:
+        if point.setting not in model:
+            alike = point.scenario.canonical(only=SETTING - {"seed"})
+            model[point.setting] = first.setdefault(alike, point)
+    return model
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """An LPPM at a point, which no earlier point has run, to be repeated: so often, or until its figures are sharp."""
@@ -202,7 +217,8 @@ class Plan:
             for one, next_one in itertools.pairwise(chunks):
                 if next_one.replications.start < one.replications.stop:
                     raise RequestError(
-                        f"the parts {one.id} and {next_one.id} hold the same replications: remove one of them"
+                        f"events/{one.id}.parquet and events/{next_one.id}.parquet hold the same replications: two "
+                        "runs with chunks of different sizes have met. Remove one of the two and run again."
                     )
         return found
 

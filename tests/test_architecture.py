@@ -21,10 +21,12 @@ LAYERS = [
     ["sim.agents", "sim.engine", "sim.stage", "sim.sweep", "sim.checks"],
     ["sim.chunks"],
     ["sim.pool"],
-    ["sim.analysis", "sim.bench", "sim.export", "sim.cost", "sim.labels", "sim.status"],
+    ["sim.cluster"],
+    ["sim.analysis", "sim.export", "sim.cost", "sim.labels", "sim.status"],
     ["sim.plots", "sim.result", "sim.ranking", "sim.rounds"],
     ["sim.runner"],
-    ["sim.console"],
+    ["sim.bench", "sim.console"],
+    ["sim.datasets", "sim.paper"],
     ["sim.cli"],
 ]
 """From the bottom to the top; modules of one layer may import each other but not in a circle."""

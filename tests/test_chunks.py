@@ -12,10 +12,13 @@ import pandas as pd
 import pytest
 
 import sim
-from sim.chunks import joined_notes
+from sim import chunks
+from sim.chunks import Workshop, joined_notes
 from sim.errors import UserError
 from sim.rundir import EVENTS
+from sim.runner import Silent
 from sim.scenario.models import Scenario
+from sim.sweep import points
 from tests.support import done, files, lppm_sim
 
 MakeScenario = Callable[..., Scenario]
@@ -106,16 +109,49 @@ def test_open_replications_come_to_the_same_number_however_they_are_joined(
     assert single.manifest["repetitions"] == joined.manifest["repetitions"]
 
 
-def test_a_part_with_more_than_a_look_asks_for_counts_up_to_the_look(
+def test_all_that_is_there_counts_where_the_number_of_replications_is_open(
     make_scenario: MakeScenario, tmp_path: Path
 ) -> None:
-    """Eight replications lie in one part; figures are looked at after two, and the rest is kept."""
+    """Replications 0 to 7 lie in two parts. Without the first one, what it held is simulated again, and no more."""
     eight = make_scenario(replications={"until_half_width_km": 1e-6, "at_least": 8, "at_most": 8})
-    run(eight, tmp_path, joined=8)
+    run(eight, tmp_path / "run", joined=2)
+    whole = run(eight, tmp_path / "run", joined=2)
+    first = next(part for part in whole.run.parts() if part.startswith("0000-0000-"))
+    (tmp_path / "run" / "events" / f"{first}.parquet").unlink()
     wide = make_scenario(replications={"until_half_width_km": 50, "at_least": 2, "at_most": 8})
-    kept = run(wide, tmp_path, joined=8)
+    kept = run(wide, tmp_path / "run", joined=2)
     assert {said["replications"] for said in kept.manifest["repetitions"]} == {8}
-    assert kept.manifest["finished"]
+    assert kept.run.parts() == whole.run.parts() == kept.manifest["parts"]
+
+
+def test_two_runs_that_cut_differently_are_found_out(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    scenario = make_scenario(replications=4)
+
+    class Meddler(Silent):
+        met = False
+
+        def end_chunk(self) -> None:
+            if not self.met:
+                self.met = True
+                for part in (tmp_path / "events").iterdir():  # as if it was not there yet when the other one began
+                    part.rename(tmp_path / part.name)
+                run(scenario, tmp_path, joined=3)
+                for part in tmp_path.glob("*.parquet"):
+                    part.rename(tmp_path / "events" / part.name)
+
+    with pytest.raises(UserError, match=r"hold the same replications: two runs with chunks of different sizes"):
+        run(scenario, tmp_path, joined=2, progress=Meddler())
+
+
+def test_stages_are_kept_while_they_are_small(make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    (point,) = points(make_scenario())
+    workshop = Workshop()
+    first = workshop.stage(point, 0)
+    assert workshop.stage(point, 1) is not first
+    assert workshop.stage(point, 0) is first
+    monkeypatch.setattr(chunks, "STAGES_BYTES", 2 * 3 * 20**2 * 8)
+    assert [workshop.stage(point, number) is workshop.stage(point, number) for number in range(5)] == [True] * 5
+    assert len(workshop._stages) <= 3
 
 
 def test_notes_of_more_simulations() -> None:
@@ -138,7 +174,7 @@ def test_shards_and_a_last_run_leave_the_bytes_of_one_run(count: int, study: Sce
         assert not shared.run.has("summary.csv")
     assert shared.run.parts() == shared.manifest["parts"]
 
-    class Count(sim.runner.Silent):
+    class Count(Silent):
         told: tuple[int, int] | None = None
 
         def start(self, queries: int, *, chunks: int, skipped: int) -> None:
@@ -166,6 +202,28 @@ def test_shards_from_the_command_line(small: Path) -> None:
     assert json.loads(Path("run/manifest.json").read_text())["finished"] is True
 
 
+@pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2), (2, 3, 1)])
+def test_shards_that_begin_at_different_times_have_one_plan(
+    order: tuple[int, ...], make_scenario: MakeScenario, tmp_path: Path
+) -> None:
+    """The people of another seed query more or less often, which must not change how chunks are cut."""
+    users = {"count": 2, "days": 2, "mobility": "favourites", "demand": {"kind": "poisson", "per_hour": 1}}
+    scenario = make_scenario(users=users, replications=6, lppms=["SP-Exp"], sweep={"seed": [1, 2, 3]})
+    options: dict[str, Any] = {"figures": False, "chunk_queries": 200}
+    for number in order:
+        sim.run(scenario, out=tmp_path / "shared", shard=(number, 3), **options)
+    whole = sim.run(scenario, out=tmp_path / "whole", **options)
+    assert len(whole.run.parts()) > 3
+    assert sim.Result.open(tmp_path / "shared").run.parts() == whole.run.parts()
+
+
+def test_a_shard_without_work_tells_of_the_whole(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    run(make_scenario(replications=4), tmp_path, joined=1)
+    run(make_scenario(replications=8), tmp_path, joined=1, shard=(1, 2))
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert (len(manifest["parts"]), manifest["finished"]) == (8, False)
+
+
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "1/0", "-1/2"])
 def test_a_shard_is_one_of_some(text: str, small: Path) -> None:
     result = lppm_sim("run", small, f"--shard={text}")
@@ -184,3 +242,22 @@ def test_an_open_number_of_replications_has_no_shards(make_scenario: MakeScenari
     with pytest.raises(UserError, match="cannot be cut into shards"):
         run(scenario, tmp_path, joined=1, shard=(1, 2))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_chunk_alone_is_not_shared(study: Scenario, tmp_path: Path) -> None:
+    (part, *_) = run(study, tmp_path, joined=1).run.parts()
+    with pytest.raises(UserError, match="a chunk alone is simulated here: leave out what shares the work"):
+        run(study, tmp_path, joined=1, chunk=part, workers=2)
+
+
+def test_a_run_in_memory_ends_with_the_command(small: Path) -> None:
+    result = lppm_sim("run", small, "-o", "memory://x")
+    assert result.exit_code == 2
+    assert "memory://x would be gone when this command ends" in " ".join(result.stderr.split())
+
+
+def test_status_says_what_shards_wait_for(small: Path) -> None:
+    done("run", small, "-o", "run", "--shard", "1/2")
+    assert "If it has stopped, the command that started it goes on from there." in done("status", "run")
+    done("run", small, "-o", "run", "--shard", "2/2")
+    assert "All chunks are there: the command that started it, without --shard, sums up." in done("status", "run")

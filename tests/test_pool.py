@@ -109,9 +109,7 @@ def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(faulty: Any, tmp_pat
 
 def test_a_chunk_that_kills_every_worker_is_reported_and_the_rest_finishes(faulty: Any, tmp_path: Path) -> None:
     """Eight orders: of three chunks at most two can die three times, and the third meets the rest."""
-    with pytest.raises(
-        FailedChunks, match=r"(?s)\d of 3 chunks failed; everything else is in .*its worker died 3 times"
-    ):
+    with pytest.raises(FailedChunks, match=r"(?s)\d of 3 chunks failed; all others are in .*its worker died 3 times"):
         sim.run(faulty("die", 8), out=tmp_path / "run", figures=False, chunk_queries=1, workers=2)
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert not manifest["finished"]
@@ -131,7 +129,7 @@ def test_a_simulation_that_raises_is_reported_with_the_command_that_repeats_it(
         sim.run(faulty("raise", 1), out=tmp_path / "run", figures=False, chunk_queries=1, workers=workers)
     (failure,) = caught.value.failures
     assert failure["error"] == "RuntimeError: something went <wrong>"
-    assert "in __call__" in failure["traceback"]
+    assert "faulty_design.py" in failure["traceback"]
     assert f"point 0, replication {failure['replications'][0]}, faulty: RuntimeError" in str(caught.value)
     assert len(sim.Result.open(tmp_path / "run").events()) == 2 * 2 * 2 * 3 * 25, "the other two chunks are there"
     told = done("status", tmp_path / "run")
@@ -144,6 +142,7 @@ def test_a_simulation_that_raises_is_reported_with_the_command_that_repeats_it(
     again = subprocess.run(alone, capture_output=True, text=True, check=False)
     assert again.returncode == 1
     assert "RuntimeError: something went <wrong>" in again.stderr
+    assert "faulty_design.py" in again.stderr, "one's own line is in the traceback"
     subprocess.run(alone, check=True, capture_output=True)  # no order is left: now it works
     assert len(sim.Result.open(tmp_path / "run").events()) == 3 * 2 * 2 * 3 * 25
 

@@ -221,7 +221,8 @@ attacks: [sporadic]
 def test_a_kill_leaves_a_readable_run_that_can_be_finished(tmp_path: Path) -> None:
     file, out = tmp_path / "killed.yaml", tmp_path / "run"
     file.write_text(SCENARIO)
-    command = [sys.executable, "-m", "sim.cli", "run", str(file), "-o", str(out), "--no-figures", "--chunk-queries", "1"]
+    words = ["run", str(file), "-o", str(out), "--no-figures", "--chunk-queries", "1"]
+    command = [sys.executable, "-m", "sim.cli", *words]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 60
         while len(list(out.glob("events/*.parquet"))) < 3 and process.poll() is None and time.monotonic() < deadline:

@@ -17,7 +17,7 @@ from sim.rundir import RequestError
 from sim.scenario.faults import ScenarioError
 from sim.scenario.load import load
 from sim.scenario.models import Scenario
-from sim.sweep import Chunk, Plan, points, tasks
+from sim.sweep import Chunk, Plan, models, points, tasks
 from tests.support import plan
 
 MakeScenario = Callable[..., Scenario]
@@ -286,7 +286,23 @@ def scenario_of(replications: int) -> Scenario:
 
 
 def test_parts_that_overlap_are_refused(make_scenario: MakeScenario) -> None:
-    scenario = make_scenario(replications=4)
-    there = [joining(scenario, joined).chunks()[0].id for joined in (2, 3)]
-    with pytest.raises(RequestError, match=r"hold the same replications: remove one of them"):
-        joining(scenario, 2).chunks(there=there)
+    plan = joining(make_scenario(replications=4), 2)
+    whole = joining(make_scenario(replications=4), 3).chunks()
+    for there in (["0000-0000-0001", "0000-0000-0002"], ["0000-0000-0002", "0000-0002-0003"]):
+        ids = [chunk.id for chunk in (*plan.chunks(), *whole) if chunk.id[:14] in there]
+        with pytest.raises(RequestError, match=r"hold the same replications: .* Remove one of the two and run again"):
+            plan.chunks(there=ids)
+    apart = [chunk.id for chunk in plan.chunks()]
+    assert [chunk.id for chunk in plan.chunks(there=apart)] == apart
+
+
+def test_one_point_stands_for_those_that_differ_in_the_seed(make_scenario: MakeScenario) -> None:
+    found = points(make_scenario(sweep={"seed": [5, 6], "users.count": [1, 2], EPSILON: [1, 2]}))
+    model = models(found)
+    by_values = {(p.values["seed"], p.values["users.count"]): model[p.setting].values for p in found}
+    assert {key: (values["seed"], values["users.count"]) for key, values in by_values.items()} == {
+        (5, 1): (5, 1),
+        (6, 1): (5, 1),
+        (5, 2): (5, 2),
+        (6, 2): (5, 2),
+    }

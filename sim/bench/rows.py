@@ -17,11 +17,11 @@ from sim.bench import limits, sweeps
 from sim.bench.memory import bytes_of_users
 from sim.bench.people import EVERY_S, GAP, City, Contest, Run, Scale, timed_run
 from sim.bench.timing import Samples, median_case, seconds_of, side_by_side, slowest_case
-from sim.cluster import usable_cores
 from sim.errors import UserError
 from sim.events import Guess, Report
 from sim.interfaces import Channel, Design, FloatArray, IntArray
 from sim.lppm.mechanism import Mechanism
+from sim.pool import usable_cores
 
 Direction = Literal["at_most", "at_least"]
 Unit = Literal["s", "bytes", "exponent"]

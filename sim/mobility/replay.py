@@ -13,9 +13,10 @@ import pandas as pd
 
 from sim.events import Visit
 from sim.interfaces import Generator, IntArray
+from sim.mobility.days import LONGEST_SILENCE_S, SLOT_S, good_days, slots
 from sim.mobility.parameters import require
 from sim.mobility.tables import Table, read_table
-from sim.mobility.traces import Trace
+from sim.mobility.traces import DAY_S, Trace
 
 if TYPE_CHECKING:
     from sim.world.grid import Grid
@@ -69,6 +70,26 @@ class Selection:
         return [user for user in chosen if user not in gone]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedDays:
+    """Which days of a user to take, and how finely: see `days`."""
+
+    longest_silence_h: float = LONGEST_SILENCE_S / 3600
+    """Days with a longer silence are left out, in (0, 24]."""
+    first: int | None = None
+    """Keep the first so many; who has fewer has none. In [1, inf)."""
+    slot_s: int = SLOT_S
+    """One visit in so many seconds, a divisor of a day."""
+
+    def cut(self, times_s: IntArray, cells: IntArray) -> tuple[IntArray, IntArray]:
+        """Return when the slots of these days begin and where the user is in them; local times in and out."""
+        days = good_days(times_s, longest_silence_s=round(self.longest_silence_h * 3600))
+        if self.first is not None:
+            days = days[: self.first] if days.size >= self.first else days[:0]
+        begins_s = days[:, None] * DAY_S + np.arange(0, DAY_S, self.slot_s)
+        return begins_s.ravel(), slots(times_s, cells, days, slot_s=self.slot_s).ravel()
+
+
 class Replay:
     """Replay the visits of a CSV or Parquet file.
 
@@ -77,7 +98,8 @@ class Replay:
     counted in `report`. `time_s` is the file's own time in seconds (Unix time for ISO-8601 text) plus `utc_offset_h`
     (in [-24, 24]) hours, so that multiples of 86400 are local midnights; with an order alone it is the position 0, 1,
     2... among the user's visits. Users come in numeric order if all ids are integers, else as they first appear.
-    `select` picks users; `visits` (in [1, inf)) keeps the first so many of each; `shuffle` deals the user's cells anew
+    `days` keeps whole days, with a visit at the beginning of each slot. `select` picks users among those who then have
+    visits; `visits` (in [1, inf)) keeps the first so many of each; `shuffle` deals the user's cells anew
     over her times, so that only her profile stays.
     """
 
@@ -91,6 +113,7 @@ class Replay:
         file: str | Path,
         columns: Mapping[str, str] | None = None,
         select: Selection | None = None,
+        days: RecordedDays | None = None,
         visits: int | None = None,
         shuffle: bool = False,
         utc_offset_h: float = 0.0,
@@ -104,17 +127,24 @@ class Replay:
         everybody = _by_user(table)
         if not everybody:
             raise ValueError(f"{file}: none of its {table.cell.size} rows is in the region{table.extent}")
+        in_region = len(everybody)
+        offset_s = round(utc_offset_h * 3600) if table.timed else 0
+        everybody = {user: (when + offset_s, cells) for user, (when, cells) in everybody.items()}
+        if days is not None:
+            if not table.timed:
+                raise ValueError(f"{file}: it tells the order of visits but no times, so it has no `days`")
+            everybody = _whole_days(everybody, days)
+            if not everybody:
+                raise ValueError(f"{file}: none of its {in_region} users has such days in the region: {days}")
         counts = {user: cells.size for user, (_, cells) in everybody.items()}
         chosen = (select or Selection()).choose(counts)
         if not chosen:
             raise ValueError(f"{file}: the selection ({select}) leaves none of its {len(counts)} users")
-        kept = {user: tuple(column[:visits] for column in everybody[user]) for user in chosen}
-        offset_s = round(utc_offset_h * 3600) if table.timed else 0
-        self._visits = {user: (when + offset_s, cells) for user, (when, cells) in kept.items()}
+        self._visits = {user: (everybody[user][0][:visits], everybody[user][1][:visits]) for user in chosen}
         self._report = {
             "rows": int(table.cell.size),
             "rows_outside": int((table.cell < 0).sum()),
-            "users_in_region": len(counts),
+            "users_in_region": in_region,
             "users": len(chosen),
             "visits": sum(cells.size for _, cells in self._visits.values()),
         }
@@ -170,6 +200,14 @@ def _by_user(table: Table) -> dict[str, tuple[IntArray, IntArray]]:
             times = when[rows].astype(np.int64) if table.timed else np.arange(rows.size)
             found[table.users[code]] = (times, cell[rows])
     return found
+
+
+def _whole_days(
+    everybody: Mapping[str, tuple[IntArray, IntArray]], days: RecordedDays
+) -> dict[str, tuple[IntArray, IntArray]]:
+    """Return the slots of the days of those who have any."""
+    found = {user: days.cut(*visits) for user, visits in everybody.items()}
+    return {user: (when, cells) for user, (when, cells) in found.items() if cells.size}
 
 
 def _ordered(users: Sequence[str]) -> list[int]:

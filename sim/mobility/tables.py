@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 
 from sim.interfaces import BoolArray, FloatArray, IntArray
 from sim.mobility.columns import ACCEPTED, find_columns
@@ -81,12 +82,13 @@ def read_table(file: str | Path, *, grid: Grid, columns: Mapping[str, str] | Non
 
 
 def _load(path: Path, columns: Mapping[str, str] | None, *, degrees: bool) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Read the whole file, ids as they are written, and find its columns."""
+    """Read the file, ids as they are written, and find its columns; of Parquet no others are read."""
     given = dict(columns or {})
     try:
         if _is_parquet(path):
-            frame = pd.read_parquet(path)
-            return frame, find_columns([str(name) for name in frame.columns], given, degrees=degrees)
+            named = find_columns(pq.read_schema(path).names, given, degrees=degrees)
+            table = pq.read_table(path, columns=list(dict.fromkeys(named.values())), partitioning=None)
+            return table.to_pandas(ignore_metadata=True), named
         separator, header = _header(path)
         named = find_columns(header, given, degrees=degrees)
         return _rows(path, separator, header, named["user"]), named

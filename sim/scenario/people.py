@@ -105,6 +105,17 @@ class Columns(Spec):
     """The cell, instead of lat and lon."""
 
 
+class RecordedDays(Spec):
+    """Whole days of a trace file: those that are seen well enough, each with one visit in every slot."""
+
+    longest_silence_h: Annotated[float, Field(gt=0, le=24)] = 2.0
+    """Days with a longer silence in the region are left out."""
+    first: Count | None = None
+    """Only each user's first so many of these days; who has fewer is left out."""
+    slot_s: Annotated[int, Field(ge=1, le=86_400)] = 300
+    """Length of a slot in seconds: where she was last seen before its end is where she is in it."""
+
+
 class ReplaySpec(Spec):
     """Recorded traces from a CSV or Parquet file: user, time or order, and lat and lon or a cell."""
 
@@ -115,6 +126,8 @@ class ReplaySpec(Spec):
     """How its columns are called, where their names cannot be guessed."""
     select: Selection = Selection()
     """Which of its users; all unless said."""
+    days: RecordedDays | None = None
+    """Only whole days of the file, cut into slots; the selection is then among those who have such days."""
     visits: Count | None = None
     """Only each user's first so many visits."""
     shuffle: bool = False

@@ -29,6 +29,7 @@ SECTIONS: dict[str, tuple[str, type[Spec]]] = {
     "users": ("users", people.UsersSpec),
     "select": ("users.mobility.select of replay", people.Selection),
     "columns": ("users.mobility.columns of replay", people.Columns),
+    "days": ("users.mobility.days of replay", people.RecordedDays),
     "lppm": ("lppms, each", protection.LPPMSpec),
     "attack": ("attacks, each", protection.AttackSpec),
     "record": ("record", RecordSpec),

@@ -10,10 +10,11 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sim.mobility.demand import EveryVisit, Periodic
-from sim.mobility.replay import Replay, Selection
+from sim.mobility.replay import RecordedDays, Replay, Selection
 from sim.mobility.traces import live
 from sim.mobility.training import statistics
 from sim.world.grid import Grid
@@ -95,3 +96,23 @@ def test_cabs() -> None:
     for slot in (36, 100, 400, 575):
         before = [visit.cell for visit in visits if visit.time_s < midnight + (slot + 1) * 300]
         assert trace.cells[slot - 36] == before[-1]
+
+
+def test_ten_cabs_with_ten_good_days() -> None:
+    """The paper's set: slot k holds the last point before its end, on days that data/cabs_good_days.csv lists."""
+    replay = Replay(
+        grid=GRID,
+        file=DATA / "cabs_sf_points.csv.gz",
+        utc_offset_h=-7,
+        days=RecordedDays(first=10),
+        select=Selection(first=10),
+    )
+    listed = pd.read_csv(DATA / "cabs_good_days.csv").query("day_def == 'pdt' and points_used == 'region'")
+    points = pd.read_csv(DATA / "cabs_sf_points.csv.gz", usecols=["user"])
+    many = listed.groupby("user").size()
+    assert list(replay.users()) == [user for user in points["user"].unique() if many.get(user, 0) >= 10][:10]
+    for user in replay.users():
+        visits = list(replay.visits(user, RNG))
+        assert len(visits) == 2880
+        dates = [str(np.datetime64(visit.time_s, "s").astype("datetime64[D]")) for visit in visits[::288]]
+        assert dates == sorted(listed.loc[listed["user"] == user, "date"])[:10]

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from sim.mobility.demand import EveryVisit
-from sim.mobility.replay import Replay, Selection, write_csv
+from sim.mobility.replay import RecordedDays, Replay, Selection, write_csv
 from sim.mobility.traces import Trace, live
 from sim.world.grid import Grid
 
@@ -296,3 +296,51 @@ def test_times_do_not_go_back(tmp_path: Path) -> None:
     rows = "".join(f"{user},{RNG.integers(10**6)},{RNG.integers(6)}\n" for user in range(9) for _ in range(30))
     for visits in read(saved(tmp_path, "user,time,cell\n" + rows)).values():
         assert all(a[0] <= b[0] for a, b in pairwise(visits))
+
+
+# ------------------------------------------------------------------------------------------------------- whole days
+
+DAY = 86_400
+
+
+def hourly(folder: Path, days: dict[str, list[int]]) -> Path:
+    """Write a file in which each user is seen every hour of some days, in cell `hour % 6`."""
+    rows = [
+        (user, day * DAY + hour * 3600, hour % 6) for user, own in days.items() for day in own for hour in range(24)
+    ]
+    return saved(folder, "user,time_s,cell\n" + "".join(f"{user},{time},{cell}\n" for user, time, cell in rows))
+
+
+def test_days_are_cut_into_slots_and_the_others_left_out(tmp_path: Path) -> None:
+    path = hourly(tmp_path, {"a": [3, 5], "b": [4]})
+    with path.open("a") as file:
+        file.write("a,346000,1\nc,500,2\n")  # day 4 of a, and all days of c, are nearly silent
+    found = read(path, days=RecordedDays(slot_s=7200))
+    assert {user: sorted({time // DAY for time, _ in visits}) for user, visits in found.items()} == {
+        "a": [3, 5],
+        "b": [4],
+    }
+    # A slot of two hours holds where she was last seen before its end: in its second hour.
+    assert found["b"] == [(4 * DAY + slot * 7200, (2 * slot + 1) % 6) for slot in range(12)]
+
+
+def test_who_has_fewer_days_is_left_out_before_the_selection(tmp_path: Path) -> None:
+    path = hourly(tmp_path, {"a": [1], "b": [1, 2, 3], "c": [2, 4], "d": [1, 2]})
+    days = RecordedDays(first=2, slot_s=3600)
+    assert list(read(path, days=days)) == ["b", "c", "d"]
+    found = read(path, days=days, select=Selection(first=2))
+    assert {user: len(visits) for user, visits in found.items()} == {"b": 48, "c": 48}
+    assert {time // DAY for time, _ in found["b"]} == {1, 2}
+
+
+def test_days_are_local(tmp_path: Path) -> None:
+    path = hourly(tmp_path, {"a": [1, 2]})
+    assert {time // DAY for time, _ in read(path, days=RecordedDays(slot_s=3600), utc_offset_h=-7)["a"]} == {1}
+
+
+def test_no_such_days(tmp_path: Path) -> None:
+    path = hourly(tmp_path, {"a": [1]})
+    with pytest.raises(ValueError, match=r"none of its 1 users has such days in the region: .*first=2"):
+        read(path, days=RecordedDays(first=2))
+    with pytest.raises(ValueError, match="the order of visits but no times, so it has no `days`"):
+        read(saved(tmp_path, "user,order,cell\na,1,0\n"), days=RecordedDays())

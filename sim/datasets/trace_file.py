@@ -1,0 +1,190 @@
+"""A trace file: recorded movement of a region as one Parquet file, users in order and each in time."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sim.datasets.lines import TYPES
+from sim.errors import InputError
+from sim.interfaces import FloatArray, IntArray
+from sim.storage import RequestError, is_url
+
+FORMAT_VERSION = 1
+SIDES = ("south", "north", "west", "east")
+_NOTES = "lppm-sim"
+_ROW_GROUP = 1 << 18
+_SUFFIXES = (".parquet", ".pq")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Traces:
+    """Recorded movement, users in order and each in time; every array has the shape (n_rows,)."""
+
+    users: tuple[str, ...]
+    user: IntArray
+    """Index into `users`, never decreasing."""
+    when: IntArray
+    """Unix seconds, if `timed`; else whole numbers that put a user's rows in order."""
+    timed: bool
+    lat: FloatArray
+    lon: FloatArray
+    others: Mapping[str, Any]
+    """Further columns, `location` and `occupied`, as Arrow arrays."""
+    notes: Mapping[str, Any]
+    """What the file says of itself: source, region, counts."""
+
+
+def checked_destination(out: str | os.PathLike[str], *, inputs: Sequence[Path] = (), overwrite: bool = False) -> Path:
+    """Return the path of a trace file that may be written, or raise with the way out."""
+    path = Path(out)
+    if is_url(os.fspath(out)):
+        raise RequestError(f"a trace file is written on this machine, got {out}")
+    if path.suffix.lower() not in _SUFFIXES:
+        raise RequestError(f"a trace file must be called NAME.parquet, by which scenarios know what it is, got {path}")
+    return check_output(path, inputs=inputs, overwrite=overwrite)
+
+
+def check_output(path: Path, *, inputs: Sequence[Path] = (), overwrite: bool = False) -> Path:
+    """Return the path if a file may be written there: beside no run's own files, and over none unasked."""
+    if path.is_dir():
+        raise RequestError(f"{path} is a folder: name the file to write")
+    if not path.parent.is_dir():
+        raise RequestError(f"{path.parent} is no folder: make it first")
+    if path.exists() and path.resolve() in {file.resolve() for file in inputs}:
+        raise RequestError(f"{path} is what is to be read: choose another name")
+    if path.exists() and not overwrite:
+        raise RequestError(f"{path} exists: choose another name, or replace it with --overwrite")
+    for folder in path.resolve().parents:
+        if (folder / "manifest.json").is_file() and (folder / "events").is_dir():
+            raise RequestError(f"{folder} is a run directory, which holds one run and nothing else: choose another")
+    return path
+
+
+def write(file: BinaryIO, traces: Traces) -> None:
+    """Write a trace file; the same traces give the same bytes."""
+    moment = "time_s" if traces.timed else "order"
+    columns: dict[str, Any] = {
+        "user": pa.DictionaryArray.from_arrays(traces.user.astype(np.int32), pa.array(traces.users, pa.string())),
+        moment: pa.array(traces.when),
+        "lat": pa.array(traces.lat),
+        "lon": pa.array(traces.lon),
+        **traces.others,
+    }
+    schema = pa.schema([pa.field(name, TYPES[name], nullable=False) for name in columns])
+    options: dict[str, Any] = {
+        "compression": "zstd",
+        "use_dictionary": [name for name in columns if name not in (moment, "occupied")],
+        "column_encoding": {moment: "DELTA_BINARY_PACKED"},
+        "write_page_checksum": True,
+        "store_schema": False,
+    }
+    with pq.ParquetWriter(file, schema, **options) as writer:
+        notes = {"format": "traces", "format_version": FORMAT_VERSION, **traces.notes}
+        writer.add_key_value_metadata({_NOTES: json.dumps(notes, sort_keys=True, allow_nan=False)})
+        for start in range(0, traces.user.size, _ROW_GROUP):
+            part = {name: column[start : start + _ROW_GROUP].cast(TYPES[name]) for name, column in columns.items()}
+            writer.write_table(pa.table(part, schema=schema))
+
+
+def read(path: Path) -> Traces:
+    """Read a trace file; one that was not written by `write` is fine if its columns are the same."""
+    try:
+        table = pq.read_table(path, partitioning=None)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path} cannot be read as a trace file: {error}") from error
+    names = table.column_names
+    timed = "time_s" in names
+    needed = ["user", "time_s" if timed else "order", "lat", "lon"]
+    if missing := [name for name in needed if name not in names]:
+        raise InputError(f"{path} is no trace file: it has no {' and no '.join(missing)}; found {', '.join(names)}")
+    kept = [name for name in (*needed, "location", "occupied") if name in names]
+    columns = {name: _column(path, name, table[name], needed=name in needed) for name in kept}
+    return ordered(columns, notes=_notes((table.schema.metadata or {}).get(_NOTES.encode(), b"{}")))
+
+
+def _column(path: Path, name: str, column: Any, *, needed: bool) -> Any:
+    """Return a column with the type that it must have."""
+    try:
+        if TYPES[name] == pa.int64() and not pa.types.is_integer(column.type):
+            raise pa.ArrowInvalid(f"it is {column.type}")
+        column = column.cast(TYPES[name])
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InputError(f"{path}: the column {name} must be {TYPES[name]}: {error}") from error
+    if needed and column.null_count:
+        raise InputError(f"{path}: every row must have {name}, {column.null_count:,} have none")
+    if name in ("lat", "lon"):
+        degrees = column.to_numpy()
+        if wrong := int((~(np.abs(degrees) <= (90 if name == "lat" else 180))).sum()):
+            raise InputError(f"{path}: {name} must be degrees on the earth, {wrong:,} rows are not")
+    return column
+
+
+def _notes(text: bytes) -> dict[str, Any]:
+    """Return a file's notes; anybody's words under our key are none."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) and found.get("format") == "traces" else {}
+
+
+def region_of(notes: Mapping[str, Any]) -> tuple[float, float, float, float] | None:
+    """Return the region that a file was made of, if it says so: south, north, west, east."""
+    said = notes.get("region")
+    try:
+        south, north, west, east = (float(said[side]) for side in SIDES)  # type: ignore[index]
+    except (KeyError, TypeError, ValueError):
+        return None
+    if not (-90 <= south < north <= 90 and -180 <= west < east <= 180):
+        return None
+    return south, north, west, east
+
+
+def ordered(columns: Mapping[str, Any], *, notes: Mapping[str, Any], newest_first: bool = False) -> Traces:
+    """Return rows, given as Arrow columns, with users in order and each in time.
+
+    Users are in numeric order if all ids are whole numbers, else as they first appear. Rows of one moment stay as
+    they are, or are turned around if the newest come first.
+    """
+    timed = "time_s" in columns
+    encoded: Any = pc.dictionary_encode(columns["user"])
+    encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+    if isinstance(encoded, pa.ChunkedArray):  # of no chunks or of several that share nothing
+        encoded = pa.concat_arrays(encoded.unify_dictionaries().chunks)
+    users = [str(user) for user in encoded.dictionary.to_pylist()]
+    ranked = sorted(range(len(users)), key=lambda code: int(users[code])) if _whole(users) else list(range(len(users)))
+    rank = np.empty(len(users), dtype=np.int64)
+    rank[ranked] = np.arange(len(users))
+    user = rank[encoded.indices.to_numpy()]
+    when = columns["time_s" if timed else "order"].to_numpy()
+    order = np.lexsort((when[::-1], user[::-1])) if newest_first else np.lexsort((when, user))
+    if newest_first:
+        order = order.size - 1 - order
+    others = {name: columns[name].take(pa.array(order)) for name in ("location", "occupied") if name in columns}
+    return Traces(
+        users=tuple(users[code] for code in ranked),
+        user=user[order],
+        when=np.asarray(when[order], dtype=np.int64),
+        timed=timed,
+        lat=np.asarray(columns["lat"].to_numpy()[order], dtype=np.float64),
+        lon=np.asarray(columns["lon"].to_numpy()[order], dtype=np.float64),
+        others={
+            name: column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+            for name, column in others.items()
+        },
+        notes=notes,
+    )
+
+
+def _whole(users: Sequence[str]) -> bool:
+    return all(user.removeprefix("-").isdecimal() for user in users)
