@@ -316,6 +316,19 @@ def headings(paths: Sequence[str]) -> dict[str, str]:
     return {path: path if last.count(step) > 1 else step for path, step in zip(paths, last, strict=True)}
 
 
+def halves(run: RunDirectory) -> pd.DataFrame:
+    """Return `per_user` for the first and the last half of the queries apart, in a column `half`: first, last.
+
+    The first half are the indices up to half of the highest one.
+    """
+    last = _last_index(run)
+    keys = [*_SIMULATED, "window"]
+    ends = np.array([last // 2, last])
+    rows = _query_rows(run, [*_SIMULATED, "index", *MEASURES])
+    found = _means(_accumulate((_with_window(table, ends) for table in rows), keys), keys)
+    return found.assign(half=np.array(["first", "last"])[found.pop("window").to_numpy(dtype=np.int64)])
+
+
 def curves(users: pd.DataFrame, at_km: Sequence[float] | FloatArray) -> pd.DataFrame:
     """Return the adversary's error as a function of the quality loss, for each LPPM and attack.
 

@@ -1,0 +1,126 @@
+"""Run the studies, draw the panels, weigh the claims: what `lppm-sim paper` does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from sim import analysis
+from sim.paper.claims import Finding, findings, markdown
+from sim.paper.panels import PANELS, draw, draw_all, pictures, series_of, table
+from sim.paper.studies import STUDIES, Study
+from sim.result import Result
+from sim.rundir import atomic_file
+from sim.runner import Progress, open_pool, run
+
+SYNTHETIC = "synthetic population made by the simulator, not the paper's data"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the traces of a data set come from."""
+
+    file: Path
+    is_synthetic: bool = False
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """What came out, and where it is."""
+
+    folder: Path
+    findings: list[Finding]
+    queries: int
+    """In all runs."""
+    simulated: int = 0
+    """Of these, now: the others were there."""
+    seconds: float = 0.0
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+
+
+ProgressOf = Callable[[str], AbstractContextManager[Progress]]
+
+
+class _Counting:
+    """Passes progress on and counts the queries that were simulated."""
+
+    def __init__(self, progress: Progress, evaluation: Evaluation) -> None:
+        self._progress, self._evaluation = progress, evaluation
+
+    def start(self, queries: int, *, chunks: int, skipped: int) -> None:
+        """Pass it on."""
+        self._progress.start(queries, chunks=chunks, skipped=skipped)
+
+    def advance(self, queries: int) -> None:
+        """Count, and pass it on."""
+        self._evaluation.simulated += queries
+        self._progress.advance(queries)
+
+    def end_chunk(self) -> None:
+        """Pass it on."""
+        self._progress.end_chunk()
+
+
+def reproduce(
+    folder: Path,
+    sources: Mapping[str, Source],
+    *,
+    progress_of: ProgressOf,
+    quick: bool = False,
+    workers: int | None = None,
+    dask: str | None = None,
+) -> Evaluation:
+    """Run what is not there yet of the ten studies, then write panels and claims into the folder.
+
+    `sources` has a trace file for each data set; `progress_of` is asked for a progress of each study, by its label.
+    """
+    began = time.monotonic()
+    evaluation = Evaluation(folder, [], queries=0)
+    users: dict[Study, pd.DataFrame] = {}
+    with closing(open_pool(workers, dask)) as pool:
+        for number, study in enumerate(STUDIES, start=1):
+            scenario = study.scenario(sources[study.dataset].file, quick=quick)
+            with progress_of(f"{number}/{len(STUDIES)} {study.name}") as progress:
+                counting = _Counting(progress, evaluation)
+                result = run(scenario, out=folder / "runs" / study.name, progress=counting, figures=False, pool=pool)
+            users[study] = series_of(analysis.halves(result.run))
+            evaluation.queries += _queries(result)
+    synthetic = {name for name, source in sources.items() if source.is_synthetic}
+    _write_panels(evaluation, users, synthetic)
+    evaluation.findings = findings(users)
+    evaluation.seconds = time.monotonic() - began
+    _write(folder / "claims.md", markdown(evaluation.findings, synthetic=synthetic, quick=quick).encode())
+    return evaluation
+
+
+def _queries(result: Result) -> int:
+    return int(result.totals().users["queries"].sum())
+
+
+def _write_panels(evaluation: Evaluation, users: Mapping[Study, pd.DataFrame], synthetic: set[str]) -> None:
+    for panel in PANELS:
+        found = table(panel, users[panel.study])
+        evaluation.tables[panel.name] = found
+        note = SYNTHETIC if panel.study.dataset in synthetic else ""
+        stem = evaluation.folder / "panels" / panel.name
+        _write(stem.with_suffix(".csv"), found.to_csv(None, index=False, lineterminator="\n").encode())
+        for suffix, content in pictures(draw(panel, found, note=note)).items():
+            _write(stem.with_suffix(f".{suffix}"), content)
+    note = f"{_listed(synthetic)}: {SYNTHETIC}" if synthetic else ""
+    for suffix, content in pictures(draw_all(evaluation.tables, note=note)).items():
+        _write(evaluation.folder / f"all-panels.{suffix}", content)
+
+
+def _listed(names: Sequence[str] | set[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_file(path) as file:
+        file.write(content)

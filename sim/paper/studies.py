@@ -1,0 +1,77 @@
+"""The paper's experiments as studies: a scenario file each, and where its data come from."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sim.errors import UserError
+from sim.scenario.models import Scenario
+from sim.scenario.source import read
+
+DATASETS = {
+    "brightkite": ("brightkite.parquet", "brightkite_sf_ccs17.csv.gz"),
+    "gowalla": ("gowalla.parquet", "gowalla_sf_ccs17.csv.gz"),
+    "taxicab": ("cabspotting.parquet", "cabs_sf_points.csv.gz"),
+}
+"""The names that a data set's trace file may have; the first is the one that docs/data.md gives it."""
+
+QUICK = {"brightkite": 2, "gowalla": 2, "taxicab": 1}
+"""So many replications are enough for a first look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """An experiment (sp, mk) on a data set with a base mechanism (exp, lh)."""
+
+    experiment: str
+    dataset: str
+    base: str
+
+    @property
+    def name(self) -> str:
+        """As its scenario file is called."""
+        return f"{self.experiment}-{self.dataset}-{self.base}"
+
+    def scenario(self, file: Path, *, quick: bool = False) -> Scenario:
+        """Return its scenario, which reads this trace file."""
+        path = scenario_folder() / f"{self.name}.yaml"
+        data = {"name": self.name, **copy.deepcopy(read(path).data)}
+        for reader in (data["users"], *data["training"].values()):
+            if "mobility" in reader:  # cabs are trained on their own past or each other's
+                reader["mobility"]["file"] = f"data:{file.name}"
+        if quick:
+            data["replications"] = QUICK[self.dataset]
+        folders = {"folder": path.parent, "data": file.parent.resolve()}
+        return Scenario.model_validate(data, context=folders).at(*folders.values())
+
+
+STUDIES = [
+    *(
+        Study(experiment, dataset, base)
+        for experiment in ("sp", "mk")
+        for dataset in ("brightkite", "gowalla")
+        for base in ("exp", "lh")
+    ),
+    *(Study("mk", "taxicab", base) for base in ("exp", "lh")),
+]
+
+
+def found_in(folder: Path | None) -> Mapping[str, Path]:
+    """Return the trace file of each data set that a folder has."""
+    if folder is None:
+        return {}
+    places = {dataset: [folder / name for name in names] for dataset, names in DATASETS.items()}
+    there = {dataset: [path for path in paths if path.is_file()] for dataset, paths in places.items()}
+    return {dataset: paths[0] for dataset, paths in there.items() if paths}
+
+
+def scenario_folder() -> Path:
+    """Return where the paper's scenarios are: beside the package in a checkout, in it where it was installed."""
+    package = Path(__file__).parent
+    for folder in (package.parents[1] / "scenarios" / "paper", package / "scenarios"):
+        if (folder / f"{STUDIES[0].name}.yaml").is_file():
+            return folder
+    raise UserError("the scenarios of the paper are missing: install lppm-sim again, or run it from its checkout")

@@ -1,0 +1,93 @@
+"""The 22 panels: which there are, what their tables hold, and their pictures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sim.paper.panels import AT_KM, COLUMNS, LABELS, PANELS, draw, draw_all, pictures, series_of, table
+from sim.paper.studies import STUDIES, Study
+
+
+def test_the_panels_are_those_of_the_paper() -> None:
+    names = [panel.name for panel in PANELS]
+    assert len(set(names)) == 22
+    assert names[0] == "eval1-exp1-a-brightkite-exp"
+    assert [name for name in names if name.startswith("eval2-exp1-")] == [
+        "eval2-exp1-a-brightkite-exp",
+        "eval2-exp1-b-brightkite-lh",
+        "eval2-exp1-c-gowalla-exp",
+        "eval2-exp1-d-gowalla-lh",
+    ]
+    assert names[-2:] == ["appendix-mk-a-taxicab-exp", "appendix-mk-b-taxicab-lh"]
+    assert {panel.study for panel in PANELS} == set(STUDIES)
+    assert {series for panel in PANELS for series in panel.series} == LABELS.keys()
+
+
+def halves(lppm: str, rows: list[tuple[str, int, str, float, float]]) -> pd.DataFrame:
+    """Return a table of `analysis.halves` with rows of user, point, half, loss, error."""
+    frame = pd.DataFrame(rows, columns=["user", "point", "half", "quality_loss_km", "adversary_error_km"])
+    empty = {"expected_quality_loss_km": np.nan, "expected_adversary_error_km": np.nan}
+    return frame.assign(lppm=lppm, attack="markov", replication=0, queries=10, **empty)
+
+
+def two_users(lppm: str) -> pd.DataFrame:
+    """Two users: at equal loss the first half gives 0.5, the last 1.0 of it, and the other user half as much."""
+    return halves(
+        lppm,
+        [
+            (user, point, half, loss, loss * share * (0.5 if half == "first" else 1.0))
+            for user, share, top in (("a", 1.0, 4.0), ("b", 0.5, 2.0))
+            for point, loss in enumerate((0.0, top))
+            for half in ("first", "last")
+        ],
+    )
+
+
+def test_who_learns_is_seen_in_each_half_and_the_others_as_a_whole() -> None:
+    users = series_of(pd.concat([two_users("peb"), two_users("mk-rich")], ignore_index=True))
+    assert set(users["lppm"]) == {"peb-first", "peb-last", "mk-rich"}
+    panel = next(panel for panel in PANELS if panel.name == "eval2-exp21-a-brightkite-exp")
+    found = table(panel, users)
+    assert list(found.columns) == COLUMNS
+    assert list(dict.fromkeys(found["series"])) == ["mk-rich", "peb-first", "peb-last"], "in the order of the panel"
+    assert found.groupby("series")["quality_loss_km"].apply(list).tolist() == [AT_KM.tolist()] * 3
+    at_two = found[found["quality_loss_km"] == 2.0].set_index("series")
+    assert at_two["users"].tolist() == [2, 2, 2]
+    figures = at_two[["mean_km", "min_km", "max_km"]].T.to_dict("list")
+    assert figures["peb-first"] == pytest.approx([0.75, 0.5, 1.0])
+    assert figures["peb-last"] == pytest.approx([1.5, 1.0, 2.0])
+    assert figures["mk-rich"] == pytest.approx([1.125, 0.75, 1.5])
+    beyond = found[(found["quality_loss_km"] == 3.0)]
+    assert beyond["users"].tolist() == [1, 1, 1], "nothing is extrapolated"
+
+
+def test_pictures_are_the_same_bytes_and_say_what_is_synthetic() -> None:
+    panel = PANELS[0]
+    curves = pd.DataFrame(
+        {"series": "sp-rich", "quality_loss_km": AT_KM, "users": 5, "mean_km": AT_KM, "min_km": 0.0, "max_km": 4.0}
+    )
+    one, again = (pictures(draw(panel, curves, note="made up")) for _ in range(2))
+    assert one == again
+    assert one.keys() == {"pdf", "png"}
+    figure = draw(panel, curves, note="made up")
+    assert figure.get_supxlabel() == "made up"
+    (axes,) = figure.axes
+    assert axes.get_title() == "Brightkite, Exp"
+    assert draw_all(dict.fromkeys((panel.name for panel in PANELS), curves)).get_supxlabel() == ""
+
+
+def test_a_mean_over_fewer_users_is_drawn_thin() -> None:
+    users = np.where(AT_KM > 2, 3, 5)
+    curves = pd.DataFrame(
+        {"series": "sp-rich", "quality_loss_km": AT_KM, "users": users, "mean_km": AT_KM, "min_km": 0, "max_km": 4}
+    )
+    (axes,) = draw(PANELS[0], curves).axes
+    full = next(line for line in axes.get_lines() if line.get_label() == LABELS["sp-rich"])
+    assert np.nanmax(np.asarray(full.get_ydata(), dtype=float)) == 2.0
+
+
+def test_names_of_studies() -> None:
+    assert Study("sp", "gowalla", "lh").name == "sp-gowalla-lh"
+    assert len({study.name for study in STUDIES}) == len(STUDIES) == 10
