@@ -18,7 +18,7 @@ from sim import mobility as movers
 from sim.belief import EstimatedProfile, FixedProfile, MarkovFilter
 from sim.lppm import designs
 from sim.mobility import Statistics, Trace, demand, statistics
-from sim.mobility.replay import Replay, Selection
+from sim.mobility.replay import RecordedDays, Replay, Selection
 from sim.mobility.tables import ACCEPTED
 from sim.registry import ComponentError
 from sim.scenario import people, protection
@@ -260,6 +260,7 @@ def test_a_replay_gets_its_file_columns_and_selection(
         "file": "t.csv",
         "columns": {"user": "who", "lat": "y"},
         "select": {"users": ["1"], "min_visits": 2, "first": 3, "last": 4, "exclude": {"first": 5, "exclude": {}}},
+        "days": {"longest_silence_h": 1.5, "first": 2, "slot_s": 600},
         "visits": 6,
         "shuffle": True,
         "utc_offset_h": -8.0,
@@ -274,6 +275,7 @@ def test_a_replay_gets_its_file_columns_and_selection(
         "select": Selection(
             users=("1",), min_visits=2, first=3, last=4, exclude=Selection(first=5, exclude=Selection())
         ),
+        "days": RecordedDays(longest_silence_h=1.5, first=2, slot_s=600),
         "visits": 6,
         "shuffle": True,
         "utc_offset_h": -8.0,

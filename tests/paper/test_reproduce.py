@@ -1,0 +1,170 @@
+"""The whole command on a few points of small studies: real runs, all panels, all claims."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import sim
+from sim import analysis
+from sim.paper import reproduce
+from sim.paper.panels import AT_KM, COLUMNS, PANELS, series_of, table
+from sim.paper.studies import DATASETS, STUDIES, Study, found_in, scenario_folder
+from sim.paper.synthetic import write_traces
+from sim.scenario.models import Scenario
+from tests.support import done, files, lppm_sim
+
+FULL = Study.scenario
+KEPT = {"exp": [0.2, 3], "lh": [0.3, 0.8]}
+
+
+def small(self: Study, file: Path, *, quick: bool = False) -> Scenario:
+    """Return a study with two points, fifteen queries and two replications: seconds instead of minutes."""
+    asked = FULL(self, file, quick=quick)
+    data: dict[str, Any] = asked.model_dump(mode="json", exclude_unset=True)
+    (path,) = data["sweep"]
+    data["sweep"] = {path: KEPT[self.base]}
+    data["replications"] = 1 if quick else 2
+    data["users"]["queries"] = 16
+    folder, place = asked.place
+    return Scenario.model_validate(data, context={"folder": folder, "data": place}).at(folder, place)
+
+
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with what the command makes of synthetic people."""
+    folder = tmp_path_factory.mktemp("paper")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Study, "scenario", small)
+        patch.chdir(folder)
+        patch.delenv("LPPM_SIM_DATA", raising=False)
+        (folder / "said").write_text(done("paper", "--workers", "1"))
+        before = files(folder / "outputs")
+        patch.setattr(reproduce, "pictures", lambda _figure: {})  # drawing takes longest, and was tried
+        (folder / "again").write_text(done("paper", "--workers", "1"))
+        assert files(folder / "outputs") == before
+    return folder
+
+
+def test_every_panel_is_there_in_three_forms(paper: Path) -> None:
+    out = paper / "outputs" / "paper-synthetic"
+    expected = {f"{panel.name}.{suffix}" for panel in PANELS for suffix in ("csv", "pdf", "png")}
+    assert {path.name for path in (out / "panels").iterdir()} == expected
+    for panel in PANELS:
+        found = pd.read_csv(out / "panels" / f"{panel.name}.csv")
+        assert list(found.columns) == COLUMNS
+        assert list(dict.fromkeys(found["series"])) == list(panel.series)
+        assert len(found) == len(AT_KM) * len(panel.series)
+        assert found["mean_km"].notna().any()
+        known = found.dropna()
+        assert (known["min_km"] <= known["mean_km"] + 1e-12).all()
+        assert (known["mean_km"] <= known["max_km"] + 1e-12).all()
+    assert (out / "all-panels.png").stat().st_size > 50_000
+
+
+def test_panels_come_from_the_logs_of_ordinary_runs(paper: Path) -> None:
+    out = paper / "outputs" / "paper-synthetic"
+    for panel in PANELS[::5]:
+        result = sim.Result.open(out / "runs" / panel.study.name)
+        assert result.manifest["finished"]
+        again = table(panel, series_of(analysis.halves(result.run)))
+        pd.testing.assert_frame_equal(again, pd.read_csv(out / "panels" / f"{panel.name}.csv"), check_exact=False)
+
+
+def test_halves_are_those_of_the_log(paper: Path) -> None:
+    result = sim.Result.open(paper / "outputs" / "paper-synthetic" / "runs" / "mk-taxicab-exp")
+    events = result.events()
+    found = analysis.halves(result.run)
+    keys = ["point", "lppm", "attack", "user", "replication"]
+    by_hand = events.assign(half=(events["index"] > 8).map({False: "first", True: "last"}))
+    means = by_hand.groupby([*keys, "half"], as_index=False)["adversary_error_km"].mean()
+    both = found.merge(means, on=[*keys, "half"], suffixes=("", "_by_hand"), validate="one_to_one")
+    assert len(both) == len(found) == len(means)
+    assert both["adversary_error_km"].to_numpy() == pytest.approx(both["adversary_error_km_by_hand"].to_numpy())
+    assert (found["queries"] == 8).all()
+
+
+def test_claims_and_figures_say_that_the_people_are_synthetic(paper: Path) -> None:
+    out = paper / "outputs" / "paper-synthetic"
+    page = (out / "claims.md").read_text()
+    assert "Synthetic people stand in for brightkite, gowalla, taxicab" in page
+    assert page.count("\n## ") >= 20
+    assert re.search(r"\| TaxiCab, LH \| peb-last - peb-first \| [+-]\d+\.\d ± \d+\.\d % \| \d+ \|", page)
+    said = " ".join((paper / "said").read_text().split())
+    assert re.search(r"[\d,]+ queries were simulated; all took", said)
+    assert "claims.md, all-panels.png and the 22 panels as PDF, PNG and CSV are in outputs/paper-synthetic" in said
+
+
+def test_a_second_time_nothing_is_simulated(paper: Path) -> None:
+    assert "nothing was left to simulate; all took" in " ".join((paper / "again").read_text().split())
+
+
+def test_quick_goes_on_to_the_whole(paper: Path, tmp_path: Path) -> None:
+    """One study: the replications of a quick run are the first ones of the whole."""
+    source = write_traces("brightkite", tmp_path)
+    study = STUDIES[0]
+    sim.run(small(study, source, quick=True), out=tmp_path / "run", figures=False)
+    sim.run(small(study, source), out=tmp_path / "run", figures=False)
+    keys = ["point", "lppm", "replication", "user", "index"]
+    grown = sim.Result.open(tmp_path / "run").events().sort_values(keys, ignore_index=True)
+    whole = sim.Result.open(paper / "outputs" / "paper-synthetic" / "runs" / study.name).events()
+    pd.testing.assert_frame_equal(grown, whole.sort_values(keys, ignore_index=True))
+
+
+# ------------------------------------------------------------------------------------------------------ the studies
+
+
+def test_the_scenarios_are_the_studies() -> None:
+    assert {path.stem for path in scenario_folder().glob("*.yaml")} == {study.name for study in STUDIES}
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("traces")
+    return {name: write_traces(name, folder) for name in DATASETS}
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_a_study_is_what_the_paper_says(study: Study, sources: dict[str, Path]) -> None:
+    scenario = study.scenario(sources[study.dataset])
+    assert scenario.replications == {"exp": 20, "lh": 40}[study.base]
+    ((path, values),) = scenario.sweep.items()
+    if study.base == "exp":
+        assert path.endswith("epsilon_per_km")
+        assert values == [0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1, 1.5, 2, 3, 5, 8]
+    else:
+        assert path.endswith("reveal_probability")
+        assert values == [number / 10 for number in range(11)]
+    assert [attack.name for attack in scenario.attacks] == [{"sp": "sporadic", "mk": "markov"}[study.experiment]]
+    world = json.loads(scenario.canonical())["world"]
+    assert world["privacy_distance"]["kind"] == world["quality_distance"]["kind"] == "manhattan"
+    learners = [lppm for lppm in scenario.lppms if lppm.name == "peb"]
+    assert [lppm.belief.fading for lppm in learners] == [0.5]  # type: ignore[union-attr]
+    assert learners[0].training == ("scarce" if study.dataset == "taxicab" else "rich")
+    assert scenario.markov_restart == ("daily" if study.dataset == "taxicab" else "never")
+    assert getattr(scenario.users.mobility, "shuffle", None) == (study.experiment == "sp")
+    assert study.scenario(sources[study.dataset], quick=True).replications in (1, 2)
+
+
+def test_data_are_found_by_either_name(tmp_path: Path) -> None:
+    assert found_in(None) == {}
+    assert found_in(tmp_path) == {}
+    (tmp_path / "gowalla_sf_ccs17.csv.gz").touch()
+    (tmp_path / "cabspotting.parquet").touch()
+    assert found_in(tmp_path) == {
+        "gowalla": tmp_path / "gowalla_sf_ccs17.csv.gz",
+        "taxicab": tmp_path / "cabspotting.parquet",
+    }
+    (tmp_path / "gowalla.parquet").touch()
+    assert found_in(tmp_path)["gowalla"] == tmp_path / "gowalla.parquet", "what was imported comes first"
+
+
+def test_a_data_folder_that_is_not_there_is_refused() -> None:
+    result = lppm_sim("paper", "--data", "nowhere")
+    assert result.exit_code == 2
+    assert "nowhere" in result.stderr
