@@ -34,6 +34,9 @@ LABELS = {
 }
 
 
+_FEWER = "Lines are means over users, shades reach from the least to the most; dotted: some users never have this loss"
+
+
 @dataclass(frozen=True, slots=True)
 class Panel:
     """One picture: a data set and a base mechanism in one of the paper's figures."""
@@ -102,9 +105,8 @@ def draw(panel: Panel, curves_of: pd.DataFrame, *, note: str = "") -> Figure:
     """Draw a panel: mean lines over users, the band from the least to the most, the diagonal."""
     with rc_context(STYLE):
         figure = Figure(figsize=(2.9, 3.0), layout="constrained")
-        _panel(figure.subplots(), panel, curves_of, legend=True)
-        if note:
-            figure.supxlabel(note, fontsize=6, color=INK)
+        _panel(figure.subplots(), panel, curves_of, legend=6.5)
+        figure.supxlabel("\n".join(filter(None, (_FEWER, note))), fontsize=5.5, color=INK)
     return figure
 
 
@@ -118,16 +120,15 @@ def draw_all(tables: Mapping[str, pd.DataFrame], *, note: str = "") -> Figure:
         axes = figure.subplots(len(rows), 4, squeeze=False)
         for line, (name, panels) in zip(axes, rows.items(), strict=True):
             for place, panel in zip(line, panels, strict=False):
-                _panel(place, panel, tables[panel.name], legend=panel is panels[0])
+                _panel(place, panel, tables[panel.name], legend=5.2 if panel is panels[0] else None)
             for place in line[len(panels) :]:
                 place.set_axis_off()
             line[0].set_ylabel(f"{name}\n{ERROR_LABEL}")
-        if note:
-            figure.supxlabel(note, fontsize=7, color=INK)
+        figure.supxlabel(". ".join(filter(None, (_FEWER, note))), fontsize=6.5, color=INK)
     return figure
 
 
-def _panel(axes: Axes, panel: Panel, curves_of: pd.DataFrame, *, legend: bool) -> None:
+def _panel(axes: Axes, panel: Panel, curves_of: pd.DataFrame, *, legend: float | None) -> None:
     top = float(AT_KM[-1])
     axes.plot([0, top], [0, top], color=INK, linewidth=0.8, linestyle=(0, (4, 3)), label=DIAGONAL)
     for colour, series in zip(COLOURS, panel.series, strict=False):
@@ -141,8 +142,8 @@ def _panel(axes: Axes, panel: Panel, curves_of: pd.DataFrame, *, legend: bool) -
     axes.set_aspect("equal")
     axes.set_xticks(range(int(top) + 1))
     axes.set_yticks(range(int(top) + 1))
-    if legend:
-        axes.legend(loc="upper left", fontsize=6.5, handlelength=1.6, borderaxespad=0.2)
+    if legend is not None:
+        axes.legend(loc="upper left", fontsize=legend, handlelength=1.6, borderaxespad=0.2)
 
 
 def pictures(figure: Figure) -> dict[str, bytes]:

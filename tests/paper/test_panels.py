@@ -72,10 +72,10 @@ def test_pictures_are_the_same_bytes_and_say_what_is_synthetic() -> None:
     assert one == again
     assert one.keys() == {"pdf", "png"}
     figure = draw(panel, curves, note="made up")
-    assert figure.get_supxlabel() == "made up"
+    assert figure.get_supxlabel().endswith("\nmade up")
     (axes,) = figure.axes
     assert axes.get_title() == "Brightkite, Exp"
-    assert draw_all(dict.fromkeys((panel.name for panel in PANELS), curves)).get_supxlabel() == ""
+    assert draw_all(dict.fromkeys((panel.name for panel in PANELS), curves)).get_supxlabel().endswith("this loss")
 
 
 def test_a_mean_over_fewer_users_is_drawn_thin() -> None:
