@@ -188,21 +188,21 @@ def save(figure: Figure, stem: str | os.PathLike[str]) -> list[Path]:
     """Write the figure as PNG, PDF and SVG; the same figure gives the same bytes."""
     stem = Path(stem)
     paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in _METADATA]
-    for path, content in zip(paths, _pictures(figure).values(), strict=True):
+    for path, content in zip(paths, pictures(figure).values(), strict=True):
         with atomic_file(path) as file:
             file.write(content)
     return paths
 
 
-def _pictures(figure: Figure) -> dict[str, bytes]:
-    """Return the figure as the content of a file of each kind."""
-    pictures = {}
+def pictures(figure: Figure, suffixes: Iterable[str] = tuple(_METADATA)) -> dict[str, bytes]:
+    """Return a figure in each form, the same bytes for the same figure."""
+    found = {}
     with rc_context(STYLE), _boxes_for_missing_letters():
-        for suffix, metadata in _METADATA.items():
+        for suffix in suffixes:
             file = io.BytesIO()
-            figure.savefig(file, format=suffix, metadata=metadata)
-            pictures[suffix] = file.getvalue()
-    return pictures
+            figure.savefig(file, format=suffix, metadata=_METADATA[suffix])
+            found[suffix] = file.getvalue()
+    return found
 
 
 def write_figures(
@@ -227,7 +227,7 @@ def write_figures(
     return [
         run.write_figure(f"{name}.{suffix}", content)
         for name, figure in figures.items()
-        for suffix, content in _pictures(figure).items()
+        for suffix, content in pictures(figure).items()
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -144,14 +143,3 @@ def _panel(axes: Axes, panel: Panel, curves_of: pd.DataFrame, *, legend: float |
     axes.set_yticks(range(int(top) + 1))
     if legend is not None:
         axes.legend(loc="upper left", fontsize=legend, handlelength=1.6, borderaxespad=0.2)
-
-
-def pictures(figure: Figure) -> dict[str, bytes]:
-    """Return the figure as PDF and PNG, the same bytes for the same figure."""
-    found = {}
-    with rc_context(STYLE):
-        for suffix, metadata in {"pdf": {"CreationDate": None}, "png": {"Software": None}}.items():
-            sink = io.BytesIO()
-            figure.savefig(sink, format=suffix, metadata=metadata)
-            found[suffix] = sink.getvalue()
-    return found

@@ -12,8 +12,9 @@ import pandas as pd
 
 from sim import analysis
 from sim.paper.claims import Finding, findings, markdown
-from sim.paper.panels import PANELS, draw, draw_all, pictures, series_of, table
+from sim.paper.panels import PANELS, draw, draw_all, series_of, table
 from sim.paper.studies import STUDIES, Study
+from sim.plots import pictures
 from sim.result import Result
 from sim.rundir import atomic_file
 from sim.runner import Progress, open_pool, run
@@ -109,10 +110,10 @@ def _write_panels(evaluation: Evaluation, users: Mapping[Study, pd.DataFrame], s
         note = SYNTHETIC if panel.study.dataset in synthetic else ""
         stem = evaluation.folder / "panels" / panel.name
         _write(stem.with_suffix(".csv"), found.to_csv(None, index=False, lineterminator="\n").encode())
-        for suffix, content in pictures(draw(panel, found, note=note)).items():
+        for suffix, content in pictures(draw(panel, found, note=note), ("pdf", "png")).items():
             _write(stem.with_suffix(f".{suffix}"), content)
     note = f"{_listed(synthetic)}: {SYNTHETIC}" if synthetic else ""
-    for suffix, content in pictures(draw_all(evaluation.tables, note=note)).items():
+    for suffix, content in pictures(draw_all(evaluation.tables, note=note), ("pdf", "png")).items():
         _write(evaluation.folder / f"all-panels.{suffix}", content)
 
 

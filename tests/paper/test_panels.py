@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sim.paper.panels import AT_KM, COLUMNS, LABELS, PANELS, draw, draw_all, pictures, series_of, table
+from sim.paper.panels import AT_KM, COLUMNS, LABELS, PANELS, draw, draw_all, series_of, table
 from sim.paper.studies import STUDIES, Study
+from sim.plots import pictures
 
 
 def test_the_panels_are_those_of_the_paper() -> None:
@@ -68,7 +69,7 @@ def test_pictures_are_the_same_bytes_and_say_what_is_synthetic() -> None:
     curves = pd.DataFrame(
         {"series": "sp-rich", "quality_loss_km": AT_KM, "users": 5, "mean_km": AT_KM, "min_km": 0.0, "max_km": 4.0}
     )
-    one, again = (pictures(draw(panel, curves, note="made up")) for _ in range(2))
+    one, again = (pictures(draw(panel, curves, note="made up"), ("pdf", "png")) for _ in range(2))
     assert one == again
     assert one.keys() == {"pdf", "png"}
     figure = draw(panel, curves, note="made up")

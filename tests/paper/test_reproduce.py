@@ -45,7 +45,7 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.delenv("LPPM_SIM_DATA", raising=False)
         (folder / "said").write_text(done("paper", "--workers", "1"))
         before = files(folder / "outputs")
-        patch.setattr(reproduce, "pictures", lambda _figure: {})  # drawing takes longest, and was tried
+        patch.setattr(reproduce, "pictures", lambda *_: {})  # drawing takes longest, and was tried
         (folder / "again").write_text(done("paper", "--workers", "1"))
         assert files(folder / "outputs") == before
     return folder
