@@ -137,16 +137,7 @@ def _recent(times: Mapping[str, float], begun_s: float | None) -> tuple[Sequence
 
 
 def _written(run: RunDirectory, name: str) -> float | None:
-    place = _file(run, name)
     try:
-        return None if place is None else place.stat().st_mtime
-    except OSError:
-        return None
-
-
-def _file(run: RunDirectory, name: str) -> Path | None:
-    """Return the path of a file of the run; there is none where the run is under a URL."""
-    try:
-        return run.path / name
-    except RequestError:
+        return run.file(name).written_s()
+    except RunError:
         return None
