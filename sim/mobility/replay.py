@@ -81,6 +81,12 @@ class RecordedDays:
     slot_s: int = SLOT_S
     """One visit in so many seconds, a divisor of a day."""
 
+    def __post_init__(self) -> None:
+        require("longest_silence_h", self.longest_silence_h, 0, 24, ends="(]")
+        require("slot_s", self.slot_s, 1, DAY_S)
+        if self.first is not None:
+            require("first", self.first, 1, float("inf"), ends="[)")
+
     def cut(self, times_s: IntArray, cells: IntArray) -> tuple[IntArray, IntArray]:
         """Return when the slots of these days begin and where the user is in them; local times in and out."""
         days = good_days(times_s, longest_silence_s=round(self.longest_silence_h * 3600))

@@ -17,11 +17,11 @@ import click
 )
 @click.option("--synthetic", is_flag=True, help="Use synthetic people whatever data there are.")
 @click.option("--quick", is_flag=True, help="One or two replications instead of 20 and 40: all panels in minutes.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder  [default: below outputs/, by what is run]")
+@click.option("-o", "--out", help="Folder  [default: below outputs/, by what is run]")
 @click.option("--workers", type=click.IntRange(1, 1024), help="Processes to share the work  [default: one per core]")
 @click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster there; `local` starts one of --workers.")
 def paper(
-    data: Path | None, synthetic: bool, quick: bool, out: Path | None, workers: int | None, dask: str | None
+    data: Path | None, synthetic: bool, quick: bool, out: str | None, workers: int | None, dask: str | None
 ) -> None:
     """Reproduce the paper's whole evaluation.
 
@@ -35,8 +35,14 @@ def paper(
     from sim.paper.synthetic import write_traces
     from sim.pool import usable_cores
 
+    if out is not None and "://" in out:
+        raise click.UsageError(f"-o: found {out!r}, expected a folder of this machine")
     found = {} if synthetic else found_in(data)
-    folder = out or Path("outputs") / f"paper{'-quick' if quick else ''}{'' if found else '-synthetic'}"
+    if data is not None and not synthetic and not found:
+        names = ", ".join(name for names in DATASETS.values() for name in names)
+        raise click.UsageError(f"{data} has none of {names}: see docs/data.md, or use --synthetic")
+    chosen = f"paper{'-quick' if quick else ''}{'' if found else '-synthetic'}"
+    folder = Path("outputs") / chosen if out is None else Path(out)
     sources = {}
     for name in DATASETS:
         if name in found:

@@ -33,7 +33,7 @@ LABELS = {
 }
 
 
-_FEWER = "Lines are means over users, shades reach from the least to the most; dotted: some users never have this loss"
+_FEWER = "lines: means over users; shades: least to most\ndotted: some users never have such a loss"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,10 @@ def series_of(halves: pd.DataFrame) -> pd.DataFrame:
     named = halves[learns].assign(lppm="peb-" + halves.loc[learns, "half"])
     keys = ["lppm", "attack", "user", "replication", "point"]
     figures = [name for name in halves.columns if name.endswith("_km")]
-    whole = halves[~learns].groupby(keys, as_index=False)[figures].mean()  # halves are equally long
+    others = halves[~learns]
+    weighed = others[keys].assign(**{name: others[name] * others["queries"] for name in figures})
+    sums = weighed.groupby(keys)[figures].sum(min_count=1)
+    whole = sums.div(others.groupby(keys)["queries"].sum(), axis=0).reset_index()
     return pd.concat([named[[*keys, *figures]], whole], ignore_index=True)
 
 
@@ -123,20 +126,21 @@ def draw_all(tables: Mapping[str, pd.DataFrame], *, note: str = "") -> Figure:
             for place in line[len(panels) :]:
                 place.set_axis_off()
             line[0].set_ylabel(f"{name}\n{ERROR_LABEL}")
-        figure.supxlabel(". ".join(filter(None, (_FEWER, note))), fontsize=6.5, color=INK)
+        figure.supxlabel("\n".join(filter(None, (_FEWER, note))), fontsize=6.5, color=INK)
     return figure
 
 
 def _panel(axes: Axes, panel: Panel, curves_of: pd.DataFrame, *, legend: float | None) -> None:
     top = float(AT_KM[-1])
     axes.plot([0, top], [0, top], color=INK, linewidth=0.8, linestyle=(0, (4, 3)), label=DIAGONAL)
+    everybody = curves_of["users"].max()
     for colour, series in zip(COLOURS, panel.series, strict=False):
         own = curves_of[curves_of["series"] == series]
         at, users = own["quality_loss_km"], own["users"]
         axes.fill_between(at, own["min_km"], own["max_km"], color=colour, alpha=0.16, linewidth=0)
         # Where some users have no such loss the mean is one of others, and drawn thin.
         axes.plot(at, own["mean_km"], color=colour, linewidth=0.7, linestyle=":")
-        axes.plot(at, own["mean_km"].where(users == users.max()), color=colour, label=LABELS[series])
+        axes.plot(at, own["mean_km"].where(users == everybody), color=colour, label=LABELS[series])
     axes.set(xlim=(0, top), ylim=(0, top), xlabel=QUALITY_LABEL, ylabel=ERROR_LABEL, title=panel.title)
     axes.set_aspect("equal")
     axes.set_xticks(range(int(top) + 1))

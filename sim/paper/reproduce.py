@@ -15,7 +15,6 @@ from sim.paper.claims import Finding, findings, markdown
 from sim.paper.panels import PANELS, draw, draw_all, series_of, table
 from sim.paper.studies import STUDIES, Study
 from sim.plots import pictures
-from sim.result import Result
 from sim.rundir import atomic_file
 from sim.runner import Progress, open_pool, run
 
@@ -85,22 +84,21 @@ def reproduce(
     users: dict[Study, pd.DataFrame] = {}
     with closing(open_pool(workers, dask)) as pool:
         for number, study in enumerate(STUDIES, start=1):
-            scenario = study.scenario(sources[study.dataset].file, quick=quick)
+            source = sources[study.dataset]
+            scenario = study.scenario(source.file, quick=quick)
+            name = study.name + ("-synthetic" if source.is_synthetic else "")
             with progress_of(f"{number}/{len(STUDIES)} {study.name}") as progress:
                 counting = _Counting(progress, evaluation)
-                result = run(scenario, out=folder / "runs" / study.name, progress=counting, figures=False, pool=pool)
-            users[study] = series_of(analysis.halves(result.run))
-            evaluation.queries += _queries(result)
+                result = run(scenario, out=folder / "runs" / name, progress=counting, figures=False, pool=pool)
+            halves = analysis.halves(result.run)
+            users[study] = series_of(halves)
+            evaluation.queries += int(halves["queries"].sum())
     synthetic = {name for name, source in sources.items() if source.is_synthetic}
     _write_panels(evaluation, users, synthetic)
     evaluation.findings = findings(users)
     evaluation.seconds = time.monotonic() - began
     _write(folder / "claims.md", markdown(evaluation.findings, synthetic=synthetic, quick=quick).encode())
     return evaluation
-
-
-def _queries(result: Result) -> int:
-    return int(result.totals().users["queries"].sum())
 
 
 def _write_panels(evaluation: Evaluation, users: Mapping[Study, pd.DataFrame], synthetic: set[str]) -> None:

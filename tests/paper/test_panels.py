@@ -23,6 +23,17 @@ def test_the_panels_are_those_of_the_paper() -> None:
     ]
     assert names[-2:] == ["appendix-mk-a-taxicab-exp", "appendix-mk-b-taxicab-lh"]
     assert {panel.study for panel in PANELS} == set(STUDIES)
+    series = {panel.figure: panel.series for panel in PANELS}
+    assert all(series[panel.figure] == panel.series for panel in PANELS)
+    assert series == {
+        "eval1-exp1": ("sp-scarce", "sp-rich"),
+        "eval1-exp21": ("mk-scarce", "mk-rich"),
+        "eval1-exp22": ("mk-scarce", "mk-rich"),
+        "eval2-exp1": ("sp-rich", "peb-first", "peb-last"),
+        "eval2-exp21": ("mk-rich", "peb-first", "peb-last"),
+        "eval2-exp22": ("mk-scarce", "peb-first", "peb-last"),
+        "appendix-mk": ("mk-other-scarce", "mk-other-rich"),
+    }
     assert {series for panel in PANELS for series in panel.series} == LABELS.keys()
 
 
@@ -76,7 +87,7 @@ def test_pictures_are_the_same_bytes_and_say_what_is_synthetic() -> None:
     assert figure.get_supxlabel().endswith("\nmade up")
     (axes,) = figure.axes
     assert axes.get_title() == "Brightkite, Exp"
-    assert draw_all(dict.fromkeys((panel.name for panel in PANELS), curves)).get_supxlabel().endswith("this loss")
+    assert draw_all(dict.fromkeys((panel.name for panel in PANELS), curves)).get_supxlabel().endswith("such a loss")
 
 
 def test_a_mean_over_fewer_users_is_drawn_thin() -> None:

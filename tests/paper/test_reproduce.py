@@ -17,7 +17,7 @@ from sim.paper.panels import AT_KM, COLUMNS, PANELS, series_of, table
 from sim.paper.studies import DATASETS, STUDIES, Study, found_in, scenario_folder
 from sim.paper.synthetic import write_traces
 from sim.scenario.models import Scenario
-from tests.support import done, files, lppm_sim
+from tests.support import done, files, refused
 
 FULL = Study.scenario
 KEPT = {"exp": [0.2, 3], "lh": [0.3, 0.8]}
@@ -70,14 +70,14 @@ def test_every_panel_is_there_in_three_forms(paper: Path) -> None:
 def test_panels_come_from_the_logs_of_ordinary_runs(paper: Path) -> None:
     out = paper / "outputs" / "paper-synthetic"
     for panel in PANELS[::5]:
-        result = sim.Result.open(out / "runs" / panel.study.name)
+        result = sim.Result.open(out / "runs" / f"{panel.study.name}-synthetic")
         assert result.manifest["finished"]
         again = table(panel, series_of(analysis.halves(result.run)))
         pd.testing.assert_frame_equal(again, pd.read_csv(out / "panels" / f"{panel.name}.csv"), check_exact=False)
 
 
 def test_halves_are_those_of_the_log(paper: Path) -> None:
-    result = sim.Result.open(paper / "outputs" / "paper-synthetic" / "runs" / "mk-taxicab-exp")
+    result = sim.Result.open(paper / "outputs" / "paper-synthetic" / "runs" / "mk-taxicab-exp-synthetic")
     events = result.events()
     found = analysis.halves(result.run)
     keys = ["point", "lppm", "attack", "user", "replication"]
@@ -112,7 +112,7 @@ def test_quick_goes_on_to_the_whole(paper: Path, tmp_path: Path) -> None:
     sim.run(small(study, source), out=tmp_path / "run", figures=False)
     keys = ["point", "lppm", "replication", "user", "index"]
     grown = sim.Result.open(tmp_path / "run").events().sort_values(keys, ignore_index=True)
-    whole = sim.Result.open(paper / "outputs" / "paper-synthetic" / "runs" / study.name).events()
+    whole = sim.Result.open(paper / "outputs" / "paper-synthetic" / "runs" / f"{study.name}-synthetic").events()
     pd.testing.assert_frame_equal(grown, whole.sort_values(keys, ignore_index=True))
 
 
@@ -164,7 +164,9 @@ def test_data_are_found_by_either_name(tmp_path: Path) -> None:
     assert found_in(tmp_path)["gowalla"] == tmp_path / "gowalla.parquet", "what was imported comes first"
 
 
-def test_a_data_folder_that_is_not_there_is_refused() -> None:
-    result = lppm_sim("paper", "--data", "nowhere")
-    assert result.exit_code == 2
-    assert "nowhere" in result.stderr
+def test_a_data_folder_without_data_and_a_url_are_refused(tmp_path: Path) -> None:
+    assert "nowhere" in refused("paper", "--data", "nowhere")
+    said = " ".join(refused("paper", "--data", tmp_path).split())
+    assert "has none of brightkite.parquet, brightkite_sf_ccs17.csv.gz" in said
+    assert "expected a folder of this machine" in " ".join(refused("paper", "-o", "s3://bucket/x").split())
+    assert not list(tmp_path.iterdir())
