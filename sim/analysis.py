@@ -7,13 +7,15 @@ units. A figure is first averaged for each user, as the paper does, then over us
 another sample of users could have given.
 
 Only rows of queries count, and of those the guesses about the query itself: when an attack estimates a past
-query once more (`estimated_index` below `index`) that row says nothing about the online error.
+query once more (`estimated_index` below `index`) that row says nothing about the online error. A row of a summary
+(`record: summary`) stands for all queries of its window and counts as many times.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +48,10 @@ def per_user(run: RunDirectory, parts: Sequence[str] | None = None) -> pd.DataFr
     return _means(_accumulate(_query_rows(run, [*_SIMULATED, *MEASURES], parts), _SIMULATED), _SIMULATED)
 
 
+Windows = frozenset[tuple[int, int]]
+"""The first and the last index of queries that a summary holds together; none where each has rows of its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Totals:
     """What one reading of a log leaves: no more for a hundred million rows than for a few, enough for all tables."""
@@ -57,8 +63,10 @@ class Totals:
     """
     replications: pd.Series[int]
     """How many replications each point, LPPM and attack has."""
-    last_index: int
+    last_index: int = 1
     """The highest index of a query, at least 1."""
+    windows: Windows = frozenset()
+    """Which queries the log holds together."""
 
 
 def totals(run: RunDirectory) -> Totals:
@@ -69,17 +77,17 @@ def totals(run: RunDirectory) -> Totals:
     """
     found: Totals | None = None
     pieces: list[pa.Table] = []
-    last, limit = 1, _COMPACT_ROWS
+    last, windows, limit = 1, Windows(), _COMPACT_ROWS
     for rows in _query_rows(run, [*_SIMULATED, "index", *MEASURES]):
-        last = max(last, pc.max(rows["index"]).as_py() or 1)
+        last, windows = max(last, _highest(rows)), windows | _windows(rows)
         pieces.append(_sum_rows(rows, _SIMULATED))
         if sum(piece.num_rows for piece in pieces) > limit:
-            found = _joined(found, _folded(_means(_merge(pieces, _SIMULATED), _SIMULATED), last))
+            found = _joined(found, _folded(_means(_merge(pieces, _SIMULATED), _SIMULATED)))
             # As many as are kept, so that joining them never costs more than reading.
             pieces, limit = [], max(_COMPACT_ROWS, len(found.users))
     if pieces or found is None:
-        found = _joined(found, _folded(_means(_merge(pieces, _SIMULATED), _SIMULATED), last))
-    return found
+        found = _joined(found, _folded(_means(_merge(pieces, _SIMULATED), _SIMULATED)))
+    return replace(found, last_index=last, windows=windows)
 
 
 def summarize(run: RunDirectory, read: Totals | None = None) -> pd.DataFrame:
@@ -108,7 +116,7 @@ def _without_noise(summary: pd.DataFrame, run: RunDirectory) -> pd.DataFrame:
 
 def summarize_users(users: pd.DataFrame) -> pd.DataFrame:
     """Return the summary of a table made by `per_user`."""
-    return _summary(_folded(users, 1))
+    return _summary(_folded(users))
 
 
 def _summary(read: Totals) -> pd.DataFrame:
@@ -129,14 +137,14 @@ def _over_replications(users: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _folded(users: pd.DataFrame, last_index: int) -> Totals:
+def _folded(users: pd.DataFrame) -> Totals:
     """Fold the replications of a table made by `per_user`."""
     groups = users.groupby([*SERIES, "user"], sort=True)
     columns: dict[str, pd.Series[Any]] = {"queries": groups["queries"].sum()}
     for name in MEASURES:
         own = groups[name]
         columns |= {name: own.mean(), f"{name}_count": own.count(), f"{name}_variance": own.var(ddof=1)}
-    return Totals(pd.DataFrame(columns).reset_index(), users.groupby(SERIES)["replication"].nunique(), last_index)
+    return Totals(pd.DataFrame(columns).reset_index(), users.groupby(SERIES)["replication"].nunique())
 
 
 def _joined(one: Totals | None, other: Totals) -> Totals:
@@ -158,7 +166,7 @@ def _joined(one: Totals | None, other: Totals) -> Totals:
         )
         columns |= {name: mean, f"{name}_count": count.astype(np.int64), f"{name}_variance": variance}
     replications = one.replications.add(other.replications, fill_value=0).astype(np.int64)
-    return Totals(pd.DataFrame(columns).reset_index(), replications, max(one.last_index, other.last_index))
+    return Totals(pd.DataFrame(columns).reset_index(), replications)
 
 
 def replication_means(users: pd.DataFrame) -> pd.DataFrame:
@@ -228,14 +236,20 @@ def over_time(run: RunDirectory, *, window: int | None = None, read: Totals | No
     lppm, attack, first_index and last_index of the window, users (those with a query in it), queries, and each
     measure with its `_low` and `_high`, which are empty for a single user.
 
+    Of a summary the ends of windows are the nearest to those that it has; a `window` that would cut one is refused.
+
     The log is read twice, since the windows depend on the highest index, but once where `totals` told that already.
     """
     if window is not None and window < 1:
         raise ValueError(f"window must be in [1, inf), got {window}")
-    last = _last_index(run) if read is None else read.last_index
+    last, windows = _extent(run) if read is None else (read.last_index, read.windows)
     count = min(WINDOWS, last) if window is None else -(-last // window)
     ends = np.ceil(np.arange(1, count + 1) * last / count) if window is None else np.arange(1, count + 1) * window
     ends = np.minimum(ends, last).astype(np.int64)
+    if window is None:
+        ends = _nearest(ends, _possible_ends(last, windows))
+    else:
+        _refuse_cuts(ends, windows, run)
     keys = [*SERIES, "window", "user"]
     columns = [*SERIES, "user", "index", *MEASURES]
     users = _means(_accumulate((_with_window(rows, ends) for rows in _query_rows(run, columns)), keys), keys)
@@ -319,11 +333,12 @@ def headings(paths: Sequence[str]) -> dict[str, str]:
 def halves(run: RunDirectory) -> pd.DataFrame:
     """Return `per_user` for the first and the last half of the queries apart, in a column `half`: first, last.
 
-    The first half are the indices up to half of the highest one.
+    The first half are the indices up to half of the highest one. A summary with a window across the two is refused.
     """
-    last = _last_index(run)
+    last, windows = _extent(run)
     keys = [*_SIMULATED, "window"]
     ends = np.array([last // 2, last])
+    _refuse_cuts(ends, windows, run)
     rows = _query_rows(run, [*_SIMULATED, "index", *MEASURES])
     found = _means(_accumulate((_with_window(table, ends) for table in rows), keys), keys)
     return found.assign(half=np.array(["first", "last"])[found.pop("window").to_numpy(dtype=np.int64)])
@@ -404,18 +419,38 @@ def intervals(units: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 
 def _query_rows(run: RunDirectory, columns: Sequence[str], parts: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """Yield the rows of each part, or of some, that are about the query itself."""
+    """Yield the rows of each part, or of some, that are about the query itself.
+
+    Where rows stand for several queries, a column `queries` says for how many.
+    """
     parts = run.parts() if parts is None else parts
     if not parts:
         raise RunError(f"{run} has no finished part: run the scenario (again) first.")
     needed = list(dict.fromkeys([*columns, "event", "index", "estimated_index"]))
-    for table in (run.read_part(part, needed) for part in parts):
+    for part in parts:
+        table = run.read_part(part, needed)
         about = table["estimated_index"]
         online = pc.or_kleene(pc.is_null(about), pc.equal(about, table["index"]))
-        wanted = pc.and_(pc.equal(table["event"], pa.scalar("query")), online)
-        # Nearly every log has such rows alone, and they need no copy.
+        queries = pc.equal(table["event"], pa.scalar("query"))
         rows = table.select(list(columns))
-        yield rows if pc.all(wanted).as_py() else rows.filter(wanted)
+        # Nearly every log has rows of queries alone, and they need no copy.
+        if pc.all(pc.and_(queries, online)).as_py():
+            yield rows
+            continue
+        summaries = pc.equal(table["event"], pa.scalar("summary"))
+        if pc.any(summaries).as_py():
+            rows = rows.append_column("queries", _queries_of(run.read_part(part, [*_SIMULATED, "event", "index"])))
+        yield rows.filter(pc.and_(pc.or_(queries, summaries), online))
+
+
+def _queries_of(table: pa.Table) -> pa.Array[Any]:
+    """Return how many queries each row stands for: a window of a summary begins where the one before has ended."""
+    frame = table.to_pandas()
+    summary = frame["event"] == "summary"
+    sizes = frame[summary].groupby(_SIMULATED, sort=False, dropna=False)["index"].diff()
+    queries = sizes.reindex(frame.index).fillna(frame["index"]).where(summary, 1)
+    found: pa.Array[Any] = pa.array(queries.to_numpy(np.int64))
+    return found
 
 
 def _accumulate(tables: Iterable[pa.Table], keys: list[str]) -> pa.Table:
@@ -435,8 +470,20 @@ def _accumulate(tables: Iterable[pa.Table], keys: list[str]) -> pa.Table:
 
 
 def _sum_rows(table: pa.Table, keys: list[str]) -> pa.Table:
+    """Sum and count the measures by group, each row as many times as it stands for a query."""
+    if "queries" in table.column_names:
+        return _merge([_weighted(table, keys)], keys)
     whats: list[Any] = [(name, what) for name in MEASURES for what in ("sum", "count")]
     return table.group_by(keys, use_threads=False).aggregate([*whats, ([], "count_all")])
+
+
+def _weighted(table: pa.Table, keys: list[str]) -> pa.Table:
+    """Return the sums and counts that each row stands for."""
+    found, queries = table.select(keys), table["queries"]
+    for name in MEASURES:
+        found = found.append_column(f"{name}_sum", pc.multiply(table[name], queries))
+        found = found.append_column(f"{name}_count", pc.if_else(pc.is_valid(table[name]), queries, 0))
+    return found.append_column("count_all", queries)
 
 
 def _merge(pieces: list[pa.Table], keys: list[str]) -> pa.Table:
@@ -460,8 +507,58 @@ def _with_window(rows: pa.Table, ends: IntArray) -> pa.Table:
     return rows.append_column("window", pa.array(ends.searchsorted(rows["index"].to_numpy())))
 
 
-def _last_index(run: RunDirectory) -> int:
-    return max((pc.max(rows["index"]).as_py() or 1 for rows in _query_rows(run, ["index"])), default=1)
+def _extent(run: RunDirectory) -> tuple[int, Windows]:
+    """Return the highest index of a query, at least 1, and which queries the log holds together."""
+    last, windows = 1, Windows()
+    for rows in _query_rows(run, ["index"]):
+        last, windows = max(last, _highest(rows)), windows | _windows(rows)
+    return last, windows
+
+
+def _highest(rows: pa.Table) -> int:
+    return pc.max(rows["index"]).as_py() or 1
+
+
+def _windows(rows: pa.Table) -> Windows:
+    if "queries" not in rows.column_names:
+        return Windows()
+    different = rows.group_by(["index", "queries"]).aggregate([]).to_pydict()
+    both = zip(different["index"], different["queries"], strict=True)
+    return Windows((index - queries + 1, index) for index, queries in both if queries > 1)
+
+
+def _possible_ends(last: int, windows: Windows) -> IntArray:
+    """Return the indices up to the last at which a window may end without cutting one of the log.
+
+    >>> _possible_ends(7, Windows({(1, 3), (4, 6)}))
+    array([3, 6, 7])
+    """
+    possible = np.ones(last + 1, dtype=bool)
+    possible[0] = False
+    for first, end in windows:
+        possible[first:end] = False
+    return np.flatnonzero(possible)
+
+
+def _nearest(wanted: IntArray, possible: IntArray) -> IntArray:
+    """Return the possible values next to those wanted, each once; both are sorted and have the same last one."""
+    above = possible.searchsorted(wanted)
+    below = np.maximum(above - 1, 0)
+    nearer_below = wanted - possible[below] < possible[above] - wanted
+    return np.unique(possible[np.where(nearer_below & (below < above), below, above)])
+
+
+def _refuse_cuts(ends: IntArray, windows: Windows, run: RunDirectory) -> None:
+    """Refuse windows with these ends where one of the log lies across two of them."""
+    for first, last in sorted(windows):
+        inside = ends[(ends >= first) & (ends < last)]
+        if len(inside):
+            fits = math.gcd(*ends[:-1].tolist())
+            raise RunError(
+                f"{run} is a summary, with one row for queries {first} to {last}: figures of those up to "
+                f"{inside[0]} alone cannot be told. Set record.window to {fits} or a divisor of it, or record.log to "
+                "queries, and run the scenario into another folder."
+            )
 
 
 def _read_off(own: pd.DataFrame, at: FloatArray) -> FloatArray:

@@ -147,6 +147,7 @@ def _run(spec: LPPMSpec, stage: Stage, scenario: Scenario, tick: Tick | None) ->
         traces=stage.traces,
         attacks=list(attacks),
         expected=scenario.record.expected,
+        window=scenario.record.summary_window,
         snapshot_at=frozenset(scenario.record.snapshots),
         tick=tick,
     )

@@ -43,7 +43,9 @@ def estimate(scenario: Scenario, *, measure: bool = True) -> Cost:
     workshop = Workshop()
     first = [chunk for chunk in surely if 0 in chunk.replications]
     # Replications differ in their randomness alone: the first stands for the others.
-    queries = {chunk.point.index: _prepare(workshop.stage(chunk.point, 0)) for chunk in first}
+    lengths = {chunk.point.index: _prepare(workshop.stage(chunk.point, 0)) for chunk in first}
+    queries = {point: sum(own) for point, own in lengths.items()}
+    rows = {chunk.point.index: _rows(chunk.point.scenario, lengths[chunk.point.index]) for chunk in first}
     prepared_s = time.process_time() - began
     names = dict.fromkeys(task.lppm for task in work)
     if measure:
@@ -57,7 +59,7 @@ def estimate(scenario: Scenario, *, measure: bool = True) -> Cost:
             users=max(len(workshop.setting(chunk.point).users) for chunk in first),
             simulations=len(counts),
             queries=sum(count for *_, count in counts),
-            rows=sum(count * max(len(chunk.point.scenario.attacks), 1) for chunk, _, count in counts),
+            rows=sum(rows[chunk.point.index] for chunk, *_ in counts),
             seconds=None if rates is None else prepared_s + sum(count * rates[lppm] for _, lppm, count in counts),
         )
 
@@ -69,11 +71,16 @@ def estimate(scenario: Scenario, *, measure: bool = True) -> Cost:
     )
 
 
-def _prepare(stage: Stage) -> int:
-    """Gather the training data, let the people live, and return how many queries are to be simulated."""
+def _prepare(stage: Stage) -> list[int]:
+    """Gather the training data, let the people live, and return how many queries each is to make."""
     for training in stage.scenario.training:
         stage.knowledge(training)
-    return sum(len(trace) for trace in stage.traces)
+    return [len(trace) for trace in stage.traces]
+
+
+def _rows(scenario: Scenario, lengths: list[int]) -> int:
+    """Return how many rows one simulation leaves of users with so many queries."""
+    return sum(map(scenario.record.rows, lengths)) * max(len(scenario.attacks), 1)
 
 
 def _seconds_per_query(lppm: str, chunks: list[Chunk], workshop: Workshop) -> float:

@@ -42,6 +42,8 @@ class SimulationLog:
     traces: Sequence[Trace]
     attacks: Sequence[str]
     expected: bool = True
+    window: int | None = None
+    """How many queries of a user make a row, with the means of their figures; each has rows of its own unless said."""
     snapshot_at: frozenset[int] = frozenset()
     tick: Tick | None = None
     snapshots: list[Snapshot] = field(default_factory=list)
@@ -66,47 +68,56 @@ class SimulationLog:
         return self._last_kept[1]
 
     def table(self, *, point: int, lppm: str, replication: int) -> pa.Table:
-        """Return one row per query and attack, in order of user, query and attack."""
+        """Return one row per query and attack, or per window of queries and attack, by user, query and attack."""
         lengths = np.array([len(trace) for trace in self.traces], dtype=np.int64)
-        queries, attacks = int(lengths.sum()), max(len(self.attacks), 1)
-        rows = queries * attacks
-        if not rows:
+        if not lengths.sum():
             return EVENTS.empty_table()
         output: IntArray = _joined([user.output for user in self._users.values()])
         self._require_answers(output, lppm)
+        attacks = max(len(self.attacks), 1)
+        windows = None if self.window is None else _Windows(lengths, self.window)
+        own = lengths if windows is None else windows.of_user
+        rows = int(own.sum()) * attacks
 
-        def per_query(values: NDArray[Any]) -> NDArray[Any]:
-            return np.repeat(values, attacks)
+        def per_row(values: NDArray[Any]) -> NDArray[Any]:
+            return np.repeat(values if windows is None else values[windows.last], attacks)
+
+        def measured(values: FloatArray) -> FloatArray:
+            by_attack = values.reshape(len(output), -1)
+            if windows is not None:
+                by_attack = windows.means(by_attack)
+            return np.broadcast_to(by_attack, (len(by_attack), attacks)).ravel()
 
         def constant(value: str | int) -> pa.Array[Any]:
             return pa.repeat(pa.scalar(value), rows)
 
         cells = _joined([trace.cells for trace in self.traces])
-        index = per_query(_joined([np.arange(1, length + 1) for length in lengths]))
+        index = per_row(_joined([np.arange(1, length + 1) for length in lengths]))
         expected_loss_km = _joined([user.expected_loss_km for user in self._users.values()])
         columns: dict[str, Any] = {
-            "event": constant("query"),
+            "event": constant("query" if windows is None else "summary"),
             "point": constant(point),
             "replication": constant(replication),
-            "user": pa.array(list(self._users)).take(np.repeat(np.arange(len(lengths)), lengths * attacks)),
+            "user": pa.array(list(self._users)).take(np.repeat(np.arange(len(own)), own * attacks)),
             "index": index,
-            "time_s": per_query(_joined([trace.times_s for trace in self.traces])),
-            "cell": per_query(cells),
-            "output": per_query(output),
+            "time_s": per_row(_joined([trace.times_s for trace in self.traces])),
+            "cell": per_row(cells) if windows is None else constant(-1),
             "lppm": constant(lppm),
-            "quality_loss_km": per_query(self.world.quality_distance.matrix_km[cells, output]),
-            "expected_quality_loss_km": _or_null(per_query(expected_loss_km)),
+            "quality_loss_km": measured(self.world.quality_distance.matrix_km[cells, output]),
+            "expected_quality_loss_km": _or_null(measured(expected_loss_km)),
         }
+        if windows is None:
+            columns["output"] = per_row(output)
         if self.attacks:
             estimate = np.column_stack([attack.estimate for attack in self._attacks.values()])
             expected_error_km = np.column_stack([attack.expected_error_km for attack in self._attacks.values()])
             columns |= {
-                "attack": pa.array(self.attacks).take(np.tile(np.arange(attacks), queries)),
-                "estimated_index": index,
-                "estimate": estimate.ravel(),
-                "adversary_error_km": self.world.privacy_distance.matrix_km[cells[:, None], estimate].ravel(),
-                "expected_adversary_error_km": _or_null(expected_error_km.ravel()),
+                "attack": pa.array(self.attacks).take(np.tile(np.arange(attacks), rows // attacks)),
+                "adversary_error_km": measured(self.world.privacy_distance.matrix_km[cells[:, None], estimate]),
+                "expected_adversary_error_km": _or_null(measured(expected_error_km)),
             }
+            if windows is None:
+                columns |= {"estimated_index": index, "estimate": estimate.ravel()}
         nothing: pa.Array[Any] = pa.nulls(rows)
         arrays = [pa.array(columns.get(name, nothing)).cast(EVENTS.field(name).type) for name in EVENTS.names]
         return pa.table(arrays, schema=EVENTS)
@@ -253,6 +264,30 @@ class _Answers:
         self.channel: Channel | None = None
         self.by_output: IntArray | None = None
         self.errors_km: dict[int, float] = {}
+
+
+class _Windows:
+    """The queries of all users, one user after another, in windows of so many; a user's last one may be shorter."""
+
+    def __init__(self, lengths: IntArray, size: int) -> None:
+        self.of_user: IntArray = -(-lengths // size)
+        """How many windows each user has."""
+        ends = np.cumsum(lengths)
+        self._starts = _joined([np.arange(end - length, end, size) for end, length in zip(ends, lengths, strict=True)])
+        self._sizes = np.diff(self._starts, append=ends[-1])
+        self.last: IntArray = self._starts + self._sizes - 1
+        """The place of each window's last query."""
+
+    def means(self, values: FloatArray) -> FloatArray:
+        """Return the means of the columns over each window; NaN where no query of it has a figure."""
+        known = np.add.reduceat(~np.isnan(values), self._starts, axis=0, dtype=np.int64)
+        if ((known > 0) & (known < self._sizes[:, None])).any():
+            raise RuntimeError(
+                "an attack foresaw its answers to some queries and not to others, and a summary cannot tell to how "
+                "many: foresee all or none, or set record.log to queries"
+            )
+        sums: FloatArray = np.add.reduceat(values, self._starts, axis=0)
+        return sums / self._sizes[:, None]
 
 
 def _nothing_yet(queries: int) -> tuple[array[int], array[float]]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -34,9 +36,9 @@ Days = Annotated[float, Field(ge=1e-6, le=36_525)]
 Name = Annotated[str, Field(pattern=NAME, max_length=60)]
 
 
-def as_mapping(value: Any) -> Any:
-    """Read the short form of a component: its kind alone."""
-    return {"kind": value} if isinstance(value, str) else value
+def as_mapping(value: Any, key: str = "kind") -> Any:
+    """Read the short form of a component: its kind alone, or what another key has."""
+    return {key: value} if isinstance(value, str) else value
 
 
 def tag_of(value: Any) -> str | None:
@@ -50,27 +52,30 @@ def tag_of(value: Any) -> str | None:
 by_kind = Discriminator(tag_of)
 
 
-class _ShortForm:
-    """Let a component be written as its kind alone, in files and in the JSON schema."""
+@dataclass(frozen=True, slots=True)
+class ShortForm:
+    """Let a component be written as its kind alone, or as one other key, in files and in the JSON schema."""
+
+    key: str = "kind"
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return no_info_before_validator_function(as_mapping, handler(source))
+        return no_info_before_validator_function(partial(as_mapping, key=self.key), handler(source))
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         full = handler(core)
         members = [handler.resolve_ref_schema(member) for member in full.get("oneOf", [full])]
-        names = [name for member in members for name in _names(member["properties"]["kind"])]
+        names = [name for member in members for name in _names(member["properties"][self.key])]
         return {"anyOf": [{"type": "string", "enum": names}, full]}
 
 
 def _names(kind: dict[str, Any]) -> list[str]:
-    """Return the texts that a `kind` property allows."""
+    """Return the texts that a property allows."""
     if "const" in kind:
         return [kind["const"]]
     return list(kind.get("enum", [])) + [name for option in kind.get("anyOf", []) for name in _names(option)]
 
 
-short_form = _ShortForm()
+short_form = ShortForm()
 
 
 class Custom(Spec):

@@ -6,11 +6,11 @@ import hashlib
 import json
 import math
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from sim.scenario.component import Count, Custom, Name, Positive, short_form
+from sim.scenario.component import Count, Custom, Name, Positive, ShortForm, short_form
 from sim.scenario.files import files_of, locate, parts_of
 from sim.scenario.people import TrainingSpec, UsersSpec
 from sim.scenario.protection import AnyAttack, AttackSpec, LPPMSpec
@@ -23,10 +23,25 @@ MOST_POINTS = 10_000
 class RecordSpec(Spec):
     """What is kept of a run."""
 
+    short_key: ClassVar[str] = "log"
+
+    log: Literal["queries", "summary"] = "queries"
+    """A row for each query and attack, or for each `window` of queries and attack, with the means of its figures."""
+    window: Count = 50
+    """How many queries of a user make a row of a summary, the last maybe fewer; courses over time are no finer."""
     expected: bool = True
     """Also the figures expected over the mechanism's noise, given the past and the true cell; they cost time."""
     snapshots: list[Count] = [1, 10, 30, 100, 300]
     """At which queries the mechanisms' learned profiles are kept."""
+
+    @property
+    def summary_window(self) -> int | None:
+        """How many queries make a row of the log, None where each has rows of its own."""
+        return self.window if self.log == "summary" else None
+
+    def rows(self, queries: int) -> int:
+        """Return how many rows so many queries of a user leave for each attack."""
+        return -(-queries // (self.summary_window or 1))
 
 
 class RepeatUntil(Spec):
@@ -75,8 +90,8 @@ class Scenario(Spec):
     sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
     """Values to try, by path, such as ``lppms.*.design.epsilon_per_km: [0.5, 1, 2]``; several paths multiply."""
 
-    record: RecordSpec = RecordSpec()
-    """What is kept of a run."""
+    record: Annotated[RecordSpec, ShortForm(RecordSpec.short_key)] = RecordSpec()
+    """What is kept of a run: the log alone, ``summary``, or a mapping."""
 
     @field_validator("sweep")
     @classmethod
@@ -139,7 +154,7 @@ class Scenario(Spec):
         """Return the scenario as JSON with every default written out: equal texts mean equal experiments.
 
         The order of keys does not matter, so which training set is the first is written out as well. A short name
-        is left out beside what it stands for.
+        is left out beside what it stands for, as are the keys of a summary where each query is recorded.
         """
         data = self.model_dump(mode="json", include=None if only is None else set(only))
         for part in {"lppms", "attacks"} & data.keys():
@@ -148,6 +163,8 @@ class Scenario(Spec):
                     del item["kind"]
                 if getattr(spec, "knows", "training") == "training":
                     item["training"] = self.training_set(spec.training)
+        if "record" in data and self.record.summary_window is None:
+            del data["record"]["log"], data["record"]["window"]
         return json.dumps(data, sort_keys=True)
 
     @property

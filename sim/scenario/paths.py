@@ -85,9 +85,10 @@ def assign(data: Any, loc: Loc, value: Any, *, model: BaseModel | None = None) -
         _check_step(node, loc[: depth + 1])
         built = (_children(built) or {}).get(step)
         child = value_at(node, (step,))
-        kind = child if isinstance(child, str) else getattr(built, "kind", None)
+        key = getattr(built, "short_key", "kind")
+        kind = child if isinstance(child, str) else getattr(built, key, None)
         if child is None or isinstance(child, str):
-            child = {"kind": kind} if isinstance(kind, str) else {}
+            child = {key: kind} if isinstance(kind, str) else {}
         node[step] = child
         node = child
     _check_step(node, loc)

@@ -62,8 +62,11 @@ def spot_of(model: type[BaseModel], data: Any, error: ErrorDetails) -> Spot:
     if is_tag := type_ in ("union_tag_invalid", "union_tag_not_found"):
         loc = (*loc, _discriminator(ctx))
     kind_of = loc[:-1] if is_tag or loc[-1:] == ("kind",) else None
-    if kind_of is not None and not at_key and not isinstance(value_at(data, kind_of), dict):
-        loc = kind_of  # a component in short form: its text is all there is
+    if not at_key and (
+        isinstance(value_at(data, loc[:-1]), str)
+        or (kind_of is not None and not isinstance(value_at(data, kind_of), dict))
+    ):
+        loc = loc[:-1]  # a component in short form: its text is all there is
     written = value_at(data, loc)
     shown = value if at_key or written is None else written
     return Spot(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -25,6 +25,9 @@ class Spec(BaseModel):
     Strict: text is never read as a number, nor true as 1, nor 2.0 as a whole number; a whole number may stand
     for a float. Texts that become something else (`Path`, enums) need ``Field(strict=False)``, tuples `Many`.
     """
+
+    short_key: ClassVar[str] = "kind"
+    """The key that a text alone stands for, where that is allowed."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
