@@ -18,10 +18,23 @@ import click
 @click.option("--synthetic", is_flag=True, help="Use synthetic people whatever data there are.")
 @click.option("--quick", is_flag=True, help="One or two replications instead of 20 and 40: all panels in minutes.")
 @click.option("-o", "--out", help="Folder  [default: below outputs/, by what is run]")
+@click.option(
+    "--log",
+    type=click.Choice(["queries", "summary"]),
+    default="queries",
+    show_default=True,
+    help="Keep a row for each query, 0.9 GB in all, or the means of each half alone.",
+)
 @click.option("--workers", type=click.IntRange(1, 1024), help="Processes to share the work  [default: one per core]")
 @click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster there; `local` starts one of --workers.")
 def paper(
-    data: Path | None, synthetic: bool, quick: bool, out: str | None, workers: int | None, dask: str | None
+    data: Path | None,
+    synthetic: bool,
+    quick: bool,
+    out: str | None,
+    log: str,
+    workers: int | None,
+    dask: str | None,
 ) -> None:
     """Reproduce the paper's whole evaluation.
 
@@ -51,7 +64,7 @@ def paper(
             click.echo(f"{name}: {_why(name, data, synthetic)}, so synthetic people stand in for it", err=True)
             sources[name] = Source(write_traces(name, folder / "synthetic"), is_synthetic=True)
     count = workers if workers is not None or dask is not None else usable_cores()
-    print_evaluation(reproduce(folder, sources, progress_of=Bar, quick=quick, workers=count, dask=dask))
+    print_evaluation(reproduce(folder, sources, progress_of=Bar, quick=quick, log=log, workers=count, dask=dask))
 
 
 def _why(name: str, data: Path | None, synthetic: bool) -> str:

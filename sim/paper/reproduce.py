@@ -72,6 +72,7 @@ def reproduce(
     *,
     progress_of: ProgressOf,
     quick: bool = False,
+    log: str = "queries",
     workers: int | None = None,
     dask: str | None = None,
 ) -> Evaluation:
@@ -85,7 +86,7 @@ def reproduce(
     with closing(open_pool(workers, dask)) as pool:
         for number, study in enumerate(STUDIES, start=1):
             source = sources[study.dataset]
-            scenario = study.scenario(source.file, quick=quick)
+            scenario = study.scenario(source.file, quick=quick, log=log)
             name = study.name + ("-synthetic" if source.is_synthetic else "")
             with progress_of(f"{number}/{len(STUDIES)} {study.name}") as progress:
                 counting = _Counting(progress, evaluation)

@@ -22,6 +22,10 @@ QUICK = {"brightkite": 2, "gowalla": 2, "taxicab": 1}
 """So many replications are enough for a first look."""
 
 
+HALF = {"brightkite": 150, "gowalla": 150, "taxicab": 432}
+"""How many queries half of a test trace has."""
+
+
 @dataclass(frozen=True, slots=True)
 class Study:
     """An experiment (sp, mk) on a data set with a base mechanism (exp, lh)."""
@@ -35,8 +39,8 @@ class Study:
         """As its scenario file is called."""
         return f"{self.experiment}-{self.dataset}-{self.base}"
 
-    def scenario(self, file: Path, *, quick: bool = False) -> Scenario:
-        """Return its scenario, which reads this trace file."""
+    def scenario(self, file: Path, *, quick: bool = False, log: str = "queries") -> Scenario:
+        """Return its scenario, which reads this trace file; `log: summary` keeps a row for each half of a trace."""
         path = scenario_folder() / f"{self.name}.yaml"
         data = {"name": self.name, **copy.deepcopy(read(path).data)}
         for reader in (data["users"], *data["training"].values()):
@@ -44,6 +48,8 @@ class Study:
                 reader["mobility"]["file"] = f"data:{file.name}"
         if quick:
             data["replications"] = QUICK[self.dataset]
+        if log == "summary":
+            data["record"] |= {"log": log, "window": HALF[self.dataset]}
         folders = {"folder": path.parent, "data": file.parent.resolve()}
         return Scenario.model_validate(data, context=folders).at(*folders.values())
 

@@ -17,20 +17,23 @@ from sim.paper.panels import AT_KM, COLUMNS, PANELS, series_of, table
 from sim.paper.studies import DATASETS, STUDIES, Study, found_in, scenario_folder
 from sim.paper.synthetic import write_traces
 from sim.scenario.models import Scenario
+from sim.stage import Setting, Stage
 from tests.support import done, files, refused
 
 FULL = Study.scenario
 KEPT = {"exp": [0.2, 3], "lh": [0.3, 0.8]}
 
 
-def small(self: Study, file: Path, *, quick: bool = False) -> Scenario:
+def small(self: Study, file: Path, *, quick: bool = False, log: str = "queries") -> Scenario:
     """Return a study with two points, fifteen queries and two replications: seconds instead of minutes."""
-    asked = FULL(self, file, quick=quick)
+    asked = FULL(self, file, quick=quick, log=log)
     data: dict[str, Any] = asked.model_dump(mode="json", exclude_unset=True)
     (path,) = data["sweep"]
     data["sweep"] = {path: KEPT[self.base]}
     data["replications"] = 1 if quick else 2
     data["users"]["queries"] = 16
+    if log == "summary":
+        data["record"]["window"] = 8
     folder, place = asked.place
     return Scenario.model_validate(data, context={"folder": folder, "data": place}).at(folder, place)
 
@@ -116,6 +119,16 @@ def test_quick_goes_on_to_the_whole(paper: Path, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(grown, whole.sort_values(keys, ignore_index=True))
 
 
+@pytest.mark.parametrize("study", [STUDIES[0], STUDIES[-1]], ids=lambda study: study.name)
+def test_summaries_give_the_same_curves(study: Study, paper: Path, tmp_path: Path) -> None:
+    source = write_traces(study.dataset, tmp_path)
+    summary = sim.run(small(study, source, log="summary"), out=tmp_path / "run", figures=False)
+    queries = sim.Result.open(paper / "outputs" / "paper-synthetic" / "runs" / f"{study.name}-synthetic")
+    assert len(summary.events()) * 8 == len(queries.events())
+    ours, theirs = (series_of(analysis.halves(result.run)) for result in (summary, queries))
+    pd.testing.assert_frame_equal(ours, theirs, rtol=1e-9)
+
+
 # ------------------------------------------------------------------------------------------------------ the studies
 
 
@@ -148,7 +161,10 @@ def test_a_study_is_what_the_paper_says(study: Study, sources: dict[str, Path]) 
     assert learners[0].training == ("scarce" if study.dataset == "taxicab" else "rich")
     assert scenario.markov_restart == ("daily" if study.dataset == "taxicab" else "never")
     assert getattr(scenario.users.mobility, "shuffle", None) == (study.experiment == "sp")
-    assert study.scenario(sources[study.dataset], quick=True).replications in (1, 2)
+    quick = study.scenario(sources[study.dataset], quick=True, log="summary")
+    assert quick.replications in (1, 2)
+    length = len(Stage(Setting(quick), 0).traces[0])
+    assert (quick.record.log, 2 * quick.record.window) == ("summary", length), "a row for each half"
 
 
 def test_data_are_found_by_either_name(tmp_path: Path) -> None:
