@@ -23,7 +23,7 @@ import click
     type=click.Choice(["queries", "summary"]),
     default="queries",
     show_default=True,
-    help="Keep a row for each query, 0.9 GB in all, or the means of each half alone.",
+    help="Keep a row for each query, 0.3 GB in all, or the means of each half alone.",
 )
 @click.option("--workers", type=click.IntRange(1, 1024), help="Processes to share the work  [default: one per core]")
 @click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster there; `local` starts one of --workers.")

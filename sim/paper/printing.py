@@ -43,4 +43,4 @@ def _range(found: Finding) -> str:
     means = [100 * row.mean for row in found.measured]
     if not means:
         return "not tested"
-    return f"{min(means):+.1f}" if len(means) == 1 else f"{min(means):+.1f} to {max(means):+.1f}, {len(means)} panels"
+    return f"{min(means):+.1f}" if len(means) == 1 else f"{min(means):+.1f} to {max(means):+.1f}, {len(means)} rows"
