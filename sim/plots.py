@@ -194,11 +194,11 @@ def save(figure: Figure, stem: str | os.PathLike[str]) -> list[Path]:
     return paths
 
 
-def pictures(figure: Figure, suffixes: Iterable[str] = tuple(_METADATA)) -> dict[str, bytes]:
-    """Return a figure in each form, the same bytes for the same figure."""
+def pictures(figure: Figure, suffixes: Iterable[str] | None = None) -> dict[str, bytes]:
+    """Return a figure in each form, or in some, the same bytes for the same figure."""
     found = {}
     with rc_context(STYLE), _boxes_for_missing_letters():
-        for suffix in suffixes:
+        for suffix in _METADATA if suffixes is None else suffixes:
             file = io.BytesIO()
             figure.savefig(file, format=suffix, metadata=_METADATA[suffix])
             found[suffix] = file.getvalue()
