@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -166,7 +167,7 @@ def test_exponential_keeps_its_promise_also_when_remapped(distance: Distance, ep
 
 def test_the_promise_has_the_factor_two_because_of_the_normalisation() -> None:
     likelihood = exponential(line(3), 1.0).likelihood(0)
-    assert np.e < likelihood[0] / likelihood[1] < np.e**2
+    assert math.e < likelihood[0] / likelihood[1] < math.e**2
 
 
 def test_the_fast_path_builds_no_matrix() -> None:
