@@ -9,7 +9,7 @@ import numpy as np
 
 from sim import mobility as movers
 from sim.attack import OptimalAttack
-from sim.belief import EstimatedProfile, FixedProfile, MarkovFilter
+from sim.belief import EstimatedProfile, FixedProfile, Forgetting, MarkovFilter
 from sim.interfaces import Attack, Belief, Demand, Design, Mobility
 from sim.lppm import designs
 from sim.mobility import demand as demands
@@ -143,7 +143,8 @@ def build_belief(spec: protection.BeliefSpec, statistics: Statistics, restart_s:
         case protection.EstimatedProfileSpec():
             n_cells = statistics.profile.size
             initial = statistics.profile if spec.initial == "training" else np.full(n_cells, 1 / n_cells)
-            said = _parameters(spec) | {"initial_profile": initial}
+            forget = Forgetting(**_parameters(spec.forget)) if isinstance(spec.forget, Spec) else None
+            said = _parameters(spec) | {"initial_profile": initial, "forget": forget}
             del said["initial"]
             return EstimatedProfile(**said)
         case Custom():

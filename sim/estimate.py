@@ -47,7 +47,7 @@ class Estimate:
 
 
 class Likelihoods:
-    """The likelihood rows of the reports so far, and which cells they cannot tell apart.
+    """The likelihood rows of the reports so far, and which cells they cannot tell apart. The oldest can be forgotten.
 
     >>> seen = Likelihoods(3)
     >>> seen.append([0.2, 0.1, 0.1])
@@ -56,14 +56,20 @@ class Likelihoods:
     >>> seen.append([0.2, 0.2, 0.1])
     >>> len(seen), seen.groups
     (2, array([0, 1, 2]))
+    >>> seen.forget(1)
+    >>> len(seen), seen.groups
+    (1, array([0, 0, 2]))
     """
 
     def __init__(self, n_cells: int) -> None:
         self._buffer = np.empty((0, n_cells))
+        self._first = 0
         self._count = 0
         self.groups: IntArray = np.zeros(n_cells, dtype=np.int64)
         """For each cell the lowest cell whose column is exactly equal, as `equal_columns` gives it."""
         self._all_differ = n_cells == 1
+        self._older: list[IntArray] = []
+        self._newer: IntArray | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -71,7 +77,7 @@ class Likelihoods:
     @property
     def rows(self) -> FloatArray:
         """Return the rows in the order they came, shape (len, n_cells), as a read-only view."""
-        rows = self._buffer[: self._count]
+        rows = self._buffer[self._first : self._first + self._count]
         rows.flags.writeable = False
         return rows
 
@@ -83,19 +89,67 @@ class Likelihoods:
         least, most = float(values.min()), float(values.max())
         if not (least >= 0 and 1e-200 <= most < np.inf):
             raise ValueError(f"likelihood must be in [0, inf) and above 1e-200 somewhere, got {least} to {most}")
-        if self._count == len(self._buffer):
-            self._grow()
-        self._buffer[self._count] = values
+        if self._first + self._count == len(self._buffer):
+            self._make_room()
+        self._buffer[self._first + self._count] = values
         self._count += 1
         if not self._all_differ:
             self.groups = refine(self.groups, values)
-            self._all_differ = bool((self.groups == np.arange(self.groups.size)).all())
+            self._all_differ = _all_differ(self.groups)
+        if self._newer is not None and not _all_differ(self._newer):
+            self._newer = refine(self._newer, values)
 
-    def _grow(self) -> None:
-        """Make room for as many rows again."""
-        buffer = _pages(max(2 * self._count, 16), self.groups.size)
-        buffer[: self._count] = self._buffer
-        self._buffer = buffer
+    def forget(self, count: int) -> None:
+        """Drop the oldest rows; cells that only they told apart are equal again.
+
+        Groups cannot be taken apart row by row. So the rows are in two parts: of the older ones there are the groups
+        for every number of them that may be left, of the newer ones those of all. When no older ones are left, the
+        newer ones become them, so that forgetting costs a row no more than two looks at it.
+        """
+        if not 0 <= count <= self._count:
+            raise ValueError(f"count must be in [0, {self._count}], got {count}")
+        if count == 0:
+            return
+        self._first += count
+        self._count -= count
+        if count < len(self._older):
+            del self._older[len(self._older) - count :]
+        else:
+            self._older = _groups_from_the_end(self.rows)
+            self._newer = np.zeros_like(self.groups)
+        self.groups = self._together()
+        self._all_differ = _all_differ(self.groups)
+
+    def _together(self) -> IntArray:
+        """Return the groups of the older and the newer rows together."""
+        newer = np.zeros_like(self.groups) if self._newer is None else self._newer
+        if not self._older:
+            return newer
+        older = self._older[-1]
+        return older if _all_differ(older) else refine(older, newer.astype(np.float64))
+
+    def _make_room(self) -> None:
+        """Move the rows to the front if half of the room is free then; else make room for as many rows again."""
+        rows = self.rows
+        if not 0 < 2 * self._count <= len(self._buffer):
+            self._buffer = _pages(max(2 * self._count, 16), self.groups.size)
+        self._buffer[: self._count] = rows
+        self._first = 0
+
+
+def _all_differ(groups: IntArray) -> bool:
+    return bool((groups == np.arange(groups.size)).all())
+
+
+def _groups_from_the_end(rows: FloatArray) -> list[IntArray]:
+    """Return the groups of the last row, of the last two, of the last three ... of all."""
+    groups = np.zeros(rows.shape[1], dtype=np.int64)
+    found: list[IntArray] = []
+    for row in rows[::-1]:
+        finer = groups if _all_differ(groups) else refine(groups, row)
+        groups = groups if np.array_equal(groups, finer) else finer  # one object for what is the same
+        found.append(groups)
+    return found
 
 
 def _pages(count: int, n_cells: int) -> FloatArray:

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from sim import build
 from sim import mobility as movers
-from sim.belief import EstimatedProfile, FixedProfile, MarkovFilter
+from sim.belief import EstimatedProfile, FixedProfile, Forgetting, MarkovFilter
 from sim.lppm import designs
 from sim.mobility import Statistics, Trace, demand, statistics
 from sim.mobility.replay import RecordedDays, Replay, Selection
@@ -48,14 +48,15 @@ CONSTRUCTORS: dict[type[Spec], tuple[Callable[..., Any], set[str]]] = {
     people.PoissonSpec: (demand.Poisson, set()),
     protection.FixedProfileSpec: (FixedProfile, {"profile"}),
     protection.MarkovFilterSpec: (MarkovFilter, {"start_profile", "transition", "restart_s"}),
-    protection.EstimatedProfileSpec: (EstimatedProfile, {"initial_profile"}),
+    protection.EstimatedProfileSpec: (EstimatedProfile, {"initial_profile", "forget"}),
+    protection.ForgetSpec: (Forgetting, set()),
     protection.ExponentialSpec: (designs.Exponential, {"distance"}),
     protection.LocationHidingSpec: (designs.LocationHiding, {"distance"}),
     protection.IdentitySpec: (designs.Identity, {"n_cells"}),
 }
 """What each kind is made with, and what the simulator adds to the parameters of the scenario."""
 
-ELSEWHERE: dict[type[Spec], set[str]] = {protection.EstimatedProfileSpec: {"initial"}}
+ELSEWHERE: dict[type[Spec], set[str]] = {protection.EstimatedProfileSpec: {"initial", "forget"}}
 """Parameters that reach the object under another name: tested one by one below."""
 
 MADE_FROM_FILES_OR_NOTHING = {
@@ -72,7 +73,7 @@ def kinds() -> Iterator[type[Spec]]:
 
 
 def test_no_kind_is_forgotten_here() -> None:
-    assert set(kinds()) | {people.Selection} == set(CONSTRUCTORS) | MADE_FROM_FILES_OR_NOTHING
+    assert set(kinds()) | {people.Selection, protection.ForgetSpec} == set(CONSTRUCTORS) | MADE_FROM_FILES_OR_NOTHING
 
 
 @pytest.mark.parametrize("spec", CONSTRUCTORS, ids=lambda spec: spec.__name__)
@@ -297,6 +298,24 @@ def test_beliefs_start_from_what_is_known() -> None:
     for initial, expected in (("training", histogram), ("uniform", uniform)):
         spec = protection.EstimatedProfileSpec.model_validate({"kind": "estimated_profile", "initial": initial})
         assert build.build_belief(spec, known(), None).prior(0) == pytest.approx(expected)
+
+
+def test_a_belief_forgets_as_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr(build, "EstimatedProfile", recorder)
+    tests: dict[str, Any] = {"adaptive": True, "queries_per_false_alarm": 50.0, "recent": 7}
+    cases: list[tuple[Any, Forgetting | None]] = [
+        ("none", None),
+        ({"half_life_queries": 3, **tests}, Forgetting(half_life_queries=3.0, **tests)),
+        ({"half_life_days": 1e-6}, Forgetting(half_life_days=1e-6)),
+        ({"half_life_days": 36525.0}, Forgetting(half_life_days=36525.0)),
+        ({"window": 9}, Forgetting(window=9)),
+        ({"adaptive": True, "queries_per_false_alarm": 2}, Forgetting(adaptive=True, queries_per_false_alarm=2.0)),
+    ]
+    for said, forget in cases:
+        spec = protection.EstimatedProfileSpec.model_validate({"kind": "estimated_profile", "forget": said})
+        build.build_belief(spec, known(), None)
+        assert recorder.given["forget"] == forget
 
 
 @pytest.mark.parametrize(("restart_s", "later"), [(None, [1, 0, 0, 0, 0]), (10, [0.5, 0.25, 0, 0.25, 0])])

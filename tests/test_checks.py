@@ -57,7 +57,16 @@ def test_every_demand_keeps_the_contract(kind: str) -> None:
 
 
 @pytest.mark.parametrize("restart_s", [None, 1000])
-@pytest.mark.parametrize("kind", [*kinds("belief"), {"kind": "estimated_profile", "solver": "em", "gap": 1e-3}])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *kinds("belief"),
+        {"kind": "estimated_profile", "solver": "em", "gap": 1e-3},
+        {"kind": "estimated_profile", "forget": {"half_life_queries": 3}},
+        {"kind": "estimated_profile", "forget": {"half_life_days": 0.01, "adaptive": True, "recent": 3}},
+        {"kind": "estimated_profile", "forget": {"window": 4}},
+    ],
+)
 def test_every_belief_keeps_the_contract(kind: str | dict[str, Any], restart_s: int | None) -> None:
     bench = Bench()
     spec = TypeAdapter(protection.BeliefSpec).validate_python(kind)

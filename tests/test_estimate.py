@@ -223,6 +223,39 @@ def test_groups_refined_row_by_row_are_the_equal_columns(seed: int, count: int, 
     assert seen.groups.tolist() == equal == equal_columns(rows).tolist()
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.lists(st.integers(-6, 8), min_size=1, max_size=40))
+def test_what_is_forgotten_leaves_no_trace(seed: int, n: int, moves: list[int]) -> None:
+    """Rows come (a positive move) and the oldest go (a negative one): rows and groups are those of what is left."""
+    rng = np.random.default_rng(seed)
+    seen, left = Likelihoods(n), np.empty((0, n))
+    for move in moves:
+        rows = rng.choice([0.0, 0.1, 0.2], p=[0.05, 0.9, 0.05], size=(max(0, move), n))
+        rows[:, 0] = 0.1
+        for row in rows:
+            seen.append(row)
+        gone = min(max(0, -move), len(left))
+        seen.forget(gone)
+        left = np.concatenate([left, rows])[gone:]
+        assert len(seen) == len(left)
+        assert np.array_equal(seen.rows, left)
+        assert seen.groups.tolist() == equal_columns(left).tolist()
+
+
+def test_a_window_of_rows_keeps_its_room() -> None:
+    seen, sizes = Likelihoods(3), set()
+    for value in np.linspace(0.1, 1, 1000):
+        seen.append([value, 0.5, 0.5])
+        seen.forget(max(0, len(seen) - 40))
+        sizes.add(len(seen._buffer))
+    assert max(sizes) <= 100
+    assert seen.rows[:, 0] == pytest.approx(np.linspace(0.1, 1, 1000)[-40:])
+    with pytest.raises(ValueError, match=r"count must be in \[0, 40\], got 41"):
+        seen.forget(41)
+    with pytest.raises(ValueError, match=r"count must be in \[0, 40\], got -1"):
+        seen.forget(-1)
+
+
 def test_a_negative_zero_is_a_zero() -> None:
     rows = np.array([[0.0, -0.0, 1.0]])
     seen = Likelihoods(3)

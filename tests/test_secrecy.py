@@ -17,6 +17,7 @@ from sim.chunks import _known, _Mechanisms
 from sim.engine import simulate
 from sim.events import Guess, Query, Report, Visit
 from sim.interfaces import Attack
+from sim.lppm.mechanism import Mechanism
 from sim.mobility.traces import Life, Trace
 from sim.recorder import AttackLog, SimulationLog, UserLog
 from sim.rng import stream
@@ -70,13 +71,23 @@ def spied(scenario: Scenario, spy: Attack) -> None:
         )
 
 
-def with_a_past(make_scenario: MakeScenario, **changes: Any) -> Scenario:
-    users = {"count": 2, "queries": 8, "past_queries": 5, "mobility": "favourites"}
+def with_a_past(make_scenario: MakeScenario, queries: int = 8, **changes: Any) -> Scenario:
+    users = {"count": 2, "queries": queries, "past_queries": 5, "mobility": "favourites"}
     return make_scenario(users=users, training={"own": "own_past"}, **changes)
 
 
-@pytest.mark.parametrize("lppm", ["SP-Exp", "SP-LH", "MK-Exp", "PEB-Exp", "PEB-LH", "LH", "identity"])
-def test_a_report_leads_to_nothing_secret(lppm: str, make_scenario: MakeScenario) -> None:
+FORGETS = {"half_life_days": 1.0, "adaptive": True, "recent": 3, "queries_per_false_alarm": 2}
+
+
+@pytest.mark.parametrize(
+    "lppm",
+    [
+        *("SP-Exp", "SP-LH", "MK-Exp", "PEB-Exp", "PEB-LH", "LH", "identity"),
+        {"kind": "PEB-Exp", "belief": {"forget": FORGETS}},
+        {"kind": "PEB-LH", "belief": {"forget": {"window": 3}}},
+    ],
+)
+def test_a_report_leads_to_nothing_secret(lppm: str | dict[str, Any], make_scenario: MakeScenario) -> None:
     spy = Spy()
     spied(with_a_past(make_scenario, lppms=[lppm]), spy)
     assert spy.found == []
@@ -106,6 +117,42 @@ def test_an_own_attack_is_given_nothing_secret(
     assert isinstance(burglar, Burglar)
     spied(scenario, burglar)
     assert burglar.found == []
+
+
+@pytest.mark.parametrize("forget", ["none", {"half_life_queries": 3}, {"window": 3}, FORGETS])
+def test_a_belief_learns_from_reports_alone(forget: Any, make_scenario: MakeScenario) -> None:
+    """A twin that is told the released reports, and nothing else, believes the same to the bit, and holds no secret."""
+    spec = {"kind": "PEB-Exp", "belief": {"forget": forget}}
+    scenario = with_a_past(make_scenario, queries=40, lppms=[spec])
+    stage = Stage(Setting(scenario), 0)
+    log = SimulationLog(world=stage.setting.world, traces=stage.traces, attacks=["ear"], expected=False)
+    made, twins = _Mechanisms(scenario.lppms[0], stage), _Mechanisms(scenario.lppms[0], stage)
+    carried = {trace.user: made.of(trace.user) for trace in stage.traces}
+    heard: list[Report] = []
+
+    class Ear:
+        def observe(self, report: Report) -> Guess:
+            heard.append(report)
+            return Guess(report.user, report.index, 0)
+
+    simulate(
+        traces=stage.traces,
+        lppm_of=carried.__getitem__,
+        noise_of=lambda user: stream(1, user),
+        attacks={"ear": Ear()},
+        log=log,
+    )
+    for user, mechanism in carried.items():
+        twin = twins.of(user)
+        assert isinstance(mechanism, Mechanism)
+        assert isinstance(twin, Mechanism)
+        reports = [report for report in heard if report.user == user]
+        for report in reports:
+            twin.belief.observe(report.time_s, report.channel.likelihood(report.output))
+        now_s = reports[-1].time_s + 3600
+        assert len(reports) == 40
+        assert twin.belief.prior(now_s).tolist() == mechanism.belief.prior(now_s).tolist()
+        assert [thing for thing in reachable(mechanism) if isinstance(thing, SECRETS)] == []
 
 
 @pytest.mark.parametrize("attack", ["sporadic", "markov", "sporadic-trained", "markov-trained"])

@@ -7,12 +7,15 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sim.estimate import EM_ITERATIONS, NEWTON_ITERATIONS, Estimate, Likelihoods, constrained_newton, em
+from sim.belief.forgetting import ChangeTest, Forgetting, Memory, change_point
+from sim.estimate import EM_ITERATIONS, NEWTON_ITERATIONS, Estimate, constrained_newton, em
 from sim.inference import condition, distribution, normalise
 from sim.interfaces import FloatArray
 
 Solver = Literal["newton", "em"]
 Start = Literal["uniform", "initial"]
+
+_TEST_GAP = 1e-3  # of the estimate from recent reports alone, which is only compared
 
 
 class FixedProfile:
@@ -46,6 +49,9 @@ class EstimatedProfile:
     of z^1 .. z^{r-1} (Oya et al. 2019, eq. (pinorm)). `fading` (gamma of the paper) is in [0, inf). `start` is
     where EM starts, and for both solvers gives the proportions in which cells that the reports cannot tell apart
     share their mass.
+
+    With `forget`, reports have weights, the estimate maximises the weighted likelihood (its gap is that of the
+    weighted one too), and r is 1 plus the sum of the weights: where little is remembered, the initial profile is back.
     """
 
     fixed: bool = False
@@ -59,6 +65,7 @@ class EstimatedProfile:
         gap: float = 1e-6,
         start: Start = "uniform",
         max_iterations: int | None = None,
+        forget: Forgetting | None = None,
     ) -> None:
         if not 0 <= fading < np.inf:
             raise ValueError(f"fading must be in [0, inf), got {fading}")
@@ -79,48 +86,100 @@ class EstimatedProfile:
         if max_iterations is None:
             max_iterations = EM_ITERATIONS if solver == "em" else NEWTON_ITERATIONS
         self._max_iterations = max_iterations
-        self._seen = Likelihoods(n_cells)
+        self._memory = Memory(n_cells, forget)
+        self._observed = 0
         self._estimate: Estimate | None = None
-        self._estimated_from = 0
+        self._unseen: int | None = 0
+        """How many of the last reports the estimate does not know yet; None if it may be far off for the others too."""
         self._prior: FloatArray | None = self._initial
+        self._prior_s: int | None = None
+        self._test: ChangeTest | None = None
+        if forget is not None and forget.adaptive:
+            self._test = ChangeTest(forget.queries_per_false_alarm)
+            self._window = forget.recent
+            self._recent = EstimatedProfile(
+                initial_profile=self._initial,
+                fading=fading,
+                gap=max(gap, _TEST_GAP),
+                start=start,
+                forget=Forgetting(window=forget.recent),
+            )
         self.worst_gap = 0.0
         """The largest certified gap of any estimate so far: how far the likelihood may be from the best."""
         self.fallbacks = 0
         """How many reports the prior held impossible: there the likelihood alone was believed."""
+        self.alarms = 0
+        """How many times the reports showed a change and what was older was forgotten."""
 
     @property
     def index(self) -> int:
-        """Return r, the number of the next query, from 1."""
-        return len(self._seen) + 1
+        """Return the number of the next query, from 1."""
+        return self._observed + 1
+
+    @property
+    def remembered(self) -> int:
+        """Return how many reports the estimate is made from."""
+        return len(self._memory)
 
     @property
     def estimate(self) -> Estimate | None:
-        """Return the maximum likelihood estimate from all reports so far, None before the first."""
-        if self._estimated_from < len(self._seen):
+        """Return the (weighted) maximum likelihood estimate from what is remembered, None before the first report."""
+        if self._unseen != 0:
             self._estimate = self._solve()
             self.worst_gap = max(self.worst_gap, self._estimate.gap)
-            self._estimated_from = len(self._seen)
+            self._unseen = 0
         return self._estimate
 
-    def prior(self, time_s: int) -> FloatArray:  # noqa: ARG002 - counts queries, not seconds
-        """Return the profile before the next query, the same read-only array until the next report."""
-        if self._prior is None:
-            self._prior = self._mix()
+    def prior(self, time_s: int) -> FloatArray:
+        """Return the profile before the next query, the same read-only array until the next report.
+
+        With a half-life in days, the longer ago the last report is, the more of the initial profile is in it.
+        """
+        if self._prior is None or (self._memory.ages_with_time and self._prior_s != time_s):
+            self._prior = self._mix(time_s)
+            self._prior_s = time_s
         return self._prior
 
     def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
         """Keep the report's likelihood for the next estimate; return the posterior under the prior before it."""
         prior = self.prior(time_s)
-        self._seen.append(likelihood)
-        self._prior = None
+        self._learn(time_s, likelihood)
+        if self._test is not None:
+            self._look_for_a_change(self._test, time_s, likelihood, prior)
         posterior, mass = condition(prior, likelihood)
         if mass > 0:
             return posterior
         self.fallbacks += 1
         return normalise(likelihood)
 
-    def _mix(self) -> FloatArray:
-        weight = float(self.index) ** -self._fading
+    def _learn(self, time_s: int, likelihood: FloatArray) -> None:
+        forgotten = self._memory.append(time_s, likelihood)
+        self._observed += 1
+        # Where one is forgotten for each that comes, the others weigh no more than before.
+        self._unseen = None if self._unseen is None or forgotten > 1 else self._unseen + 1
+        self._prior = None
+
+    def _look_for_a_change(self, test: ChangeTest, time_s: int, likelihood: FloatArray, prior: FloatArray) -> None:
+        """Compare what was believed with what recent reports alone say; forget what is older than a change."""
+        recent = self._recent.prior(time_s)
+        self._recent._learn(time_s, likelihood)
+        if len(self._memory) <= self._window + 1:
+            return  # both have seen the same
+        if not test.observe(float(likelihood @ prior), float(likelihood @ recent)):
+            return
+        self.alarms += 1
+        self._forget(change_point(self._memory.rows, self.prior(time_s), self._recent.prior(time_s)))
+        self._recent._forget(max(0, self._recent.remembered - self.remembered))
+
+    def _forget(self, count: int) -> None:
+        """Forget the oldest reports and estimate from the others as if for the first time."""
+        self._memory.forget(count)
+        self._estimate = None
+        self._unseen = None
+        self._prior = None
+
+    def _mix(self, time_s: int) -> FloatArray:
+        weight = (1.0 + self._memory.amount(time_s)) ** -self._fading
         estimate = self.estimate if weight < 1 else None
         if estimate is None:
             return self._initial
@@ -129,15 +188,22 @@ class EstimatedProfile:
         return mixed
 
     def _solve(self) -> Estimate:
-        rows = self._seen.rows
+        memory = self._memory
         if self._solver == "em":
-            return em(rows, start=self._start, gap=self._gap, max_iterations=self._max_iterations)
+            return em(
+                memory.rows,
+                start=self._start,
+                weights=memory.weights,
+                gap=self._gap,
+                max_iterations=self._max_iterations,
+            )
         return constrained_newton(
-            rows,
+            memory.rows,
             start=None if self._estimate is None else self._estimate.profile,
             proportions=self._start,
-            groups=self._seen.groups,
-            unseen=len(rows) - self._estimated_from,
+            weights=memory.weights,
+            groups=memory.groups,
+            unseen=None if self._unseen is None else min(self._unseen, len(memory)),
             gap=self._gap,
             max_iterations=self._max_iterations,
         )

@@ -17,9 +17,11 @@ from pydantic_core.core_schema import CoreSchema
 from sim.scenario.component import (
     Count,
     Custom,
+    Days,
     Name,
     NonNegative,
     OwnComponent,
+    Positive,
     Share,
     as_mapping,
     by_kind,
@@ -41,6 +43,36 @@ class MarkovFilterSpec(Spec):
     kind: Literal["markov_filter"]
 
 
+class ForgetSpec(Spec):
+    """How past reports lose their weight: a half-life or a window, and a test for changes on top of it or alone."""
+
+    half_life_queries: Positive | None = None
+    """A report's weight halves with every so many reports after it; after ten half-lives it is dropped."""
+    half_life_days: Days | None = None
+    """The same by the days that have passed."""
+    window: Count | None = None
+    """Only the last so many reports count, all alike."""
+    adaptive: bool = False
+    """Test the reports for a change of the profile, and forget what is older than one."""
+    queries_per_false_alarm: Annotated[float, Field(ge=2, le=1e12)] = 1000.0
+    """Of the test: an alarm without a change comes once in so many queries at most, as far as the estimate is right."""
+    recent: Count = 30
+    """Of the test: the estimate from so many last reports is compared with that from all."""
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        said = [name for name in ("half_life_queries", "half_life_days", "window") if getattr(self, name) is not None]
+        if len(said) > 1:
+            found = " and ".join(f"`{name}`" for name in said)
+            raise ValueError(f"found {found}, allowed is one of them: they exclude each other")
+        if not said and not self.adaptive:
+            raise ValueError(
+                "nothing is forgotten: say `half_life_queries`, `half_life_days`, `window` or `adaptive: true`, "
+                "or `forget: none`"
+            )
+        return self
+
+
 class EstimatedProfileSpec(Spec):
     """Sporadic, blank-slate (PEB): the profile is estimated from the reports by maximum likelihood."""
 
@@ -57,6 +89,8 @@ class EstimatedProfileSpec(Spec):
     """Where the iteration starts; cells that the reports cannot tell apart share their mass as in the start."""
     max_iterations: Count | None = None
     """Give up after so many; the gap that was reached is in the manifest. Unless said, far more than are needed."""
+    forget: Literal["none"] | ForgetSpec = "none"
+    """How past reports lose their weight; with none, all count alike for ever, as in the paper."""
 
 
 BeliefSpec = Annotated[

@@ -30,6 +30,7 @@ SECTIONS: dict[str, tuple[str, type[Spec]]] = {
     "select": ("users.mobility.select of replay", people.Selection),
     "columns": ("users.mobility.columns of replay", people.Columns),
     "days": ("users.mobility.days of replay", people.RecordedDays),
+    "forget": ("belief.forget of estimated_profile", protection.ForgetSpec),
     "lppm": ("lppms, each", protection.LPPMSpec),
     "attack": ("attacks, each", protection.AttackSpec),
     "record": ("record", RecordSpec),
@@ -105,12 +106,12 @@ _SHAPES = {"boolean": "true or false", "string": "text", "integer": "whole numbe
 def _allowed(said: dict[str, Any]) -> str:
     """Say in words what a JSON schema allows."""
     options = [option for option in said.get("anyOf", []) if option.get("type") != "null"]
-    if len(options) == 1:
-        return _allowed(options[0])
-    if options and "enum" in options[0]:
+    if options and (len(options) == 1 or "enum" in options[0]):
         return _allowed(options[0])
     if options:
         return ", or ".join(map(_allowed, options))
+    if "const" in said:
+        return str(said["const"])
     if "enum" in said:
         return "one of " + ", ".join(map(str, said["enum"]))
     if said.get("type") == "array":

@@ -198,6 +198,22 @@ def test_all_faults_come_at_once_each_at_its_line_and_column(write: Write) -> No
         ({"lppms": "[{kind: SP-Exp, design: {q_max: 1}}]"}, "q_max: unknown key (did you mean 'quality_budget_km'?)"),
         ({"lppms": "[{kind: SP-Exp, design: {alpha: 1}}]"}, "alpha: unknown key; allowed: kind, epsilon_per_km"),
         ({"lppms": "[{kind: PEB-Exp, belief: {gamma: 1}}]"}, "gamma: unknown key (did you mean 'fading'?)"),
+        (
+            {"lppms": "[{kind: PEB-Exp, belief: {forget: {half_life: 1}}}]"},
+            "lppms.0.belief.forget.half_life: unknown key (did you mean 'half_life_days'?)",
+        ),
+        (
+            {"lppms": "[{kind: PEB-Exp, belief: {forget: never}}]"},
+            "lppms.0.belief.forget: must be a mapping (key: value) or none, found text 'never'",
+        ),
+        (
+            {"lppms": "[{kind: PEB-Exp, belief: {forget: {window: 3, half_life_days: 2}}}]"},
+            "lppms.0.belief.forget: found `half_life_days` and `window`, allowed is one of them",
+        ),
+        (
+            {"lppms": "[{kind: PEB-Exp, belief: {forget: {adaptive: false}}}]"},
+            "lppms.0.belief.forget: nothing is forgotten: say `half_life_queries`, `half_life_days`, `window` or",
+        ),
         ({"repeats": "3"}, "repeats: unknown key (did you mean 'replications'?)"),
         ({"population": "{}"}, "population: unknown key (did you mean 'users'?)"),
         ({"world": "'grid:3'"}, "must be a mapping (key: value), found text 'grid:3'; put a space after the ':'"),

@@ -47,4 +47,6 @@ def test_ranges_choices_and_defaults_are_told_in_words() -> None:
     assert key(people.UsersSpec, "demand").default == "every_visit"
     assert key(people.UsersSpec, "demand").allowed == "one of every_visit, periodic, poisson"
     assert key(protection.EstimatedProfileSpec, "solver").allowed == "one of newton, em"
+    assert key(protection.EstimatedProfileSpec, "forget").allowed == "none, or mapping"
+    assert key(protection.EstimatedProfileSpec, "forget").default == "none"
     assert key(protection.ExponentialSpec, "epsilon_per_km").allowed == "number, at least 0"

@@ -1,0 +1,142 @@
+"""What a learning belief remembers of past reports: which of them, and with which weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.estimate import Likelihoods
+from sim.interfaces import FloatArray, IntArray
+
+HALF_LIVES = 10
+"""What is older than so many half-lives is forgotten altogether: a thousandth of the weight of all."""
+_LEAST_WEIGHT = 2.0**-HALF_LIVES * (1 - 1e-9)  # exactly so many half-lives are not more than so many
+_DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgetting:
+    """How past reports lose their weight: one of two half-lives or a window, and on top of it, or alone, a test.
+
+    A report's weight halves with every `half_life_queries` reports or `half_life_days` days after it, until it is
+    `HALF_LIVES` old; of a `window`, the last so many reports count alike. With `adaptive`, what is older than a
+    change is forgotten when the reports show one (see `ChangeTest`).
+    """
+
+    half_life_queries: float | None = None
+    half_life_days: float | None = None
+    window: int | None = None
+    adaptive: bool = False
+    queries_per_false_alarm: float = 1000.0
+    recent: int = 30
+
+    def __post_init__(self) -> None:
+        said = [name for name in ("half_life_queries", "half_life_days", "window") if getattr(self, name) is not None]
+        if len(said) > 1:
+            raise ValueError(f"half_life_queries, half_life_days and window exclude each other, got {', '.join(said)}")
+        for name in said:
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
+        if not self.queries_per_false_alarm > 1:
+            raise ValueError(f"queries_per_false_alarm must be in (1, inf], got {self.queries_per_false_alarm}")
+        if self.recent < 1:
+            raise ValueError(f"recent must be in [1, inf), got {self.recent}")
+
+
+class Memory:
+    """The likelihoods of the reports that are remembered, with their weights; of the last report it is 1."""
+
+    def __init__(self, n_cells: int, forgetting: Forgetting | None = None) -> None:
+        forgetting = forgetting or Forgetting()
+        self._seen = Likelihoods(n_cells)
+        self._window = forgetting.window
+        self._per_query = 1 / (forgetting.half_life_queries or np.inf)
+        self._per_second = 1 / (_DAY_S * (forgetting.half_life_days or np.inf))
+        self.ages_with_time = forgetting.half_life_days is not None
+        """Whether weights fall between reports too."""
+        self.weights: FloatArray | None = None
+        """The weights of the rows, in their order; None if all are 1."""
+        if forgetting.half_life_queries is not None or self.ages_with_time:
+            self.weights = np.empty(0)
+        self._last_s = 0
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    @property
+    def rows(self) -> FloatArray:
+        """Return the likelihoods that are remembered, the oldest first, as a read-only view."""
+        return self._seen.rows
+
+    @property
+    def groups(self) -> IntArray:
+        """Return for each cell the lowest one that these rows cannot tell from it."""
+        return self._seen.groups
+
+    def append(self, time_s: int, likelihood: FloatArray) -> int:
+        """Add a report, and return how many old ones were forgotten."""
+        self._seen.append(likelihood)
+        forgotten = 0
+        if self.weights is not None:
+            faded = self.weights * self._fading(self._per_query, time_s)
+            self.weights = np.append(faded, 1.0)
+            forgotten = int(np.searchsorted(faded, _LEAST_WEIGHT))
+        elif self._window is not None:
+            forgotten = max(0, len(self._seen) - self._window)
+        self._last_s = time_s
+        self.forget(forgotten)
+        return forgotten
+
+    def forget(self, count: int) -> None:
+        """Forget the oldest reports."""
+        if count:
+            self._seen.forget(count)
+            self.weights = None if self.weights is None else self.weights[count:]
+
+    def amount(self, time_s: int) -> float:
+        """Return how much is remembered at a time: the sum of the weights."""
+        if self.weights is None:
+            return float(len(self._seen))
+        return float(self.weights.sum()) * self._fading(0.0, time_s)
+
+    def _fading(self, half_lives: float, time_s: int) -> float:
+        """Return what a weight is multiplied by after so many half-lives and until a time, if time counts."""
+        return float(2.0 ** -(half_lives + self._per_second * max(0, time_s - self._last_s)))
+
+
+class ChangeTest:
+    """Tells from the reports alone whether the user's profile has changed: a CUSUM of log-likelihood ratios.
+
+    For each report, `observe` is told how likely it was by the belief from all that is remembered, and by the belief
+    that only recent reports would have led to, both held before it. If the former is right, the expected ratio is 1
+    whatever the channel, since f(z | .) sums to 1 over all z. So the sum, which starts anew at 0 whenever it falls
+    below, reaches log(queries_per_false_alarm) once in that many queries or less often (Lorden 1971, Ann. Math.
+    Statist. 42, 1897-1908).
+    """
+
+    def __init__(self, queries_per_false_alarm: float) -> None:
+        self._threshold = float(np.log(queries_per_false_alarm))
+        self._sum = 0.0
+
+    def observe(self, remembered: float, recent: float) -> bool:
+        """Return whether this report raises an alarm; the sum then starts anew."""
+        if recent <= 0:
+            self._sum = 0.0
+            return False
+        self._sum = max(0.0, self._sum + float(np.log(recent / remembered))) if remembered > 0 else np.inf
+        if self._sum < self._threshold:
+            return False
+        self._sum = 0.0
+        return True
+
+
+def change_point(rows: FloatArray, before: FloatArray, after: FloatArray) -> int:
+    """Return the row from which on a change from one profile to another explains all rows best.
+
+    >>> change_point(np.eye(2)[[0, 0, 1, 0, 0, 1, 1]], np.array([0.9, 0.1]), np.array([0.1, 0.9]))
+    5
+    """
+    floor = np.finfo(np.float64).tiny
+    gains = np.log(np.maximum(rows @ after, floor)) - np.log(np.maximum(rows @ before, floor))
+    return int(np.cumsum(gains[::-1])[::-1].argmax())

@@ -1,0 +1,338 @@
+"""Beliefs that forget: weights, windows, and a test for changes, against oracles that know nothing of the code."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim.belief import EstimatedProfile, Forgetting
+from sim.belief.forgetting import ChangeTest, Memory, change_point
+from sim.estimate import certified_gap
+from sim.interfaces import FloatArray
+from tests.support import plainly
+
+pytestmark = pytest.mark.usefixtures("either_way")
+
+DAY_S = 86_400
+N_CELLS = 6
+UNIFORM = np.full(N_CELLS, 1 / N_CELLS)
+HIDING = np.full((N_CELLS, N_CELLS), 0.08) + 0.52 * np.eye(N_CELLS)
+"""A channel [cell, output]."""
+BEFORE = np.array([0.7, 0.2, 0.1, 0.0, 0.0, 0.0])
+AFTER = BEFORE[::-1].copy()
+
+
+def believe(**params: Any) -> EstimatedProfile:
+    return EstimatedProfile(initial_profile=UNIFORM, **params)
+
+
+def wild_rows(seed: int, count: int, n: int) -> FloatArray:
+    """Likelihoods with zeros and many equal entries."""
+    rng = np.random.default_rng(seed)
+    rows = rng.choice([0.0, 0.1, 0.4, 0.9], p=[0.1, 0.5, 0.2, 0.2], size=(count, n))
+    rows[np.arange(count), rng.integers(0, n, count)] = 1.0
+    return rows
+
+
+def reports(profile: FloatArray, count: int, seed: int) -> FloatArray:
+    """Likelihoods of reports from cells drawn from a profile."""
+    rng = np.random.default_rng(seed)
+    cells = rng.choice(N_CELLS, size=count, p=profile)
+    return HIDING[:, [rng.choice(N_CELLS, p=HIDING[cell]) for cell in cells]].T
+
+
+def teach(belief: EstimatedProfile, rows: FloatArray, *, every_s: int = 60, start_s: int = 0) -> EstimatedProfile:
+    for index, row in enumerate(rows):
+        belief.observe(start_s + index * every_s, row)
+    return belief
+
+
+def profile_of(belief: EstimatedProfile) -> FloatArray:
+    assert belief.estimate is not None
+    return belief.estimate.profile
+
+
+def weighted_em(rows: FloatArray, weights: FloatArray, gap: float) -> FloatArray:
+    """Maximise sum_s w_s log(L[s] . pi) by the textbook: far slower than anybody would wish, and plain to see."""
+    profile = np.full(rows.shape[1], 1 / rows.shape[1])
+    for _ in range(200_000):
+        slopes = (weights[:, None] * rows / (rows @ profile)[:, None]).sum(axis=0) / weights.sum()
+        if slopes.max() - 1 <= gap:
+            break
+        profile = profile * slopes
+    return profile
+
+
+# Weights ---------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.sampled_from([0.5, 2.0, 3.7, 30.0]), st.booleans())
+def test_the_estimate_is_the_weighted_maximum(seed: int, count: int, half_life: float, by_days: bool) -> None:
+    rows = wild_rows(seed, count, 5)
+    forget = Forgetting(half_life_days=half_life) if by_days else Forgetting(half_life_queries=half_life)
+    belief = EstimatedProfile(initial_profile=np.full(5, 0.2), forget=forget, gap=1e-7)
+    teach(belief, rows, every_s=DAY_S)
+    ages = np.arange(count - 1, -1, -1.0)
+    weights = np.where(ages <= 10 * half_life, 2 ** (-ages / half_life), 0.0)
+    profile = profile_of(belief)
+    assert belief.remembered == np.count_nonzero(weights)
+    assert certified_gap(rows, profile, weights) <= 1.01e-7
+    assert belief.worst_gap <= 1e-7
+    best = weighted_em(rows, weights, 1e-6)
+    shares = weights / weights.sum()
+    lost = shares[weights > 0] @ np.log((rows @ best)[weights > 0] / (rows @ profile)[weights > 0])
+    assert -1.01e-6 <= lost <= 1.01e-7
+
+
+@pytest.mark.parametrize("solver", ["newton", "em"])
+def test_both_solvers_take_the_weights(solver: Any) -> None:
+    rows = reports(BEFORE, 40, 1)
+    belief = teach(believe(forget=Forgetting(half_life_queries=5), solver=solver, gap=1e-6), rows)
+    weights = 2 ** (-np.arange(39, -1, -1.0) / 5)
+    assert certified_gap(rows, profile_of(belief), weights) <= 1.01e-6
+    assert certified_gap(rows, profile_of(belief)) > 1e-3, "the weights must make a difference here"
+
+
+@pytest.mark.parametrize("forget", [Forgetting(half_life_queries=np.inf), Forgetting(half_life_days=np.inf)])
+def test_a_half_life_without_end_is_the_plain_belief_to_the_bit(forget: Forgetting) -> None:
+    plain, endless = believe(), believe(forget=forget)
+    for time_s, row in enumerate(reports(BEFORE, 80, 2)):
+        assert endless.prior(time_s).tolist() == plain.prior(time_s).tolist()
+        assert endless.observe(time_s, row).tolist() == plain.observe(time_s, row).tolist()
+    assert profile_of(endless).tolist() == profile_of(plain).tolist()
+    assert endless.worst_gap == plain.worst_gap
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.integers(1, 12))
+def test_a_window_is_the_plain_belief_of_the_last_reports(seed: int, count: int, window: int) -> None:
+    rows = wild_rows(seed, count, 5)
+    initial = np.array([0.4, 0.3, 0.2, 0.1, 0.0])
+    params: dict[str, Any] = {"initial_profile": initial, "gap": 1e-9, "start": "initial"}
+    windowed = teach(EstimatedProfile(forget=Forgetting(window=window), **params), rows)
+    last = rows[-window:]
+    plain = teach(EstimatedProfile(**params), last)
+    assert windowed.index == count + 1
+    assert windowed.remembered == plain.remembered == len(last)
+    assert certified_gap(last, profile_of(windowed)) <= 1.01e-9
+    assert last @ profile_of(windowed) == pytest.approx(last @ profile_of(plain), rel=1e-3)
+    assert last @ windowed.prior(0) == pytest.approx(last @ plain.prior(0), rel=1e-3)
+
+
+def test_cells_that_only_forgotten_reports_told_apart_share_again() -> None:
+    belief = EstimatedProfile(initial_profile=[0.1, 0.3, 0.6], start="initial", forget=Forgetting(window=2))
+    teach(belief, np.array([[0.1, 0.8, 0.1], [0.2, 0.5, 0.5], [0.2, 0.5, 0.5]]))
+    assert profile_of(belief) == pytest.approx([0, 1 / 3, 2 / 3])
+
+
+def test_days_count_from_the_reports_times() -> None:
+    """Four reports in a minute, and two a half-life later: those weigh 1, the others next to 1/2."""
+    rows = reports(UNIFORM, 6, 3)
+    belief = teach(believe(forget=Forgetting(half_life_days=7), gap=1e-9), rows[:4], every_s=10)
+    teach(belief, rows[4:], every_s=10, start_s=7 * DAY_S)
+    assert certified_gap(rows, profile_of(belief), np.array([1, 1, 1, 1, 2, 2])) <= 1e-4
+    assert certified_gap(rows, profile_of(belief)) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("forget", "amount"),
+    [
+        (Forgetting(half_life_queries=4), (1 - 2 ** (-20 / 4)) / (1 - 2 ** (-1 / 4))),
+        (Forgetting(window=12), 12.0),
+        (Forgetting(adaptive=True), 20.0),
+        (None, 20.0),
+    ],
+)
+def test_the_initial_profile_has_the_weight_of_the_reports_that_are_remembered(
+    forget: Forgetting | None, amount: float
+) -> None:
+    belief = teach(believe(forget=forget, fading=0.7), reports(BEFORE, 20, 4))
+    weight = (1 + amount) ** -0.7
+    assert belief.prior(0) == pytest.approx(weight * UNIFORM + (1 - weight) * profile_of(belief), abs=1e-12)
+
+
+def test_after_a_long_pause_the_initial_profile_is_back() -> None:
+    belief = teach(believe(forget=Forgetting(half_life_days=1)), np.tile(HIDING[:, 0], (50, 1)))
+    now_s = 49 * 60
+    assert belief.prior(now_s)[0] > 0.85
+    assert belief.prior(now_s) is belief.prior(now_s)
+    later = [belief.prior(now_s + days * DAY_S)[0] for days in (1, 5, 30)]
+    assert later == sorted(later, reverse=True)
+    assert later[-1] == pytest.approx(1 / 6, abs=1e-3)
+    weight = (1 + 2.0**-5 * sum(2 ** (-60 * age / DAY_S) for age in range(50))) ** -0.5
+    assert later[1] == pytest.approx(weight / 6 + 1 - weight, abs=1e-5)
+
+
+def test_time_that_goes_backwards_makes_nothing_heavier_than_the_last_report() -> None:
+    memory = Memory(2, Forgetting(half_life_days=1))
+    for time_s in (5 * DAY_S, 0, 0):
+        memory.append(time_s, np.array([0.5, 0.2]))
+    assert memory.weights is not None
+    assert memory.weights.tolist() == [1, 1, 1]
+    assert memory.amount(-DAY_S) == 3
+
+
+@pytest.mark.parametrize(
+    ("forget", "most"),
+    [
+        (Forgetting(window=50), 50),
+        (Forgetting(half_life_queries=5), 51),
+        (Forgetting(half_life_days=0.01), 145),
+    ],
+)
+def test_memory_is_bounded(forget: Forgetting, most: int) -> None:
+    memory = Memory(N_CELLS, forget)
+    for index, row in enumerate(reports(BEFORE, 1000, 5)):
+        memory.append(60 * index, row)
+    assert len(memory) == most
+    assert memory.rows.base is not None
+    assert len(memory._seen._buffer) <= 4 * most
+
+
+@pytest.mark.parametrize("forget", [Forgetting(half_life_queries=40), Forgetting(window=40)])
+def test_what_forgets_follows_a_change_and_what_does_not_stays_behind(forget: Forgetting) -> None:
+    rows = np.concatenate([reports(BEFORE, 300, 6), reports(AFTER, 100, 7)])
+    forgetful, plain = teach(believe(forget=forget), rows), teach(believe(), rows)
+    assert np.abs(profile_of(forgetful) - AFTER).sum() < 0.5
+    assert np.abs(profile_of(plain) - AFTER).sum() > 1
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 50))
+def test_compiled_and_plain_fit_the_same(seed: int, count: int) -> None:
+    rows = wild_rows(seed, count, 5)
+    for forget in (Forgetting(half_life_queries=6), Forgetting(window=8), Forgetting(half_life_days=0.01)):
+        params: dict[str, Any] = {"initial_profile": np.full(5, 0.2), "gap": 1e-9, "forget": forget}
+        fast = teach(EstimatedProfile(**params), rows)
+        with plainly():
+            slow = teach(EstimatedProfile(**params), rows)
+            kept = rows[-slow.remembered :]
+            assert fast.remembered == slow.remembered
+            assert kept @ profile_of(fast) == pytest.approx(kept @ profile_of(slow), rel=5e-3)
+
+
+# The test for changes --------------------------------------------------------------------------------------------
+
+
+def test_an_abrupt_change_raises_an_alarm_and_what_is_older_is_forgotten() -> None:
+    for seed in range(10):
+        rows = np.concatenate([reports(BEFORE, 200, seed), reports(AFTER, 60, 100 + seed)])
+        belief = teach(believe(forget=Forgetting(adaptive=True)), rows)
+        assert belief.alarms >= 1
+        assert 40 <= belief.remembered <= 75
+        assert np.abs(profile_of(belief) - AFTER).sum() < 0.7
+        assert certified_gap(rows[-belief.remembered :], profile_of(belief)) <= 1.01e-6
+        assert belief.index == 261
+
+
+def test_without_a_change_alarms_are_as_rare_as_said() -> None:
+    """Streams of 250 reports, 20 of them: one alarm in 200 queries allows for 25 of them on average."""
+    found = {
+        allowed: sum(
+            teach(
+                believe(forget=Forgetting(adaptive=True, queries_per_false_alarm=allowed)), reports(BEFORE, 250, seed)
+            ).alarms
+            for seed in range(20)
+        )
+        for allowed in (200.0, 1000.0)
+    }
+    assert found[200.0] <= 25
+    assert found[1000.0] <= 5
+
+
+def test_until_an_alarm_it_is_the_plain_belief_to_the_bit() -> None:
+    adaptive, plain = believe(forget=Forgetting(adaptive=True)), believe()
+    for time_s, row in enumerate(reports(BEFORE, 150, 8)):
+        assert adaptive.observe(time_s, row).tolist() == plain.observe(time_s, row).tolist()
+    assert adaptive.alarms == 0
+
+
+def test_a_test_can_watch_over_weights() -> None:
+    rows = np.concatenate([reports(BEFORE, 200, 1), reports(AFTER, 50, 2)])
+    belief = teach(believe(forget=Forgetting(half_life_queries=100, adaptive=True)), rows)
+    assert belief.alarms == 1
+    kept = rows[-belief.remembered :]
+    weights = 2 ** (-np.arange(len(kept) - 1, -1, -1.0) / 100)
+    assert certified_gap(kept, profile_of(belief), weights) <= 1.01e-6
+
+
+def test_the_sum_of_gains_starts_anew_below_nought_and_after_an_alarm() -> None:
+    test = ChangeTest(math.e**2)
+    assert not test.observe(1.0, 0.001)
+    assert [test.observe(0.1, 0.1 * math.e) for _ in range(5)] == [False, True, False, True, False]
+    assert not test.observe(0.5, 0.0)
+    assert not test.observe(0.1, 0.1 * math.e)
+    assert test.observe(0.0, 1e-9), "impossible in the light of all, possible in that of the last"
+    assert not test.observe(0.0, 0.0)
+
+
+def test_the_change_point_is_that_of_all_splits_which_explains_the_most() -> None:
+    rows = np.concatenate([reports(BEFORE, 30, 1), reports(AFTER, 20, 2)])
+    explained = [
+        np.log(rows[:split] @ (BEFORE + 0.01)).sum() + np.log(rows[split:] @ (AFTER + 0.01)).sum()
+        for split in range(len(rows))
+    ]
+    assert change_point(rows, BEFORE + 0.01, AFTER + 0.01) == int(np.argmax(explained))
+
+
+# Contract --------------------------------------------------------------------------------------------------------
+
+FORGETFUL = [
+    Forgetting(half_life_queries=7),
+    Forgetting(half_life_days=0.02),
+    Forgetting(window=9),
+    Forgetting(adaptive=True, recent=5, queries_per_false_alarm=3),
+]
+each_way = pytest.mark.parametrize("forget", FORGETFUL, ids=["queries", "days", "window", "adaptive"])
+
+
+@each_way
+def test_a_refused_report_leaves_no_trace(forget: Forgetting) -> None:
+    belief, twin = (teach(believe(forget=forget), reports(BEFORE, 30, 9)) for _ in range(2))
+    with pytest.raises(ValueError, match="likelihood"):
+        belief.observe(30 * 60, np.zeros(N_CELLS))
+    for step, row in enumerate(reports(AFTER, 10, 10)):
+        assert belief.observe(1800 + 60 * step, row).tolist() == twin.observe(1800 + 60 * step, row).tolist()
+    assert belief.index == twin.index
+
+
+@each_way
+def test_a_copy_goes_on_as_the_original(forget: Forgetting) -> None:
+    belief = teach(believe(forget=forget), reports(BEFORE, 30, 11))
+    copy = pickle.loads(pickle.dumps(belief))
+    for step, row in enumerate(reports(AFTER, 30, 12)):
+        assert belief.observe(1800 + 60 * step, row).tolist() == copy.observe(1800 + 60 * step, row).tolist()
+    assert (belief.alarms, belief.remembered) == (copy.alarms, copy.remembered)
+
+
+@each_way
+def test_asking_changes_nothing(forget: Forgetting) -> None:
+    quiet, asked = believe(forget=forget), believe(forget=forget)
+    for step, row in enumerate(np.concatenate([reports(BEFORE, 30, 13), reports(AFTER, 30, 14)])):
+        for ahead_s in (0, 10 * DAY_S):
+            asked.prior(60 * step + ahead_s)
+        _ = asked.estimate
+        assert asked.observe(60 * step, row).tolist() == quiet.observe(60 * step, row).tolist()
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"window": 3, "half_life_days": 2}, "exclude each other, got half_life_days, window"),
+        ({"window": 0}, "window must be above 0, got 0"),
+        ({"half_life_queries": -1.0}, "half_life_queries must be above 0, got -1.0"),
+        ({"half_life_days": np.nan}, "half_life_days must be above 0, got nan"),
+        ({"queries_per_false_alarm": 1.0}, r"queries_per_false_alarm must be in \(1, inf\], got 1.0"),
+        ({"recent": 0}, r"recent must be in \[1, inf\), got 0"),
+    ],
+)
+def test_bad_parameters_are_refused_with_their_value(params: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Forgetting(**params)
