@@ -29,7 +29,7 @@ class Forgetting:
     window: int | None = None
     adaptive: bool = False
     queries_per_false_alarm: float = 1000.0
-    recent: int = 30
+    recent: int = 20
 
     def __post_init__(self) -> None:
         said = [name for name in ("half_life_queries", "half_life_days", "window") if getattr(self, name) is not None]

@@ -56,7 +56,7 @@ class ForgetSpec(Spec):
     """Test the reports for a change of the profile, and forget what is older than one."""
     queries_per_false_alarm: Annotated[float, Field(ge=2, le=1e12)] = 1000.0
     """Of the test: an alarm without a change comes once in so many queries at most, as far as the estimate is right."""
-    recent: Count = 30
+    recent: Count = 20
     """Of the test: the estimate from so many last reports is compared with that from all."""
 
     @model_validator(mode="after")
