@@ -164,19 +164,12 @@ class EstimatedProfile:
         recent = self._recent.prior(time_s)
         self._recent._learn(time_s, likelihood)
         if len(self._memory) <= self._window + 1:
-            return  # both have seen the same
+            return  # the recent reports are all there is, or more
         if not test.observe(float(likelihood @ prior), float(likelihood @ recent)):
             return
         self.alarms += 1
-        self._forget(change_point(self._memory.rows, self.prior(time_s), self._recent.prior(time_s)))
-        self._recent._forget(max(0, self._recent.remembered - self.remembered))
-
-    def _forget(self, count: int) -> None:
-        """Forget the oldest reports and estimate from the others as if for the first time."""
-        self._memory.forget(count)
-        self._estimate = None
-        self._unseen = None
-        self._prior = None
+        self._memory.forget(change_point(self._memory.rows, self.prior(time_s), self._recent.prior(time_s)))
+        self._estimate = self._unseen = self._prior = None
 
     def _mix(self, time_s: int) -> FloatArray:
         weight = (1.0 + self._memory.amount(time_s)) ** -self._fading

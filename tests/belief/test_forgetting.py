@@ -247,6 +247,19 @@ def test_without_a_change_alarms_are_as_rare_as_said() -> None:
     assert found[1000.0] <= 5
 
 
+def test_no_alarm_comes_before_more_is_remembered_than_the_recent_reports() -> None:
+    """An alarm for nothing would else bring the next one: the recent reports then know more than is remembered."""
+    belief = believe(forget=Forgetting(adaptive=True, recent=15, queries_per_false_alarm=1.5))
+    remembered: list[int] = []
+    for row in reports(BEFORE, 600, 3):
+        before, alarms = belief.remembered, belief.alarms
+        belief.observe(0, row)
+        if belief.alarms > alarms:
+            remembered.append(before)
+    assert len(remembered) >= 3
+    assert min(remembered) > 15
+
+
 def test_until_an_alarm_it_is_the_plain_belief_to_the_bit() -> None:
     adaptive, plain = believe(forget=Forgetting(adaptive=True)), believe()
     for time_s, row in enumerate(reports(BEFORE, 150, 8)):
