@@ -359,7 +359,7 @@ def status(run_directory: str, as_json: bool) -> None:
 
 @main.command()
 @click.argument("names", metavar="[ROW]...", nargs=-1)
-@click.option("--quick", is_flag=True, help="In two minutes, with fewer rounds and less work in each.")
+@click.option("--quick", is_flag=True, help="In three minutes, with fewer rounds and less work in each.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="JSON file for the table and its samples.")
 @click.option("--overwrite", is_flag=True, help="Replace the file if it is there.")
 def bench(names: tuple[str, ...], quick: bool, out: Path | None, overwrite: bool) -> None:

@@ -28,7 +28,6 @@ QUICK = Scale(
     lengths=(150, 300, 600, 1200),
     long_designs=("Exp 1/km", "LH 0.6"),
     chunks=100,
-    sweep_replications=2,
     simulations=5_000,
 )
 
