@@ -155,14 +155,19 @@ def run(
     directory.write_manifest(manifest | found | ended)
     result = Result(directory)
     if there:
-        directory.write_csv("summary.csv", result.summary())
-        if figures:
-            from sim.plots import write_figures
-
-            write_figures(directory, summary=result.summary(), over_time=result.over_time())
+        _sum_up(result, figures=figures)
     if failures:
         raise FailedChunks(directory, told, len(end.chunks))
     return result
+
+
+def _sum_up(result: Result, *, figures: bool) -> None:
+    """Write the table and, if asked for, the figures."""
+    result.run.write_csv("summary.csv", result.summary())
+    if figures:
+        from sim.plots import write_figures
+
+        write_figures(result.run, summary=result.summary(), over_time=result.over_time())
 
 
 def open_pool(workers: int | None, dask: str | None, workshop: Workshop | None = None) -> Pool:

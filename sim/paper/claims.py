@@ -124,29 +124,40 @@ def curves_of(users: pd.DataFrame) -> dict[str, Curves]:
 
 def findings(users: Mapping[Study, pd.DataFrame]) -> list[Finding]:
     """Weigh every claim; takes a table of `panels.series_of` for each study."""
-    return list(_findings({study: curves_of(table) for study, table in users.items()}))
+    found = {study: curves_of(table) for study, table in users.items()}
+    return [*_of_hardwired(found), *_of_learning(found), *_of_other_cabs(found)]
 
 
-def _findings(found: Mapping[Study, dict[str, Curves]]) -> Iterator[Finding]:
+Found = Mapping[Study, Mapping[str, Curves]]
+"""The curves of each series of each study."""
+
+
+def _differences(
+    found: Found, studies: Sequence[Study], pairs: Sequence[tuple[str, str]], judge: Judge
+) -> tuple[Measured, ...]:
+    """Compare two series of a study, user by user."""
+    return tuple(
+        _judged(_place(study), f"{one} - {other}", compared(found[study][one], found[study][other]), judge)
+        for study in studies
+        for one, other in pairs
+    )
+
+
+def _shortfalls(found: Found, studies: Sequence[Study], series: Sequence[str], judge: Judge) -> tuple[Measured, ...]:
+    """Compare series with the theory, P_AE = Q-bar."""
+    return tuple(
+        _judged(_place(study), f"Q-bar - {name}", 1 - compared(found[study][name], None), judge)
+        for study in studies
+        for name in series
+    )
+
+
+_SHORT = f"by less than {SLIGHT:.0%} of Q-bar"
+
+
+def _of_hardwired(found: Found) -> Iterator[Finding]:
+    """Section V."""
     sporadic, markov, cabs = _STUDIES["sp"], _STUDIES["mk"], _STUDIES["cabs"]
-    short = f"by less than {SLIGHT:.0%} of Q-bar"
-
-    def differences(studies: Sequence[Study], pairs: Sequence[tuple[str, str]], judge: Judge) -> tuple[Measured, ...]:
-        """Compare two series of a study, user by user."""
-        return tuple(
-            _judged(_place(study), f"{one} - {other}", compared(found[study][one], found[study][other]), judge)
-            for study in studies
-            for one, other in pairs
-        )
-
-    def shortfalls(studies: Sequence[Study], series: Sequence[str], judge: Judge) -> tuple[Measured, ...]:
-        """Compare series with the theory."""
-        return tuple(
-            _judged(_place(study), f"Q-bar - {name}", 1 - compared(found[study][name], None), judge)
-            for study in studies
-            for name in series
-        )
-
     yield Finding(
         "Section V",
         "On the data that it was trained on, an optimal mechanism has P_AE = Q-bar.",
@@ -158,19 +169,19 @@ def _findings(found: Mapping[Study, dict[str, Curves]]) -> Iterator[Finding]:
         "Section V, Experiment SP",
         "Mechanisms that are optimal for other people's data give test users less than the theoretical P_AE = Q-bar.",
         "Q-bar - P_AE is above 0",
-        shortfalls(sporadic, ("sp-scarce", "sp-rich"), above(0)),
+        _shortfalls(found, sporadic, ("sp-scarce", "sp-rich"), above(0)),
     )
     yield Finding(
         "Section V, Experiment SP",
         "Rich training protects better on average than scarce training.",
         "rich - scarce is above 0",
-        differences(sporadic, [("sp-rich", "sp-scarce")], above(0)),
+        _differences(found, sporadic, [("sp-rich", "sp-scarce")], above(0)),
     )
     yield Finding(
         "Section V, Experiment SP",
         "Rich and scarce training differ slightly: neither set knows these users.",
-        f"rich and scarce differ {short}",
-        differences(sporadic, [("sp-rich", "sp-scarce")], within(SLIGHT)),
+        f"rich and scarce differ {_SHORT}",
+        _differences(found, sporadic, [("sp-rich", "sp-scarce")], within(SLIGHT)),
     )
     yield Finding(
         "Section V, Experiment SP",
@@ -183,12 +194,12 @@ def _findings(found: Mapping[Study, dict[str, Curves]]) -> Iterator[Finding]:
         "Section V, Experiment MK",
         "On check-ins the optimal Markov mechanisms, too, give significantly less than P_AE = Q-bar.",
         f"Q-bar - P_AE is above {SLIGHT:.0%} of Q-bar",
-        shortfalls(markov, ("mk-scarce", "mk-rich"), above(SLIGHT)),
+        _shortfalls(found, markov, ("mk-scarce", "mk-rich"), above(SLIGHT)),
     )
     yield Finding(
         "Section V, Experiment MK",
         "Their results on check-ins are very similar to those of Experiment SP.",
-        f"MK of Experiment MK and SP of Experiment SP differ {short}",
+        f"MK of Experiment MK and SP of Experiment SP differ {_SHORT}",
         tuple(
             _judged(
                 _place(mk),
@@ -204,7 +215,7 @@ def _findings(found: Mapping[Study, dict[str, Curves]]) -> Iterator[Finding]:
         "Section V, Experiment MK",
         "On cabs, whose roads are in the training data, Markov mechanisms come close to the optimum.",
         f"Q-bar - P_AE is within {SLIGHT:.0%} of Q-bar",
-        shortfalls(cabs, ("mk-scarce", "mk-rich"), within(SLIGHT)),
+        _shortfalls(found, cabs, ("mk-scarce", "mk-rich"), within(SLIGHT)),
         "One day leaves cells that were never left before, where a mechanism knows the day's histogram alone; location "
         "hiding, which sends people anywhere, meets them more often.",
     )
@@ -227,13 +238,13 @@ def _findings(found: Mapping[Study, dict[str, Curves]]) -> Iterator[Finding]:
         "Section V, Experiment MK",
         "On cabs seven days of training are better than one.",
         "rich - scarce is above 0",
-        differences(cabs, [("mk-rich", "mk-scarce")], above(0)),
+        _differences(found, cabs, [("mk-rich", "mk-scarce")], above(0)),
     )
     yield Finding(
         "Section V, Experiment MK",
         "They differ slightly: a single day holds most of the road restrictions.",
-        f"rich and scarce differ {short}",
-        differences(cabs, [("mk-rich", "mk-scarce")], within(SLIGHT)),
+        f"rich and scarce differ {_SHORT}",
+        _differences(found, cabs, [("mk-rich", "mk-scarce")], within(SLIGHT)),
     )
     yield Finding(
         "Section V, Experiment MK",
@@ -250,49 +261,56 @@ def _findings(found: Mapping[Study, dict[str, Curves]]) -> Iterator[Finding]:
             for training in ("scarce", "rich")
         ),
     )
+
+
+def _of_learning(found: Found) -> Iterator[Finding]:
+    """Section VII."""
+    sporadic, markov, cabs = _STUDIES["sp"], _STUDIES["mk"], _STUDIES["cabs"]
     yield Finding(
         "Section VII, Experiment SP",
         "Mechanisms that estimate the profile always protect better than hardwired ones, when check-ins are sporadic.",
         "PEB - SP (rich training) is above 0, in both halves",
-        differences(sporadic, [("peb-first", "sp-rich"), ("peb-last", "sp-rich")], above(0)),
+        _differences(found, sporadic, [("peb-first", "sp-rich"), ("peb-last", "sp-rich")], above(0)),
     )
     yield Finding(
         "Section VII, Experiment SP",
         "They get better with the number of queries.",
         "the last half - the first half is above 0",
-        differences(sporadic, [("peb-last", "peb-first")], above(0)),
+        _differences(found, sporadic, [("peb-last", "peb-first")], above(0)),
     )
     beside_markov = [("peb-first", "mk-rich"), ("peb-last", "mk-rich")]
     yield Finding(
         "Section VII, Experiment MK",
         "On check-ins, though they know no transitions, they are on a par with optimal Markov mechanisms or better.",
         f"PEB - MK (rich training) is above -{SLIGHT:.0%} of Q-bar, in both halves",
-        differences(markov, beside_markov, above(-SLIGHT)),
+        _differences(found, markov, beside_markov, above(-SLIGHT)),
     )
     yield Finding(
         "Section VII, Experiment MK",
         "On check-ins they outperform optimal Markov mechanisms in many cases.",
         "PEB - MK (rich training) is above 0 in half of the rows or more",
-        differences(markov, beside_markov, above(0)),
+        _differences(found, markov, beside_markov, above(0)),
         needed=len(markov),
     )
     yield Finding(
         "Section VII, Experiment MK",
         "On Gowalla they get worse with the number of queries: old reports weigh as much as new ones.",
         "the first half - the last half is above 0",
-        differences([study for study in markov if study.dataset == "gowalla"], [("peb-first", "peb-last")], above(0)),
+        _differences(
+            found, [study for study in markov if study.dataset == "gowalla"], [("peb-first", "peb-last")], above(0)
+        ),
     )
     yield Finding(
         "Section VII, Experiment MK",
         "On cabs they protect worse than Markov mechanisms that were trained for a day.",
         "MK (scarce training) - PEB is above 0, in both halves",
-        differences(cabs, [("mk-scarce", "peb-first"), ("mk-scarce", "peb-last")], above(0)),
+        _differences(found, cabs, [("mk-scarce", "peb-first"), ("mk-scarce", "peb-last")], above(0)),
     )
     yield Finding(
         "Section VII, Experiment MK",
         "On cabs more queries make no significant difference to them.",
-        f"the halves differ {short}",
-        differences(cabs, [("peb-last", "peb-first")], within(SLIGHT)),
+        f"the halves differ {_SHORT}",
+        _differences(found, cabs, [("peb-last", "peb-first")], within(SLIGHT)),
     )
     yield Finding(
         "Section VII",
@@ -308,18 +326,23 @@ def _findings(found: Mapping[Study, dict[str, Curves]]) -> Iterator[Finding]:
         (),
         "The paper gives no figures for it, and neither is a metric of this simulator yet.",
     )
+
+
+def _of_other_cabs(found: Found) -> Iterator[Finding]:
+    """Appendix C."""
+    cabs = _STUDIES["cabs"]
     own_and_other = [("mk-scarce", "mk-other-scarce"), ("mk-rich", "mk-other-rich")]
     yield Finding(
         "Appendix C",
         "Trained on days of another cab, Markov mechanisms protect worse than on their own.",
         "own days - another cab's, scarce and rich, is above 0",
-        differences(cabs, own_and_other, above(0)),
+        _differences(found, cabs, own_and_other, above(0)),
     )
     yield Finding(
         "Appendix C",
         "They differ slightly: roads, not personal habits, are what links a cab's locations.",
-        f"own days and another cab's differ {short}",
-        differences(cabs, own_and_other, within(SLIGHT)),
+        f"own days and another cab's differ {_SHORT}",
+        _differences(found, cabs, own_and_other, within(SLIGHT)),
     )
 
 

@@ -13,37 +13,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
 from matplotlib.image import imread
 
-from sim.cli import Group
 from sim.datasets import importing, printing
-from sim.datasets.commands import data
 from sim.datasets.describing import describe, load, picture
 from sim.datasets.printing import BytesBar
 from sim.errors import InputError
+from tests import support
 
 HOSTILE = "[red]a\x1b[2J$x_1$"
 
 
-def give(*words: str | Path) -> Result:
-    result = CliRunner().invoke(Group("main", commands={"data": data}), ["data", *map(str, words)])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
-
-
 def done(*words: str | Path) -> str:
-    result = give(*words)
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    return support.done("data", *words)
 
 
 def refused(*words: str | Path) -> str:
-    result = give(*words)
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    return result.stderr
+    return support.refused("data", *words)
 
 
 def checkins(path: Path, users: dict[str, int], *, default: int = 0) -> Path:
@@ -125,7 +111,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     raw = checkins(tmp_path / "loc.txt", {"0": 2})
     monkeypatch.setattr(importing, "parse", interrupt)
-    result = give("import", "gowalla", raw, "-o", tmp_path / "x.parquet")
+    result = support.lppm_sim("data", "import", "gowalla", raw, "-o", tmp_path / "x.parquet")
     assert (result.exit_code, result.stderr) == (1, "stopped; nothing was written\n")
     assert list(tmp_path.iterdir()) == [raw]
 
