@@ -31,6 +31,17 @@ class Query(NamedTuple):
     cell: int
 
 
+class Shift(NamedTuple):
+    """A change in a user's life begins, or is over, with one of her queries."""
+
+    user: str
+    name: str
+    index: int  # type: ignore[assignment]
+    """The first query after it."""
+    ends: bool = False
+    """Whether this is where the change is over and the life before it goes on."""
+
+
 class Report(NamedTuple):
     """What everybody may see of a query: z^r of the paper and the channel that produced it."""
 
