@@ -15,7 +15,7 @@ from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.paths import assign, combinations, expand
 from sim.scenario.protection import LPPMSpec
 
-SETTING = frozenset({"seed", "markov_restart", "world", "users", "training"})
+SETTING = frozenset({"seed", "markov_restart", "world", "users", "shifts", "training"})
 """The parts of a scenario that decide where people are and what is known of them."""
 
 _ID = re.compile(r"(?P<point>\d{4,})-(?P<first>\d{4,})-(?P<last>\d{4,})-[0-9a-f]{10}")

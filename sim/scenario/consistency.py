@@ -12,6 +12,7 @@ from sim.scenario.faults import Loc, listing
 Finding = tuple[Loc, str]
 
 _ON_ROADS = ("commuters", "taxis")
+_OF_ROADS = ("close_roads", "reverse_roads")
 _OF_THE_PAST = ("own_past", "other_user")
 MOST_CHUNKS = 1_000_000
 
@@ -21,6 +22,7 @@ def findings(data: dict[str, Any]) -> Iterator[Finding]:
     yield from _names(data)
     yield from _training_sets(data)
     yield from _past(data)
+    yield from _shifts_after_the_end(data)
     yield from _roads(data)
     yield from _others_of_a_replay(data)
     yield from _repetitions(data)
@@ -44,7 +46,7 @@ def _number(value: Any) -> float:
 
 
 def _names(data: dict[str, Any]) -> Iterator[Finding]:
-    for key in ("lppms", "attacks"):
+    for key in ("lppms", "attacks", "shifts"):
         seen: dict[str, int] = {}
         for i, item in enumerate(_items(data.get(key))):
             name = item if isinstance(item, str) else _mapping(item).get("name", _kind(item))
@@ -102,6 +104,20 @@ def _roads(data: dict[str, Any]) -> Iterator[Finding]:
     for name, spec in _mapping(data.get("training")).items():
         if _kind(_mapping(spec).get("mobility")) in _ON_ROADS:
             yield ("training", name, "mobility"), f"{_kind(spec['mobility'])} live on roads, {hint}"
+    for i, spec in enumerate(_items(data.get("shifts"))):
+        if _kind(spec) in _OF_ROADS:
+            yield ("shifts", i), f"{_kind(spec)} needs roads, {hint}"
+
+
+def _shifts_after_the_end(data: dict[str, Any]) -> Iterator[Finding]:
+    users = _mapping(data.get("users"))
+    for i, spec in enumerate(_items(data.get("shifts"))):
+        for key, whole in (("at_query", "queries"), ("at_day", "days")):
+            said, end = _mapping(spec).get(key), users.get(whole)
+            late = _number(said) > _number(end) if key == "at_query" else _number(said) >= _number(end)
+            if late:
+                rule = "at most" if key == "at_query" else "below"
+                yield ("shifts", i, key), f"must be {rule} the users' `{whole}`, which is {end}, found {said}"
 
 
 def _others_of_a_replay(data: dict[str, Any]) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from sim.scenario.component import Count, Custom, Name, Positive, ShortForm, sho
 from sim.scenario.files import files_of, locate, parts_of
 from sim.scenario.people import TrainingSpec, UsersSpec
 from sim.scenario.protection import AnyAttack, AttackSpec, LPPMSpec
+from sim.scenario.shifts import ShiftSpec
 from sim.scenario.spec import Spec
 from sim.scenario.world import WorldSpec
 
@@ -81,6 +82,8 @@ class Scenario(Spec):
     """Where everything happens."""
     users: UsersSpec
     """The test population."""
+    shifts: list[ShiftSpec] = []
+    """Changes in their lives, applied in this order."""
     training: dict[Name, TrainingSpec] = {}
     """Named training sets for mechanisms and weaker adversaries."""
     lppms: Annotated[list[Annotated[LPPMSpec, short_form]], Field(min_length=1)]
@@ -137,7 +140,7 @@ class Scenario(Spec):
     def is_exact(self, lppm: LPPMSpec) -> bool:
         """Whether the expected figures of an LPPM are the same in every replication: then one is enough.
 
-        So it is where people move alike each time, the channel never changes, and every estimate follows from the
+        So it is where people move alike each time and no life changes, the channel never changes, and every estimate follows from the
         current report alone. One attack that filters the past makes the LPPM repeat with all of its attacks: beside
         that one, those with a fixed profile cost a look into a table. One's own components may do anything.
         """
@@ -145,6 +148,7 @@ class Scenario(Spec):
         return (
             self.record.expected
             and self.users.same_each_time
+            and not self.shifts
             and not any(isinstance(part, Custom) for part in trained)
             and lppm.is_memoryless
             and all(isinstance(attack, AttackSpec) and attack.is_memoryless for attack in self.attacks)
@@ -154,7 +158,8 @@ class Scenario(Spec):
         """Return the scenario as JSON with every default written out: equal texts mean equal experiments.
 
         The order of keys does not matter, so which training set is the first is written out as well. A short name
-        is left out beside what it stands for, as are the keys of a summary where each query is recorded.
+        is left out beside what it stands for, as are the keys of a summary where each query is recorded, and shifts
+        where there are none.
         """
         data = self.model_dump(mode="json", include=None if only is None else set(only))
         for part in {"lppms", "attacks"} & data.keys():
@@ -165,6 +170,8 @@ class Scenario(Spec):
                     item["training"] = self.training_set(spec.training)
         if "record" in data and self.record.summary_window is None:
             del data["record"]["log"], data["record"]["window"]
+        if not data.get("shifts", True):
+            del data["shifts"]
         return json.dumps(data, sort_keys=True)
 
     @property

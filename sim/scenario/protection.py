@@ -278,8 +278,8 @@ class AttackSpec(Spec):
     """How it is called in logs and figures; its short name unless said."""
     belief: BeliefSpec
     """What she believes about the user."""
-    knows: Literal["test", "training"] = "test"
-    """Whose statistics she has: the user's own in the test (the worst case), or the training data's."""
+    knows: Literal["test", "whole_test", "training"] = "test"
+    """Whose statistics: the user's own in force (the worst case), her own of all the test, or the training data's."""
     training: str | None = None
     """Which training set, for one who knows the training; the first one unless said."""
 
@@ -316,7 +316,7 @@ class OwnAttack(Custom):
     """One's own attack, imported from `module`."""
 
     name: Name
-    knows: Literal["test", "training"] = "test"
+    knows: Literal["test", "whole_test", "training"] = "test"
     training: str | None = None
 
     @model_validator(mode="after")

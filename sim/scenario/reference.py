@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from sim.scenario import people, protection, world
+from sim.scenario import people, protection, shifts, world
 from sim.scenario.models import RecordSpec, RepeatUntil, Scenario
 from sim.scenario.spec import Spec
 
@@ -16,6 +16,7 @@ UNIONS: dict[str, tuple[str, Any]] = {
     "distance": ("world.privacy_distance, world.quality_distance", world.DistanceSpec),
     "mobility": ("users.mobility", people.MobilitySpec),
     "demand": ("users.demand", people.DemandSpec),
+    "shift": ("shifts, each", shifts.ShiftSpec),
     "training": ("training.<name>", people.TrainingSpec),
     "belief": ("lppms.<name>.belief, attacks.<name>.belief", protection.BeliefSpec),
     "design": ("lppms.<name>.design", protection.DesignSpec),
