@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from sim import mobility as movers
 from sim.attack import OptimalAttack
-from sim.belief import EstimatedProfile, FixedProfile, Forgetting, MarkovFilter
+from sim.belief import EstimatedProfile, FixedProfile, Forgetting, InForce, MarkovFilter
 from sim.interfaces import Attack, Belief, Demand, Design, Mobility
 from sim.lppm import designs
 from sim.mobility import demand as demands
@@ -171,14 +171,27 @@ def build_design(spec: protection.DesignSpec, world: World) -> Design:
 
 
 def build_attack(
-    spec: protection.AnyAttack, world: World, known: Mapping[str, Statistics], scenario: Scenario
+    spec: protection.AnyAttack,
+    world: World,
+    known: Mapping[str, Statistics],
+    scenario: Scenario,
+    in_force: Mapping[str, Sequence[tuple[int, Statistics]]] | None = None,
 ) -> Attack:
-    """Build an adversary, given the statistics she has of each user."""
+    """Build an adversary, given the statistics she has of each user.
+
+    `in_force` gives those of the users whose statistics change, each with the first query from which on they are in
+    force: a hardwired belief follows them. One that learns, and one's own, has the others.
+    """
     if isinstance(spec, protection.OwnAttack):
         return cast(Attack, _own(spec, world=world, statistics_of=known.__getitem__))
     believe, restart_s = spec.belief, scenario.restart_s
-    return OptimalAttack(
-        belief_of=lambda user: build_belief(believe, known[user], restart_s),
-        distance=world.privacy_distance,
-        foresee=scenario.record.expected,
-    )
+    is_hardwired = isinstance(believe, protection.FixedProfileSpec | protection.MarkovFilterSpec)
+    changing = in_force if in_force is not None and is_hardwired else {}
+
+    def belief_of(user: str) -> Belief:
+        if user not in changing:
+            return build_belief(believe, known[user], restart_s)
+        beliefs = [(first, build_belief(believe, own, restart_s)) for first, own in changing[user]]
+        return InForce(cast(Any, beliefs))
+
+    return OptimalAttack(belief_of=belief_of, distance=world.privacy_distance, foresee=scenario.record.expected)

@@ -139,8 +139,10 @@ def _run(spec: LPPMSpec, stage: Stage, scenario: Scenario, tick: Tick | None) ->
     """Simulate one LPPM. Attacks and the log belong to the point's scenario, people and places to the stage."""
     world = stage.setting.world
     known = {attack.name: _known(attack, stage) for attack in scenario.attacks}
+    in_force = {attack.name: _in_force(attack, stage) for attack in scenario.attacks}
     attacks = {
-        attack.name: build.build_attack(attack, world, known[attack.name], scenario) for attack in scenario.attacks
+        attack.name: build.build_attack(attack, world, known[attack.name], scenario, in_force[attack.name])
+        for attack in scenario.attacks
     }
     log = SimulationLog(
         world=world,
@@ -167,8 +169,14 @@ def _run(spec: LPPMSpec, stage: Stage, scenario: Scenario, tick: Tick | None) ->
 
 def _known(attack: AnyAttack, stage: Stage) -> dict[str, Statistics]:
     """Return the statistics that an adversary has of each user: all she gets, and nothing in it leads to a trace."""
-    statistics_of = stage.truth if attack.knows == "test" else stage.knowledge(attack.training)
+    statistics_of = stage.knowledge(attack.training) if attack.knows == "training" else stage.truth
     return {trace.user: statistics_of(trace.user) for trace in stage.traces}
+
+
+def _in_force(attack: AnyAttack, stage: Stage) -> dict[str, list[tuple[int, Statistics]]]:
+    """Return, of the users whose lives change, the statistics in force, to an adversary who knows them."""
+    users = [user for user, life in stage.lives.items() if life.borders] if attack.knows == "test" else []
+    return {user: stage.regimes(user) for user in users}
 
 
 def _rows_without_data(known: Iterable[Statistics]) -> int:

@@ -10,11 +10,12 @@ from sim.errors import InputError, input_errors
 from sim.interfaces import Demand, Mobility
 from sim.mobility.replay import Replay
 from sim.mobility.traces import DAY_S, Life, Trace, live
-from sim.mobility.training import Statistics, check_cells, statistics
+from sim.mobility.training import Statistics, check_cells, regimes, statistics
 from sim.registry import search_in
 from sim.rng import stream
 from sim.scenario import people
 from sim.scenario.models import Scenario
+from sim.shifting import Shifting
 from sim.world import World
 
 StatisticsOf = Callable[[str], Statistics]
@@ -58,6 +59,11 @@ class Setting:
         if not users:
             raise InputError("users: nobody is left to simulate: the selection is empty")
         return users
+
+    @cached_property
+    def shifting(self) -> Shifting:
+        """What changes the users' lives."""
+        return Shifting(self.scenario, self.world, self.users, self.mobility, self.demand)
 
     def readings(self) -> dict[str, dict[str, int]]:
         """Return what was read of each trace file, and how many rows of it lie outside the region."""
@@ -113,24 +119,27 @@ class Stage:
         self.replication = replication
         self._test = cache(self._statistics_of_test)
         self._past = cache(self._statistics_of_past)
+        self._regimes = cache(self._statistics_of_regimes)
 
     @cached_property
     def lives(self) -> dict[str, Life]:
-        """The past and the test of each user."""
-        return {user: self._live(user) for user in self.setting.users}
+        """The past and the test of each user, with what shifts in it."""
+        setting = self.setting
+        lives = {user: self._live(user, setting.mobility, setting.demand) for user in setting.users}
+        return setting.shifting.lives(self.replication, lives, self._live) if self.scenario.shifts else lives
 
     @property
     def traces(self) -> list[Trace]:
         """The test traces, which are simulated."""
         return [life.test for life in self.lives.values()]
 
-    def _live(self, user: str) -> Life:
+    def _live(self, user: str, mobility: Mobility, demand: Demand) -> Life:
         said = self.scenario.users
         past_s = _seconds(said.past_days) or 0
         with input_errors("users"):
             life = live(
-                self.setting.mobility,
-                self.setting.demand,
+                mobility,
+                demand,
                 user,
                 moves=stream(self.scenario.seed, "moves", user, self.replication),
                 moments=stream(self.scenario.seed, "moments", user, self.replication),
@@ -169,8 +178,22 @@ class Stage:
                 return lambda user: self._past(following[user], spec.queries, spec.days)
 
     def truth(self, user: str) -> Statistics:
-        """Return the user's own statistics in the test: what the worst-case adversary has."""
+        """Return the user's own statistics in the whole test: what the paper's worst-case adversary has."""
         return self._test(user)
+
+    def regimes(self, user: str) -> list[tuple[int, Statistics]]:
+        """Return the user's own statistics in force, each with the first query (from 1) from which on they are.
+
+        Without shifts they are those of the whole test, from query 1 on.
+        """
+        return self._regimes(user)
+
+    def _statistics_of_regimes(self, user: str) -> list[tuple[int, Statistics]]:
+        life = self.lives[user]
+        if not life.borders:
+            return [(1, self.truth(user))]
+        n_cells = self.setting.world.grid.n_cells
+        return regimes(life.test, life.borders, n_cells=n_cells, restart_s=self.scenario.restart_s)
 
     def _statistics_of_test(self, user: str) -> Statistics:
         return self._count(self.lives[user].test)

@@ -17,7 +17,7 @@ LAYERS = [
     ["sim.mobility", "sim.belief", "sim.lppm"],
     ["sim.scenario"],
     ["sim.attack", "sim.stream", "sim.storage", "sim.rundir", "sim.registry"],
-    ["sim.recorder", "sim.build"],
+    ["sim.recorder", "sim.build", "sim.shifting"],
     ["sim.agents", "sim.engine", "sim.stage", "sim.sweep", "sim.checks"],
     ["sim.chunks"],
     ["sim.pool"],

@@ -1,7 +1,8 @@
 """What somebody believes about where a user is at her next query: the mechanism designs with it, the attack infers."""
 
 from sim.belief.forgetting import Forgetting
+from sim.belief.in_force import InForce
 from sim.belief.markov import MarkovFilter
 from sim.belief.profile import EstimatedProfile, FixedProfile
 
-__all__ = ["EstimatedProfile", "FixedProfile", "Forgetting", "MarkovFilter"]
+__all__ = ["EstimatedProfile", "FixedProfile", "Forgetting", "InForce", "MarkovFilter"]

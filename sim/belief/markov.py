@@ -56,6 +56,10 @@ class MarkovFilter:
         self._prediction = None
         return posterior
 
+    def go_on_from(self, other: MarkovFilter) -> None:
+        """Take over where the user was last seen from a filter that had other transitions until now."""
+        self._posterior, self._period, self._prediction = other._posterior, other._period, None
+
     def _restart(self, likelihood: FloatArray) -> FloatArray:
         posterior, mass = condition(self._start, likelihood)
         if not mass > 0:

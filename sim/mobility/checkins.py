@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -53,15 +54,40 @@ class Favourites:
         self.places, self.taste, self.explore = places, taste, explore
         self.spread_km, self.visits_per_day = spread_km, visits_per_day
         self.attraction = attraction(grid, seed=seed, roads=roads)
+        self._tastes: dict[str, tuple[str, ...]] = {}
+        self._left: Favourites | None = None
+
+    def elsewhere(self, what: str, name: str) -> Favourites | None:
+        """Return the same people with another `home` and places around it, or other `places` alone.
+
+        The name tells one such change from another. The same generator gives the same moments. Nobody has a place of
+        work here: for that, and anything else, None.
+        """
+        if what not in {"home", "places"}:
+            return None
+        moved = copy.copy(self)
+        moved._tastes = self._tastes | dict.fromkeys({what, "places"}, (name,))
+        if what == "home":
+            moved._left = self
+        return moved
 
     def users(self, count: int | None = None) -> Sequence[str]:
         """Return the ids of the first `count` users; ten unless told."""
         return numbered_users(count)
 
+    def home(self, user: str) -> int:
+        """Return the cell of the user's home; after a move, another one than before."""
+        life = self.attraction
+        if self._left is not None:
+            life = life.copy()
+            life[self._left.home(user)] = 0.0
+        return pick(thresholds(life), stream(self.seed, "taste", user, *self._tastes.get("home", ())).random())
+
     def profile(self, user: str) -> FloatArray:
         """Return the exact distribution of the user's visits over cells, shape (n_cells,)."""
-        rng = stream(self.seed, "taste", user)
-        home = pick(thresholds(self.attraction), rng.random())
+        home = self.home(user)
+        rng = stream(self.seed, "taste", user, *self._tastes.get("places", ()))
+        rng.random()  # that was for the home
         around = self.attraction * fading(self.grid, home, self.spread_km)
         wider = self.attraction * fading(self.grid, home, EXPLORING_IS_WIDER * self.spread_km)
         count = min(max(1, int(rng.poisson(self.places))), int(np.count_nonzero(around)))

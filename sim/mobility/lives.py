@@ -6,7 +6,8 @@ generator handed to `visits` decides the days. Time 0 is the midnight before a M
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import copy
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,9 @@ from sim.rng import stream
 if TYPE_CHECKING:
     from sim.world.grid import Grid
     from sim.world.roads import Roads
+
+    RoadsAt = Callable[[int], Roads]
+    """The roads in force at a time; their nodes are always the same."""
 
 HOUR_S = 3_600
 LEISURE_KM = 3.0
@@ -61,6 +65,25 @@ class Commuters:
         self.leisure_places, self.leisure_share = leisure_places, leisure_share
         self.work_start_h, self.work_hours, self.jitter_h = work_start_h, work_hours, jitter_h
         self._weights = _node_weights(attraction(grid, seed=seed, roads=roads), roads)
+        self._tastes: dict[str, tuple[str, ...]] = {}
+        self._left: dict[str, Commuters] = {}
+        self._roads_at: RoadsAt | None = None
+
+    def elsewhere(self, what: str, name: str) -> Commuters | None:
+        """Return the same people with another `home` and leisure around it, `work`, or leisure `places` alone.
+
+        The name tells one such change from another. The same generator gives the same daily rhythm.
+        """
+        moved = copy.copy(self)
+        moved._tastes = self._tastes | dict.fromkeys({"home", "places"} if what == "home" else {what}, (name,))
+        moved._left = self._left | {what: self}
+        return moved
+
+    def rerouted(self, roads_at: RoadsAt) -> Commuters:
+        """Return the same people, who take each drive on the roads that are in force when they depart."""
+        moved = copy.copy(self)
+        moved._roads_at = roads_at
+        return moved
 
     def users(self, count: int | None = None) -> Sequence[str]:
         """Return the ids of the first `count` users; ten unless told."""
@@ -76,14 +99,41 @@ class Commuters:
 
     def places(self, user: str) -> tuple[int, int, IntArray]:
         """Return the nodes of the user's home, her work and her leisure places, the favourite first."""
-        taste = stream(self.seed, "taste", user)
-        n_nodes = self._weights.size
-        home = int(taste.integers(n_nodes))
-        work = pick(thresholds(self._weights), taste.random())
+        home, work = self._home(user), self._work(user)
+        taste = self._taste(user, "places", draws=2)
         x_km, y_km = self.roads.x_km, self.roads.y_km
         near = self._weights * np.exp(-np.hypot(x_km - x_km[home], y_km - y_km[home]) / LEISURE_KM)
         size = min(self.leisure_places, int(np.count_nonzero(near)))
-        return home, work, taste.choice(n_nodes, size=size, replace=False, p=near / near.sum())
+        return home, work, taste.choice(near.size, size=size, replace=False, p=near / near.sum())
+
+    def _home(self, user: str) -> int:
+        """Return a node drawn from all alike; after a move, from those in other cells."""
+        left = self._left.get("home")
+        nodes = np.arange(self.roads.cell.size) if left is None else self._others(left._home(user))
+        return int(nodes[self._taste(user, "home").integers(nodes.size)])
+
+    def _work(self, user: str) -> int:
+        """Return a node drawn by attraction; after a change of work, from those in other cells."""
+        left, weights = self._left.get("work"), self._weights
+        if left is not None:
+            others = self._others(left._work(user))
+            weights = np.zeros_like(weights)
+            weights[others] = self._weights[others]
+        return pick(thresholds(weights), self._taste(user, "work", draws=1).random())
+
+    def _others(self, node: int) -> IntArray:
+        """Return the nodes in other cells than this one's, or all."""
+        others = np.flatnonzero(self.roads.cell != self.roads.cell[node])
+        return others if others.size else np.arange(self.roads.cell.size)
+
+    def _taste(self, user: str, part: str, *, draws: int = 0) -> Generator:
+        """Return what draws a part of the user's places: home is the first draw of a stream, work the second."""
+        taste = stream(self.seed, "taste", user, *self._tastes.get(part, ()))
+        if draws > 0:
+            taste.integers(self._weights.size)
+        if draws > 1:
+            taste.random()
+        return taste
 
     def _trips(self, user: str, rng: Generator) -> Iterator[Trip]:
         home, work, leisure = self.places(user)
@@ -94,13 +144,16 @@ class Commuters:
             # Nobody leaves before she has come back: a late evening can run into an early morning.
             now_s = max(now_s, day * DAY_S + int(start_h * HOUR_S))
             for place, hours in stops:
-                trip = drive(self.roads, node, place, depart_s=now_s)
+                trip = drive(self._roads(now_s), node, place, depart_s=now_s)
                 yield trip
                 node, now_s = place, trip.arrival_s + int(hours * HOUR_S)
             if node != home:
-                trip = drive(self.roads, node, home, depart_s=now_s)
+                trip = drive(self._roads(now_s), node, home, depart_s=now_s)
                 yield trip
                 node, now_s = home, trip.arrival_s
+
+    def _roads(self, depart_s: int) -> Roads:
+        return self.roads if self._roads_at is None else self._roads_at(depart_s)
 
     def _outing(self, day: int, work: int, leisure: IntArray, rng: Generator) -> tuple[float, list[tuple[int, float]]]:
         """Return the hour of leaving home, and where to go for how many hours."""
@@ -152,6 +205,13 @@ class Taxis:
         self._near: dict[int, FloatArray] = {}
         self._by_cell = np.argsort(roads.cell, kind="stable")
         self._first = np.searchsorted(roads.cell[self._by_cell], np.arange(grid.n_cells + 1))
+        self._roads_at: RoadsAt | None = None
+
+    def rerouted(self, roads_at: RoadsAt) -> Taxis:
+        """Return the same cabs, which take each drive on the roads that are in force when they depart."""
+        moved = copy.copy(self)
+        moved._roads_at = roads_at
+        return moved
 
     def users(self, count: int | None = None) -> Sequence[str]:
         """Return the ids of the first `count` cabs; ten unless told."""
@@ -178,14 +238,17 @@ class Taxis:
             while now_s < begins_s + self.shift_h * HOUR_S:
                 depart_s = now_s + 1 + int(rng.exponential(self.wait_s))
                 for goal in (self._passenger(node, rng), self._node_in(self._anywhere, rng)):
-                    trip = drive(self.roads, node, goal, depart_s=depart_s)
+                    trip = drive(self._roads(depart_s), node, goal, depart_s=depart_s)
                     yield trip
                     node, depart_s = goal, trip.arrival_s
                 now_s = depart_s
             if rests:
-                trip = drive(self.roads, node, depot, depart_s=now_s)
+                trip = drive(self._roads(now_s), node, depot, depart_s=now_s)
                 yield trip
                 node, now_s = depot, trip.arrival_s
+
+    def _roads(self, depart_s: int) -> Roads:
+        return self.roads if self._roads_at is None else self._roads_at(depart_s)
 
     def _passenger(self, node: int, rng: Generator) -> int:
         """Draw the node where the next passenger waits."""

@@ -8,7 +8,7 @@ from itertools import chain, islice, takewhile
 
 import numpy as np
 
-from sim.events import Visit
+from sim.events import Shift, Visit
 from sim.interfaces import Demand, Generator, IntArray, Mobility
 from sim.mobility.parameters import require
 
@@ -58,10 +58,17 @@ class Life:
     test: Trace
     origin_s: int = 0
     """When its first day begins."""
+    shifts: tuple[Shift, ...] = ()
+    """What changes in the test, in order of the first query after each change."""
+    borders: tuple[int, ...] = ()
+    """The test's queries, counted from 1, with which other statistics come into force, in order and without the first:
+    where a change begins, has come to its full weight, or is over."""
 
     def first(self, queries: int) -> Life:
         """Return the same life with a shorter test."""
-        return Life(self.past, self.test.part(0, queries), self.origin_s)
+        shifts = tuple(shift for shift in self.shifts if shift.index <= queries)
+        borders = tuple(border for border in self.borders if border <= queries)
+        return Life(self.past, self.test.part(0, queries), self.origin_s, shifts, borders)
 
     def cut(self, share: float, queries: int | None = None) -> Life:
         """Return this life, all test so far, with its first share as the past and at most so many queries after it."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -75,8 +76,34 @@ def statistics(traces: Iterable[Trace], *, n_cells: int, restart_s: int | None =
         check_cells(trace, n_cells)
         histogram += np.bincount(trace.cells, minlength=n_cells)
         found.append(_pairs(trace, n_cells, restart_s))
-    n_visits = int(histogram.sum())
-    pairs, counts = np.unique(np.concatenate(found), return_counts=True)
+    return _counted(histogram, np.concatenate(found))
+
+
+def regimes(
+    trace: Trace, borders: Sequence[int], *, n_cells: int, restart_s: int | None = None
+) -> list[tuple[int, Statistics]]:
+    """Count each stretch of a trace on its own: return its first query, from 1, and its statistics.
+
+    A stretch begins with the first query and with each of the borders. A pair of queries belongs to the stretch of
+    its second query.
+
+    >>> trace = Trace("ann", np.array([0, 1, 2, 3]), np.array([0, 1, 2, 2]))
+    >>> [(first, found.profile.tolist(), found.n_transitions) for first, found in regimes(trace, [3], n_cells=3)]
+    [(1, [0.5, 0.5, 0.0], 1), (3, [0.0, 0.0, 1.0], 2)]
+    """
+    check_cells(trace, n_cells)
+    found = []
+    for first, stop in pairwise([0, *(border - 1 for border in borders), len(trace)]):
+        histogram = np.bincount(trace.cells[first:stop], minlength=n_cells)
+        pairs = _pairs(trace.part(max(first - 1, 0), stop), n_cells, restart_s)
+        found.append((first + 1, _counted(histogram, pairs)))
+    return found
+
+
+def _counted(histogram: IntArray, found: IntArray) -> Statistics:
+    """Return statistics from how often each cell was visited, and all pairs."""
+    n_visits, n_cells = int(histogram.sum()), histogram.size
+    pairs, counts = np.unique(found, return_counts=True)
     profile = histogram / n_visits if n_visits else np.full(n_cells, 1.0 / n_cells)
     return Statistics(profile=profile, n_visits=n_visits, pairs=pairs, counts=counts)
 

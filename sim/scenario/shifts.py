@@ -12,7 +12,7 @@ from sim.scenario.spec import Spec
 SomeShare = Annotated[float, Field(gt=0, le=1)]
 
 
-class AnyShift(Spec):
+class _Named(Spec):
     """A change in users' lives."""
 
     kind: str
@@ -20,7 +20,7 @@ class AnyShift(Spec):
     """How it is called in logs and figures; its kind unless said."""
 
 
-class ShiftOfPeople(AnyShift):
+class ShiftOfPeople(_Named):
     """A change in the lives of some users or of all."""
 
     at_query: Annotated[int, Field(ge=2, le=1_000_000)] | None = None
@@ -104,13 +104,21 @@ class RateSpec(ShiftOfPeople):
     """How many times as many queries as before: below 1 some are left out, above 1 some come in between."""
 
 
-class ShiftOfRoads(AnyShift):
+class ShiftOfRoads(_Named):
     """A change of the roads, for everybody at once: whoever departs later takes another way."""
 
     at_day: Days
     """When: so many days after the test began."""
     for_days: Days | None = None
     """For how many days; for good unless said."""
+
+    @property
+    def at_query(self) -> None:
+        """Nobody's query is where it begins."""
+
+    @property
+    def for_queries(self) -> None:
+        """Nobody's queries tell how long it is."""
 
 
 class CloseRoadsSpec(ShiftOfRoads):
@@ -148,3 +156,5 @@ ShiftSpec = Annotated[
     | Annotated[ReverseRoadsSpec, Tag("reverse_roads")],
     by_kind,
 ]
+
+AnyShift = ShiftOfPeople | ShiftOfRoads

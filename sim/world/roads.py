@@ -256,7 +256,10 @@ def _needed(
     A part of the town that cannot be entered any more gets back one edge into it, one that cannot be left one out
     of it, the first of those in `edges`. As everybody got everywhere before, there is one.
     """
-    now = (np.where(changed, end, start), np.where(changed, start, end)) if reverse else (start[~changed], end[~changed])
+    if reverse:
+        now = (np.where(changed, end, start), np.where(changed, start, end))
+    else:
+        now = (start[~changed], end[~changed])
     links = csr_array((np.ones(now[0].size), now), shape=(n_nodes, n_nodes))
     count, part = connected_components(links, directed=True, connection="strong")
     if count == 1:

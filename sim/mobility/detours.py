@@ -1,0 +1,58 @@
+"""What a change of the roads does to people of whom only cells are known: they take other ways between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sim.interfaces import IntArray
+
+if TYPE_CHECKING:
+    from sim.world.grid import Grid
+    from sim.world.roads import Roads
+
+LONGEST_GAP_S = 3_600
+"""Who is not seen for longer is not on her way."""
+
+
+def ways(times_s: IntArray, cells: IntArray) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last query of each way: a stretch in which each query is in another cell than the last.
+
+    It lies between two stays (two queries in a row in one cell), silences or ends of the trace, has a query on the way,
+    and leads somewhere else.
+
+    >>> list(ways(np.arange(7) * 300, np.array([4, 4, 5, 6, 6, 7, 6])))
+    [(1, 3)]
+    """
+    on = (cells[1:] != cells[:-1]) & (np.diff(times_s) <= LONGEST_GAP_S)
+    turns = np.flatnonzero(np.diff(np.concatenate([[False], on, [False]]).astype(np.int8)))
+    for first, last in turns.reshape(-1, 2).tolist():
+        if last - first > 1 and cells[first] != cells[last]:
+            yield first, last
+
+
+def rerouted(
+    times_s: IntArray, cells: IntArray, *, grid: Grid, roads: Roads, roads_at: Callable[[int], Roads]
+) -> IntArray:
+    """Return the cells of somebody who takes each way on the roads in force when she departs.
+
+    A way whose fastest route is the same as on the usual `roads` stays as it is. Of another, the queries between both
+    ends get the cells that the new fastest route passes, at the same shares of the time it takes.
+    """
+    moved = cells.copy()
+    for first, last in ways(times_s, cells):
+        now = roads_at(int(times_s[first]))
+        if now is roads:
+            continue
+        start, end = roads.nearest_node(grid.x_km[cells[[first, last]]], grid.y_km[cells[[first, last]]]).tolist()
+        route = now.route(start, end)
+        if start == end or np.array_equal(route.nodes, roads.route(start, end).nodes):
+            continue
+        took_s = int(times_s[last] - times_s[first])
+        between = np.arange(first + 1, last)
+        done = (times_s[between] - times_s[first]) / took_s if took_s else (between - first) / (last - first)
+        reached = np.searchsorted(route.arrival_s, done * route.arrival_s[-1], side="right") - 1
+        moved[between] = now.cell[route.nodes[reached]]
+    return moved
