@@ -162,7 +162,12 @@ def _run(spec: LPPMSpec, stage: Stage, scenario: Scenario, tick: Tick | None) ->
         log=log,
     )
     fallbacks = {name: int(getattr(attack, "fallbacks", 0)) for name, attack in attacks.items()}
-    bare = {name: _rows_without_data(of_users.values()) for name, of_users in known.items()}
+    bare = {
+        name: _rows_without_data(
+            statistics for user, whole in own.items() for _, statistics in in_force[name].get(user, [(1, whole)])
+        )
+        for name, own in known.items()
+    }
     notes = {"attack_fallbacks": fallbacks, "attack_transition_rows_without_data": bare, **mechanisms.notes()}
     return _Run(log, notes)
 

@@ -68,7 +68,7 @@ def kinds() -> Iterator[type[Spec]]:
     """Yield the models of all kinds of buildable components, but one's own."""
     for family, (_, union) in UNIONS.items():
         for member in members_of(union):
-            if family != "training" and not issubclass(member.annotation, Custom):
+            if family not in {"training", "shift"} and not issubclass(member.annotation, Custom):
                 yield member.annotation
 
 

@@ -86,12 +86,14 @@ def relocated(
 def with_new_places(cells: IntArray, *, grid: Grid, attraction: FloatArray, home: int, rng: Generator) -> IntArray:
     """Replace every cell but home by another one, drawn without repetition by A(x) exp(-d(home, x) / spread).
 
-    The most frequent are drawn first. The spread is half of the queries' mean distance from home, which it would be if
-    they were drawn like this on an even plane; at least the size of a cell. If the cells run out, the rest stays.
+    The most frequent are drawn first. The spread is half of the mean distance from home of the queries elsewhere,
+    which it would be if they were drawn like this on an even plane; at least the size of a cell. If the cells run out,
+    the rest stays.
     """
     away_km = _away_km(grid, home)
     least_km = float(np.hypot(grid.width_km / grid.cols, grid.height_km / grid.rows))
-    spread_km = max(float(away_km[cells].mean()) / 2, least_km)
+    elsewhere = cells[cells != home]
+    spread_km = max(float(away_km[elsewhere].mean()) / 2, least_km) if elsewhere.size else least_km
     life = np.where(np.arange(grid.n_cells) == home, 0.0, attraction)
     # The order in which cells come if one after the other is drawn by weight (the Gumbel trick): nothing underflows.
     noise = rng.gumbel(size=grid.n_cells)

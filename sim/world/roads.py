@@ -253,8 +253,9 @@ def _needed(
 ) -> IntArray:
     """Return changed edges to leave as they were: nothing where everybody still gets everywhere.
 
-    A part of the town that cannot be entered any more gets back one edge into it, one that cannot be left one out
-    of it, the first of those in `edges`. As everybody got everywhere before, there is one.
+    Parts of the town that cannot be entered any more get back one edge into each, the first of those in `edges`; if
+    there are none such, parts that cannot be left get back one out of each. As everybody got everywhere before, there
+    is one.
     """
     if reverse:
         now = (np.where(changed, end, start), np.where(changed, start, end))
@@ -266,14 +267,15 @@ def _needed(
         return np.zeros(0, dtype=np.int64)
     between = part[now[0]] != part[now[1]]
     waiting = edges[changed[edges] & (part[start[edges]] != part[end[edges]])]
-    staying = []
-    for ends, old in ((now[1], end), (now[0], start)):  # those who cannot be entered, those who cannot be left
+    for ends, old in ((now[1], end), (now[0], start)):
         cut_off = np.ones(count, dtype=bool)
         cut_off[part[ends[between]]] = False
         of_part = part[old[waiting]]
         first = np.unique(of_part, return_index=True)[1]
-        staying.append(waiting[first[cut_off[of_part[first]]]])
-    return np.unique(np.concatenate(staying))
+        staying = waiting[first[cut_off[of_part[first]]]]
+        if staying.size:
+            break
+    return staying
 
 
 def read_csv(nodes_path: str | Path, edges_path: str | Path, grid: Grid) -> Roads:

@@ -128,3 +128,43 @@ def test_a_tiny_spread_leaves_home_alone() -> None:
 def test_refuses(parameters: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Favourites(grid=GRID, seed=5, **parameters)  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------------------ moves
+
+HOME = Favourites(grid=GRID, seed=4)
+
+
+@pytest.mark.parametrize("user", [f"user-{i:03d}" for i in range(1, 9)])
+def test_a_new_home_has_new_places_around_it(user: str) -> None:
+    moved = HOME.elsewhere("home", "move")
+    assert moved is not None
+    assert moved.home(user) != HOME.home(user)
+    assert moved.profile(user).tolist() != HOME.profile(user).tolist()
+    again = moved.elsewhere("home", "again")
+    assert again is not None
+    assert again.home(user) != moved.home(user)
+
+
+def test_new_places_leave_the_home_where_it_is() -> None:
+    other, third = HOME.elsewhere("places", "taste"), HOME.elsewhere("places", "whim")
+    assert other is not None
+    assert third is not None
+    for user in HOME.users(5):
+        assert other.home(user) == HOME.home(user)
+        assert len({model.profile(user).tobytes() for model in (HOME, other, third)}) == 3
+    moved = HOME.elsewhere("home", "move")
+    assert moved is not None
+    later = moved.elsewhere("places", "taste")
+    assert later is not None
+    assert later.home("user-001") == moved.home("user-001")
+
+
+def test_another_life_has_the_same_moments() -> None:
+    moved = HOME.elsewhere("home", "move")
+    assert moved is not None
+    cells, times = cells_and_times(HOME, "user-002", 3, 200)
+    other_cells, other_times = cells_and_times(moved, "user-002", 3, 200)
+    assert times.tolist() == other_times.tolist()
+    assert (cells != other_cells).mean() > 0.5
+    assert HOME.elsewhere("work", "job") is None, "nobody works here"

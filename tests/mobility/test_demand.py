@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sim.events import Visit
-from sim.mobility.demand import EveryVisit, Periodic, Poisson
+from sim.interfaces import Demand
+from sim.mobility.demand import EveryVisit, Periodic, Poisson, Rate
 
 RNG = np.random.default_rng(0)
 
@@ -103,3 +104,65 @@ def test_demands_refuse() -> None:
         Periodic(period_s=1.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"per_hour must be in \(0, inf\), got 0"):
         Poisson(per_hour=0)
+
+
+# ------------------------------------------------------------------------------------------------ another rate
+
+
+def walk() -> Iterator[Visit]:
+    """Go to another cell every 100 s."""
+    return (Visit(100 * step, step) for step in count())
+
+
+def rated(demand: Demand, n: int = 6000, seed: int = 1, **said: float) -> list[Visit]:
+    rate = Rate(demand, **said, rng=np.random.default_rng(seed))  # type: ignore[arg-type]
+    return list(islice(rate.queries(walk(), np.random.default_rng(7)), n))
+
+
+DEMANDS = [EveryVisit(), Periodic(period_s=70), Poisson(per_hour=20)]
+
+
+@pytest.mark.parametrize("demand", DEMANDS, ids=lambda demand: type(demand).__name__)
+@pytest.mark.parametrize("factor", [0.3, 1.0, 2.5])
+def test_a_rate_holds_in_its_time_and_leaves_the_rest_alone(demand: Demand, factor: float) -> None:
+    from_s, until_s = 50_000, 150_000
+    plain = list(islice(demand.queries(walk(), np.random.default_rng(7)), 6000))
+    found = rated(demand, factor=factor, from_s=from_s, until_s=until_s)
+    end = min(plain[-1].time_s, found[-1].time_s)
+    assert end > until_s + 10_000
+    before, after = ([q for q in plain if ok(q.time_s)] for ok in (lambda t: t < from_s, lambda t: until_s <= t < end))
+    assert [q for q in found if q.time_s < from_s] == before
+    assert [q for q in found if until_s <= q.time_s < end] == after
+    usual = sum(from_s <= q.time_s < until_s for q in plain)
+    own = sum(from_s <= q.time_s < until_s for q in found)
+    assert own == pytest.approx(factor * usual, abs=4 * np.sqrt(max(factor, 1) * usual))
+    if factor != 1:
+        assert own != usual
+    assert [q.time_s for q in found] == sorted(q.time_s for q in found)
+    if factor >= 1:
+        kept = {(q.time_s, q.cell) for q in found}
+        assert all((q.time_s, q.cell) in kept for q in plain if q.time_s < end), "more queries, none instead of another"
+
+
+def test_queries_in_between_come_from_where_she_is_then() -> None:
+    found = rated(Poisson(per_hour=3), factor=6.0, from_s=0, n=2000)
+    assert all(query.cell == query.time_s // 100 for query in found)
+    assert len({query.time_s % 100 for query in found}) > 90
+
+
+@pytest.mark.parametrize("factor", [0.5, 3.0])
+def test_a_rate_can_be_counted_in_queries(factor: float) -> None:
+    found = rated(EveryVisit(), factor=factor, from_s=1000, for_queries=60, n=200)
+    plain = list(islice(walk(), 400))
+    rest = [query for query in plain if query.time_s > found[69].time_s]
+    assert found[:10] == plain[:10]
+    assert found[70:] == rest[: len(found) - 70], "after sixty queries all is as before"
+    if factor < 1:
+        assert set(found[10:70]) < set(plain)
+    else:
+        assert sum(query in set(plain) for query in found[10:70]) < 40
+
+
+def test_a_rate_needs_a_factor() -> None:
+    with pytest.raises(ValueError, match=r"factor must be in \(0, inf\), got 0"):
+        rated(EveryVisit(), factor=0, from_s=0)

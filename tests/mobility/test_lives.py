@@ -15,7 +15,7 @@ from sim.mobility.lives import Commuters, Taxis
 from sim.mobility.traces import live
 from sim.mobility.trips import cell_visits, drive, node_path, standing
 from sim.world.grid import Grid
-from sim.world.roads import Roads, lattice
+from sim.world.roads import Roads, close, lattice
 
 GRID = Grid.rectangle(rows=6, cols=5, width_km=10, height_km=12)
 ROADS = lattice(GRID, spacing_km=0.6, rng=np.random.default_rng(7))
@@ -215,3 +215,41 @@ def test_passengers_are_near_when_they_should_be() -> None:
 def test_refuses(kind: type[Commuters] | type[Taxis], parameters: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         kind(grid=GRID, roads=ROADS, seed=4, **parameters)
+
+
+# ------------------------------------------------------------------------------------------------ other places
+
+PEOPLE = Commuters(grid=GRID, roads=ROADS, seed=4)
+
+
+@pytest.mark.parametrize("user", [f"user-{i:03d}" for i in range(1, 6)])
+def test_what_changes_of_her_places_and_what_does_not(user: str) -> None:
+    home, work, leisure = PEOPLE.places(user)
+    moved, hired, bored = (PEOPLE.elsewhere(what, "x") for what in ("home", "work", "places"))
+    assert moved is not None
+    assert hired is not None
+    assert bored is not None
+    assert ROADS.cell[moved.places(user)[0]] != ROADS.cell[home]
+    assert moved.places(user)[1] == work
+    assert moved.places(user)[2].tolist() != leisure.tolist()
+    assert (hired.places(user)[0], hired.places(user)[2].tolist()) == (home, leisure.tolist())
+    assert ROADS.cell[hired.places(user)[1]] != ROADS.cell[work]
+    assert bored.places(user)[:2] == (home, work)
+    assert bored.places(user)[2].tolist() != leisure.tolist()
+
+
+@each_model
+def test_everybody_takes_the_roads_that_are_open_when_she_departs(model: Lives) -> None:
+    closed = close(ROADS, GRID, share=0.4, rng=np.random.default_rng(1))
+    rerouted = model.rerouted(lambda time_s: closed if 2 * DAY_S <= time_s < 4 * DAY_S else ROADS)
+    drives = rerouted.drives("user-001", np.random.default_rng(1))
+    steps = list(takewhile(lambda step: step[0] < 6 * DAY_S, drives))
+    plain = path(model, until_s=2 * DAY_S)
+    assert steps[: len(plain)] == plain, "until then all is as it was"
+    shut = set(ROADS.graph.edges) - set(closed.graph.edges)
+    on_shut = [t for (t, a), (_, b) in pairwise(steps) if a != b and (a, b) in shut]
+    # A drive that begins before the end of the second day, or at the end of the fourth, may go on through it.
+    assert not [t for t in on_shut if 2 * DAY_S + HOUR_S < t < 4 * DAY_S]
+    assert [t for t in on_shut if t < 2 * DAY_S]
+    assert [t for t in on_shut if t > 4 * DAY_S]
+    assert all(ROADS.graph.has_edge(a, b) for (_, a), (_, b) in pairwise(steps) if a != b)

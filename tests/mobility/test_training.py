@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.mobility.traces import Trace
-from sim.mobility.training import statistics
+from sim.mobility.training import regimes, statistics
 
 DAY_S = 86_400
 
@@ -94,3 +94,31 @@ def test_refuses() -> None:
         statistics([], n_cells=2, restart_s=0)
     with pytest.raises(ValueError, match=r"n_cells must be in \[1, inf\), got 0"):
         statistics([], n_cells=0, restart_s=None)
+
+
+def test_a_pair_counts_where_it_ends() -> None:
+    one, two = regimes(trace([0, 1, 1, 2, 2]), [4], n_cells=3)
+    assert (one[0], two[0]) == (1, 4)
+    np.testing.assert_allclose(one[1].profile, [1 / 3, 2 / 3, 0])
+    np.testing.assert_allclose(one[1].transition, [[0, 1, 0], [0, 1, 0], [1 / 3, 2 / 3, 0]])
+    np.testing.assert_allclose(two[1].profile, [0, 0, 1])
+    np.testing.assert_allclose(two[1].transition, [[0, 0, 1], [0, 0, 1], [0, 0, 1]])
+    assert [own.n_transitions for _, own in (one, two)] == [2, 2]
+
+
+def test_no_pair_crosses_a_day_at_a_border_either() -> None:
+    found = regimes(trace([0, 1, 2, 0], [0, 1, DAY_S, DAY_S + 1]), [3], n_cells=3, restart_s=DAY_S)
+    assert [own.n_transitions for _, own in found] == [1, 1]
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=30), st.sets(st.integers(2, 30)))
+def test_stretches_make_up_the_whole(cells: list[int], borders: set[int]) -> None:
+    kept = sorted(border for border in borders if border <= len(cells))
+    whole, found = statistics([trace(cells)], n_cells=5), regimes(trace(cells), kept, n_cells=5)
+    assert [first for first, _ in found] == [1, *kept]
+    assert sum(own.n_visits for _, own in found) == whole.n_visits
+    assert sum(own.n_transitions for _, own in found) == whole.n_transitions
+    total = sum(own.profile * own.n_visits for _, own in found)
+    np.testing.assert_allclose(total / whole.n_visits, whole.profile, atol=1e-12)
+    if not kept:
+        np.testing.assert_array_equal(found[0][1].transition, whole.transition)
