@@ -175,6 +175,7 @@ class Shifting:
         else:
             from_s = self._begins_s(person.base) + int((spec.at_day or 0) * DAY_S)
         until_s = np.inf if spec.for_days is None else from_s + int(spec.for_days * DAY_S)
+        from_s = max(from_s, int(person.base.test.times_s[0]))  # the past stays as it was
         return _Window(from_s, until_s, np.inf if spec.for_queries is None else spec.for_queries)
 
     def _stretch(self, spec: AnyShift, window: _Window, person: _Person) -> tuple[int, int] | None:

@@ -118,22 +118,23 @@ def spec(kind: str, folder: Path) -> dict[str, str]:
 
 
 def log_of(
-    lppm: str, privacy: str, quality: str, make_scenario: MakeScenario, folder: Path
+    lppm: str, privacy: str, quality: str, make_scenario: MakeScenario, folder: Path, **changes: Any
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Run both users through one mechanism and both attacks, trained on their own past."""
     rows = [(user, i, cell) for user, cells in TRACES.items() for i, cell in enumerate(cells)]
     pd.DataFrame(rows, columns=["user", "order", "cell"]).to_csv(folder / "traces.csv", index=False)
     design = {"epsilon_per_km": EPSILON} if lppm.endswith("Exp") else {"reveal_probability": ALPHA}
     grid = {"kind": "rectangle", "rows": ROWS, "cols": COLS, "width_km": float(COLS), "height_km": float(ROWS)}
-    scenario = make_scenario(
-        replications=4,
-        world={"grid": grid, "privacy_distance": spec(privacy, folder), "quality_distance": spec(quality, folder)},
-        users={"mobility": {"kind": "replay", "file": str(folder / "traces.csv")}, "past_queries": PAST},
-        training={"own": "own_past"},
-        lppms=[{"kind": lppm, "design": design}],
-        attacks=["sporadic", "markov"],
-        record={"snapshots": list(range(1, QUERIES + 1))},
-    )
+    said: dict[str, Any] = {
+        "replications": 4,
+        "world": {"grid": grid, "privacy_distance": spec(privacy, folder), "quality_distance": spec(quality, folder)},
+        "users": {"mobility": {"kind": "replay", "file": str(folder / "traces.csv")}, "past_queries": PAST},
+        "training": {"own": "own_past"},
+        "lppms": [{"kind": lppm, "design": design}],
+        "attacks": ["sporadic", "markov"],
+        "record": {"snapshots": list(range(1, QUERIES + 1))},
+    }
+    scenario = make_scenario(**said | changes)
     result = sim.run(scenario, out=folder / "run", figures=False)
     snapshots: dict[str, Any] = {}
     for part in result.run.parts():
@@ -186,6 +187,80 @@ def test_every_row_against_the_joint_table(
             assert row["expected_adversary_error_km"] == pytest.approx(error, abs=1e-12)
             channels.append(f)
             outputs.append(z)
+
+
+def counted_from(cells: Sequence[int], first: int) -> tuple[Array, Array]:
+    """Return the histogram of the queries from one on, counted from 0, and the transitions that end in one of them."""
+    profile = np.array([cells[first:].count(x) for x in range(N)]) / len(cells[first:])
+    pairs = list(itertools.pairwise(cells))[max(first - 1, 0) :]
+    leaving = [[b for x, b in pairs if x == a] for a in range(N)]
+    rows = [[found.count(b) / len(found) for b in range(N)] if found else profile for found in leaving]
+    return profile, np.array(rows)
+
+
+def changing_prior(
+    model: str, known: Sequence[tuple[Array, Array]], channels: Sequence[Array], outputs: Sequence[int]
+) -> Array:
+    """Return p(x^r | z^{r-1}) with known[s] in force at the query s, counted from 0, by a sum over all sequences."""
+    r = len(outputs)
+    if model == "sporadic":
+        return known[r][0]
+    total = np.zeros(N)
+    for cells in itertools.product(range(N), repeat=r + 1):
+        p = known[0][0][cells[0]]
+        for s in range(1, r + 1):
+            p *= known[s][1][cells[s - 1], cells[s]]
+        for f, z, x in zip(channels, outputs, cells[:-1], strict=True):
+            p *= f[x, z]
+        total[cells[-1]] += p
+    return np.array(total / total.sum())
+
+
+@pytest.mark.parametrize("lppm", ["SP-Exp", "MK-LH"])
+def test_statistics_in_force_against_the_joint_table(lppm: str, make_scenario: MakeScenario, tmp_path: Path) -> None:
+    """With the third query she takes over the other's life; one adversary knows it, another one the whole test."""
+    d = distances("manhattan")
+    attacks = [
+        {"kind": kind, "name": f"{kind} {knows}", "knows": knows}
+        for kind in ("sporadic", "markov")
+        for knows in ("test", "whole_test")
+    ]
+    shifts = [{"kind": "adopt", "what": "trace", "at_query": 3}]
+    events, _ = log_of(
+        lppm, "manhattan", "manhattan", make_scenario, tmp_path, attacks=attacks, shifts=shifts, replications=3
+    )
+    events = events[events["attack"].notna()]
+    assert len(events) == 2 * 3 * 4 * QUERIES
+    belief, design = lppm.split("-")
+    differ = 0
+    for (user, _, attack), rows in events.groupby(["user", "replication", "attack"]):
+        other = {"ann": "bob", "bob": "ann"}[str(user)]
+        past, test = TRACES[str(user)][:PAST], TRACES[str(user)][PAST : PAST + 2] + TRACES[other][PAST + 2 :]
+        before, after, whole = counted_from(test[:2], 0), counted_from(test, 2), counted(test)
+        kind, knows = str(attack).split()
+        known = [before, before, after, after] if knows == "test" else [whole] * 4
+        channels: list[Array] = []
+        outputs: list[int] = []
+        for _, row in rows.sort_values("index").iterrows():
+            x, z = test[row["index"] - 1], int(row["output"])
+            f = channel(
+                design, prior_of({"SP": "sporadic", "MK": "markov"}[belief], counted(past), channels, outputs), d
+            )
+            hers = changing_prior(kind, known, channels, outputs)
+            if knows == "test":
+                differ += not np.allclose(hers, changing_prior(kind, [whole] * 4, channels, outputs))
+            # A report that she holds impossible: first the profile in force instead, then all cells alike.
+            priors = [hers, known[len(outputs)][0], np.full(N, 1 / N)]
+            answers = [
+                next((best(prior * f[:, o], d) for prior in priors if (prior * f[:, o]).any()), -1) for o in range(N)
+            ]
+            assert row["cell"] == x
+            assert row["estimate"] == answers[z]
+            error = sum(f[x, output] * d[x, answers[output]] for output in range(N) if f[x, output] > 0)
+            assert row["expected_adversary_error_km"] == pytest.approx(error, abs=1e-12)
+            channels.append(f)
+            outputs.append(z)
+    assert differ > 10
 
 
 @pytest.mark.parametrize("design", ["Exp", "LH", "Exp budget", "LH budget"])

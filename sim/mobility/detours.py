@@ -17,19 +17,36 @@ LONGEST_GAP_S = 3_600
 """Who is not seen for longer is not on her way."""
 
 
-def ways(times_s: IntArray, cells: IntArray) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last query of each way: a stretch in which each query is in another cell than the last.
+DETOUR = 1.5
+"""Who goes farther than so many times the straight line, and two cells, went somewhere else in between."""
 
-    It lies between two stays (two queries in a row in one cell), silences or ends of the trace, has a query on the way,
-    and leads somewhere else.
 
-    >>> list(ways(np.arange(7) * 300, np.array([4, 4, 5, 6, 6, 7, 6])))
-    [(1, 3)]
+def ways(times_s: IntArray, cells: IntArray, grid: Grid) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last query of each way with a query in between.
+
+    In it, each query is in another cell than the last. It lies between two stays (two queries in a row in one cell),
+    silences or ends of the trace, and is cut where it turns back (see `DETOUR`), at the query farthest from its first.
+
+    >>> from sim.world.grid import Grid
+    >>> line = Grid.rectangle(rows=1, cols=9, width_km=9, height_km=1)
+    >>> list(ways(np.arange(10) * 300, np.array([4, 4, 5, 6, 6, 5, 3, 0, 5, 8]), line))
+    [(1, 3), (4, 7), (7, 9)]
     """
     on = (cells[1:] != cells[:-1]) & (np.diff(times_s) <= LONGEST_GAP_S)
     turns = np.flatnonzero(np.diff(np.concatenate([[False], on, [False]]).astype(np.int8)))
-    for first, last in turns.reshape(-1, 2).tolist():
-        if last - first > 1 and cells[first] != cells[last]:
+    x_km, y_km = grid.x_km[cells], grid.y_km[cells]
+    gone_km = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x_km), np.diff(y_km)))])
+    slack_km = 2 * float(np.hypot(grid.width_km / grid.cols, grid.height_km / grid.rows))
+    waiting = turns.reshape(-1, 2)[::-1].tolist()
+    while waiting:
+        first, last = waiting.pop()
+        if last - first < 2:
+            continue
+        away_km = np.hypot(x_km[first : last + 1] - x_km[first], y_km[first : last + 1] - y_km[first])
+        if gone_km[last] - gone_km[first] > DETOUR * away_km[-1] + slack_km:
+            turn = first + 1 + int(away_km[1:-1].argmax())
+            waiting += [[turn, last], [first, turn]]
+        elif cells[first] != cells[last]:
             yield first, last
 
 
@@ -42,7 +59,7 @@ def rerouted(
     ends get the cells that the new fastest route passes, at the same shares of the time it takes.
     """
     moved = cells.copy()
-    for first, last in ways(times_s, cells):
+    for first, last in ways(times_s, cells, grid):
         now = roads_at(int(times_s[first]))
         if now is roads:
             continue

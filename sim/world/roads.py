@@ -267,6 +267,7 @@ def _needed(
         return np.zeros(0, dtype=np.int64)
     between = part[now[0]] != part[now[1]]
     waiting = edges[changed[edges] & (part[start[edges]] != part[end[edges]])]
+    staying: IntArray = np.zeros(0, dtype=np.int64)
     for ends, old in ((now[1], end), (now[0], start)):
         cut_off = np.ones(count, dtype=bool)
         cut_off[part[ends[between]]] = False

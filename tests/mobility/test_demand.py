@@ -130,9 +130,8 @@ def test_a_rate_holds_in_its_time_and_leaves_the_rest_alone(demand: Demand, fact
     found = rated(demand, factor=factor, from_s=from_s, until_s=until_s)
     end = min(plain[-1].time_s, found[-1].time_s)
     assert end > until_s + 10_000
-    before, after = ([q for q in plain if ok(q.time_s)] for ok in (lambda t: t < from_s, lambda t: until_s <= t < end))
-    assert [q for q in found if q.time_s < from_s] == before
-    assert [q for q in found if until_s <= q.time_s < end] == after
+    for low, high in ((0, from_s), (until_s, end)):
+        assert [q for q in found if low <= q.time_s < high] == [q for q in plain if low <= q.time_s < high]
     usual = sum(from_s <= q.time_s < until_s for q in plain)
     own = sum(from_s <= q.time_s < until_s for q in found)
     assert own == pytest.approx(factor * usual, abs=4 * np.sqrt(max(factor, 1) * usual))

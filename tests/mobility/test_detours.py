@@ -36,7 +36,7 @@ def moved(cells: list[int], times_s: list[int] | None = None, from_s: int = 0) -
     found = rerouted(
         when, np.array(cells), grid=GRID, roads=ROADS, roads_at=lambda time_s: CLOSED if time_s >= from_s else ROADS
     )
-    return found.tolist()
+    return [int(cell) for cell in found]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,8 @@ def moved(cells: list[int], times_s: list[int] | None = None, from_s: int = 0) -
         ([0, 0, 1, 2, 2, 2, 3, 1], [0, 1, 2, 3, 4, 5, 6, 7], [(1, 3), (5, 7)]),
         ([0, 1, 2, 3], [0, 60, 60 + 3601, 4000], []),
         ([0, 1, 2, 3], [0, 3600, 7200, 10_800], [(0, 3)]),
-        ([0, 1, 2, 0], [0, 1, 2, 3], []),
+        ([0, 1, 2, 0], [0, 1, 2, 3], [(0, 2)]),
+        ([0, 1, 0], [0, 1, 2], []),
         ([0, 1], [0, 1], []),
         ([5], [0], []),
         ([], [], []),
@@ -54,7 +55,15 @@ def moved(cells: list[int], times_s: list[int] | None = None, from_s: int = 0) -
 )
 def test_a_way_leads_from_a_stay_to_another(cells: list[int], times_s: list[int], found: list[tuple[int, int]]) -> None:
     as_array: IntArray = np.array(cells, dtype=np.int64)
-    assert list(ways(np.array(times_s, dtype=np.int64), as_array)) == found
+    assert list(ways(np.array(times_s, dtype=np.int64), as_array, GRID)) == found
+
+
+def test_who_turns_back_goes_two_ways() -> None:
+    line = Grid.rectangle(rows=1, cols=12, width_km=12, height_km=1)
+    out_and_back = np.array([0, 3, 6, 9, 11, 8, 5, 2, 1])
+    assert list(ways(np.arange(9), out_and_back, line)) == [(0, 4), (4, 8)]
+    to_and_fro = np.array([0, 4, 8, 4, 0, 5, 10])
+    assert list(ways(np.arange(7), to_and_fro, line)) == [(0, 2), (2, 4), (4, 6)]
 
 
 def test_she_drives_around_what_is_closed() -> None:

@@ -100,7 +100,7 @@ def test_a_pair_counts_where_it_ends() -> None:
     one, two = regimes(trace([0, 1, 1, 2, 2]), [4], n_cells=3)
     assert (one[0], two[0]) == (1, 4)
     np.testing.assert_allclose(one[1].profile, [1 / 3, 2 / 3, 0])
-    np.testing.assert_allclose(one[1].transition, [[0, 1, 0], [0, 1, 0], [1 / 3, 2 / 3, 0]])
+    np.testing.assert_allclose(one[1].transition, np.array([[0, 1, 0], [0, 1, 0], [1 / 3, 2 / 3, 0]]))
     np.testing.assert_allclose(two[1].profile, [0, 0, 1])
     np.testing.assert_allclose(two[1].transition, [[0, 0, 1], [0, 0, 1], [0, 0, 1]])
     assert [own.n_transitions for _, own in (one, two)] == [2, 2]

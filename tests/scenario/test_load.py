@@ -214,6 +214,54 @@ def test_all_faults_come_at_once_each_at_its_line_and_column(write: Write) -> No
             {"lppms": "[{kind: PEB-Exp, belief: {forget: {adaptive: false}}}]"},
             "lppms.0.belief.forget: nothing is forgotten: say `half_life_queries`, `half_life_days`, `window` or",
         ),
+        (
+            {"shifts": "[{kind: relocat, at_query: 3}]"},
+            "shifts.0.kind: unknown kind, found 'relocat' (did you mean 'relocate'?); allowed: relocate, new_places,",
+        ),
+        ({"shifts": "[{kind: relocate, at: 3}]"}, "shifts.0.at: unknown key"),
+        ({"shifts": "[{kind: relocate}]"}, "shifts.0: say when: allowed is one of `at_query` and `at_day`, found none"),
+        ({"shifts": "[{kind: relocate, at_query: 3, at_day: 1}]"}, "shifts.0: say when: allowed is one of `at_query`"),
+        ({"shifts": "[{kind: relocate, at_query: 1}]"}, "shifts.0.at_query: must be at least 2, found 1"),
+        (
+            {"shifts": "[{kind: relocate, at_query: 7}]"},
+            "shifts.0.at_query: must be at most the users' `queries`, which is 6, found 7",
+        ),
+        (
+            {"shifts": "[{kind: adopt, at_query: 3, users: [a], share: 0.5}]"},
+            "shifts.0: `users` and `share` exclude each other: found both, allowed is one",
+        ),
+        (
+            {"shifts": "[{kind: adopt, at_query: 3, for_days: 2, for_queries: 5}]"},
+            "shifts.0: `for_queries` and `for_days` exclude each other: found both, allowed is one",
+        ),
+        (
+            {"shifts": "[{kind: holiday, at_query: 3}]"},
+            "shifts.0: a holiday ends: say `for_queries` or `for_days`, found neither",
+        ),
+        (
+            {"shifts": "[{kind: rate, at_query: 3, factor: 2, over_queries: 5}]"},
+            "shifts.0.over_queries: unknown key",
+        ),
+        (
+            {"shifts": "[{kind: close_roads, at_day: 3, share: 0.1}]"},
+            "shifts.0: close_roads needs roads, found no roads: add for example `roads: lattice` to the world",
+        ),
+        (
+            {"shifts": "[{kind: close_roads, at_query: 3, share: 0.1}]"},
+            "shifts.0.at_query: unknown key",
+        ),
+        (
+            {"shifts": "[{kind: close_roads, at_day: 3}]"},
+            "shifts.0: say which roads: allowed is one of `share` and `cells`, found none",
+        ),
+        (
+            {"shifts": "[{kind: relocate, at_query: 3}, {kind: relocate, at_query: 4}]"},
+            "shifts.1: two of the shifts are called 'relocate' (also shifts.0); give one another `name`",
+        ),
+        (
+            {"attacks": "[{kind: sporadic, knows: whole_tset}]"},
+            "attacks.0.knows: must be one of test, whole_test, training, found text 'whole_tset' (did you mean",
+        ),
         ({"repeats": "3"}, "repeats: unknown key (did you mean 'replications'?)"),
         ({"population": "{}"}, "population: unknown key (did you mean 'users'?)"),
         ({"world": "'grid:3'"}, "must be a mapping (key: value), found text 'grid:3'; put a space after the ':'"),
@@ -284,6 +332,49 @@ def test_a_missing_file_is_named_with_the_place_where_it_was_looked_for(write: W
     assert faults(path) == [
         f"4:40: users.mobility.file: file 'folder.csv' is a folder (looked for {tmp_path / 'folder.csv'})"
     ]
+
+
+# ------------------------------------------------------------------------------------------------ shifts
+
+SHIFTS = """[
+  {kind: relocate, at_query: 3, over_queries: 2, weight: 0.5}, {kind: relocate, name: job, what: work, at_day: 0.5},
+  {kind: new_places, at_query: 3, share: 0.5}, {kind: adopt, of: user-002, what: trace, at_query: 4, users: [user-001]},
+  {kind: holiday, at_query: 3, for_queries: 2, away_km: 2, spread_km: 1}, {kind: rate, factor: 2, at_query: 2},
+  {kind: close_roads, share: 0.1, at_day: 0.1}, {kind: close_roads, name: bridge, cells: [3], at_day: 0.1},
+  {kind: reverse_roads, share: 1, at_day: 0.1, for_days: 0.2}]"""
+
+
+def test_shifts_are_read_as_the_schema_says(write: Write) -> None:
+    world = "{grid: {kind: rectangle, rows: 4, cols: 5, width_km: 5, height_km: 4}, roads: lattice}"
+    path = write(world=world, shifts=SHIFTS)
+    found = load(path).shifts
+    assert [shift.name for shift in found] == [
+        "relocate", "job", "new_places", "adopt", "holiday", "rate", "close_roads", "bridge", "reverse_roads",
+    ]  # fmt: skip
+    data = dict(read(path).data)
+    jsonschema.validate(data, json.loads(schema()))
+    for wrong in (
+        {"kind": "relocate", "at_query": 1},
+        {"kind": "move", "at_query": 3},
+        {"kind": "rate", "at_query": 3},
+    ):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(data | {"shifts": [wrong]}, json.loads(schema()))
+
+
+def test_when_a_life_shifts_can_be_swept_and_set(write: Write) -> None:
+    shifts = "[{kind: relocate, name: move, at_query: 3}]"
+    swept = points(load(write(shifts=shifts, sweep="{shifts.move.at_query: [3, 5]}")))
+    assert [point.scenario.shifts[0].at_query for point in swept] == [3, 5]
+    assert len({point.setting for point in swept}) == 2
+    assert load(write(shifts=shifts), settings=["shifts.*.weight=0.5"]).model_dump()["shifts"][0]["weight"] == 0.5
+    kinds = points(
+        load(write(shifts="[{kind: relocate, at_query: 3}]", sweep="{shifts.0.kind: [relocate, new_places]}"))
+    )
+    assert [point.scenario.shifts[0].name for point in kinds] == ["relocate", "new_places"]
+    late = faults(write(shifts=shifts, sweep="{shifts.0.at_query: [3, 9]}"))
+    assert len(late) == 1
+    assert "must be at most the users' `queries`, which is 6, found 9" in late[0]
 
 
 # ------------------------------------------------------------------------------------------------ files

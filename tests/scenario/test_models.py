@@ -89,6 +89,12 @@ FULL: dict[str, Any] = {
         "mobility": {"kind": "favourites"},
         "demand": {"kind": "poisson"},
     },
+    "shifts": [
+        {"kind": "relocate", "at_day": 0.5, "over_queries": 3, "weight": 0.5},
+        {"kind": "holiday", "at_query": 3, "for_queries": 4},
+        {"kind": "close_roads", "at_day": 1.0, "cells": [3]},
+        {"kind": "rate", "at_query": 4, "factor": 2.0, "share": 0.5, "for_days": 1.0},
+    ],
     "training": {
         "z": {"kind": "others", "mobility": "markov", "demand": "periodic", "count": 3, "days": 3.0},
         "y": {"kind": "others", "mobility": {"kind": "commuters"}, "queries": 9},
@@ -281,3 +287,28 @@ def test_a_number_of_replications_stays_a_number(make_scenario: MakeScenario) ->
     sought = make_scenario(replications={"until_half_width_km": 0.02, "at_most": 9})
     assert json.loads(sought.canonical())["replications"] == {"until_half_width_km": 0.02, "at_least": 5, "at_most": 9}
     assert Scenario.model_validate(json.loads(sought.canonical())).digest == sought.digest
+
+
+# ------------------------------------------------------------------------------------------------ shifts
+
+
+def test_a_shift_is_called_by_its_kind_unless_said(make_scenario: MakeScenario) -> None:
+    shifts = [{"kind": "new_places", "at_query": 3}, {"kind": "adopt", "name": "like bob", "at_query": 4}]
+    scenario = make_scenario(shifts=shifts)
+    assert [shift.name for shift in scenario.shifts] == ["new_places", "like bob"]
+    named = make_scenario(shifts=[shifts[0] | {"name": "new_places"}, shifts[1]])
+    assert named.digest == scenario.digest
+
+
+def test_without_shifts_the_scenario_is_what_it_was(make_scenario: MakeScenario) -> None:
+    assert make_scenario(shifts=[]).canonical() == make_scenario().canonical()
+    assert "shifts" not in make_scenario().canonical()
+    assert "shifts" in make_scenario(shifts=[{"kind": "new_places", "at_query": 3}]).canonical()
+
+
+def test_a_life_that_shifts_is_repeated(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("user,order,cell\n" + "".join(f"a,{i},{i % 5}\n" for i in range(9)))
+    users = {"mobility": {"kind": "replay", "file": str(tmp_path / "t.csv")}}
+    said: dict[str, Any] = {"users": users, "training": {}, "attacks": ["sporadic"], "lppms": ["SP-Exp"]}
+    plain, shifted = make_scenario(**said), make_scenario(**said, shifts=[{"kind": "relocate", "at_query": 3}])
+    assert [scenario.is_exact(scenario.lppms[0]) for scenario in (plain, shifted)] == [True, False]
