@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from sim.events import Shift
 from sim.mobility.shifts import by_frequency
 from sim.mobility.traces import DAY_S, Life
 from sim.scenario.models import Scenario
+from sim.scenario.reference import kinds
+from sim.scenario.source import parse_value
 from sim.stage import Setting, Stage
 from sim.world.grid import Grid
 from tests.support import done
@@ -123,7 +126,7 @@ def test_until_then_nothing_changes_and_then_something_does(who: str, spec: dict
     assert changed or who in {"favourites", "markov", "commuters"}
 
 
-@pytest.mark.parametrize("who", ["replay", "favourites", "commuters"])
+@pytest.mark.parametrize("who", ["replay", "commuters"])
 @pytest.mark.parametrize("spec", ALL, ids=named)
 def test_the_same_seed_gives_the_same_life(who: str, spec: dict[str, Any], stage: Build) -> None:
     one, two = (stage(who, spec).lives for _ in range(2))
@@ -420,7 +423,7 @@ def test_the_command_writes_the_shifted_traces(tmp_path: Path, write: Callable[.
     assert found["user-001"] == plain["user-001"][:3] + plain["user-002"][3:]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.tuples(st.sampled_from(OF_PLACES), st.integers(2, 40), st.integers(1, 40) | st.none(), st.integers(0, 20)),
@@ -445,3 +448,22 @@ def test_borders_and_rows_of_any_shifts(stage: Build, drawn: list[tuple[dict[str
             (spec["name"], spec["at_query"]) for spec in shifts
         ]
         assert sum(regime.n_visits for _, regime in own.regimes(user)) == 40
+
+
+def examples() -> list[str]:
+    page = (Path(__file__).parents[1] / "docs" / "shifts.md").read_text(encoding="utf-8")
+    return [text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if text.startswith("shifts:")]
+
+
+@pytest.mark.parametrize("text", examples(), ids=lambda text: text.split("kind: ")[1].split(",")[0])
+def test_the_examples_of_the_page_work(text: str, make_scenario: MakeScenario) -> None:
+    shifts = parse_value(text.removeprefix("shifts:"), "docs/shifts.md")
+    world = {"grid": {"kind": "rectangle", "rows": 10, "cols": 10, "width_km": 20.0, "height_km": 20.0}, "roads": ROADS}
+    users = {"count": 3, "queries": 600, "mobility": {"kind": "favourites", "visits_per_day": 20.0}}
+    lives = Stage(Setting(make_scenario(world=world, users=users, shifts=shifts, training={})), 0).lives
+    found = {shift.name for life in lives.values() for shift in life.shifts}
+    assert found == {spec.get("name", spec["kind"]) for spec in shifts}
+
+
+def test_every_kind_has_an_example() -> None:
+    assert {kind for text in examples() for kind in re.findall(r"kind: (\w+)", text)} == set(kinds("shift"))

@@ -64,23 +64,36 @@ def relocated(
     """Move cells so that `place` comes to lie on another cell, drawn by attraction, and the others keep around it.
 
     With `apart_from`, only those move that are nearer to the place than to that cell. What would leave the grid, or
-    come to lie where nobody goes, ends in the nearest cell where people do go.
+    come to lie where nobody goes, ends in the nearest cell where people do go. To keep that rare, a life is mirrored,
+    east for west or north for south or both, where its queries then fit better in.
     """
     life = attraction.copy()
     life[place] = 0.0
     if not life.any():
         raise ValueError(f"there is no cell to move to but {place}, where she is: the grid has no other place to go")
     goal = pick(thresholds(life), rng.random())
-    found, at = np.unique(cells, return_inverse=True)
-    x_km = grid.x_km[found] + grid.x_km[goal] - grid.x_km[place]
-    y_km = grid.y_km[found] + grid.y_km[goal] - grid.y_km[place]
+    found, at, counts = np.unique(cells, return_inverse=True, return_counts=True)
+    if apart_from is None:
+        moves = np.ones(found.size, dtype=bool)
+    else:
+        moves = _away_km(grid, place)[found] < _away_km(grid, apart_from)[found]
+    east_km, north_km = grid.x_km[found] - grid.x_km[place], grid.y_km[found] - grid.y_km[place]
+    ways = [_nearest(grid, attraction, goal, x * east_km, y * north_km) for y in (1, -1) for x in (1, -1)]
+    misses_km = [float((counts * off_km)[moves].sum()) for _, off_km in ways]
+    best = next(way for way, missed_km in zip(ways, misses_km, strict=True) if missed_km <= min(misses_km) + 1e-9)
+    return np.asarray(np.where(moves, best[0], found)[at], dtype=np.int64)
+
+
+def _nearest(
+    grid: Grid, attraction: FloatArray, goal: int, east_km: FloatArray, north_km: FloatArray
+) -> tuple[IntArray, FloatArray]:
+    """Return the cells where people go that are nearest to places around a cell, and how far off they are."""
     open_to = np.flatnonzero(attraction > 0)
+    x_km, y_km = grid.x_km[goal] + east_km, grid.y_km[goal] + north_km
     away_km = np.hypot(x_km[:, None] - grid.x_km[open_to], y_km[:, None] - grid.y_km[open_to])
+    off_km = away_km.min(axis=1)
     # Of equally near cells the lowest, whatever the rounding.
-    moved = open_to[(away_km <= away_km.min(axis=1, keepdims=True) + 1e-9).argmax(axis=1)]
-    if apart_from is not None:
-        moved = np.where(_away_km(grid, place)[found] < _away_km(grid, apart_from)[found], moved, found)
-    return np.asarray(moved[at], dtype=np.int64)
+    return open_to[(away_km <= off_km[:, None] + 1e-9).argmax(axis=1)], off_km
 
 
 def with_new_places(cells: IntArray, *, grid: Grid, attraction: FloatArray, home: int, rng: Generator) -> IntArray:

@@ -81,15 +81,21 @@ def test_a_move_keeps_the_shape_of_a_life() -> None:
     assert moved.tolist() == [at(4, 4), at(4, 5), at(5, 4), at(4, 4), at(3, 4)]
 
 
-def test_who_would_leave_the_grid_or_the_roads_stops_at_the_nearest_place() -> None:
+def test_a_life_is_mirrored_where_it_fits_better_then() -> None:
     home = at(1, 1)
-    cells = np.array([home, at(1, 3), at(4, 1)])
-    west = EVEN * (np.arange(GRID.n_cells) % 7 < 6)
-    moved = relocated(cells, grid=GRID, attraction=west, place=home, apart_from=None, rng=rng(2))
-    assert (moved % 7 < 6).all()
-    goal = divmod(int(moved[0]), 7)
-    assert divmod(int(moved[1]), 7) == (goal[0], min(goal[1] + 2, 5))
-    assert divmod(int(moved[2]), 7) == (min(goal[0] + 3, 5), goal[1])
+    cells = np.array([home, at(1, 4), at(3, 1), home])
+    moved = relocated(cells, grid=GRID, attraction=only(at(4, 5)) + 1e-12, place=home, apart_from=None, rng=rng())
+    assert moved.tolist() == [at(4, 5), at(4, 2), at(2, 5), at(4, 5)]
+
+
+def test_who_would_leave_the_grid_or_the_roads_stops_at_the_nearest_place() -> None:
+    home = at(1, 3)
+    cells = np.array([home, at(1, 0), at(1, 6)])
+    roads = (np.arange(GRID.n_cells) // 7 == 4) & (np.arange(GRID.n_cells) % 7 < 6)
+    moved = relocated(
+        cells, grid=GRID, attraction=only(at(4, 4)) + 1e-12 * roads, place=home, apart_from=None, rng=rng()
+    )
+    assert moved.tolist() == [at(4, 4), at(4, 1), at(4, 5)]
 
 
 def test_only_what_belongs_to_work_moves_with_it() -> None:
