@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ from sim.build import build_attack
 from sim.chunks import _in_force, _known
 from sim.errors import InputError
 from sim.events import Shift
+from sim.mobility.city import attraction, pick, thresholds
 from sim.mobility.shifts import by_frequency
 from sim.mobility.traces import DAY_S, Life
+from sim.rng import stream
 from sim.scenario.models import Scenario
 from sim.scenario.reference import kinds
 from sim.scenario.source import parse_value
@@ -248,6 +251,57 @@ def test_shifts_follow_each_other(stage: Build) -> None:
             assert life.borders == (31, 61, 91, 101)
             assert same(life, first[user], 60)
             assert not same(life, first[user], 90)
+
+
+def test_a_later_change_is_one_of_the_new_life(stage: Build) -> None:
+    move, taste = {"kind": "relocate", "at_query": 31}, {"kind": "new_places", "at_query": 61}
+    own = stage("favourites", move, taste)
+    mobility: Any = own.setting.mobility
+    home = mobility.elsewhere("home", "relocate")
+    for user, life in own.lives.items():
+        visits = home.elsewhere("places", "new_places").visits(user, stream(3, "moves", user, 0))
+        assert after(life, 61).tolist() == [visit.cell for visit in islice(visits, QUERIES)][60:]
+    once = {"for_queries": 10}
+    back = stage("favourites", move | once, taste).lives
+    for user, life in back.items():
+        visits = mobility.elsewhere("places", "new_places").visits(user, stream(3, "moves", user, 0))
+        assert after(life, 61).tolist() == [visit.cell for visit in islice(visits, QUERIES)][60:], "home again by then"
+
+
+def test_a_new_life_goes_on_at_the_time_of_the_shift(stage: Build) -> None:
+    own = stage("commuters' visits", {"kind": "relocate", "at_query": AT})
+    mobility: Any = own.setting.mobility
+    for user, life in own.lives.items():
+        visits = list(islice(mobility.elsewhere("home", "relocate").visits(user, stream(3, "moves", user, 0)), 400))
+        later = [visit.cell for visit in visits if visit.time_s >= life.test.times_s[AT - 1]]
+        assert after(life)[:10].tolist() == later[:10]
+
+
+def recorded(make_scenario: MakeScenario, folder: Path, cells: list[int], *shifts: dict[str, Any], **said: Any) -> Life:
+    """Return the life of somebody who was recorded in these cells."""
+    pd.DataFrame({"user": "ann", "order": range(len(cells)), "cell": cells}).to_csv(folder / "t.csv", index=False)
+    users = {"mobility": {"kind": "replay", "file": str(folder / "t.csv")}} | said
+    scenario = make_scenario(world={"grid": GRID}, users=users, shifts=list(shifts), training={})
+    return Stage(Setting(scenario), 0).lives["ann"]
+
+
+def goal(name: str, home: int) -> int:
+    """Return where somebody moves whose home was in a cell."""
+    life = attraction(Grid.rectangle(rows=8, cols=8, width_km=16, height_km=16), seed=3).copy()
+    life[home] = 0
+    return pick(thresholds(life), stream(3, "shift", name, "ann").random())
+
+
+def test_home_is_where_she_was_most_since_her_life_changed(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    one, two = ({"kind": "relocate", "name": name, "at_query": at} for name, at in (("one", 11), ("two", 15)))
+    life = recorded(make_scenario, tmp_path, [0] * 20, one, two)
+    first = goal("one", 0)
+    assert life.test.cells.tolist() == [0] * 10 + [first] * 4 + [goal("two", first)] * 6
+
+
+def test_the_past_tells_where_home_is(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    life = recorded(make_scenario, tmp_path, [0] * 6 + [9, 0, 0], {"kind": "relocate", "at_query": 2}, past_queries=6)
+    assert life.test.cells.tolist() == [9, goal("relocate", 0), goal("relocate", 0)]
 
 
 def test_who_is_chosen(stage: Build) -> None:
