@@ -25,13 +25,15 @@ import pyarrow.compute as pc
 from scipy.special import stdtrit
 
 from sim.interfaces import FloatArray, IntArray
-from sim.rundir import MEASURES, RunDirectory, RunError
+from sim.rundir import EVENTS, MEASURES, RunDirectory, RunError
 
 SERIES = ["point", "lppm", "attack"]
 CONFIDENCE = 0.95
 WINDOWS = 20
 FIGURES = ("quality_loss_km", "adversary_error_km")
 """Q-bar and P_AE of the paper."""
+SHIFT_EVENTS = ("shift", "shift_end")
+"""A change in a user's life begins, or is over."""
 _NO_VARIANCE_KM2 = 1e-24
 _SAME_LOSS_KM = 1e-9
 _COMPACT_ROWS = 100_000
@@ -260,6 +262,27 @@ def over_time(run: RunDirectory, *, window: int | None = None, read: Totals | No
     frame.insert(len(SERIES), "first_index", np.concatenate([[0], ends])[place] + 1)
     frame.insert(len(SERIES) + 1, "last_index", ends[place])
     return frame
+
+
+def shifts(run: RunDirectory) -> pd.DataFrame:
+    """Return the changes in users' lives, each once, whatever mechanisms lived through it.
+
+    Columns: point, replication, shift, event (`shift`, or `shift_end` where it is over), user, index (of the first
+    query after it), time_s.
+    """
+    keys = ["point", "replication", "shift", "event", "user", "index", "time_s"]
+    pieces = [EVENTS.empty_table().select(keys)]
+    for part in run.parts():
+        # A column of nulls takes no time to read.
+        if (named := run.read_part(part, ["shift"])["shift"]).null_count < len(named):
+            pieces.append(shift_rows(run.read_part(part, keys)))
+    frame = pa.concat_tables(pieces).to_pandas().drop_duplicates()
+    return frame.sort_values(["point", "replication", "user", "index"], kind="stable", ignore_index=True)
+
+
+def shift_rows(table: pa.Table) -> pa.Table:
+    """Return the rows of a part that tell of shifts."""
+    return table.filter(pc.is_in(table["event"], pa.array(SHIFT_EVENTS)))
 
 
 def tradeoff(run: RunDirectory, read: Totals | None = None) -> pd.DataFrame:

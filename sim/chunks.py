@@ -113,12 +113,12 @@ def run_chunk(chunk: Chunk, workshop: Workshop, tick: Tick | None = None) -> Out
 
 
 Notes = dict[str, Any]
-"""What is worth knowing of simulations: how often beliefs ran out of mass or data, and the worst gap."""
+"""What is worth knowing of simulations: how often beliefs ran out of mass or data or found a change, the worst gap."""
 
 
 def joined_notes(one: Notes, other: Notes) -> Notes:
     """Return the notes of more simulations: occurrences are added up, of the rest the worst is kept."""
-    return {key: _joined(one[key], other[key], add=key.endswith("fallbacks")) for key in one}
+    return {key: _joined(one[key], other[key], add=key.endswith(("fallbacks", "alarms"))) for key in one}
 
 
 def _joined(one: Any, other: Any, *, add: bool) -> Any:
@@ -150,6 +150,7 @@ def _run(spec: LPPMSpec, stage: Stage, scenario: Scenario, tick: Tick | None) ->
         attacks=list(attacks),
         expected=scenario.record.expected,
         window=scenario.record.summary_window,
+        shifts=[shift for life in stage.lives.values() for shift in life.shifts],
         snapshot_at=frozenset(scenario.record.snapshots),
         tick=tick,
     )
@@ -216,11 +217,14 @@ class _Mechanisms:
 
     def notes(self) -> Notes:
         """Return what is worth knowing afterwards."""
-        fallbacks = sum(int(getattr(mechanism.belief, "fallbacks", 0)) for mechanism in self._made)
+        fallbacks, alarms = (
+            sum(int(getattr(mechanism.belief, name, 0)) for mechanism in self._made) for name in ("fallbacks", "alarms")
+        )
         gaps = [getattr(mechanism.belief, "worst_gap", None) for mechanism in self._made]
         known = [float(gap) for gap in gaps if gap is not None]
         return {
             "lppm_fallbacks": fallbacks,
+            "lppm_alarms": alarms,
             "lppm_transition_rows_without_data": _rows_without_data(self._statistics),
             "worst_gap": max(known, default=None),
         }

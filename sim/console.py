@@ -170,7 +170,7 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
     print_summary(result.summary(), result.points(), names["lppms"], names["attacks"])
     for line in _comparisons(result.totals().users, result.points()):
         console.print(escape(line), highlight=False)
-    for line in repetitions(result.manifest):
+    for line in (*repetitions(result.manifest), *found_changes(result.manifest)):
         console.print(escape(line), highlight=False)
     for warning in (*warnings(result.manifest), *still_wide(result.manifest, result.points())):
         console.print(f"[yellow]note:[/] {escape(warning)}", highlight=False)
@@ -267,6 +267,16 @@ def warnings(manifest: dict[str, Any]) -> list[str]:
             f"{name} against {lppm}: {int(n)} reports had no mass under her belief" for name, n in attacks.items() if n
         ]
     return found
+
+
+def found_changes(manifest: dict[str, Any]) -> list[str]:
+    """Return how many changes mechanisms found in the reports they released, for those that found some."""
+    counts: dict[str, int] = {}
+    for note in manifest.get("notes", []):
+        counts[note["lppm"]] = counts.get(note["lppm"], 0) + note.get("lppm_alarms", 0)
+    return [
+        f"{lppm} found {n:,} change{'s' if n > 1 else ''} in its released reports." for lppm, n in counts.items() if n
+    ]
 
 
 def _left_out(readings: dict[str, dict[str, int]]) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sim.events import Guess, Query, Report
+from sim.events import Guess, Query, Report, Shift
 from sim.interfaces import LPPM, Belief, Channel, FloatArray, IntArray
 from sim.mobility.traces import Trace
 from sim.rundir import EVENTS
@@ -44,6 +44,8 @@ class SimulationLog:
     expected: bool = True
     window: int | None = None
     """How many queries of a user make a row, with the means of their figures; each has rows of its own unless said."""
+    shifts: Sequence[Shift] = ()
+    """Where the users' lives change: a row each, before those of the query."""
     snapshot_at: frozenset[int] = frozenset()
     tick: Tick | None = None
     snapshots: list[Snapshot] = field(default_factory=list)
@@ -68,7 +70,10 @@ class SimulationLog:
         return self._last_kept[1]
 
     def table(self, *, point: int, lppm: str, replication: int) -> pa.Table:
-        """Return one row per query and attack, or per window of queries and attack, by user, query and attack."""
+        """Return one row per query and attack, or per window of queries and attack, by user, query and attack.
+
+        The row of a shift stands before those of the query, or of the window, that is the first after it.
+        """
         lengths = np.array([len(trace) for trace in self.traces], dtype=np.int64)
         if not lengths.sum():
             return EVENTS.empty_table()
@@ -118,9 +123,30 @@ class SimulationLog:
             }
             if windows is None:
                 columns |= {"estimated_index": index, "estimate": estimate.ravel()}
-        nothing: pa.Array[Any] = pa.nulls(rows)
-        arrays = [pa.array(columns.get(name, nothing)).cast(EVENTS.field(name).type) for name in EVENTS.names]
-        return pa.table(arrays, schema=EVENTS)
+        table = _events(columns, rows)
+        if not self.shifts:
+            return table
+        ends = np.cumsum(own) * attacks
+        first = dict(zip(self._users, ends - own * attacks, strict=True))
+        step = self.window or 1
+        before = [int(first[shift.user]) + (shift.index - 1) // step * attacks for shift in self.shifts]
+        both = pa.concat_tables([table, self._shift_rows(point=point, lppm=lppm, replication=replication)])
+        return both.take(np.insert(np.arange(rows), before, rows + np.arange(len(before))))
+
+    def _shift_rows(self, *, point: int, lppm: str, replication: int) -> pa.Table:
+        trace_of = {trace.user: trace for trace in self.traces}
+        columns = {
+            "event": ["shift_end" if shift.ends else "shift" for shift in self.shifts],
+            "shift": [shift.name for shift in self.shifts],
+            "point": [point] * len(self.shifts),
+            "replication": [replication] * len(self.shifts),
+            "user": [shift.user for shift in self.shifts],
+            "index": [shift.index for shift in self.shifts],
+            "time_s": [int(trace_of[shift.user].times_s[shift.index - 1]) for shift in self.shifts],
+            "cell": [int(trace_of[shift.user].cells[shift.index - 1]) for shift in self.shifts],
+            "lppm": [lppm] * len(self.shifts),
+        }
+        return _events(columns, len(self.shifts))
 
     def _require_answers(self, output: IntArray, lppm: str) -> None:
         for values in (output, *(attack.estimate for attack in self._attacks.values())):
@@ -288,6 +314,13 @@ class _Windows:
             )
         sums: FloatArray = np.add.reduceat(values, self._starts, axis=0)
         return sums / self._sizes[:, None]
+
+
+def _events(columns: Mapping[str, Any], rows: int) -> pa.Table:
+    """Return a table of the event log; columns that are not given are empty."""
+    nothing: pa.Array[Any] = pa.nulls(rows)
+    arrays = [pa.array(columns.get(name, nothing)).cast(EVENTS.field(name).type) for name in EVENTS.names]
+    return pa.table(arrays, schema=EVENTS)
 
 
 def _nothing_yet(queries: int) -> tuple[array[int], array[float]]:

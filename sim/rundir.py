@@ -39,7 +39,7 @@ __all__ = [
     "atomic_file",
 ]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 MEASURES = (
     "quality_loss_km",
@@ -50,6 +50,7 @@ MEASURES = (
 
 _FIELDS: list[pa.Field[Any]] = [
     pa.field("event", pa.string(), nullable=False),
+    pa.field("shift", pa.string()),
     pa.field("point", pa.int32(), nullable=False),
     pa.field("replication", pa.int32(), nullable=False),
     pa.field("user", pa.string(), nullable=False),
@@ -76,8 +77,17 @@ PARQUET_OPTIONS: dict[str, Any] = {
     "store_schema": False,
 }
 
-TEXT_COLUMNS = ("event", "user", "lppm", "attack")
-_NAMES = {"manifest.json", "summary.csv", "points.csv", "events", "snapshots", "figures", "report.html"}
+TEXT_COLUMNS = ("event", "shift", "user", "lppm", "attack")
+_NAMES = {
+    "manifest.json",
+    "summary.csv",
+    "points.csv",
+    "adaptation.csv",
+    "events",
+    "snapshots",
+    "figures",
+    "report.html",
+}
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _MANIFEST = "manifest.json"
 _NOTES = "lppm_sim"

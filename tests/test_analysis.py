@@ -21,6 +21,7 @@ from sim.rundir import EVENTS, MEASURES, RunDirectory, RunError
 def row(**changes: Any) -> dict[str, Any]:
     plain = {
         "event": "query",
+        "shift": None,
         "point": 0,
         "replication": 0,
         "user": "ann",
@@ -66,6 +67,38 @@ def test_per_user_means_count_queries_only(tmp_path: Path) -> None:
     assert frame["expected_quality_loss_km"].tolist()[0] == 4
     assert math.isnan(frame["expected_quality_loss_km"].tolist()[1])
     assert frame["expected_adversary_error_km"].isna().all()
+
+
+def test_shifts_are_listed_once(tmp_path: Path) -> None:
+    """Each mechanism lives through them; the table tells of the user's life."""
+    nothing = {"attack": None, "estimated_index": None}
+
+    def shift(name: str, index: int, **where: Any) -> dict[str, Any]:
+        return row(event="shift", shift=name, index=index, time_s=10 * index, **nothing, **where)
+
+    def end(name: str, index: int, **where: Any) -> dict[str, Any]:
+        return shift(name, index, **where) | {"event": "shift_end"}
+
+    run = write(
+        tmp_path,
+        [shift("away", 2, lppm=lppm) for lppm in ("SP", "PEB")] + [end("away", 3)] + queries([1, 2, 3], user="ann"),
+        queries([1, 2]),
+        [shift("move", 1, user="bob"), shift("away", 1, user="bob"), shift("away", 5, replication=1, point=1)],
+    )
+    found = analysis.shifts(run)
+    assert found.columns.tolist() == ["point", "replication", "shift", "event", "user", "index", "time_s"]
+    assert found.values.tolist() == [
+        [0, 0, "away", "shift", "ann", 2, 20],
+        [0, 0, "away", "shift_end", "ann", 3, 30],
+        [0, 0, "move", "shift", "bob", 1, 10],
+        [0, 0, "away", "shift", "bob", 1, 10],
+        [1, 1, "away", "shift", "ann", 5, 50],
+    ]
+    assert analysis.per_user(run)["queries"].sum() == 5
+
+
+def test_there_are_no_shifts_unless_somebody_changes(tmp_path: Path) -> None:
+    assert analysis.shifts(write(tmp_path, queries([1, 2]))).empty
 
 
 def test_missing_values_do_not_count(tmp_path: Path) -> None:

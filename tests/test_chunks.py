@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ import pandas as pd
 import pytest
 
 import sim
-from sim import chunks
+from sim import analysis, chunks
 from sim.chunks import Workshop, joined_notes
 from sim.errors import UserError
+from sim.events import Shift
+from sim.mobility.traces import Life
 from sim.rundir import EVENTS
 from sim.runner import Silent
 from sim.scenario.models import Scenario
+from sim.stage import Stage
 from sim.sweep import points
 from tests.support import done, files, lppm_sim
 
@@ -155,11 +159,70 @@ def test_stages_are_kept_while_they_are_small(make_scenario: MakeScenario, monke
 
 
 def test_notes_of_more_simulations() -> None:
-    one = {"lppm_fallbacks": 1, "attack_fallbacks": {"a": 1}, "rows": {"a": 3}, "worst_gap": None, "most": 2}
-    two = {"lppm_fallbacks": 2, "attack_fallbacks": {"a": 4}, "rows": {"a": 2}, "worst_gap": 0.5, "most": 1}
-    both = {"lppm_fallbacks": 3, "attack_fallbacks": {"a": 5}, "rows": {"a": 3}, "worst_gap": 0.5, "most": 2}
+    one = {
+        "lppm_fallbacks": 1,
+        "lppm_alarms": 4,
+        "attack_fallbacks": {"a": 1},
+        "rows": {"a": 3},
+        "worst_gap": None,
+        "most": 2,
+    }
+    two = {
+        "lppm_fallbacks": 2,
+        "lppm_alarms": 0,
+        "attack_fallbacks": {"a": 4},
+        "rows": {"a": 2},
+        "worst_gap": 0.5,
+        "most": 1,
+    }
+    both = {
+        "lppm_fallbacks": 3,
+        "lppm_alarms": 4,
+        "attack_fallbacks": {"a": 5},
+        "rows": {"a": 3},
+        "worst_gap": 0.5,
+        "most": 2,
+    }
     assert joined_notes(one, two) == joined_notes(two, one) == both
     assert joined_notes(one, one)["worst_gap"] is None
+
+
+def test_the_changes_that_a_mechanism_finds_are_counted(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    """One false alarm in two queries is allowed, so that there are some in every replication."""
+    jumpy = {"forget": {"adaptive": True, "recent": 5, "queries_per_false_alarm": 2}}
+    lppms = [{"kind": "PEB-Exp", "name": "jumpy", "belief": jumpy}, "SP-Exp"]
+    single, both = (
+        run(make_scenario(lppms=lppms, replications=n), tmp_path / str(n), joined=1).manifest["notes"] for n in (1, 2)
+    )
+    alarms = [{note["lppm"]: note["lppm_alarms"] for note in notes} for notes in (single, both)]
+    assert 0 < alarms[0]["jumpy"] < alarms[1]["jumpy"]
+    assert alarms[0]["SP-Exp"] == alarms[1]["SP-Exp"] == 0
+
+
+def test_the_log_has_the_shifts_of_everybody(
+    make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One row for each mechanism and replication that lives through them."""
+    live = Stage._live
+
+    def changed(stage: Stage, user: str) -> Life:
+        index = 5 + stage.replication
+        return replace(
+            live(stage, user), shifts=(Shift(user, "move", index), Shift(user, "move", index + 4, ends=True))
+        )
+
+    monkeypatch.setattr(Stage, "_live", changed)
+    result = run(make_scenario(replications=2), tmp_path, joined=2)
+    events = result.events()
+    told = events[events["shift"].notna()]
+    assert told.groupby(["lppm", "replication", "event"]).size().tolist() == [3] * 8
+    assert told[["output", "attack", "estimate", "quality_loss_km"]].isna().all(axis=None)
+    own = events[events["event"] == "query"].drop_duplicates(["lppm", "replication", "user", "index"])
+    beside = told.merge(own, on=["lppm", "replication", "user", "index"], suffixes=("", "_of_query"))
+    assert len(beside) == len(told)
+    assert (beside["cell"] == beside["cell_of_query"]).all()
+    assert (beside["time_s"] == beside["time_s_of_query"]).all()
+    assert analysis.shifts(result.run)["index"].value_counts().to_dict() == {5: 3, 6: 3, 9: 3, 10: 3}
 
 
 # --------------------------------------------------------------------------------------------------------- shards

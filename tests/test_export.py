@@ -20,7 +20,8 @@ HOSTILE = ["=cmd|' /C calc'!A0", "+1", "-2", "@x", 'quo"te', "comma,", "new\nlin
 def rows(point: int) -> list[dict[str, Any]]:
     return [
         {
-            "event": "query",
+            "event": "shift" if i == 2 else "query",
+            "shift": "=move" if i == 2 else None,
             "point": point,
             "replication": 0,
             "user": user,

@@ -11,7 +11,7 @@ import pytest
 from sim.attack import OptimalAttack
 from sim.belief import EstimatedProfile, FixedProfile, MarkovFilter
 from sim.engine import simulate
-from sim.events import Guess, Query, Report
+from sim.events import Guess, Query, Report, Shift
 from sim.inference import read_only
 from sim.interfaces import LPPM, Attack, Belief, Channel
 from sim.lppm.channel import exponential, identity
@@ -72,6 +72,7 @@ def plain_rows(witnesses: dict[str, Witness], *, expected: bool) -> list[dict[st
             rows.append(
                 {
                     "event": "query",
+                    "shift": None,
                     "point": 4,
                     "replication": 2,
                     "user": report.user,
@@ -132,6 +133,53 @@ def test_without_attacks_there_is_a_row_per_query() -> None:
     assert table["user"].to_pylist() == ["ann"] * 6 + ["bob"] + ["di"] * 3
     assert table["output"].to_pylist() == table["cell"].to_pylist()
     assert table["estimate"].null_count == table["attack"].null_count == table.num_rows
+
+
+@pytest.mark.parametrize("window", [None, 2, 10])
+@pytest.mark.parametrize("attacks", [0, 2])
+def test_a_shift_is_a_row_before_those_of_its_query(attacks: int, window: int | None) -> None:
+    shifts = [
+        Shift("ann", "move", 4),
+        Shift("ann", "holiday", 4),
+        Shift("ann", "holiday", 6, ends=True),
+        Shift("di", "move", 1),
+    ]
+    names = [f"a{i}" for i in range(attacks)]
+
+    def table(shifts: list[Shift]) -> pa.Table:
+        log = SimulationLog(world=WORLD, traces=TRACES, attacks=names, window=window, shifts=shifts)
+        mechanism = Mechanism(belief=FixedProfile(profile=PROFILE), design=Identity(n_cells=N))
+        listening = {
+            name: OptimalAttack(belief_of=lambda _: beliefs()["fixed"], distance=WORLD.privacy_distance)
+            for name in names
+        }
+        simulate(
+            traces=TRACES,
+            lppm_of=lambda _: mechanism,
+            noise_of=lambda user: stream(1, user),
+            attacks=listening,
+            log=log,
+        )
+        return log.table(point=4, lppm="mine", replication=2)
+
+    found = table(shifts).to_pylist()
+    changed = [row for row in found if row["shift"] is not None]
+    assert [row for row in found if row["shift"] is None] == table([]).to_pylist()
+    trace_of = {trace.user: trace for trace in TRACES}
+    assert changed == [
+        dict.fromkeys(EVENTS.names)
+        | {"event": "shift_end" if shift.ends else "shift", "shift": shift.name, "point": 4, "replication": 2}
+        | {"user": shift.user, "index": shift.index, "lppm": "mine"}
+        | {"time_s": int(trace_of[shift.user].times_s[shift.index - 1])}
+        | {"cell": int(trace_of[shift.user].cells[shift.index - 1])}
+        for shift in shifts
+    ]
+    for at, row in enumerate(found):
+        if row["shift"] is not None:
+            following = next(after for after in found[at:] if after["shift"] is None)
+            before = [one["index"] for one in found[:at] if one["user"] == row["user"] and one["shift"] is None]
+            assert following["user"] == row["user"]
+            assert max(before, default=0) < row["index"] <= following["index"]
 
 
 def test_nobody_leaves_an_empty_table() -> None:

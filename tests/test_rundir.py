@@ -30,6 +30,7 @@ from sim.storage import storage_at
 def events(n: int = 3, **changes: Any) -> pa.Table:
     columns: dict[str, Any] = {
         "event": ["query"] * n,
+        "shift": pa.nulls(n, pa.string()),
         "point": [0] * n,
         "replication": [0] * n,
         "user": ["ann"] * n,
@@ -257,7 +258,7 @@ def test_torn_part_is_named(run: RunDirectory) -> None:
     for thorough in (True, False):
         faults = dict(run.check_parts(thorough=thorough))
         assert sorted(faults) == ["alien", "empty", "torn"]
-        assert "columns of schema version 1" in faults["alien"]
+        assert "columns of schema version 2" in faults["alien"]
     with pytest.raises(RunError, match=r"torn.parquet cannot be read.*Delete it and run the scenario again"):
         run.read_part("torn")
     with pytest.raises(RunError, match=r"alien.parquet"):
@@ -282,7 +283,7 @@ def test_open_says_what_is_missing(home: str, run: RunDirectory) -> None:
     with pytest.raises(RequestError, match="is a file"):
         RunDirectory.open(f"{run.place}/manifest.json")
     run.file("manifest.json").write_bytes(b'{"schema_version": 99}')
-    with pytest.raises(RequestError, match="schema_version must be 1, got 99"):
+    with pytest.raises(RequestError, match="schema_version must be 2, got 99"):
         RunDirectory.open(run.place)
     run.file("manifest.json").write_bytes(b"{torn")
     with pytest.raises(RunError, match="is not JSON"):
@@ -497,7 +498,7 @@ def readable_only() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as name:
         folder, user = Path(name), os.geteuid()
         (folder / "run" / "events").mkdir(parents=True)
-        (folder / "run" / "manifest.json").write_text('{"schema_version": 1}')
+        (folder / "run" / "manifest.json").write_text('{"schema_version": 2}')
         for path in (folder, folder / "run", folder / "run" / "events"):
             path.chmod(0o555)
         if user == 0:

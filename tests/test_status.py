@@ -30,7 +30,13 @@ def a_run(path: Path, came: Mapping[str, float], **manifest: Any) -> RunDirector
     """Write a run begun at a moment; parts have 2, 3, ... rows and came so many seconds after that."""
     run = RunDirectory.create(path)
     run.write_manifest({"parts": PLANNED, "finished": False, "scenario": {"replications": 1}} | manifest)
-    row: dict[str, Any] = dict.fromkeys(EVENTS.names, 0) | {"event": "query", "user": "u", "lppm": "l", "attack": "a"}
+    row: dict[str, Any] = dict.fromkeys(EVENTS.names, 0) | {
+        "event": "query",
+        "shift": None,
+        "user": "u",
+        "lppm": "l",
+        "attack": "a",
+    }
     row |= dict.fromkeys(MEASURES, 1.0)
     for number, (part, after_s) in enumerate(came.items()):
         run.write_part(part, pa.Table.from_pylist([row] * (number + 2), schema=EVENTS))

@@ -138,7 +138,13 @@ def test_a_url_of_a_folder_is_that_folder(tmp_path: Path) -> None:
 def a_run(place: str | Path) -> RunDirectory:
     run = RunDirectory.create(place)
     run.write_manifest({"scenario": {}})
-    row = dict.fromkeys(EVENTS.names, 1) | {"event": "query", "user": "ann", "lppm": "SP", "attack": "bayes"}
+    row = dict.fromkeys(EVENTS.names, 1) | {
+        "event": "query",
+        "shift": None,
+        "user": "ann",
+        "lppm": "SP",
+        "attack": "bayes",
+    }
     run.write_part("p", pa.Table.from_pylist([row], schema=EVENTS))
     run.write_csv("points.csv", pd.DataFrame({"point": [1]}))
     return run
