@@ -47,7 +47,7 @@ def per_user(run: RunDirectory, parts: Sequence[str] | None = None) -> pd.DataFr
     Columns: point, lppm, attack (empty without one), user, replication, queries, and the four measures, NaN
     where the log has no value.
     """
-    return _means(_accumulate(_query_rows(run, [*_SIMULATED, *MEASURES], parts), _SIMULATED), _SIMULATED)
+    return _means(_accumulate(query_rows(run, [*_SIMULATED, *MEASURES], parts), _SIMULATED), _SIMULATED)
 
 
 Windows = frozenset[tuple[int, int]]
@@ -80,7 +80,7 @@ def totals(run: RunDirectory) -> Totals:
     found: Totals | None = None
     pieces: list[pa.Table] = []
     last, windows, limit = 1, Windows(), _COMPACT_ROWS
-    for rows in _query_rows(run, [*_SIMULATED, "index", *MEASURES]):
+    for rows in query_rows(run, [*_SIMULATED, "index", *MEASURES]):
         last, windows = max(last, _highest(rows)), windows | _windows(rows)
         pieces.append(_sum_rows(rows, _SIMULATED))
         if sum(piece.num_rows for piece in pieces) > limit:
@@ -254,7 +254,7 @@ def over_time(run: RunDirectory, *, window: int | None = None, read: Totals | No
         _refuse_cuts(ends, windows, run)
     keys = [*SERIES, "window", "user"]
     columns = [*SERIES, "user", "index", *MEASURES]
-    users = _means(_accumulate((_with_window(rows, ends) for rows in _query_rows(run, columns)), keys), keys)
+    users = _means(_accumulate((_with_window(rows, ends) for rows in query_rows(run, columns)), keys), keys)
     series = [*SERIES, "window"]
     counts = users.groupby(series, as_index=False, sort=True).agg(users=("user", "size"), queries=("queries", "sum"))
     frame = counts.merge(intervals(users, series), on=series, validate="one_to_one")
@@ -362,7 +362,7 @@ def halves(run: RunDirectory) -> pd.DataFrame:
     keys = [*_SIMULATED, "window"]
     ends = np.array([last // 2, last])
     _refuse_cuts(ends, windows, run)
-    rows = _query_rows(run, [*_SIMULATED, "index", *MEASURES])
+    rows = query_rows(run, [*_SIMULATED, "index", *MEASURES])
     found = _means(_accumulate((_with_window(table, ends) for table in rows), keys), keys)
     return found.assign(half=np.array(["first", "last"])[found.pop("window").to_numpy(dtype=np.int64)])
 
@@ -441,7 +441,7 @@ def intervals(units: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     return pd.DataFrame(columns).reset_index()
 
 
-def _query_rows(run: RunDirectory, columns: Sequence[str], parts: Sequence[str] | None = None) -> Iterator[pa.Table]:
+def query_rows(run: RunDirectory, columns: Sequence[str], parts: Sequence[str] | None = None) -> Iterator[pa.Table]:
     """Yield the rows of each part, or of some, that are about the query itself.
 
     Where rows stand for several queries, a column `queries` says for how many.
@@ -533,7 +533,7 @@ def _with_window(rows: pa.Table, ends: IntArray) -> pa.Table:
 def _extent(run: RunDirectory) -> tuple[int, Windows]:
     """Return the highest index of a query, at least 1, and which queries the log holds together."""
     last, windows = 1, Windows()
-    for rows in _query_rows(run, ["index"]):
+    for rows in query_rows(run, ["index"]):
         last, windows = max(last, _highest(rows)), windows | _windows(rows)
     return last, windows
 
