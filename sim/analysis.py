@@ -317,6 +317,17 @@ def named_apart(frame: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def in_order(frame: pd.DataFrame, run: RunDirectory) -> pd.DataFrame:
+    """Return the rows with LPPMs and attacks in the order of the scenario, which colours and panels follow."""
+    scenario = run.manifest().get("scenario", {})
+    lppms, attacks = (
+        {thing["name"]: i for i, thing in enumerate(scenario.get(key, []))} for key in ("lppms", "attacks")
+    )
+    ranked = frame.assign(_lppm=frame["lppm"].map(lppms), _attack=frame["attack"].map(attacks))
+    ordered = ranked.sort_values(["_lppm", "_attack"], kind="stable", ignore_index=True)
+    return ordered.drop(columns=["_lppm", "_attack"])
+
+
 def swept_words(frame: pd.DataFrame, points: pd.DataFrame) -> list[str]:
     """Return, for each row, all swept values that make a difference to its LPPM, in words."""
     return _said(frame, points, list(points.columns.drop("point")))
@@ -380,7 +391,7 @@ def curves(users: pd.DataFrame, at_km: Sequence[float] | FloatArray) -> pd.DataF
     points = user_points(users)
     frames = []
     for (lppm, attack), group in points.groupby(["lppm", "attack"], sort=True):
-        errors = np.array([_read_off(own, at) for _, own in group.groupby("user", sort=True)])
+        errors = np.array([read_off(own, at) for _, own in group.groupby("user", sort=True)])
         frames.append(_over_users(errors, at).assign(lppm=str(lppm), attack=str(attack)))
     columns = ["lppm", "attack", "quality_loss_km", "users", "mean_km", "min_km", "max_km"]
     return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
@@ -584,7 +595,7 @@ def _refuse_cuts(ends: IntArray, windows: Windows, run: RunDirectory) -> None:
             )
 
 
-def _read_off(own: pd.DataFrame, at: FloatArray) -> FloatArray:
+def read_off(own: pd.DataFrame, at: FloatArray) -> FloatArray:
     """Interpolate one user's error at the losses, NaN outside the range she attained."""
     losses, error = curve_of_user(own)
     inside = (at >= losses[0] - _SAME_LOSS_KM) & (at <= losses[-1] + _SAME_LOSS_KM)

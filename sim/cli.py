@@ -283,27 +283,86 @@ def traces(
 
 @main.command()
 @click.argument("run_directory", metavar="RUN")
-def summarize(run_directory: str) -> None:
+@click.option(
+    "--at",
+    "losses_km",
+    type=click.FloatRange(0),
+    multiple=True,
+    metavar="KM",
+    help="Print the adversary's error at this quality loss too; may be repeated.",
+)
+@click.option(
+    "--against", metavar="LPPM", help="With --at: the LPPM that others are compared with  [default: the first]"
+)
+def summarize(run_directory: str, losses_km: tuple[float, ...], against: str | None) -> None:
     """Sum up RUN again from its event log.
 
-    Writes summary.csv and prints the table.
+    Writes summary.csv and prints the table. With --at it reads the error off each user's own trade-off curve and
+    compares paired by user.
     """
     from sim import console
     from sim.result import Result
 
+    if against is not None and not losses_km:
+        raise click.UsageError("--against needs a quality loss to compare at, such as --at 1")
     result = Result.open(run_directory)
+    compared = result.at_loss(losses_km, against=against) if losses_km else None
     result.run.write_csv("summary.csv", result.summary())
     console.print_result(result)
+    if compared is not None:
+        console.print_at_loss(compared)
+
+
+@main.command()
+@click.argument("run_directory", metavar="RUN")
+@click.option("--window", type=click.IntRange(1), default=50, show_default=True, help="Queries in a window.")
+@click.option(
+    "--recovered",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.9,
+    show_default=True,
+    help="Which part of the efficiency before counts as recovered.",
+)
+@click.option("--before", type=click.IntRange(1), default=150, show_default=True, help="Queries before, at most.")
+@click.option("--shift", metavar="NAME", help="Which shift  [default: the first]")
+@click.option("--against", metavar="LPPM", help="The LPPM that others are compared with  [default: the first]")
+def adaptation(
+    run_directory: str, window: int, recovered: float, before: int, shift: str | None, against: str | None
+) -> None:
+    """Show how mechanisms of RUN followed a shift.
+
+    Efficiency P_AE / Q-bar before and after it, how many queries it takes to recover and how many are lost. Writes
+    adaptation.csv and figures/adaptation. A run with shifts does that by itself.
+    """
+    from sim import console
+    from sim.result import Result
+    from sim.runner import sum_up_adaptation
+
+    result = Result.open(run_directory)
+    found = result.adaptation(window=window, recovered=recovered, before=before, shift=shift)
+    if against is not None and against not in set(found.summary["lppm"]):
+        raise click.UsageError(f"no LPPM {against!r}: there are {', '.join(dict.fromkeys(found.summary['lppm']))}")
+    sum_up_adaptation(result, found)
+    console.print_adaptation(result, found, against)
+    click.echo(f"adaptation.csv and figures/adaptation are in {result.run}")
 
 
 @main.command()
 @click.argument("run_directory", metavar="RUN")
 def plot(run_directory: str) -> None:
     """Draw the figures of RUN again."""
-    from sim.plots import write_figures
-    from sim.rundir import RunDirectory
+    from contextlib import suppress
 
-    for path in write_figures(RunDirectory.open(run_directory)):
+    from sim.plots import write_adaptation, write_figures
+    from sim.result import Result
+    from sim.rundir import RunError
+
+    result = Result.open(run_directory)
+    paths = write_figures(result.run)
+    if not result.shifts().empty:
+        with suppress(RunError):
+            paths += write_adaptation(result.run, result.adaptation())
+    for path in paths:
         click.echo(path)
 
 

@@ -14,11 +14,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Table
 from rich.text import Text
 
-from sim.analysis import circumstances, headings, named_apart, plain, swept_words, with_swept_values
+from sim.adaptation import Adaptation
+from sim.analysis import circumstances, headings, in_order, named_apart, plain, swept_words, with_swept_values
 from sim.checks import Outcome
 from sim.cost import BYTES_PER_ROW, Cost
 from sim.ranking import rankings, remarks
 from sim.result import Result
+from sim.rundir import RunError
 from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.protection import SHORT_ATTACKS, SHORT_LPPMS
 from sim.scenario.reference import SECTIONS, keys, kinds
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 LINE_EVERY_S = 10.0
 _MOST_WIDE = 5
 _MOST_TOLD = 5
+_MOST_ADAPTED = 30
 
 
 class _Rate(ProgressColumn):
@@ -170,6 +173,8 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
     print_summary(result.summary(), result.points(), names["lppms"], names["attacks"])
     for line in _comparisons(result.totals().users, result.points()):
         console.print(escape(line), highlight=False)
+    if not result.shifts().empty:
+        _print_own_adaptation(result)
     for line in (*repetitions(result.manifest), *found_changes(result.manifest)):
         console.print(escape(line), highlight=False)
     for warning in (*warnings(result.manifest), *still_wide(result.manifest, result.points())):
@@ -178,6 +183,116 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
     there = "event log, summary.csv and figures" if drawn and redrawn else "event log and summary.csv"
     older = "; the figures there are older" if drawn and not redrawn else ""
     console.print(f"\n{there} are in {escape(str(result.run))}{older}", highlight=False, soft_wrap=True)
+
+
+def _print_own_adaptation(result: Result) -> None:
+    """Print how mechanisms followed the first shift, if that can be told and is not too long."""
+    try:
+        found = result.adaptation()
+    except RunError as error:
+        stdout().print(f"[yellow]note:[/] {escape(f'how mechanisms adapt cannot be told: {error}')}", highlight=False)
+        return
+    if len(found.summary) <= _MOST_ADAPTED:
+        print_adaptation(result, found)
+    else:
+        stdout().print(f"{len(found.summary)} rows of how mechanisms adapt are in adaptation.csv.", highlight=False)
+
+
+def print_adaptation(result: Result, found: Adaptation, against: str | None = None) -> None:
+    """Print the efficiency of each mechanism around a shift, how long it takes to recover, and what is lost."""
+    points = result.points()
+    swept = headings([path for path in points.columns if path != "point"])
+    summary = in_order(found.summary, result.run)
+    valued = with_swept_values(summary[["lppm", "point"]], points).to_dict("records")
+    against = summary["lppm"].iloc[0] if against is None else against
+    differences = {
+        (row["point"], row["attack"], row["lppm"]): row
+        for row in (found.compare(against).to_dict("records") if against in set(found.users["lppm"]) else [])
+    }
+    table = Table()
+    table.add_column("LPPM")
+    table.add_column("attack")
+    numbers = ("before", "lowest", "at the end", "recover", "mean", f"minus {against}", "not back", "together", "lost")
+    for heading in (*swept.values(), *numbers):
+        table.add_column(escape(heading), justify="right")
+    for values, row in zip(valued, summary.to_dict("records"), strict=True):
+        apart = differences.get((row["point"], row["attack"], row["lppm"]))
+        together = "" if pd.isna(row["pooled_queries_to_recover"]) else f"{row['pooled_queries_to_recover']:.0f}"
+        table.add_row(
+            escape(row["lppm"]),
+            escape(row["attack"]),
+            *(_value(values[path]) for path in swept),
+            _with_half(row, "efficiency_before", 3),
+            _with_half(row, "efficiency_lowest", 3),
+            _with_half(row, "efficiency_end", 3),
+            "" if pd.isna(row["queries_to_recover_median"]) else f"{row['queries_to_recover_median']:.0f}",
+            _with_half(row, "queries_to_recover", 0),
+            "" if apart is None else _with_half(apart, "queries_to_recover", 0),
+            f"{row['censored']} of {row['users']}",
+            f"> {together}" if row["pooled_censored"] and together else together,
+            _with_half(row, "queries_lost", 1),
+        )
+    shifts = ", ".join(dict.fromkeys(found.summary["shift"]))
+    console = stdout()
+    console.print(
+        escape(
+            f"Efficiency P_AE / Q-bar before and after {shifts}; queries until a window of {found.window} is back at "
+            f"{100 * found.recovered:g} %: median and mean over users, those not back counted with all they have, and "
+            "of all users together; queries lost until then. 95 % intervals over users"
+        ),
+        style="italic",
+        highlight=False,
+    )
+    console.print(table, highlight=False)
+    if left_out := int(found.summary["left_out"].max()):
+        console.print(
+            f"Up to {left_out} users are left out: they have no loss before the shift, or not {found.window} queries "
+            "from it to the next change or the end.",
+            highlight=False,
+        )
+
+
+def _with_half(row: dict[Any, Any], name: str, digits: int) -> str:
+    """Write a figure, with half of its interval where it has one."""
+    if pd.isna(row[name]):
+        return ""
+    low = row.get(f"{name}_low")
+    half = "" if low is None or pd.isna(low) else f" ± {row[name] - low:.{digits}f}"
+    return f"{row[name]:.{digits}f}{half}"
+
+
+def print_at_loss(compared: pd.DataFrame) -> None:
+    """Print the adversary's error of each mechanism at some quality losses, and its difference to one of them."""
+    console = stdout()
+    table = Table()
+    said = compared["circumstances"].astype(bool).any()
+    against = compared["against"].iloc[0] if len(compared) else ""
+    for heading in (*(["with"] if said else []), "attack"):
+        table.add_column(heading)
+    table.add_column("Q-bar", justify="right")
+    table.add_column("LPPM")
+    for heading in ("P_AE", f"minus {against}", "users"):
+        table.add_column(escape(heading), justify="right")
+    for _, rows in compared.groupby(["circumstances", "attack", "quality_loss_km"], sort=False):
+        for row in rows.to_dict("records"):
+            of_this = f" ({row['reached']} with this one)" if row["reached"] > row["users"] else ""
+            table.add_row(
+                *([escape(row["circumstances"])] if said else []),
+                escape(row["attack"]),
+                f"{row['quality_loss_km']:g}",
+                escape(row["lppm"]),
+                _with_half(row, "error_km", 3),
+                "" if row["lppm"] == against else _with_half(row, "difference_km", 3),
+                f"{row['users']} of {row['of_users']}{of_this}",
+            )
+        table.add_section()
+    console.print(
+        "Adversary error P_AE at equal quality loss Q-bar, in km, off each user's own curve, over the users who reach "
+        "it with every LPPM; differences paired by user; 95 % intervals",
+        style="italic",
+        highlight=False,
+    )
+    console.print(table, highlight=False)
 
 
 def print_shard(shard: tuple[int, int], result: Result) -> None:

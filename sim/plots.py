@@ -26,6 +26,7 @@ from matplotlib.ticker import MaxNLocator
 from matplotlib.typing import LineStyleType
 
 from sim import analysis
+from sim.adaptation import Adaptation
 from sim.interfaces import FloatArray
 from sim.labels import label_points, literal
 from sim.rundir import RunDirectory, atomic_file
@@ -70,8 +71,15 @@ LINES: tuple[LineStyleType, ...] = ("-", "--", ":", "-.")
 
 QUALITY_LABEL = r"quality loss $\bar{Q}$ [km]"
 ERROR_LABEL = r"adversary error $P_{AE}$ [km]"
+EFFICIENCY_LABEL = r"efficiency $P_{AE}\,/\,\bar{Q}$"
 PAIR = ["quality_loss_km", "adversary_error_km"]
 DIAGONAL = r"$P_{AE} = \bar{Q}$"
+MOST_ROWS = 4
+"""Of panels for what is swept, and of names above a panel."""
+MOST_LETTERS = 20
+_LETTER_IN, _ROW_IN = 0.05, 0.11
+"""How much room a name above a panel takes, in inches."""
+_MARK = "#777777"
 _METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None},
@@ -154,11 +162,12 @@ def _series_looks(summary: pd.DataFrame) -> dict[str, Look]:
     }
 
 
-def over_time_figure(over_time: pd.DataFrame, *, title: str = "") -> Figure:
+def over_time_figure(over_time: pd.DataFrame, *, title: str = "", shifts: pd.DataFrame | None = None) -> Figure:
     """Draw quality loss and adversary error by query index, a column for each attack.
 
     Bands are 95 % intervals over users. Of several sweep points each mechanism is drawn at the middle one of those it
-    was run at. Expected figures are drawn where the table has them.
+    was run at. Expected figures are drawn where the table has them. Changes in users' lives, a table of
+    `analysis.shifts`, are lines at the median of the users.
     """
     if over_time.empty:
         return _empty_figure("no query in this run: there is nothing to draw over time")
@@ -166,22 +175,194 @@ def over_time_figure(over_time: pd.DataFrame, *, title: str = "") -> Figure:
     names, attacks = looks(over_time["lppm"]), list(dict.fromkeys(chosen["attack"]))
     labels = zip(PAIR, (QUALITY_LABEL, ERROR_LABEL), strict=True)
     measures = {measure: label for measure, label in labels if chosen[measure].notna().any()}
-    width = {1: 4.6, 2: 6.8, 3: 8.4}.get(len(attacks), 2.5 * len(attacks))
+    width = _width(len(attacks))
+    told = [] if shifts is None else _marks(shifts[shifts["point"].isin(set(chosen["point"]))])
+    marks = _placed(told, (0.0, float(chosen["last_index"].max())), width / len(attacks) - 0.4)
     with rc_context(STYLE):
-        figure = _figure(width, 1.8 * len(measures) + 0.4, names, _note(chosen, "bands"))
+        height = 1.8 * len(measures) + 0.4 + _ROW_IN * _rows(marks)
+        figure = _figure(width, height, names, _note(chosen, "bands"))
         panels = figure.subplots(len(measures), len(attacks), sharex=True, sharey="row", squeeze=False)
+        for number, panel in enumerate(panels.flat):
+            _draw_marks(panel, marks, labelled=number < len(attacks))
         for row, (measure, label) in zip(panels, measures.items(), strict=True):
             for panel, attack in zip(row, attacks, strict=True):
                 _course(panel, chosen[chosen["attack"] == attack], measure, names)
             row[0].set_ylabel(label)
         for panel, attack in zip(panels[0], attacks, strict=True):
-            panel.set_title(_against(attack))
+            panel.set_title(_against(attack), pad=6 + 72 * _ROW_IN * _rows(marks))
         for panel in panels[-1]:
             panel.set_xlabel("query index $r$")
             panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
         if title:
             figure.suptitle(literal(title, 100), fontsize=8.5)
         return _settled(figure)
+
+
+def adaptation_figure(found: Adaptation, *, title: str = "") -> Figure:
+    """Draw the efficiency against the queries since a shift, a column for each attack.
+
+    Each mechanism is drawn at the middle one of its sweep points; what is swept outside of them, as the tables'
+    column `circumstances` says, has a row for each value. A ring shows where all users together have recovered.
+    Nothing is drawn within a window after the shift, which would hold queries of both sides.
+    """
+    course = found.course.dropna(subset="efficiency")
+    if course.empty:
+        return _empty_figure(f"nobody has {found.window} queries from the shift to the next change: ask for less")
+    course, summary = (
+        table.assign(circumstances=table.get("circumstances", pd.Series("", index=table.index)))
+        for table in (course, found.summary)
+    )
+    names, attacks = looks(found.course["lppm"]), list(dict.fromkeys(course["attack"]))
+    rows = list(dict.fromkeys(course["circumstances"]))
+    rows = rows if len(rows) <= MOST_ROWS else [rows[(len(rows) - 1) // 2]]
+    course = course[course["circumstances"].isin(rows)]
+    width = _width(len(attacks))
+    bands = "bands: 95 % intervals over users; " if course["efficiency_low"].notna().any() else ""
+    with rc_context(STYLE):
+        note = f"{bands}windows of the last {found.window} queries; rings: back at {100 * found.recovered:g} %"
+        figure = _figure(width, 2.3 * len(rows) + 0.5, names, note)
+        panels = figure.subplots(len(rows), len(attacks), sharex=True, sharey=True, squeeze=False)
+        for line, text in zip(panels, rows, strict=True):
+            own = course[course["circumstances"] == text]
+            own = own[own["point"] == own["lppm"].map(middle_points(own))]
+            for panel, attack in zip(line, attacks, strict=True):
+                drawn = own[own["attack"] == attack]
+                panel.axvline(0, color=_MARK, linewidth=0.9, zorder=1.5)
+                _adaptation_panel(panel, drawn, names)
+                _rings(panel, drawn, summary, names, found.recovered)
+                panel.set_title(_against(attack) + (f", {literal(text)}" if text else ""))
+            line[0].set_ylabel(EFFICIENCY_LABEL)
+        shown = dict.fromkeys(course["shift"])
+        what = f" ({literal(next(iter(shown)))})" if len(shown) == 1 else ""
+        for panel in panels[-1]:
+            panel.set_xlabel(f"queries after the shift{what}")
+            panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+        panels[0, 0].set_ylim(_efficiency_limits(course))
+        if title:
+            figure.suptitle(literal(title, 100), fontsize=8.5)
+        return _settled(figure)
+
+
+def _adaptation_panel(panel: Axes, rows: pd.DataFrame, names: dict[str, Look]) -> None:
+    for name, own in rows.groupby("lppm", sort=False):
+        look = names[str(name)]
+        for side in (own[own["queries_after"] <= 0], own[own["queries_after"] > 0]):
+            at = side["queries_after"].to_numpy(float)
+            mean, low, high = (side[f"efficiency{end}"].to_numpy(float) for end in ("", "_low", "_high"))
+            panel.plot(
+                at,
+                mean,
+                color=look.colour,
+                linestyle=look.line,
+                marker=look.marker,
+                markersize=3,
+                markevery=max(1, len(own) // 6),
+                label=str(name),
+            )
+            panel.fill_between(at, low, high, color=look.colour, alpha=0.1, linewidth=0)
+
+
+def _rings(panel: Axes, rows: pd.DataFrame, summary: pd.DataFrame, names: dict[str, Look], recovered: float) -> None:
+    """Show where the course of all users together is back, and, where there are few lines, the level for that."""
+    keys = ["point", "lppm", "attack"]
+    back = rows[keys].drop_duplicates().merge(summary, on=keys)
+    for row in back.to_dict("records"):
+        look = names[row["lppm"]]
+        level = recovered * row["efficiency_before"]
+        if len(back) <= 2:
+            panel.axhline(level, color=look.colour, linestyle=(0, (1, 2)), linewidth=0.8, zorder=1.5)
+        if not row["pooled_censored"]:
+            own = rows[(rows["lppm"] == row["lppm"]) & (rows["queries_after"] == row["pooled_queries_to_recover"])]
+            panel.plot(
+                own["queries_after"],
+                own["efficiency"],
+                linestyle="",
+                marker="o",
+                markersize=7,
+                markerfacecolor="none",
+                markeredgecolor=look.colour,
+                markeredgewidth=1.1,
+                zorder=4,
+            )
+
+
+def _efficiency_limits(course: pd.DataFrame) -> tuple[float, float]:
+    """Return the range of the axis; wide bands of a few users may leave the picture, the lines may not."""
+    low, high = course["efficiency"].min(), course["efficiency"].max()
+    room = max(high - low, 0.1 * high, 1e-9)
+    ends = course[["efficiency_low", "efficiency_high"]].clip(low - 0.5 * room, high + 0.5 * room)
+    low, high = np.nanmin([low, *ends["efficiency_low"]]), np.nanmax([high, *ends["efficiency_high"]])
+    low = 0.0 if 0 <= low < 0.4 * high else low
+    return float(low - 0.03 * (high - low)), float(high + 0.05 * (high - low))
+
+
+def _width(attacks: int) -> float:
+    return {1: 4.6, 2: 6.8, 3: 8.4}.get(attacks, 2.5 * attacks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A change in users' lives, in a figure over queries."""
+
+    name: str
+    at: float
+    low: float
+    high: float
+    ends: bool
+    row: int | None = None
+    """In which row above the panel its name stands, counted from the panel; None: nowhere."""
+    left: bool = False
+    """Whether the name stands to the left of the line."""
+
+
+def _marks(shifts: pd.DataFrame) -> list[_Mark]:
+    """Return the medians over users of where changes begin and end, and where nine in ten of them lie."""
+    found = []
+    for (name, event), own in shifts.groupby(["shift", "event"], sort=False):
+        at, low, high = (float(own["index"].quantile(q)) for q in (0.5, 0.05, 0.95))
+        found.append(_Mark(str(name), at, low, high, event == "shift_end"))
+    return sorted(found, key=lambda mark: mark.at)
+
+
+def _placed(marks: list[_Mark], span: tuple[float, float], width_in: float) -> list[_Mark]:
+    """Give the names of the changes that begin rows above a panel, so that none covers another."""
+    ends: list[float] = []
+    placed = []
+    for mark in marks:
+        if mark.ends:
+            placed.append(mark)
+            continue
+        start = (mark.at - span[0]) / (span[1] - span[0]) * width_in
+        length = _LETTER_IN * (len(literal(mark.name, MOST_LETTERS)) + 1)
+        left = start + length > width_in
+        first, last = (start - length, start) if left else (start, start + length)
+        row = next((row for row, end in enumerate(ends) if end <= first), len(ends))
+        ends[row : row + 1] = [last]
+        placed.append(replace(mark, row=row if row < MOST_ROWS else None, left=left))
+    return placed
+
+
+def _rows(marks: list[_Mark]) -> int:
+    return max((mark.row + 1 for mark in marks if mark.row is not None), default=0)
+
+
+def _draw_marks(panel: Axes, marks: list[_Mark], *, labelled: bool) -> None:
+    for mark in marks:
+        if mark.high > mark.low:
+            panel.axvspan(mark.low, mark.high, color=_MARK, alpha=0.08, linewidth=0, zorder=0.5)
+        style = {"linewidth": 0.7, "linestyle": (0, (4, 3)), "alpha": 0.6} if mark.ends else {"linewidth": 0.9}
+        panel.axvline(mark.at, color=_MARK, zorder=1.5, **style)
+        if labelled and mark.row is not None:
+            panel.annotate(
+                literal(mark.name, MOST_LETTERS),
+                (mark.at, 1),
+                xycoords=panel.get_xaxis_transform(),
+                xytext=(-1 if mark.left else 1, 2 + 72 * _ROW_IN * mark.row),
+                textcoords="offset points",
+                horizontalalignment="right" if mark.left else "left",
+                fontsize=6.5,
+                color=_MARK,
+            )
 
 
 def save(figure: Figure, stem: str | os.PathLike[str]) -> list[Path]:
@@ -213,15 +394,32 @@ def write_figures(
     Return where they are: paths, or run files where the run is under a URL.
     """
     points = run.read_csv("points.csv")
-    summary = _in_order(analysis.summarize(run) if summary is None else summary, run)
+    summary = analysis.in_order(analysis.summarize(run) if summary is None else summary, run)
     summary = summary.assign(circumstances=analysis.circumstances(summary, points))
     over_time = analysis.named_apart(
-        _in_order(analysis.over_time(run) if over_time is None else over_time, run), points
+        analysis.in_order(analysis.over_time(run) if over_time is None else over_time, run), points
     )
-    figures = {
-        "tradeoff": tradeoff_figure(analysis.named_apart(summary, points)),
-        "over_time": over_time_figure(over_time, title=_title(over_time, points)),
-    }
+    return _written(
+        run,
+        {
+            "tradeoff": tradeoff_figure(analysis.named_apart(summary, points)),
+            "over_time": over_time_figure(over_time, title=_title(over_time, points), shifts=analysis.shifts(run)),
+        },
+    )
+
+
+def write_adaptation(run: RunDirectory, found: Adaptation) -> list[Any]:
+    """Write `figures/adaptation.*` of a run; return where they are."""
+    points = run.read_csv("points.csv")
+    course, summary = (
+        analysis.named_apart(table.assign(circumstances=analysis.circumstances(table, points)), points)
+        for table in (analysis.in_order(table, run) for table in (found.course, found.summary))
+    )
+    title = "" if course["circumstances"].any() else _title(course, points)
+    return _written(run, {"adaptation": adaptation_figure(replace(found, course=course, summary=summary), title=title)})
+
+
+def _written(run: RunDirectory, figures: dict[str, Figure]) -> list[Any]:
     if run.in_folder:
         return [path for name, figure in figures.items() for path in save(figure, run.path / "figures" / name)]
     return [
@@ -237,28 +435,17 @@ def middle_points(frame: pd.DataFrame) -> dict[str, int]:
     return {lppm: int(points[(len(points) - 1) // 2]) for lppm, points in found.items()}
 
 
-def _title(over_time: pd.DataFrame, points: pd.DataFrame) -> str:
+def _title(frame: pd.DataFrame, points: pd.DataFrame) -> str:
     """Say which sweep point is drawn, if one stands for all mechanisms that the sweep touches."""
-    if len(points) == 1 or over_time.empty:
+    if len(points) == 1 or frame.empty:
         return ""
-    swept = over_time[over_time.groupby("lppm")["point"].transform("nunique") > 1]
+    swept = frame[frame.groupby("lppm")["point"].transform("nunique") > 1]
     middle = set(middle_points(swept).values())
     if len(middle) != 1:
         return "each mechanism at the middle one of its sweep points"
     values = points[points["point"] == middle.pop()].to_dict("records")[0]
     short = analysis.headings([path for path in points.columns if path != "point"])
     return ", ".join(f"{name} = {analysis.plain(values[path])}" for path, name in short.items())
-
-
-def _in_order(frame: pd.DataFrame, run: RunDirectory) -> pd.DataFrame:
-    """Return the rows with LPPMs and attacks in the order of the scenario, which colours and panels follow."""
-    scenario = run.manifest().get("scenario", {})
-    lppms, attacks = (
-        {thing["name"]: i for i, thing in enumerate(scenario.get(key, []))} for key in ("lppms", "attacks")
-    )
-    ranked = frame.assign(_lppm=frame["lppm"].map(lppms), _attack=frame["attack"].map(attacks))
-    ordered = ranked.sort_values(["_lppm", "_attack"], kind="stable", ignore_index=True)
-    return ordered.drop(columns=["_lppm", "_attack"])
 
 
 def _against(attack: str) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from sim.analysis import curve_of_user, half_width, user_points
+from sim.analysis import curve_of_user, half_width, read_off, user_points
 from sim.interfaces import FloatArray
+from sim.rundir import RequestError
 
 Curve = dict[str, tuple[FloatArray, FloatArray]]
 """For each user the losses of one mechanism, sorted, and the adversary's errors at them."""
@@ -75,6 +76,57 @@ def remarks(per_user: pd.DataFrame) -> Iterator[str]:
     single = [lppm for lppm in dict.fromkeys(per_user["lppm"]) if lppm not in compared]
     if single and by_attack:
         yield f"Not compared at equal loss, for want of a second quality loss: {', '.join(single)}."
+
+
+AT_LOSS = [
+    *("attack", "quality_loss_km", "lppm", "reached", "users", "of_users"),
+    *("error_km", "error_km_low", "error_km_high"),
+    *("against", "difference_km", "difference_km_low", "difference_km_high"),
+]
+
+
+def at_loss(per_user: pd.DataFrame, losses_km: Sequence[float], *, against: str | None = None) -> pd.DataFrame:
+    """Return the adversary's error of each LPPM at some quality losses, and by how much it differs from one of them.
+
+    Errors are read off each user's own trade-off curve, straight between her points and never beyond them. Means and
+    differences, LPPM - `against` (unless said the first one), are over the `users` who reach the loss with every LPPM
+    that is compared; `reached` is how many do with this one, `of_users` how many there are. Intervals are 95 % of
+    Student's t over users, that of the difference paired by user. An LPPM that has a single loss for every user has
+    no curve and is left out. Columns: AT_LOSS; attacks and LPPMs in the order in which they appear.
+    """
+    points = user_points(per_user)
+    losses = points.groupby(["lppm", "attack", "user"])["loss"].transform("nunique")
+    with_curve = set(points.loc[losses > 1, "lppm"])
+    lppms = [lppm for lppm in dict.fromkeys(per_user["lppm"]) if lppm in with_curve]
+    if not lppms:
+        raise RequestError("no LPPM has two quality losses to read an error between: sweep a parameter of theirs")
+    against = lppms[0] if against is None else against
+    if against not in lppms:
+        why = "has a single quality loss" if against in set(per_user["lppm"]) else "is none of this run"
+        raise RequestError(f"{against!r} {why}: to compare with are {', '.join(lppms)}")
+    at = np.asarray(losses_km, dtype=float)
+    rows: list[dict[str, object]] = []
+    for attack in dict.fromkeys(per_user["attack"]):
+        of_attack = points[(points["attack"] == attack) & points["lppm"].isin(lppms)]
+        read = {(lppm, user): read_off(own, at) for (lppm, user), own in of_attack.groupby(["lppm", "user"], sort=True)}
+        for i, loss in enumerate(at.tolist()):
+            errors = pd.Series({key: values[i] for key, values in read.items()}).unstack(level=0)
+            rows += _compared(errors.reindex(columns=lppms), against, attack, loss) if len(errors) else []
+    return pd.DataFrame(rows, columns=AT_LOSS)
+
+
+def _compared(errors: pd.DataFrame, against: str, attack: str, loss: float) -> Iterator[dict[str, object]]:
+    """Yield a row for each LPPM; takes the errors of users (rows) by LPPM (columns) at one loss."""
+    common = errors.dropna()
+    for lppm in errors:
+        row: dict[str, object] = {"attack": attack, "quality_loss_km": loss, "lppm": lppm, "against": against}
+        row |= {"reached": int(errors[lppm].count()), "users": len(common), "of_users": len(errors)}
+        figures = {"error_km": common[lppm], "difference_km": common[lppm] - common[against]}
+        for name, values in figures.items():
+            half = half_width(pd.Series([values.std(ddof=1)]), pd.Series([len(values)])).iloc[0]
+            mean = values.mean()
+            row |= {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
+        yield row
 
 
 def _curves(per_user: pd.DataFrame) -> dict[str, dict[str, Curve]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from sim import analysis
+from sim import analysis, ranking
+from sim.adaptation import BEFORE, RECOVERED, WINDOW, Adaptation, adaptation
 from sim.rundir import RunDirectory
 
 
@@ -17,6 +19,7 @@ class Result:
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
         self._read: tuple[list[str], analysis.Totals] | None = None
+        self._adapted: tuple[Any, Adaptation] | None = None
 
     @classmethod
     def open(cls, path: str | Path) -> Result:
@@ -51,6 +54,39 @@ class Result:
         if self._read is None or self._read[0] != parts:
             self._read = parts, analysis.totals(self.run)
         return self._read[1]
+
+    def shifts(self) -> pd.DataFrame:
+        """Return the changes in users' lives, each once."""
+        return analysis.shifts(self.run)
+
+    def adaptation(
+        self,
+        *,
+        window: int = WINDOW,
+        recovered: float = RECOVERED,
+        before: int = BEFORE,
+        shift: str | None = None,
+    ) -> Adaptation:
+        """Return how mechanisms followed a shift, see `sim.adaptation.adaptation`; the same again is not read again."""
+        asked = (self.run.parts(), window, recovered, before, shift)
+        if self._adapted is None or self._adapted[0] != asked:
+            found = adaptation(self.run, window=window, recovered=recovered, before=before, shift=shift)
+            self._adapted = asked, found
+        return self._adapted[1]
+
+    def at_loss(self, losses_km: Sequence[float], *, against: str | None = None) -> pd.DataFrame:
+        """Return the adversary's error at some quality losses, with the paired difference to one LPPM.
+
+        See `sim.ranking.at_loss`. What is swept outside the mechanisms is in a column `circumstances`: only LPPMs with
+        the same are compared.
+        """
+        points, users = self.points(), analysis.in_order(self.totals().users, self.run)
+        named = analysis.named_apart(users, points).assign(circumstances=analysis.circumstances(users, points))
+        found = [
+            ranking.at_loss(own, losses_km, against=against).assign(circumstances=text)
+            for text, own in named.groupby("circumstances", sort=False)
+        ]
+        return pd.concat(found, ignore_index=True)[["circumstances", *ranking.AT_LOSS]]
 
     def per_user(self) -> pd.DataFrame:
         """Return the means of each user and replication."""

@@ -9,20 +9,22 @@ import platform
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 import pandas as pd
 
 from sim import kernels
+from sim.adaptation import Adaptation
+from sim.analysis import with_swept_values
 from sim.chunks import FailedSimulation, Notes, Workshop, joined_notes
 from sim.errors import UserError
 from sim.pool import Failure, Here, Pool, Workers, perform
 from sim.registry import refuse_stale, search_in, source_file
 from sim.result import Result
 from sim.rounds import Round, rounds
-from sim.rundir import SCHEMA_VERSION, RequestError, RunDirectory
+from sim.rundir import SCHEMA_VERSION, RequestError, RunDirectory, RunError
 from sim.scenario.consistency import findings
 from sim.scenario.faults import Fault, ScenarioError, dotted
 from sim.scenario.models import Scenario
@@ -162,12 +164,25 @@ def run(
 
 
 def _sum_up(result: Result, *, figures: bool) -> None:
-    """Write the table and, if asked for, the figures."""
+    """Write the tables and, if asked for, the figures."""
     result.run.write_csv("summary.csv", result.summary())
     if figures:
         from sim.plots import write_figures
 
         write_figures(result.run, summary=result.summary(), over_time=result.over_time())
+    # Where windows of a summary cut the shift there is no table, and whoever asks for it is told why.
+    if not result.shifts().empty:
+        with suppress(RunError):
+            sum_up_adaptation(result, result.adaptation(), figures=figures)
+
+
+def sum_up_adaptation(result: Result, found: Adaptation, *, figures: bool = True) -> None:
+    """Write the table of how mechanisms followed a shift and, if asked for, the figure."""
+    result.run.write_csv("adaptation.csv", with_swept_values(found.summary, result.points()))
+    if figures:
+        from sim.plots import write_adaptation
+
+        write_adaptation(result.run, found)
 
 
 def open_pool(workers: int | None, dask: str | None, workshop: Workshop | None = None) -> Pool:
