@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -13,9 +14,12 @@ from click.testing import CliRunner, Result
 import sim
 from sim import kernels
 from sim.cli import main
+from sim.events import Shift
+from sim.mobility.traces import Life
 from sim.scenario.faults import ScenarioError
 from sim.scenario.load import load
 from sim.scenario.models import Scenario
+from sim.stage import Stage
 from sim.sweep import Chunk, Plan, points, tasks
 
 ROOT = Path(__file__).parents[1]
@@ -95,6 +99,19 @@ def faults(path: Path, *settings: str, data: Path | None = None) -> list[str]:
 def log_of(scenario: Scenario, out: Path) -> pd.DataFrame:
     """Run a scenario into a folder, a chunk per replication, without figures, and return its event log."""
     return sim.run(scenario, out=out, figures=False, chunk_queries=1).events()
+
+
+@contextmanager
+def told_shifts(shifts_of: Callable[[str, int], tuple[Shift, ...]]) -> Iterator[None]:
+    """Write shifts, by user and replication, into lives that go on as they were: what is told of them is tried."""
+    live = Stage._live
+
+    def changed(stage: Stage, user: str) -> Life:
+        return replace(live(stage, user), shifts=shifts_of(user, stage.replication))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stage, "_live", changed)
+        yield
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,13 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
+import sim
 from sim import analysis
 from sim.adaptation import OF_USER, Adaptation, adaptation, compare, ratio_of_means
+from sim.events import Shift
 from sim.interfaces import FloatArray
 from sim.rundir import EVENTS, RequestError, RunDirectory, RunError
+from tests.support import done, files, lppm_sim, refused, told_shifts
 
 
 def queries(
@@ -406,3 +410,95 @@ def test_users_of_the_shift_alone_are_read(tmp_path: Path) -> None:
     found: Adaptation = adaptation(write(tmp_path, frames), window=20)
     assert found.users["user"].tolist() == ["ann"]
     assert analysis.shifts(write(tmp_path, frames))["user"].tolist() == ["ann"]
+
+
+# ------------------------------------------------------------------------------------------------------- runs
+
+
+MOVE = """
+name: moved
+seed: 3
+replications: 2
+world: {grid: {kind: rectangle, rows: 4, cols: 5, width_km: 5, height_km: 4}}
+users: {count: 3, queries: 120, mobility: {kind: favourites, places: 4}}
+training: {others: {kind: others, count: 8, queries: 30}}
+lppms: [SP-Exp, {kind: SP-Exp, name: mild, design: {epsilon_per_km: 2}}]
+attacks: [sporadic]
+"""
+
+
+def moved(user: str, replication: int) -> tuple[Shift, ...]:
+    return (Shift(user, "move", 61 + replication),)
+
+
+def cells(text: str) -> list[list[str]]:
+    lines = [line for line in text.splitlines() if line.startswith(("│", "┃"))]
+    return [[cell.strip() for cell in re.split("[│┃]", line)[1:-1]] for line in lines]
+
+
+@pytest.fixture
+def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("moved.yaml").write_text(MOVE)
+    return Path("moved.yaml")
+
+
+def test_a_run_with_shifts_tells_how_mechanisms_adapt(scenario: Path) -> None:
+    with told_shifts(moved):
+        text = done("run", scenario, "-o", "run")
+    assert "before and after move; queries until a window of 50 is back at 90 %" in " ".join(text.split())
+    names = sorted(path.name for path in Path("run/figures").glob("adaptation.*"))
+    assert names == ["adaptation.pdf", "adaptation.png", "adaptation.svg"]
+    result = sim.Result.open("run")
+    written = result.run.read_csv("adaptation.csv")
+    summary = result.adaptation().summary
+    pd.testing.assert_frame_equal(written[summary.columns], summary, check_dtype=False)
+    assert written[["lppm", "users", "left_out"]].values.tolist() == [["SP-Exp", 3, 0], ["mild", 3, 0]]
+    assert result.adaptation() is result.adaptation()
+    assert len(result.shifts()) == 6
+    before = files(Path("run/figures"))
+    Path("run/figures/adaptation.png").unlink()
+    assert "run/figures/adaptation.png" in done("plot", "run").split()
+    assert files(Path("run/figures")) == before
+
+
+def test_the_command_has_the_same_defaults_and_takes_others(scenario: Path) -> None:
+    with told_shifts(moved):
+        done("run", scenario, "-o", "run", "--no-figures")
+    written = Path("run/adaptation.csv").read_bytes()
+    assert not Path("run/figures").exists() or not list(Path("run/figures").glob("adaptation.*"))
+    text = done("adaptation", "run")
+    assert Path("run/adaptation.csv").read_bytes() == written
+    heading, *body = [row for row in cells(text) if row[0] != ""]
+    assert heading[:5] == ["LPPM", "attack", "before", "lowest", "at the end"]
+    assert "minus SP-Exp" in heading
+    assert [row[:2] for row in body] == [["SP-Exp", "sporadic"], ["mild", "sporadic"]]
+    row = sim.Result.open("run").adaptation().summary.iloc[0]
+    half = row["efficiency_before"] - row["efficiency_before_low"]
+    assert body[0][2] == f"{row['efficiency_before']:.3f} ± {half:.3f}"
+    text = done("adaptation", "run", "--window", "10", "--recovered", "0.5", "--before", "20", "--against", "mild")
+    assert "a window of 10 is back at 50 %" in " ".join(text.split())
+    assert "minus mild" in cells(text)[0]
+    assert Path("run/adaptation.csv").read_bytes() != written
+    assert "3 users are left out" in done("adaptation", "run", "--window", "100")
+    assert "there are SP-Exp, mild" in refused("adaptation", "run", "--against", "wild")
+    assert "no shift 'rest': there are move" in refused("adaptation", "run", "--shift", "rest")
+
+
+def test_a_run_without_shifts_has_nothing_to_adapt_to(scenario: Path) -> None:
+    text = done("run", scenario, "-o", "run", "--no-figures", "--set", "users.queries=10")
+    assert "fficiency" not in text
+    assert not Path("run/adaptation.csv").exists()
+    assert "has no shift: there is nothing to adapt to" in refused("adaptation", "run")
+
+
+def test_a_summary_that_cuts_the_shift_is_a_run_all_the_same(scenario: Path) -> None:
+    summary = ("--set", "record={log: summary, window: 25}", "--no-figures")
+    with told_shifts(lambda user, _: (Shift(user, "move", 61),)):
+        text = done("run", scenario, "-o", "run", *summary)
+    assert "how mechanisms adapt cannot be told" in text
+    assert "with one row for queries 51 to 75, but the shift comes at query 61" in " ".join(text.split())
+    assert not Path("run/adaptation.csv").exists()
+    result = lppm_sim("adaptation", "run")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "Set record.window to a divisor of 60" in result.stderr

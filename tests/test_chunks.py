@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,11 @@ from sim import analysis, chunks
 from sim.chunks import Workshop, joined_notes
 from sim.errors import UserError
 from sim.events import Shift
-from sim.mobility.traces import Life
 from sim.rundir import EVENTS
 from sim.runner import Silent
 from sim.scenario.models import Scenario
-from sim.stage import Stage
 from sim.sweep import points
-from tests.support import done, files, lppm_sim
+from tests.support import done, files, lppm_sim, told_shifts
 
 MakeScenario = Callable[..., Scenario]
 
@@ -199,20 +196,14 @@ def test_the_changes_that_a_mechanism_finds_are_counted(make_scenario: MakeScena
     assert alarms[0]["SP-Exp"] == alarms[1]["SP-Exp"] == 0
 
 
-def test_the_log_has_the_shifts_of_everybody(
-    make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_log_has_the_shifts_of_everybody(make_scenario: MakeScenario, tmp_path: Path) -> None:
     """One row for each mechanism and replication that lives through them."""
-    live = Stage._live
 
-    def changed(stage: Stage, user: str) -> Life:
-        index = 5 + stage.replication
-        return replace(
-            live(stage, user), shifts=(Shift(user, "move", index), Shift(user, "move", index + 4, ends=True))
-        )
+    def shifts_of(user: str, replication: int) -> tuple[Shift, ...]:
+        return Shift(user, "move", 5 + replication), Shift(user, "move", 9 + replication, ends=True)
 
-    monkeypatch.setattr(Stage, "_live", changed)
-    result = run(make_scenario(replications=2), tmp_path, joined=2)
+    with told_shifts(shifts_of):
+        result = run(make_scenario(replications=2), tmp_path, joined=2)
     events = result.events()
     told = events[events["shift"].notna()]
     assert told.groupby(["lppm", "replication", "event"]).size().tolist() == [3] * 8

@@ -293,3 +293,23 @@ def test_ctrl_c_stops_a_run_and_keeps_what_is_finished(small: Path) -> None:
     assert err.endswith("stopped; what is finished is kept, and the same command goes on from there\n")
     assert "Traceback" not in err
     assert len(sim.Result.open("stopped").events()) >= 2 * 3 * 12 * 2
+
+
+def test_summarize_reads_errors_off_at_equal_loss(small: Path) -> None:
+    done("run", small, "-o", "run", "--no-figures")
+    text = done("summarize", "run", "--at", "0.9", "--at", "1", "--against", "PEB-Exp")
+    assert "minus PEB-Exp" in text
+    table = sim.Result.open("run").at_loss([0.9, 1], against="PEB-Exp")
+    assert table[["attack", "quality_loss_km", "lppm"]].values.tolist() == [
+        [attack, loss, lppm]
+        for attack in ("sporadic", "markov")
+        for loss in (0.9, 1.0)
+        for lppm in ("SP-Exp", "PEB-Exp")
+    ]
+    assert (table["of_users"] == 3).all()
+    for row in table.dropna(subset="error_km").to_dict("records"):
+        assert f"{row['error_km']:.3f}" in text
+    assert table["error_km"].notna().any()
+    assert "'identity' has a single quality loss" in refused("summarize", "run", "--at", "1", "--against", "identity")
+    assert "--against needs a quality loss" in refused("summarize", "run", "--against", "PEB-Exp")
+    assert "is not in the range" in refused("summarize", "run", "--at", "-1")

@@ -187,6 +187,29 @@ def test_a_run_without_attacks_has_notes_all_the_same() -> None:
     assert console.warnings(manifest(note(attack_fallbacks={}))) == []
 
 
+def test_changes_that_were_found_are_told_without_alarm() -> None:
+    notes = [note(lppm_alarms=1), note(point=1, lppm_alarms=2000), note(lppm="SP", lppm_alarms=0)]
+    assert console.found_changes(manifest(*notes)) == ["PEB found 2,001 changes in its released reports."]
+    assert console.found_changes(manifest(notes[0])) == ["PEB found 1 change in its released reports."]
+    assert console.warnings(manifest(*notes)) == []
+
+
+def test_errors_at_equal_loss_are_printed(capsys: Capture) -> None:
+    row = {"circumstances": "", "attack": "[red", "quality_loss_km": 1.0, "lppm": HOSTILE[0], "against": HOSTILE[0]}
+    row |= {"reached": 5, "users": 4, "of_users": 6, "error_km": 0.5, "error_km_low": 0.4, "difference_km": 0.0}
+    other = row | {"lppm": HOSTILE[2], "reached": 4, "difference_km": -0.25, "difference_km_low": -0.5}
+    console.print_at_loss(pd.DataFrame([row | {"difference_km_low": 0.0}, other]))
+    heading, *body = table(capsys.readouterr().out)
+    assert heading == ["attack", "Q-bar", "LPPM", "P_AE", f"minus {HOSTILE[0]}", "users"]
+    assert body == [
+        ["[red", "1", HOSTILE[0], "0.500 ± 0.100", "", "4 of 6 (5 with this one)"],
+        ["[red", "1", HOSTILE[2], "0.500 ± 0.100", "-0.250 ± 0.250", "4 of 6"],
+    ]
+    console.print_at_loss(pd.DataFrame([other | {"circumstances": "count 7"}]))
+    heading, *body = table(capsys.readouterr().out)
+    assert (heading[0], body[0][0]) == ("with", "count 7")
+
+
 def test_an_unfinished_run_says_so() -> None:
     (warning,) = console.warnings(manifest() | {"finished": False})
     assert "not finished" in warning

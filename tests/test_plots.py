@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from sim import plots
+from sim.adaptation import Adaptation
 from sim.labels import literal
 from sim.rundir import EVENTS, MEASURES, RunDirectory, RunError
 
@@ -383,3 +384,129 @@ def test_a_mechanism_beside_the_sweep_is_drawn_where_it_was_run() -> None:
         "SP": pytest.approx([2.5] * 4),
         "identity": pytest.approx([3.0] * 4),
     }
+
+
+# ----------------------------------------------------------------------------------------------------- shifts
+
+
+def changes(**indices: list[int]) -> pd.DataFrame:
+    """Return a table of shifts; a name that ends in `_end` is the end of one."""
+    rows = [
+        {"point": 0, "replication": 0, "shift": name.removesuffix("_end"), "user": f"u{i}", "index": index, "time_s": 0}
+        | {"event": "shift_end" if name.endswith("_end") else "shift"}
+        for name, own in indices.items()
+        for i, index in enumerate(own)
+    ]
+    return pd.DataFrame(rows)
+
+
+def upright(axes: Axes) -> list[float]:
+    return sorted(x[0] for x in (data(line, "x") for line in axes.get_lines()) if len(x) == 2 and x[0] == x[1])
+
+
+@pytest.mark.usefixtures("unsettled")
+def test_shifts_are_lines_at_the_median_user() -> None:
+    shifts = changes(move=[10, 20, 21], move_end=[30, 30, 30])
+    elsewhere = changes(other=[5]).assign(point=7)
+    figure = plots.over_time_figure(course(["SP"], ["a", "b"]), shifts=pd.concat([shifts, elsewhere]))
+    for axes in visible(figure):
+        assert upright(axes) == [20, 30]
+    upper, lower = visible(figure)[:2], visible(figure)[2:]
+    assert [[text.get_text() for text in axes.texts] for axes in upper] == [["move"], ["move"]]
+    assert [axes.texts[:] for axes in lower] == [[], []]
+    # Users differ in where it begins, not in where it ends.
+    assert [len(axes.patches) for axes in visible(figure)] == [1] * 4
+    plain = plots.over_time_figure(course(["SP"], ["a", "b"]))
+    assert upright(visible(plain)[0]) == []
+    assert figure.get_size_inches()[1] > plain.get_size_inches()[1]
+
+
+def test_names_of_shifts_lie_above_the_panel_and_apart() -> None:
+    names = ["relocate home", "holiday", "$x_1$", "new places", "close_roads"]
+    shifts = changes(**dict(zip(names, ([15], [16], [18], [37], [39]), strict=True)))
+    figure = plots.over_time_figure(course(["SP"], ["markov"]), shifts=shifts)
+    figure.draw_without_rendering()
+    axes = visible(figure)[0]
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert [text.get_text() for text in axes.texts] == [literal(name) for name in names]
+    frame = axes.get_window_extent()
+    assert all(box.y0 >= frame.y1 for box in boxes)
+    assert all(box.x0 >= frame.x0 - 1 and box.x1 <= figure.bbox.x1 for box in boxes)
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+    assert not any(box.overlaps(axes.title.get_window_extent()) for box in boxes)
+
+
+def test_too_many_shifts_are_lines_without_names() -> None:
+    shifts = changes(**{f"a long name {i}": [20] for i in range(9)})
+    figure = plots.over_time_figure(course(["SP"], ["markov"]), shifts=shifts)
+    assert len(visible(figure)[0].texts) == plots.MOST_ROWS
+    assert upright(visible(figure)[0]) == [20] * 9
+
+
+def adapted(lppms: list[str], attacks: list[str], points: int = 1, *, interval: float = 0.05) -> Adaptation:
+    at = [-4, -2, 0, 10, 12, 14, 16]
+    rows, summaries = [], []
+    for (i, lppm), attack, point in itertools.product(enumerate(lppms), attacks, range(points)):
+        key = {"point": point, "lppm": lppm, "attack": attack, "shift": "move_$1"}
+        for k in at:
+            value = 0.9 - 0.05 * i if k <= 0 else 0.3 + 0.03 * k - 0.05 * i
+            ends = {"efficiency_low": value - interval, "efficiency_high": value + interval}
+            rows.append(key | {"queries_after": k, "users": 3, "efficiency": value} | ends)
+        back = {"pooled_queries_to_recover": 12.0 if i else 16.0, "pooled_censored": not i}
+        summaries.append(key | back | {"efficiency_before": 0.9})
+    return Adaptation(pd.DataFrame(summaries), pd.DataFrame(), pd.DataFrame(rows), 10, 0.9)
+
+
+@pytest.mark.usefixtures("unsettled")
+@pytest.mark.parametrize("interval", [0.05, np.nan])
+def test_adaptation_has_a_panel_for_each_attack(interval: float) -> None:
+    figure = plots.adaptation_figure(adapted(["SP", "PEB", "MK"], ["a", "b"], interval=interval))
+    panels = visible(figure)
+    assert [axes.get_title() for axes in panels] == ["against a", "against b"]
+    assert legend_names(figure) == ["SP", "PEB", "MK"]
+    assert ("bands" in figure.legends[0].get_title().get_text()) == (interval == 0.05)
+    for axes in panels:
+        assert upright(axes) == [0]
+        own = [line for line in axes.get_lines() if line.get_label() == "PEB"]
+        # Nothing is drawn across the shift.
+        assert [data(line, "x") for line in own] == [[-4, -2, 0], [10, 12, 14, 16]]
+        rings = [line for line in axes.get_lines() if line.get_markersize() == 7]
+        assert [(data(ring, "x"), ring.get_markeredgecolor()) for ring in rings] == [
+            ([12.0], plots.COLOURS[1]),
+            ([12.0], plots.COLOURS[2]),
+        ]
+        assert axes.get_xlabel() == r"queries after the shift (move_\$1)"
+    assert panels[0].get_ylabel() == plots.EFFICIENCY_LABEL
+
+
+@pytest.mark.usefixtures("unsettled")
+def test_the_level_is_drawn_where_there_are_few_lines() -> None:
+    def levels(figure: Figure) -> list[float]:
+        flat = [data(line, "y") for line in visible(figure)[0].get_lines() if len(data(line, "y")) == 2]
+        return [y[0] for y in flat if y[0] == y[1]]
+
+    assert levels(plots.adaptation_figure(adapted(["SP", "PEB"], ["a"]))) == pytest.approx([0.81, 0.81])
+    assert levels(plots.adaptation_figure(adapted(["SP", "PEB", "MK"], ["a"]))) == []
+
+
+@pytest.mark.usefixtures("unsettled")
+def test_adaptation_of_nobody_says_so() -> None:
+    found = adapted(["SP"], ["a"])
+    figure = plots.adaptation_figure(Adaptation(found.summary, found.users, found.course.iloc[:0], 10, 0.9))
+    assert "nobody has 10 queries" in figure.texts[0].get_text()
+
+
+def test_adaptation_is_written_with_a_row_for_each_of_the_circumstances(tmp_path: Path) -> None:
+    figures: dict[str, Figure] = {}
+    sweep = pd.DataFrame({"point": [0, 1, 2], "lppms.*.design.epsilon": [1.0, 2.0, 2.0], "users.count": [7, 7, 9]})
+    run = a_run(tmp_path, sweep)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plots, "save", lambda figure, stem: figures.update({stem.name: figure}) or [stem])
+        plots.write_adaptation(run, adapted(["PEB", "SP"], ["bayes", "markov"], points=3))
+    (figure,) = figures.values()
+    assert list(figures) == ["adaptation"]
+    assert legend_names(figure) == ["SP", "PEB"]
+    titles = [axes.get_title() for axes in visible(figure)]
+    assert titles == [f"against {attack}, count {n}" for n in (7, 9) for attack in ("markov", "bayes")]
+    paths = plots.write_adaptation(run, adapted(["PEB", "SP"], ["bayes", "markov"]))
+    assert [path.name for path in paths] == ["adaptation.png", "adaptation.pdf", "adaptation.svg"]

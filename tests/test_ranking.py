@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from sim.ranking import Ranking, rankings, remarks
+from sim.ranking import Ranking, at_loss, rankings, remarks
+from sim.rundir import RequestError
 
 USERS = ("ann", "bob", "cem", "dan")
 
@@ -194,3 +195,50 @@ def test_a_narrow_range_of_losses_is_told_exactly() -> None:
     ranking = only(rows("A", 0.5, losses=(0.031, 0.035)), rows("B", 0.4, losses=(0.02, 0.04)))
     assert ranking.quality_loss_km == pytest.approx(0.033)
     assert "at 0.033 km of quality loss" in str(ranking)
+
+
+# ------------------------------------------------------------------------------------------------ at given losses
+
+
+def test_errors_are_read_off_at_the_losses_asked_for() -> None:
+    slopes = {"ann": 0.5, "bob": 0.7, "cem": 1.2, "dan": 0.4}
+    table = at_loss(pd.concat([rows("B", slopes), rows("A", 0.5)]), [1.0, 2.5])
+    assert table["lppm"].tolist() == ["B", "A"] * 2
+    assert set(table["against"]) == {"B"}
+    errors = np.array(list(slopes.values()))
+    for loss in (1.0, 2.5):
+        own = table[table["quality_loss_km"] == loss]
+        first, second = own.to_dict("records")
+        assert first["error_km"] == pytest.approx(loss * errors.mean())
+        assert (first["difference_km"], first["difference_km_low"]) == (0, 0)
+        assert second["error_km"] == pytest.approx(0.5 * loss)
+        test = stats.ttest_rel(np.full(4, 0.5 * loss), errors * loss).confidence_interval(0.95)
+        assert second["difference_km"] == pytest.approx(loss * (0.5 - errors.mean()))
+        assert (second["difference_km_low"], second["difference_km_high"]) == pytest.approx((test.low, test.high))
+
+
+def test_only_users_count_whom_every_mechanism_reaches() -> None:
+    """Ann reaches 3 km with both, bob with one alone, cem with none."""
+    wide = pd.concat([rows("A", 1.0, (0.0, 4.0), users=["ann", "bob"]), rows("A", 9.0, (0.0, 2.0), users=["cem"])])
+    narrow = pd.concat([rows("B", 0.5, (0.0, 4.0), users=["ann"]), rows("B", 7.0, (0.0, 2.0), users=["bob", "cem"])])
+    table = at_loss(pd.concat([wide, narrow]), [3.0, 9.0], against="B")
+    (a, b), nobody = (table[table["quality_loss_km"] == loss].to_dict("records") for loss in (3.0, 9.0))
+    assert [(row["lppm"], row["reached"], row["users"], row["of_users"]) for row in (a, b)] == [
+        ("A", 2, 1, 3),
+        ("B", 1, 1, 3),
+    ]
+    assert (a["error_km"], b["error_km"], a["difference_km"]) == (3.0, 1.5, 1.5)
+    assert np.isnan(a["difference_km_low"])  # of a single user
+    assert [(row["reached"], row["users"]) for row in nobody] == [(0, 0), (0, 0)]
+    assert all(np.isnan(row["error_km"]) for row in nobody)
+
+
+def test_a_mechanism_without_a_curve_is_not_compared() -> None:
+    table = pd.concat([rows("dot", 1.0, (1.0,)), rows("A", 1.0), rows("B", 0.5)])
+    assert at_loss(table, [1.0])["lppm"].tolist() == ["A", "B"]
+    with pytest.raises(RequestError, match="'dot' has a single quality loss: to compare with are A, B"):
+        at_loss(table, [1.0], against="dot")
+    with pytest.raises(RequestError, match="'C' is none of this run: to compare with are A, B"):
+        at_loss(table, [1.0], against="C")
+    with pytest.raises(RequestError, match="no LPPM has two quality losses"):
+        at_loss(rows("dot", 1.0, (1.0,)), [1.0])
