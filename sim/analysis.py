@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from scipy.special import stdtrit
 
 from sim.interfaces import FloatArray, IntArray
@@ -32,8 +33,6 @@ CONFIDENCE = 0.95
 WINDOWS = 20
 FIGURES = ("quality_loss_km", "adversary_error_km")
 """Q-bar and P_AE of the paper."""
-SHIFT_EVENTS = ("shift", "shift_end")
-"""A change in a user's life begins, or is over."""
 _NO_VARIANCE_KM2 = 1e-24
 _SAME_LOSS_KM = 1e-9
 _COMPACT_ROWS = 100_000
@@ -273,16 +272,20 @@ def shifts(run: RunDirectory) -> pd.DataFrame:
     keys = ["point", "replication", "shift", "event", "user", "index", "time_s"]
     pieces = [EVENTS.empty_table().select(keys)]
     for part in run.parts():
-        # A column of nulls takes no time to read.
-        if (named := run.read_part(part, ["shift"])["shift"]).null_count < len(named):
-            pieces.append(shift_rows(run.read_part(part, keys)))
+        with run.open_part(part) as file:
+            if _tells_of_shifts(file.metadata):
+                table = file.read(columns=keys)
+                pieces.append(table.select(keys).filter(pc.is_valid(table["shift"])))
     frame = pa.concat_tables(pieces).to_pandas().drop_duplicates()
     return frame.sort_values(["point", "replication", "user", "index"], kind="stable", ignore_index=True)
 
 
-def shift_rows(table: pa.Table) -> pa.Table:
-    """Return the rows of a part that tell of shifts."""
-    return table.filter(pc.is_in(table["event"], pa.array(SHIFT_EVENTS)))
+def _tells_of_shifts(metadata: pq.FileMetaData) -> bool:
+    """Tell from the end of a part alone whether any of its rows may name a shift."""
+    column = EVENTS.get_field_index("shift")
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    counted = [(group.num_rows, group.column(column).statistics) for group in groups]
+    return any(said is None or said.null_count is None or said.null_count < rows for rows, said in counted)
 
 
 def tradeoff(run: RunDirectory, read: Totals | None = None) -> pd.DataFrame:

@@ -387,7 +387,11 @@ def pictures(figure: Figure, suffixes: Iterable[str] | None = None) -> dict[str,
 
 
 def write_figures(
-    run: RunDirectory, *, summary: pd.DataFrame | None = None, over_time: pd.DataFrame | None = None
+    run: RunDirectory,
+    *,
+    summary: pd.DataFrame | None = None,
+    over_time: pd.DataFrame | None = None,
+    shifts: pd.DataFrame | None = None,
 ) -> list[Any]:
     """Write `figures/tradeoff.*` and `figures/over_time.*` of a run; tables not given are made from its log.
 
@@ -399,11 +403,12 @@ def write_figures(
     over_time = analysis.named_apart(
         analysis.in_order(analysis.over_time(run) if over_time is None else over_time, run), points
     )
+    shifts = analysis.shifts(run) if shifts is None else shifts
     return _written(
         run,
         {
             "tradeoff": tradeoff_figure(analysis.named_apart(summary, points)),
-            "over_time": over_time_figure(over_time, title=_title(over_time, points), shifts=analysis.shifts(run)),
+            "over_time": over_time_figure(over_time, title=_title(over_time, points), shifts=shifts),
         },
     )
 

@@ -19,6 +19,7 @@ class Result:
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
         self._read: tuple[list[str], analysis.Totals] | None = None
+        self._shifts: tuple[list[str], pd.DataFrame] | None = None
         self._adapted: tuple[Any, Adaptation] | None = None
 
     @classmethod
@@ -57,7 +58,10 @@ class Result:
 
     def shifts(self) -> pd.DataFrame:
         """Return the changes in users' lives, each once."""
-        return analysis.shifts(self.run)
+        parts = self.run.parts()
+        if self._shifts is None or self._shifts[0] != parts:
+            self._shifts = parts, analysis.shifts(self.run)
+        return self._shifts[1]
 
     def adaptation(
         self,

@@ -169,7 +169,8 @@ def _sum_up(result: Result, *, figures: bool) -> None:
     if figures:
         from sim.plots import write_figures
 
-        write_figures(result.run, summary=result.summary(), over_time=result.over_time())
+        tables = {"summary": result.summary(), "over_time": result.over_time(), "shifts": result.shifts()}
+        write_figures(result.run, **tables)
     # Where windows of a summary cut the shift there is no table, and whoever asks for it is told why.
     if not result.shifts().empty:
         with suppress(RunError):
