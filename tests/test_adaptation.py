@@ -257,6 +257,18 @@ def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
     assert np.mean((low <= 0.8) & (high >= 0.8)) == pytest.approx(0.95, abs=0.02)
 
 
+@pytest.mark.parametrize(("lengths", "last"), [((20, 20, 10), 20), ((20, 10, 10), 10), ((20, 10), 20)])
+def test_the_course_ends_with_half_of_the_users(lengths: tuple[int, ...], last: int, tmp_path: Path) -> None:
+    frames = [
+        frame
+        for i, length in enumerate(lengths)
+        for frame in (shift(11, user=f"u{i}"), queries([1.0] * (10 + length), user=f"u{i}"))
+    ]
+    course = adaptation(write(tmp_path, frames), window=5).course
+    assert course["queries_after"].max() == last
+    assert course["users"].iloc[-1] == sum(length >= last for length in lengths)
+
+
 def test_one_user_has_no_interval(tmp_path: Path) -> None:
     row = one(tmp_path, stepped(100))
     assert (
@@ -394,14 +406,18 @@ def test_a_summary_gives_the_same_at_the_ends_of_its_windows(tmp_path: Path) -> 
     assert short.users["efficiency_before"].tolist() == pytest.approx([expected])
 
 
-def test_a_summary_that_cannot_tell_says_so(tmp_path: Path) -> None:
-    rows = summed(queries([1.0] * 100), 10)
-    with pytest.raises(
-        RunError, match=r"one row for queries 41 to 50, but the shift comes at query 45: .* divisor of 44"
-    ):
-        adaptation(write(tmp_path / "1", [shift(45), rows]))
+@pytest.mark.parametrize("at", [42, 45, 50])
+def test_a_summary_that_cuts_the_shift_says_so(at: int, tmp_path: Path) -> None:
+    run = write(tmp_path, [shift(at), summed(queries([1.0] * 100), 10)])
+    said = rf"one row for queries 41 to 50, but the shift comes at query {at}: .* to a divisor of {at - 1},"
+    with pytest.raises(RunError, match=said):
+        adaptation(run)
+
+
+def test_windows_that_cut_rows_of_a_summary_are_refused(tmp_path: Path) -> None:
+    run = write(tmp_path, [shift(41), summed(queries([1.0] * 100), 10)])
     with pytest.raises(RunError, match="windows of 15 would cut: ask for a window of 20"):
-        adaptation(write(tmp_path / "2", [shift(41), rows]), window=15)
+        adaptation(run, window=15)
 
 
 def test_users_of_the_shift_alone_are_read(tmp_path: Path) -> None:
