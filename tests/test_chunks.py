@@ -166,7 +166,7 @@ def test_notes_of_more_simulations() -> None:
     }
     two = {
         "lppm_fallbacks": 2,
-        "lppm_alarms": 0,
+        "lppm_alarms": 3,
         "attack_fallbacks": {"a": 4},
         "rows": {"a": 2},
         "worst_gap": 0.5,
@@ -174,7 +174,7 @@ def test_notes_of_more_simulations() -> None:
     }
     both = {
         "lppm_fallbacks": 3,
-        "lppm_alarms": 4,
+        "lppm_alarms": 7,
         "attack_fallbacks": {"a": 5},
         "rows": {"a": 3},
         "worst_gap": 0.5,
