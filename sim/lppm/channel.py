@@ -16,7 +16,6 @@ import numpy as np
 from sim.inference import distribution, read_only
 from sim.interfaces import Channel, FloatArray, Generator, IntArray
 from sim.lppm.remap import (
-    axis_distances,
     columns_hiding,
     columns_matrix,
     columns_product,
@@ -111,7 +110,7 @@ class ExponentialChannel:
     """
 
     def __init__(self, *, distance: Distance, epsilon_per_km: float) -> None:
-        row_km, col_km = axis_distances(distance)
+        row_km, col_km = distance.axes_km
         self.epsilon_per_km = epsilon_per_km
         self._rows = read_only(exponential_kernel(row_km, epsilon_per_km))
         self._cols = read_only(exponential_kernel(col_km, epsilon_per_km))

@@ -106,7 +106,7 @@ def loss_product(
 ) -> float:
     """Return what `loss_matrix` does, for a product of kernels under a Manhattan distance."""
     shape = (len(row_kernel), len(col_kernel))
-    row_km, col_km = axis_distances(distance)
+    row_km, col_km = distance.axes_km
     by_row, by_col = _marginals(row_kernel, col_kernel, prior.reshape(shape))
     row, col = np.divmod(table.reshape(shape), shape[1])
     return float(np.vdot(by_row, row_km[:, row]) + np.vdot(by_col, col_km[:, col]))
@@ -117,14 +117,6 @@ def loss_hiding(reveal: float, other: float, prior: FloatArray, distance: Distan
     from_prior_km = prior @ distance.matrix_km
     own_km = distance.matrix_km[np.arange(prior.size), table]
     return float(other * from_prior_km[table].sum() + (reveal - other) * (prior @ own_km))
-
-
-def axis_distances(distance: Distance) -> tuple[FloatArray, FloatArray]:
-    """Return the distances between the rows and between the columns of a Manhattan grid."""
-    if distance.shape is None:
-        raise ValueError(f"distance must be Manhattan on a full grid, got kind {distance.kind!r} without shape")
-    cols = distance.shape[1]
-    return distance.matrix_km[::cols, ::cols], distance.matrix_km[:cols, :cols]
 
 
 def _marginals(row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatArray) -> tuple[FloatArray, FloatArray]:

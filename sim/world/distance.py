@@ -46,6 +46,14 @@ class Distance:
         """Return the number of cells."""
         return len(self.matrix_km)
 
+    @property
+    def axes_km(self) -> tuple[FloatArray, FloatArray]:
+        """Return the distances between the rows and between the columns of a Manhattan grid."""
+        if self.shape is None:
+            raise ValueError(f"distance must be Manhattan on a full grid, got kind {self.kind!r} without shape")
+        cols = self.shape[1]
+        return self.matrix_km[::cols, ::cols], self.matrix_km[:cols, :cols]
+
 
 def manhattan(grid: Grid) -> Distance:
     """Return the distance of the paper's experiments: along the grid's two axes."""

@@ -1,0 +1,282 @@
+"""The blank-slate Markov belief (PEB-MK): transitions that nobody has seen are learned from the reports.
+
+A law of gravity M(x'|x) = stay 1{x' = x} + (1 - stay) A(x') exp(-d(x, x') / reach) / norm(x) needs no transition data:
+only how attractive the cells are, how far people go from one query to the next, and how often they do not go at all.
+The attraction A is learned cell by cell. For reach, stay and how fast A is learned there is a bank of laws, weighted by
+how well each has foretold the reports so far: cross-validation on what was released, and on nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import product
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sim.inference import condition, distribution, normalise, read_only
+from sim.interfaces import FloatArray, IntArray
+from sim.world.distance import Distance
+
+REACHES_KM = (1.5, 4.0, 12.0)
+STAYS = (0.1, 0.5)
+PRIOR_REPORTS = (3.0, 50.0)
+
+_ANYWHERE = 0.01  # of the initial profile is uniform: no cell is impossible
+_DEALT_ANEW = 0.01  # of the laws' weights at each report: what was wrong for long can come back
+_UNTIL_TRUSTED = 1.0  # transitions from a cell that are counted before counts and gravity have an equal say
+_KERNELS_KEPT = 16
+_STEPS_PER_OCTAVE = 2  # of the growth of reach with time: each has kernels of its own
+_LEAST_GROWTH, _MOST_GROWTH = 0.25, 8.0
+
+
+class GravityFilter:
+    """Follow the user by a hidden Markov filter with learned transitions.
+
+    A law has one of `reaches_km` (in (0, inf)), one of `stays` (in [0, 1)) and one of `prior_reports` (in (0, inf)), the
+    number k of reports that the initial profile counts as in its attraction A = (k initial + n) / (k + sum n). Here n
+    are the filter's posteriors, summed over the reports so far; with `half_life_queries` older ones fade. The filter
+    predicts by the mean of all laws by weight. A report multiplies a law's weight by how likely the law held it.
+
+    Where queries come at irregular times, reach grows with the square root of the time since the last report, and stay
+    falls exponentially with it, both as said at the usual time between reports (their geometric mean so far).
+
+    `transition[from, to]` with `counted[from]`, the number of transitions that each row was made from, is what training
+    knows. It makes one more law, which trusts a row the more the more was counted, and gravity for the rest. Days are
+    apart: with `restart_s` the filter starts anew at the attraction when time_s // restart_s is another.
+    """
+
+    fixed: bool = False
+
+    def __init__(
+        self,
+        *,
+        initial_profile: ArrayLike,
+        distance: Distance,
+        reaches_km: Sequence[float] = REACHES_KM,
+        stays: Sequence[float] = STAYS,
+        prior_reports: Sequence[float] = PRIOR_REPORTS,
+        half_life_queries: float | None = None,
+        transition: ArrayLike | None = None,
+        counted: ArrayLike | None = None,
+        restart_s: int | None = None,
+    ) -> None:
+        n_cells = distance.n_cells
+        initial = distribution(initial_profile, "initial_profile")
+        if initial.shape != (n_cells,):
+            raise ValueError(f"initial_profile must have the distance's {n_cells} cells, got shape {initial.shape}")
+        for name, values, most in (
+            ("reaches_km", reaches_km, np.inf),
+            ("stays", stays, 1.0),
+            ("prior_reports", prior_reports, np.inf),
+        ):
+            least_is_in = name == "stays"
+            if not len(values) or not all((0 <= value if least_is_in else 0 < value) and value < most for value in values):
+                ends = f"{'[' if least_is_in else '('}0, {most:g})"
+                raise ValueError(f"{name} must be one or more numbers in {ends}, got {list(values)}")
+        if half_life_queries is not None and not half_life_queries > 0:
+            raise ValueError(f"half_life_queries must be above 0, got {half_life_queries}")
+        if restart_s is not None and restart_s < 1:
+            raise ValueError(f"restart_s must be in [1, inf), got {restart_s}")
+        self._initial = (1 - _ANYWHERE) * initial + _ANYWHERE / n_cells
+        self._distance = distance
+        attractions = list(product(prior_reports, reaches_km))
+        self._prior_reports = np.array([[reports] for reports, _ in attractions])
+        self._reaches_km = tuple(reach_km for _, reach_km in attractions)
+        self._stays = np.array(stays, dtype=np.float64)
+        self._fading = 1.0 if half_life_queries is None else float(2.0 ** (-1 / half_life_queries))
+        self._restart_s = restart_s
+        self._training = None if transition is None or counted is None else _Training(transition, counted, n_cells)
+        self._start_weights = self._deal()
+        self._weights = self._start_weights
+        self._visits = np.zeros(n_cells)
+        self._posterior: FloatArray | None = None
+        self._last_s = 0
+        self._gaps = 0
+        self._mean_log_gap = 0.0
+        self._prediction: tuple[int, _Prediction] | None = None
+        self.fallbacks = 0
+        """How many reports the prediction held impossible: there the likelihood alone was believed."""
+
+    @property
+    def weights(self) -> FloatArray:
+        """How far each law is trusted: by (prior_reports, reach_km) and stay; the law from training is the last one."""
+        return self._weights
+
+    @property
+    def attraction(self) -> FloatArray:
+        """A of each pair of prior_reports and reach_km, a row each."""
+        return np.asarray(
+            (self._prior_reports * self._initial + self._visits) / (self._prior_reports + self._visits.sum())
+        )
+
+    def prior(self, time_s: int) -> FloatArray:
+        """Return p(x^r | z^{r-1}), the same read-only array until the next report."""
+        return self._predict(time_s).prior
+
+    def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
+        """Return p(x^r | z^r), go on from there, and learn from the report which laws hold and what attracts."""
+        prediction = self._predict(time_s)
+        posterior, mass = condition(prediction.prior, likelihood)
+        if mass > 0:
+            told = self._weights * (prediction.laws @ (prediction.parts @ likelihood))
+            self._weights = (1 - _DEALT_ANEW) * told / told.sum() + _DEALT_ANEW * self._start_weights
+        else:
+            self.fallbacks += 1
+            posterior = normalise(likelihood)
+        if self._goes_on(time_s) and time_s > self._last_s:
+            self._gaps += 1
+            self._mean_log_gap += (float(np.log(time_s - self._last_s)) - self._mean_log_gap) / self._gaps
+        self._visits = self._fading * self._visits + posterior
+        self._posterior = posterior.copy()
+        self._last_s = time_s
+        self._prediction = None
+        return posterior
+
+    def _deal(self) -> FloatArray:
+        """Return the weights before the first report: half to training, if there is any, the rest to gravity."""
+        n_laws = len(self._reaches_km) * self._stays.size
+        if self._training is None:
+            return np.full(n_laws, 1 / n_laws)
+        return np.append(np.full(n_laws, 0.5 / n_laws), 0.5)
+
+    def _goes_on(self, time_s: int) -> bool:
+        """Whether the filter goes on from the last report, and does not start anew."""
+        if self._posterior is None:
+            return False
+        return self._restart_s is None or time_s // self._restart_s == self._last_s // self._restart_s
+
+    def _predict(self, time_s: int) -> _Prediction:
+        if self._prediction is None or self._prediction[0] != time_s:
+            found = self._go_on(time_s, self._posterior) if self._goes_on(time_s) else self._start_anew()
+            self._prediction = (time_s, found)
+        return self._prediction[1]
+
+    def _start_anew(self) -> _Prediction:
+        """Return the laws' attractions."""
+        attraction = self.attraction
+        laws = np.repeat(np.eye(len(attraction)), self._stays.size, axis=0)
+        if self._training is not None:
+            laws = np.vstack([laws, np.full(len(attraction), 1 / len(attraction))])
+        return _Prediction.of(attraction, laws, self._weights)
+
+    def _go_on(self, time_s: int, posterior: FloatArray | None) -> _Prediction:
+        """Return where the laws lead from the last posterior: to stay there, to move, or where training says."""
+        assert posterior is not None
+        elapsed = self._elapsed(time_s)
+        attraction = self.attraction
+        pull = _pull(self._distance, _grown(self._reaches_km, elapsed))
+        norm = pull.from_each(attraction)
+        stay = self._stays**elapsed
+        n_moves = len(attraction)
+        laws = np.zeros((self._weights.size, n_moves + 1 + (self._training is not None)))
+        gravity = slice(0, n_moves * stay.size)
+        laws[gravity, 0] = np.tile(stay, n_moves)
+        laws[np.arange(gravity.stop), 1 + np.arange(n_moves).repeat(stay.size)] = np.tile(1 - stay, n_moves)
+
+        def moved(mass: FloatArray) -> FloatArray:
+            return np.vstack([mass, attraction * pull.to_each(mass / norm)])
+
+        parts = moved(posterior)
+        if self._training is not None:
+            known, rest = self._training.lead(posterior)
+            weights = self._weights[gravity]
+            unknown = (weights @ laws[gravity, :-1]) / weights.sum() @ moved(rest)
+            parts = np.vstack([parts, known + unknown])
+            laws[-1, -1] = 1.0
+        return _Prediction.of(parts, laws, self._weights)
+
+    def _elapsed(self, time_s: int) -> float:
+        """Return the time since the last report by the usual time between reports; 1 until that is known."""
+        if self._gaps == 0 or time_s <= self._last_s:
+            return 1.0
+        return float((time_s - self._last_s) / np.exp(self._mean_log_gap))
+
+
+class _Prediction:
+    """What all laws expect: each is a mean of the same few parts."""
+
+    __slots__ = ("laws", "parts", "prior")
+
+    def __init__(self, prior: FloatArray, parts: FloatArray, laws: FloatArray) -> None:
+        self.prior = prior
+        self.parts = parts
+        """Distributions over cells, one a row."""
+        self.laws = laws
+        """[law, part]: how much of each part a law takes."""
+
+    @classmethod
+    def of(cls, parts: FloatArray, laws: FloatArray, weights: FloatArray) -> _Prediction:
+        return cls(read_only(normalise(weights @ laws @ parts)), parts, laws)
+
+
+class _Training:
+    """Transitions that were counted, and how far to trust them."""
+
+    def __init__(self, transition: ArrayLike, counted: ArrayLike, n_cells: int) -> None:
+        self._transition = distribution(transition, "transition")
+        counts = np.asarray(counted, dtype=np.float64)
+        if self._transition.shape != (n_cells, n_cells) or counts.shape != (n_cells,):
+            raise ValueError(
+                f"transition and counted must have shapes {(n_cells, n_cells)} and {(n_cells,)}, "
+                f"got {self._transition.shape} and {counts.shape}"
+            )
+        if not (np.isfinite(counts).all() and counts.min() >= 0):
+            raise ValueError(f"counted must be in [0, inf), got {counts.min()}")
+        self._trust = counts / (counts + _UNTIL_TRUSTED)
+
+    def lead(self, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return where the counts lead, and what of the posterior is left to gravity."""
+        return (posterior * self._trust) @ self._transition, posterior * (1 - self._trust)
+
+
+def _grown(reaches_km: tuple[float, ...], elapsed: float) -> tuple[float, ...]:
+    """Return the reaches after a time, in units of the usual time, in steps.
+
+    >>> _grown((1.0, 4.0), 4.0)
+    (2.0, 8.0)
+    """
+    growth = np.clip(np.sqrt(elapsed), _LEAST_GROWTH, _MOST_GROWTH)
+    stepped = float(2.0 ** (np.rint(np.log2(growth) * _STEPS_PER_OCTAVE) / _STEPS_PER_OCTAVE))
+    return tuple(reach_km * stepped for reach_km in reaches_km)
+
+
+class _Pull:
+    """exp(-d(x, x') / reach) for several reaches: of a Manhattan distance by row and by column of the grid."""
+
+    def __init__(self, distance: Distance, reaches_km: tuple[float, ...]) -> None:
+        self._shape = distance.shape
+        different, which = np.unique(reaches_km, return_inverse=True)
+        self._which: IntArray = which
+        reach_km = different[:, None, None]
+        if distance.shape is None:
+            self._kernels = (np.exp(-distance.matrix_km / reach_km),)
+        else:
+            rows_km, cols_km = distance.axes_km
+            self._kernels = (np.exp(-rows_km / reach_km)[which], np.exp(-cols_km / reach_km)[which])
+
+    def from_each(self, weights: FloatArray) -> FloatArray:
+        """Return sum over x' of exp(-d(x, x') / reach) weights(x'), a row for each reach."""
+        if self._shape is not None:
+            return self._by_axis(weights)
+        (kernels,) = self._kernels
+        return np.stack([kernels[i] @ row for i, row in zip(self._which, weights, strict=True)])
+
+    def to_each(self, weights: FloatArray) -> FloatArray:
+        """Return sum over x of weights(x) exp(-d(x, x') / reach), a row for each reach."""
+        if self._shape is not None:
+            return self._by_axis(weights)
+        (kernels,) = self._kernels
+        return np.stack([row @ kernels[i] for i, row in zip(self._which, weights, strict=True)])
+
+    def _by_axis(self, weights: FloatArray) -> FloatArray:
+        assert self._shape is not None
+        by_row, by_col = self._kernels
+        return np.asarray(by_row @ weights.reshape(-1, *self._shape) @ by_col).reshape(len(weights), -1)
+
+
+@lru_cache(maxsize=_KERNELS_KEPT)
+def _pull(distance: Distance, reaches_km: tuple[float, ...]) -> _Pull:
+    """Return the kernels, which all users share."""
+    return _Pull(distance, reaches_km)
