@@ -7,6 +7,10 @@ bounds how far pi is from the best mean log-likelihood, so both stop by it and a
 The maximiser need not be unique: cells whose columns are equal cannot be told apart, and location hiding makes many
 of them. They are merged, solved as one and split again in given proportions. Compare solvers by their gap and their
 fitted L . pi, never by pi.
+
+With pseudo-counts a_i, those of a Dirichlet prior, the mode of the posterior is estimated instead: it maximises
+sum_s w_s log(L[s] . pi) + sum_i a_i log(pi_i), as if cell i had been seen a_i times. With the mean taken over the
+reports and the pseudo-counts together, the gap is the same and means the same; this maximiser is unique.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg.lapack import dposv, dpotrs
+from scipy.linalg.lapack import dposv, dpotrf, dpotrs
 from scipy.optimize import nnls
 
 from sim import kernels
@@ -29,6 +33,8 @@ _COLD_SUPPORT = 60  # a cold start keeps so many columns: more make the first st
 _CANDIDATES = 20  # columns that may enter in one Newton step
 _LEAST_PAGES = 2**14  # bytes; what is smaller finds its place in the heap
 _CORRECTIONS = 8  # steps with the same matrix that may follow one
+_EM_FIRST = 3  # steps of EM before Newton's, for a mode
+_FALLS_FAST = 0.2  # a matrix is kept while it brings the slopes down by this factor a step, for a mode
 EM_ITERATIONS = 100_000
 NEWTON_ITERATIONS = 200
 
@@ -190,14 +196,26 @@ def equal_columns(likelihoods: FloatArray) -> IntArray:
     return np.array([first.setdefault(column.tobytes(), i) for i, column in enumerate(columns)], dtype=np.int64)
 
 
-def certified_gap(likelihoods: FloatArray, profile: FloatArray, weights: FloatArray | None = None) -> float:
+def certified_gap(
+    likelihoods: FloatArray,
+    profile: FloatArray,
+    weights: FloatArray | None = None,
+    pseudo_counts: FloatArray | None = None,
+) -> float:
     """Return max_i mean_s L[s, i] / (L[s] . profile) - 1, which bounds the log-likelihood still to be gained.
+
+    With pseudo-counts, the mean is over them too, and what it bounds is the mean of the posterior's logarithm.
 
     >>> certified_gap(np.eye(2), np.array([0.5, 0.5]))
     0.0
+    >>> certified_gap(np.eye(2)[:1], np.array([0.75, 0.25]), pseudo_counts=np.array([0.5, 0.5]))
+    0.0
     """
-    rows, weights = _weighted(likelihoods, weights)
-    return float(_gradient(rows, weights, rows @ profile).max()) - 1
+    if pseudo_counts is None:
+        rows, weights = _weighted(likelihoods, weights)
+        return float(_gradient(rows, weights, rows @ profile).max()) - 1
+    rows, weights, pseudo = _with_pseudo_counts(likelihoods, weights, pseudo_counts)
+    return float(_gradient(rows, weights, rows @ profile, pseudo, profile).max()) - 1
 
 
 def em(
@@ -205,14 +223,18 @@ def em(
     *,
     start: FloatArray | None = None,
     weights: FloatArray | None = None,
+    pseudo_counts: FloatArray | None = None,
     gap: float = 1e-6,
     max_iterations: int = EM_ITERATIONS,
 ) -> Estimate:
     """Estimate the profile by expectation-maximisation, exactly the paper's update from `start` (uniform).
 
     Each step multiplies pi_i by g_i, so cells with equal columns keep the proportions they start with. Zeros of
-    the start are lifted to a floor: they can still be learned, slowly.
+    the start are lifted to a floor: they can still be learned, slowly. With `pseudo_counts` it is the mode of the
+    posterior that is estimated.
     """
+    if pseudo_counts is not None:
+        return _em_of_mode(likelihoods, start, weights, pseudo_counts, gap, max_iterations)
     rows, weights = _weighted(likelihoods, weights)
     profile = np.maximum(_uniform(rows) if start is None else start, _FLOOR)
     for iteration in range(max_iterations):
@@ -259,6 +281,119 @@ def constrained_newton(
     profile.flags.writeable = False
     estimate = Estimate(profile, climbed.gap, climbed.iterations, float(weights @ np.log(climbed.fitted)))
     return _polish(rows, weights, estimate, gap) if climbed.stalled else estimate
+
+
+def posterior_mode(
+    likelihoods: FloatArray,
+    *,
+    pseudo_counts: FloatArray,
+    start: FloatArray | None = None,
+    weights: FloatArray | None = None,
+    gap: float = 1e-6,
+    max_iterations: int = NEWTON_ITERATIONS,
+) -> Estimate:
+    """Estimate the profile with a Dirichlet prior by Newton's method.
+
+    `pseudo_counts` are above 0 in every cell, so that the answer is too and no constraint is ever active; there may be
+    no reports at all. `weights`, of 1 each unless said, count in the same unit. `start` is a warm start. The first
+    steps are those of EM, which find new places at once; then Newton's, of which the matrix is kept while the slopes
+    keep falling fast.
+
+    >>> posterior_mode(np.eye(2)[:1], pseudo_counts=np.array([1.0, 1.0])).profile.round(6)
+    array([0.666667, 0.333333])
+    """
+    rows, weights, pseudo = _with_pseudo_counts(likelihoods, weights, pseudo_counts)
+    if not pseudo.min() > 0:
+        raise ValueError(f"pseudo_counts must be above 0 in every cell, got {pseudo_counts.min()}")
+    profile = normalise(pseudo) if start is None else np.maximum(start, pseudo)
+    profile = normalise(profile)
+    factor: tuple[FloatArray, FloatArray] | None = None
+    before = np.inf
+    for iteration in range(max_iterations + 1):
+        fitted = rows @ profile
+        gradient = _gradient(rows, weights, fitted, pseudo, profile)
+        excess = float(gradient.max()) - 1
+        if excess <= gap or iteration == max_iterations:
+            break
+        steepest = float(np.abs(profile * (gradient - 1)).max())
+        if iteration < _EM_FIRST:
+            profile = normalise(profile * gradient)
+            continue
+        if factor is None or not steepest < _FALLS_FAST * before:
+            factor = _factor_of_mode(rows, weights, fitted, pseudo, profile)
+        before = steepest
+        moved = _step_of_mode(rows, weights, fitted, pseudo, profile, gradient, factor)
+        if moved is None:  # uphill by rounding alone: EM climbs whatever happens
+            factor, moved = None, profile * gradient
+        profile = normalise(moved)
+    return _estimate(rows, weights, profile, iteration, pseudo)
+
+
+def _factor_of_mode(
+    rows: FloatArray, weights: FloatArray, fitted: FloatArray, pseudo: FloatArray, profile: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the Cholesky factor of minus the second derivative by log(pi), less its first-order part, and the pi.
+
+    By log(pi), small and large masses are of one scale: the matrix is that of the reports plus the pseudo-counts.
+    """
+    model = (np.sqrt(weights) / fitted)[:, np.newaxis] * (rows * profile)
+    matrix = model.T @ model
+    matrix.flat[:: len(profile) + 1] += pseudo
+    factor, info = dpotrf(matrix, overwrite_a=True)
+    if info != 0:  # beyond what doubles can tell: the diagonal alone is a safe bound
+        factor = np.diag(np.sqrt(matrix.sum(axis=1)))
+    return factor, profile
+
+
+def _step_of_mode(
+    rows: FloatArray,
+    weights: FloatArray,
+    fitted: FloatArray,
+    pseudo: FloatArray,
+    profile: FloatArray,
+    gradient: FloatArray,
+    factor: tuple[FloatArray, FloatArray],
+) -> FloatArray | None:
+    """Return the masses, not normalised, after a Newton step with line search, or None if no step climbs.
+
+    Climbs sum_s w_s log(L[s] . pi) + sum_i a_i log(pi_i) - sum_i pi_i, whose maximum has sum 1 by itself.
+    """
+    matrix, scale = factor
+    uphill = gradient - 1
+    move, _ = dpotrs(matrix, scale * uphill)
+    direction = scale * move
+    slope = float(uphill @ direction)
+    if not slope > 0:
+        return None
+    by_row, by_cell = (rows @ direction) / fitted, direction / profile
+    lowest = float(min(by_row.min(initial=0.0), by_cell.min()))
+    length = 1.0 if lowest > -0.95 else -0.95 / lowest
+    drift = float(direction.sum())
+    while length > 1e-10:
+        gain = weights @ np.log1p(length * by_row) + pseudo @ np.log1p(length * by_cell) - length * drift
+        if gain >= 1e-4 * length * slope:
+            return np.asarray(profile + length * direction)
+        length /= 2
+    return None
+
+
+def _em_of_mode(
+    likelihoods: FloatArray,
+    start: FloatArray | None,
+    weights: FloatArray | None,
+    pseudo_counts: FloatArray,
+    gap: float,
+    max_iterations: int,
+) -> Estimate:
+    rows, weights, pseudo = _with_pseudo_counts(likelihoods, weights, pseudo_counts)
+    profile = np.maximum(_uniform(rows) if start is None else start, np.maximum(pseudo, _FLOOR))
+    profile = normalise(profile)
+    for iteration in range(max_iterations):
+        gradient = _gradient(rows, weights, rows @ profile, pseudo, profile)
+        if gradient.max() - 1 <= gap:
+            return _estimate(rows, weights, profile, iteration, pseudo)
+        profile = np.maximum(profile * gradient, _FLOOR)
+    return _estimate(rows, weights, profile, max_iterations, pseudo)
 
 
 class _Climbed(NamedTuple):
@@ -328,24 +463,58 @@ def _weighted(likelihoods: FloatArray, weights: FloatArray | None) -> tuple[Floa
     return likelihoods, weights
 
 
+def _with_pseudo_counts(
+    likelihoods: FloatArray, weights: FloatArray | None, pseudo_counts: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the rows that have any weight, their weights and the pseudo-counts, scaled to sum to 1 together."""
+    weights = np.ones(len(likelihoods)) if weights is None else weights
+    if not (weights.min(initial=0.0) >= 0 and pseudo_counts.min() >= 0):
+        least = min(weights.min(initial=0.0), pseudo_counts.min())
+        raise ValueError(f"weights and pseudo_counts must be in [0, inf), got {least}")
+    if not weights.all():
+        likelihoods, weights = likelihoods[weights > 0], weights[weights > 0]
+    total = float(weights.sum() + pseudo_counts.sum())
+    if not 0 < total < np.inf:
+        raise ValueError(f"total weight must be in (0, inf), got {total}")
+    return likelihoods, weights / total, pseudo_counts / total
+
+
 def _uniform(rows: FloatArray) -> FloatArray:
     return np.full(rows.shape[1], 1 / rows.shape[1])
 
 
-def _gradient(rows: FloatArray, weights: FloatArray, fitted: FloatArray) -> FloatArray:
+def _gradient(
+    rows: FloatArray,
+    weights: FloatArray,
+    fitted: FloatArray,
+    pseudo: FloatArray | None = None,
+    profile: FloatArray | None = None,
+) -> FloatArray:
     """Return g, the derivative of the mean log-likelihood; refuse a point that gives some row no chance."""
-    if not fitted.min() > 0:
+    if not fitted.min(initial=np.inf) > 0:
         raise ValueError(f"every row must have likelihood in (0, inf) under the profile, got {fitted.min()}")
-    return np.asarray((weights / fitted) @ rows)
+    slopes = (weights / fitted) @ rows
+    if pseudo is None or profile is None:
+        return np.asarray(slopes)
+    if not (profile[pseudo > 0] > 0).all():
+        raise ValueError("every cell with a pseudo-count must have mass in (0, 1] under the profile, got 0.0")
+    return np.asarray(slopes + np.divide(pseudo, profile, out=np.zeros_like(slopes), where=pseudo > 0))
 
 
-def _estimate(rows: FloatArray, weights: FloatArray, profile: FloatArray, iterations: int) -> Estimate:
+def _estimate(
+    rows: FloatArray,
+    weights: FloatArray,
+    profile: FloatArray,
+    iterations: int,
+    pseudo: FloatArray | None = None,
+) -> Estimate:
     """Return the profile with its gap measured anew, so that it is true however the profile came about."""
     profile = normalise(profile)
     profile.flags.writeable = False
     fitted = rows @ profile
-    gap = float(_gradient(rows, weights, fitted).max()) - 1
-    return Estimate(profile, gap, iterations, float(weights @ np.log(fitted)))
+    gap = float(_gradient(rows, weights, fitted, pseudo, profile).max()) - 1
+    share = 1.0 if pseudo is None else float(weights.sum()) or 1.0
+    return Estimate(profile, gap, iterations, float(weights @ np.log(fitted)) / share)
 
 
 def _spread(mass: FloatArray, cells: IntArray, n_cells: int) -> FloatArray:

@@ -59,7 +59,8 @@ class Memory:
         """The weights of the rows, in their order; None if all are 1."""
         if forgetting.half_life_queries is not None or self.ages_with_time:
             self.weights = np.empty(0)
-        self._last_s = 0
+        self.last_s = 0
+        """When the last report came."""
 
     def __len__(self) -> int:
         return len(self._seen)
@@ -84,7 +85,7 @@ class Memory:
             forgotten = int(np.searchsorted(faded, _LEAST_WEIGHT))
         elif self._window is not None:
             forgotten = max(0, len(self._seen) - self._window)
-        self._last_s = time_s
+        self.last_s = time_s
         self.forget(forgotten)
         return forgotten
 
@@ -94,6 +95,10 @@ class Memory:
             self._seen.forget(count)
             self.weights = None if self.weights is None else self.weights[count:]
 
+    def weights_at(self, time_s: int) -> FloatArray | None:
+        """Return the weights as they are at a time, None if all are 1."""
+        return None if self.weights is None else self.weights * self._fading(0.0, time_s)
+
     def amount(self, time_s: int) -> float:
         """Return how much is remembered at a time: the sum of the weights."""
         if self.weights is None:
@@ -102,7 +107,7 @@ class Memory:
 
     def _fading(self, half_lives: float, time_s: int) -> float:
         """Return what a weight is multiplied by after so many half-lives and until a time, if time counts."""
-        return float(2.0 ** -(half_lives + self._per_second * max(0, time_s - self._last_s)))
+        return float(2.0 ** -(half_lives + self._per_second * max(0, time_s - self.last_s)))
 
 
 class ChangeTest:

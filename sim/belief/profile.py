@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sim.belief.forgetting import ChangeTest, Forgetting, Memory, change_point
-from sim.estimate import EM_ITERATIONS, NEWTON_ITERATIONS, Estimate, constrained_newton, em
-from sim.inference import condition, distribution, normalise
+from sim.belief.regularised import Regularisation, lifted
+from sim.estimate import EM_ITERATIONS, NEWTON_ITERATIONS, Estimate, constrained_newton, em, posterior_mode
+from sim.inference import condition, distribution, normalise, read_only
 from sim.interfaces import FloatArray
 
 Solver = Literal["newton", "em"]
@@ -52,6 +54,10 @@ class EstimatedProfile:
 
     With `forget`, reports have weights, the estimate maximises the weighted likelihood (its gap is that of the
     weighted one too), and r is 1 plus the sum of the weights: where little is remembered, the initial profile is back.
+
+    With `regularise`, the estimate is the mode of the posterior under a Dirichlet prior centred on the initial profile,
+    certified as well. That prior takes the place of r^-fading and of `start`. With its kernel S, the estimate is
+    S theta, where theta is the mode under the rows L S: places come as blots of the kernel's width.
     """
 
     fixed: bool = False
@@ -66,6 +72,7 @@ class EstimatedProfile:
         start: Start = "uniform",
         max_iterations: int | None = None,
         forget: Forgetting | None = None,
+        regularise: Regularisation | None = None,
     ) -> None:
         if not 0 <= fading < np.inf:
             raise ValueError(f"fading must be in [0, inf), got {fading}")
@@ -86,12 +93,20 @@ class EstimatedProfile:
         if max_iterations is None:
             max_iterations = EM_ITERATIONS if solver == "em" else NEWTON_ITERATIONS
         self._max_iterations = max_iterations
+        self._pseudo: FloatArray | None = None
+        self._kernel: FloatArray | None = None
+        if regularise is not None:
+            self._initial = read_only(lifted(self._initial))
+            self._pseudo = regularise.prior_reports * self._initial
+            self._kernel = regularise.kernel
         self._memory = Memory(n_cells, forget)
         self._observed = 0
         self._estimate: Estimate | None = None
         self._unseen: int | None = 0
         """How many of the last reports the estimate does not know yet; None if it may be far off for the others too."""
-        self._prior: FloatArray | None = self._initial
+        self._mixed: FloatArray = self._initial
+        """What is believed, by the columns of the remembered rows: before the kernel, if there is one."""
+        self._prior: FloatArray | None = self._spread(self._mixed)
         self._prior_s: int | None = None
         self._test: ChangeTest | None = None
         if forget is not None and forget.adaptive:
@@ -103,6 +118,7 @@ class EstimatedProfile:
                 gap=max(gap, _TEST_GAP),
                 start=start,
                 forget=Forgetting(window=forget.recent),
+                regularise=regularise,
             )
         self.worst_gap = 0.0
         """The largest certified gap of any estimate so far: how far the likelihood may be from the best."""
@@ -123,9 +139,19 @@ class EstimatedProfile:
 
     @property
     def estimate(self) -> Estimate | None:
-        """Return the (weighted) maximum likelihood estimate from what is remembered, None before the first report."""
+        """Return the (weighted) maximum likelihood estimate from what is remembered, None before the first report.
+
+        If it is regularised, it is the mode of the posterior; its gap and likelihood are those of theta where there
+        is a kernel.
+        """
+        estimate = self._solved()
+        if estimate is None or self._kernel is None:
+            return estimate
+        return replace(estimate, profile=self._spread(estimate.profile))
+
+    def _solved(self) -> Estimate | None:
         if self._unseen != 0:
-            self._estimate = self._solve()
+            self._estimate = self._solve(self._memory.weights)
             self.worst_gap = max(self.worst_gap, self._estimate.gap)
             self._unseen = 0
         return self._estimate
@@ -136,7 +162,8 @@ class EstimatedProfile:
         With a half-life in days, the longer ago the last report is, the more of the initial profile is in it.
         """
         if self._prior is None or (self._memory.ages_with_time and self._prior_s != time_s):
-            self._prior = self._mix(time_s)
+            self._mixed = self._mix(time_s)
+            self._prior = self._spread(self._mixed)
             self._prior_s = time_s
         return self._prior
 
@@ -153,7 +180,7 @@ class EstimatedProfile:
         return normalise(likelihood)
 
     def _learn(self, time_s: int, likelihood: FloatArray) -> None:
-        forgotten = self._memory.append(time_s, likelihood)
+        forgotten = self._memory.append(time_s, likelihood if self._kernel is None else likelihood @ self._kernel)
         self._observed += 1
         # Where one is forgotten for each that comes, the others weigh no more than before.
         self._unseen = None if self._unseen is None or forgotten > 1 else self._unseen + 1
@@ -168,25 +195,52 @@ class EstimatedProfile:
         if not test.observe(float(likelihood @ prior), float(likelihood @ recent)):
             return
         self.alarms += 1
-        self._memory.forget(change_point(self._memory.rows, self.prior(time_s), self._recent.prior(time_s)))
+        self.prior(time_s)
+        self._recent.prior(time_s)
+        self._memory.forget(change_point(self._memory.rows, self._mixed, self._recent._mixed))
         self._estimate = self._unseen = self._prior = None
 
+    def _spread(self, theta: FloatArray) -> FloatArray:
+        return theta if self._kernel is None else read_only(normalise(self._kernel @ theta))
+
     def _mix(self, time_s: int) -> FloatArray:
+        if self._pseudo is not None:
+            return self._mode(time_s)
         weight = (1.0 + self._memory.amount(time_s)) ** -self._fading
-        estimate = self.estimate if weight < 1 else None
+        estimate = self._solved() if weight < 1 else None
         if estimate is None:
             return self._initial
         mixed: FloatArray = weight * self._initial + (1 - weight) * estimate.profile
         mixed.flags.writeable = False
         return mixed
 
-    def _solve(self) -> Estimate:
+    def _mode(self, time_s: int) -> FloatArray:
+        """Return the mode of the posterior with the weights that the reports have at this time."""
+        estimate = self._solved()
+        if estimate is None:
+            return self._initial
+        if self._memory.ages_with_time and time_s != self._memory.last_s:
+            estimate = self._solve(self._memory.weights_at(time_s))
+            self.worst_gap = max(self.worst_gap, estimate.gap)
+        return estimate.profile
+
+    def _solve(self, weights: FloatArray | None) -> Estimate:
         memory = self._memory
         if self._solver == "em":
             return em(
                 memory.rows,
-                start=self._start,
-                weights=memory.weights,
+                start=self._start if self._pseudo is None else self._initial,
+                weights=weights,
+                pseudo_counts=self._pseudo,
+                gap=self._gap,
+                max_iterations=self._max_iterations,
+            )
+        if self._pseudo is not None:
+            return posterior_mode(
+                memory.rows,
+                pseudo_counts=self._pseudo,
+                start=None if self._estimate is None else self._estimate.profile,
+                weights=weights,
                 gap=self._gap,
                 max_iterations=self._max_iterations,
             )
@@ -194,7 +248,7 @@ class EstimatedProfile:
             memory.rows,
             start=None if self._estimate is None else self._estimate.profile,
             proportions=self._start,
-            weights=memory.weights,
+            weights=weights,
             groups=memory.groups,
             unseen=None if self._unseen is None else min(self._unseen, len(memory)),
             gap=self._gap,
