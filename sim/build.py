@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
 
 from sim import mobility as movers
 from sim.attack import OptimalAttack
-from sim.belief import EstimatedProfile, FixedProfile, Forgetting, InForce, MarkovFilter
-from sim.interfaces import Attack, Belief, Demand, Design, Mobility
+from sim.belief import (
+    CrossValidated,
+    EstimatedProfile,
+    FixedProfile,
+    Forgetting,
+    GravityFilter,
+    InForce,
+    MarkovFilter,
+    RecursiveProfile,
+    Regularisation,
+    smoothing_kernel,
+)
+from sim.interfaces import Attack, Belief, Demand, Design, FloatArray, Mobility
 from sim.lppm import designs
 from sim.mobility import demand as demands
 from sim.mobility import replay
@@ -131,8 +143,14 @@ def build_demand(spec: people.DemandSpec) -> Demand:
             return cast(Demand, _own(spec))
 
 
-def build_belief(spec: protection.BeliefSpec, statistics: Statistics, restart_s: int | None) -> Belief:
-    """Build what somebody believes about a user, from the statistics she has."""
+CANDIDATES = ((1.0, 0.0), (3.0, 0.0), (10.0, 0.0), (3.0, 0.5))
+"""The candidates of `regularise: cross_validated`: prior_reports and smooth_km."""
+
+
+def build_belief(
+    spec: protection.BeliefSpec, statistics: Statistics, restart_s: int | None, world: World | None = None
+) -> Belief:
+    """Build what somebody believes about a user, from the statistics she has; smoothing needs a world."""
     match spec:
         case protection.FixedProfileSpec():
             return FixedProfile(profile=statistics.profile)
@@ -141,14 +159,53 @@ def build_belief(spec: protection.BeliefSpec, statistics: Statistics, restart_s:
                 start_profile=statistics.start_profile, transition=statistics.transition, restart_s=restart_s
             )
         case protection.EstimatedProfileSpec():
-            n_cells = statistics.profile.size
-            initial = statistics.profile if spec.initial == "training" else np.full(n_cells, 1 / n_cells)
-            forget = Forgetting(**_parameters(spec.forget)) if isinstance(spec.forget, Spec) else None
-            said = _parameters(spec) | {"initial_profile": initial, "forget": forget}
+            return _estimated(spec, statistics, world)
+        case protection.RecursiveProfileSpec():
+            said = _parameters(spec) | {"initial_profile": _initial(spec, statistics)}
             del said["initial"]
-            return EstimatedProfile(**said)
+            if spec.half_life_queries == "none":
+                said["half_life_queries"] = None
+            return RecursiveProfile(**said)
         case Custom():
             return cast(Belief, _own(spec, statistics=statistics, restart_s=restart_s))
+
+
+def _initial(
+    spec: protection.EstimatedProfileSpec | protection.RecursiveProfileSpec, statistics: Statistics
+) -> FloatArray:
+    n_cells = statistics.profile.size
+    return statistics.profile if spec.initial == "training" else np.full(n_cells, 1 / n_cells)
+
+
+def _estimated(spec: protection.EstimatedProfileSpec, statistics: Statistics, world: World | None) -> Belief:
+    forget = Forgetting(**_parameters(spec.forget)) if isinstance(spec.forget, Spec) else None
+    said = _parameters(spec) | {"initial_profile": _initial(spec, statistics), "forget": forget}
+    del said["initial"], said["regularise"]
+    match spec.regularise:
+        case "none":
+            return EstimatedProfile(**said)
+        case "cross_validated":
+            candidates = [
+                EstimatedProfile(**said, regularise=_regularisation(prior_reports, smooth_km, world))
+                for prior_reports, smooth_km in CANDIDATES
+            ]
+            half_life = None if forget is None else forget.half_life_queries
+            return CrossValidated(candidates=candidates, half_life_queries=half_life)
+        case protection.RegulariseSpec(prior_reports=prior_reports, smooth_km=smooth_km):
+            return EstimatedProfile(**said, regularise=_regularisation(prior_reports, smooth_km, world))
+
+
+def _regularisation(prior_reports: float, smooth_km: float, world: World | None) -> Regularisation:
+    if smooth_km > 0 and world is None:
+        raise ValueError(f"smooth_km {smooth_km:g} needs the distances of a world, found none")
+    kernel = None if world is None else _kernel(world.quality_distance, smooth_km)
+    return Regularisation(prior_reports=prior_reports, kernel=kernel)
+
+
+@lru_cache(maxsize=8)
+def _kernel(distance: Distance, smooth_km: float) -> FloatArray | None:
+    """Return the kernel, one for all users."""
+    return smoothing_kernel(distance.matrix_km, smooth_km)
 
 
 def build_design(spec: protection.DesignSpec, world: World) -> Design:
@@ -190,8 +247,8 @@ def build_attack(
 
     def belief_of(user: str) -> Belief:
         if user not in changing:
-            return build_belief(believe, known[user], restart_s)
-        beliefs = [(first, build_belief(believe, own, restart_s)) for first, own in changing[user]]
+            return build_belief(believe, known[user], restart_s, world)
+        beliefs = [(first, build_belief(believe, own, restart_s, world)) for first, own in changing[user]]
         return InForce(cast(Any, beliefs))
 
     return OptimalAttack(belief_of=belief_of, distance=world.privacy_distance, foresee=scenario.record.expected)

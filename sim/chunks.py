@@ -196,7 +196,8 @@ class _Mechanisms:
     def __init__(self, spec: LPPMSpec, stage: Stage) -> None:
         self._spec = spec
         self._restart_s = stage.scenario.restart_s
-        self._design = build.build_design(spec.design, stage.setting.world)
+        self._world = stage.setting.world
+        self._design = build.build_design(spec.design, self._world)
         self._knowledge = stage.knowledge(spec.training)
         self._statistics: list[Statistics] = []
         self._made: list[Mechanism] = []
@@ -208,7 +209,7 @@ class _Mechanisms:
         if id(statistics) in self._shared:
             return self._shared[id(statistics)]
         self._statistics.append(statistics)
-        belief = build.build_belief(self._spec.belief, statistics, self._restart_s)
+        belief = build.build_belief(self._spec.belief, statistics, self._restart_s, self._world)
         mechanism = Mechanism(belief=belief, design=self._design)
         self._made.append(mechanism)
         if getattr(belief, "fixed", False):

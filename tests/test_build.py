@@ -15,7 +15,15 @@ from pydantic import BaseModel
 
 from sim import build
 from sim import mobility as movers
-from sim.belief import EstimatedProfile, FixedProfile, Forgetting, MarkovFilter
+from sim.belief import (
+    CrossValidated,
+    EstimatedProfile,
+    FixedProfile,
+    Forgetting,
+    MarkovFilter,
+    RecursiveProfile,
+    smoothing_kernel,
+)
 from sim.lppm import designs
 from sim.mobility import Statistics, Trace, demand, statistics
 from sim.mobility.replay import RecordedDays, Replay, Selection
@@ -48,7 +56,8 @@ CONSTRUCTORS: dict[type[Spec], tuple[Callable[..., Any], set[str]]] = {
     people.PoissonSpec: (demand.Poisson, set()),
     protection.FixedProfileSpec: (FixedProfile, {"profile"}),
     protection.MarkovFilterSpec: (MarkovFilter, {"start_profile", "transition", "restart_s"}),
-    protection.EstimatedProfileSpec: (EstimatedProfile, {"initial_profile", "forget"}),
+    protection.EstimatedProfileSpec: (EstimatedProfile, {"initial_profile", "forget", "regularise"}),
+    protection.RecursiveProfileSpec: (RecursiveProfile, {"initial_profile"}),
     protection.ForgetSpec: (Forgetting, set()),
     protection.ExponentialSpec: (designs.Exponential, {"distance"}),
     protection.LocationHidingSpec: (designs.LocationHiding, {"distance"}),
@@ -56,7 +65,10 @@ CONSTRUCTORS: dict[type[Spec], tuple[Callable[..., Any], set[str]]] = {
 }
 """What each kind is made with, and what the simulator adds to the parameters of the scenario."""
 
-ELSEWHERE: dict[type[Spec], set[str]] = {protection.EstimatedProfileSpec: {"initial", "forget"}}
+ELSEWHERE: dict[type[Spec], set[str]] = {
+    protection.EstimatedProfileSpec: {"initial", "forget", "regularise"},
+    protection.RecursiveProfileSpec: {"initial"},
+}
 """Parameters that reach the object under another name: tested one by one below."""
 
 MADE_FROM_FILES_OR_NOTHING = {
@@ -122,6 +134,7 @@ VALUES: dict[type[Spec], dict[str, Any]] = {
     protection.EstimatedProfileSpec: {
         "fading": 0.1, "solver": "em", "gap": 1e-3, "start": "initial", "max_iterations": 5,
     },
+    protection.RecursiveProfileSpec: {"prior_reports": 2.0, "half_life_queries": 7.0},
     protection.ExponentialSpec: {"epsilon_per_km": 0.3, "quality_budget_km": None, "remap": False},
     protection.LocationHidingSpec: {"reveal_probability": 0.3, "quality_budget_km": None, "remap": False},
 }  # fmt: skip
@@ -186,7 +199,8 @@ def _metadata(annotation: Any) -> list[Any]:
 
 MOBILITIES = [people.FavouritesSpec, people.MarkovChainSpec, people.CommutersSpec, people.TaxisSpec]
 DEMANDS = [people.PeriodicSpec, people.PoissonSpec]
-PARTS = [protection.EstimatedProfileSpec, protection.ExponentialSpec, protection.LocationHidingSpec]
+BELIEFS = [protection.EstimatedProfileSpec, protection.RecursiveProfileSpec]
+PARTS = [*BELIEFS, protection.ExponentialSpec, protection.LocationHidingSpec]
 
 
 @pytest.mark.parametrize("spec", [*MOBILITIES, *DEMANDS, *PARTS], ids=lambda spec: spec.__name__)
@@ -204,7 +218,7 @@ def test_what_the_scenario_allows_the_class_takes(spec: type[Spec], make_scenari
             assert all(0 <= next(walk).cell < 20 for _ in range(10))
         elif spec in DEMANDS:
             build.build_demand(made)
-        elif spec is protection.EstimatedProfileSpec:
+        elif spec in BELIEFS:
             build.build_belief(made, statistics([], n_cells=20), None)
         else:
             build.build_design(made, world)(np.full(20, 1 / 20)).matrix()
@@ -298,6 +312,51 @@ def test_beliefs_start_from_what_is_known() -> None:
     for initial, expected in (("training", histogram), ("uniform", uniform)):
         spec = protection.EstimatedProfileSpec.model_validate({"kind": "estimated_profile", "initial": initial})
         assert build.build_belief(spec, known(), None).prior(0) == pytest.approx(expected)
+        recursive = protection.RecursiveProfileSpec.model_validate({"kind": "recursive_profile", "initial": initial})
+        assert build.build_belief(recursive, known(), None).prior(0) == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_belief_is_regularised_as_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr(build, "EstimatedProfile", recorder)
+    data = statistics([], n_cells=20)
+    spec = protection.EstimatedProfileSpec.model_validate(
+        {"kind": "estimated_profile", "regularise": {"prior_reports": 7, "smooth_km": 0.5}}
+    )
+    build.build_belief(spec, data, None, world)
+    made = recorder.given["regularise"]
+    expected = smoothing_kernel(world.quality_distance.matrix_km, 0.5)
+    assert made.prior_reports == 7
+    assert expected is not None
+    assert made.kernel.tolist() == expected.tolist()
+    build.build_belief(spec, data, None, world)
+    assert recorder.given["regularise"].kernel is made.kernel  # one for all users
+    with pytest.raises(ValueError, match=r"smooth_km 0\.5 needs the distances of a world"):
+        build.build_belief(spec, data, None)
+
+
+def test_candidates_forget_as_said_and_so_do_their_scores(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr(build, "CrossValidated", recorder)
+    data = statistics([], n_cells=20)
+    for forget, half_life in (("none", None), ({"half_life_queries": 9}, 9), ({"window": 9}, None)):
+        spec = protection.EstimatedProfileSpec.model_validate(
+            {"kind": "estimated_profile", "regularise": "cross_validated", "forget": forget}
+        )
+        build.build_belief(spec, data, None, world)
+        assert recorder.given["half_life_queries"] == half_life
+        assert len(recorder.given["candidates"]) == len(build.CANDIDATES)
+    monkeypatch.undo()
+    assert isinstance(build.build_belief(spec, data, None, world), CrossValidated)
+
+
+def test_a_recursive_profile_may_never_forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr(build, "RecursiveProfile", recorder)
+    for said, given in (("none", None), (3, 3)):
+        spec = protection.RecursiveProfileSpec.model_validate({"kind": "recursive_profile", "half_life_queries": said})
+        build.build_belief(spec, known(), None)
+        assert recorder.given["half_life_queries"] == given
 
 
 def test_a_belief_forgets_as_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,9 @@ def test_every_demand_keeps_the_contract(kind: str) -> None:
         {"kind": "estimated_profile", "forget": {"half_life_queries": 3}},
         {"kind": "estimated_profile", "forget": {"half_life_days": 0.01, "adaptive": True, "recent": 3}},
         {"kind": "estimated_profile", "forget": {"window": 4}},
+        {"kind": "estimated_profile", "regularise": {"prior_reports": 2}, "forget": {"half_life_days": 0.01}},
+        {"kind": "estimated_profile", "regularise": {}, "forget": {"adaptive": True, "recent": 3}, "solver": "em"},
+        {"kind": "recursive_profile", "half_life_queries": "none"},
     ],
 )
 def test_every_belief_keeps_the_contract(kind: str | dict[str, Any], restart_s: int | None) -> None:

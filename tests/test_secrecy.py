@@ -85,6 +85,8 @@ FORGETS = {"half_life_days": 1.0, "adaptive": True, "recent": 3, "queries_per_fa
         *("SP-Exp", "SP-LH", "MK-Exp", "PEB-Exp", "PEB-LH", "LH", "identity"),
         {"kind": "PEB-Exp", "belief": {"forget": FORGETS}},
         {"kind": "PEB-LH", "belief": {"forget": {"window": 3}}},
+        {"kind": "PEB-Exp", "belief": {"regularise": "cross_validated"}},
+        "RPEB-LH",
     ],
 )
 def test_a_report_leads_to_nothing_secret(lppm: str | dict[str, Any], make_scenario: MakeScenario) -> None:
@@ -119,10 +121,17 @@ def test_an_own_attack_is_given_nothing_secret(
     assert burglar.found == []
 
 
-@pytest.mark.parametrize("forget", ["none", {"half_life_queries": 3}, {"window": 3}, FORGETS])
-def test_a_belief_learns_from_reports_alone(forget: Any, make_scenario: MakeScenario) -> None:
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *({"kind": "PEB-Exp", "belief": {"forget": how}} for how in ({"half_life_queries": 3}, {"window": 3}, FORGETS)),
+        {"kind": "PEB-Exp", "belief": {"regularise": {"smooth_km": 0.5}, "forget": FORGETS}},
+        {"kind": "PEB-LH", "belief": {"regularise": "cross_validated"}},
+        *("PEB-Exp", "RPEB-Exp"),
+    ],
+)
+def test_a_belief_learns_from_reports_alone(spec: Any, make_scenario: MakeScenario) -> None:
     """A twin that is told the released reports, and nothing else, believes the same to the bit, and holds no secret."""
-    spec = {"kind": "PEB-Exp", "belief": {"forget": forget}}
     scenario = with_a_past(make_scenario, queries=40, lppms=[spec])
     stage = Stage(Setting(scenario), 0)
     log = SimulationLog(world=stage.setting.world, traces=stage.traces, attacks=["ear"], expected=False)

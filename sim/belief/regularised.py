@@ -60,7 +60,7 @@ class RecursiveProfile:
     fixed: bool = False
 
     def __init__(
-        self, *, initial_profile: ArrayLike, prior_reports: float = 1.0, half_life_queries: float | None = None
+        self, *, initial_profile: ArrayLike, prior_reports: float = 1.0, half_life_queries: float | None = 5.0
     ) -> None:
         if not 0 < prior_reports < np.inf:
             raise ValueError(f"prior_reports must be in (0, inf), got {prior_reports}")

@@ -73,6 +73,15 @@ class ForgetSpec(Spec):
         return self
 
 
+class RegulariseSpec(Spec):
+    """What keeps the estimate of a profile from saying more than the reports do."""
+
+    prior_reports: Positive = 3.0
+    """How many reports the initial profile is worth, as the centre of a Dirichlet prior."""
+    smooth_km: NonNegative = 0.0
+    """Each place is a blot that falls by e with every so many km of d_Q; with 0, a cell."""
+
+
 class EstimatedProfileSpec(Spec):
     """Sporadic, blank-slate (PEB): the profile is estimated from the reports by maximum likelihood."""
 
@@ -91,12 +100,36 @@ class EstimatedProfileSpec(Spec):
     """Give up after so many; the gap that was reached is in the manifest. Unless said, far more than are needed."""
     forget: Literal["none"] | ForgetSpec = "none"
     """How past reports lose their weight; with none, all count alike for ever, as in the paper."""
+    regularise: Literal["none"] | Literal["cross_validated"] | RegulariseSpec = "none"
+    """A prior that takes the place of `fading` and `start`, said or chosen by its forecasts of the reports so far."""
+
+    @model_validator(mode="after")
+    def _one_prior(self) -> Self:
+        said = [f"`{name}`" for name in ("fading", "start") if name in self.model_fields_set]
+        if self.regularise != "none" and said:
+            raise ValueError(
+                f"found {' and '.join(said)} with `regularise`, whose prior takes their place: leave out one of them"
+            )
+        return self
+
+
+class RecursiveProfileSpec(Spec):
+    """Sporadic, blank-slate (RPEB): each report moves the profile towards the posterior it led to, once and for all."""
+
+    kind: Literal["recursive_profile"]
+    initial: Literal["training", "uniform"] = "training"
+    """What is believed before the first report."""
+    prior_reports: Positive = 1.0
+    """How many reports the initial profile is worth."""
+    half_life_queries: Literal["none"] | Positive = 5.0
+    """A report's weight in the length of a step halves with every so many after it; none: all count alike for ever."""
 
 
 BeliefSpec = Annotated[
     Annotated[FixedProfileSpec, Tag("fixed_profile")]
     | Annotated[MarkovFilterSpec, Tag("markov_filter")]
     | Annotated[EstimatedProfileSpec, Tag("estimated_profile")]
+    | Annotated[RecursiveProfileSpec, Tag("recursive_profile")]
     | OwnComponent,
     by_kind,
     short_form,
@@ -176,9 +209,16 @@ DesignSpec = Annotated[
     short_form,
 ]
 
-ShortLPPM = Literal["SP-LH", "SP-Exp", "MK-LH", "MK-Exp", "PEB-LH", "PEB-Exp", "LH", "Exp", "identity"]
+ShortLPPM = Literal[
+    "SP-LH", "SP-Exp", "MK-LH", "MK-Exp", "PEB-LH", "PEB-Exp", "RPEB-LH", "RPEB-Exp", "LH", "Exp", "identity"
+]
 
-_BELIEF_OF = {"SP": "fixed_profile", "MK": "markov_filter", "PEB": "estimated_profile"}
+_BELIEF_OF = {
+    "SP": "fixed_profile",
+    "MK": "markov_filter",
+    "PEB": "estimated_profile",
+    "RPEB": "recursive_profile",
+}
 _DESIGN_OF = {"LH": "location_hiding", "Exp": "exponential"}
 
 SHORT_LPPMS: dict[str, dict[str, dict[str, Any]]] = {

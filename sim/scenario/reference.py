@@ -32,6 +32,7 @@ SECTIONS: dict[str, tuple[str, type[Spec]]] = {
     "columns": ("users.mobility.columns of replay", people.Columns),
     "days": ("users.mobility.days of replay", people.RecordedDays),
     "forget": ("belief.forget of estimated_profile", protection.ForgetSpec),
+    "regularise": ("belief.regularise of estimated_profile", protection.RegulariseSpec),
     "lppm": ("lppms, each", protection.LPPMSpec),
     "attack": ("attacks, each", protection.AttackSpec),
     "record": ("record", RecordSpec),

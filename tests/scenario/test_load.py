@@ -211,6 +211,10 @@ def test_all_faults_come_at_once_each_at_its_line_and_column(write: Write) -> No
             "lppms.0.belief.forget: found `half_life_days` and `window`, allowed is one of them",
         ),
         (
+            {"lppms": "[{kind: PEB-Exp, belief: {regularise: {}, fading: 1}}]"},
+            "lppms.0.belief: found `fading` with `regularise`, whose prior takes their place: leave out one of them",
+        ),
+        (
             {"lppms": "[{kind: PEB-Exp, belief: {forget: {adaptive: false}}}]"},
             "lppms.0.belief.forget: nothing is forgotten: say `half_life_queries`, `half_life_days`, `window` or",
         ),

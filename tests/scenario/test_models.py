@@ -28,6 +28,8 @@ LONG_FORMS = {
     "MK-Exp": ("markov_filter", {"kind": "exponential"}),
     "PEB-LH": ("estimated_profile", {"kind": "location_hiding"}),
     "PEB-Exp": ("estimated_profile", {"kind": "exponential"}),
+    "RPEB-LH": ("recursive_profile", {"kind": "location_hiding"}),
+    "RPEB-Exp": ("recursive_profile", {"kind": "exponential"}),
     "LH": ("fixed_profile", {"kind": "location_hiding", "remap": False}),
     "Exp": ("fixed_profile", {"kind": "exponential", "remap": False}),
     "identity": ("fixed_profile", {"kind": "identity"}),

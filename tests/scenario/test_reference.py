@@ -49,4 +49,6 @@ def test_ranges_choices_and_defaults_are_told_in_words() -> None:
     assert key(protection.EstimatedProfileSpec, "solver").allowed == "one of newton, em"
     assert key(protection.EstimatedProfileSpec, "forget").allowed == "none, or mapping"
     assert key(protection.EstimatedProfileSpec, "forget").default == "none"
+    assert key(protection.EstimatedProfileSpec, "regularise").allowed == "none, or cross_validated, or mapping"
+    assert key(protection.RecursiveProfileSpec, "half_life_queries").allowed == "none, or number, above 0"
     assert key(protection.ExponentialSpec, "epsilon_per_km").allowed == "number, at least 0"
