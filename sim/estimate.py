@@ -16,7 +16,7 @@ reports and the pseudo-counts together, the gap is the same and means the same; 
 from __future__ import annotations
 
 import mmap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -289,6 +289,7 @@ def posterior_mode(
     pseudo_counts: FloatArray,
     start: FloatArray | None = None,
     weights: FloatArray | None = None,
+    groups: IntArray | None = None,
     gap: float = 1e-6,
     max_iterations: int = NEWTON_ITERATIONS,
 ) -> Estimate:
@@ -297,7 +298,8 @@ def posterior_mode(
     `pseudo_counts` are above 0 in every cell, so that the answer is too and no constraint is ever active; there may be
     no reports at all. `weights`, of 1 each unless said, count in the same unit. `start` is a warm start. The first
     steps are those of EM, which find new places at once; then Newton's, of which the matrix is kept while the slopes
-    keep falling fast.
+    keep falling fast. `groups` are equal columns, if known: they share their mass as their pseudo-counts, exactly, and
+    are solved as one.
 
     >>> posterior_mode(np.eye(2)[:1], pseudo_counts=np.array([1.0, 1.0])).profile.round(6)
     array([0.666667, 0.333333])
@@ -305,8 +307,29 @@ def posterior_mode(
     rows, weights, pseudo = _with_pseudo_counts(likelihoods, weights, pseudo_counts)
     if not pseudo.min() > 0:
         raise ValueError(f"pseudo_counts must be above 0 in every cell, got {pseudo_counts.min()}")
-    profile = normalise(pseudo) if start is None else np.maximum(start, pseudo)
-    profile = normalise(profile)
+    firsts = None if groups is None else np.flatnonzero(groups == np.arange(groups.size))
+    if groups is None or firsts is None or firsts.size == groups.size:
+        return _climb_to_mode(rows, weights, pseudo, start, gap, max_iterations)
+    merged = _spread(pseudo, groups, groups.size)
+    begin = None if start is None else _spread(start, groups, groups.size)[firsts]
+    found = _climb_to_mode(rows[:, firsts], weights, merged[firsts], begin, gap, max_iterations)
+    level = np.empty(groups.size)
+    level[firsts] = found.profile / merged[firsts]
+    profile = normalise(pseudo * level[groups])
+    profile.flags.writeable = False
+    return replace(found, profile=profile)
+
+
+def _climb_to_mode(
+    rows: FloatArray,
+    weights: FloatArray,
+    pseudo: FloatArray,
+    start: FloatArray | None,
+    gap: float,
+    max_iterations: int,
+) -> Estimate:
+    """Return the mode for weights and pseudo-counts that sum to 1 together."""
+    profile = normalise(pseudo if start is None else np.maximum(start, pseudo))
     factor: tuple[FloatArray, FloatArray] | None = None
     before = np.inf
     for iteration in range(max_iterations + 1):

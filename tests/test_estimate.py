@@ -379,8 +379,11 @@ def test_an_independent_optimiser_finds_no_better_mode(seed: int, amount: float)
     def value(pi: FloatArray) -> float:
         return float(weights @ np.log(rows @ pi) + pseudo @ np.log(pi)) / float(total)
 
+    def loss(pi: FloatArray) -> float:
+        return -value(pi)
+
     found = minimize(
-        lambda pi: -value(pi),
+        loss,
         [0.25] * 4,
         bounds=Bounds(1e-9, 1.0),
         constraints=LinearConstraint(np.ones((1, 4)), 1.0, 1.0),
@@ -426,6 +429,18 @@ def test_a_prior_that_is_worth_nothing_leaves_the_maximum_likelihood(rows: Float
     pseudo = np.full(rows.shape[1], 1e-7 / rows.shape[1])
     mode, likeliest = posterior_mode(rows, pseudo_counts=pseudo), constrained_newton(rows)
     assert mode.log_likelihood == pytest.approx(likeliest.log_likelihood, abs=5e-6)
+
+
+@every_problem
+def test_equal_columns_share_the_mode_as_their_pseudo_counts(rows: FloatArray) -> None:
+    doubled = np.repeat(rows, 2, axis=1)
+    pseudo = np.random.default_rng(5).random((1, doubled.shape[1]))[0] + 0.01
+    for start in (None, np.full(len(pseudo), 1 / len(pseudo))):
+        merged = posterior_mode(doubled, pseudo_counts=pseudo, groups=equal_columns(doubled), start=start, gap=1e-9)
+        apart = posterior_mode(doubled, pseudo_counts=pseudo, gap=1e-9)
+        assert merged.profile == pytest.approx(apart.profile, abs=1e-6)
+        assert merged.gap == pytest.approx(certified_gap(doubled, merged.profile, pseudo_counts=pseudo), abs=1e-12)
+        assert merged.profile[::2] * pseudo[1::2] == pytest.approx(merged.profile[1::2] * pseudo[::2])
 
 
 @both_modes

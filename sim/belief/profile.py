@@ -241,6 +241,7 @@ class EstimatedProfile:
                 pseudo_counts=self._pseudo,
                 start=None if self._estimate is None else self._estimate.profile,
                 weights=weights,
+                groups=memory.groups,
                 gap=self._gap,
                 max_iterations=self._max_iterations,
             )

@@ -48,28 +48,29 @@ def lifted(profile: FloatArray) -> FloatArray:
 
 
 class RecursiveProfile:
-    """Learn the profile report by report: each moves what was believed a little towards the posterior it led to.
+    """Learn the profile report by report: each adds the posterior it led to, at the time, to counts of cells.
 
-    pi <- pi + (p(. | z) - pi) / (prior_reports + amount), where the amount is the number of reports, the new one
-    included, or, with a half-life, the sum of their weights: quasi-Bayes (Smith and Makov 1978, J. R. Statist. Soc. B
-    40, 106-112), or predictive recursion (Newton 2002, Sankhya A 64, 306-322). One step of EM for each report and no
-    second look at it. So a query costs no more after a thousand reports than after one, nothing is kept but a profile,
-    and there is no likelihood that is certainly the best.
+    The profile is (prior_reports pi_ini + counts) / (prior_reports + amount), where the amount is the sum of the
+    counts: quasi-Bayes (Smith and Makov 1978, J. R. Statist. Soc. B 40, 106-112), one step of EM for each report and no
+    second look at it. With a half-life the counts fade and the initial profile does not, so that it keeps its share
+    however sure the counts are of one place: without it, a user who moves away from there would never be found again.
+    A query costs no more after a thousand reports than after one, nothing is kept but the counts, and there is no
+    likelihood that is certainly the best.
     """
 
     fixed: bool = False
 
     def __init__(
-        self, *, initial_profile: ArrayLike, prior_reports: float = 1.0, half_life_queries: float | None = 5.0
+        self, *, initial_profile: ArrayLike, prior_reports: float = 0.3, half_life_queries: float | None = 10.0
     ) -> None:
         if not 0 < prior_reports < np.inf:
             raise ValueError(f"prior_reports must be in (0, inf), got {prior_reports}")
         if half_life_queries is not None and not half_life_queries > 0:
             raise ValueError(f"half_life_queries must be above 0, got {half_life_queries}")
         self._prior = read_only(lifted(distribution(initial_profile, "initial_profile")))
-        self._prior_reports = prior_reports
+        self._pseudo = prior_reports * self._prior
         self._keep = 1.0 if half_life_queries is None else 2.0 ** (-1 / half_life_queries)
-        self._amount = 0.0
+        self._counts = np.zeros(self._prior.size)
         self.fallbacks = 0
         """How many reports the prior held impossible: there the likelihood alone was believed."""
 
@@ -83,9 +84,8 @@ class RecursiveProfile:
         if not mass > 0:
             posterior = normalise(likelihood)
             self.fallbacks += 1
-        self._amount = self._keep * self._amount + 1
-        step = 1 / (self._prior_reports + self._amount)
-        self._prior = read_only((1 - step) * self._prior + step * posterior)
+        self._counts = self._keep * self._counts + posterior
+        self._prior = read_only(normalise(self._pseudo + self._counts))
         return posterior
 
 

@@ -114,15 +114,15 @@ class EstimatedProfileSpec(Spec):
 
 
 class RecursiveProfileSpec(Spec):
-    """Sporadic, blank-slate (RPEB): each report moves the profile towards the posterior it led to, once and for all."""
+    """Sporadic, blank-slate (RPEB): each report adds to the profile the posterior it led to, once and for all."""
 
     kind: Literal["recursive_profile"]
     initial: Literal["training", "uniform"] = "training"
     """What is believed before the first report."""
-    prior_reports: Positive = 1.0
-    """How many reports the initial profile is worth."""
-    half_life_queries: Literal["none"] | Positive = 5.0
-    """A report's weight in the length of a step halves with every so many after it; none: all count alike for ever."""
+    prior_reports: Positive = 0.3
+    """How many reports the initial profile is worth, which is never forgotten."""
+    half_life_queries: Literal["none"] | Positive = 10.0
+    """A report's weight halves with every so many reports after it; with none, all count alike for ever."""
 
 
 BeliefSpec = Annotated[

@@ -211,11 +211,25 @@ def test_with_full_disclosure_it_is_the_mode() -> None:
     assert told(belief, cells).prior(0) == pytest.approx((cells.sum(axis=0) + 2 * CENTRE) / 7)
 
 
-def test_a_half_life_keeps_steps_from_getting_small() -> None:
-    belief = told(RecursiveProfile(initial_profile=INITIAL, half_life_queries=1.0), np.tile(ROWS, (20, 1)))
-    before = belief.prior(0)
-    posterior = belief.observe(0, ROWS[0])
-    assert belief.prior(0) == pytest.approx(before + (posterior - before) / 3)  # 1 and 1 + 1/2 + 1/4 + ...
+def test_counts_fade_and_the_initial_profile_does_not() -> None:
+    belief = RecursiveProfile(initial_profile=INITIAL, prior_reports=2.0, half_life_queries=1.0)
+    counts, believed = np.zeros(4), CENTRE
+    for row in np.tile(ROWS, (20, 1)):
+        posterior = believed * row / (believed @ row)
+        counts = counts / 2 + posterior
+        believed = (2 * CENTRE + counts) / (2 + counts.sum())
+        belief.observe(0, row)
+        assert belief.prior(0) == pytest.approx(believed)
+    assert counts.sum() == pytest.approx(2)
+    assert (belief.prior(0) >= 0.5 * CENTRE - 1e-12).all()
+
+
+def test_who_moves_is_found_again() -> None:
+    """After a thousand reports from one place under location hiding, twenty from another are enough."""
+    hiding = np.full((4, 4), 0.1) + 0.6 * np.eye(4)
+    belief = told(RecursiveProfile(initial_profile=INITIAL), np.tile(hiding[0], (1000, 1)))
+    assert belief.prior(0)[0] > 0.9
+    assert told(belief, np.tile(hiding[2], (20, 1))).prior(0)[2] > 0.5
 
 
 def test_an_impossible_report_is_believed_alone_and_counted() -> None:
