@@ -225,11 +225,11 @@ def test_counts_fade_and_the_initial_profile_does_not() -> None:
 
 
 def test_who_moves_is_found_again() -> None:
-    """After a thousand reports from one place under location hiding, twenty from another are enough."""
+    """After a thousand reports from one place under location hiding, thirty from another are enough."""
     hiding = np.full((4, 4), 0.1) + 0.6 * np.eye(4)
     belief = told(RecursiveProfile(initial_profile=INITIAL), np.tile(hiding[0], (1000, 1)))
     assert belief.prior(0)[0] > 0.9
-    assert told(belief, np.tile(hiding[2], (20, 1))).prior(0)[2] > 0.5
+    assert told(belief, np.tile(hiding[2], (30, 1))).prior(0)[2] > 0.5
 
 
 def test_an_impossible_report_is_believed_alone_and_counted() -> None:
