@@ -166,6 +166,10 @@ def build_belief(
             if spec.half_life_queries == "none":
                 said["half_life_queries"] = None
             return RecursiveProfile(**said)
+        case protection.GravityFilterSpec():
+            if world is None:
+                raise ValueError("gravity needs the distances of a world, found none")
+            return _gravity(spec, statistics, restart_s, world)
         case Custom():
             return cast(Belief, _own(spec, statistics=statistics, restart_s=restart_s))
 
@@ -206,6 +210,36 @@ def _regularisation(prior_reports: float, smooth_km: float, world: World | None)
 def _kernel(distance: Distance, smooth_km: float) -> FloatArray | None:
     """Return the kernel, one for all users."""
     return smoothing_kernel(distance.matrix_km, smooth_km)
+
+
+def _gravity(
+    spec: protection.GravityFilterSpec, statistics: Statistics, restart_s: int | None, world: World
+) -> GravityFilter:
+    said = _parameters(spec)
+    trained = said.pop("transitions") == "training" and statistics.n_transitions > 0
+    match said.pop("initial"):
+        case "training":
+            initial = statistics.profile
+        case "uniform":
+            initial = np.full(statistics.n_cells, 1 / statistics.n_cells)
+        case "roads":
+            if world.roads is None:
+                raise ValueError("`initial: roads` needs roads, found none: add them to the world")
+            initial = world.roads.share_of_cells(statistics.n_cells)
+    return GravityFilter(
+        initial_profile=initial,
+        distance=_on_the_ground(world),
+        transition=statistics.transition if trained else None,
+        counted=statistics.counted if trained else None,
+        restart_s=restart_s,
+        **said,
+    )
+
+
+@lru_cache(maxsize=2)
+def _on_the_ground(world: World) -> Distance:
+    """Return how far people have to go: along the roads, where there are any."""
+    return world.quality_distance if world.roads is None else distance.road(world.grid, world.roads)
 
 
 def build_design(spec: protection.DesignSpec, world: World) -> Design:

@@ -170,6 +170,8 @@ class Stage:
                 return lambda _user: pooled
             case people.OwnPastSpec():
                 return lambda user: self._past(user, spec.queries, spec.days)
+            case people.OwnTestSpec():
+                return self.truth
             case people.OtherUserSpec():
                 users = self.setting.users
                 if len(users) < 2:

@@ -19,9 +19,9 @@ from sim.inference import condition, distribution, normalise, read_only
 from sim.interfaces import FloatArray, IntArray
 from sim.world.distance import Distance
 
-REACHES_KM = (1.5, 4.0, 12.0)
+REACHES_KM = (2.5, 12.0)
 STAYS = (0.1, 0.5)
-PRIOR_REPORTS = (3.0, 50.0)
+HALF_LIVES_QUERIES = (10.0, 1000.0)
 
 _ANYWHERE = 0.01  # of the initial profile is uniform: no cell is impossible
 _DEALT_ANEW = 0.01  # of the laws' weights at each report: what was wrong for long can come back
@@ -34,10 +34,12 @@ _LEAST_GROWTH, _MOST_GROWTH = 0.25, 8.0
 class GravityFilter:
     """Follow the user by a hidden Markov filter with learned transitions.
 
-    A law has one of `reaches_km` (in (0, inf)), one of `stays` (in [0, 1)) and one of `prior_reports` (in (0, inf)), the
-    number k of reports that the initial profile counts as in its attraction A = (k initial + n) / (k + sum n). Here n
-    are the filter's posteriors, summed over the reports so far; with `half_life_queries` older ones fade. The filter
-    predicts by the mean of all laws by weight. A report multiplies a law's weight by how likely the law held it.
+    A law has one of `reaches_km` (in (0, inf)), of `stays` (in [0, 1)) and of `half_lives_queries` (in (0, inf]).
+    Its attraction is A = (k initial + n) / (k + sum n), where n are the filter's posteriors summed over the reports so
+    far, each of which loses half of its weight with every so many reports after it. The initial profile is worth k
+    reports: `prior_reports` (in (0, inf)), or, when more than that is remembered, `initial_share` (in [0, inf)) of it.
+    The filter predicts by the mean of all laws by weight. A report multiplies a law's weight by how likely the law
+    held it.
 
     Where queries come at irregular times, reach grows with the square root of the time since the last report, and stay
     falls exponentially with it, both as said at the usual time between reports (their geometric mean so far).
@@ -56,8 +58,9 @@ class GravityFilter:
         distance: Distance,
         reaches_km: Sequence[float] = REACHES_KM,
         stays: Sequence[float] = STAYS,
-        prior_reports: Sequence[float] = PRIOR_REPORTS,
-        half_life_queries: float | None = None,
+        half_lives_queries: Sequence[float] = HALF_LIVES_QUERIES,
+        prior_reports: float = 1.0,
+        initial_share: float = 0.08,
         transition: ArrayLike | None = None,
         counted: ArrayLike | None = None,
         restart_s: int | None = None,
@@ -66,31 +69,31 @@ class GravityFilter:
         initial = distribution(initial_profile, "initial_profile")
         if initial.shape != (n_cells,):
             raise ValueError(f"initial_profile must have the distance's {n_cells} cells, got shape {initial.shape}")
-        for name, values, most in (
-            ("reaches_km", reaches_km, np.inf),
-            ("stays", stays, 1.0),
-            ("prior_reports", prior_reports, np.inf),
-        ):
-            least_is_in = name == "stays"
-            if not len(values) or not all((0 <= value if least_is_in else 0 < value) and value < most for value in values):
-                ends = f"{'[' if least_is_in else '('}0, {most:g})"
-                raise ValueError(f"{name} must be one or more numbers in {ends}, got {list(values)}")
-        if half_life_queries is not None and not half_life_queries > 0:
-            raise ValueError(f"half_life_queries must be above 0, got {half_life_queries}")
+        if not len(reaches_km) or not all(0 < reach_km < np.inf for reach_km in reaches_km):
+            raise ValueError(f"reaches_km must be one or more numbers in (0, inf), got {list(reaches_km)}")
+        if not len(stays) or not all(0 <= stay < 1 for stay in stays):
+            raise ValueError(f"stays must be one or more numbers in [0, 1), got {list(stays)}")
+        if not len(half_lives_queries) or not all(half_life > 0 for half_life in half_lives_queries):
+            raise ValueError(f"half_lives_queries must be one or more numbers above 0, got {list(half_lives_queries)}")
+        if not 0 < prior_reports < np.inf:
+            raise ValueError(f"prior_reports must be in (0, inf), got {prior_reports}")
+        if not 0 <= initial_share < np.inf:
+            raise ValueError(f"initial_share must be in [0, inf), got {initial_share}")
         if restart_s is not None and restart_s < 1:
             raise ValueError(f"restart_s must be in [1, inf), got {restart_s}")
         self._initial = (1 - _ANYWHERE) * initial + _ANYWHERE / n_cells
         self._distance = distance
-        attractions = list(product(prior_reports, reaches_km))
-        self._prior_reports = np.array([[reports] for reports, _ in attractions])
-        self._reaches_km = tuple(reach_km for _, reach_km in attractions)
+        self._prior_reports, self._initial_share = prior_reports, initial_share
+        moves = list(product(range(len(half_lives_queries)), reaches_km))
+        self._memory: IntArray = np.array([memory for memory, _ in moves])
+        self._reaches_km = tuple(reach_km for _, reach_km in moves)
         self._stays = np.array(stays, dtype=np.float64)
-        self._fading = 1.0 if half_life_queries is None else float(2.0 ** (-1 / half_life_queries))
+        self._fading = 2.0 ** (-1 / np.array(half_lives_queries, dtype=np.float64)[:, None])
         self._restart_s = restart_s
         self._training = None if transition is None or counted is None else _Training(transition, counted, n_cells)
         self._start_weights = self._deal()
         self._weights = self._start_weights
-        self._visits = np.zeros(n_cells)
+        self._visits = np.zeros((len(half_lives_queries), n_cells))
         self._posterior: FloatArray | None = None
         self._last_s = 0
         self._gaps = 0
@@ -101,15 +104,15 @@ class GravityFilter:
 
     @property
     def weights(self) -> FloatArray:
-        """How far each law is trusted: by (prior_reports, reach_km) and stay; the law from training is the last one."""
+        """How far each law is trusted, by half-life, reach and stay in this order; training, if any, is the last."""
         return self._weights
 
     @property
     def attraction(self) -> FloatArray:
-        """A of each pair of prior_reports and reach_km, a row each."""
-        return np.asarray(
-            (self._prior_reports * self._initial + self._visits) / (self._prior_reports + self._visits.sum())
-        )
+        """A of each half-life, a row each."""
+        remembered = self._visits.sum(axis=1, keepdims=True)
+        worth = np.maximum(self._prior_reports, self._initial_share * remembered)
+        return np.asarray((worth * self._initial + self._visits) / (worth + remembered))
 
     def prior(self, time_s: int) -> FloatArray:
         """Return p(x^r | z^{r-1}), the same read-only array until the next report."""
@@ -155,7 +158,7 @@ class GravityFilter:
 
     def _start_anew(self) -> _Prediction:
         """Return the laws' attractions."""
-        attraction = self.attraction
+        attraction = self.attraction[self._memory]
         laws = np.repeat(np.eye(len(attraction)), self._stays.size, axis=0)
         if self._training is not None:
             laws = np.vstack([laws, np.full(len(attraction), 1 / len(attraction))])
@@ -165,7 +168,7 @@ class GravityFilter:
         """Return where the laws lead from the last posterior: to stay there, to move, or where training says."""
         assert posterior is not None
         elapsed = self._elapsed(time_s)
-        attraction = self.attraction
+        attraction = self.attraction[self._memory]
         pull = _pull(self._distance, _grown(self._reaches_km, elapsed))
         norm = pull.from_each(attraction)
         stay = self._stays**elapsed
@@ -249,12 +252,8 @@ class _Pull:
         self._shape = distance.shape
         different, which = np.unique(reaches_km, return_inverse=True)
         self._which: IntArray = which
-        reach_km = different[:, None, None]
-        if distance.shape is None:
-            self._kernels = (np.exp(-distance.matrix_km / reach_km),)
-        else:
-            rows_km, cols_km = distance.axes_km
-            self._kernels = (np.exp(-rows_km / reach_km)[which], np.exp(-cols_km / reach_km)[which])
+        axes_km = (distance.matrix_km,) if distance.shape is None else distance.axes_km
+        self._kernels = [np.exp(-axis_km / different[:, None, None]) for axis_km in axes_km]
 
     def from_each(self, weights: FloatArray) -> FloatArray:
         """Return sum over x' of exp(-d(x, x') / reach) weights(x'), a row for each reach."""
@@ -272,7 +271,7 @@ class _Pull:
 
     def _by_axis(self, weights: FloatArray) -> FloatArray:
         assert self._shape is not None
-        by_row, by_col = self._kernels
+        by_row, by_col = (kernels[self._which] for kernels in self._kernels)
         return np.asarray(by_row @ weights.reshape(-1, *self._shape) @ by_col).reshape(len(weights), -1)
 
 

@@ -40,6 +40,11 @@ class Statistics:
         return int(self._counts.sum())
 
     @property
+    def counted(self) -> IntArray:
+        """Return how many transitions from each cell were counted, shape (n_cells,)."""
+        return np.bincount(self._pairs // self.n_cells, weights=self._counts, minlength=self.n_cells).astype(np.int64)
+
+    @property
     def fallback_rows(self) -> int:
         """Return how many rows of `transition` have no data and are the histogram instead."""
         return self.n_cells - int(np.unique(self._pairs // self.n_cells).size)

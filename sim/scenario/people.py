@@ -268,6 +268,12 @@ class OtherUserSpec(Spec):
     """Only the first so many days."""
 
 
+class OwnTestSpec(Spec):
+    """The user's own statistics in the test, which no mechanism can have: for bounds of what one could reach."""
+
+    kind: Literal["own_test"]
+
+
 class NothingSpec(Spec):
     """No training data at all: everything is equally likely."""
 
@@ -278,6 +284,7 @@ TrainingSpec = Annotated[
     Annotated[OthersSpec, Tag("others")]
     | Annotated[OwnPastSpec, Tag("own_past")]
     | Annotated[OtherUserSpec, Tag("other_user")]
+    | Annotated[OwnTestSpec, Tag("own_test")]
     | Annotated[NothingSpec, Tag("nothing")],
     by_kind,
     short_form,

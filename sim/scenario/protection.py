@@ -125,11 +125,32 @@ class RecursiveProfileSpec(Spec):
     """A report's weight halves with every so many reports after it; with none, all count alike for ever."""
 
 
+class GravityFilterSpec(Spec):
+    """Markov, blank-slate (PEB-MK): filters the reports with transitions that it learns from them, by gravity."""
+
+    kind: Literal["gravity_filter"]
+    initial: Literal["training", "uniform", "roads"] = "training"
+    """What attracts before the first report: where others went, all cells alike, or cells by their crossings."""
+    reaches_km: Annotated[list[Positive], Field(min_length=1, max_length=8)] = [2.5, 12.0]
+    """How far people go from one query to the next, along roads where there are any: one law for each."""
+    stays: Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=1, max_length=8)] = [0.1, 0.5]
+    """How often they stay in a cell: one law for each."""
+    half_lives_queries: Annotated[list[Positive], Field(min_length=1, max_length=8)] = [10.0, 1000.0]
+    """With every so many reports the weight of those before them in the attraction halves: one law for each."""
+    prior_reports: Positive = 1.0
+    """How many reports the initial attraction is worth at first."""
+    initial_share: NonNegative = 0.08
+    """Where more is remembered: what share of it the initial attraction is worth for ever."""
+    transitions: Literal["training", "none"] = "training"
+    """Whether transitions of the training, where there are any, make one more law."""
+
+
 BeliefSpec = Annotated[
     Annotated[FixedProfileSpec, Tag("fixed_profile")]
     | Annotated[MarkovFilterSpec, Tag("markov_filter")]
     | Annotated[EstimatedProfileSpec, Tag("estimated_profile")]
     | Annotated[RecursiveProfileSpec, Tag("recursive_profile")]
+    | Annotated[GravityFilterSpec, Tag("gravity_filter")]
     | OwnComponent,
     by_kind,
     short_form,
@@ -210,7 +231,19 @@ DesignSpec = Annotated[
 ]
 
 ShortLPPM = Literal[
-    "SP-LH", "SP-Exp", "MK-LH", "MK-Exp", "PEB-LH", "PEB-Exp", "RPEB-LH", "RPEB-Exp", "LH", "Exp", "identity"
+    "SP-LH",
+    "SP-Exp",
+    "MK-LH",
+    "MK-Exp",
+    "PEB-LH",
+    "PEB-Exp",
+    "RPEB-LH",
+    "RPEB-Exp",
+    "PEB-MK-LH",
+    "PEB-MK-Exp",
+    "LH",
+    "Exp",
+    "identity",
 ]
 
 _BELIEF_OF = {
@@ -218,6 +251,7 @@ _BELIEF_OF = {
     "MK": "markov_filter",
     "PEB": "estimated_profile",
     "RPEB": "recursive_profile",
+    "PEB-MK": "gravity_filter",
 }
 _DESIGN_OF = {"LH": "location_hiding", "Exp": "exponential"}
 

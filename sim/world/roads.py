@@ -118,6 +118,10 @@ class Roads:
         """Return the cells that hold a node, sorted, each once."""
         return np.unique(self.cell)
 
+    def share_of_cells(self, n_cells: int) -> FloatArray:
+        """Return the share of the nodes in each cell, shape (n_cells,)."""
+        return np.bincount(self.cell, minlength=n_cells) / self.n_nodes
+
     def describe(self) -> dict[str, Any]:
         """Return counts, and nodes and edges to draw a map from, for the manifest."""
         return {

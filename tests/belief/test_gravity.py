@@ -1,0 +1,243 @@
+"""The blank-slate Markov filter against plain matrices, and what it learns."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from sim.belief import GravityFilter, MarkovFilter
+from sim.interfaces import Belief, FloatArray
+from sim.world.distance import Distance, euclidean, manhattan
+from sim.world.grid import Grid
+
+GRID = Grid.rectangle(rows=3, cols=4, width_km=4.0, height_km=3.0)
+N = GRID.n_cells
+DAY_S = 86_400
+TIMES_S = [0, 300, 600, 600, 1500, 9000, DAY_S, DAY_S + 20, DAY_S + 320]
+
+
+def one_way() -> Distance:
+    """Return a distance that depends on the direction, as one-way streets make it."""
+    away_km = euclidean(GRID).matrix_km * np.random.default_rng(1).uniform(1, 3, (N, N))
+    return Distance(kind="road", matrix_km=away_km)
+
+
+DISTANCES = {"manhattan": manhattan(GRID), "one-way": one_way()}
+
+
+def gravity_matrix(distance: Distance, attraction: FloatArray, stay: float, reach_km: float) -> FloatArray:
+    pull = attraction * np.exp(-distance.matrix_km / reach_km)
+    return np.asarray(stay * np.eye(N) + (1 - stay) * pull / pull.sum(axis=1, keepdims=True))
+
+
+def reports(count: int, seed: int = 3) -> FloatArray:
+    return np.random.default_rng(seed).random((count, N))
+
+
+@pytest.mark.parametrize("distance", DISTANCES.values(), ids=DISTANCES)
+def test_with_one_law_and_a_known_attraction_it_is_the_markov_filter_of_that_law(distance: Distance) -> None:
+    initial = np.random.default_rng(2).dirichlet(np.ones(N))
+    known = 0.99 * initial + 0.01 / N
+    law = {"reaches_km": [1.7], "stays": [0.4], "half_lives_queries": [np.inf], "prior_reports": 1e15}
+    belief = GravityFilter(initial_profile=initial, distance=distance, **law)
+    chain = MarkovFilter(start_profile=known, transition=gravity_matrix(distance, known, 0.4, 1.7))
+    for r, likelihood in enumerate(reports(12)):
+        assert belief.prior(300 * r) == pytest.approx(chain.prior(r), abs=1e-12)
+        assert belief.observe(300 * r, likelihood) == pytest.approx(chain.observe(r, likelihood), abs=1e-12)
+
+
+class Plain:
+    """The same bank of laws with a matrix for each, made anew at every step."""
+
+    def __init__(
+        self,
+        initial: FloatArray,
+        distance: Distance,
+        reaches_km: Sequence[float],
+        stays: Sequence[float],
+        half_lives: Sequence[float],
+        counts: FloatArray | None,
+        restart_s: int | None,
+    ) -> None:
+        self.initial = 0.99 * initial + 0.01 / N
+        self.distance, self.restart_s, self.counts = distance, restart_s, counts
+        self.laws = list(itertools.product(range(len(half_lives)), reaches_km, stays))
+        self.half_lives = half_lives
+        self.visits = [np.zeros(N) for _ in half_lives]
+        even = np.full(len(self.laws), 1 / len(self.laws))
+        self.even = even if counts is None else np.append(even / 2, 0.5)
+        self.weights = self.even
+        self.posterior: FloatArray | None = None
+        self.last_s = 0
+        self.gaps_s: list[int] = []
+
+    def attraction(self, memory: int) -> FloatArray:
+        seen = self.visits[memory]
+        worth = max(1.0, 0.08 * seen.sum())
+        return np.asarray((worth * self.initial + seen) / (worth + seen.sum()))
+
+    def goes_on(self, time_s: int) -> bool:
+        return self.posterior is not None and (
+            self.restart_s is None or time_s // self.restart_s == self.last_s // self.restart_s
+        )
+
+    def predictions(self, time_s: int) -> FloatArray:
+        if not self.goes_on(time_s):
+            starts = [self.attraction(memory) for memory, _, _ in self.laws]
+            return np.array(starts if self.counts is None else [*starts, np.mean(starts, axis=0)])
+        elapsed = 1.0
+        if self.gaps_s and time_s > self.last_s:
+            elapsed = (time_s - self.last_s) / float(np.exp(np.mean(np.log(self.gaps_s))))
+        growth = 2 ** (np.rint(2 * np.log2(np.clip(elapsed**0.5, 0.25, 8))) / 2)
+        matrices = [
+            gravity_matrix(self.distance, self.attraction(memory), stay**elapsed, reach_km * growth)
+            for memory, reach_km, stay in self.laws
+        ]
+        if self.counts is not None:
+            own = self.weights[:-1] / self.weights[:-1].sum()
+            mean = np.tensordot(own, np.array(matrices), axes=1)
+            matrices.append((self.counts + mean) / (self.counts.sum(axis=1, keepdims=True) + 1))
+        assert self.posterior is not None
+        return np.array([self.posterior @ matrix for matrix in matrices])
+
+    def prior(self, time_s: int) -> FloatArray:
+        return np.asarray(self.weights @ self.predictions(time_s))
+
+    def observe(self, time_s: int, likelihood: FloatArray) -> None:
+        told = self.weights * (self.predictions(time_s) @ likelihood)
+        posterior = self.prior(time_s) * likelihood
+        if self.goes_on(time_s) and time_s > self.last_s:
+            self.gaps_s.append(time_s - self.last_s)
+        self.weights = 0.99 * told / told.sum() + 0.01 * self.even
+        self.posterior = posterior / posterior.sum()
+        self.visits = [
+            seen * 2 ** (-1 / half_life) + self.posterior
+            for seen, half_life in zip(self.visits, self.half_lives, strict=True)
+        ]
+        self.last_s = time_s
+
+
+@pytest.mark.parametrize("distance", DISTANCES.values(), ids=DISTANCES)
+@pytest.mark.parametrize("trained", [False, True], ids=["blank slate", "trained"])
+@pytest.mark.parametrize("restart_s", [None, DAY_S])
+def test_a_bank_of_laws_is_what_plain_matrices_give(distance: Distance, trained: bool, restart_s: int | None) -> None:
+    rng = np.random.default_rng(5)
+    initial = rng.dirichlet(np.ones(N))
+    counts = rng.integers(0, 3, (N, N)).astype(float)
+    counts[4] = 0
+    row = counts.sum(axis=1)
+    transition = np.where(row[:, None] > 0, counts / np.maximum(row, 1)[:, None], 1 / N)
+    bank = {"reaches_km": [0.8, 3.0], "stays": [0.0, 0.6], "half_lives_queries": [2.0, np.inf]}
+    training = {"transition": transition, "counted": row} if trained else {}
+    belief = GravityFilter(initial_profile=initial, distance=distance, restart_s=restart_s, **bank, **training)
+    plain = Plain(initial, distance, [0.8, 3.0], [0.0, 0.6], [2.0, np.inf], counts if trained else None, restart_s)
+    as_protocol: Belief = belief
+    for time_s, likelihood in zip(TIMES_S, reports(len(TIMES_S)), strict=True):
+        assert as_protocol.prior(time_s) == pytest.approx(plain.prior(time_s), abs=1e-12)
+        posterior = as_protocol.observe(time_s, likelihood)
+        plain.observe(time_s, likelihood)
+        assert posterior == pytest.approx(plain.posterior, abs=1e-12)
+        assert belief.weights == pytest.approx(plain.weights, abs=1e-12)
+    for memory, attraction in enumerate(belief.attraction):
+        assert attraction == pytest.approx(plain.attraction(memory), abs=1e-12)
+    assert belief.fallbacks == 0
+
+
+def walk(transition: FloatArray, steps: int, seed: int) -> list[int]:
+    rng = np.random.default_rng(seed)
+    cells = [0]
+    for _ in range(steps):
+        cells.append(int(rng.choice(N, p=transition[cells[-1]])))
+    return cells
+
+
+def noisy(cell: int, rng: np.random.Generator, epsilon: float = 1.5) -> FloatArray:
+    channel = np.exp(-epsilon * DISTANCES["manhattan"].matrix_km)
+    channel /= channel.sum(axis=1, keepdims=True)
+    return np.asarray(channel[:, rng.choice(N, p=channel[cell])])
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_the_law_that_people_follow_gets_the_weight(short: bool) -> None:
+    even = np.full(N, 1 / N)
+    cells = walk(gravity_matrix(DISTANCES["manhattan"], even, 0.1, 0.4 if short else 50.0), 400, seed=7)
+    belief = GravityFilter(
+        initial_profile=even,
+        distance=DISTANCES["manhattan"],
+        reaches_km=[0.4, 50.0],
+        stays=[0.1],
+        half_lives_queries=[np.inf],
+    )
+    rng = np.random.default_rng(8)
+    for r, cell in enumerate(cells):
+        belief.observe(300 * r, noisy(cell, rng))
+    assert belief.weights[0 if short else 1] > 0.8
+
+
+def test_attraction_is_learned_from_reports() -> None:
+    likes = np.full(N, 0.02)
+    likes[[1, 10]] = 0.4
+    likes /= likes.sum()
+    rng = np.random.default_rng(9)
+    belief = GravityFilter(
+        initial_profile=np.full(N, 1 / N), distance=DISTANCES["manhattan"], half_lives_queries=[np.inf]
+    )
+    for r, cell in enumerate(walk(gravity_matrix(DISTANCES["manhattan"], likes, 0.1, 12.0), 600, seed=9)):
+        belief.observe(300 * r, noisy(cell, rng))
+    assert set(belief.attraction[0].argsort()[-2:]) == {1, 10}
+
+
+def test_reach_grows_and_stay_falls_with_the_time_since_the_last_report() -> None:
+    belief = GravityFilter(
+        initial_profile=np.full(N, 1 / N), distance=DISTANCES["manhattan"], reaches_km=[0.5], stays=[0.9]
+    )
+    here = np.eye(N)[0] + 1e-3
+    for r in range(5):
+        belief.observe(300 * r, here)
+    soon, usual, late = (belief.prior(1200 + gap_s)[0] for gap_s in (30, 300, 7200))
+    assert soon > usual > late
+    assert belief.prior(1500) == pytest.approx(belief.prior(1500))
+    far = [belief.prior(1200 + gap_s)[-1] for gap_s in (300, 7200)]
+    assert far[1] > far[0]
+
+
+def test_the_prior_is_pure_and_cannot_be_written_to() -> None:
+    belief = GravityFilter(initial_profile=np.full(N, 1 / N), distance=DISTANCES["manhattan"])
+    for r, likelihood in enumerate(reports(4)):
+        prior = belief.prior(r)
+        assert belief.prior(r) is prior
+        assert not prior.flags.writeable
+        belief.prior(r + 5)
+        assert belief.prior(r).tolist() == prior.tolist()
+        assert prior.sum() == pytest.approx(1)
+        belief.observe(r, likelihood)
+    copy: GravityFilter = pickle.loads(pickle.dumps(belief))
+    assert copy.prior(9).tolist() == belief.prior(9).tolist()
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"reaches_km": []}, r"reaches_km must be one or more numbers in \(0, inf\), got \[\]"),
+        ({"reaches_km": [0.0]}, r"reaches_km must be .* got \[0.0\]"),
+        ({"stays": [1.0]}, r"stays must be one or more numbers in \[0, 1\), got \[1.0\]"),
+        ({"half_lives_queries": [0.0]}, r"half_lives_queries must be one or more numbers above 0, got \[0.0\]"),
+        ({"prior_reports": 0.0}, r"prior_reports must be in \(0, inf\), got 0.0"),
+        ({"initial_share": -1.0}, r"initial_share must be in \[0, inf\), got -1.0"),
+        ({"restart_s": 0}, r"restart_s must be in \[1, inf\), got 0"),
+        ({"initial_profile": [0.5, 0.5]}, r"initial_profile must have the distance's 12 cells, got shape \(2,\)"),
+        (
+            {"transition": np.eye(3), "counted": np.ones(3)},
+            r"transition and counted must have shapes \(12, 12\) and \(12,\), got \(3, 3\) and \(3,\)",
+        ),
+        ({"transition": np.eye(N), "counted": -np.ones(N)}, r"counted must be in \[0, inf\), got -1.0"),
+    ],
+)
+def test_nonsense_is_refused(said: dict[str, object], message: str) -> None:
+    good = {"initial_profile": np.full(N, 1 / N), "distance": DISTANCES["manhattan"]}
+    with pytest.raises(ValueError, match=message):
+        GravityFilter(**(good | said))  # type: ignore[arg-type]
