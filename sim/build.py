@@ -147,10 +147,8 @@ CANDIDATES = ((1.0, 0.0), (3.0, 0.0), (10.0, 0.0), (3.0, 0.5))
 """The candidates of `regularise: cross_validated`: prior_reports and smooth_km."""
 
 
-def build_belief(
-    spec: protection.BeliefSpec, statistics: Statistics, restart_s: int | None, world: World | None = None
-) -> Belief:
-    """Build what somebody believes about a user, from the statistics she has; smoothing needs a world."""
+def build_belief(spec: protection.BeliefSpec, statistics: Statistics, restart_s: int | None, world: World) -> Belief:
+    """Build what somebody believes about a user, from the statistics she has."""
     match spec:
         case protection.FixedProfileSpec():
             return FixedProfile(profile=statistics.profile)
@@ -167,8 +165,6 @@ def build_belief(
                 said["half_life_queries"] = None
             return RecursiveProfile(**said)
         case protection.GravityFilterSpec():
-            if world is None:
-                raise ValueError("gravity needs the distances of a world, found none")
             return _gravity(spec, statistics, restart_s, world)
         case Custom():
             return cast(Belief, _own(spec, statistics=statistics, restart_s=restart_s))
@@ -181,7 +177,7 @@ def _initial(
     return statistics.profile if spec.initial == "training" else np.full(n_cells, 1 / n_cells)
 
 
-def _estimated(spec: protection.EstimatedProfileSpec, statistics: Statistics, world: World | None) -> Belief:
+def _estimated(spec: protection.EstimatedProfileSpec, statistics: Statistics, world: World) -> Belief:
     forget = Forgetting(**_parameters(spec.forget)) if isinstance(spec.forget, Spec) else None
     said = _parameters(spec) | {"initial_profile": _initial(spec, statistics), "forget": forget}
     del said["initial"], said["regularise"]
@@ -199,11 +195,8 @@ def _estimated(spec: protection.EstimatedProfileSpec, statistics: Statistics, wo
             return EstimatedProfile(**said, regularise=_regularisation(prior_reports, smooth_km, world))
 
 
-def _regularisation(prior_reports: float, smooth_km: float, world: World | None) -> Regularisation:
-    if smooth_km > 0 and world is None:
-        raise ValueError(f"smooth_km {smooth_km:g} needs the distances of a world, found none")
-    kernel = None if world is None else _kernel(world.quality_distance, smooth_km)
-    return Regularisation(prior_reports=prior_reports, kernel=kernel)
+def _regularisation(prior_reports: float, smooth_km: float, world: World) -> Regularisation:
+    return Regularisation(prior_reports=prior_reports, kernel=_kernel(world.quality_distance, smooth_km))
 
 
 @lru_cache(maxsize=8)
@@ -217,6 +210,8 @@ def _gravity(
 ) -> GravityFilter:
     said = _parameters(spec)
     trained = said.pop("transitions") == "training" and statistics.n_transitions > 0
+    if spec.half_life_queries == "none":
+        said["half_life_queries"] = None
     match said.pop("initial"):
         case "training":
             initial = statistics.profile

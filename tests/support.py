@@ -15,6 +15,7 @@ import sim
 from sim import kernels
 from sim.cli import main
 from sim.events import Shift
+from sim.interfaces import Demand, Mobility
 from sim.mobility.traces import Life
 from sim.scenario.faults import ScenarioError
 from sim.scenario.load import load
@@ -106,8 +107,8 @@ def told_shifts(shifts_of: Callable[[str, int], tuple[Shift, ...]]) -> Iterator[
     """Write shifts, by user and replication, into lives that go on as they were: what is told of them is tried."""
     live = Stage._live
 
-    def changed(stage: Stage, user: str) -> Life:
-        return replace(live(stage, user), shifts=shifts_of(user, stage.replication))
+    def changed(stage: Stage, user: str, mobility: Mobility, demand: Demand) -> Life:
+        return replace(live(stage, user, mobility, demand), shifts=shifts_of(user, stage.replication))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Stage, "_live", changed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from sim.belief import (
     EstimatedProfile,
     FixedProfile,
     Forgetting,
+    GravityFilter,
     MarkovFilter,
     RecursiveProfile,
     smoothing_kernel,
@@ -58,6 +60,10 @@ CONSTRUCTORS: dict[type[Spec], tuple[Callable[..., Any], set[str]]] = {
     protection.MarkovFilterSpec: (MarkovFilter, {"start_profile", "transition", "restart_s"}),
     protection.EstimatedProfileSpec: (EstimatedProfile, {"initial_profile", "forget", "regularise"}),
     protection.RecursiveProfileSpec: (RecursiveProfile, {"initial_profile"}),
+    protection.GravityFilterSpec: (
+        GravityFilter,
+        {"initial_profile", "distance", "transition", "counted", "restart_s"},
+    ),
     protection.ForgetSpec: (Forgetting, set()),
     protection.ExponentialSpec: (designs.Exponential, {"distance"}),
     protection.LocationHidingSpec: (designs.LocationHiding, {"distance"}),
@@ -68,6 +74,7 @@ CONSTRUCTORS: dict[type[Spec], tuple[Callable[..., Any], set[str]]] = {
 ELSEWHERE: dict[type[Spec], set[str]] = {
     protection.EstimatedProfileSpec: {"initial", "forget", "regularise"},
     protection.RecursiveProfileSpec: {"initial"},
+    protection.GravityFilterSpec: {"initial", "transitions"},
 }
 """Parameters that reach the object under another name: tested one by one below."""
 
@@ -101,6 +108,7 @@ def test_a_kind_has_the_parameters_of_its_class_and_its_defaults(spec: type[Spec
         default = field.get_default()
         if isinstance(default, BaseModel) or taken[name].default is inspect.Parameter.empty:
             continue
+        default = tuple(default) if isinstance(default, list) else default
         assert taken[name].default == default, f"{name} has another default in code"
 
 
@@ -135,6 +143,9 @@ VALUES: dict[type[Spec], dict[str, Any]] = {
         "fading": 0.1, "solver": "em", "gap": 1e-3, "start": "initial", "max_iterations": 5,
     },
     protection.RecursiveProfileSpec: {"prior_reports": 2.0, "half_life_queries": 7.0},
+    protection.GravityFilterSpec: {
+        "reaches_km": [3.0], "stays": [0.2], "prior_reports": 2.0, "half_life_queries": 5.0,
+    },
     protection.ExponentialSpec: {"epsilon_per_km": 0.3, "quality_budget_km": None, "remap": False},
     protection.LocationHidingSpec: {"reveal_probability": 0.3, "quality_budget_km": None, "remap": False},
 }  # fmt: skip
@@ -161,7 +172,7 @@ def test_every_parameter_arrives(
         lambda: build._roads(made, scenario, world.grid),  # type: ignore[arg-type]
         lambda: build.build_mobility(made, scenario, world),  # type: ignore[arg-type]
         lambda: build.build_demand(made),  # type: ignore[arg-type]
-        lambda: build.build_belief(made, known, None),  # type: ignore[arg-type]
+        lambda: build.build_belief(made, known, None, world),  # type: ignore[arg-type]
         lambda: build.build_design(made, world),  # type: ignore[arg-type]
     ):
         try:
@@ -219,7 +230,7 @@ def test_what_the_scenario_allows_the_class_takes(spec: type[Spec], make_scenari
         elif spec in DEMANDS:
             build.build_demand(made)
         elif spec in BELIEFS:
-            build.build_belief(made, statistics([], n_cells=20), None)
+            build.build_belief(made, statistics([], n_cells=20), None, world)
         else:
             build.build_design(made, world)(np.full(20, 1 / 20)).matrix()
 
@@ -304,16 +315,16 @@ def known() -> Statistics:
     return statistics([Trace("a", np.arange(4), np.array([0, 1, 0, 3]))], n_cells=5)
 
 
-def test_beliefs_start_from_what_is_known() -> None:
+def test_beliefs_start_from_what_is_known(world: World) -> None:
     uniform = [0.2] * 5
     histogram = [0.5, 0.25, 0, 0.25, 0]
-    fixed = build.build_belief(protection.FixedProfileSpec(kind="fixed_profile"), known(), None)
+    fixed = build.build_belief(protection.FixedProfileSpec(kind="fixed_profile"), known(), None, world)
     assert fixed.prior(0).tolist() == histogram
     for initial, expected in (("training", histogram), ("uniform", uniform)):
         spec = protection.EstimatedProfileSpec.model_validate({"kind": "estimated_profile", "initial": initial})
-        assert build.build_belief(spec, known(), None).prior(0) == pytest.approx(expected)
+        assert build.build_belief(spec, known(), None, world).prior(0) == pytest.approx(expected)
         recursive = protection.RecursiveProfileSpec.model_validate({"kind": "recursive_profile", "initial": initial})
-        assert build.build_belief(recursive, known(), None).prior(0) == pytest.approx(expected, abs=1e-3)
+        assert build.build_belief(recursive, known(), None, world).prior(0) == pytest.approx(expected, abs=1e-3)
 
 
 def test_a_belief_is_regularised_as_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,8 +342,6 @@ def test_a_belief_is_regularised_as_said(world: World, monkeypatch: pytest.Monke
     assert made.kernel.tolist() == expected.tolist()
     build.build_belief(spec, data, None, world)
     assert recorder.given["regularise"].kernel is made.kernel  # one for all users
-    with pytest.raises(ValueError, match=r"smooth_km 0\.5 needs the distances of a world"):
-        build.build_belief(spec, data, None)
 
 
 def test_candidates_forget_as_said_and_so_do_their_scores(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,16 +359,49 @@ def test_candidates_forget_as_said_and_so_do_their_scores(world: World, monkeypa
     assert isinstance(build.build_belief(spec, data, None, world), CrossValidated)
 
 
-def test_a_recursive_profile_may_never_forget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recursive_profile_may_never_forget(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     recorder = Recorder()
     monkeypatch.setattr(build, "RecursiveProfile", recorder)
     for said, given in (("none", None), (3, 3)):
         spec = protection.RecursiveProfileSpec.model_validate({"kind": "recursive_profile", "half_life_queries": said})
-        build.build_belief(spec, known(), None)
+        build.build_belief(spec, known(), None, world)
         assert recorder.given["half_life_queries"] == given
 
 
-def test_a_belief_forgets_as_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gravity_is_built_from_world_and_training(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr(build, "GravityFilter", recorder)
+
+    def given(statistics: Statistics, world: World, **said: Any) -> dict[str, Any]:
+        spec = protection.GravityFilterSpec.model_validate({"kind": "gravity_filter", **said})
+        build.build_belief(spec, statistics, 60, world)
+        return recorder.given
+
+    plain = dataclasses.replace(world, roads=None)
+    nothing = statistics([], n_cells=20)
+    blank = given(nothing, plain)
+    assert blank["distance"] is world.quality_distance
+    assert (blank["transition"], blank["counted"], blank["restart_s"]) == (None, None, 60)
+    assert blank["initial_profile"].tolist() == [0.05] * 20
+    seen = statistics([Trace("a", np.arange(5), np.array([0, 1, 0, 3, 3]))], n_cells=20)
+    trained = given(seen, plain)
+    assert trained["initial_profile"] is seen.profile
+    assert trained["transition"] is seen.transition
+    assert trained["counted"][:5].tolist() == [2, 1, 0, 1, 0]
+    assert given(seen, plain, half_life_queries="none")["half_life_queries"] is None
+    assert given(seen, plain, transitions="none")["transition"] is None
+    assert given(seen, plain, initial="uniform")["initial_profile"].tolist() == [0.05] * 20
+    with pytest.raises(ValueError, match="`initial: roads` needs roads, found none"):
+        given(seen, plain, initial="roads")
+    by_road = given(seen, world, initial="roads")
+    assert by_road["distance"].kind == "road"
+    assert given(seen, world)["distance"] is by_road["distance"]  # one for all users
+    assert by_road["initial_profile"].sum() == pytest.approx(1)
+    assert world.roads is not None
+    assert set(np.flatnonzero(by_road["initial_profile"])) == set(world.roads.cells())
+
+
+def test_a_belief_forgets_as_said(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
     recorder = Recorder()
     monkeypatch.setattr(build, "EstimatedProfile", recorder)
     tests: dict[str, Any] = {"adaptive": True, "queries_per_false_alarm": 50.0, "recent": 7}
@@ -373,13 +415,13 @@ def test_a_belief_forgets_as_said(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     for said, forget in cases:
         spec = protection.EstimatedProfileSpec.model_validate({"kind": "estimated_profile", "forget": said})
-        build.build_belief(spec, known(), None)
+        build.build_belief(spec, known(), None, world)
         assert recorder.given["forget"] == forget
 
 
 @pytest.mark.parametrize(("restart_s", "later"), [(None, [1, 0, 0, 0, 0]), (10, [0.5, 0.25, 0, 0.25, 0])])
-def test_markov_beliefs_restart_as_said(restart_s: int | None, later: list[float]) -> None:
-    belief = build.build_belief(protection.MarkovFilterSpec(kind="markov_filter"), known(), restart_s)
+def test_markov_beliefs_restart_as_said(restart_s: int | None, later: list[float], world: World) -> None:
+    belief = build.build_belief(protection.MarkovFilterSpec(kind="markov_filter"), known(), restart_s, world)
     assert belief.prior(0).tolist() == [0.5, 0.25, 0, 0.25, 0]
     belief.observe(0, np.eye(5)[1])
     assert belief.prior(1).tolist() == [1, 0, 0, 0, 0], "from cell 1 she always went to 0"
@@ -445,7 +487,7 @@ def test_ones_own_components_get_the_scenarios_parameters_and_their_surroundings
     made = build.build_demand(spec)
     assert made.given == mine
     data = known()
-    made = build.build_belief(spec, data, 60)
+    made = build.build_belief(spec, data, 60, world)
     assert made.given == {"statistics": data, "restart_s": 60} | mine
     made = build.build_design(spec, world)
     assert made.given == {"world": world} | mine

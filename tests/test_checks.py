@@ -68,12 +68,14 @@ def test_every_demand_keeps_the_contract(kind: str) -> None:
         {"kind": "estimated_profile", "regularise": {"prior_reports": 2}, "forget": {"half_life_days": 0.01}},
         {"kind": "estimated_profile", "regularise": {}, "forget": {"adaptive": True, "recent": 3}, "solver": "em"},
         {"kind": "recursive_profile", "half_life_queries": "none"},
+        "gravity_filter",
+        {"kind": "gravity_filter", "half_life_queries": "none", "transitions": "none", "initial": "roads"},
     ],
 )
 def test_every_belief_keeps_the_contract(kind: str | dict[str, Any], restart_s: int | None) -> None:
     bench = Bench()
     spec = TypeAdapter(protection.BeliefSpec).validate_python(kind)
-    assert failing("belief", partial(build.build_belief, spec, bench.statistics, restart_s), bench) == {}
+    assert failing("belief", partial(build.build_belief, spec, bench.statistics, restart_s, bench.world), bench) == {}
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ FORGETS = {"half_life_days": 1.0, "adaptive": True, "recent": 3, "queries_per_fa
         {"kind": "PEB-Exp", "belief": {"forget": FORGETS}},
         {"kind": "PEB-LH", "belief": {"forget": {"window": 3}}},
         {"kind": "PEB-Exp", "belief": {"regularise": "cross_validated"}},
-        "RPEB-LH",
+        *("RPEB-LH", "PEB-MK-Exp"),
     ],
 )
 def test_a_report_leads_to_nothing_secret(lppm: str | dict[str, Any], make_scenario: MakeScenario) -> None:
@@ -127,7 +127,7 @@ def test_an_own_attack_is_given_nothing_secret(
         *({"kind": "PEB-Exp", "belief": {"forget": how}} for how in ({"half_life_queries": 3}, {"window": 3}, FORGETS)),
         {"kind": "PEB-Exp", "belief": {"regularise": {"smooth_km": 0.5}, "forget": FORGETS}},
         {"kind": "PEB-LH", "belief": {"regularise": "cross_validated"}},
-        *("PEB-Exp", "RPEB-Exp"),
+        *("PEB-Exp", "RPEB-Exp", "PEB-MK-Exp", "PEB-MK-LH"),
     ],
 )
 def test_a_belief_learns_from_reports_alone(spec: Any, make_scenario: MakeScenario) -> None:

@@ -2,26 +2,24 @@
 
 A law of gravity M(x'|x) = stay 1{x' = x} + (1 - stay) A(x') exp(-d(x, x') / reach) / norm(x) needs no transition data:
 only how attractive the cells are, how far people go from one query to the next, and how often they do not go at all.
-The attraction A is learned cell by cell. For reach, stay and how fast A is learned there is a bank of laws, weighted by
-how well each has foretold the reports so far: cross-validation on what was released, and on nothing else.
+The attraction A is learned cell by cell. For reach and stay there is a bank of laws, weighted by how well each has
+foretold the reports so far: cross-validation on what was released, and on nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import product
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sim.inference import condition, distribution, normalise, read_only
-from sim.interfaces import FloatArray, IntArray
+from sim.interfaces import FloatArray
 from sim.world.distance import Distance
 
 REACHES_KM = (2.5, 12.0)
 STAYS = (0.1, 0.5)
-HALF_LIVES_QUERIES = (10.0, 1000.0)
 
 _ANYWHERE = 0.01  # of the initial profile is uniform: no cell is impossible
 _DEALT_ANEW = 0.01  # of the laws' weights at each report: what was wrong for long can come back
@@ -34,12 +32,10 @@ _LEAST_GROWTH, _MOST_GROWTH = 0.25, 8.0
 class GravityFilter:
     """Follow the user by a hidden Markov filter with learned transitions.
 
-    A law has one of `reaches_km` (in (0, inf)), of `stays` (in [0, 1)) and of `half_lives_queries` (in (0, inf]).
-    Its attraction is A = (k initial + n) / (k + sum n), where n are the filter's posteriors summed over the reports so
-    far, each of which loses half of its weight with every so many reports after it. The initial profile is worth k
-    reports: `prior_reports` (in (0, inf)), or, when more than that is remembered, `initial_share` (in [0, inf)) of it.
-    The filter predicts by the mean of all laws by weight. A report multiplies a law's weight by how likely the law
-    held it.
+    A law has one of `reaches_km` (in (0, inf)) and one of `stays` (in [0, 1)). All share the attraction A, in which the
+    initial profile is worth `prior_reports` (in (0, inf)) and each report counts by the posterior that it led to; a
+    report loses half of its weight in `half_life_queries`. The filter predicts by the mean of all laws by weight. A
+    report multiplies a law's weight by how likely the law held it.
 
     Where queries come at irregular times, reach grows with the square root of the time since the last report, and stay
     falls exponentially with it, both as said at the usual time between reports (their geometric mean so far).
@@ -58,9 +54,8 @@ class GravityFilter:
         distance: Distance,
         reaches_km: Sequence[float] = REACHES_KM,
         stays: Sequence[float] = STAYS,
-        half_lives_queries: Sequence[float] = HALF_LIVES_QUERIES,
         prior_reports: float = 1.0,
-        initial_share: float = 0.08,
+        half_life_queries: float | None = 10.0,
         transition: ArrayLike | None = None,
         counted: ArrayLike | None = None,
         restart_s: int | None = None,
@@ -73,27 +68,23 @@ class GravityFilter:
             raise ValueError(f"reaches_km must be one or more numbers in (0, inf), got {list(reaches_km)}")
         if not len(stays) or not all(0 <= stay < 1 for stay in stays):
             raise ValueError(f"stays must be one or more numbers in [0, 1), got {list(stays)}")
-        if not len(half_lives_queries) or not all(half_life > 0 for half_life in half_lives_queries):
-            raise ValueError(f"half_lives_queries must be one or more numbers above 0, got {list(half_lives_queries)}")
         if not 0 < prior_reports < np.inf:
             raise ValueError(f"prior_reports must be in (0, inf), got {prior_reports}")
-        if not 0 <= initial_share < np.inf:
-            raise ValueError(f"initial_share must be in [0, inf), got {initial_share}")
+        if half_life_queries is not None and not half_life_queries > 0:
+            raise ValueError(f"half_life_queries must be above 0, got {half_life_queries}")
         if restart_s is not None and restart_s < 1:
             raise ValueError(f"restart_s must be in [1, inf), got {restart_s}")
         self._initial = (1 - _ANYWHERE) * initial + _ANYWHERE / n_cells
         self._distance = distance
-        self._prior_reports, self._initial_share = prior_reports, initial_share
-        moves = list(product(range(len(half_lives_queries)), reaches_km))
-        self._memory: IntArray = np.array([memory for memory, _ in moves])
-        self._reaches_km = tuple(reach_km for _, reach_km in moves)
+        self._prior_reports = prior_reports
+        self._reaches_km = tuple(map(float, reaches_km))
         self._stays = np.array(stays, dtype=np.float64)
-        self._fading = 2.0 ** (-1 / np.array(half_lives_queries, dtype=np.float64)[:, None])
+        self._keep = 1.0 if half_life_queries is None else 2.0 ** (-1 / half_life_queries)
         self._restart_s = restart_s
         self._training = None if transition is None or counted is None else _Training(transition, counted, n_cells)
         self._start_weights = self._deal()
         self._weights = self._start_weights
-        self._visits = np.zeros((len(half_lives_queries), n_cells))
+        self._visits = np.zeros(n_cells)
         self._posterior: FloatArray | None = None
         self._last_s = 0
         self._gaps = 0
@@ -104,15 +95,13 @@ class GravityFilter:
 
     @property
     def weights(self) -> FloatArray:
-        """How far each law is trusted, by half-life, reach and stay in this order; training, if any, is the last."""
+        """How far each law is trusted, by reach and then by stay; that of training, if there is any, is the last."""
         return self._weights
 
     @property
     def attraction(self) -> FloatArray:
-        """A of each half-life, a row each."""
-        remembered = self._visits.sum(axis=1, keepdims=True)
-        worth = np.maximum(self._prior_reports, self._initial_share * remembered)
-        return np.asarray((worth * self._initial + self._visits) / (worth + remembered))
+        """A, learned so far, shape (n_cells,)."""
+        return normalise(self._prior_reports * self._initial + self._visits)
 
     def prior(self, time_s: int) -> FloatArray:
         """Return p(x^r | z^{r-1}), the same read-only array until the next report."""
@@ -131,7 +120,7 @@ class GravityFilter:
         if self._goes_on(time_s) and time_s > self._last_s:
             self._gaps += 1
             self._mean_log_gap += (float(np.log(time_s - self._last_s)) - self._mean_log_gap) / self._gaps
-        self._visits = self._fading * self._visits + posterior
+        self._visits = self._keep * self._visits + posterior
         self._posterior = posterior.copy()
         self._last_s = time_s
         self._prediction = None
@@ -157,22 +146,18 @@ class GravityFilter:
         return self._prediction[1]
 
     def _start_anew(self) -> _Prediction:
-        """Return the laws' attractions."""
-        attraction = self.attraction[self._memory]
-        laws = np.repeat(np.eye(len(attraction)), self._stays.size, axis=0)
-        if self._training is not None:
-            laws = np.vstack([laws, np.full(len(attraction), 1 / len(attraction))])
-        return _Prediction.of(attraction, laws, self._weights)
+        """Return what all laws start from: the attraction."""
+        return _Prediction.of(self.attraction[np.newaxis], np.ones((self._weights.size, 1)), self._weights)
 
     def _go_on(self, time_s: int, posterior: FloatArray | None) -> _Prediction:
         """Return where the laws lead from the last posterior: to stay there, to move, or where training says."""
         assert posterior is not None
         elapsed = self._elapsed(time_s)
-        attraction = self.attraction[self._memory]
+        attraction = self.attraction
         pull = _pull(self._distance, _grown(self._reaches_km, elapsed))
         norm = pull.from_each(attraction)
         stay = self._stays**elapsed
-        n_moves = len(attraction)
+        n_moves = len(self._reaches_km)
         laws = np.zeros((self._weights.size, n_moves + 1 + (self._training is not None)))
         gravity = slice(0, n_moves * stay.size)
         laws[gravity, 0] = np.tile(stay, n_moves)
@@ -250,29 +235,24 @@ class _Pull:
 
     def __init__(self, distance: Distance, reaches_km: tuple[float, ...]) -> None:
         self._shape = distance.shape
-        different, which = np.unique(reaches_km, return_inverse=True)
-        self._which: IntArray = which
         axes_km = (distance.matrix_km,) if distance.shape is None else distance.axes_km
-        self._kernels = [np.exp(-axis_km / different[:, None, None]) for axis_km in axes_km]
+        self._kernels = [np.exp(-axis_km / np.array(reaches_km)[:, None, None]) for axis_km in axes_km]
 
     def from_each(self, weights: FloatArray) -> FloatArray:
         """Return sum over x' of exp(-d(x, x') / reach) weights(x'), a row for each reach."""
-        if self._shape is not None:
-            return self._by_axis(weights)
-        (kernels,) = self._kernels
-        return np.stack([kernels[i] @ row for i, row in zip(self._which, weights, strict=True)])
+        return self._by_axis(weights) if self._shape is not None else np.asarray(self._kernels[0] @ weights)
 
     def to_each(self, weights: FloatArray) -> FloatArray:
-        """Return sum over x of weights(x) exp(-d(x, x') / reach), a row for each reach."""
+        """Return sum over x of weights(x) exp(-d(x, x') / reach), a row for each reach; each has weights of its own."""
         if self._shape is not None:
             return self._by_axis(weights)
-        (kernels,) = self._kernels
-        return np.stack([row @ kernels[i] for i, row in zip(self._which, weights, strict=True)])
+        return np.asarray(weights[:, np.newaxis] @ self._kernels[0])[:, 0]
 
     def _by_axis(self, weights: FloatArray) -> FloatArray:
+        """Return either sum: along an axis distances are the same both ways."""
         assert self._shape is not None
-        by_row, by_col = (kernels[self._which] for kernels in self._kernels)
-        return np.asarray(by_row @ weights.reshape(-1, *self._shape) @ by_col).reshape(len(weights), -1)
+        by_row, by_col = self._kernels
+        return np.asarray(by_row @ weights.reshape(-1, *self._shape) @ by_col).reshape(len(by_row), -1)
 
 
 @lru_cache(maxsize=_KERNELS_KEPT)

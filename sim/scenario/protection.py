@@ -135,12 +135,10 @@ class GravityFilterSpec(Spec):
     """How far people go from one query to the next, along roads where there are any: one law for each."""
     stays: Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=1, max_length=8)] = [0.1, 0.5]
     """How often they stay in a cell: one law for each."""
-    half_lives_queries: Annotated[list[Positive], Field(min_length=1, max_length=8)] = [10.0, 1000.0]
-    """With every so many reports the weight of those before them in the attraction halves: one law for each."""
     prior_reports: Positive = 1.0
-    """How many reports the initial attraction is worth at first."""
-    initial_share: NonNegative = 0.08
-    """Where more is remembered: what share of it the initial attraction is worth for ever."""
+    """How many reports the initial attraction is worth, which is never forgotten."""
+    half_life_queries: Literal["none"] | Positive = 10.0
+    """A report's weight in the attraction halves with every so many reports after it; with none, never."""
     transitions: Literal["training", "none"] = "training"
     """Whether transitions of the training, where there are any, make one more law."""
 

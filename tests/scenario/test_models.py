@@ -30,6 +30,8 @@ LONG_FORMS = {
     "PEB-Exp": ("estimated_profile", {"kind": "exponential"}),
     "RPEB-LH": ("recursive_profile", {"kind": "location_hiding"}),
     "RPEB-Exp": ("recursive_profile", {"kind": "exponential"}),
+    "PEB-MK-LH": ("gravity_filter", {"kind": "location_hiding"}),
+    "PEB-MK-Exp": ("gravity_filter", {"kind": "exponential"}),
     "LH": ("fixed_profile", {"kind": "location_hiding", "remap": False}),
     "Exp": ("fixed_profile", {"kind": "exponential", "remap": False}),
     "identity": ("fixed_profile", {"kind": "identity"}),
