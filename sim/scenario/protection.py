@@ -107,8 +107,9 @@ class EstimatedProfileSpec(Spec):
     def _one_prior(self) -> Self:
         said = [f"`{name}`" for name in ("fading", "start") if name in self.model_fields_set]
         if self.regularise != "none" and said:
+            found = " and ".join(said)
             raise ValueError(
-                f"found {' and '.join(said)} with `regularise`, whose prior takes their place: leave out one of them"
+                f"found {found} with `regularise`, whose prior takes their place: leave out one or the other"
             )
         return self
 

@@ -212,7 +212,7 @@ def test_all_faults_come_at_once_each_at_its_line_and_column(write: Write) -> No
         ),
         (
             {"lppms": "[{kind: PEB-Exp, belief: {regularise: {}, fading: 1}}]"},
-            "lppms.0.belief: found `fading` with `regularise`, whose prior takes their place: leave out one of them",
+            "lppms.0.belief: found `fading` with `regularise`, whose prior takes their place: leave out one or",
         ),
         (
             {"lppms": "[{kind: PEB-Exp, belief: {forget: {adaptive: false}}}]"},
