@@ -91,6 +91,7 @@ def test_the_rows_are_the_targets_of_the_project() -> None:
         "peb-large": ("<=", 12),
         "mk": ("<=", 12),
         "mk-expected": ("<=", 24),
+        "peb-mk": ("<=", 3),
         "sp": ("<=", 10),
         "remap": (">=", 30),
         "peb-run": (">=", 100),

@@ -8,6 +8,7 @@ foretold the reports so far: cross-validation on what was released, and on nothi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -90,6 +91,7 @@ class GravityFilter:
         self._gaps = 0
         self._mean_log_gap = 0.0
         self._prediction: tuple[int, _Prediction] | None = None
+        self._laws: tuple[float, FloatArray] | None = None
         self.fallbacks = 0
         """How many reports the prediction held impossible: there the likelihood alone was believed."""
 
@@ -119,7 +121,7 @@ class GravityFilter:
             posterior = normalise(likelihood)
         if self._goes_on(time_s) and time_s > self._last_s:
             self._gaps += 1
-            self._mean_log_gap += (float(np.log(time_s - self._last_s)) - self._mean_log_gap) / self._gaps
+            self._mean_log_gap += (math.log(time_s - self._last_s) - self._mean_log_gap) / self._gaps
         self._visits = self._keep * self._visits + posterior
         self._posterior = posterior.copy()
         self._last_s = time_s
@@ -154,32 +156,39 @@ class GravityFilter:
         assert posterior is not None
         elapsed = self._elapsed(time_s)
         attraction = self.attraction
-        pull = _pull(self._distance, _grown(self._reaches_km, elapsed))
+        pull = _pull(self._distance, self._reaches_km, _growth(elapsed))
         norm = pull.from_each(attraction)
-        stay = self._stays**elapsed
+        laws = self._laws_after(elapsed)
+        parts = np.empty((laws.shape[1], posterior.size))
         n_moves = len(self._reaches_km)
-        laws = np.zeros((self._weights.size, n_moves + 1 + (self._training is not None)))
-        gravity = slice(0, n_moves * stay.size)
-        laws[gravity, 0] = np.tile(stay, n_moves)
-        laws[np.arange(gravity.stop), 1 + np.arange(n_moves).repeat(stay.size)] = np.tile(1 - stay, n_moves)
-
-        def moved(mass: FloatArray) -> FloatArray:
-            return np.vstack([mass, attraction * pull.to_each(mass / norm)])
-
-        parts = moved(posterior)
+        parts[0] = posterior
+        parts[1 : n_moves + 1] = attraction * pull.to_each(posterior / norm)
         if self._training is not None:
             known, rest = self._training.lead(posterior)
-            weights = self._weights[gravity]
-            unknown = (weights @ laws[gravity, :-1]) / weights.sum() @ moved(rest)
-            parts = np.vstack([parts, known + unknown])
-            laws[-1, -1] = 1.0
+            weights = self._weights[:-1]
+            share = weights @ laws[:-1, :-1] / weights.sum()
+            parts[-1] = known + share[0] * rest + share[1:] @ (attraction * pull.to_each(rest / norm))
         return _Prediction.of(parts, laws, self._weights)
+
+    def _laws_after(self, elapsed: float) -> FloatArray:
+        """Return how much of each part a law takes: the posterior itself, moves of each reach, what training says."""
+        if self._laws is None or self._laws[0] != elapsed:
+            stay = self._stays**elapsed
+            n_moves = len(self._reaches_km)
+            laws = np.zeros((self._weights.size, n_moves + 1 + (self._training is not None)))
+            gravity = np.arange(n_moves * stay.size)
+            laws[gravity, 0] = np.tile(stay, n_moves)
+            laws[gravity, 1 + gravity // stay.size] = np.tile(1 - stay, n_moves)
+            if self._training is not None:
+                laws[-1, -1] = 1.0
+            self._laws = (elapsed, laws)
+        return self._laws[1]
 
     def _elapsed(self, time_s: int) -> float:
         """Return the time since the last report by the usual time between reports; 1 until that is known."""
         if self._gaps == 0 or time_s <= self._last_s:
             return 1.0
-        return float((time_s - self._last_s) / np.exp(self._mean_log_gap))
+        return (time_s - self._last_s) / math.exp(self._mean_log_gap)
 
 
 class _Prediction:
@@ -219,24 +228,23 @@ class _Training:
         return (posterior * self._trust) @ self._transition, posterior * (1 - self._trust)
 
 
-def _grown(reaches_km: tuple[float, ...], elapsed: float) -> tuple[float, ...]:
-    """Return the reaches after a time, in units of the usual time, in steps.
+def _growth(elapsed: float) -> float:
+    """Return how many times farther people get in a time, in units of the usual time, in steps.
 
-    >>> _grown((1.0, 4.0), 4.0)
-    (2.0, 8.0)
+    >>> _growth(4.0)
+    2.0
     """
-    growth = np.clip(np.sqrt(elapsed), _LEAST_GROWTH, _MOST_GROWTH)
-    stepped = float(2.0 ** (np.rint(np.log2(growth) * _STEPS_PER_OCTAVE) / _STEPS_PER_OCTAVE))
-    return tuple(reach_km * stepped for reach_km in reaches_km)
+    growth = min(max(math.sqrt(elapsed), _LEAST_GROWTH), _MOST_GROWTH)
+    return float(2.0 ** (round(math.log2(growth) * _STEPS_PER_OCTAVE) / _STEPS_PER_OCTAVE))
 
 
 class _Pull:
     """exp(-d(x, x') / reach) for several reaches: of a Manhattan distance by row and by column of the grid."""
 
-    def __init__(self, distance: Distance, reaches_km: tuple[float, ...]) -> None:
+    def __init__(self, distance: Distance, reaches_km: FloatArray) -> None:
         self._shape = distance.shape
         axes_km = (distance.matrix_km,) if distance.shape is None else distance.axes_km
-        self._kernels = [np.exp(-axis_km / np.array(reaches_km)[:, None, None]) for axis_km in axes_km]
+        self._kernels = [np.exp(-axis_km / reaches_km[:, None, None]) for axis_km in axes_km]
 
     def from_each(self, weights: FloatArray) -> FloatArray:
         """Return sum over x' of exp(-d(x, x') / reach) weights(x'), a row for each reach."""
@@ -256,6 +264,6 @@ class _Pull:
 
 
 @lru_cache(maxsize=_KERNELS_KEPT)
-def _pull(distance: Distance, reaches_km: tuple[float, ...]) -> _Pull:
+def _pull(distance: Distance, reaches_km: tuple[float, ...], growth: float) -> _Pull:
     """Return the kernels, which all users share."""
-    return _Pull(distance, reaches_km)
+    return _Pull(distance, np.array(reaches_km) * growth)

@@ -10,7 +10,7 @@ from time import process_time_ns
 import numpy as np
 
 from sim.attack import OptimalAttack
-from sim.belief import EstimatedProfile, FixedProfile, MarkovFilter
+from sim.belief import EstimatedProfile, FixedProfile, GravityFilter, MarkovFilter
 from sim.bench.timing import NS
 from sim.engine import simulate
 from sim.interfaces import LPPM, Attack, Belief, Design, FloatArray
@@ -178,6 +178,12 @@ class Contest:
         optimal = self._optimal(lambda: _filter(self._test), expected)
         return self._run(_filter(self._training), design, optimal, expected)
 
+    def gravity(self, design: Design) -> Run:
+        """Time a PEB-MK mechanism, which has no training, against the optimal Markov attack."""
+        even = np.full(self._city.n_cells, 1 / self._city.n_cells)
+        belief = GravityFilter(initial_profile=even, distance=self._city.distance)
+        return self._run(belief, design, self._optimal(lambda: _filter(self._test), expected=False), expected=False)
+
     def _optimal(self, belief: Callable[[], Belief], expected: bool) -> Attack:
         return OptimalAttack(belief_of=lambda _user: belief(), distance=self._city.distance, foresee=expected)
 
@@ -198,3 +204,4 @@ def warm_up() -> None:
         for expected in (False, True):
             contest.peb(design, expected=expected)
             contest.markov(design, expected=expected)
+        contest.gravity(design)

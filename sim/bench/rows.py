@@ -102,11 +102,31 @@ def measure_markov(scale: Scale, *, expected: bool = False) -> Measurement:
     limit = partial(seconds_of, limits.prediction(city.n_cells))
     later = scale.queries - scale.window
 
-    def once_running(design: Design) -> float:
-        return contest.markov(design, expected=expected).per_query_s(scale.queries, later)
-
-    cases = _cases(city, scale.designs, once_running, limit, scale.rounds)
+    markov = partial(contest.markov, expected=expected)
+    cases = _cases(
+        city, scale.designs, lambda design: _once_running(markov, design, scale.queries, later), limit, scale.rounds
+    )
     return Measurement(*median_case(cases), cases, note=f"mean of the last {later} of {scale.queries} queries")
+
+
+def measure_gravity(scale: Scale) -> Measurement:
+    """Time one PEB-MK query beside one of MK, each with its share of the rest."""
+    city = City(scale.shape)
+    contest = Contest(city, scale.queries)
+    later = scale.queries - scale.window
+    cases = {
+        name: side_by_side(
+            partial(_once_running, contest.gravity, design, scale.queries, later),
+            partial(_once_running, contest.markov, design, scale.queries, later),
+            rounds=scale.rounds,
+        )
+        for name, design in city.designs(scale.designs).items()
+    }
+    return Measurement(*median_case(cases), cases, note=f"mean of the last {later} of {scale.queries} queries")
+
+
+def _once_running(run: Callable[[Design], Run], design: Design, queries: int, later: int) -> float:
+    return run(design).per_query_s(queries, later)
 
 
 def measure_sporadic(scale: Scale) -> Measurement:
@@ -319,6 +339,7 @@ ROWS = (
         "s",
         partial(measure_markov, expected=True),
     ),
+    Row("peb-mk", "a PEB-MK query", "an MK query", "at_most", 3, "s", measure_gravity),
     Row("sp", "an SP query among 1,000 agents", "one bare SimPy timeout", "at_most", 10, "s", measure_sporadic),
     Row("remap", "the remap of all outputs", _PRODUCT, "at_least", 30, "s", measure_remap),
     Row(
