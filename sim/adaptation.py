@@ -60,7 +60,7 @@ class Adaptation:
     recovered: float
 
     def compare(self, against: str) -> pd.DataFrame:
-        """Compare each LPPM with one of them, paired by user, at the same point and attack.
+        """Compare each LPPM with one of them, paired by user, at the same point (or its only one) and attack.
 
         Columns: point, attack, lppm, against, users, and for each figure of a user the mean of the differences LPPM -
         other with the ends `_low` and `_high` of its 95 % interval of Student's t; `recovery_ratio` is the mean of the
@@ -149,11 +149,13 @@ def compare(users: pd.DataFrame, against: str) -> pd.DataFrame:
     if against not in set(users["lppm"]):
         names = ", ".join(dict.fromkeys(users["lppm"]))
         raise RequestError(f"no LPPM {against!r} to compare with: there are {names}")
-    keys = ["point", "attack", "user"]
     theirs = users[users["lppm"] == against].drop(columns="lppm")
+    # What a sweep does not touch was run once, and stands for itself at all points.
+    once = theirs["point"].nunique() == 1
     rows = []
     for (point, attack, lppm), own in users.groupby(["point", "attack", "lppm"], sort=False):
-        both = own.merge(theirs, on=keys, suffixes=("", "_other"))
+        other = theirs.assign(point=own["point"].iloc[0]) if once else theirs
+        both = own.merge(other, on=["point", "attack", "user"], suffixes=("", "_other"))
         row: dict[str, Any] = {"point": point, "attack": attack, "lppm": lppm, "against": against, "users": len(both)}
         for name in OF_USER:
             row |= _mean(both[name] - both[f"{name}_other"], name)

@@ -54,7 +54,8 @@ class Workshop:
         key = (point.setting, replication)
         if key not in self._stages:
             setting = self.setting(point)
-            each = len(setting.users) * setting.world.grid.n_cells**2 * 8
+            stretches = 1 + 3 * len(setting.scenario.shifts)  # a shift begins, has come to its weight, is over
+            each = len(setting.users) * stretches * setting.world.grid.n_cells**2 * 8
             if len(self._stages) * each > STAGES_BYTES:
                 self._stages.clear()
             self._stages[key] = Stage(setting, replication)

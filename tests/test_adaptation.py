@@ -316,6 +316,23 @@ def test_mechanisms_are_compared_user_by_user(tmp_path: Path) -> None:
         compare(found.users, "slow")
 
 
+def test_a_mechanism_that_was_run_once_is_compared_with_at_every_point(tmp_path: Path) -> None:
+    drops = {(0, "PEB"): 100, (0, "fast"): 20, (1, "fast"): 40}
+    frames = [
+        frame
+        for (point, lppm), drop in drops.items()
+        for user in "ab"
+        for frame in (
+            shift(101, user=user, lppm=lppm, point=point),
+            queries(stepped(drop), user=user, lppm=lppm, point=point),
+        )
+    ]
+    table = adaptation(write(tmp_path, frames)).compare("PEB")
+    assert table[["point", "users", "queries_to_recover"]].to_numpy().tolist() == [[0, 2, -80], [1, 2, -60]]
+    again = adaptation(write(tmp_path, frames)).compare("fast")
+    assert again["point"].tolist() == [0]
+
+
 # ------------------------------------------------------------------------------------------- what is looked at
 
 

@@ -25,9 +25,8 @@ STAYS = (0.1, 0.5)
 _ANYWHERE = 0.01  # of the initial profile is uniform: no cell is impossible
 _DEALT_ANEW = 0.01  # of the laws' weights at each report: what was wrong for long can come back
 _UNTIL_TRUSTED = 1.0  # transitions from a cell that are counted before counts and gravity have an equal say
-_KERNELS_KEPT = 16
 _STEPS_PER_OCTAVE = 2  # of the growth of reach with time: each has kernels of its own
-_LEAST_GROWTH, _MOST_GROWTH = 0.25, 8.0
+_LEAST_GROWTH, _MOST_GROWTH = 0.25, 8.0  # eleven steps
 
 
 class GravityFilter:
@@ -263,7 +262,7 @@ class _Pull:
         return np.asarray(by_row @ weights.reshape(-1, *self._shape) @ by_col).reshape(len(by_row), -1)
 
 
-@lru_cache(maxsize=_KERNELS_KEPT)
+@lru_cache(maxsize=16)
 def _pull(distance: Distance, reaches_km: tuple[float, ...], growth: float) -> _Pull:
     """Return the kernels, which all users share."""
     return _Pull(distance, np.array(reaches_km) * growth)

@@ -113,7 +113,7 @@ class EstimatedProfile:
             self._test = ChangeTest(forget.queries_per_false_alarm)
             self._window = forget.recent
             self._recent = EstimatedProfile(
-                initial_profile=self._initial,
+                initial_profile=initial_profile,
                 fading=fading,
                 gap=max(gap, _TEST_GAP),
                 start=start,

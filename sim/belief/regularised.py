@@ -132,8 +132,8 @@ class CrossValidated:
 
     @property
     def alarms(self) -> int:
-        """Return how many times any candidate found a change."""
-        return sum(candidate.alarms for candidate in self._candidates)
+        """Return how many changes were found, by the candidate that found most."""
+        return max(candidate.alarms for candidate in self._candidates)
 
     def prior(self, time_s: int) -> FloatArray:
         """Return the average, the same read-only array while the candidates' priors are the same."""
