@@ -126,15 +126,23 @@ class Stage:
         """The past and the test of each user, with what shifts in it."""
         setting = self.setting
         lives = {user: self._live(user, setting.mobility, setting.demand) for user in setting.users}
-        return setting.shifting.lives(self.replication, lives, self._live) if self.scenario.shifts else lives
+        if not self.scenario.shifts:
+            return lives
+
+        def live_again(user: str, mobility: Mobility, demand: Demand) -> Life:
+            return self._live(user, mobility, demand, past=len(lives[user].past))
+
+        return setting.shifting.lives(self.replication, lives, live_again)
 
     @property
     def traces(self) -> list[Trace]:
         """The test traces, which are simulated."""
         return [life.test for life in self.lives.values()]
 
-    def _live(self, user: str, mobility: Mobility, demand: Demand) -> Life:
+    def _live(self, user: str, mobility: Mobility, demand: Demand, past: int | None = None) -> Life:
+        """Live through a user's days; `past` is how many queries her past has, where that is known already."""
         said = self.scenario.users
+        share = said.past_share if past is None else None
         past_s = _seconds(said.past_days) or 0
         with input_errors("users"):
             life = live(
@@ -143,13 +151,13 @@ class Stage:
                 user,
                 moves=stream(self.scenario.seed, "moves", user, self.replication),
                 moments=stream(self.scenario.seed, "moments", user, self.replication),
-                queries=said.queries if said.past_share is None else None,
+                queries=said.queries if share is None else None,
                 until_s=None if said.days is None else past_s + int(said.days * DAY_S),
-                past_queries=said.past_queries or 0,
+                past_queries=said.past_queries or 0 if past is None else past,
                 past_s=past_s,
             )
-            if said.past_share is not None:
-                life = life.cut(said.past_share, said.queries)
+            if share is not None:
+                life = life.cut(share, said.queries)
             for trace in (life.past, life.test):
                 check_cells(trace, self.setting.world.grid.n_cells)
             if not len(life.test):

@@ -385,6 +385,17 @@ def test_a_rate_of_a_recording_leaves_some_out(stage: Build) -> None:
         assert set(zip(life.test.times_s.tolist(), life.test.cells.tolist(), strict=True)) < recorded
 
 
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_a_rate_leaves_a_past_that_is_a_share_as_it_was(factor: float, stage: Build) -> None:
+    said = {"past_share": 0.5, "queries": None}
+    base = stage("replay", **said).lives
+    for user, life in stage("replay", {"kind": "rate", "at_query": 20, "factor": factor}, **said).lives.items():
+        assert same(life, base[user], 19)
+        assert len(life.past) == QUERIES // 2
+        assert life.shifts[0].index == 20
+        assert life.test.times_s[-1] > base[user].test.times_s[40]
+
+
 def test_closed_roads_turn_people_away(stage: Build) -> None:
     cells = [27, 28, 35, 36]
     spec = {"kind": "close_roads", "at_day": 0.3, "cells": cells}
