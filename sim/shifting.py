@@ -18,7 +18,7 @@ from sim.events import Shift
 from sim.interfaces import Demand, FloatArray, Generator, IntArray, Mobility
 from sim.mobility import detours
 from sim.mobility.city import attraction
-from sim.mobility.demand import Rate
+from sim.mobility.demand import EveryVisit, Rate
 from sim.mobility.shifts import by_frequency, drawn, holiday, mixed, relocated, share_of_new, with_new_places
 from sim.mobility.traces import DAY_S, Life, Trace, live
 from sim.rng import stream
@@ -212,9 +212,20 @@ class Shifting:
             self._reroute(person, changes, live_again)
         for spec in own:
             if isinstance(spec, RateSpec) and (window := self._window(spec, person)) is not None:
+                person.windows = {name: self._by_the_clock(own, person) for name, own in person.windows.items()}
                 person.windows[spec.name] = window
                 person.demand = self._demand_of(spec, window, person, person.demand)
                 person.life = live_again(person.user, person.mobility, person.demand())
+
+    def _by_the_clock(self, window: _Window, person: _Person) -> _Window:
+        """Say when a window of so many queries ends, before others come in between or some are left out."""
+        if np.isinf(window.for_queries):
+            return window
+        start, count = int(person.times_s.searchsorted(window.from_s)), int(window.for_queries)
+        queries = len(person.life.past) + start + count + 1
+        times_s = self._through(person.mobility, person.demand(), person, queries=queries).times_s
+        ends = int(times_s.searchsorted(window.from_s)) + count
+        return _Window(window.from_s, int(times_s[ends]) if ends < times_s.size else np.inf, np.inf)
 
     def _road_window(self, spec: AnyShift, person: _Person) -> _Window | None:
         return self._window(spec, person) if isinstance(spec, ShiftOfRoads) else None
@@ -348,22 +359,28 @@ class Shifting:
         return relocated(person.cells, grid=grid, attraction=life, place=place, apart_from=apart_from, rng=rng)
 
     def _lived(self, mobility: Mobility, start: int, person: _Person) -> IntArray:
-        """Return where another way of living leads, query by query from the time of the shift on."""
-        seed, times_s = self._scenario.seed, person.times_s
-        other = live(
-            mobility,
-            person.demand(),
-            person.user,
-            moves=stream(seed, "moves", person.user, person.replication),
-            moments=stream(seed, "moments", person.user, person.replication),
-            until_s=int(times_s[-1]) - person.life.origin_s + 1,
-        ).test
-        at = int(other.times_s.searchsorted(times_s[start]))
+        """Return where another way of living has her at the time of each query, from a shift on.
+
+        Who queries at every visit may have other visits there: she is where the last of them put her.
+        """
+        times_s = person.times_s
+        demand = self._demand if isinstance(self._demand, EveryVisit) else person.demand()
+        other = self._through(mobility, demand, person, until_s=int(times_s[-1]) - person.life.origin_s + 1)
         if not len(other):
             raise ValueError(f"{person.user} never queries in her new life")
-        cells = person.cells.copy()
-        cells[start:] = np.resize(other.cells[at:] if at < len(other) else other.cells, cells.size - start)
-        return cells
+        # The first query of a second goes with the first visit in it, the next one with the next.
+        all_s = np.concatenate([person.life.past.times_s, times_s])
+        nth = np.arange(all_s.size) - all_s.searchsorted(all_s)
+        last = other.times_s.searchsorted(all_s, side="right") - 1
+        there = other.cells[np.maximum(np.minimum(other.times_s.searchsorted(all_s) + nth, last), 0)]
+        return np.concatenate([person.cells[:start], there[len(person.life.past) + start :]])
+
+    def _through(self, mobility: Mobility, demand: Demand, person: _Person, **limit: int) -> Trace:
+        """Return all queries of a life, her past too, with the randomness that she always has."""
+        moves, moments = (
+            stream(self._scenario.seed, role, person.user, person.replication) for role in ("moves", "moments")
+        )
+        return live(mobility, demand, person.user, moves=moves, moments=moments, **limit).test
 
     @cached_property
     def _attraction(self) -> FloatArray:

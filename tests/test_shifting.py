@@ -268,13 +268,29 @@ def test_a_later_change_is_one_of_the_new_life(stage: Build) -> None:
         assert after(life, 61).tolist() == [visit.cell for visit in islice(visits, QUERIES)][60:], "home again by then"
 
 
-def test_a_new_life_goes_on_at_the_time_of_the_shift(stage: Build) -> None:
-    own = stage("commuters' visits", {"kind": "relocate", "at_query": AT})
+@pytest.mark.parametrize("factor", [None, 0.5, 2.0])
+@pytest.mark.parametrize("who", ["commuters", "commuters' visits", "favourites"])
+def test_a_new_life_keeps_to_the_clock(who: str, factor: float | None, stage: Build) -> None:
+    rate = [] if factor is None else [{"kind": "rate", "at_query": 31, "factor": factor}]
+    own = stage(who, {"kind": "relocate", "at_query": AT}, *rate, queries=300)
     mobility: Any = own.setting.mobility
     for user, life in own.lives.items():
-        visits = list(islice(mobility.elsewhere("home", "relocate").visits(user, stream(3, "moves", user, 0)), 400))
-        later = [visit.cell for visit in visits if visit.time_s >= life.test.times_s[AT - 1]]
-        assert after(life)[:10].tolist() == later[:10]
+        moved = mobility.elsewhere("home", "relocate").visits(user, stream(3, "moves", user, 0))
+        visits = list(islice(moved, 2500))
+        assert visits[-1].time_s > life.test.times_s[-1]
+        last = np.searchsorted([visit.time_s for visit in visits], life.test.times_s[AT - 1 :], side="right") - 1
+        there = np.array([visit.cell for visit in visits])[last]
+        assert (after(life) == there).all()
+
+
+def test_visits_in_the_same_second_each_have_a_place_of_their_own(stage: Build) -> None:
+    often = {"mobility": {"kind": "favourites", "visits_per_day": 80_000.0}}
+    own = stage("favourites", {"kind": "relocate", "at_query": AT}, **often)
+    mobility: Any = own.setting.mobility
+    for user, life in own.lives.items():
+        assert (np.diff(life.test.times_s) == 0).any()
+        visits = mobility.elsewhere("home", "relocate").visits(user, stream(3, "moves", user, 0))
+        assert after(life).tolist() == [visit.cell for visit in islice(visits, QUERIES)][AT - 1 :]
 
 
 def recorded(make_scenario: MakeScenario, folder: Path, cells: list[int], *shifts: dict[str, Any], **said: Any) -> Life:
@@ -383,6 +399,20 @@ def test_a_rate_of_a_recording_leaves_some_out(stage: Build) -> None:
     for user, life in stage("replay", {"kind": "rate", "at_query": AT, "factor": 0.3}).lives.items():
         recorded = set(zip(base[user].test.times_s.tolist(), base[user].test.cells.tolist(), strict=True))
         assert set(zip(life.test.times_s.tolist(), life.test.cells.tolist(), strict=True)) < recorded
+
+
+@pytest.mark.parametrize("factor", [0.25, 3.0])
+@pytest.mark.parametrize("length", [50, 150])
+def test_a_rate_ends_when_it_would_without_another_one(length: int, factor: float, stage: Build) -> None:
+    one = {"kind": "rate", "name": "one", "at_query": 20, "factor": 2.0, "for_queries": length}
+    two = {"kind": "rate", "name": "two", "at_query": 30, "factor": factor, "for_queries": 50}
+    alone = stage("commuters", one, queries=300).lives
+    for user, life in stage("commuters", one, two).lives.items():
+        end_s = alone[user].test.times_s[20 + length - 1]
+        assert [shift.index for shift in life.shifts if shift == (user, "one", shift.index, True)] == [
+            life.test.times_s.searchsorted(end_s) + 1
+        ] * bool(end_s <= life.test.times_s[-1])
+        assert [shift.index for shift in life.shifts if shift.name == "two"] == [30, 80]
 
 
 @pytest.mark.parametrize("factor", [0.5, 2.0])
