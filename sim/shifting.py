@@ -42,6 +42,9 @@ from sim.world import World
 if TYPE_CHECKING:
     from sim.world.roads import Roads
 
+ENOUGH_QUERIES = 20
+"""So many tell where somebody's home is."""
+
 LiveAgain = Callable[[str, Mobility, Demand], Life]
 """Live through a user's days, as long as the scenario says, with the randomness that she always has."""
 
@@ -72,6 +75,10 @@ class _Person:
     windows: dict[str, _Window] = field(default_factory=dict)
     shifts: list[Shift] = field(default_factory=list)
     borders: set[int] = field(default_factory=set)
+    moved: set[int] = field(default_factory=set)
+    """The queries, from 0, since which her places are others for good."""
+    away: list[slice] = field(default_factory=list)
+    """The queries, from 0, which she spends elsewhere for a while."""
 
     @property
     def cells(self) -> IntArray:
@@ -81,21 +88,36 @@ class _Person:
     def times_s(self) -> IntArray:
         return self.life.test.times_s
 
-    def note(self, name: str, start: int, stop: int, over: int = 0) -> None:
+    def note(self, spec: AnyShift, start: int, stop: int) -> None:
         """Take down that a shift reaches the queries from `start` up to and without `stop`, counted from 0."""
-        self.shifts.append(Shift(self.user, name, start + 1))
-        self.borders.add(start + 1)
-        if 0 < over < stop - start:
-            self.borders.add(start + over + 1)
-        if stop < len(self.cells):
-            self.shifts.append(Shift(self.user, name, stop + 1, ends=True))
-            self.borders.add(stop + 1)
+        begins = {start}
+        if isinstance(spec, ShiftOfPlaces) and start + spec.over_queries < stop:
+            begins.add(start + spec.over_queries)
+        self.shifts.append(Shift(self.user, spec.name, start + 1))
+        ends = {stop} if stop < len(self.cells) else set()
+        if ends:
+            self.shifts.append(Shift(self.user, spec.name, stop + 1, ends=True))
+        if not (isinstance(spec, RateSpec) and spec.factor == 1):
+            self.borders |= {query + 1 for query in begins | ends}
+        if isinstance(spec, ShiftOfPlaces):
+            if spec.for_good:
+                self.moved |= begins
+            else:
+                self.away.append(slice(start, stop))
 
     def before(self, start: int) -> IntArray:
-        """Return the cells since her life last changed and before a query; if there are none, all she has."""
-        since = max((border - 1 for border in self.borders if border - 1 < start), default=0)
-        lately = self.cells[since:start]
+        """Return the cells since she last moved for good and before a query, without those elsewhere for a while.
+
+        If they are few, those come with them that would follow; if there are none, all she has.
+        """
+        since = max((query for query in self.moved if query <= start), default=0)
+        stays = np.ones(len(self.cells), dtype=bool)
+        for stretch in self.away:
+            stays[stretch] = False
+        lately = self.cells[since:start][stays[since:start]]
         found = lately if since else np.concatenate([self.life.past.cells, lately])
+        if found.size < ENOUGH_QUERIES:
+            found = np.concatenate([found, self.cells[start:][stays[start:]][: ENOUGH_QUERIES - found.size]])
         return found if found.size else self.cells
 
     def changed(self) -> Life:
@@ -143,7 +165,7 @@ class Shifting:
                 users = spec.users
             elif isinstance(spec, ShiftOfPeople) and spec.share is not None:
                 count = max(1, round(spec.share * len(users)))
-                users = self._stream(spec.name).permutation(users)[:count].tolist()
+                users = sorted(users, key=lambda user: self._stream(spec.name, user, "share").random())[:count]
             if isinstance(spec, AdoptSpec):
                 if len(self._users) < 2:
                     raise ValueError("to adopt the life of another user needs two users or more, found one")
@@ -200,7 +222,14 @@ class Shifting:
         else:
             days = [(person.times_s[-1] - self._begins_s(person.base)) / DAY_S for person in people]
             begins, ends = f"begins after {spec.at_day:g} days", f"ends after {max(days):.1f}"
-        raise InputError(f"shifts.{spec.name}: it reaches nobody: it {begins}, the longest test of its users {ends}")
+        why = f"it {begins}, the longest test of its users {ends}"
+        windows = [(person, self._window(spec, person)) for person in people if spec.for_days is not None]
+        if any(window is not None and window.from_s <= person.times_s[-1] for person, window in windows):
+            why = (
+                f"it {begins} and lasts {spec.for_days:g} days, in which none of its users has a query; "
+                "give it more `for_days`"
+            )
+        raise InputError(f"shifts.{spec.name}: it reaches nobody: {why}")
 
     # By time: how people live --------------------------------------------------------------------------------------
 
@@ -288,21 +317,18 @@ class Shifting:
     # By query: where people are ------------------------------------------------------------------------------------
 
     def _by_query(self, person: _Person, lives: Mapping[str, Life]) -> None:
-        """Take down the shifts by time, and put other lives in the place of hers, in the order of the scenario."""
+        """Take down the shifts by time, and put other lives in the place of hers, in the order in which they begin."""
+        found = []
         for spec in self._scenario.shifts:
-            if person.user not in self._whom[spec.name]:
-                continue
-            window = person.windows.get(spec.name) or self._window(spec, person)
-            stretch = None if window is None else self._stretch(spec, window, person)
-            if stretch is None:
-                continue
-            start, stop = stretch
-            over = 0
+            if person.user in self._whom[spec.name]:
+                window = person.windows.get(spec.name) or self._window(spec, person)
+                if window is not None and (stretch := self._stretch(spec, window, person)) is not None:
+                    found.append((spec, *stretch))
+        for spec, start, stop in sorted(found, key=lambda one: one[1]):
             if isinstance(spec, ShiftOfPlaces):
-                over = spec.over_queries
                 with input_errors(f"shifts.{spec.name}"):
                     self._mix(spec, start, stop, person, lives)
-            person.note(spec.name, start, stop, over)
+            person.note(spec, start, stop)
 
     def _mix(self, spec: ShiftOfPlaces, start: int, stop: int, person: _Person, lives: Mapping[str, Life]) -> None:
         rng = self._stream(spec.name, person.user, person.replication)
@@ -342,7 +368,7 @@ class Shifting:
         what = spec.what if isinstance(spec, RelocateSpec) else "places"
         elsewhere = getattr(person.mobility, "elsewhere", None)
         if elsewhere is not None and (moved := elsewhere(what, spec.name)) is not None:
-            if spec.for_queries is None and spec.for_days is None:
+            if spec.for_good:
                 person.mobility = moved  # what changes later changes this life
             return self._lived(moved, start, person)
         grid, life, rng = self._world.grid, self._attraction, self._stream(spec.name, person.user)

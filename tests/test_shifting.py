@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -253,6 +253,19 @@ def test_shifts_follow_each_other(stage: Build) -> None:
             assert not same(life, first[user], 90)
 
 
+@pytest.mark.parametrize("who", ["replay", "favourites", "commuters"])
+def test_shifts_apply_as_they_begin_wherever_they_are_listed(who: str, stage: Build) -> None:
+    leave = {"kind": "holiday", "at_query": AT, "for_queries": 20}
+    move = {"kind": "relocate", "at_query": 40}
+    one, two = stage(who, move, leave).lives, stage(who, leave, move).lives
+    moved = stage(who, move).lives
+    for user, life in two.items():
+        assert same(life, one[user])
+        assert life.shifts == one[user].shifts
+        assert not same(life, moved[user]), "a holiday from the new home"
+        assert after(life, AT + 20).tolist() == after(moved[user], AT + 20).tolist()
+
+
 def test_a_later_change_is_one_of_the_new_life(stage: Build) -> None:
     move, taste = {"kind": "relocate", "at_query": 31}, {"kind": "new_places", "at_query": 61}
     own = stage("favourites", move, taste)
@@ -315,6 +328,31 @@ def test_home_is_where_she_was_most_since_her_life_changed(make_scenario: MakeSc
     assert life.test.cells.tolist() == [0] * 10 + [first] * 4 + [goal("two", first)] * 6
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        {"kind": "holiday", "at_query": 11, "for_queries": 89},
+        {"kind": "relocate", "name": "sublet", "at_query": 11, "for_queries": 89},
+        {"kind": "rate", "at_query": 100, "factor": 1.5},
+    ],
+    ids=named,
+)
+def test_one_query_does_not_tell_where_home_is(
+    first: dict[str, Any], make_scenario: MakeScenario, tmp_path: Path
+) -> None:
+    cells = ([3] * 9 + [40]) * 20
+    move = {"kind": "relocate", "at_query": 101}
+    life = recorded(make_scenario, tmp_path, cells, first, move)
+    assert life.test.cells[99] == 40
+    assert by_frequency(after(life, 101))[0] == goal("relocate", 3)
+
+
+def test_home_is_the_new_one_even_before_the_first_query_there(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    one, two = ({"kind": "relocate", "name": name, "at_query": 11} for name in ("one", "two"))
+    life = recorded(make_scenario, tmp_path, [0] * 20, one, two)
+    assert after(life, 11).tolist() == [goal("two", goal("one", 0))] * 10
+
+
 def test_the_past_tells_where_home_is(make_scenario: MakeScenario, tmp_path: Path) -> None:
     life = recorded(make_scenario, tmp_path, [0] * 6 + [9, 0, 0], {"kind": "relocate", "at_query": 2}, past_queries=6)
     assert life.test.cells.tolist() == [9, goal("relocate", 0), goal("relocate", 0)]
@@ -337,6 +375,19 @@ def test_who_is_chosen(stage: Build) -> None:
     assert whom(share=0.5) != whom(share=0.5, name="others")
 
 
+def test_one_user_more_hardly_changes_who_is_chosen(stage: Build) -> None:
+    spec = {"kind": "relocate", "at_query": 2, "share": 0.3}
+    chosen = [
+        {user for user, life in stage("favourites", spec, count=count, queries=2).lives.items() if life.shifts}
+        for count in range(10, 31)
+    ]
+    for count, (before, now) in enumerate(pairwise(chosen), start=11):
+        assert len(now) == round(0.3 * count)
+        assert len(before - now) <= 1
+        assert len(now - before) <= 1
+    assert len(set.union(*chosen)) < 20
+
+
 def test_who_ends_before_a_shift_lacks_it(make_scenario: MakeScenario, tmp_path: Path) -> None:
     rows = [("long", i, i % 5) for i in range(9)] + [("short", i, i % 5) for i in range(4)]
     pd.DataFrame(rows, columns=["user", "order", "cell"]).to_csv(tmp_path / "t.csv", index=False)
@@ -355,6 +406,18 @@ def test_who_ends_before_a_shift_lacks_it(make_scenario: MakeScenario, tmp_path:
     )
     with pytest.raises(InputError, match="allowed are `at_query` and `for_queries`, found `at_day`"):
         lives(at_day=1)
+
+
+@pytest.mark.parametrize(
+    ("when", "begins"), [({"at_day": 0.31}, "after 0.31 days"), ({"at_query": AT}, f"with query {AT}")]
+)
+def test_a_shift_without_a_query_says_so(when: dict[str, Any], begins: str, stage: Build) -> None:
+    with pytest.raises(InputError) as raised:
+        _ = stage("replay", {"kind": "relocate", "for_days": 1e-6} | when).lives
+    assert str(raised.value) == (
+        f"shifts.relocate: it reaches nobody: it begins {begins} and lasts 1e-06 days, "
+        "in which none of its users has a query; give it more `for_days`"
+    )
 
 
 def test_a_life_cut_short_keeps_what_lies_in_it(stage: Build) -> None:
@@ -424,6 +487,17 @@ def test_a_rate_leaves_a_past_that_is_a_share_as_it_was(factor: float, stage: Bu
         assert len(life.past) == QUERIES // 2
         assert life.shifts[0].index == 20
         assert life.test.times_s[-1] > base[user].test.times_s[40]
+
+
+def test_a_rate_of_one_is_noted_but_no_border(stage: Build) -> None:
+    move, rate = {"kind": "relocate", "at_query": AT}, {"kind": "rate", "at_query": AT + 1, "factor": 1.0}
+    own, base = stage("favourites", move, rate), stage("favourites", move).lives
+    for user, life in own.lives.items():
+        assert same(life, base[user])
+        assert [shift.name for shift in life.shifts] == ["relocate", "rate"]
+        assert life.borders == (AT,)
+    faster = stage("favourites", move, rate | {"factor": 2.0}).lives
+    assert all(life.borders == (AT, AT + 1) for life in faster.values())
 
 
 def test_closed_roads_turn_people_away(stage: Build) -> None:

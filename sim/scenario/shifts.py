@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, Tag, model_validator
+from pydantic import BeforeValidator, Field, Tag, model_validator
 
 from sim.scenario.component import Count, Days, Name, Positive, by_kind
+from sim.scenario.faults import found
 from sim.scenario.spec import Spec
 
 SomeShare = Annotated[float, Field(gt=0, le=1)]
@@ -54,6 +55,11 @@ class ShiftOfPlaces(ShiftOfPeople):
     """How fast: over so many queries the share of the new life rises steadily; at once unless said."""
     weight: SomeShare = 1.0
     """How much: the probability, in the end, that a query belongs to the new life and not to the old one."""
+
+    @property
+    def for_good(self) -> bool:
+        """Whether the old life never comes back."""
+        return self.for_queries is None and self.for_days is None
 
 
 class RelocateSpec(ShiftOfPlaces):
@@ -146,6 +152,12 @@ class ReverseRoadsSpec(ShiftOfRoads):
     """This share of the one-way roads, drawn at random."""
 
 
+def _as_mapping(value: Any) -> Any:
+    if not isinstance(value, dict | _Named):
+        raise ValueError(f"a shift is a mapping, such as {{kind: relocate, at_query: 301}}, found {found(value)}")
+    return value
+
+
 ShiftSpec = Annotated[
     Annotated[RelocateSpec, Tag("relocate")]
     | Annotated[NewPlacesSpec, Tag("new_places")]
@@ -155,6 +167,7 @@ ShiftSpec = Annotated[
     | Annotated[CloseRoadsSpec, Tag("close_roads")]
     | Annotated[ReverseRoadsSpec, Tag("reverse_roads")],
     by_kind,
+    BeforeValidator(_as_mapping),
 ]
 
 AnyShift = ShiftOfPeople | ShiftOfRoads

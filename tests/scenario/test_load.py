@@ -222,6 +222,11 @@ def test_all_faults_come_at_once_each_at_its_line_and_column(write: Write) -> No
             {"shifts": "[{kind: relocat, at_query: 3}]"},
             "shifts.0.kind: unknown kind, found 'relocat' (did you mean 'relocate'?); allowed: relocate, new_places,",
         ),
+        (
+            {"shifts": "[relocate]"},
+            "shifts.0: a shift is a mapping, such as {kind: relocate, at_query: 301}, found text 'relocate'",
+        ),
+        ({"shifts": "[3]"}, "shifts.0: a shift is a mapping, such as {kind: relocate, at_query: 301}, found 3"),
         ({"shifts": "[{kind: relocate, at: 3}]"}, "shifts.0.at: unknown key"),
         ({"shifts": "[{kind: relocate}]"}, "shifts.0: say when: allowed is one of `at_query` and `at_day`, found none"),
         ({"shifts": "[{kind: relocate, at_query: 3, at_day: 1}]"}, "shifts.0: say when: allowed is one of `at_query`"),
