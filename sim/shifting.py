@@ -234,17 +234,19 @@ class Shifting:
     # By time: how people live --------------------------------------------------------------------------------------
 
     def _by_time(self, person: _Person, live_again: LiveAgain) -> None:
-        """Change the rate of queries and the roads."""
+        """Change the roads and then the rate of queries, in the order in which they begin."""
         own = [spec for spec in self._scenario.shifts if person.user in self._whom[spec.name]]
         changes = {spec.name: window for spec in own if (window := self._road_window(spec, person)) is not None}
         if changes:
             self._reroute(person, changes, live_again)
-        for spec in own:
-            if isinstance(spec, RateSpec) and (window := self._window(spec, person)) is not None:
-                person.windows = {name: self._by_the_clock(own, person) for name, own in person.windows.items()}
-                person.windows[spec.name] = window
-                person.demand = self._demand_of(spec, window, person, person.demand)
-                person.life = live_again(person.user, person.mobility, person.demand())
+        rates = [spec for spec in own if isinstance(spec, RateSpec)]
+        while found := [(spec, window) for spec in rates if (window := self._window(spec, person)) is not None]:
+            spec, window = min(found, key=lambda one: one[1].from_s)
+            rates.remove(spec)
+            person.windows = {name: self._by_the_clock(last, person) for name, last in person.windows.items()}
+            person.windows[spec.name] = window
+            person.demand = self._demand_of(spec, window, person, person.demand)
+            person.life = live_again(person.user, person.mobility, person.demand())
 
     def _by_the_clock(self, window: _Window, person: _Person) -> _Window:
         """Say when a window of so many queries ends, before others come in between or some are left out."""

@@ -28,6 +28,7 @@ from sim.scenario.models import Scenario
 from sim.scenario.reference import kinds
 from sim.scenario.source import parse_value
 from sim.stage import Setting, Stage
+from sim.world import World
 from sim.world.grid import Grid
 from tests.support import done
 
@@ -77,14 +78,23 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 Build = Callable[..., Stage]
 
 
+@pytest.fixture(scope="module")
+def worlds() -> dict[int, World]:
+    """Keep the world of each seed: nothing changes it, and roads take long to build."""
+    return {}
+
+
 @pytest.fixture
-def stage(make_scenario: MakeScenario, recording: Path) -> Build:
+def stage(make_scenario: MakeScenario, recording: Path, worlds: dict[int, World]) -> Build:
     def make(who: str, *shifts: dict[str, Any], replication: int = 0, seed: int = 3, **said: Any) -> Stage:
         users = {"mobility": {"kind": "replay", "file": str(recording)}} if who == "replay" else SYNTHETIC[who]
         users = {"count": 3, "queries": QUERIES} | users | said
         world = {"grid": GRID, "roads": ROADS}
-        scenario = make_scenario(world=world, users=users, shifts=list(shifts), seed=seed, training={})
-        return Stage(Setting(scenario), replication)
+        setting = Setting(make_scenario(world=world, users=users, shifts=list(shifts), seed=seed, training={}))
+        if seed in worlds:
+            setting.world = worlds[seed]
+        worlds[seed] = setting.world
+        return Stage(setting, replication)
 
     return make
 
@@ -470,7 +480,10 @@ def test_a_rate_ends_when_it_would_without_another_one(length: int, factor: floa
     one = {"kind": "rate", "name": "one", "at_query": 20, "factor": 2.0, "for_queries": length}
     two = {"kind": "rate", "name": "two", "at_query": 30, "factor": factor, "for_queries": 50}
     alone = stage("commuters", one, queries=300).lives
+    listed_later = stage("commuters", two, one).lives
     for user, life in stage("commuters", one, two).lives.items():
+        assert same(life, listed_later[user])
+        assert life.shifts == listed_later[user].shifts
         end_s = alone[user].test.times_s[20 + length - 1]
         assert [shift.index for shift in life.shifts if shift == (user, "one", shift.index, True)] == [
             life.test.times_s.searchsorted(end_s) + 1
