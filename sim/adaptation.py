@@ -119,6 +119,12 @@ def adaptation(
     if not tables["summary"]:
         raise RunError(f"{run} has no figures of an attack on users who change: there is no efficiency to look at.")
     joined = {name: pd.concat(frames, ignore_index=True) for name, frames in tables.items()}
+    if not joined["summary"]["users"].any():
+        names = " or ".join(dict.fromkeys(chosen.values()))
+        raise RequestError(
+            f"{run}: nobody has {window} queries after {names}, up to the next change or the end, and a loss before. "
+            "A shorter window may do: `lppm-sim adaptation RUN --window N`."
+        )
     return Adaptation(joined["summary"], joined["users"], joined["course"], window, recovered)
 
 

@@ -259,7 +259,7 @@ def _adaptation_panel(panel: Axes, rows: pd.DataFrame, names: dict[str, Look]) -
                 markevery=max(1, len(own) // 6),
                 label=str(name),
             )
-            panel.fill_between(at, low, high, color=look.colour, alpha=0.1, linewidth=0)
+            panel.fill_between(at, low, high, color=look.colour, alpha=0.1 if len(names) <= 5 else 0.06, linewidth=0)
 
 
 def _rings(panel: Axes, rows: pd.DataFrame, summary: pd.DataFrame, names: dict[str, Look], recovered: float) -> None:

@@ -316,6 +316,12 @@ def test_mechanisms_are_compared_user_by_user(tmp_path: Path) -> None:
         compare(found.users, "slow")
 
 
+def test_windows_that_nobody_has_are_refused(tmp_path: Path) -> None:
+    run = write(tmp_path, [shift(3), queries([1.0] * 6)])
+    with pytest.raises(RequestError, match=r"nobody has 50 queries after move, .* A shorter window may do"):
+        adaptation(run)
+
+
 def test_a_mechanism_that_was_run_once_is_compared_with_at_every_point(tmp_path: Path) -> None:
     drops = {(0, "PEB"): 100, (0, "fast"): 20, (1, "fast"): 40}
     frames = [
@@ -374,13 +380,6 @@ def test_who_cannot_be_judged_is_left_out_and_counted(tmp_path: Path) -> None:
     found = adaptation(write(tmp_path, frames), window=5)
     assert found.summary[["users", "left_out"]].values.tolist() == [[1, 3]]
     assert found.users["user"].tolist() == ["ann"]
-
-
-def test_nobody_may_be_left(tmp_path: Path) -> None:
-    found = adaptation(write(tmp_path, [shift(3), queries([1.0] * 6)]), window=50)
-    assert found.summary[["users", "left_out", "censored"]].values.tolist() == [[0, 1, 0]]
-    assert found.summary[["efficiency_before", "queries_to_recover", "pooled_queries_lost"]].isna().all(axis=None)
-    assert found.users.empty
 
 
 def test_a_run_without_shifts_or_attacks_says_so(tmp_path: Path) -> None:
@@ -513,7 +512,7 @@ def test_the_command_has_the_same_defaults_and_takes_others(scenario: Path) -> N
     assert "a window of 10 is back at 50 %" in " ".join(text.split())
     assert "minus mild" in cells(text)[0]
     assert Path("run/adaptation.csv").read_bytes() != written
-    assert "3 users are left out" in done("adaptation", "run", "--window", "100")
+    assert "nobody has 100 queries after move" in refused("adaptation", "run", "--window", "100")
     assert "there are SP-Exp, mild" in refused("adaptation", "run", "--against", "wild")
     assert "no shift 'rest': there are move" in refused("adaptation", "run", "--shift", "rest")
 
