@@ -74,6 +74,8 @@ class GravityFilter:
             raise ValueError(f"half_life_queries must be above 0, got {half_life_queries}")
         if restart_s is not None and restart_s < 1:
             raise ValueError(f"restart_s must be in [1, inf), got {restart_s}")
+        if (transition is None) != (counted is None):
+            raise ValueError("transition and counted go together, got one of them")
         self._initial = (1 - _ANYWHERE) * initial + _ANYWHERE / n_cells
         self._distance = distance
         self._prior_reports = prior_reports

@@ -227,6 +227,7 @@ def test_the_prior_is_pure_and_cannot_be_written_to() -> None:
         ({"stays": [1.0]}, r"stays must be one or more numbers in \[0, 1\), got \[1.0\]"),
         ({"half_life_queries": 0.0}, r"half_life_queries must be above 0, got 0.0"),
         ({"prior_reports": 0.0}, r"prior_reports must be in \(0, inf\), got 0.0"),
+        ({"transition": np.eye(N)}, "transition and counted go together, got one of them"),
         ({"restart_s": 0}, r"restart_s must be in \[1, inf\), got 0"),
         ({"initial_profile": [0.5, 0.5]}, r"initial_profile must have the distance's 12 cells, got shape \(2,\)"),
         (
