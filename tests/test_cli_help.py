@@ -20,7 +20,7 @@ from sim.scenario.source import MAX_BYTES, read
 from sim.scenario.spec import Spec
 from tests.support import QUERIES, ROOT, SMALL, done, lppm_sim, refused
 
-SHIPPED = [*sorted((ROOT / "scenarios").glob("*.yaml")), ROOT / "sim" / "scenario" / "template.yaml"]
+SHIPPED = [*sorted((ROOT / "scenarios").rglob("*.yaml")), ROOT / "sim" / "scenario" / "template.yaml"]
 # Wrong scenarios -------------------------------------------------------------------------------------------------
 
 FAULTS = """\
