@@ -180,6 +180,15 @@ def test_nothing_is_uniform(make_scenario: MakeScenario) -> None:
         assert (known.transition == 1 / N_CELLS).all()
 
 
+def test_a_bound_is_trained_on_the_test_itself(make_scenario: MakeScenario) -> None:
+    stage = Stage(Setting(make_scenario(training={"past": "nothing", "truth": "own_test"})), 0)
+    for user, life in stage.lives.items():
+        profile, transition = counted(life.test)
+        known = stage.knowledge("truth")(user)
+        assert known.profile == pytest.approx(profile)
+        assert known.transition == pytest.approx(transition)
+
+
 def test_the_first_training_set_is_meant_unless_said(make_scenario: MakeScenario) -> None:
     sets = {"z": {"kind": "others", "count": 2}, "a": {"kind": "nothing"}}
     stage = Stage(Setting(make_scenario(training=sets)), 0)
