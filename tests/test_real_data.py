@@ -59,7 +59,7 @@ def test_what_learns_beyond_the_paper_lies_above_peb_exp_on_gowalla(real_data: P
     path = tmp_path / "mk-gowalla.yaml"
     path.write_text(text.replace("data:gowalla.parquet", "data:gowalla_sf_ccs17.csv.gz"))
     settings = {
-        "users.mobility.select.first": 10,
+        "users.mobility.select.first": 8,
         "replications": 1,
         "lppms": ["PEB-Exp", "MK-Exp", "RPEB-Exp", "PEB-MK-Exp"],
         "sweep": {"lppms.*.design.epsilon_per_km": [0.7, 1.5, 3]},

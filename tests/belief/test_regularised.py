@@ -102,6 +102,18 @@ def test_with_days_the_prior_comes_back_in_a_pause() -> None:
     assert belief.prior(4) == pytest.approx(soon, abs=1e-4)
 
 
+def test_a_change_that_several_candidates_find_is_one_change() -> None:
+    looks = Forgetting(adaptive=True, recent=5, queries_per_false_alarm=50)
+    candidates = [
+        EstimatedProfile(initial_profile=CENTRE, regularise=MAP, forget=forget) for forget in (looks, looks, None)
+    ]
+    belief = CrossValidated(candidates=candidates)
+    for r, likelihood in enumerate(np.repeat(ROWS[:2], 40, axis=0)):
+        belief.observe(r, likelihood)
+    assert [candidate.alarms for candidate in candidates] == [1, 1, 0]
+    assert belief.alarms == 1
+
+
 @pytest.mark.parametrize("regularise", [MAP, SMOOTH], ids=["cells", "blots"])
 def test_a_change_is_found_and_the_rest_forgotten(regularise: Regularisation) -> None:
     before, after = np.tile(ROWS[0], (40, 1)), np.tile(ROWS[1], (40, 1))
