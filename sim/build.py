@@ -209,7 +209,8 @@ def _gravity(
     spec: protection.GravityFilterSpec, statistics: Statistics, restart_s: int | None, world: World
 ) -> GravityFilter:
     said = _parameters(spec)
-    trained = said.pop("transitions") == "training" and statistics.n_transitions > 0
+    counts = said.pop("transitions")
+    trained = counts != "none" and statistics.n_transitions > 0
     if spec.half_life_queries == "none":
         said["half_life_queries"] = None
     match said.pop("initial"):
@@ -226,6 +227,7 @@ def _gravity(
         distance=_on_the_ground(world),
         transition=statistics.transition if trained else None,
         counted=statistics.counted if trained else None,
+        count_transitions=counts == "learned",
         restart_s=restart_s,
         **said,
     )

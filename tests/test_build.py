@@ -62,7 +62,7 @@ CONSTRUCTORS: dict[type[Spec], tuple[Callable[..., Any], set[str]]] = {
     protection.RecursiveProfileSpec: (RecursiveProfile, {"initial_profile"}),
     protection.GravityFilterSpec: (
         GravityFilter,
-        {"initial_profile", "distance", "transition", "counted", "restart_s"},
+        {"initial_profile", "distance", "transition", "counted", "count_transitions", "restart_s"},
     ),
     protection.ForgetSpec: (Forgetting, set()),
     protection.ExponentialSpec: (designs.Exponential, {"distance"}),
@@ -389,6 +389,10 @@ def test_gravity_is_built_from_world_and_training(world: World, monkeypatch: pyt
     assert trained["transition"] is seen.transition
     assert trained["counted"][:5].tolist() == [2, 1, 0, 1, 0]
     assert given(seen, plain, half_life_queries="none")["half_life_queries"] is None
+    assert not trained["count_transitions"]
+    learned = given(seen, plain, transitions="learned")
+    assert learned["count_transitions"]
+    assert learned["transition"] is seen.transition
     assert given(seen, plain, transitions="none")["transition"] is None
     assert given(seen, plain, initial="uniform")["initial_profile"].tolist() == [0.05] * 20
     with pytest.raises(ValueError, match="`initial: roads` needs roads, found none"):

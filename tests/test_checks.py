@@ -69,6 +69,7 @@ def test_every_demand_keeps_the_contract(kind: str) -> None:
         {"kind": "estimated_profile", "regularise": {}, "forget": {"adaptive": True, "recent": 3}, "solver": "em"},
         {"kind": "recursive_profile", "half_life_queries": "none"},
         "gravity_filter",
+        {"kind": "gravity_filter", "transitions": "learned"},
         {"kind": "gravity_filter", "half_life_queries": "none", "transitions": "none", "initial": "roads"},
     ],
 )

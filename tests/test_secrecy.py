@@ -127,6 +127,7 @@ def test_an_own_attack_is_given_nothing_secret(
         *({"kind": "PEB-Exp", "belief": {"forget": how}} for how in ({"half_life_queries": 3}, {"window": 3}, FORGETS)),
         {"kind": "PEB-Exp", "belief": {"regularise": {"smooth_km": 0.5}, "forget": FORGETS}},
         {"kind": "PEB-LH", "belief": {"regularise": "cross_validated"}},
+        {"kind": "PEB-MK-Exp", "belief": {"transitions": "learned"}},
         *("PEB-Exp", "RPEB-Exp", "PEB-MK-Exp", "PEB-MK-LH"),
     ],
 )

@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sim.inference import condition, distribution, normalise, read_only
-from sim.interfaces import FloatArray
+from sim.interfaces import FloatArray, IntArray
 from sim.world.distance import Distance
 
 REACHES_KM = (2.5, 12.0)
@@ -25,6 +26,7 @@ STAYS = (0.1, 0.5)
 _ANYWHERE = 0.01  # of the initial profile is uniform: no cell is impossible
 _DEALT_ANEW = 0.01  # of the laws' weights at each report: what was wrong for long can come back
 _UNTIL_TRUSTED = 1.0  # transitions from a cell that are counted before counts and gravity have an equal say
+_LIKELIEST = 16  # cells before a report and after it among which a transition is counted
 _STEPS_PER_OCTAVE = 2  # of the growth of reach with time: each has kernels of its own
 _LEAST_GROWTH, _MOST_GROWTH = 0.25, 8.0  # eleven steps
 
@@ -41,8 +43,10 @@ class GravityFilter:
     falls exponentially with it, both as said at the usual time between reports (their geometric mean so far).
 
     `transition[from, to]` with `counted[from]`, the number of transitions that each row was made from, is what training
-    knows. It makes one more law, which trusts a row the more the more was counted, and gravity for the rest. Days are
-    apart: with `restart_s` the filter starts anew at the attraction when time_s // restart_s is another.
+    knows. It makes one more law, which trusts a row the more the more was counted, and gravity for the rest. With
+    `count_transitions` there is such a law in any case, and each report adds to its counts the transition that it tells
+    of, by the posterior of both cells. Days are apart: with `restart_s` the filter starts anew at the attraction when
+    time_s // restart_s is another.
     """
 
     fixed: bool = False
@@ -58,6 +62,7 @@ class GravityFilter:
         half_life_queries: float | None = 10.0,
         transition: ArrayLike | None = None,
         counted: ArrayLike | None = None,
+        count_transitions: bool = False,
         restart_s: int | None = None,
     ) -> None:
         n_cells = distance.n_cells
@@ -83,7 +88,11 @@ class GravityFilter:
         self._stays = np.array(stays, dtype=np.float64)
         self._keep = 1.0 if half_life_queries is None else 2.0 ** (-1 / half_life_queries)
         self._restart_s = restart_s
-        self._training = None if transition is None or counted is None else _Training(transition, counted, n_cells)
+        self._counts: _Trained | _Learned | None = None
+        if transition is not None and counted is not None:
+            self._counts = _Trained(transition, counted, n_cells)
+        if count_transitions:
+            self._counts = _Learned(n_cells, self._counts)
         self._start_weights = self._deal()
         self._weights = self._start_weights
         self._visits = np.zeros(n_cells)
@@ -98,7 +107,7 @@ class GravityFilter:
 
     @property
     def weights(self) -> FloatArray:
-        """How far each law is trusted, by reach and then by stay; that of training, if there is any, is the last."""
+        """How far each law is trusted, by reach and then by stay; that of counts, if there are any, is the last."""
         return self._weights
 
     @property
@@ -115,6 +124,8 @@ class GravityFilter:
         prediction = self._predict(time_s)
         posterior, mass = condition(prediction.prior, likelihood)
         if mass > 0:
+            if isinstance(self._counts, _Learned) and prediction.moves is not None:
+                self._counts.add(prediction.moves.pairs(self._counts, likelihood))
             told = self._weights * (prediction.laws @ (prediction.parts @ likelihood))
             self._weights = (1 - _DEALT_ANEW) * told / told.sum() + _DEALT_ANEW * self._start_weights
         else:
@@ -130,9 +141,9 @@ class GravityFilter:
         return posterior
 
     def _deal(self) -> FloatArray:
-        """Return the weights before the first report: half to training, if there is any, the rest to gravity."""
+        """Return the weights before the first report: half to counts, if there are any, the rest to gravity."""
         n_laws = len(self._reaches_km) * self._stays.size
-        if self._training is None:
+        if self._counts is None:
             return np.full(n_laws, 1 / n_laws)
         return np.append(np.full(n_laws, 0.5 / n_laws), 0.5)
 
@@ -153,7 +164,7 @@ class GravityFilter:
         return _Prediction.of(self.attraction[np.newaxis], np.ones((self._weights.size, 1)), self._weights)
 
     def _go_on(self, time_s: int, posterior: FloatArray | None) -> _Prediction:
-        """Return where the laws lead from the last posterior: to stay there, to move, or where training says."""
+        """Return where the laws lead from the last posterior: to stay there, to move, or where counts say."""
         assert posterior is not None
         elapsed = self._elapsed(time_s)
         attraction = self.attraction
@@ -164,23 +175,25 @@ class GravityFilter:
         n_moves = len(self._reaches_km)
         parts[0] = posterior
         parts[1 : n_moves + 1] = attraction * pull.to_each(posterior / norm)
-        if self._training is not None:
-            known, rest = self._training.lead(posterior)
-            weights = self._weights[:-1]
-            share = weights @ laws[:-1, :-1] / weights.sum()
-            parts[-1] = known + share[0] * rest + share[1:] @ (attraction * pull.to_each(rest / norm))
-        return _Prediction.of(parts, laws, self._weights)
+        if self._counts is None:
+            return _Prediction.of(parts, laws, self._weights)
+        known, rest = self._counts.lead(posterior)
+        weights = self._weights[:-1]
+        share = weights @ laws[:-1, :-1] / weights.sum()
+        parts[-1] = known + share[0] * rest + share[1:] @ (attraction * pull.to_each(rest / norm))
+        moves = _Moves(posterior, attraction, norm, share, self._distance, pull.reaches_km, float(self._weights[-1]))
+        return _Prediction.of(parts, laws, self._weights, moves)
 
     def _laws_after(self, elapsed: float) -> FloatArray:
-        """Return how much of each part a law takes: the posterior itself, moves of each reach, what training says."""
+        """Return how much of each part a law takes: the posterior itself, moves of each reach, what counts say."""
         if self._laws is None or self._laws[0] != elapsed:
             stay = self._stays**elapsed
             n_moves = len(self._reaches_km)
-            laws = np.zeros((self._weights.size, n_moves + 1 + (self._training is not None)))
+            laws = np.zeros((self._weights.size, n_moves + 1 + (self._counts is not None)))
             gravity = np.arange(n_moves * stay.size)
             laws[gravity, 0] = np.tile(stay, n_moves)
             laws[gravity, 1 + gravity // stay.size] = np.tile(1 - stay, n_moves)
-            if self._training is not None:
+            if self._counts is not None:
                 laws[-1, -1] = 1.0
             self._laws = (elapsed, laws)
         return self._laws[1]
@@ -195,38 +208,105 @@ class GravityFilter:
 class _Prediction:
     """What all laws expect: each is a mean of the same few parts."""
 
-    __slots__ = ("laws", "parts", "prior")
+    __slots__ = ("laws", "moves", "parts", "prior")
 
-    def __init__(self, prior: FloatArray, parts: FloatArray, laws: FloatArray) -> None:
+    def __init__(self, prior: FloatArray, parts: FloatArray, laws: FloatArray, moves: _Moves | None) -> None:
         self.prior = prior
         self.parts = parts
         """Distributions over cells, one a row."""
         self.laws = laws
         """[law, part]: how much of each part a law takes."""
+        self.moves = moves
+        """How it came about, where transitions are counted."""
 
     @classmethod
-    def of(cls, parts: FloatArray, laws: FloatArray, weights: FloatArray) -> _Prediction:
-        return cls(read_only(normalise(weights @ laws @ parts)), parts, laws)
+    def of(cls, parts: FloatArray, laws: FloatArray, weights: FloatArray, moves: _Moves | None = None) -> _Prediction:
+        return cls(read_only(normalise(weights @ laws @ parts)), parts, laws, moves)
 
 
-class _Training:
-    """Transitions that were counted, and how far to trust them."""
+class _Moves(NamedTuple):
+    """The transitions behind a prediction: gravity, whose `share` says how much to stay and to move, and counts."""
+
+    before: FloatArray
+    attraction: FloatArray
+    norm: FloatArray
+    share: FloatArray
+    distance: Distance
+    reaches_km: FloatArray
+    trust: float
+    """The weight of the law of counts."""
+
+    def pairs(self, counts: _Learned, likelihood: FloatArray) -> _Pairs:
+        """Return p(x^{r-1}, x^r | z^r) among the likeliest cells before and after a report."""
+        start = _likeliest(self.before)
+        end = _likeliest(likelihood * self.attraction)
+        block = np.ix_(start, end)
+        gravity = self.share[0] * (start[:, None] == end)
+        for share, reach_km, norm in zip(self.share[1:], self.reaches_km, self.norm, strict=True):
+            pull = np.exp(-self.distance.matrix_km[block] / reach_km)
+            gravity = gravity + share * self.attraction[end] * pull / norm[start, None]
+        counted = (counts.pairs[block] + _UNTIL_TRUSTED * gravity) / (counts.rows[start, None] + _UNTIL_TRUSTED)
+        transition = (1 - self.trust) * gravity + self.trust * counted
+        mass = self.before[start, None] * transition * likelihood[end]
+        return _Pairs(start, end, mass / mass.sum())
+
+
+class _Pairs(NamedTuple):
+    """How likely each pair of cells is."""
+
+    start: IntArray
+    end: IntArray
+    mass: FloatArray
+
+
+def _likeliest(weights: FloatArray) -> IntArray:
+    """Return the cells of the largest weights, or all where there are few."""
+    if weights.size <= _LIKELIEST:
+        return np.arange(weights.size)
+    return np.argpartition(weights, -_LIKELIEST)[-_LIKELIEST:]
+
+
+class _Trained:
+    """Transitions that were counted in training, and how far to trust them."""
 
     def __init__(self, transition: ArrayLike, counted: ArrayLike, n_cells: int) -> None:
-        self._transition = distribution(transition, "transition")
-        counts = np.asarray(counted, dtype=np.float64)
-        if self._transition.shape != (n_cells, n_cells) or counts.shape != (n_cells,):
+        self.transition = distribution(transition, "transition")
+        self.rows = np.asarray(counted, dtype=np.float64)
+        if self.transition.shape != (n_cells, n_cells) or self.rows.shape != (n_cells,):
             raise ValueError(
                 f"transition and counted must have shapes {(n_cells, n_cells)} and {(n_cells,)}, "
-                f"got {self._transition.shape} and {counts.shape}"
+                f"got {self.transition.shape} and {self.rows.shape}"
             )
-        if not (np.isfinite(counts).all() and counts.min() >= 0):
-            raise ValueError(f"counted must be in [0, inf), got {counts.min()}")
-        self._trust = counts / (counts + _UNTIL_TRUSTED)
+        if not (np.isfinite(self.rows).all() and self.rows.min() >= 0):
+            raise ValueError(f"counted must be in [0, inf), got {self.rows.min()}")
+        self._trust = self.rows / (self.rows + _UNTIL_TRUSTED)
 
     def lead(self, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return where the counts lead, and what of the posterior is left to gravity."""
-        return (posterior * self._trust) @ self._transition, posterior * (1 - self._trust)
+        return (posterior * self._trust) @ self.transition, posterior * (1 - self._trust)
+
+
+class _Learned:
+    """Transitions that are counted as reports come, on top of those of training."""
+
+    def __init__(self, n_cells: int, trained: _Trained | _Learned | None) -> None:
+        self.rows = np.zeros(n_cells)
+        """How many from each cell."""
+        self.pairs = np.zeros((n_cells, n_cells))
+        """[from, to]: how many."""
+        if isinstance(trained, _Trained):
+            self.rows = trained.rows.copy()
+            self.pairs = trained.rows[:, None] * trained.transition
+
+    def lead(self, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return where the counts lead, and what of the posterior is left to gravity."""
+        each = posterior / (self.rows + _UNTIL_TRUSTED)
+        return each @ self.pairs, _UNTIL_TRUSTED * each
+
+    def add(self, pairs: _Pairs) -> None:
+        """Count one more transition, spread over the pairs that it may have been."""
+        self.pairs[np.ix_(pairs.start, pairs.end)] += pairs.mass
+        self.rows[pairs.start] += pairs.mass.sum(axis=1)
 
 
 def _growth(elapsed: float) -> float:
@@ -243,6 +323,7 @@ class _Pull:
     """exp(-d(x, x') / reach) for several reaches: of a Manhattan distance by row and by column of the grid."""
 
     def __init__(self, distance: Distance, reaches_km: FloatArray) -> None:
+        self.reaches_km = reaches_km
         self._shape = distance.shape
         axes_km = (distance.matrix_km,) if distance.shape is None else distance.axes_km
         self._kernels = [np.exp(-axis_km / reaches_km[:, None, None]) for axis_km in axes_km]

@@ -140,8 +140,8 @@ class GravityFilterSpec(Spec):
     """How many reports the initial attraction is worth, which is never forgotten."""
     half_life_queries: Literal["none"] | Positive = 10.0
     """A report's weight in the attraction halves with every so many reports after it; with none, never."""
-    transitions: Literal["training", "none"] = "training"
-    """Whether transitions of the training, where there are any, make one more law."""
+    transitions: Literal["training", "learned", "none"] = "training"
+    """Counts of transitions as one more law: those of the training, where there are any; these and what reports add."""
 
 
 BeliefSpec = Annotated[

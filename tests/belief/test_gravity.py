@@ -62,15 +62,17 @@ class Plain:
         stays: Sequence[float],
         half_life: float,
         counts: FloatArray | None,
+        learns: bool,
         restart_s: int | None,
     ) -> None:
         self.initial = 0.99 * initial + 0.01 / N
-        self.distance, self.restart_s, self.counts = distance, restart_s, counts
+        self.distance, self.restart_s, self.learns = distance, restart_s, learns
+        self.counts = np.zeros((N, N)) if learns and counts is None else counts
         self.laws = list(itertools.product(reaches_km, stays))
         self.keep = 2 ** (-1 / half_life)
         self.visits = np.zeros(N)
         even = np.full(len(self.laws), 1 / len(self.laws))
-        self.even = even if counts is None else np.append(even / 2, 0.5)
+        self.even = even if self.counts is None else np.append(even / 2, 0.5)
         self.weights = self.even
         self.posterior: FloatArray | None = None
         self.last_s = 0
@@ -88,6 +90,10 @@ class Plain:
     def predictions(self, time_s: int) -> FloatArray:
         if not self.goes_on(time_s):
             return np.tile(self.attraction, (self.weights.size, 1))
+        assert self.posterior is not None
+        return np.array([self.posterior @ matrix for matrix in self.matrices(time_s)])
+
+    def matrices(self, time_s: int) -> list[FloatArray]:
         elapsed = 1.0
         if self.gaps_s and time_s > self.last_s:
             elapsed = (time_s - self.last_s) / float(np.exp(np.mean(np.log(self.gaps_s))))
@@ -100,8 +106,7 @@ class Plain:
             own = self.weights[:-1] / self.weights[:-1].sum()
             mean = np.tensordot(own, np.array(matrices), axes=1)
             matrices.append((self.counts + mean) / (self.counts.sum(axis=1, keepdims=True) + 1))
-        assert self.posterior is not None
-        return np.array([self.posterior @ matrix for matrix in matrices])
+        return matrices
 
     def prior(self, time_s: int) -> FloatArray:
         return np.asarray(self.weights @ self.predictions(time_s))
@@ -109,6 +114,12 @@ class Plain:
     def observe(self, time_s: int, likelihood: FloatArray) -> None:
         told = self.weights * (self.predictions(time_s) @ likelihood)
         posterior = self.prior(time_s) * likelihood
+        if self.learns and self.goes_on(time_s):
+            assert self.posterior is not None
+            assert self.counts is not None
+            transition = np.tensordot(self.weights, np.array(self.matrices(time_s)), axes=1)
+            pairs = self.posterior[:, None] * transition * likelihood
+            self.counts = self.counts + pairs / pairs.sum()
         if self.goes_on(time_s) and time_s > self.last_s:
             self.gaps_s.append(time_s - self.last_s)
         self.weights = 0.99 * told / told.sum() + 0.01 * self.even
@@ -119,8 +130,11 @@ class Plain:
 
 @pytest.mark.parametrize("distance", DISTANCES.values(), ids=DISTANCES)
 @pytest.mark.parametrize("trained", [False, True], ids=["blank slate", "trained"])
+@pytest.mark.parametrize("learns", [False, True], ids=["gravity", "counts"])
 @pytest.mark.parametrize("restart_s", [None, DAY_S])
-def test_a_bank_of_laws_is_what_plain_matrices_give(distance: Distance, trained: bool, restart_s: int | None) -> None:
+def test_a_bank_of_laws_is_what_plain_matrices_give(
+    distance: Distance, trained: bool, learns: bool, restart_s: int | None
+) -> None:
     rng = np.random.default_rng(5)
     initial = rng.dirichlet(np.ones(N))
     counts = rng.integers(0, 3, (N, N)).astype(float)
@@ -133,9 +147,10 @@ def test_a_bank_of_laws_is_what_plain_matrices_give(distance: Distance, trained:
         "prior_reports": 0.7,
         "half_life_queries": 2.0,
     }
-    training = {"transition": transition, "counted": row} if trained else {}
+    training: dict[str, Any] = {"transition": transition, "counted": row} if trained else {}
+    training["count_transitions"] = learns
     belief = GravityFilter(initial_profile=initial, distance=distance, restart_s=restart_s, **bank, **training)
-    plain = Plain(initial, distance, [0.8, 3.0], [0.0, 0.6], 2.0, counts if trained else None, restart_s)
+    plain = Plain(initial, distance, [0.8, 3.0], [0.0, 0.6], 2.0, counts if trained else None, learns, restart_s)
     as_protocol: Belief = belief
     for time_s, likelihood in zip(TIMES_S, reports(len(TIMES_S)), strict=True):
         assert as_protocol.prior(time_s) == pytest.approx(plain.prior(time_s), abs=1e-12)
@@ -189,6 +204,27 @@ def test_attraction_is_learned_from_reports() -> None:
     for r, cell in enumerate(walk(gravity_matrix(DISTANCES["manhattan"], likes, 0.1, 12.0), 600, seed=9)):
         belief.observe(300 * r, noisy(cell, rng))
     assert set(belief.attraction.argsort()[-2:]) == {1, 10}
+
+
+def test_transitions_are_counted_among_the_likeliest_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who goes round and round is foretold by counts, which know the way, and not by gravity, which does not."""
+    monkeypatch.setattr("sim.belief.gravity._LIKELIEST", 4)
+    ring = [0, 1, 2, 3, 7, 11, 10, 9, 8, 4]
+    even = np.full(N, 1 / N)
+    beliefs = [
+        GravityFilter(initial_profile=even, distance=DISTANCES["manhattan"], count_transitions=learns)
+        for learns in (False, True)
+    ]
+    rng = np.random.default_rng(4)
+    foretold = np.zeros(2)
+    for r in range(400):
+        likelihood = noisy(ring[r % len(ring)], rng, epsilon=4.0)
+        if r >= 200:
+            foretold += [float(np.log(belief.prior(300 * r) @ likelihood)) for belief in beliefs]
+        for belief in beliefs:
+            belief.observe(300 * r, likelihood)
+    assert foretold[1] > foretold[0] + 100
+    assert beliefs[1].weights[-1] > 0.9
 
 
 def test_reach_grows_and_stay_falls_with_the_time_since_the_last_report() -> None:
