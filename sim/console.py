@@ -246,8 +246,8 @@ def print_adaptation(result: Result, found: Adaptation, against: str | None = No
     console.print(table, highlight=False)
     if left_out := int(found.summary["left_out"].max()):
         console.print(
-            f"Up to {left_out} users are left out: they have no loss before the shift, or not {found.window} queries "
-            "from it to the next change or the end.",
+            f"Who has no loss before the shift, or not {found.window} queries from it to the next change or the end, "
+            f"is left out: {left_out} of the users at most.",
             highlight=False,
         )
 

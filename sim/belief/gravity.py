@@ -88,11 +88,8 @@ class GravityFilter:
         self._stays = np.array(stays, dtype=np.float64)
         self._keep = 1.0 if half_life_queries is None else 2.0 ** (-1 / half_life_queries)
         self._restart_s = restart_s
-        self._counts: _Trained | _Learned | None = None
-        if transition is not None and counted is not None:
-            self._counts = _Trained(transition, counted, n_cells)
-        if count_transitions:
-            self._counts = _Learned(n_cells, self._counts)
+        trained = None if transition is None or counted is None else _Trained(transition, counted, n_cells)
+        self._counts: _Trained | _Learned | None = _Learned(n_cells, trained) if count_transitions else trained
         self._start_weights = self._deal()
         self._weights = self._start_weights
         self._visits = np.zeros(n_cells)
@@ -289,12 +286,12 @@ class _Trained:
 class _Learned:
     """Transitions that are counted as reports come, on top of those of training."""
 
-    def __init__(self, n_cells: int, trained: _Trained | _Learned | None) -> None:
+    def __init__(self, n_cells: int, trained: _Trained | None) -> None:
         self.rows = np.zeros(n_cells)
         """How many from each cell."""
         self.pairs = np.zeros((n_cells, n_cells))
         """[from, to]: how many."""
-        if isinstance(trained, _Trained):
+        if trained is not None:
             self.rows = trained.rows.copy()
             self.pairs = trained.rows[:, None] * trained.transition
 
