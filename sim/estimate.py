@@ -233,16 +233,20 @@ def em(
     the start are lifted to a floor: they can still be learned, slowly. With `pseudo_counts` it is the mode of the
     posterior that is estimated.
     """
-    if pseudo_counts is not None:
-        return _em_of_mode(likelihoods, start, weights, pseudo_counts, gap, max_iterations)
-    rows, weights = _weighted(likelihoods, weights)
-    profile = np.maximum(_uniform(rows) if start is None else start, _FLOOR)
+    begin = _uniform(likelihoods) if start is None else start
+    pseudo: FloatArray | None = None
+    if pseudo_counts is None:
+        rows, weights = _weighted(likelihoods, weights)
+        profile = np.maximum(begin, _FLOOR)
+    else:
+        rows, weights, pseudo = _with_pseudo_counts(likelihoods, weights, pseudo_counts)
+        profile = normalise(np.maximum(begin, np.maximum(pseudo, _FLOOR)))
     for iteration in range(max_iterations):
-        gradient = _gradient(rows, weights, rows @ profile)
+        gradient = _gradient(rows, weights, rows @ profile, pseudo, profile)
         if gradient.max() - 1 <= gap:
-            return _estimate(rows, weights, profile, iteration)
+            return _estimate(rows, weights, profile, iteration, pseudo)
         profile = np.maximum(profile * gradient, _FLOOR)
-    return _estimate(rows, weights, profile, max_iterations)
+    return _estimate(rows, weights, profile, max_iterations, pseudo)
 
 
 def constrained_newton(
@@ -398,25 +402,6 @@ def _step_of_mode(
             return np.asarray(profile + length * direction)
         length /= 2
     return None
-
-
-def _em_of_mode(
-    likelihoods: FloatArray,
-    start: FloatArray | None,
-    weights: FloatArray | None,
-    pseudo_counts: FloatArray,
-    gap: float,
-    max_iterations: int,
-) -> Estimate:
-    rows, weights, pseudo = _with_pseudo_counts(likelihoods, weights, pseudo_counts)
-    profile = np.maximum(_uniform(rows) if start is None else start, np.maximum(pseudo, _FLOOR))
-    profile = normalise(profile)
-    for iteration in range(max_iterations):
-        gradient = _gradient(rows, weights, rows @ profile, pseudo, profile)
-        if gradient.max() - 1 <= gap:
-            return _estimate(rows, weights, profile, iteration, pseudo)
-        profile = np.maximum(profile * gradient, _FLOOR)
-    return _estimate(rows, weights, profile, max_iterations, pseudo)
 
 
 class _Climbed(NamedTuple):

@@ -249,17 +249,8 @@ def _adaptation_panel(panel: Axes, rows: pd.DataFrame, names: dict[str, Look]) -
         for side in (own[own["queries_after"] <= 0], own[own["queries_after"] > 0]):
             at = side["queries_after"].to_numpy(float)
             mean, low, high = (side[f"efficiency{end}"].to_numpy(float) for end in ("", "_low", "_high"))
-            panel.plot(
-                at,
-                mean,
-                color=look.colour,
-                linestyle=look.line,
-                marker=look.marker,
-                markersize=3,
-                markevery=max(1, len(own) // 6),
-                label=str(name),
-            )
-            panel.fill_between(at, low, high, color=look.colour, alpha=0.1 if len(names) <= 5 else 0.06, linewidth=0)
+            every, band = max(1, len(own) // 6), 0.1 if len(names) <= 5 else 0.06
+            _with_band(panel, at, mean, low, high, look, str(name), markevery=every, band=band, markersize=3)
 
 
 def _rings(panel: Axes, rows: pd.DataFrame, summary: pd.DataFrame, names: dict[str, Look], recovered: float) -> None:
@@ -563,18 +554,28 @@ def _course(panel: Axes, rows: pd.DataFrame, measure: str, names: dict[str, Look
         look = names[str(name)]
         at = (own["first_index"] + own["last_index"]).to_numpy(float) / 2
         mean, low, high = (own[measure + end].to_numpy(float) for end in ("", "_low", "_high"))
-        panel.plot(
-            at,
-            mean,
-            color=look.colour,
-            linestyle=look.line,
-            marker=look.marker,
-            markevery=max(1, len(at) // 6),
-            label=str(name),
-        )
-        panel.fill_between(at, low, high, color=look.colour, alpha=0.13, linewidth=0)
+        _with_band(panel, at, mean, low, high, look, str(name), markevery=max(1, len(at) // 6), band=0.13)
     if not rows.empty and rows[measure].min() < 0.4 * rows[measure].max():
         panel.set_ylim(bottom=0)
+
+
+def _with_band(
+    panel: Axes,
+    at: FloatArray,
+    mean: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    look: Look,
+    label: str,
+    *,
+    markevery: int,
+    band: float,
+    **marker: float,
+) -> None:
+    """Draw a course and its interval, as opaque as `band` says."""
+    line = {"color": look.colour, "linestyle": look.line, "marker": look.marker, "label": label}
+    panel.plot(at, mean, markevery=markevery, **line, **marker)  # type: ignore[arg-type]
+    panel.fill_between(at, low, high, color=look.colour, alpha=band, linewidth=0)
 
 
 def _figure(width: float, height: float, names: dict[str, Look], note: str, lines: bool = True) -> Figure:

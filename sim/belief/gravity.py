@@ -122,7 +122,7 @@ class GravityFilter:
         posterior, mass = condition(prediction.prior, likelihood)
         if mass > 0:
             if isinstance(self._counts, _Learned) and prediction.moves is not None:
-                self._counts.add(prediction.moves.pairs(self._counts, likelihood))
+                self._counts.add(prediction.moves.pairs(self._counts, likelihood, posterior))
             told = self._weights * (prediction.laws @ (prediction.parts @ likelihood))
             self._weights = (1 - _DEALT_ANEW) * told / told.sum() + _DEALT_ANEW * self._start_weights
         else:
@@ -178,6 +178,8 @@ class GravityFilter:
         weights = self._weights[:-1]
         share = weights @ laws[:-1, :-1] / weights.sum()
         parts[-1] = known + share[0] * rest + share[1:] @ (attraction * pull.to_each(rest / norm))
+        if not isinstance(self._counts, _Learned):
+            return _Prediction.of(parts, laws, self._weights)
         moves = _Moves(posterior, attraction, norm, share, self._distance, pull.reaches_km, float(self._weights[-1]))
         return _Prediction.of(parts, laws, self._weights, moves)
 
@@ -233,10 +235,10 @@ class _Moves(NamedTuple):
     trust: float
     """The weight of the law of counts."""
 
-    def pairs(self, counts: _Learned, likelihood: FloatArray) -> _Pairs:
+    def pairs(self, counts: _Learned, likelihood: FloatArray, after: FloatArray) -> _Pairs:
         """Return p(x^{r-1}, x^r | z^r) among the likeliest cells before and after a report."""
         start = _likeliest(self.before)
-        end = _likeliest(likelihood * self.attraction)
+        end = _likeliest(after)
         block = np.ix_(start, end)
         gravity = self.share[0] * (start[:, None] == end)
         for share, reach_km, norm in zip(self.share[1:], self.reaches_km, self.norm, strict=True):
