@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,6 +13,9 @@ from sim import kernels
 from sim.scenario.files import VARIABLE, data_folder
 from sim.scenario.models import Scenario
 from tests.support import BASE, SMALL, plainly
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 MakeScenario = Callable[..., Scenario]
 
@@ -80,3 +84,30 @@ def write(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return write_file
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """Return a browser without a window, or skip."""
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("no browser here: install the package `chromium`")
+    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright here: make .venv/ready-to-develop")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def browser_page(chromium: Browser) -> Iterator[Page]:
+    """Return an empty page; at the end it must have complained of nothing and asked nobody but for its own file."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB", timezone_id="UTC")
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda asked: None if asked.is_navigation_request() else complaints.append(asked.url))
+    yield page
+    context.close()
+    assert complaints == []
