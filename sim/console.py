@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -14,16 +14,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Table
 from rich.text import Text
 
+from sim import sentences
 from sim.adaptation import Adaptation
-from sim.analysis import circumstances, headings, in_order, named_apart, plain, swept_words, with_swept_values
+from sim.analysis import headings, in_order, plain, with_swept_values
 from sim.checks import Outcome
 from sim.cost import BYTES_PER_ROW, Cost
-from sim.ranking import rankings, remarks
 from sim.result import Result
 from sim.rundir import RunError
 from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.protection import SHORT_ATTACKS, SHORT_LPPMS
 from sim.scenario.reference import SECTIONS, keys, kinds
+from sim.sentences import span
 from sim.status import failed_where
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from sim.status import Status
 
 LINE_EVERY_S = 10.0
-_MOST_WIDE = 5
 _MOST_TOLD = 5
 _MOST_ADAPTED = 30
 
@@ -171,13 +171,13 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
     scenario = result.manifest["scenario"]
     names = {key: [thing["name"] for thing in scenario[key]] for key in ("lppms", "attacks")}
     print_summary(result.summary(), result.points(), names["lppms"], names["attacks"])
-    for line in _comparisons(result.totals().users, result.points()):
+    for line in sentences.comparisons(result.totals().users, result.points()):
         console.print(escape(line), highlight=False)
     if not result.shifts().empty:
         _print_own_adaptation(result)
-    for line in (*repetitions(result.manifest), *found_changes(result.manifest)):
+    for line in (*sentences.repetitions(result.manifest), *sentences.found_changes(result.manifest)):
         console.print(escape(line), highlight=False)
-    for warning in (*warnings(result.manifest), *still_wide(result.manifest, result.points())):
+    for warning in (*sentences.warnings(result.manifest), *sentences.still_wide(result.manifest, result.points())):
         console.print(f"[yellow]note:[/] {escape(warning)}", highlight=False)
     drawn = result.run.has("figures")
     there = "event log, summary.csv and figures" if drawn and redrawn else "event log and summary.csv"
@@ -308,108 +308,6 @@ def print_shard(shard: tuple[int, int], result: Result) -> None:
     )
 
 
-def _comparisons(per_user: pd.DataFrame, points: pd.DataFrame) -> Iterator[str]:
-    """Yield the sentences of each circumstances that were swept, in which alone mechanisms can be compared."""
-    users = named_apart(per_user, points).assign(circumstances=circumstances(per_user, points))
-    for text, own in users.groupby("circumstances", sort=False):
-        start = f"With {text!s}: " if text else ""
-        yield from (start + line for line in (*map(str, rankings(own)), *remarks(own)))
-
-
-def repetitions(manifest: dict[str, Any]) -> list[str]:
-    """Return how many replications it took where the scenario does not say it: one, or until figures are sharp."""
-    said = pd.DataFrame(manifest.get("repetitions", []))
-    if said.empty:
-        return []
-    found = []
-    if exact := list(dict.fromkeys(said.loc[said["exact"], "lppm"])):
-        found.append(
-            "Run once, since movements are recorded, nothing learns and expected figures are exact: "
-            f"{', '.join(exact)}."
-        )
-    if "until_half_width_km" in said:
-        sought = said.dropna(subset="until_half_width_km")
-        asked = _span(sought["until_half_width_km"].min(), sought["until_half_width_km"].max(), "{:g}".format)
-        numbers = sought.groupby("lppm", sort=False)["replications"].agg(["min", "max"])
-        each = ", ".join(f"{lppm} {_span(row['min'], row['max'])}" for lppm, row in numbers.iterrows())
-        found.append(f"Replications until all means over these users are within ± {asked} km: {each}.")
-    return found
-
-
-def still_wide(manifest: dict[str, Any], points: pd.DataFrame) -> list[str]:
-    """Return which figures are less sharp than asked for, after the most replications allowed, widest first."""
-    if not manifest["finished"]:
-        return []
-    wide = [
-        (half, said, name)
-        for said in manifest.get("repetitions", [])
-        for name, half in said.get("half_widths_km", {}).items()
-        if half > said["until_half_width_km"]
-    ]
-    wide.sort(key=lambda entry: -entry[0])
-    shown = wide[:_MOST_WIDE]
-    every = pd.DataFrame(manifest.get("repetitions", []), columns=["point", "lppm"])
-    values = dict(zip(every.itertuples(index=False, name=None), swept_words(every, points), strict=True))
-    lines = [
-        f"{name} of {said['lppm']}{f' ({value})' if value else ''} is known within ± {half:.2g} km after "
-        f"{said['replications']} replications, the most allowed, not within ± {said['until_half_width_km']:g} km"
-        for half, said, name in shown
-        for value in [values[said["point"], said["lppm"]]]
-    ]
-    more = len(wide) - len(shown)
-    return [
-        *lines,
-        *([f"{more} more figures are less sharp than asked for: see `repetitions` in manifest.json"] if more else []),
-    ]
-
-
-def warnings(manifest: dict[str, Any]) -> list[str]:
-    """Return what a reader of the figures should know: beliefs that ran out of mass, gaps that were not reached."""
-    found = [] if manifest["finished"] else ["the run is not finished: these are the figures of what is there"]
-    found += [note for world in manifest.get("worlds", []) for note in _left_out(world["traces"])]
-    notes = pd.DataFrame(manifest.get("notes", []))
-    if notes.empty:
-        return found
-    asked = _asked_gaps(manifest["scenario"])
-    for lppm, rows in notes.groupby("lppm", sort=False):
-        if rows["lppm_fallbacks"].sum():
-            found.append(f"{lppm}: {rows['lppm_fallbacks'].sum()} reports had no mass under its belief and reset it")
-        worst = rows["worst_gap"].astype(float).max()
-        if worst > asked.get(str(lppm), float("inf")):
-            found.append(f"{lppm}: its estimates are certain within a gap of {worst:.2g}, not {asked[str(lppm)]:.2g}")
-        attacks = pd.DataFrame(rows["attack_fallbacks"].tolist()).sum()
-        found += [
-            f"{name} against {lppm}: {int(n)} reports had no mass under her belief" for name, n in attacks.items() if n
-        ]
-    return found
-
-
-def found_changes(manifest: dict[str, Any]) -> list[str]:
-    """Return how many changes mechanisms found in the reports they released, for those that found some."""
-    counts: dict[str, int] = {}
-    for note in manifest.get("notes", []):
-        counts[note["lppm"]] = counts.get(note["lppm"], 0) + note.get("lppm_alarms", 0)
-    return [
-        f"{lppm} found {n:,} change{'s' if n > 1 else ''} in its released reports." for lppm, n in counts.items() if n
-    ]
-
-
-def _left_out(readings: dict[str, dict[str, int]]) -> list[str]:
-    return [
-        f"{where}: {report['rows_outside']:,} of {report['rows']:,} rows lie outside the region and are left out"
-        for where, report in readings.items()
-        if report["rows_outside"]
-    ]
-
-
-def _asked_gaps(scenario: dict[str, Any]) -> dict[str, float]:
-    """Return the gap that each learning mechanism was to reach, unless gaps are swept."""
-    if any(path.endswith(("gap", "belief", "lppms")) for path in scenario.get("sweep", {})):
-        return {}
-    gaps = {lppm["name"]: lppm["belief"].get("gap") for lppm in scenario["lppms"]}
-    return {name: gap for name, gap in gaps.items() if gap is not None}
-
-
 def print_listing(families: dict[str, tuple[str, dict[str, str]]]) -> None:
     """Print families of components, their place in a scenario, and a line for each kind."""
     console = stdout()
@@ -445,10 +343,10 @@ def print_cost(scenario: Scenario, cost: Cost) -> None:
     """Print what a scenario would take."""
     console = stdout()
     least = cost.least or cost
-    megabytes = _span(least.rows, cost.rows, lambda rows: f"{rows * BYTES_PER_ROW / 1e6:,.1f}")
+    megabytes = span(least.rows, cost.rows, lambda rows: f"{rows * BYTES_PER_ROW / 1e6:,.1f}")
     time_text = "not measured"
     if cost.seconds is not None:
-        time_text = f"about {_span(least.seconds, cost.seconds, duration)} (measured on one user)"
+        time_text = f"about {span(least.seconds, cost.seconds, duration)} (measured on one user)"
     for name, text in (
         ("scenario", f"{scenario.name} is valid (digest {scenario.digest[:8]}, seed {scenario.seed})"),
         ("points", f"{cost.points} x {_replications(scenario)}"),
@@ -459,29 +357,20 @@ def print_cost(scenario: Scenario, cost: Cost) -> None:
         ("users", f"{cost.users}"),
         (
             "queries",
-            f"{_span(least.queries, cost.queries)} in {_span(least.simulations, cost.simulations)} simulations",
+            f"{span(least.queries, cost.queries)} in {span(least.simulations, cost.simulations)} simulations",
         ),
-        ("event log", f"{_span(least.rows, cost.rows)} rows, about {megabytes} MB"),
+        ("event log", f"{span(least.rows, cost.rows)} rows, about {megabytes} MB"),
         ("time", time_text),
-        *(("note", note) for note in _left_out(cost.readings)),
+        *(("note", note) for note in sentences.left_out(cost.readings)),
     ):
         console.print(f"{name:>10}  {escape(text)}", highlight=False)
-
-
-def _span(least: Any, most: Any, write: Callable[[Any], str] = "{:,}".format) -> str:
-    """Write what is certain, or the two ends of what is not.
-
-    >>> _span(5, 5), _span(5, 2000)
-    ('5', '5 to 2,000')
-    """
-    return " to ".join(dict.fromkeys((write(least), write(most))))
 
 
 def _replications(scenario: Scenario) -> str:
     said = scenario.replications
     if not isinstance(said, RepeatUntil):
         return f"{said} replications"
-    number = _span(said.at_least, said.at_most)
+    number = span(said.at_least, said.at_most)
     return f"{number} replications, until all figures are within ± {said.until_half_width_km:g} km"
 
 

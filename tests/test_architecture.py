@@ -24,6 +24,8 @@ LAYERS = [
     ["sim.cluster"],
     ["sim.analysis", "sim.adaptation", "sim.export", "sim.cost", "sim.labels", "sim.status"],
     ["sim.plots", "sim.result", "sim.ranking", "sim.rounds"],
+    ["sim.sentences"],
+    ["sim.report"],
     ["sim.runner"],
     ["sim.bench", "sim.console"],
     ["sim.datasets", "sim.paper"],

@@ -1,0 +1,125 @@
+"""What a run found and what is worth knowing of it, in sentences: for the terminal and for the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pandas as pd
+
+from sim.analysis import circumstances, named_apart, swept_words
+from sim.ranking import rankings, remarks
+
+_MOST_WIDE = 5
+
+
+def comparisons(per_user: pd.DataFrame, points: pd.DataFrame) -> Iterator[str]:
+    """Yield the sentences of each circumstances that were swept, in which alone mechanisms can be compared."""
+    users = named_apart(per_user, points).assign(circumstances=circumstances(per_user, points))
+    for text, own in users.groupby("circumstances", sort=False):
+        start = f"With {text!s}: " if text else ""
+        yield from (start + line for line in (*map(str, rankings(own)), *remarks(own)))
+
+
+def repetitions(manifest: dict[str, Any]) -> list[str]:
+    """Return how many replications it took where the scenario does not say it: one, or until figures are sharp."""
+    said = pd.DataFrame(manifest.get("repetitions", []))
+    if said.empty:
+        return []
+    found = []
+    if exact := list(dict.fromkeys(said.loc[said["exact"], "lppm"])):
+        found.append(
+            "Run once, since movements are recorded, nothing learns and expected figures are exact: "
+            f"{', '.join(exact)}."
+        )
+    if "until_half_width_km" in said:
+        sought = said.dropna(subset="until_half_width_km")
+        asked = span(sought["until_half_width_km"].min(), sought["until_half_width_km"].max(), "{:g}".format)
+        numbers = sought.groupby("lppm", sort=False)["replications"].agg(["min", "max"])
+        each = ", ".join(f"{lppm} {span(row['min'], row['max'])}" for lppm, row in numbers.iterrows())
+        found.append(f"Replications until all means over these users are within ± {asked} km: {each}.")
+    return found
+
+
+def still_wide(manifest: dict[str, Any], points: pd.DataFrame) -> list[str]:
+    """Return which figures are less sharp than asked for, after the most replications allowed, widest first."""
+    if not manifest["finished"]:
+        return []
+    wide = [
+        (half, said, name)
+        for said in manifest.get("repetitions", [])
+        for name, half in said.get("half_widths_km", {}).items()
+        if half > said["until_half_width_km"]
+    ]
+    wide.sort(key=lambda entry: -entry[0])
+    shown = wide[:_MOST_WIDE]
+    every = pd.DataFrame(manifest.get("repetitions", []), columns=["point", "lppm"])
+    values = dict(zip(every.itertuples(index=False, name=None), swept_words(every, points), strict=True))
+    lines = [
+        f"{name} of {said['lppm']}{f' ({value})' if value else ''} is known within ± {half:.2g} km after "
+        f"{said['replications']} replications, the most allowed, not within ± {said['until_half_width_km']:g} km"
+        for half, said, name in shown
+        for value in [values[said["point"], said["lppm"]]]
+    ]
+    more = len(wide) - len(shown)
+    return [
+        *lines,
+        *([f"{more} more figures are less sharp than asked for: see `repetitions` in manifest.json"] if more else []),
+    ]
+
+
+def warnings(manifest: dict[str, Any]) -> list[str]:
+    """Return what a reader of the figures should know: beliefs that ran out of mass, gaps that were not reached."""
+    found = [] if manifest["finished"] else ["the run is not finished: these are the figures of what is there"]
+    found += [note for world in manifest.get("worlds", []) for note in left_out(world["traces"])]
+    notes = pd.DataFrame(manifest.get("notes", []))
+    if notes.empty:
+        return found
+    asked = _asked_gaps(manifest["scenario"])
+    for lppm, rows in notes.groupby("lppm", sort=False):
+        if rows["lppm_fallbacks"].sum():
+            found.append(f"{lppm}: {rows['lppm_fallbacks'].sum()} reports had no mass under its belief and reset it")
+        worst = rows["worst_gap"].astype(float).max()
+        if worst > asked.get(str(lppm), float("inf")):
+            found.append(f"{lppm}: its estimates are certain within a gap of {worst:.2g}, not {asked[str(lppm)]:.2g}")
+        attacks = pd.DataFrame(rows["attack_fallbacks"].tolist()).sum()
+        found += [
+            f"{name} against {lppm}: {int(n)} reports had no mass under her belief" for name, n in attacks.items() if n
+        ]
+    return found
+
+
+def found_changes(manifest: dict[str, Any]) -> list[str]:
+    """Return how many changes mechanisms found in the reports they released, for those that found some."""
+    counts: dict[str, int] = {}
+    for note in manifest.get("notes", []):
+        counts[note["lppm"]] = counts.get(note["lppm"], 0) + note.get("lppm_alarms", 0)
+    return [
+        f"{lppm} found {n:,} change{'s' if n > 1 else ''} in its released reports." for lppm, n in counts.items() if n
+    ]
+
+
+def left_out(readings: dict[str, dict[str, int]]) -> list[str]:
+    """Return how many rows of trace files lie outside the region."""
+    return [
+        f"{where}: {report['rows_outside']:,} of {report['rows']:,} rows lie outside the region and are left out"
+        for where, report in readings.items()
+        if report["rows_outside"]
+    ]
+
+
+def _asked_gaps(scenario: dict[str, Any]) -> dict[str, float]:
+    """Return the gap that each learning mechanism was to reach, unless gaps are swept."""
+    if any(path.endswith(("gap", "belief", "lppms")) for path in scenario.get("sweep", {})):
+        return {}
+    gaps = {lppm["name"]: lppm["belief"].get("gap") for lppm in scenario["lppms"]}
+    return {name: gap for name, gap in gaps.items() if gap is not None}
+
+
+def span(least: Any, most: Any, write: Callable[[Any], str] = "{:,}".format) -> str:
+    """Write what is certain, or the two ends of what is not.
+
+    >>> span(5, 5), span(5, 2000)
+    ('5', '5 to 2,000')
+    """
+    return " to ".join(dict.fromkeys((write(least), write(most))))
