@@ -102,7 +102,7 @@ def _shard(_context: click.Context, _parameter: click.Parameter, text: str | Non
 @main.command()
 @scenario_options
 @click.option("-o", "--out", help="Run directory, or the URL of one  [default: outputs/<name>-<digest>]")
-@click.option("--figures/--no-figures", default=True, help="Draw the figures at the end.")
+@click.option("--figures/--no-figures", default=True, help="Draw the figures and write the report at the end.")
 @click.option("--workers", type=click.IntRange(1, 1024), help="Processes to share the work  [default: 1]")
 @click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster there; `local` starts one of --workers.")
 @click.option("--shard", callback=_shard, metavar="I/N", help="Simulate the I-th of N shares alone, for job arrays.")
@@ -127,7 +127,7 @@ def run(
 ) -> None:
     """Run SCENARIO into a run directory.
 
-    Leaves an event log, a table and figures. A second run goes on where the first was stopped.
+    Leaves an event log, a table, figures and a report to look at. A second run goes on where the first was stopped.
     """
     from sim import console
     from sim.rundir import RunDirectory
@@ -364,6 +364,46 @@ def plot(run_directory: str) -> None:
             paths += write_adaptation(result.run, result.adaptation())
     for path in paths:
         click.echo(path)
+
+
+@main.command()
+@click.argument("run_directory", metavar="RUN")
+def report(run_directory: str) -> None:
+    """Write the report of RUN again, as one page.
+
+    The answer in a sentence and a table, curves, a map to replay, and what was run: report.html in RUN, which needs no
+    network and no server. A run does that by itself.
+    """
+    from sim.report import write
+    from sim.result import Result
+
+    click.echo(f"wrote {write(Result.open(run_directory))}")
+
+
+@main.command()
+@click.argument("run_directories", metavar="RUN RUN...", nargs=-1, required=True)
+@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("compare.html"), show_default=True)
+@click.option("--overwrite", is_flag=True, help="Replace the file if it is there.")
+def compare(run_directories: tuple[str, ...], out: Path, overwrite: bool) -> None:
+    """Put several runs side by side, in one page.
+
+    The same page as `report`, with the mechanisms of all runs in each table and chart, compared paired by user, and
+    what differs between the scenarios.
+    """
+    from sim.errors import input_errors
+    from sim.report import page
+    from sim.result import Result
+    from sim.rundir import atomic_file
+
+    if len(run_directories) < 2:
+        raise click.UsageError("one run is not compared with anything: name two or more, or use `lppm-sim report`")
+    if out.exists() and not overwrite:
+        raise click.UsageError(f"{out} is there already: choose another name with -o or add --overwrite")
+    with input_errors("the page cannot be written"):
+        content = page([Result.open(directory) for directory in run_directories]).encode()
+        with atomic_file(out) as file:
+            file.write(content)
+    click.echo(f"wrote {out}")
 
 
 @main.command(name="check-component")

@@ -164,7 +164,7 @@ def run(
 
 
 def _sum_up(result: Result, *, figures: bool) -> None:
-    """Write the tables and, if asked for, the figures."""
+    """Write the tables and, if asked for, the figures and the report."""
     result.run.write_csv("summary.csv", result.summary())
     if figures:
         from sim.plots import write_figures
@@ -175,6 +175,10 @@ def _sum_up(result: Result, *, figures: bool) -> None:
     if not result.shifts().empty:
         with suppress(RunError):
             sum_up_adaptation(result, result.adaptation(), figures=figures)
+    if figures:
+        from sim.report import write
+
+        write(result)
 
 
 def sum_up_adaptation(result: Result, found: Adaptation, *, figures: bool = True) -> None:

@@ -13,9 +13,13 @@ from sim.ranking import rankings, remarks
 _MOST_WIDE = 5
 
 
-def comparisons(per_user: pd.DataFrame, points: pd.DataFrame) -> Iterator[str]:
+def comparable(users: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
+    """Return the means of users with what `comparisons` needs: LPPMs named apart, and the circumstances."""
+    return named_apart(users, points).assign(circumstances=circumstances(users, points))
+
+
+def comparisons(users: pd.DataFrame) -> Iterator[str]:
     """Yield the sentences of each circumstances that were swept, in which alone mechanisms can be compared."""
-    users = named_apart(per_user, points).assign(circumstances=circumstances(per_user, points))
     for text, own in users.groupby("circumstances", sort=False):
         start = f"With {text!s}: " if text else ""
         yield from (start + line for line in (*map(str, rankings(own)), *remarks(own)))

@@ -353,7 +353,7 @@ def test_comparisons_are_made_within_the_same_circumstances(make_scenario: MakeS
         sweep={"lppms.*.design.epsilon_per_km": [0.2, 3.0], "users.count": [2, 3]},
     )
     result = sim.run(scenario, out=tmp_path / "run", figures=False)
-    told = list(sentences.comparisons(result.per_user(), result.points()))
+    told = list(sentences.comparisons(sentences.comparable(result.per_user(), result.points())))
     assert [sentence.split(":")[0] for sentence in told] == ["With count 2", "With count 3"]
     for sentence in told:
         assert sentence.count("SP-Exp") == sentence.count("PEB-Exp") == 1

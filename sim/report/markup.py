@@ -1,0 +1,45 @@
+"""HTML from values: whatever is not markup made here is text, whatever it contains."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+
+
+class Markup(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+def tag(name: str, *children: object, **attributes: object) -> Markup:
+    """Return an element. A trailing underscore of an attribute's name goes, inner ones are dashes.
+
+    >>> print(tag("p", "a < b ", tag("b", "c"), class_="lead"))
+    <p class="lead">a &lt; b <b>c</b></p>
+    """
+    said = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return Markup(f"<{name}{said}>{joined(children)}</{name}>")
+
+
+def joined(children: Iterable[object]) -> Markup:
+    """Return several values one after another."""
+    return Markup("".join(escaped(child) for child in children))
+
+
+def escaped(value: object) -> Markup:
+    """Return a value as markup that shows it letter by letter; what cannot be seen is shown as a box.
+
+    >>> print(escaped("<b>" + chr(0x202E)))
+    &lt;b&gt;�
+    """
+    return value if isinstance(value, Markup) else Markup(html.escape(printable(str(value))))
+
+
+def printable(name: str) -> str:
+    """Return a text without letters that are not seen and may turn others round; lines stay lines."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else "�" for letter in name)

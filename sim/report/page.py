@@ -1,0 +1,98 @@
+"""One file with everything in it: markup, numbers, style and script. Nothing else may run, and nothing is asked for."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.metadata
+import json
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from sim.report import text
+from sim.report.charts import charts
+from sim.report.markup import Markup, escaped, printable, tag
+from sim.report.replay import replays
+from sim.report.study import Study
+
+STYLES = ("page.css", "replay.css")
+SCRIPTS = ("core.js", "charts.js", "tables.js", "replay.js", "page.js")
+LIVE = "live.js"
+
+
+def assembled(study: Study, *, live: bool = False) -> str:
+    """Return the page of some runs; a live one asks its own server for newer ones."""
+    drawn, maps = charts(study), replays(study)
+    style = _assets(STYLES)
+    script = f'(() => {{\n"use strict";\n{_assets((*SCRIPTS, LIVE) if live else SCRIPTS)}}})();\n'
+    return Template(_asset("page.html")).substitute(
+        version=importlib.metadata.version("lppm-sim"),
+        policy=policy(style, script, live=live),
+        title=escaped(text.title(study)),
+        style=style,
+        lead=text.lead(study),
+        answer=text.answer(study),
+        table=text.table(study),
+        tradeoff=_chart("tradeoff", drawn, "There is no attack in this run, so there is no error to draw."),
+        time=_chart("time", drawn, "There is no query in this run."),
+        profiles=_chart("profiles", drawn, "No beliefs were kept in this run (record.snapshots)."),
+        users=_chart("users", drawn, "There is no query in this run."),
+        replay=_map(maps),
+        run=text.run(study),
+        data=_data({"series": study.series, "charts": drawn, "replay": maps}),
+        script=script,
+    )
+
+
+def policy(style: str, script: str, *, live: bool = False) -> str:
+    """Return what a browser may do with the page: run this script, use this style, and nothing else."""
+    rules = {
+        "default-src": "'none'",
+        "style-src": _fingerprint(style),
+        "script-src": _fingerprint(script),
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    if live:
+        rules["connect-src"] = "'self'"
+    return "; ".join(f"{name} {allowed}" for name, allowed in rules.items())
+
+
+def _fingerprint(content: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+def _chart(name: str, drawn: dict[str, Any], otherwise: str) -> Markup:
+    chart = drawn.get(name)
+    there = chart["panels"] if isinstance(chart, dict) else chart
+    kind = "chart small" if name == "users" else "chart"
+    return tag("div", class_=kind, data_chart=name) if there else tag("p", otherwise, class_="none")
+
+
+def _map(maps: list[dict[str, Any]]) -> Markup:
+    if all("none" in one for one in maps):
+        return tag("p", maps[0]["none"], class_="none")
+    return tag("div", class_="map")
+
+
+def _data(value: Any) -> str:
+    """Return numbers and names as JSON that can stand in a page: nothing in it ends the element or begins another."""
+    return json.dumps(_shown(value), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def _shown(value: Any) -> Any:
+    """Return the same with names as they may be shown."""
+    if isinstance(value, dict):
+        return {key: _shown(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_shown(item) for item in value]
+    return printable(value) if isinstance(value, str) else value
+
+
+def _assets(names: tuple[str, ...]) -> str:
+    return "\n".join(_asset(f"assets/{name}") for name in names)
+
+
+def _asset(name: str) -> str:
+    return files("sim.report").joinpath(*name.split("/")).read_text(encoding="utf-8")

@@ -1,0 +1,264 @@
+"""What the map replays: of each mechanism one simulation, packed into a few letters a query.
+
+Of several sweep points the middle one, of several replications the first. Users beyond the room that a page has are
+left out, and the page says so.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sim import analysis
+from sim.interfaces import FloatArray, IntArray
+from sim.report.study import Study
+from sim.result import Result
+from sim.rundir import RunDirectory
+from sim.sweep import replications_in
+
+ROOM = 3_500_000
+"""All replays of a page together take no more letters than this, so that a page stays under 5 MB."""
+MOST_ROADS = 60_000
+"""A map of more roads than this is black, and they would take the room of the users."""
+_FIRST_GUESS = 1.5
+"""About so many letters does a packed cell take."""
+_REGULAR = 0.5
+"""Queries whose gaps vary by less than this part of their mean are played by the clock, others one by one."""
+_SINCE_1970_S = 100_000_000
+"""Times beyond this count from 1970; simulated lives begin at nought."""
+_KEYS = ["user", "index"]
+_COLUMNS = ["lppm", "replication", *_KEYS, "time_s", "cell", "output", "attack", "estimate"]
+
+Packed = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Simulation:
+    """What one mechanism made of some users' queries; all of them by user, then query."""
+
+    series: int
+    point: int
+    at: str
+    truth: pd.DataFrame
+    """Columns: user, index, time_s, cell."""
+    output: IntArray
+    estimates: dict[str, IntArray]
+    beliefs: pd.DataFrame
+    """Columns: user, index, profile."""
+
+    def of(self, users: Sequence[str], length: int) -> _Simulation:
+        """Return the first queries of some of the users."""
+        kept = (self.truth["user"].isin(users) & (self.truth["index"] <= length)).to_numpy()
+        known = self.beliefs["user"].isin(users) & (self.beliefs["index"] <= length)
+        estimates = {name: cells[kept] for name, cells in self.estimates.items()}
+        rest = (self.truth[kept], self.output[kept], estimates, self.beliefs[known])
+        return _Simulation(self.series, self.point, self.at, *rest)
+
+
+def replays(study: Study) -> list[dict[str, Any]]:
+    """Return what the map of each run needs, or why there is none."""
+    room = ROOM // len(study.results)
+    return [
+        {"run": name} | _replay(study, name, result, room)
+        for name, result in zip(study.names, study.results, strict=True)
+    ]
+
+
+def _replay(study: Study, name: str, result: Result, room: int) -> dict[str, Any]:
+    if result.manifest["scenario"]["record"].get("log") == "summary":
+        return {"none": "The log of this run holds sums alone (record.log: summary), no positions to replay."}
+    chosen = study.at_middle(study.summary[study.summary["run"] == name])
+    lengths = _lengths(result, chosen.iloc[0])
+    values = 3 + len(chosen) + chosen["lppm"].nunique()  # of a query: time, cell, outputs and estimates
+    users, length = _fitting(lengths, int(room / (_FIRST_GUESS * values)))
+    simulations = [
+        _simulation(result.run, study, rows.iloc[0], users) for _, rows in chosen.groupby("lppm", sort=False)
+    ]
+    same = [one for one in simulations if one.truth.equals(simulations[0].truth)]
+    found = _packed(result, [one.of(users, length) for one in same], users)
+    while (letters := _letters(found)) > room and len(users) * length > 1:
+        kept = lengths[users].clip(upper=length)
+        users, length = _fitting(kept, int(kept.sum() * 0.9 * room / letters))
+        found = _packed(result, [one.of(users, length) for one in same], users)
+    notes = []
+    if len(same) < len(simulations):
+        notes.append("Mechanisms whose users are other people than the first one's are left out.")
+    if len(users) < len(lengths):
+        notes.append(f"{len(users):,} of {len(lengths):,} users are kept, so that the page stays below 5 MB.")
+    if length < lengths.max():
+        notes.append(f"Of each user the first {length:,} queries are kept, so that the page stays below 5 MB.")
+    return found | {"note": " ".join(notes), "shifts": _shifts(result, same[0].point, users, length)}
+
+
+def _lengths(result: Result, row: pd.Series[Any]) -> pd.Series[int]:
+    """Return how many queries each user of one mechanism has."""
+    users = result.totals().users
+    own = users[
+        (users["point"] == row["point"]) & (users["lppm"] == row["own_lppm"]) & (users["attack"] == row["attack"])
+    ]
+    lengths: pd.Series[int] = (own.set_index("user")["queries"] // row["replications"]).clip(lower=1)
+    return lengths
+
+
+def _fitting(lengths: pd.Series[int], queries: int) -> tuple[list[str], int]:
+    """Return which users, evenly among all, and how many queries of each there is room for."""
+    for count in range(len(lengths), 0, -1):
+        users = lengths.iloc[np.unique(np.linspace(0, len(lengths) - 1, count).astype(int))]
+        if users.sum() <= queries:
+            return list(users.index), int(users.max())
+    return [str(lengths.index[0])], max(min(queries, int(lengths.iloc[0])), 1)
+
+
+def _simulation(run: RunDirectory, study: Study, row: pd.Series[Any], users: Sequence[str]) -> _Simulation:
+    """Read what one mechanism made of some users in the first replication."""
+    point, lppm = int(row["point"]), row["own_lppm"]
+    parts = [part for part in run.parts() if part.startswith(f"{point:04d}-") and 0 in replications_in(part)]
+    kept = pa.array(users)
+    tables = []
+    for rows in analysis.query_rows(run, _COLUMNS, parts):
+        first = pc.and_(pc.equal(rows["replication"], pa.scalar(0)), pc.equal(rows["lppm"], pa.scalar(lppm)))
+        tables.append(rows.filter(pc.and_(first, pc.is_in(rows["user"], kept))))
+    frame = pa.concat_tables(tables).to_pandas()
+    frame = frame.assign(place=frame["user"].map({user: i for i, user in enumerate(users)}))
+    frame = frame.sort_values(["place", "index"], kind="stable", ignore_index=True)
+    once = frame.drop_duplicates(_KEYS)
+    return _Simulation(
+        series=next(i for i, entry in enumerate(study.series) if entry["name"] == row["lppm"]),
+        point=point,
+        at=row["at"],
+        truth=once[["user", "index", "time_s", "cell"]].reset_index(drop=True),
+        output=once["output"].to_numpy(np.int64),
+        estimates={
+            str(attack): own["estimate"].to_numpy(np.int64) for attack, own in frame.groupby("attack", sort=False)
+        },
+        beliefs=_beliefs(run, parts, lppm, users),
+    )
+
+
+def _beliefs(run: RunDirectory, parts: Sequence[str], lppm: str, users: Sequence[str]) -> pd.DataFrame:
+    frames = [pd.DataFrame({"user": [], "index": [], "profile": []})]
+    for part in parts:
+        if arrays := run.snapshots(part):
+            kept = (arrays["lppm"] == lppm) & (arrays["replication"] == 0) & np.isin(arrays["user"], users)
+            own = {name: arrays[name][kept].tolist() for name in ("user", "index")}
+            frames.append(pd.DataFrame(own | {"profile": list(arrays["profile"][kept])}))
+    return pd.concat([frame for frame in frames if len(frame)] or frames, ignore_index=True)
+
+
+def _packed(result: Result, simulations: Sequence[_Simulation], users: Sequence[str]) -> dict[str, Any]:
+    """Return simulations of the same users as the page unpacks them."""
+    truth = simulations[0].truth
+    world = _world(result, simulations[0].point)
+    cells = world["rows"] * world["cols"]
+    times = truth["time_s"].to_numpy(np.float64)
+    return {
+        "world": world,
+        "users": list(users),
+        "queries": [int(n) for n in truth.groupby("user", sort=False).size()[list(users)]],
+        "time_s": _pack(times),
+        "cell": _pack_cells(truth["cell"].to_numpy(np.int64), cells),
+        "clock": "date" if times.min() > _SINCE_1970_S else "day",
+        "axis": "time" if _is_regular(truth) else "query",
+        "lppms": [
+            {
+                "series": one.series,
+                "at": one.at,
+                "output": _pack_cells(one.output, cells),
+                "estimates": [
+                    {"attack": name, "cell": _pack_cells(estimate, cells)} for name, estimate in one.estimates.items()
+                ],
+                "beliefs": _packed_beliefs(one.beliefs, users),
+            }
+            for one in simulations
+        ],
+    }
+
+
+def _packed_beliefs(beliefs: pd.DataFrame, users: Sequence[str]) -> dict[str, Any] | None:
+    """Return beliefs in 256 shades; the root makes small probabilities visible."""
+    if beliefs.empty:
+        return None
+    place = beliefs["user"].map({user: i for i, user in enumerate(users)})
+    ordered = beliefs.assign(place=place).sort_values(["place", "index"], kind="stable")
+    profiles: FloatArray = np.stack(ordered["profile"].tolist())
+    top = profiles.max(axis=1)
+    shades = np.rint(255 * np.sqrt(profiles / np.where(top > 0, top, 1.0)[:, None])).astype(np.uint8)
+    return {
+        "user": ordered["place"].astype(int).tolist(),
+        "index": ordered["index"].astype(int).tolist(),
+        "value": _pack(shades.ravel()),
+        "top": [float(f"{value:.4g}") for value in top],
+    }
+
+
+def _world(result: Result, point: int) -> dict[str, Any]:
+    world = next(world for world in result.manifest["worlds"] if point in world["points"])
+    kept = {name: world["grid"][name] for name in ("rows", "cols", "width_km", "height_km")}
+    return kept | {"roads": None if world["roads"] is None else _roads(world["roads"])}
+
+
+def _roads(roads: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the roads to draw, each once for both directions."""
+    ends = np.sort(np.array([roads["edge_from"], roads["edge_to"]], dtype=np.int64), axis=0)
+    ends = np.unique(ends[:, ends[0] != ends[1]], axis=1)
+    if not ends.size or ends.shape[1] > MOST_ROADS:
+        return None
+    used, places = np.unique(ends, return_inverse=True)
+    return {
+        "x_m": _pack(np.array(roads["x_m"], dtype=np.int32)[used]),
+        "y_m": _pack(np.array(roads["y_m"], dtype=np.int32)[used]),
+        "from": _pack(places.reshape(2, -1)[0].astype(np.uint32)),
+        "to": _pack(places.reshape(2, -1)[1].astype(np.uint32)),
+    }
+
+
+def _shifts(result: Result, point: int, users: Sequence[str], length: int) -> list[dict[str, Any]]:
+    told = result.shifts()
+    own = told[
+        (told["point"] == point) & (told["replication"] == 0) & told["user"].isin(users) & (told["index"] <= length)
+    ]
+    return [
+        {
+            "user": users.index(row["user"]),
+            "index": int(row["index"]),
+            "name": row["shift"],
+            "ends": row["event"] == "shift_end",
+        }
+        for row in own.to_dict("records")
+        if row["user"] in users and row["index"] <= length
+    ]
+
+
+def _is_regular(truth: pd.DataFrame) -> bool:
+    """Tell whether queries come at a beat: of half of the users, gaps vary little around their mean."""
+    gaps = truth.groupby("user", sort=False)["time_s"].diff().groupby(truth["user"])
+    return bool((gaps.std() / gaps.mean()).median() < _REGULAR)
+
+
+def _pack_cells(values: IntArray, cells: int) -> Packed:
+    return _pack(values.astype(np.uint8 if cells <= 2**8 else np.uint16 if cells <= 2**16 else np.uint32))
+
+
+def _pack(values: NDArray[Any]) -> Packed:
+    """Return an array as text: base64 of zlib of its little-endian bytes."""
+    kind = {"u": "u", "i": "i", "f": "f"}[values.dtype.kind] + str(8 * values.dtype.itemsize)
+    raw = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).tobytes()
+    return {"type": kind, "packed": base64.b64encode(zlib.compress(raw, 9)).decode()}
+
+
+def _letters(value: Any) -> int:
+    """Return about how many letters something takes in the page."""
+    if isinstance(value, dict):
+        return sum(len(key) + 5 + _letters(item) for key, item in value.items())
+    if isinstance(value, list):
+        return sum(map(_letters, value)) + 2 * len(value)
+    return len(str(value))

@@ -1,0 +1,90 @@
+"""The runs that a page shows, joined: mechanisms of several runs get names that tell them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from sim import analysis
+from sim.plots import COLOURS, LINES, MARKERS, looks, middle_points
+from sim.result import Result
+
+
+@dataclass(frozen=True)
+class Study:
+    """Some runs, one unless they are compared.
+
+    Its tables have the LPPMs in the order of the scenarios, named apart where they are of different runs or differ in
+    something swept that is no number. Further columns: `run`, `own_lppm` (the name within the run), `circumstances`
+    (what is swept outside the mechanisms) and `at` (all swept values), both in words.
+    """
+
+    results: Sequence[Result]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """A name for each run: of its scenario, with its folder where two have the same."""
+        scenarios = [str(result.manifest["scenario"]["name"]) for result in self.results]
+        folders = [str(result.run).rstrip("/").rpartition("/")[2] for result in self.results]
+        both = [
+            scenario if scenarios.count(scenario) == 1 else folder
+            for scenario, folder in zip(scenarios, folders, strict=True)
+        ]
+        return [name if both.count(name) == 1 else f"{name} {i}" for i, name in enumerate(both, start=1)]
+
+    @property
+    def compared(self) -> bool:
+        """Whether there are several runs."""
+        return len(self.results) > 1
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """Means and intervals by point, LPPM and attack."""
+        return self.joined(lambda result: result.summary())
+
+    @cached_property
+    def users(self) -> pd.DataFrame:
+        """The means of each user."""
+        return self.joined(lambda result: result.totals().users)
+
+    @cached_property
+    def series(self) -> list[dict[str, Any]]:
+        """What is drawn, in order, with numbers for colour, marker and line.
+
+        Of several runs colour and marker tell the LPPM and the line tells the run.
+        """
+        different = self.summary.drop_duplicates("lppm")
+        of_lppm = looks(different["own_lppm"] if self.compared else different["lppm"])
+        found = []
+        for row in different.to_dict("records"):
+            look = of_lppm[row["own_lppm"] if self.compared else row["lppm"]]
+            line = self.names.index(row["run"]) % len(LINES) if self.compared else LINES.index(look.line)
+            numbers = [COLOURS.index(look.colour), MARKERS.index(look.marker), line]
+            found.append({"name": row["lppm"], "look": numbers})
+        return found
+
+    def joined(self, table_of: Callable[[Result], pd.DataFrame]) -> pd.DataFrame:
+        """Return the tables of all runs as one."""
+        frames = []
+        for result, run in zip(self.results, self.names, strict=True):
+            points, table = result.points(), analysis.in_order(table_of(result), result.run)
+            said: dict[str, Any] = {
+                "circumstances": analysis.circumstances(table, points),
+                "at": analysis.swept_words(table, points),
+                "own_lppm": table["lppm"],
+                "run": run,
+            }
+            named = analysis.named_apart(table.assign(**said), points)
+            frames.append(named.assign(lppm=[self._called(lppm, run) for lppm in named["lppm"]]))
+        return pd.concat(frames, ignore_index=True)
+
+    def _called(self, lppm: str, run: str) -> str:
+        return f"{lppm}, {run}" if self.compared else lppm
+
+    def at_middle(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows of each LPPM at the middle one of its sweep points."""
+        return table[table["point"] == table["lppm"].map(middle_points(self.summary))]

@@ -1,0 +1,207 @@
+"""What the page says: the answer in sentences and a table, and what was run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from sim import analysis, sentences
+from sim.report.markup import Markup, joined, tag
+from sim.report.study import Study
+from sim.result import Result
+from sim.status import failed_where
+
+_MOST_DIFFERENCES = 40
+
+
+def title(study: Study) -> str:
+    """Return what the page is called."""
+    return " and ".join(study.names)
+
+
+def lead(study: Study) -> Markup:
+    """Return the lines below the title: what was simulated, and how much."""
+    lines = []
+    for name, result in zip(study.names, study.results, strict=True):
+        scenario, summary = result.manifest["scenario"], study.summary[study.summary["run"] == name]
+        counted = summary.drop_duplicates(["lppm", "point"])["queries"].sum()
+        words = [
+            f"{name}: " if study.compared else "",
+            f"{scenario.get('description') or ''} ",
+            f"{summary['users'].max():,} users, {summary['own_lppm'].nunique()} mechanisms, ",
+            f"{_attacks(summary)}, {counted:,} queries.",
+        ]
+        lines.append(tag("p", "".join(words), class_="lead"))
+    return joined(lines)
+
+
+def _attacks(summary: pd.DataFrame) -> str:
+    count = summary.loc[summary["attack"] != "", "attack"].nunique()
+    return f"{count} attack{'' if count == 1 else 's'}" if count else "no attack"
+
+
+def answer(study: Study) -> Markup:
+    """Return the sentences that say which mechanism protects best, and what to beware of."""
+    told = list(sentences.comparisons(study.users)) or ["There is no attack in this run, so nothing to compare."]
+    beware = [
+        f"{name}: {warning}" if study.compared else warning
+        for name, result in zip(study.names, study.results, strict=True)
+        for warning in _warnings(result)
+    ]
+    return joined([*(tag("p", line) for line in told), _list(beware, "warning")])
+
+
+def _warnings(result: Result) -> list[str]:
+    manifest = result.manifest
+    return [*sentences.warnings(manifest), *sentences.still_wide(manifest, result.points())]
+
+
+def table(study: Study) -> Markup:
+    """Return the table of all figures: a row for each mechanism and sweep point, a column for each attack."""
+    paths = list(dict.fromkeys(path for result in study.results for path in result.points().columns.drop("point")))
+    short, attacks = analysis.headings(paths), list(dict.fromkeys(filter(None, study.summary["attack"])))
+    heads = [
+        *([_head("run", "text")] if study.compared else []),
+        _head("LPPM", "text"),
+        *(_head(short[path], "number", title=path) for path in paths),
+        _head(joined(["Q\u0304 ", tag("small", "km")]), "number", title="quality loss"),
+        *(
+            _head(joined(["P", tag("sub", "AE"), f" {attack} ", tag("small", "km")]), "number", title="adversary error")
+            for attack in attacks
+        ),
+    ]
+    rows = []
+    for (run, lppm, _), own in study.summary.groupby(["run", "lppm", "point"], sort=False):
+        first = own.iloc[0]
+        of_attack = {row["attack"]: row for row in own.to_dict("records")}
+        cells = [
+            *([tag("td", run)] if study.compared else []),
+            tag("th", first["own_lppm"] if study.compared else lppm, scope="row"),
+            *(_swept(first.get(path, first.get(f"{path}_swept"))) for path in paths),
+            _figure(of_attack[first["attack"]], "quality_loss_km"),
+            *(_figure(of_attack.get(attack, {}), "adversary_error_km") for attack in attacks),
+        ]
+        rows.append(tag("tr", *cells))
+    body = [tag("thead", tag("tr", *heads)), tag("tbody", *rows)]
+    expected = study.summary["expected_quality_loss_km"].notna().any()
+    caption = "Quality loss and adversary error with 95 % intervals over users" + (
+        "; means expected over the mechanism's noise." if expected else "."
+    )
+    return tag("div", tag("table", tag("caption", caption), *body, class_="sortable"), class_="wide")
+
+
+def _head(name: object, kind: str, **attributes: object) -> Markup:
+    return tag("th", name, scope="col", data_type=kind, **attributes)
+
+
+def _swept(value: Any) -> Markup:
+    if value is None or pd.isna(value):
+        return tag("td", data_value="")
+    number = isinstance(value, int | float)
+    return tag("td", analysis.plain(value), data_value=value if number else None)
+
+
+def _figure(row: Mapping[Any, Any], name: str) -> Markup:
+    """Return a figure with half of its interval; the expected one where there is one, which has less noise."""
+    best = f"expected_{name}" if pd.notna(row.get(f"expected_{name}")) else name
+    if pd.isna(row.get(best)):
+        return tag("td", data_value="")
+    half = (row[f"{best}_high"] - row[f"{best}_low"]) / 2
+    interval = "" if pd.isna(half) else tag("span", f" ± {half:.3f}", class_="pm")
+    return tag("td", f"{row[best]:.3f}", interval, data_value=f"{row[best]:.6g}")
+
+
+def run(study: Study) -> Markup:
+    """Return what was run: scenario, seed, versions, digest, and the command that repeats it."""
+    parts: list[Markup] = [_differences(study)] if study.compared else []
+    for name, result in zip(study.names, study.results, strict=True):
+        parts += [tag("h3", name)] if study.compared else []
+        parts.append(tag("dl", *_facts(result)))
+        manifest = result.manifest
+        notes = [*sentences.repetitions(manifest), *sentences.found_changes(manifest), *_failures(manifest)]
+        parts.append(_list(notes, "notes"))
+        whole = yaml.safe_dump(manifest["scenario"], sort_keys=False, allow_unicode=True, width=100)
+        parts.append(tag("details", tag("summary", "The whole scenario, with every default"), tag("pre", whole)))
+    return joined(parts)
+
+
+def _facts(result: Result) -> Iterator[Markup]:
+    manifest = result.manifest
+    command = ["lppm-sim", "run", result.run.describe("manifest.json"), "-o", "again"]
+    versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
+    facts: dict[str, object] = {
+        "scenario": manifest["scenario"]["name"],
+        "seed": manifest["seed"],
+        "replications": _replications(manifest),
+        "digest": tag("code", manifest["digest"]),
+        "run it again": tag("code", shlex.join(command)),
+        "lppm-sim": f"{manifest['lppm_sim']}, kernels {manifest['kernels']}",
+        "with": versions,
+    }
+    if manifest["files"]:
+        facts["files"] = joined(
+            tag("div", f"{name} ", tag("code", f"sha256 {digest[:16]}…")) for name, digest in manifest["files"].items()
+        )
+    for name, value in facts.items():
+        yield tag("dt", name)
+        yield tag("dd", value)
+
+
+def _replications(manifest: Mapping[str, Any]) -> str:
+    said = manifest["scenario"]["replications"]
+    if isinstance(said, dict):
+        return f"until means are within ± {said['until_half_width_km']:g} km, at most {said['at_most']}"
+    return str(said)
+
+
+def _failures(manifest: Mapping[str, Any]) -> list[str]:
+    return [
+        f"Failed: {failed_where(failure)}: {failure['error']}. Alone: {failure['command']}"
+        for failure in manifest.get("failures", [])
+    ]
+
+
+def _differences(study: Study) -> Markup:
+    """Return a table of what differs between the scenarios of the runs."""
+    flat = [dict(_flat(result.manifest["scenario"])) for result in study.results]
+    paths = sorted(set().union(*flat))
+    different = [path for path in paths if len({repr(own.get(path)) for own in flat}) > 1 and path != "name"]
+    if not different:
+        return tag("p", "The scenarios of these runs are the same.")
+    head = tag("tr", _head("differs", "text"), *(_head(name, "text") for name in study.names))
+    rows = [
+        tag("tr", tag("th", path, scope="row"), *(tag("td", _said(own.get(path))) for own in flat))
+        for path in different[:_MOST_DIFFERENCES]
+    ]
+    more = len(different) - len(rows)
+    return joined(
+        [
+            tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="wide"),
+            tag("p", f"and {more} more") if more else "",
+        ]
+    )
+
+
+def _said(value: Any) -> str:
+    return "–" if value is None else str(value)
+
+
+def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of a scenario with their paths; things in lists go by their names."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _flat(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list) and all(isinstance(item, dict) for item in value):
+        for i, item in enumerate(value):
+            yield from _flat(item, f"{path}.{item.get('name', i)}")
+    else:
+        yield path, value
+
+
+def _list(lines: Sequence[str] | Iterable[str], kind: str) -> Markup:
+    items = [tag("li", line) for line in lines]
+    return tag("ul", *items, class_=kind) if items else Markup("")
