@@ -46,9 +46,13 @@ class Ranking:
         return f"{start}: P_AE {self.errors_km[first]:.2f} km; {', '.join(map(self._behind, others))}."
 
     def _behind(self, name: str) -> str:
-        lead, half = self.leads_km[name]
-        by = f"{lead:.2f}" if np.isnan(half) else f"{lead:.2f} ± {half:.2f}"
-        return f"{name} {self.errors_km[name]:.2f} km ({by} less{'' if self.is_sure(name) else ', may be chance'})"
+        return f"{name} {self.errors_km[name]:.2f} km ({_less(*self.leads_km[name])})"
+
+
+def _less(lead: float, half: float) -> str:
+    """Say by how much something is behind; NaN where nobody knows how surely."""
+    by = f"{lead:.2f}" if np.isnan(half) else f"{lead:.2f} ± {half:.2f}"
+    return f"{by} less" if lead - half > 0 else f"{by} less, may be chance"
 
 
 def rankings(per_user: pd.DataFrame) -> Iterator[Ranking]:
@@ -75,7 +79,26 @@ def remarks(per_user: pd.DataFrame) -> Iterator[str]:
     compared = {lppm for curves in by_attack.values() for lppm in curves}
     single = [lppm for lppm in dict.fromkeys(per_user["lppm"]) if lppm not in compared]
     if single and by_attack:
+        yield from _per_km(user_points(per_user[per_user["lppm"].isin(single)]))
         yield f"Not compared at equal loss, for want of a second quality loss: {', '.join(single)}."
+
+
+def _per_km(points: pd.DataFrame) -> Iterator[str]:
+    """Yield how much error each mechanism with a single loss buys for a kilometre of it; takes their `user_points`."""
+    for attack, rows in points.groupby("attack", sort=False):
+        own = rows.groupby(["lppm", "user"])[["loss", "error"]].mean()
+        lossy = own[own["loss"].groupby("lppm").transform("min") > 0]
+        gains = (lossy["error"] / lossy["loss"]).unstack("lppm").dropna()
+        if len(gains) == 0 or gains.shape[1] < 2:
+            continue
+        order = gains.mean().sort_values(ascending=False, kind="stable").index
+        leads = gains[order].rsub(gains[order[0]], axis=0)
+        halves = half_width(leads.std(ddof=1), leads.count())
+        told = [f"{order[0]} {gains[order[0]].mean():.2f} km"]
+        told += [
+            f"{lppm} {gains[lppm].mean():.2f} km ({_less(leads[lppm].mean(), halves[lppm])})" for lppm in order[1:]
+        ]
+        yield f"Against {attack}, each at its own quality loss, a kilometre of it buys an error of: {', '.join(told)}."
 
 
 AT_LOSS = [

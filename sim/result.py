@@ -20,6 +20,7 @@ class Result:
         self.run = run
         self._read: tuple[list[str], analysis.Totals] | None = None
         self._shifts: tuple[list[str], pd.DataFrame] | None = None
+        self._courses: tuple[list[str], pd.DataFrame] | None = None
         self._adapted: tuple[Any, Adaptation] | None = None
 
     @classmethod
@@ -98,7 +99,10 @@ class Result:
 
     def over_time(self) -> pd.DataFrame:
         """Return loss and error by query index."""
-        return analysis.over_time(self.run, read=self.totals())
+        parts = self.run.parts()
+        if self._courses is None or self._courses[0] != parts:
+            self._courses = parts, analysis.over_time(self.run, read=self.totals())
+        return self._courses[1]
 
     def variance_ratio(self) -> pd.DataFrame:
         """Return how many times fewer replications the expected figures need than the sampled ones.

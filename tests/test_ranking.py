@@ -188,7 +188,20 @@ def test_what_is_not_compared_is_named() -> None:
     assert list(remarks(table)) == ["Not compared at equal loss, for want of a second quality loss: identity."]
     assert list(remarks(table[table["lppm"] != "identity"])) == []
     single = pd.concat([rows(name, 0.5, losses=(1.0,)) for name in "AB"])
-    assert list(remarks(single)) == ["Not compared at equal loss, for want of a second quality loss: A, B."]
+    assert list(remarks(single))[-1] == "Not compared at equal loss, for want of a second quality loss: A, B."
+
+
+def test_mechanisms_with_a_single_loss_are_told_by_what_a_kilometre_buys() -> None:
+    slopes = {"ann": 0.4, "bob": 0.5, "cem": 0.5, "dan": 0.6}
+    tables = [rows("A", slopes, losses=(2.0,)), rows("B", 0.8, losses=(1.0,)), rows("identity", 0.0, losses=(0.0,))]
+    half = stats.t.ppf(0.975, 3) * np.std(list(slopes.values()), ddof=1) / 2
+    told, _ = remarks(pd.concat(tables))
+    assert told == (
+        "Against markov, each at its own quality loss, a kilometre of it buys an error of: "
+        f"B 0.80 km, A 0.50 km (0.30 ± {half:.2f} less)."
+    )
+    alike = [rows("A", slopes, losses=(2.0,)), rows("B", 0.51, losses=(1.0,))]
+    assert next(remarks(pd.concat(alike))).endswith(f"A 0.50 km (0.01 ± {half:.2f} less, may be chance).")
 
 
 def test_a_narrow_range_of_losses_is_told_exactly() -> None:
