@@ -188,7 +188,7 @@ def test_summarize_reads_the_log_again(a_run: Path, finished: tuple[Path, Result
 
 
 def test_plot_draws_the_figures(a_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sim.plots._METADATA", {"svg": {"Date": None}})  # one format is enough here
+    monkeypatch.setattr("sim.plots.style.METADATA", {"svg": {"Date": None}})  # one format is enough here
     names = ["figures/tradeoff.svg", "figures/over_time.svg"]
     assert [str(Path(line).relative_to(a_run)) for line in done("plot", a_run).splitlines()] == names
     assert sorted(f"figures/{name}" for name in files(a_run / "figures")) == sorted(names)

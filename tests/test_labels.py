@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from sim import labels
-from sim.labels import HEIGHT, OFFSET, label_points, literal, place_labels
+from sim.plots import labels
+from sim.plots.labels import HEIGHT, OFFSET, label_points, literal, place_labels
 
 Place = tuple[float, float]
 

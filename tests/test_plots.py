@@ -16,7 +16,8 @@ from matplotlib.lines import Line2D
 
 from sim import plots
 from sim.adaptation import Adaptation
-from sim.labels import literal
+from sim.plots import style
+from sim.plots.labels import literal
 from sim.rundir import EVENTS, MEASURES, RunDirectory, RunError
 
 HOSTILE = ["$x_1$", "_hidden", "<script>alert(1)</script>", r"a\$b", "50 % _^{", "日本\n\x00"]
@@ -25,7 +26,7 @@ HOSTILE = ["$x_1$", "_hidden", "<script>alert(1)</script>", r"a\$b", "50 % _^{",
 @pytest.fixture
 def unsettled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the layout, which takes most of the time, where a test looks at the data alone."""
-    monkeypatch.setattr(plots, "_settled", lambda figure: figure)
+    monkeypatch.setattr(style, "settled", lambda figure: figure)
 
 
 def summary(
@@ -300,7 +301,7 @@ def drawn(run: RunDirectory, monkeypatch: pytest.MonkeyPatch, **tables: pd.DataF
         figures[stem.relative_to(run.path).as_posix()] = figure
         return [stem]
 
-    monkeypatch.setattr(plots, "save", keep)
+    monkeypatch.setattr(style, "save", keep)
     plots.write_figures(run, **tables)
     return figures
 
@@ -501,7 +502,7 @@ def test_adaptation_is_written_with_a_row_for_each_of_the_circumstances(tmp_path
     sweep = pd.DataFrame({"point": [0, 1, 2], "lppms.*.design.epsilon": [1.0, 2.0, 2.0], "users.count": [7, 7, 9]})
     run = a_run(tmp_path, sweep)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plots, "save", lambda figure, stem: figures.update({stem.name: figure}) or [stem])
+        patch.setattr(style, "save", lambda figure, stem: figures.update({stem.name: figure}) or [stem])
         plots.write_adaptation(run, adapted(["PEB", "SP"], ["bayes", "markov"], points=3))
     (figure,) = figures.values()
     assert list(figures) == ["adaptation"]

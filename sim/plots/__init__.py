@@ -1,0 +1,50 @@
+"""Figures of a run, in one look for screen and paper.
+
+Figures are plain `Figure` objects: no window, no global state. Names that come from scenarios or data appear
+letter by letter, whatever they contain.
+"""
+
+from sim.courses import middle_points
+from sim.plots.adaptation import adaptation_figure
+from sim.plots.marks import MOST_ROWS
+from sim.plots.of_run import write_adaptation, write_figures
+from sim.plots.over_time import over_time_figure
+from sim.plots.style import (
+    COLOURS,
+    DIAGONAL,
+    EFFICIENCY_LABEL,
+    ERROR_LABEL,
+    INK,
+    LINES,
+    MARKERS,
+    QUALITY_LABEL,
+    STYLE,
+    Look,
+    looks,
+    pictures,
+    save,
+)
+from sim.plots.tradeoff import tradeoff_figure
+
+__all__ = [
+    "COLOURS",
+    "DIAGONAL",
+    "EFFICIENCY_LABEL",
+    "ERROR_LABEL",
+    "INK",
+    "LINES",
+    "MARKERS",
+    "MOST_ROWS",
+    "QUALITY_LABEL",
+    "STYLE",
+    "Look",
+    "adaptation_figure",
+    "looks",
+    "middle_points",
+    "over_time_figure",
+    "pictures",
+    "save",
+    "tradeoff_figure",
+    "write_adaptation",
+    "write_figures",
+]

@@ -1,0 +1,84 @@
+"""Changes in users' lives, marked in a figure over queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from sim.plots.labels import literal
+from sim.plots.style import MARK
+
+MOST_ROWS = 4
+"""Of panels for what is swept, and of names above a panel."""
+MOST_LETTERS = 20
+_LETTER_IN, ROW_IN = 0.05, 0.11
+"""How much room a name above a panel takes, in inches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A change in users' lives, in a figure over queries."""
+
+    name: str
+    at: float
+    low: float
+    high: float
+    ends: bool
+    row: int | None = None
+    """In which row above the panel its name stands, counted from the panel; None: nowhere."""
+    left: bool = False
+    """Whether the name stands to the left of the line."""
+
+
+def marks_of(shifts: pd.DataFrame) -> list[Mark]:
+    """Return the medians over users of where changes begin and end, and where nine in ten of them lie."""
+    found = []
+    for (name, event), own in shifts.groupby(["shift", "event"], sort=False):
+        at, low, high = (float(own["index"].quantile(q)) for q in (0.5, 0.05, 0.95))
+        found.append(Mark(str(name), at, low, high, event == "shift_end"))
+    return sorted(found, key=lambda mark: mark.at)
+
+
+def placed(marks: list[Mark], span: tuple[float, float], width_in: float) -> list[Mark]:
+    """Give the names of the changes that begin rows above a panel, so that none covers another."""
+    ends: list[float] = []
+    placed = []
+    for mark in marks:
+        if mark.ends:
+            placed.append(mark)
+            continue
+        start = (mark.at - span[0]) / (span[1] - span[0]) * width_in
+        length = _LETTER_IN * (len(literal(mark.name, MOST_LETTERS)) + 1)
+        left = start + length > width_in
+        first, last = (start - length, start) if left else (start, start + length)
+        row = next((row for row, end in enumerate(ends) if end <= first), len(ends))
+        ends[row : row + 1] = [last]
+        placed.append(replace(mark, row=row if row < MOST_ROWS else None, left=left))
+    return placed
+
+
+def rows_above(marks: list[Mark]) -> int:
+    """Return how many rows of names stand above a panel."""
+    return max((mark.row + 1 for mark in marks if mark.row is not None), default=0)
+
+
+def draw_marks(panel: Axes, marks: list[Mark], *, labelled: bool) -> None:
+    """Draw the changes into a panel, with their names above it or without."""
+    for mark in marks:
+        if mark.high > mark.low:
+            panel.axvspan(mark.low, mark.high, color=MARK, alpha=0.08, linewidth=0, zorder=0.5)
+        style = {"linewidth": 0.7, "linestyle": (0, (4, 3)), "alpha": 0.6} if mark.ends else {"linewidth": 0.9}
+        panel.axvline(mark.at, color=MARK, zorder=1.5, **style)
+        if labelled and mark.row is not None:
+            panel.annotate(
+                literal(mark.name, MOST_LETTERS),
+                (mark.at, 1),
+                xycoords=panel.get_xaxis_transform(),
+                xytext=(-1 if mark.left else 1, 2 + 72 * ROW_IN * mark.row),
+                textcoords="offset points",
+                horizontalalignment="right" if mark.left else "left",
+                fontsize=6.5,
+                color=MARK,
+            )

@@ -1,0 +1,79 @@
+"""The figures that every run has, in its folder `figures`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from sim import analysis
+from sim.adaptation import Adaptation
+from sim.courses import middle_points
+from sim.plots import style
+from sim.plots.adaptation import adaptation_figure
+from sim.plots.over_time import over_time_figure
+from sim.plots.tradeoff import tradeoff_figure
+from sim.rundir import RunDirectory
+
+
+def write_figures(
+    run: RunDirectory,
+    *,
+    summary: pd.DataFrame | None = None,
+    over_time: pd.DataFrame | None = None,
+    shifts: pd.DataFrame | None = None,
+) -> list[Any]:
+    """Write `figures/tradeoff.*` and `figures/over_time.*` of a run; tables not given are made from its log.
+
+    Return where they are: paths, or run files where the run is under a URL.
+    """
+    points = run.read_csv("points.csv")
+    summary = analysis.in_order(analysis.summarize(run) if summary is None else summary, run)
+    summary = summary.assign(circumstances=analysis.circumstances(summary, points))
+    over_time = analysis.named_apart(
+        analysis.in_order(analysis.over_time(run) if over_time is None else over_time, run), points
+    )
+    shifts = analysis.shifts(run) if shifts is None else shifts
+    return _written(
+        run,
+        {
+            "tradeoff": tradeoff_figure(analysis.named_apart(summary, points)),
+            "over_time": over_time_figure(over_time, title=sweep_title(over_time, points), shifts=shifts),
+        },
+    )
+
+
+def write_adaptation(run: RunDirectory, found: Adaptation) -> list[Any]:
+    """Write `figures/adaptation.*` of a run; return where they are."""
+    points = run.read_csv("points.csv")
+    course, summary = (
+        analysis.named_apart(table.assign(circumstances=analysis.circumstances(table, points)), points)
+        for table in (analysis.in_order(table, run) for table in (found.course, found.summary))
+    )
+    title = "" if course["circumstances"].any() else sweep_title(course, points)
+    return _written(run, {"adaptation": adaptation_figure(replace(found, course=course, summary=summary), title=title)})
+
+
+def _written(run: RunDirectory, figures: dict[str, Figure]) -> list[Any]:
+    if run.in_folder:
+        return [path for name, figure in figures.items() for path in style.save(figure, run.path / "figures" / name)]
+    return [
+        run.write_figure(f"{name}.{suffix}", content)
+        for name, figure in figures.items()
+        for suffix, content in style.pictures(figure).items()
+    ]
+
+
+def sweep_title(frame: pd.DataFrame, points: pd.DataFrame) -> str:
+    """Say which sweep point is drawn, if one stands for all mechanisms that the sweep touches."""
+    if len(points) == 1 or frame.empty:
+        return ""
+    swept = frame[frame.groupby("lppm")["point"].transform("nunique") > 1]
+    middle = set(middle_points(swept).values())
+    if len(middle) != 1:
+        return "each mechanism at the middle one of its sweep points"
+    values = points[points["point"] == middle.pop()].to_dict("records")[0]
+    short = analysis.headings([path for path in points.columns if path != "point"])
+    return ", ".join(f"{name} = {analysis.plain(values[path])}" for path, name in short.items())

@@ -1,0 +1,150 @@
+"""Privacy against quality: the adversary's error against the quality loss."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from sim.interfaces import FloatArray
+from sim.plots import style
+from sim.plots.labels import label_points
+from sim.plots.style import DIAGONAL, ERROR_LABEL, LINES, PAIR, QUALITY_LABEL, STYLE, Look, looks
+
+
+def tradeoff_figure(summary: pd.DataFrame) -> Figure:
+    """Draw the adversary's error against the quality loss, a panel for each attack.
+
+    Each LPPM is a line through its sweep points, sorted by loss, or a labelled dot when it has one point.
+    Above the dashed line P_AE = Q-bar the adversary does worse than to believe the report. Expected figures
+    are drawn where the summary has them.
+    """
+    shown = style.preferred_figures(_with_series(summary)).dropna(subset=PAIR)
+    if shown.empty:
+        return style.empty_figure("no attack in this run: there is no adversary error to draw")
+    names, attacks = _series_looks(_with_series(summary)), list(dict.fromkeys(shown["attack"]))
+    single = not shown.duplicated(["series", "attack"]).any()
+    direct = single and len(names) <= 6 and len(attacks) <= 4 and max(map(len, names)) <= 14
+    columns = len(attacks) if len(attacks) <= 3 else 2 if len(attacks) == 4 else 3
+    rows = -(-len(attacks) // columns)
+    side = 3.4 if columns == 1 else 2.7
+    limits = _limits(shown, room=0.35 if direct else 0.18)
+    share = 1.0 if direct else _height(shown, limits)
+    with rc_context(STYLE):
+        height = (side * share + 0.2) * rows + 0.45
+        figure = style.with_legend(
+            side * columns + 0.4, height, {} if direct else names, style.note_on(shown, "bars"), not single
+        )
+        panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        for panel, attack in zip(panels.flat, attacks, strict=False):
+            own = shown[shown["attack"] == attack].sort_values(["quality_loss_km", "point"])
+            _tradeoff_panel(panel, own, names, limits, share)
+            panel.set_title(style.against(attack))
+            if direct:
+                within = (own[PAIR].to_numpy(float) - limits[0]) / (limits[1] - limits[0])
+                colours = [names[name].colour for name in own["series"]]
+                label_points(panel, within, own["series"].tolist(), colours)
+        _label_outer(panels, len(attacks))
+        return style.settled(figure)
+
+
+def _with_series(summary: pd.DataFrame) -> pd.DataFrame:
+    """Return the summary with a name for each curve: the LPPM and, where it is said, the circumstances."""
+    said = summary["circumstances"] if "circumstances" in summary else pd.Series("", index=summary.index)
+    names = [f"{lppm} ({text})" if text else lppm for lppm, text in zip(summary["lppm"], said, strict=True)]
+    return summary.assign(series=names, circumstances=said)
+
+
+def _series_looks(summary: pd.DataFrame) -> dict[str, Look]:
+    """Return a look for each curve: colour and marker tell the LPPM, the line the circumstances."""
+    of_lppm = looks(summary["lppm"])
+    curves = summary.drop_duplicates("series")
+    order = {text: i for i, text in enumerate(dict.fromkeys(curves["circumstances"]))}
+    return {
+        row["series"]: of_lppm[row["lppm"]]
+        if len(order) == 1
+        else replace(of_lppm[row["lppm"]], line=LINES[order[row["circumstances"]] % len(LINES)])
+        for row in curves.to_dict("records")
+    }
+
+
+def _limits(shown: pd.DataFrame, *, room: float) -> tuple[float, float]:
+    """Return the range of both axes: from zero, or closer in when all points lie close together."""
+    means = shown[PAIR].to_numpy(dtype=float)
+    top = float(means.max()) or 1.0
+    ends = [f"{name}_{end}" for name in PAIR for end in ("low", "high")]
+    # Wide intervals of a few users may leave the picture; the points may not.
+    reach = np.clip(shown[ends].to_numpy(dtype=float), 0.7 * means.min(), 1.3 * top)
+    low, high = np.nanmin([means.min(), *reach.flat]), np.nanmax([top, *reach.flat])
+    low = low - 0.1 * top if low > 0.5 * top else 0.0
+    span = high - low
+    return float(low - 0.03 * span), float(max(high + 0.05 * span, top + room * (top - low)))
+
+
+def _height(shown: pd.DataFrame, limits: tuple[float, float]) -> float:
+    """Return how much of the range the panels need upwards, at least half: losses may be far larger than errors."""
+    top = float(shown["adversary_error_km"].max())
+    reach = np.clip(shown["adversary_error_km_high"].to_numpy(dtype=float), 0, 1.3 * top)
+    needed = (float(np.nanmax([top, *reach])) * 1.1 - limits[0]) / (limits[1] - limits[0])
+    return float(np.clip(needed, 0.5, 1.0))
+
+
+def _tradeoff_panel(
+    panel: Axes, rows: pd.DataFrame, names: dict[str, Look], limits: tuple[float, float], share: float
+) -> None:
+    """Draw one attack: equal scales, from the lower limit, upwards only the share of the range that is needed."""
+    panel.plot(limits, limits, linestyle="--", color="#777777", linewidth=0.9, zorder=1, label=DIAGONAL)
+    end = limits[0] + (share - 0.06) * (limits[1] - limits[0])
+    panel.text(
+        end,
+        end,
+        DIAGONAL,
+        color="#555555",
+        fontsize=7.5,
+        rotation=45,
+        rotation_mode="anchor",
+        horizontalalignment="right",
+        verticalalignment="bottom",
+    )
+    for name, own in rows.groupby("series", sort=False):
+        look = names[str(name)]
+        loss, error = own["quality_loss_km"].to_numpy(float), own["adversary_error_km"].to_numpy(float)
+        panel.errorbar(
+            loss,
+            error,
+            xerr=_bars(own, "quality_loss_km"),
+            yerr=_bars(own, "adversary_error_km"),
+            fmt="none",
+            ecolor=look.colour,
+            alpha=0.35,
+            elinewidth=0.9,
+            zorder=2,
+        )
+        panel.plot(loss, error, color=look.colour, marker=look.marker, linestyle=look.line, label=str(name), zorder=3)
+    panel.set_xlim(limits)
+    panel.set_ylim(limits[0], limits[0] + share * (limits[1] - limits[0]))
+    panel.set_box_aspect(share)
+
+
+def _bars(rows: pd.DataFrame, name: str) -> FloatArray:
+    mean = rows[name].to_numpy(dtype=float)
+    low = rows[f"{name}_low"].to_numpy(dtype=float)
+    high = rows[f"{name}_high"].to_numpy(dtype=float)
+    return np.nan_to_num(np.maximum([mean - low, high - mean], 0.0))
+
+
+def _label_outer(panels: np.ndarray[Any, Any], count: int) -> None:
+    """Hide the panels beyond `count` and label the outer ones of the rest."""
+    columns = panels.shape[1]
+    for i, panel in enumerate(panels.flat):
+        panel.set_visible(i < count)
+        if i + columns >= count:
+            panel.set_xlabel(QUALITY_LABEL)
+            panel.tick_params(labelbottom=True)
+        if i % columns == 0:
+            panel.set_ylabel(ERROR_LABEL)
