@@ -37,6 +37,7 @@ _NO_VARIANCE_KM2 = 1e-24
 _SAME_LOSS_KM = 1e-9
 _COMPACT_ROWS = 100_000
 _SIMULATED = [*SERIES, "user", "replication"]
+BY_WINDOW = [*SERIES, "user", "index", *MEASURES]
 _SUMS = [f"{name}_{what}" for name in MEASURES for what in ("sum", "count")]
 
 
@@ -241,6 +242,16 @@ def over_time(run: RunDirectory, *, window: int | None = None, read: Totals | No
 
     The log is read twice, since the windows depend on the highest index, but once where `totals` told that already.
     """
+    ends = window_ends(run, window=window, read=read)
+    users = means_by_window(query_rows(run, BY_WINDOW), ends)
+    series = [*SERIES, "window"]
+    counts = users.groupby(series, as_index=False, sort=True).agg(users=("user", "size"), queries=("queries", "sum"))
+    frame = counts.merge(intervals(users, series), on=series, validate="one_to_one")
+    return with_indices(frame, ends)
+
+
+def window_ends(run: RunDirectory, *, window: int | None = None, read: Totals | None = None) -> IntArray:
+    """Return the last index of each window of `over_time`."""
     if window is not None and window < 1:
         raise ValueError(f"window must be in [1, inf), got {window}")
     last, windows = _extent(run) if read is None else (read.last_index, read.windows)
@@ -248,16 +259,21 @@ def over_time(run: RunDirectory, *, window: int | None = None, read: Totals | No
     ends = np.ceil(np.arange(1, count + 1) * last / count) if window is None else np.arange(1, count + 1) * window
     ends = np.minimum(ends, last).astype(np.int64)
     if window is None:
-        ends = _nearest(ends, _possible_ends(last, windows))
-    else:
-        _refuse_cuts(ends, windows, run)
+        return _nearest(ends, _possible_ends(last, windows))
+    _refuse_cuts(ends, windows, run)
+    return ends
+
+
+def means_by_window(rows: Iterable[pa.Table], ends: IntArray) -> pd.DataFrame:
+    """Return each user's means in each window, given as their last indices; takes rows with the columns `BY_WINDOW`."""
     keys = [*SERIES, "window", "user"]
-    columns = [*SERIES, "user", "index", *MEASURES]
-    users = _means(_accumulate((_with_window(rows, ends) for rows in query_rows(run, columns)), keys), keys)
-    series = [*SERIES, "window"]
-    counts = users.groupby(series, as_index=False, sort=True).agg(users=("user", "size"), queries=("queries", "sum"))
-    frame = counts.merge(intervals(users, series), on=series, validate="one_to_one")
-    place = frame.pop("window").to_numpy(dtype=np.int64)
+    return _means(_accumulate((_with_window(table, ends) for table in rows), keys), keys)
+
+
+def with_indices(frame: pd.DataFrame, ends: IntArray) -> pd.DataFrame:
+    """Return rows by series and window with the first and the last index in the place of the window's number."""
+    place = frame["window"].to_numpy(dtype=np.int64)
+    frame = frame.drop(columns="window")
     frame.insert(len(SERIES), "first_index", np.concatenate([[0], ends])[place] + 1)
     frame.insert(len(SERIES) + 1, "last_index", ends[place])
     return frame

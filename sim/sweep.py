@@ -254,6 +254,12 @@ def _gaps(whole: range, taken: Iterable[range]) -> Iterator[range]:
         yield range(free, whole.stop)
 
 
+def point_in(part: str) -> int | None:
+    """Return which point the part with this id is of; None where its id does not tell."""
+    said = _ID.fullmatch(part)
+    return int(said["point"]) if said else None
+
+
 def replications_in(part: str) -> range:
     """Return which replications the part with this id holds."""
     said = _ID.fullmatch(part)
