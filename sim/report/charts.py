@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from sim import analysis
+from sim.courses import belief_distance, efficiency_course, middle, user_courses
+from sim.plots.marks import marks_of
 from sim.report.study import Study
+from sim.result import Result
+from sim.rundir import RunError
+
+MOST_USERS = 40
+"""More panels than this nobody looks at."""
 
 LOSS, ERROR, EFFICIENCY = "quality loss Q\u0304", "adversary error P_AE", "efficiency P_AE / Q\u0304"
 _QUERY = {"label": "query index r", "unit": "", "whole": True}
@@ -19,7 +28,13 @@ Chart = dict[str, Any]
 
 def charts(study: Study) -> dict[str, Any]:
     """Return every chart of a page, by the place it is drawn in."""
-    return {"tradeoff": tradeoff(study), "time": over_time(study)}
+    of_users = study.joined(lambda result: user_courses(result.run, read=result.totals()))
+    return {
+        "tradeoff": tradeoff(study),
+        "time": over_time(study, of_users),
+        "profiles": beliefs(study),
+        "users": user_by_user(study, of_users),
+    }
 
 
 def tradeoff(study: Study) -> Chart:
@@ -39,37 +54,95 @@ def tradeoff(study: Study) -> Chart:
     return _chart(_km(LOSS), _km(ERROR), panels, note=_note(shown, "bars"), equal=True)
 
 
-def over_time(study: Study) -> list[Chart]:
+def over_time(study: Study, of_users: pd.DataFrame) -> list[Chart]:
     """Return quality loss, adversary error and efficiency by query index, a panel for each attack."""
-    table = study.at_middle(study.joined(lambda result: result.over_time()))
-    shown = _best(table).assign(at_index=(table["first_index"] + table["last_index"]) / 2)
-    marks, note = _marks(study, shown), _note(shown, "bands")
+    shown = _best(study.at_middle(study.joined(lambda result: result.over_time())))
+    efficiency = efficiency_course(of_users)
+    marks, note = _marks(study), _note(shown, "bands")
+    measures = (
+        (_km(LOSS), shown, "quality_loss_km"),
+        (_km(ERROR), shown, "adversary_error_km"),
+        (_plain(EFFICIENCY), efficiency, "efficiency"),
+    )
+    tables = [(axis, _at_index(table.dropna(subset=[name])), name) for axis, table, name in measures]
+    return [
+        _chart(_QUERY, axis, _by_attack(study, table, "at_index", name), note=note, marks=marks)
+        for axis, table, name in tables
+        if len(table)
+    ]
+
+
+def beliefs(study: Study) -> list[Chart]:
+    """Return how far what mechanisms believe is from the truth, by query index."""
+
+    def distances(result: Result) -> pd.DataFrame:
+        with suppress(RunError):
+            return belief_distance(result.run, points=middle(result.run, result.totals())).assign(attack="")
+        return pd.DataFrame({"point": [], "lppm": [], "attack": [], "index": [], "distance": []})
+
+    table = study.joined(distances)
+    if table.empty:
+        return []
+    axis = _plain("distance of belief from truth")
+    note = "total variation distance between what a mechanism believes before a query and the user's true profile"
+    curves = [_curve(study, lppm, own, "index", "distance") for lppm, own in table.groupby("lppm", sort=False)]
+    marks = _marks(study)
+    return [_chart(_QUERY, axis, [{"title": "", "curves": curves}], note=note, marks=marks, title="What they believe")]
+
+
+def user_by_user(study: Study, of_users: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return loss and error of single users by query index, for each measure and attack a panel for each user."""
+    users = sorted(set(of_users["user"]))
+    kept = [users[i] for i in np.unique(np.linspace(0, len(users) - 1, min(MOST_USERS, len(users))).astype(int))]
+    note = "" if len(kept) == len(users) else f"{len(kept)} of {len(users):,} users, evenly among all by name"
+    table = _at_index(of_users[of_users["user"].isin(kept)])
+    marks = _marks(study)
+    attacks = list(dict.fromkeys(table["attack"]))
+    choices = [(ERROR, "adversary_error_km", attack) for attack in attacks if attack]
+    choices.append((LOSS, "quality_loss_km", attacks[0]))
     found = []
-    for name, axis in ((analysis.FIGURES[0], _km(LOSS)), (analysis.FIGURES[1], _km(ERROR))):
-        known = shown.dropna(subset=[name])
+    for label, name, attack in choices:
+        rows = table[table["attack"] == attack].dropna(subset=[name])
         panels = [
             {
-                "title": _against(attack),
+                "title": user,
                 "curves": [
-                    _curve(study, lppm, own, "at_index", name) for lppm, own in rows.groupby("lppm", sort=False)
+                    _curve(study, lppm, own, "at_index", name) for lppm, own in of_user.groupby("lppm", sort=False)
                 ],
             }
-            for attack, rows in known.groupby("attack", sort=False)
+            for user, of_user in rows.groupby("user", sort=True)
         ]
-        if panels:
-            found.append(_chart(_QUERY, axis, panels, note=note, marks=marks))
+        chart = _chart(_QUERY, _km(label), panels, note=note, marks=marks)
+        found.append({"measure": label, "attack": attack if name == "adversary_error_km" else "", "chart": chart})
     return found
 
 
-def _marks(study: Study, shown: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return where users' lives change: the median over users, and where nine in ten of them lie."""
-    tables = [result.shifts() for result in study.results]
-    shifts = pd.concat(tables, ignore_index=True)
-    found = []
-    for (name, event), own in shifts[shifts["point"].isin(set(shown["point"]))].groupby(["shift", "event"], sort=False):
-        at, low, high = (float(own["index"].quantile(q)) for q in (0.5, 0.05, 0.95))
-        found.append({"x": at, "low": low, "high": high, "name": str(name), "ends": event == "shift_end"})
-    return sorted(found, key=lambda mark: float(mark["x"]))
+def _by_attack(study: Study, table: pd.DataFrame, x: str, y: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "title": _against(attack),
+            "curves": [_curve(study, lppm, own, x, y) for lppm, own in rows.groupby("lppm", sort=False)],
+        }
+        for attack, rows in table.groupby("attack", sort=False)
+    ]
+
+
+def _at_index(table: pd.DataFrame) -> pd.DataFrame:
+    """Return rows of windows with the index in the middle of each."""
+    return table.assign(at_index=(table["first_index"] + table["last_index"]) / 2)
+
+
+def _marks(study: Study) -> list[dict[str, Any]]:
+    """Return where users' lives change, at the points that are drawn."""
+    drawn = study.at_middle(study.summary)
+    tables = []
+    for name, result in zip(study.names, study.results, strict=True):
+        shifts = result.shifts()
+        tables.append(shifts[shifts["point"].isin(drawn.loc[drawn["run"] == name, "point"])])
+    return [
+        {"x": mark.at, "low": mark.low, "high": mark.high, "name": mark.name, "ends": mark.ends}
+        for mark in marks_of(pd.concat(tables, ignore_index=True))
+    ]
 
 
 def _chart(
@@ -114,6 +187,10 @@ def _best(table: pd.DataFrame) -> pd.DataFrame:
 
 def _km(label: str) -> dict[str, Any]:
     return {"label": label, "unit": "km", "whole": False}
+
+
+def _plain(label: str) -> dict[str, Any]:
+    return {"label": label, "unit": "", "whole": False}
 
 
 def _against(attack: Any) -> str:
