@@ -76,15 +76,16 @@ def remarks(per_user: pd.DataFrame) -> Iterator[str]:
                 f"Against {attack} nothing is compared at equal quality loss: {', '.join(curves)} share none "
                 "for half of the users. Sweep wider, or see figures/tradeoff."
             )
-    compared = {lppm for curves in by_attack.values() for lppm in curves}
-    single = [lppm for lppm in dict.fromkeys(per_user["lppm"]) if lppm not in compared]
+    with_curve = {lppm for curves in by_attack.values() for lppm in curves}
+    single = [lppm for lppm in dict.fromkeys(per_user["lppm"]) if lppm not in with_curve]
     if single and by_attack:
-        yield from _per_km(user_points(per_user[per_user["lppm"].isin(single)]))
+        alone = with_curve if all(len(curves) < 2 for curves in by_attack.values()) else set()
+        yield from _per_km(user_points(per_user[per_user["lppm"].isin({*single, *alone})]))
         yield f"Not compared at equal loss, for want of a second quality loss: {', '.join(single)}."
 
 
 def _per_km(points: pd.DataFrame) -> Iterator[str]:
-    """Yield how much error each mechanism with a single loss buys for a kilometre of it; takes their `user_points`."""
+    """Yield how much error each mechanism buys for a kilometre of its losses; takes a table of `user_points`."""
     for attack, rows in points.groupby("attack", sort=False):
         own = rows.groupby(["lppm", "user"])[["loss", "error"]].mean()
         lossy = own[own["loss"].groupby("lppm").transform("min") > 0]

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
@@ -17,6 +20,7 @@ from sim.cli import main
 from sim.events import Shift
 from sim.interfaces import Demand, Mobility
 from sim.mobility.traces import Life
+from sim.rundir import EVENTS, RunDirectory
 from sim.scenario.faults import ScenarioError
 from sim.scenario.load import load
 from sim.scenario.models import Scenario
@@ -24,6 +28,15 @@ from sim.stage import Stage
 from sim.sweep import Chunk, Plan, points, tasks
 
 ROOT = Path(__file__).parents[1]
+
+HOSTILE = (
+    "</script><script>window.hacked=1</script>",
+    "<img src=x onerror=window.hacked=1>",
+    '"><svg onload="window.hacked=1">',
+    "'; window.hacked=1; '",
+    "\u202eabc ${window.hacked=1} &amp; $title",
+)
+"""Names that would do harm if a page took them for more than names."""
 
 SMALL = """
 name: small
@@ -123,3 +136,32 @@ def files(folder: Path) -> dict[str, bytes]:
 def plan(scenario: Scenario) -> list[Chunk]:
     """Return the chunks that are surely run, each of one replication."""
     return Plan(tasks(points(scenario))).chunks()
+
+
+def rename_hostile(run: RunDirectory) -> None:
+    """Give users, LPPMs, attacks and shifts of a run names that would do harm, as if its files came from a stranger."""
+    names: dict[str, str] = {}
+
+    def renamed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {names.get(key, key): renamed(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [renamed(item) for item in value]
+        return names.get(value, value) if isinstance(value, str) else value
+
+    tables = {part: run.read_part(part).to_pandas() for part in run.parts()}
+    every = pd.concat(list(tables.values()))
+    for column in ("lppm", "attack", "shift", "user"):
+        old = every[column].dropna().unique().tolist()
+        names |= dict(zip(old, (f"{name} {column}" for name in HOSTILE), strict=False))
+    for part, frame in tables.items():
+        kept, snapshots = run.notes(part), run.snapshots(part)
+        for column in ("lppm", "attack", "shift", "user"):
+            frame[column] = frame[column].map(names, na_action="ignore")
+        run.write_part(part, pa.Table.from_pandas(frame, schema=EVENTS, preserve_index=False), renamed(kept))
+        for column in ("lppm", "user"):
+            snapshots[column] = np.array([names[name] for name in snapshots[column].tolist()])
+        run.write_snapshots(part, snapshots)
+    manifest = renamed(run.manifest())
+    manifest["scenario"]["name"], manifest["scenario"]["description"] = HOSTILE[0], HOSTILE[1]
+    run.write_manifest(manifest)

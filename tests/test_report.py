@@ -1,0 +1,336 @@
+"""The report: its numbers are those of the log, its names are text, and it is one file that asks nobody."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import zlib
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sim
+from sim import report
+from sim.report import replay as replay_module
+from sim.result import Result
+from sim.rundir import RunDirectory
+from sim.scenario.models import Scenario
+from tests.conftest import MakeScenario
+from tests.support import HOSTILE, done, refused, rename_hostile
+
+
+class Reader(HTMLParser):
+    """Takes a page apart: its elements, and the text in each kind of them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, list[str]] = {}
+        self._open: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag != "meta":
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.texts.setdefault(self._open[-1], []).append(data)
+
+
+def data_of(page: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+def unpacked(packed: dict[str, str]) -> Any:
+    kind = {"u": "u", "i": "i", "f": "f"}[packed["type"][0]] + str(int(packed["type"][1:]) // 8)
+    return np.frombuffer(zlib.decompress(base64.b64decode(packed["packed"])), f"<{kind}")
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    scenario = {
+        "name": "small",
+        "seed": 3,
+        "replications": 2,
+        "world": {
+            "grid": {"kind": "rectangle", "rows": 4, "cols": 5, "width_km": 5.0, "height_km": 4.0},
+            "roads": "lattice",
+        },
+        "users": {"count": 3, "queries": 25, "mobility": {"kind": "favourites", "places": 4}},
+        "training": {"others": {"kind": "others", "count": 8, "queries": 30}},
+        "lppms": ["SP-Exp", "PEB-LH"],
+        "attacks": ["sporadic", "markov"],
+        "sweep": {"lppms.*.design.epsilon_per_km": [0.5, 2]},
+        "shifts": [{"kind": "new_places", "at_query": 13}],
+        "record": {"snapshots": [1, 10, 20]},
+    }
+    out = tmp_path_factory.mktemp("report") / "run"
+    return sim.run(Scenario.model_validate(scenario), out=out, figures=False)
+
+
+# ------------------------------------------------------------------------------------------------------- the numbers
+
+
+def test_the_curves_are_those_of_the_summary(result: Result) -> None:
+    data = data_of(report.page([result]))
+    assert [entry["name"] for entry in data["series"]] == ["SP-Exp", "PEB-LH"]
+    chart, summary = data["charts"]["tradeoff"], result.summary()
+    assert [panel["title"] for panel in chart["panels"]] == ["against sporadic", "against markov"]
+    for panel, attack in zip(chart["panels"], ["sporadic", "markov"], strict=True):
+        for curve in panel["curves"]:
+            name = data["series"][curve["series"]]["name"]
+            own = summary[(summary["lppm"] == name) & (summary["attack"] == attack)]
+            own = own.sort_values("expected_quality_loss_km")
+            for key, column in {
+                "x": "quality_loss_km",
+                "x_low": "quality_loss_km_low",
+                "y": "adversary_error_km",
+                "high": "adversary_error_km_high",
+            }.items():
+                assert curve[key] == pytest.approx(own[f"expected_{column}"].tolist(), rel=1e-4)
+    swept = next(curve for curve in chart["panels"][0]["curves"] if curve["name"] == "SP-Exp")
+    assert swept["at"] == ["epsilon_per_km 2", "epsilon_per_km 0.5"]
+
+
+def test_the_courses_are_those_of_the_tables_with_the_shift_marked(result: Result) -> None:
+    data = data_of(report.page([result]))
+    loss, error, efficiency = data["charts"]["time"]
+    over_time = result.over_time()
+    own = over_time[(over_time["lppm"] == "SP-Exp") & (over_time["attack"] == "markov") & (over_time["point"] == 0)]
+    for chart, column in ((loss, "expected_quality_loss_km"), (error, "expected_adversary_error_km")):
+        curve = next(curve for curve in chart["panels"][1]["curves"] if curve["name"] == "SP-Exp")
+        assert curve["y"] == pytest.approx(own[column].tolist(), rel=1e-4)
+        assert curve["x"] == ((own["first_index"] + own["last_index"]) / 2).tolist()
+    assert efficiency["y"]["unit"] == ""
+    for chart in (loss, error, efficiency):
+        assert [(mark["x"], mark["name"], mark["ends"]) for mark in chart["marks"]] == [(13.0, "new_places", False)]
+
+
+def test_single_users_have_a_panel_each(result: Result) -> None:
+    choices = data_of(report.page([result]))["charts"]["users"]
+    assert [(choice["measure"].split()[0], choice["attack"]) for choice in choices] == [
+        ("adversary", "sporadic"),
+        ("adversary", "markov"),
+        ("quality", ""),
+    ]
+    users = sorted(set(result.totals().users["user"]))
+    for choice in choices:
+        assert [panel["title"] for panel in choice["chart"]["panels"]] == users
+    events = result.events()
+    rows = events[(events["user"] == users[1]) & (events["lppm"] == "SP-Exp") & (events["attack"] == "markov")]
+    rows = rows[(rows["event"] == "query") & (rows["point"] == 0)]
+    mean = rows[rows["index"] <= 2]["expected_adversary_error_km"].mean()
+    curve = next(c for c in choices[1]["chart"]["panels"][1]["curves"] if c["name"] == "SP-Exp")
+    assert curve["y"][0] == pytest.approx(mean, rel=1e-4)
+
+
+def test_beliefs_have_a_chart(result: Result) -> None:
+    (chart,) = data_of(report.page([result]))["charts"]["profiles"]
+    curves = {curve["name"]: curve for curve in chart["panels"][0]["curves"]}
+    assert curves["PEB-LH"]["x"] == [1, 10, 20]
+    assert all(0 < y < 1 for y in curves["PEB-LH"]["y"])
+
+
+# -------------------------------------------------------------------------------------------------------- the replay
+
+
+def test_the_replay_holds_the_first_replication_at_the_middle_point(result: Result) -> None:
+    (found,) = data_of(report.page([result]))["replay"]
+    events = result.events()
+    rows = events[(events["replication"] == 0) & (events["event"] == "query")]
+    users = found["users"]
+    assert sorted(users) == sorted(set(rows["user"]))
+    for one, lppm in zip(found["lppms"], ["SP-Exp", "PEB-LH"], strict=True):
+        own = rows[(rows["lppm"] == lppm) & (rows["point"] == rows.loc[rows["lppm"] == lppm, "point"].min())]
+        assert one["at"] == ("epsilon_per_km 0.5" if lppm == "SP-Exp" else "")
+        for attack in ("sporadic", "markov"):
+            of_attack = own[own["attack"] == attack].set_index("user").loc[users]
+            (estimate,) = (entry["cell"] for entry in one["estimates"] if entry["attack"] == attack)
+            assert unpacked(estimate).tolist() == of_attack["estimate"].tolist()
+            assert unpacked(one["output"]).tolist() == of_attack["output"].tolist()
+            assert unpacked(found["cell"]).tolist() == of_attack["cell"].tolist()
+            assert unpacked(found["time_s"]).tolist() == of_attack["time_s"].tolist()
+    assert found["queries"] == [25] * 3
+    assert found["note"] == ""
+    assert [(shift["user"], shift["index"]) for shift in found["shifts"]] == [(0, 13), (1, 13), (2, 13)]
+
+
+def test_the_map_has_the_roads_and_the_beliefs(result: Result) -> None:
+    (found,) = data_of(report.page([result]))["replay"]
+    roads, drawn = result.manifest["worlds"][0]["roads"], found["world"]["roads"]
+    places = list(zip(unpacked(drawn["x_m"]).tolist(), unpacked(drawn["y_m"]).tolist(), strict=True))
+    ends = zip(unpacked(drawn["from"]).tolist(), unpacked(drawn["to"]).tolist(), strict=True)
+    true_places = list(zip(roads["x_m"], roads["y_m"], strict=True))
+    true_ends = zip(roads["edge_from"], roads["edge_to"], strict=True)
+    assert {frozenset((places[a], places[b])) for a, b in ends} == {
+        frozenset((true_places[a], true_places[b])) for a, b in true_ends
+    }
+    beliefs = found["lppms"][1]["beliefs"]
+    assert (beliefs["user"], beliefs["index"]) == ([0, 0, 0, 1, 1, 1, 2, 2, 2], [1, 10, 20] * 3)
+    shades = unpacked(beliefs["value"]).reshape(9, 20)
+    (part,) = [part for part in result.run.parts() if part.startswith("0000-0000") and result.run.snapshots(part)]
+    kept = result.run.snapshots(part)
+    for row, (user, index) in enumerate(zip(beliefs["user"], beliefs["index"], strict=True)):
+        same = (kept["lppm"] == "PEB-LH") & (kept["user"] == found["users"][user]) & (kept["index"] == index)
+        (truth,) = kept["profile"][same & (kept["replication"] == 0)]
+        assert (shades[row] / 255) ** 2 * beliefs["top"][row] == pytest.approx(truth, abs=truth.max() / 128)
+
+
+def test_what_does_not_fit_is_left_out_and_said(
+    make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = {"count": 12, "queries": 200, "mobility": {"kind": "favourites", "places": 4}}
+    result = sim.run(make_scenario(users=users), out=tmp_path / "run", figures=False)
+    whole = data_of(report.page([result]))["replay"][0]
+    assert len(whole["users"]) == 12
+    letters = len(json.dumps(whole))
+    monkeypatch.setattr(replay_module, "ROOM", letters // 2)
+    (half,) = data_of(report.page([result]))["replay"]
+    assert 3 <= len(half["users"]) < 12
+    assert half["queries"] == [200] * len(half["users"])
+    assert f"{len(half['users'])} of 12 users are kept" in half["note"]
+    assert len(json.dumps(half)) <= letters // 2 + 200
+    monkeypatch.setattr(replay_module, "ROOM", 2_000)
+    (little,) = data_of(report.page([result]))["replay"]
+    assert len(little["users"]) == 1
+    assert f"the first {little['queries'][0]} queries are kept" in little["note"]
+    kept = little["queries"][0]
+    assert unpacked(little["cell"]).tolist() == unpacked(whole["cell"])[:kept].tolist()
+
+
+def test_a_summary_has_no_replay_and_the_page_says_why(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    scenario = make_scenario(record={"log": "summary", "window": 5})
+    page = report.page([sim.run(scenario, out=tmp_path / "run", figures=False)])
+    assert "none" in data_of(page)["replay"][0]
+    reader = Reader(page)
+    assert any("record.log: summary" in line for line in reader.texts["p"])
+    assert ("div", {"class": "map"}) not in reader.tags
+
+
+# ---------------------------------------------------------------------------------------------------------- the page
+
+
+def test_names_are_text_whatever_they_contain(result: Result, tmp_path: Path) -> None:
+    stranger = RunDirectory.open(shutil.copytree(result.path, tmp_path / "run"))
+    rename_hostile(stranger)
+    page = report.page([Result(stranger)])
+    reader = Reader(page)
+    assert [tag for tag, _ in reader.tags].count("script") == 2
+    assert not {"img", "svg", "iframe", "link", "object"} & {tag for tag, _ in reader.tags}
+    assert not any(name.startswith("on") for _, attributes in reader.tags for name in attributes)
+    assert "\u202e" not in page
+    assert reader.texts["h1"] == [HOSTILE[0]]
+    data = data_of(page)
+    assert [entry["name"] for entry in data["series"]] == [f"{name} lppm" for name in HOSTILE[:2]]
+    assert sorted(data["replay"][0]["users"]) == sorted(f"{name} user" for name in HOSTILE[:3])
+    assert data["replay"][0]["shifts"][0]["name"] == f"{HOSTILE[0]} shift"
+    assert any(f"Against {HOSTILE[1]} attack" in line for line in reader.texts["p"])
+
+
+def test_the_policy_allows_this_style_and_this_script_alone(result: Result) -> None:
+    page = report.page([result])
+    (policy,) = [a["content"] for tag, a in Reader(page).tags if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policy is not None
+    assert "connect-src" not in policy
+    assert policy.startswith("default-src 'none'; ")
+    for tag, rule in (("style", "style-src"), ("script", "script-src")):
+        found = re.search(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        assert found is not None
+        digest = base64.b64encode(hashlib.sha256(found[1].encode()).digest()).decode()
+        assert f"{rule} 'sha256-{digest}'" in policy
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
+
+
+def test_the_page_says_what_was_run(result: Result) -> None:
+    text = " ".join(line for lines in Reader(report.page([result])).texts.values() for line in lines)
+    manifest = result.manifest
+    for said in (manifest["digest"], f"lppm-sim run {result.path}/manifest.json", "numpy", "epsilon_per_km"):
+        assert said in text
+
+
+def test_the_same_run_gives_the_same_page(result: Result) -> None:
+    assert report.page([result]) == report.page([Result.open(result.path)])
+
+
+def test_a_run_without_attacks_or_beliefs_has_a_page(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    scenario = make_scenario(attacks=[], lppms=["identity"], record={"snapshots": []})
+    page = report.page([sim.run(scenario, out=tmp_path / "run", figures=False)])
+    lines = Reader(page).texts["p"]
+    assert any("no attack in this run" in line for line in lines)
+    assert any("record.snapshots" in line for line in lines)
+
+
+# ------------------------------------------------------------------------------------------------------- the commands
+
+
+def test_every_run_ends_by_writing_its_report(small: Path) -> None:
+    done("run", small, "-o", "with")
+    page = Path("with/report.html").read_bytes()
+    done("run", small, "-o", "without", "--no-figures")
+    assert not Path("without/report.html").exists()
+    assert "without/report.html" in done("report", "without")
+    assert Path("without/report.html").read_bytes() == page.replace(b"with/manifest", b"without/manifest")
+    assert "does not exist" in refused("report", "nowhere")
+
+
+def test_runs_are_compared_side_by_side(small: Path) -> None:
+    for name, seed in (("one", 3), ("two", 4)):
+        done("run", small, "--seed", str(seed), "-o", name, "--no-figures")
+    done("compare", "one", "two")
+    page = Path("compare.html").read_text(encoding="utf-8")
+    data = data_of(page)
+    assert [entry["name"] for entry in data["series"]] == [
+        f"{lppm}, {run}" for run in ("one", "two") for lppm in ("SP-Exp", "PEB-Exp", "identity")
+    ]
+    first, second = (data["series"][i]["look"] for i in (0, 3))
+    assert first[:2] == second[:2]
+    assert first[2] != second[2]
+    assert [one["run"] for one in data["replay"]] == ["one", "two"]
+    tables = [Result.open(name).summary() for name in ("one", "two")]
+    curves = data["charts"]["tradeoff"]["panels"][0]["curves"]
+    for table, curve in zip(tables, (curves[0], curves[3]), strict=True):
+        own = table[(table["lppm"] == "SP-Exp") & (table["attack"] == "sporadic")]
+        assert sorted(curve["y"]) == pytest.approx(sorted(own["expected_adversary_error_km"]), rel=1e-4)
+    reader = Reader(page)
+    assert "seed" in reader.texts["th"]
+    assert any("SP-Exp, one" in line and "SP-Exp, two" in line for line in reader.texts["p"])
+    assert "is there already" in refused("compare", "one", "two")
+    assert "two or more" in refused("compare", "one")
+    done("compare", "one", "two", "--overwrite")
+
+
+def test_runs_with_the_same_figures_show_no_lead(small: Path) -> None:
+    done("run", small, "-o", "one", "--no-figures")
+    done("run", small, "-o", "two", "--no-figures")
+    done("compare", "one", "two")
+    lines = [line for line in Reader(Path("compare.html").read_text(encoding="utf-8")).texts["p"] if "Against" in line]
+    assert lines
+    assert all("may be chance" in line for line in lines)
+    assert any(
+        "scenarios of these runs are the same" in line for line in Reader(Path("compare.html").read_text()).texts["p"]
+    )
+
+
+def test_the_table_is_the_summary(result: Result) -> None:
+    cells = [a["data-value"] for tag, a in Reader(report.page([result])).tags if tag == "td" and "data-value" in a]
+    shown = np.array([float(value or "nan") for value in cells]).reshape(-1, 4)
+    summary = result.summary().set_index(["lppm", "point", "attack"])
+    expected = [("SP-Exp", 0, 0.5), ("SP-Exp", 1, 2.0), ("PEB-LH", 0, np.nan)]
+    for row, (lppm, point, epsilon) in zip(shown, expected, strict=True):
+        loss = summary["expected_quality_loss_km"][lppm, point, "markov"]
+        errors = [summary["expected_adversary_error_km"][lppm, point, attack] for attack in ("sporadic", "markov")]
+        assert row.tolist() == pytest.approx([epsilon, loss, *errors], rel=1e-5, nan_ok=True)
