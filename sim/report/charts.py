@@ -28,10 +28,11 @@ Chart = dict[str, Any]
 
 def charts(study: Study) -> dict[str, Any]:
     """Return every chart of a page, by the place it is drawn in."""
-    of_users = study.joined(lambda result: user_courses(result.run, read=result.totals()))
+    of_users = study.joined([user_courses(result.run, read=result.totals()) for result in study.results])
     return {
         "tradeoff": tradeoff(study),
         "time": over_time(study, of_users),
+        "adaptation": adaptation(study),
         "profiles": beliefs(study),
         "users": user_by_user(study, of_users),
     }
@@ -56,7 +57,7 @@ def tradeoff(study: Study) -> Chart:
 
 def over_time(study: Study, of_users: pd.DataFrame) -> list[Chart]:
     """Return quality loss, adversary error and efficiency by query index, a panel for each attack."""
-    shown = _best(study.at_middle(study.joined(lambda result: result.over_time())))
+    shown = _best(study.at_middle(study.joined([result.over_time() for result in study.results])))
     efficiency = efficiency_course(of_users)
     marks, note = _marks(study), _note(shown, "bands")
     measures = (
@@ -72,15 +73,33 @@ def over_time(study: Study, of_users: pd.DataFrame) -> list[Chart]:
     ]
 
 
+def adaptation(study: Study) -> list[Chart]:
+    """Return the efficiency by the number of queries since the shift, a panel for each attack."""
+    course = study.adapted("course")
+    if course.empty:
+        return []
+    table = study.at_middle(course).dropna(subset=["efficiency"])
+    panels = _by_attack(study, table, "queries_after", "efficiency")
+    for curve in (curve for panel in panels for curve in panel["curves"]):
+        _break_at_nought(curve)
+    marks = [{"x": 0.0, "low": 0.0, "high": 0.0, "name": name, "ends": False} for name in dict.fromkeys(table["shift"])]
+    note = f"windows of the last {table['window'].iloc[0]} queries; bands: 95 % intervals over users"
+    x = {"label": "queries after the shift", "unit": "", "whole": True}
+    return [_chart(x, _plain(EFFICIENCY), panels, note=note, marks=marks, title="How they follow the shift")]
+
+
+def _break_at_nought(curve: dict[str, Any]) -> None:
+    """Leave a gap where windows would hold queries of both sides."""
+    after = next((i for i, x in enumerate(curve["x"]) if x > 0), None)
+    if after:
+        for key, value in (("x", curve["x"][after]), ("y", None), ("low", None), ("high", None)):
+            if curve[key] is not None:
+                curve[key].insert(after, value)
+
+
 def beliefs(study: Study) -> list[Chart]:
     """Return how far what mechanisms believe is from the truth, by query index."""
-
-    def distances(result: Result) -> pd.DataFrame:
-        with suppress(RunError):
-            return belief_distance(result.run, points=middle(result.run, result.totals())).assign(attack="")
-        return pd.DataFrame({"point": [], "lppm": [], "attack": [], "index": [], "distance": []})
-
-    table = study.joined(distances)
+    table = study.joined([_distances(result) for result in study.results])
     if table.empty:
         return []
     axis = _plain("distance of belief from truth")
@@ -88,6 +107,12 @@ def beliefs(study: Study) -> list[Chart]:
     curves = [_curve(study, lppm, own, "index", "distance") for lppm, own in table.groupby("lppm", sort=False)]
     marks = _marks(study)
     return [_chart(_QUERY, axis, [{"title": "", "curves": curves}], note=note, marks=marks, title="What they believe")]
+
+
+def _distances(result: Result) -> pd.DataFrame:
+    with suppress(RunError):
+        return belief_distance(result.run, points=middle(result.run, result.totals())).assign(attack="")
+    return pd.DataFrame({"point": [], "lppm": [], "attack": []})
 
 
 def user_by_user(study: Study, of_users: pd.DataFrame) -> list[dict[str, Any]]:

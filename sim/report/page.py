@@ -36,6 +36,8 @@ def assembled(study: Study, *, live: bool = False) -> str:
         table=text.table(study),
         tradeoff=_chart("tradeoff", drawn, "There is no attack in this run, so there is no error to draw."),
         time=_chart("time", drawn, "There is no query in this run."),
+        adaptation=_chart("adaptation", drawn, None),
+        adapted=text.adaptation(study),
         profiles=_chart("profiles", drawn, "No beliefs were kept in this run (record.snapshots)."),
         users=_chart("users", drawn, "There is no query in this run."),
         replay=_map(maps),
@@ -63,11 +65,14 @@ def _fingerprint(content: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
-def _chart(name: str, drawn: dict[str, Any], otherwise: str) -> Markup:
+def _chart(name: str, drawn: dict[str, Any], otherwise: str | None) -> Markup:
+    """Return the place of a chart, or why there is none."""
     chart = drawn.get(name)
     there = chart["panels"] if isinstance(chart, dict) else chart
     kind = "chart small" if name == "users" else "chart"
-    return tag("div", class_=kind, data_chart=name) if there else tag("p", otherwise, class_="none")
+    if there:
+        return tag("div", class_=kind, data_chart=name)
+    return Markup("") if otherwise is None else tag("p", otherwise, class_="none")
 
 
 def _map(maps: list[dict[str, Any]]) -> Markup:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,8 +10,10 @@ from typing import Any
 import pandas as pd
 
 from sim import analysis
+from sim.adaptation import Adaptation
 from sim.plots import COLOURS, LINES, MARKERS, looks, middle_points
 from sim.result import Result
+from sim.rundir import RunError
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,12 @@ class Study:
     @cached_property
     def summary(self) -> pd.DataFrame:
         """Means and intervals by point, LPPM and attack."""
-        return self.joined(lambda result: result.summary())
+        return self.joined([result.summary() for result in self.results])
 
     @cached_property
     def users(self) -> pd.DataFrame:
         """The means of each user."""
-        return self.joined(lambda result: result.totals().users)
+        return self.joined([result.totals().users for result in self.results])
 
     @cached_property
     def series(self) -> list[dict[str, Any]]:
@@ -67,11 +69,34 @@ class Study:
             found.append({"name": row["lppm"], "look": numbers})
         return found
 
-    def joined(self, table_of: Callable[[Result], pd.DataFrame]) -> pd.DataFrame:
-        """Return the tables of all runs as one."""
+    @cached_property
+    def adaptations(self) -> list[Adaptation | RunError | None]:
+        """How the mechanisms of each run followed its shift, or why that cannot be told; None where there was none."""
+        found: list[Adaptation | RunError | None] = []
+        for result in self.results:
+            try:
+                found.append(None if result.shifts().empty else result.adaptation())
+            except RunError as error:
+                found.append(error)
+        return found
+
+    def adapted(self, table: str) -> pd.DataFrame:
+        """Return a table of the adaptations as one."""
+        nothing = pd.DataFrame({"point": [], "lppm": [], "attack": []})
+        return self.joined(
+            [
+                getattr(found, table).assign(window=found.window, recovered=found.recovered)
+                if isinstance(found, Adaptation)
+                else nothing
+                for found in self.adaptations
+            ]
+        )
+
+    def joined(self, tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+        """Return tables, one of each run, as one."""
         frames = []
-        for result, run in zip(self.results, self.names, strict=True):
-            points, table = result.points(), analysis.in_order(table_of(result), result.run)
+        for result, run, own in zip(self.results, self.names, tables, strict=True):
+            points, table = result.points(), analysis.in_order(own, result.run)
             said: dict[str, Any] = {
                 "circumstances": analysis.circumstances(table, points),
                 "at": analysis.swept_words(table, points),

@@ -13,6 +13,7 @@ from sim import analysis, sentences
 from sim.report.markup import Markup, joined, tag
 from sim.report.study import Study
 from sim.result import Result
+from sim.rundir import RunError
 from sim.status import failed_where
 
 _MOST_DIFFERENCES = 40
@@ -46,13 +47,28 @@ def _attacks(summary: pd.DataFrame) -> str:
 
 def answer(study: Study) -> Markup:
     """Return the sentences that say which mechanism protects best, and what to beware of."""
-    told = list(sentences.comparisons(study.users)) or ["There is no attack in this run, so nothing to compare."]
+    told = list(sentences.comparisons(study.users)) or list(_alone(study))
     beware = [
         f"{name}: {warning}" if study.compared else warning
         for name, result in zip(study.names, study.results, strict=True)
         for warning in _warnings(result)
     ]
     return joined([*(tag("p", line) for line in told), _list(beware, "warning")])
+
+
+def _alone(study: Study) -> Iterator[str]:
+    """Yield what there is to say where nothing can be compared."""
+    for row in study.at_middle(study.summary).to_dict("records"):
+        loss, error = (_preferred(row, name) for name in analysis.FIGURES)
+        name = f"{row['lppm']} ({row['at']})" if row["at"] else row["lppm"]
+        if row["attack"]:
+            yield f"Against {row['attack']}, {name} gives P_AE {error:.2f} km at {loss:.2f} km of quality loss."
+        else:
+            yield f"{name} costs {loss:.2f} km of quality loss. There is no attack in this run."
+
+
+def _preferred(row: Mapping[Any, Any], name: str) -> float:
+    return float(row[f"expected_{name}"] if pd.notna(row[f"expected_{name}"]) else row[name])
 
 
 def _warnings(result: Result) -> list[str]:
@@ -94,6 +110,50 @@ def table(study: Study) -> Markup:
     return tag("div", tag("table", tag("caption", caption), *body, class_="sortable"), class_="wide")
 
 
+ADAPTED = {
+    "efficiency_before": ("before", 3),
+    "efficiency_lowest": ("lowest", 3),
+    "efficiency_end": ("at the end", 3),
+    "queries_to_recover_median": ("median to recover", 0),
+    "queries_to_recover": ("mean to recover", 0),
+    "queries_lost": ("lost", 1),
+}
+"""What the table of an adaptation shows: its columns, their headings and decimals."""
+
+
+def adaptation(study: Study) -> Markup:
+    """Return the table of how mechanisms followed a shift; nothing where there was none, or why it cannot be told."""
+    table = study.adapted("summary")
+    if table.empty:
+        reasons = [found for found in study.adaptations if isinstance(found, RunError)]
+        return joined(tag("p", f"How mechanisms adapt cannot be told: {reason}", class_="none") for reason in reasons)
+    heads = [_head("LPPM", "text"), _head("at", "text"), _head("attack", "text")]
+    heads += [_head(heading, "number", title=name) for name, (heading, _) in ADAPTED.items()]
+    heads.append(_head("not back", "number", title="users who do not recover"))
+    rows = []
+    for row in table.to_dict("records"):
+        cells = [tag("th", row["lppm"], scope="row"), tag("td", row["at"]), tag("td", row["attack"])]
+        cells += [_number(row, name, digits) for name, (_, digits) in ADAPTED.items()]
+        cells.append(tag("td", f"{row['censored']} of {row['users']}", data_value=row["censored"]))
+        rows.append(tag("tr", *cells))
+    shifts = ", ".join(dict.fromkeys(table["shift"]))
+    caption = (
+        f"Efficiency P_AE / Q\u0304 around {shifts}; queries until a window of {table['window'].iloc[0]} of them is "
+        f"back at {100 * table['recovered'].iloc[0]:g} %; queries lost until then; 95 % intervals over users."
+    )
+    body = [tag("thead", tag("tr", *heads)), tag("tbody", *rows)]
+    return tag("div", tag("table", tag("caption", caption), *body, class_="sortable"), class_="wide")
+
+
+def _number(row: Mapping[Any, Any], name: str, digits: int) -> Markup:
+    """Return a figure with half of its interval where it has one."""
+    if pd.isna(row[name]):
+        return tag("td", data_value="")
+    low = row.get(f"{name}_low")
+    interval = "" if low is None or pd.isna(low) else tag("span", f" ± {row[name] - low:.{digits}f}", class_="pm")
+    return tag("td", f"{row[name]:.{digits}f}", interval, data_value=f"{row[name]:.6g}")
+
+
 def _head(name: object, kind: str, **attributes: object) -> Markup:
     return tag("th", name, scope="col", data_type=kind, **attributes)
 
@@ -108,11 +168,7 @@ def _swept(value: Any) -> Markup:
 def _figure(row: Mapping[Any, Any], name: str) -> Markup:
     """Return a figure with half of its interval; the expected one where there is one, which has less noise."""
     best = f"expected_{name}" if pd.notna(row.get(f"expected_{name}")) else name
-    if pd.isna(row.get(best)):
-        return tag("td", data_value="")
-    half = (row[f"{best}_high"] - row[f"{best}_low"]) / 2
-    interval = "" if pd.isna(half) else tag("span", f" ± {half:.3f}", class_="pm")
-    return tag("td", f"{row[best]:.3f}", interval, data_value=f"{row[best]:.6g}")
+    return _number(row, best, 3) if best in row else tag("td", data_value="")
 
 
 def run(study: Study) -> Markup:
