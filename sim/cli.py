@@ -160,6 +160,61 @@ def run(
 
 @main.command()
 @scenario_options
+@click.option("-o", "--out", help="Run directory, or the URL of one  [default: outputs/<name>-<digest>]")
+@click.option("--workers", type=click.IntRange(1, 1024), help="Processes to share the work  [default: 1]")
+@click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster there; `local` starts one of --workers.")
+@click.option("--chunk-queries", type=click.IntRange(1), help="As of `run`; smaller chunks are shown sooner.")
+@click.option("--port", type=click.IntRange(1024, 65535), help="Port of the page  [default: one that is free]")
+@click.option("--open", "in_browser", is_flag=True, help="Open the page in a browser.")
+@click.option("--once", is_flag=True, help="End when the run ends, instead of serving its page until Ctrl-C.")
+def watch(
+    scenario: Path,
+    settings: tuple[str, ...],
+    seed: int | None,
+    data: Path | None,
+    out: str | None,
+    workers: int | None,
+    dask: str | None,
+    chunk_queries: int | None,
+    port: int | None,
+    in_browser: bool,
+    once: bool,
+) -> None:
+    """Run SCENARIO and look at its report meanwhile.
+
+    The same as `run`, with a page that shows what is finished so far. Only this machine can open it, and only who
+    knows its address, which is printed first.
+    """
+    import webbrowser
+
+    from sim import console
+    from sim.rundir import RunDirectory
+    from sim.runner import default_directory
+    from sim.runner import run as run_scenario
+    from sim.watch import served
+
+    if out is not None and not RunDirectory(out).shared:
+        raise click.UsageError(f"{out} would be gone when this command ends: that is for `sim.run` in Python")
+    study = _load(scenario, settings, seed, data)
+    _load_kernels()
+    place, bar = out or default_directory(study), console.Bar(study.name)
+    with served(study.name, place, bar, port=port or 0) as server:
+        click.echo(f"watch it at {server.address}", err=True)
+        if in_browser and not webbrowser.open(server.ticket()):
+            click.echo("no browser could be opened: open this address yourself", err=True)
+        with bar:
+            result = run_scenario(
+                study, out=place, progress=server.told, workers=workers, dask=dask, chunk_queries=chunk_queries
+            )
+        server.told.end()
+        console.print_result(result, redrawn=True)
+        if not once:
+            click.echo(f"the page stays at {server.address} until Ctrl-C", err=True)
+            server.wait()
+
+
+@main.command()
+@scenario_options
 @click.option("--time/--no-time", "measure", default=True, help="Estimate the time by simulating one user.")
 def check(scenario: Path, settings: tuple[str, ...], seed: int | None, data: Path | None, measure: bool) -> None:
     """Validate SCENARIO and estimate its cost.

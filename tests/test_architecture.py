@@ -27,7 +27,7 @@ LAYERS = [
     ["sim.sentences"],
     ["sim.report"],
     ["sim.runner"],
-    ["sim.bench", "sim.console"],
+    ["sim.bench", "sim.console", "sim.watch"],
     ["sim.datasets", "sim.paper"],
     ["sim.cli"],
 ]

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sim.report.page import assembled
+from sim.report.page import assembled, waiting
 from sim.report.study import Study
 from sim.result import Result
 from sim.rundir import RunFile
 
-__all__ = ["page", "write"]
+__all__ = ["page", "waiting", "write"]
 
 NAME = "report.html"
 

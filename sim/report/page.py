@@ -19,13 +19,14 @@ from sim.report.study import Study
 STYLES = ("page.css", "replay.css")
 SCRIPTS = ("core.js", "charts.js", "tables.js", "replay.js", "page.js")
 LIVE = "live.js"
+LIVE_STYLE = "live.css"
 
 
 def assembled(study: Study, *, live: bool = False) -> str:
     """Return the page of some runs; a live one asks its own server for newer ones."""
     drawn, maps = charts(study), replays(study)
-    style = _assets(STYLES)
-    script = f'(() => {{\n"use strict";\n{_assets((*SCRIPTS, LIVE) if live else SCRIPTS)}}})();\n'
+    style = _assets((*STYLES, LIVE_STYLE) if live else STYLES)
+    script = _script((*SCRIPTS, LIVE) if live else SCRIPTS)
     return Template(_asset("page.html")).substitute(
         version=importlib.metadata.version("lppm-sim"),
         policy=policy(style, script, live=live),
@@ -44,6 +45,14 @@ def assembled(study: Study, *, live: bool = False) -> str:
         run=text.run(study),
         data=_data({"series": study.series, "charts": drawn, "replay": maps}),
         script=script,
+    )
+
+
+def waiting(title: str) -> str:
+    """Return what a live page is before anything is finished: it asks its server until something is."""
+    style, script = _assets((*STYLES, LIVE_STYLE)), _script(("core.js", LIVE))
+    return Template(_asset("waiting.html")).substitute(
+        policy=policy(style, script, live=True), title=escaped(title), style=style, script=script
     )
 
 
@@ -93,6 +102,10 @@ def _shown(value: Any) -> Any:
     if isinstance(value, list):
         return [_shown(item) for item in value]
     return printable(value) if isinstance(value, str) else value
+
+
+def _script(names: tuple[str, ...]) -> str:
+    return f'(() => {{\n"use strict";\n{_assets(names)}}})();\n'
 
 
 def _assets(names: tuple[str, ...]) -> str:
