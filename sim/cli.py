@@ -161,6 +161,7 @@ def run(
 @main.command()
 @scenario_options
 @click.option("-o", "--out", help="Run directory, or the URL of one  [default: outputs/<name>-<digest>]")
+@click.option("--figures/--no-figures", default=True, help="Draw the figures and write the report at the end.")
 @click.option("--workers", type=click.IntRange(1, 1024), help="Processes to share the work  [default: 1]")
 @click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster there; `local` starts one of --workers.")
 @click.option("--chunk-queries", type=click.IntRange(1), help="As of `run`; smaller chunks are shown sooner.")
@@ -173,6 +174,7 @@ def watch(
     seed: int | None,
     data: Path | None,
     out: str | None,
+    figures: bool,
     workers: int | None,
     dask: str | None,
     chunk_queries: int | None,
@@ -185,7 +187,9 @@ def watch(
     The same as `run`, with a page that shows what is finished so far. Only this machine can open it, and only who
     knows its address, which is printed first.
     """
+    import time
     import webbrowser
+    from contextlib import suppress
 
     from sim import console
     from sim.rundir import RunDirectory
@@ -204,13 +208,23 @@ def watch(
             click.echo("no browser could be opened: open this address yourself", err=True)
         with bar:
             result = run_scenario(
-                study, out=place, progress=server.told, workers=workers, dask=dask, chunk_queries=chunk_queries
+                study,
+                out=place,
+                progress=server.told,
+                figures=figures,
+                workers=workers,
+                dask=dask,
+                chunk_queries=chunk_queries,
             )
         server.told.end()
-        console.print_result(result, redrawn=True)
-        if not once:
-            click.echo(f"the page stays at {server.address} until Ctrl-C", err=True)
-            server.wait()
+        console.print_result(result, redrawn=figures)
+        if once:
+            server.say_farewell()
+        else:
+            with suppress(KeyboardInterrupt):
+                click.echo(f"the page stays at {server.address} until Ctrl-C", err=True)
+                while True:
+                    time.sleep(3600)
 
 
 @main.command()

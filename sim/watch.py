@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from html import unescape
 from http import HTTPStatus
@@ -199,22 +199,17 @@ class Server:
         self._ticket = secrets.token_urlsafe(16)
         return f"http://{HOST}:{self.port}/{self._ticket}"
 
-    def wait(self) -> None:
-        """Serve until Ctrl-C."""
-        with suppress(KeyboardInterrupt):
-            while True:
-                time.sleep(3600)
+    def say_farewell(self) -> None:
+        """Wait until a page that is open knows how the run has ended, if there is one, and not for long."""
+        if time.monotonic() - self._looked_s < _LOOKING_S:
+            self._farewell.wait(_FAREWELL_S)
 
     def close(self) -> None:
-        """End; a page that is open is first told how the run has ended, if it has."""
-        try:
-            if self.told.ended and time.monotonic() - self._looked_s < _LOOKING_S:
-                self._farewell.wait(_FAREWELL_S)
-        finally:
-            self._pages.close()
-            self._http.shutdown()
-            self._http.server_close()
-            self._thread.join()
+        """Serve no more."""
+        self._pages.close()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
 
     def knows(self, host: str) -> bool:
         """Tell whether this is the address itself, not a name that somebody has made to point here."""
@@ -247,12 +242,13 @@ class Server:
 
 @contextmanager
 def served(name: str, place: str | Path, progress: Progress, *, port: int = 0) -> Iterator[Server]:
-    """Serve the page of the run at a place while it is made; `told` of the server is to be its progress."""
+    """Serve the page of the run at a place while it is made; the server's `told` is to be the run's progress."""
     server = Server(name, place, progress, port=port)
     try:
         yield server
     except UserError as error:
         server.told.end(str(error).splitlines()[0])
+        server.say_farewell()
         raise
     finally:
         server.close()
