@@ -316,7 +316,7 @@ def test_a_component_that_is_asked_for_wrongly(own_design: str, words: list[str]
 
 
 def test_an_unknown_command_suggests_the_nearest() -> None:
-    assert "No such command 'rnu'. Did you mean 'run'? Commands: run, check, new, list," in refused("rnu")
+    assert "No such command 'rnu'. Did you mean 'run'? Commands: run, watch, check, new, list," in refused("rnu")
     assert "Did you mean" not in refused("horse")
     assert "Missing argument 'SCENARIO'" in refused("run")
 
