@@ -69,8 +69,7 @@ class Told:
         self._done = self._total = self._chunks_done = self._chunks = 0
         self._began_s = 0.0
         self._ended: str | None = None
-        self.changes = 0
-        """Goes up whenever there may be more to show."""
+        self._more = 0
 
     def start(self, queries: int, *, chunks: int, skipped: int) -> None:
         """Count what is to be simulated, or comes on top."""
@@ -78,7 +77,7 @@ class Told:
             self._began_s = time.monotonic()
         self._total += queries
         self._chunks += chunks
-        self.changes += skipped > 0
+        self._more += skipped > 0
         self._other.start(queries, chunks=chunks, skipped=skipped)
 
     def advance(self, queries: int) -> None:
@@ -89,13 +88,17 @@ class Told:
     def end_chunk(self) -> None:
         """Count a chunk."""
         self._chunks_done += 1
-        self.changes += 1
+        self._more += 1
         self._other.end_chunk()
 
     def end(self, error: str = "") -> None:
         """Say that the run has ended, and why without all of its results if so."""
         self._ended = error
-        self.changes += 1
+
+    @property
+    def changes(self) -> int:
+        """Goes up whenever there may be more to show, and for the last time with the end."""
+        return self._more + self.ended
 
     @property
     def ended(self) -> bool:
