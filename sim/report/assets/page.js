@@ -1,0 +1,26 @@
+// The page begins: everything is drawn from the data in it, and drawn again when newer data come.
+
+const replay = $(".map") ? makeReplay($(".map")) : null;
+
+function showData(data) {
+  drawCharts(data);
+  sortableTables(document);
+  replay?.show(data);
+}
+
+function followSections() {
+  const links = new Map($$("nav a").map((link) => [link.hash.slice(1), link]));
+  const seen = new IntersectionObserver(
+    (entries) => {
+      for (const entry of entries.filter((found) => found.isIntersecting)) {
+        for (const link of links.values()) link.removeAttribute("aria-current");
+        links.get(entry.target.id)?.setAttribute("aria-current", "true");
+      }
+    },
+    { rootMargin: "-20% 0px -75% 0px" },
+  );
+  for (const section of $$("main > section")) seen.observe(section);
+}
+
+showData(JSON.parse($("#data").textContent));
+followSections();

@@ -1,0 +1,61 @@
+// Tables sorted by a click on a heading; each scrolls within itself where the page is narrow.
+
+const collator = new Intl.Collator("en", { numeric: true });
+const sortings = new Map();
+
+// Make the tables under a root sortable; one that takes the place of another is sorted as that was.
+function sortableTables(root) {
+  $$("table.sortable", root).forEach((table, i) => {
+    if (table.dataset.ready) return;
+    table.dataset.ready = "yes";
+    inScrollingBox(table);
+    const key = `${table.closest("section")?.id} ${i}`;
+    const headings = $$("thead th[data-type]", table);
+    for (const heading of headings) makeButton(heading, () => sortBy(table, heading, turned(heading), key));
+    const before = sortings.get(key);
+    const same = headings.find((heading) => heading.textContent === before?.name);
+    if (same) sortBy(table, same, before.direction, key);
+  });
+}
+
+function inScrollingBox(table) {
+  const box = element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "table" });
+  table.replaceWith(box);
+  box.append(table);
+}
+
+function makeButton(heading, act) {
+  const button = element("button", { type: "button" }, [...heading.childNodes]);
+  button.addEventListener("click", act);
+  heading.append(button);
+}
+
+const turned = (heading) => (heading.getAttribute("aria-sort") === "ascending" ? "descending" : "ascending");
+
+function sortBy(table, heading, direction, key) {
+  const column = heading.cellIndex;
+  const compare = heading.dataset.type === "number" ? byNumber : byText;
+  const sign = direction === "ascending" ? 1 : -1;
+  for (const body of table.tBodies) {
+    const rows = [...body.rows].sort((one, other) => compare(one.cells[column], other.cells[column], sign));
+    body.append(...rows);
+  }
+  for (const other of $$("th[aria-sort]", table)) other.removeAttribute("aria-sort");
+  heading.setAttribute("aria-sort", direction);
+  sortings.set(key, { name: heading.textContent, direction });
+}
+
+const textOf = (cell) => cell.dataset.value ?? cell.textContent.trim();
+
+function byText(one, other, sign) {
+  const [a, b] = [textOf(one), textOf(other)];
+  if (a === "" || b === "") return (a === "") - (b === "");
+  return sign * collator.compare(a, b);
+}
+
+// What is no number comes last in both directions.
+function byNumber(one, other, sign) {
+  const [a, b] = [one, other].map((cell) => (textOf(cell) === "" ? NaN : Number(textOf(cell))));
+  if (Number.isNaN(a) || Number.isNaN(b)) return Number.isNaN(a) - Number.isNaN(b);
+  return sign * (a - b);
+}
