@@ -15,10 +15,9 @@ const MARKERS = [
 const DASHES = [null, "7 4", "1.5 3.5", "8 3.5 1.5 3.5"];
 const MOST_USERS = 24;
 const PRINT_WIDTH = 680;
-const ROW = 15;
-const FONT = 12;
+const LEGEND_WIDTH = 260;
 
-const charts = { data: null, measure: null, attack: null, all: false, widths: new WeakMap() };
+const charts = { data: null, measure: null, attack: null, all: false, waiting: false, widths: new WeakMap() };
 
 // Fill every [data-chart] of the page; may be called again with newer data.
 function drawCharts(data) {
@@ -30,32 +29,40 @@ function drawCharts(data) {
 }
 
 function prepare(host) {
-  const parts = ["choices", "legend", "figures"].map((name) => element("div", { class: name }));
-  host.append(...parts);
-  $(".legend", host).setAttribute("role", "group");
-  $(".legend", host).setAttribute("aria-label", "series to show");
+  const legend = element("div", { class: "legend", role: "group", "aria-label": "series to show" });
+  host.append(element("div", { class: "choices" }), legend, element("div", { class: "figures" }));
   sizes.observe(host);
 }
 
 function drawHost(host, width = host.clientWidth) {
   if (!charts.data || !width) return;
+  if (host.contains(reading?.svg)) hideTip();
   charts.widths.set(host, width);
   const shown = chartsOf(host);
   fillLegend($(".legend", host), shown);
-  const figures = $(".figures", host);
   const focused = $$(".plot", host).indexOf(document.activeElement);
   const small = host.classList.contains("small");
-  host.classList.toggle("beside", width > 900 && shown.length === 1 && isNarrow(shown[0], width));
-  figures.replaceChildren(...shown.map((chart) => drawFigure(chart, figures.clientWidth || width, small)));
+  const beside = width > 900 && shown.length === 1 && isNarrow(shown[0], width - LEGEND_WIDTH);
+  host.classList.toggle("beside", beside);
+  const room = beside ? width - LEGEND_WIDTH : width;
+  const left = Math.max(...shown.map((chart) => layOut(chart, room, small).left));
+  const figures = shown.map((chart) => drawFigure(chart, layOut(chart, room, small, left)));
+  $(".figures", host).replaceChildren(...figures);
   if (focused >= 0) $$(".plot", host)[focused]?.focus({ preventScroll: true });
 }
 
 function redraw() {
-  hideTip();
+  charts.waiting = false;
   for (const host of $$("[data-chart]")) drawHost(host);
 }
 
-hidden.listen(redraw);
+// Several series are switched at once: one redraw for all of them.
+function redrawSoon() {
+  if (!charts.waiting) queueMicrotask(redraw);
+  charts.waiting = true;
+}
+
+hidden.listen(redrawSoon);
 const sizes = new ResizeObserver((entries) => {
   for (const { target } of entries) if (target.clientWidth !== charts.widths.get(target)) drawHost(target);
 });
@@ -65,7 +72,7 @@ addEventListener("afterprint", redraw);
 // The charts of a host, one below the other; of small multiples those of the chosen measure and attack.
 function chartsOf(host) {
   const found = [charts.data.charts[host.dataset.chart] ?? []].flat();
-  if (!found.length || found[0].chart === undefined) return found;
+  if (found[0]?.chart === undefined) return found.filter((chart) => chart.panels.length);
   const measures = [...new Set(found.map((choice) => choice.measure))];
   const measure = measures.includes(charts.measure) ? charts.measure : measures[0];
   const attacks = found.filter((choice) => choice.measure === measure).map((choice) => choice.attack);
@@ -121,10 +128,10 @@ function allCurves(shown) {
 // Buttons stay the same elements while the names do, or a double click would not be one.
 function fillLegend(box, shown) {
   const curves = allCurves(shown);
-  const said = JSON.stringify(curves.map((curve) => [curve.name, curve.line, seriesOf(curve).look]));
+  const said = JSON.stringify(curves.map((curve) => [curve.name, curve.line, curve.series, seriesOf(curve).look]));
   if (box.dataset.said !== said) {
     box.dataset.said = said;
-    box.replaceChildren(...curves.map((curve) => legendButton(curve, shown)), showAllButton());
+    box.replaceChildren(...curves.map(legendButton), showAllButton());
   }
   curves.forEach((curve, i) => box.children[i].setAttribute("aria-pressed", String(isOn(curve))));
   box.lastChild.hidden = hidden.names.size === 0;
@@ -165,142 +172,10 @@ function hide(names) {
   for (const name of new Set(changed)) hidden.toggle(name);
 }
 
-// Scales: from numbers to pixels, with ticks at round numbers.
-
-function scale(low, high, from, to) {
-  const at = (value) => from + ((value - low) / (high - low)) * (to - from);
-  return Object.assign(at, { low, high });
-}
-
-function roundStep(span, count, whole) {
-  const rough = span / Math.max(1, count);
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999) * power;
-  return whole ? Math.max(1, step) : step;
-}
-
-function ticks(low, high, step) {
-  const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
-  const format = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
-  const first = Math.ceil(low / step - 1e-6);
-  const count = Math.floor(high / step + 1e-6) - first + 1;
-  return Array.from({ length: Math.max(0, count) }, (_, i) => {
-    const value = (first + i) * step;
-    return { value, text: value.toLocaleString("en", format).replace(/^-(?=0(\.0*)?$)/, "") };
-  });
-}
-
-// The range of the values; of wide intervals of a few users only so much that the values stay readable.
-function range(values, ends) {
-  const known = values.filter((value) => value !== null);
-  if (!known.length) return [0, 1];
-  let [low, high] = [Math.min(...known), Math.max(...known)];
-  const room = Math.max(high - low, 0.3 * Math.abs(high), 1e-9);
-  for (const end of ends.filter((value) => value !== null)) {
-    low = Math.min(low, Math.max(end, Math.min(...known) - 0.5 * room));
-    high = Math.max(high, Math.min(end, Math.max(...known) + 0.5 * room));
-  }
-  const pad = 0.05 * (high - low || Math.abs(high) || 1);
-  return [low >= 0 && low < 0.4 * high ? 0 : low - pad, high + pad];
-}
-
-function ranges(chart) {
-  const all = chart.panels.flatMap((panel) => panel.curves);
-  const curves = all.some(isOn) ? all.filter(isOn) : all;
-  const of = (...keys) => keys.flatMap((key) => curves.flatMap((curve) => curve[key] ?? []));
-  const x = chart.equal ? range(of("x"), of("x_low", "x_high")) : span(of("x", "x_low", "x_high"));
-  return { x, y: range(of("y"), of("low", "high")) };
-}
-
-function span(values) {
-  const known = values.filter((value) => value !== null);
-  if (!known.length) return [0, 1];
-  const [low, high] = [Math.min(...known), Math.max(...known)];
-  return [low >= 0 && low < 0.1 * high ? 0 : low, high > low ? high : low + 1];
-}
-
-const ruler = document.createElement("canvas").getContext("2d");
-
-function textWidth(text, size = FONT) {
-  ruler.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
-  return ruler.measureText(text).width;
-}
-
-function shortened(text, most) {
-  const letters = [...text];
-  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : text;
-}
-
-// Where everything of a figure is: columns of panels, the size of each plot, scales and ticks.
-
-function columnsFor(count, width, least) {
-  const most = Math.max(1, Math.floor(width / least));
-  return Math.ceil(count / Math.ceil(count / most));
-}
-
-function layOut(chart, width, small) {
-  const { x, y } = ranges(chart);
-  const columns = small
-    ? Math.max(1, Math.floor(width / (width < 600 ? 150 : 190)))
-    : columnsFor(chart.panels.length, width, chart.equal ? 340 : 320);
-  const right = small ? 12 : 18;
-  let left = 40;
-  let found = null;
-  for (let pass = 0; pass < 2; pass++) {
-    const room = Math.max(60, (width - left - columns * right) / columns);
-    found = chart.equal ? equalPlot(x, y, room, columns > 1) : freePlot(chart, x, y, room, small);
-    left = Math.ceil(Math.max(...found.yTicks.map(({ text }) => textWidth(text)), 8)) + 10;
-  }
-  return { ...found, columns, left, right, small, ...placeMarks(chart.marks, found, small) };
-}
-
-function freePlot(chart, x, y, width, small) {
-  const height = small ? 84 : Math.round(Math.min(250, Math.max(170, 0.42 * width)));
-  const widest = textWidth(number(x[1])) + (small ? 16 : 36);
-  const xStep = roundStep(x[1] - x[0], Math.floor(width / widest), chart.x.whole);
-  const yStep = roundStep(y[1] - y[0], height / (small ? 26 : 38), chart.y.whole);
-  return { width, height, x, y, xTicks: ticks(...x, xStep), yTicks: ticks(...y, yStep) };
-}
-
-// Both axes in one scale from one beginning; a plot too flat or too narrow gets more of an axis.
-function equalPlot([xLow, xHigh], [yLow, yHigh], room, several) {
-  const low = Math.min(xLow, yLow);
-  const perUnit = Math.min(room / (xHigh - low), (several ? 400 : 460) / (yHigh - low));
-  const width = Math.min(room, Math.max((xHigh - low) * perUnit, 250));
-  const height = Math.max((yHigh - low) * perUnit, Math.min(200, room));
-  const [x, y] = [[low, low + width / perUnit], [low, low + height / perUnit]];
-  const widest = textWidth(number(x[1])) + 36;
-  const step = roundStep(x[1] - low, Math.floor(width / widest), false);
-  return { width, height, x, y, xTicks: ticks(...x, step), yTicks: ticks(...y, step) };
-}
-
-function isNarrow(chart, width) {
-  return chart.equal && chart.panels.length === 1 && layOut(chart, width, false).width < width - 300;
-}
-
-// Give the names of shifts rows above the plot so that none covers another.
-function placeMarks(marks, { x, width }, small) {
-  const at = scale(...x, 0, width);
-  const ends = [];
-  const within = marks.filter((mark) => mark.x >= x[0] && mark.x <= x[1]).sort((one, other) => one.x - other.x);
-  const placed = within.map((mark) => {
-    if (small || mark.ends) return { ...mark, row: null };
-    const text = shortened(mark.name, 24);
-    const length = textWidth(text) + 12;
-    const start = Math.max(0, Math.min(at(mark.x), width - length + 16));
-    const free = ends.findIndex((end) => end <= start);
-    const row = free < 0 ? ends.length : free;
-    ends[row] = start + length;
-    return { ...mark, text, start, row };
-  });
-  return { marks: placed, markRows: ends.length };
-}
-
 // Drawing.
 
-function drawFigure(chart, width, small) {
-  const layout = layOut(chart, width, small);
-  const shares = Array.from({ length: layout.columns }, (_, i) => (i ? 0 : layout.left) + layout.width + layout.right);
+function drawFigure(chart, layout) {
+  const shares = Array.from({ length: layout.columns }, (_, i) => (i ? layout.inset : layout.left) + layout.width + layout.right);
   const panels = element("div", { class: "panels" });
   panels.style.gridTemplateColumns = shares.map((share) => `minmax(0, ${share}fr)`).join(" ");
   panels.style.maxWidth = `${shares.reduce((sum, share) => sum + share, 0)}px`;
@@ -322,9 +197,10 @@ function axisWords({ label, unit }) {
 function drawPanel(chart, panel, i, layout) {
   const first = i % layout.columns === 0;
   const last = i + layout.columns >= chart.panels.length;
-  const left = first ? layout.left : 0;
+  const ticksBelow = last || !layout.small;
+  const left = first ? layout.left : layout.inset;
   const top = 8 + ROW * layout.markRows;
-  const [width, height] = [left + layout.width + layout.right, top + layout.height + 22];
+  const [width, height] = [left + layout.width + layout.right, top + layout.height + (ticksBelow ? 22 : 6)];
   const name = [panel.title, chart.y.label].filter(Boolean).join(", ");
   const svg = shape("svg", {
     class: "plot",
@@ -340,13 +216,14 @@ function drawPanel(chart, panel, i, layout) {
   const y = scale(...layout.y, top + layout.height, top);
   const curves = panel.curves.filter(isOn).map((curve) => placed(curve, x, y, chart.equal));
   const within = shape("svg", { x: left, y: top, width: layout.width, height: layout.height, viewBox: `${left} ${top} ${layout.width} ${layout.height}` });
-  within.append(...curves.flatMap((curve) => uncertainty(curve, chart.equal)), ...curves.map(line));
+  within.append(...curves.flatMap((curve) => uncertainty(curve, chart.equal, curves.length > 4)), ...curves.map(line));
   const focus = shape("g", { class: "focus" });
-  const axes = drawAxes(layout, x, y, { left, top, ticksLeft: first, ticksBelow: last || !layout.small });
+  const axes = drawAxes(layout, x, y, { left, top, ticksLeft: first, ticksBelow });
   svg.append(axes, ...layout.marks.map((mark) => drawMark(mark, x, y, left, layout)));
   if (chart.equal) svg.append(drawDiagonal(x, y));
   svg.append(within, ...curves.flatMap((curve, k) => markersOf(curve, chart.equal, k, layout.small)), focus);
-  readable(svg, { chart, curves, focus, stops: stopsOf(curves, chart.equal), top, bottom: top + layout.height });
+  const stops = stopsOf(curves, chart.equal);
+  readable(svg, { chart, stops, marks: layout.marks, x, focus, top, bottom: top + layout.height });
   const title = panel.title ? element("p", { class: "panel-title", title: panel.title, dir: "auto" }, panel.title) : null;
   if (title) title.style.marginLeft = `${left}px`;
   return element("div", { class: "panel" }, title, svg);
@@ -390,7 +267,7 @@ function drawMark(mark, x, y, left, layout) {
 
 // The curve with its points in pixels, in order of x where that is no course over time.
 function placed(curve, x, y, sorted) {
-  const points = curve.x.map((value, i) => ({ curve, i, x: x(value), y: y(curve.y[i]), known: value !== null && curve.y[i] !== null }));
+  const points = (curve.x ?? []).map((value, i) => ({ curve, i, x: x(value), y: y(curve.y?.[i]), known: value != null && curve.y?.[i] != null }));
   if (sorted) points.sort((one, other) => curve.x[one.i] - curve.x[other.i]);
   const end = (key, at) => points.map(({ i }) => (curve[key]?.[i] == null ? null : at(curve[key][i])));
   return { curve, points, low: end("low", y), high: end("high", y), xLow: end("x_low", x), xHigh: end("x_high", x) };
@@ -413,13 +290,13 @@ function line({ curve, points }) {
   return shape("path", { class: "line", d, stroke: colour(seriesOf(curve)), "stroke-dasharray": DASHES[curve.line] });
 }
 
-function uncertainty({ curve, points, low, high, xLow, xHigh }, equal) {
+function uncertainty({ curve, points, low, high, xLow, xHigh }, equal, many) {
   const ink = colour(seriesOf(curve));
   const known = points.map((point, i) => ({ ...point, known: point.known && low[i] !== null, low: low[i], high: high[i] }));
   const bands = pieces(known).filter((piece) => piece.length > 1).map((piece) => {
     const back = piece.map(({ x, low: y }) => ({ x, y })).reverse();
     const d = `${path([...piece.map(({ x, high: y }) => ({ x, y })), ...back])}Z`;
-    return shape("path", { class: "band", d, fill: ink });
+    return shape("path", { class: many ? "band faint" : "band", d, fill: ink });
   });
   if (!equal) return bands;
   const bars = points.map((point, i) => {
@@ -450,122 +327,4 @@ function sample(curve) {
   const stroke = shape("line", { class: "line", x1: 1, x2: 31, y1: 8, y2: 8, stroke: ink, "stroke-dasharray": dashes });
   const marker = drawMarker(seriesOf(curve), { x: 16, y: 8 }, 4.2);
   return shape("svg", { class: "sample", width: 32, height: 16, viewBox: "0 0 32 16", "aria-hidden": "true" }, stroke, marker);
-}
-
-// Reading: the point nearest to the pointer, or the one the arrow keys have reached.
-
-// Points that are read together: each of a trade-off, all at one place of a course over time.
-function stopsOf(curves, equal) {
-  const points = curves.flatMap((curve) => curve.points).filter((point) => point.known);
-  points.sort((one, other) => one.x - other.x);
-  if (equal) return points.map((point) => ({ ...point, points: [point] }));
-  const stops = [];
-  for (const point of points) {
-    if (stops.length && point.x - stops.at(-1).x < 0.5) stops.at(-1).points.push(point);
-    else stops.push({ x: point.x, y: point.y, points: [point] });
-  }
-  for (const stop of stops) stop.points.sort((one, other) => other.curve.y[other.i] - one.curve.y[one.i]);
-  return stops;
-}
-
-function readable(svg, plot) {
-  let at = -1;
-  const show = (stop, keyboard) => {
-    if (!stop) return;
-    at = plot.stops.indexOf(stop);
-    highlight(plot, stop);
-    const scaling = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
-    const box = svg.getBoundingClientRect();
-    showTip(tipContent(plot, stop), box.left + stop.x * scaling, box.top + stop.y * scaling, keyboard);
-  };
-  const leave = () => {
-    plot.focus.replaceChildren();
-    hideTip();
-  };
-  const point = (event) => show(nearest(plot, event, svg), false);
-  svg.addEventListener("pointermove", point);
-  svg.addEventListener("pointerdown", point);
-  svg.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && leave());
-  svg.addEventListener("focus", () => svg.matches(":focus-visible") && show(plot.stops[Math.max(at, 0)], true));
-  svg.addEventListener("blur", leave);
-  svg.addEventListener("keydown", (event) => {
-    const last = plot.stops.length - 1;
-    const goals = { ArrowLeft: Math.max(at - 1, 0), ArrowRight: Math.min(at + 1, last), Home: 0, End: last };
-    if (event.key in goals) show(plot.stops[goals[event.key]], true);
-    else if (event.key === "ArrowUp" || event.key === "ArrowDown") neighbour(svg, event.key === "ArrowUp" ? -1 : 1);
-    else if (event.key === "Escape") leave();
-    else return;
-    event.preventDefault();
-  });
-}
-
-// Of the panels of a figure the tab key reaches one, the arrow keys the others.
-function neighbour(svg, step) {
-  const plots = $$(".plot", svg.closest(".figures"));
-  const next = plots[plots.indexOf(svg) + step];
-  if (!next) return;
-  for (const plot of $$(".plot", next.closest("figure"))) plot.setAttribute("tabindex", plot === next ? 0 : -1);
-  next.focus();
-}
-
-function nearest({ chart, stops }, event, svg) {
-  const box = svg.getBoundingClientRect();
-  const scaling = svg.viewBox.baseVal.width / box.width;
-  const [x, y] = [(event.clientX - box.left) * scaling, (event.clientY - box.top) * scaling];
-  const far = (stop) => Math.hypot(stop.x - x, chart.equal ? stop.y - y : 0);
-  return stops.reduce((best, stop) => (best === null || far(stop) < far(best) ? stop : best), null);
-}
-
-function highlight({ chart, focus, top, bottom }, stop) {
-  focus.replaceChildren();
-  if (!chart.equal) focus.append(shape("line", { x1: stop.x, x2: stop.x, y1: top, y2: bottom }));
-  for (const point of stop.points) focus.append(drawMarker(seriesOf(point.curve), point, chart.equal ? 6 : 4.2));
-}
-
-const withUnit = (text, unit) => (unit ? `${text} ${unit}` : text);
-
-function interval(curve, low, high, i) {
-  return curve[low]?.[i] == null ? "" : `${number(curve[low][i])} to ${number(curve[high][i])}`;
-}
-
-function tipRow(heading, value, between) {
-  return element("tr", {}, element("th", { scope: "row" }, heading), element("td", {}, value), element("td", {}, between));
-}
-
-function tipContent(plot, stop) {
-  const { chart } = plot;
-  const { curve, i } = stop.points[0];
-  if (chart.equal) {
-    return [
-      element("p", {}, sample(curve), element("bdi", {}, curve.name)),
-      curve.at?.[i] ? element("p", {}, curve.at[i]) : null,
-      element("table", {}, [["y", "low", "high"], ["x", "x_low", "x_high"]].map(([key, low, high]) =>
-        tipRow(axisName(chart[key]), withUnit(number(curve[key][i]), chart[key].unit), interval(curve, low, high, i)))),
-    ];
-  }
-  const where = interval(curve, "x_low", "x_high", i) || withUnit(number(curve.x[i]), chart.x.unit);
-  const rows = stop.points.map(({ curve: own, i: k }) => tipRow(
-    [sample(own), element("bdi", {}, own.name)], withUnit(number(own.y[k]), chart.y.unit), interval(own, "low", "high", k)));
-  const at = curve.at?.[i] ? [element("p", {}, curve.at[i])] : [];
-  return [element("p", {}, `${chart.x.label} ${where}`), ...at, element("table", {}, rows)];
-}
-
-const axisName = (axis) => axisWords({ label: axis.label, unit: "" });
-
-const tip = element("div", { class: "tip", role: "status", hidden: true });
-document.body.append(tip);
-addEventListener("scroll", () => hideTip(), { passive: true });
-
-function showTip(content, x, y, keyboard) {
-  tip.replaceChildren(...content.filter(Boolean));
-  tip.hidden = false;
-  tip.setAttribute("aria-live", keyboard ? "polite" : "off");
-  const { width, height } = tip.getBoundingClientRect();
-  const left = x + 14 + width > innerWidth ? x - 14 - width : x + 14;
-  tip.style.left = `${Math.max(4, Math.min(left, innerWidth - width - 4))}px`;
-  tip.style.top = `${Math.max(4, y - height - 12 < 4 ? y + 16 : y - height - 12)}px`;
-}
-
-function hideTip() {
-  tip.hidden = true;
 }

@@ -1,0 +1,133 @@
+// Where everything of a chart is: scales with ticks at round numbers, panels in columns, names of shifts in rows.
+
+const FONT = 12;
+const ROW = 15;
+
+function scale(low, high, from, to) {
+  const at = (value) => from + ((value - low) / (high - low)) * (to - from);
+  return Object.assign(at, { low, high });
+}
+
+function roundStep(span, count, whole) {
+  const rough = span / Math.max(1, count);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999) * power;
+  return whole ? Math.max(1, step) : step;
+}
+
+function ticks(low, high, step) {
+  const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  const format = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
+  const first = Math.ceil(low / step - 1e-6);
+  const count = Math.floor(high / step + 1e-6) - first + 1;
+  return Array.from({ length: Math.max(0, count) }, (_, i) => {
+    const value = (first + i) * step;
+    return { value, text: value.toLocaleString("en", format).replace(/^-(?=0(\.0*)?$)/, "") };
+  });
+}
+
+// The range of the values; of wide intervals of a few users only so much that the values stay readable.
+function range(values, ends) {
+  const known = values.filter((value) => value !== null);
+  if (!known.length) return [0, 1];
+  let [low, high] = [Math.min(...known), Math.max(...known)];
+  const room = Math.max(high - low, 0.3 * Math.abs(high), 1e-9);
+  for (const end of ends.filter((value) => value !== null)) {
+    low = Math.min(low, Math.max(end, Math.min(...known) - 0.5 * room));
+    high = Math.max(high, Math.min(end, Math.max(...known) + 0.5 * room));
+  }
+  const pad = 0.05 * (high - low || Math.abs(high) || 1);
+  return [low >= 0 && low < 0.4 * high ? 0 : low - pad, high + pad];
+}
+
+function ranges(chart) {
+  const all = chart.panels.flatMap((panel) => panel.curves);
+  const curves = all.some(isOn) ? all.filter(isOn) : all;
+  const of = (...keys) => keys.flatMap((key) => curves.flatMap((curve) => curve[key] ?? []));
+  const x = chart.equal ? range(of("x"), of("x_low", "x_high")) : span(of("x", "x_low", "x_high"));
+  return { x, y: range(of("y"), of("low", "high")) };
+}
+
+function span(values) {
+  const known = values.filter((value) => value !== null);
+  if (!known.length) return [0, 1];
+  const [low, high] = [Math.min(...known), Math.max(...known)];
+  return [low >= 0 && low < 0.1 * high ? 0 : low, high > low ? high : low + 1];
+}
+
+const ruler = document.createElement("canvas").getContext("2d");
+
+function textWidth(text, size = FONT) {
+  ruler.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
+  return ruler.measureText(text).width;
+}
+
+function shortened(text, most) {
+  const letters = [...text];
+  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : text;
+}
+
+// Where everything of a figure is: columns of panels, the size of each plot, scales and ticks.
+
+function columnsFor(count, width, least) {
+  const most = Math.max(1, Math.floor(width / least));
+  return Math.ceil(count / Math.ceil(count / most));
+}
+
+function layOut(chart, width, small, least = 0) {
+  const { x, y } = ranges(chart);
+  const columns = small
+    ? Math.max(1, Math.floor(width / (width < 600 ? 150 : 190)))
+    : columnsFor(chart.panels.length, width, chart.equal ? 340 : 320);
+  let [left, inset, right, found] = [Math.max(40, least), 12, 18, null];
+  for (let pass = 0; pass < 2; pass++) {
+    const room = Math.max(60, (width - left - (columns - 1) * inset - columns * right) / columns);
+    found = chart.equal ? equalPlot(x, y, room, columns > 1) : freePlot(chart, x, y, room, small);
+    left = Math.max(least, Math.ceil(Math.max(...found.yTicks.map(({ text }) => textWidth(text)), 8)) + 10);
+    right = Math.ceil(textWidth(found.xTicks.at(-1)?.text ?? "") / 2) + 6;
+  }
+  return { ...found, columns, left, inset, right, small, ...placeMarks(chart.marks, found, small) };
+}
+
+function freePlot(chart, x, y, width, small) {
+  const height = small ? 84 : Math.round(Math.min(250, Math.max(170, 0.42 * width)));
+  const widest = textWidth(number(x[1])) + (small ? 16 : 36);
+  const xStep = roundStep(x[1] - x[0], Math.floor(width / widest), chart.x.whole);
+  const yStep = roundStep(y[1] - y[0], height / (small ? 22 : 32), chart.y.whole);
+  return { width, height, x, y, xTicks: ticks(...x, xStep), yTicks: ticks(...y, yStep) };
+}
+
+// Both axes in one scale from one beginning; a plot too flat or too narrow gets more of an axis.
+function equalPlot([xLow, xHigh], [yLow, yHigh], room, several) {
+  const low = Math.min(xLow, yLow);
+  const perUnit = Math.min(room / (xHigh - low), (several ? 400 : 460) / (yHigh - low));
+  const width = Math.min(room, Math.max((xHigh - low) * perUnit, 250));
+  const height = Math.max((yHigh - low) * perUnit, Math.min(200, room));
+  const [x, y] = [[low, low + width / perUnit], [low, low + height / perUnit]];
+  const widest = textWidth(number(x[1])) + 36;
+  const step = roundStep(x[1] - low, Math.floor(width / widest), false);
+  return { width, height, x, y, xTicks: ticks(...x, step), yTicks: ticks(...y, step) };
+}
+
+function isNarrow(chart, width) {
+  const fits = chart.equal && chart.panels.length === 1 && chart.panels[0].curves.length <= 12;
+  return fits && layOut(chart, width, false).width < width - 100;
+}
+
+// Give the names of shifts rows above the plot, the last one the lowest, so that neither names nor lines cross.
+function placeMarks(marks, { x, width }, small) {
+  const at = scale(...x, 0, width);
+  const starts = [];
+  const within = marks.filter((mark) => mark.x >= x[0] && mark.x <= x[1]).sort((one, other) => other.x - one.x);
+  const placed = within.map((mark) => {
+    if (small || mark.ends) return { ...mark, row: null };
+    const text = shortened(mark.name, 24);
+    const length = textWidth(text) + 12;
+    const start = Math.max(0, Math.min(at(mark.x), width - length + 16));
+    const free = starts.findIndex((taken) => start + length <= taken);
+    const row = free < 0 ? starts.length : free;
+    starts[row] = start;
+    return { ...mark, text, start, row };
+  });
+  return { marks: placed, markRows: starts.length };
+}

@@ -1,0 +1,130 @@
+// Reading a chart: a tip with the values next to the pointer, or where the arrow keys have gone.
+
+const tip = element("div", { class: "tip", role: "status", hidden: true });
+document.body.append(tip);
+let reading = null;
+
+addEventListener("scroll", () => reading?.place(), { passive: true });
+
+// Points that are read together: each of a trade-off, all at one place of a course over time.
+function stopsOf(curves, equal) {
+  const points = curves.flatMap((curve) => curve.points).filter((point) => point.known);
+  points.sort((one, other) => one.x - other.x);
+  if (equal) return points.map((point) => ({ x: point.x, y: point.y, points: [point] }));
+  const stops = [];
+  for (const point of points) {
+    if (stops.length && point.x - stops.at(-1).x < 0.5) stops.at(-1).points.push(point);
+    else stops.push({ x: point.x, y: point.y, points: [point] });
+  }
+  for (const stop of stops) {
+    stop.points.sort((one, other) => one.y - other.y);
+    stop.y = stop.points[0].y;
+  }
+  return stops;
+}
+
+// Let a plot be read: {chart, stops, marks, focus, top, bottom}, in its own pixels.
+function readable(svg, plot) {
+  let at = -1;
+  const show = (stop) => {
+    if (!stop) return;
+    at = plot.stops.indexOf(stop);
+    highlight(plot, stop);
+    tip.replaceChildren(...(plot.chart.equal ? pointWords(plot, stop) : courseWords(plot, stop)));
+    reading = { svg, place: () => placeTip(svg, stop) };
+    reading.place();
+  };
+  const leave = () => {
+    plot.focus.replaceChildren();
+    hideTip();
+  };
+  const point = (event) => show(nearest(plot, event, svg));
+  svg.addEventListener("pointermove", point);
+  svg.addEventListener("pointerdown", point);
+  svg.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && leave());
+  svg.addEventListener("focus", () => svg.matches(":focus-visible") && show(plot.stops[Math.max(at, 0)]));
+  svg.addEventListener("blur", leave);
+  svg.addEventListener("keydown", (event) => {
+    const last = plot.stops.length - 1;
+    const goals = { ArrowLeft: Math.max(at - 1, 0), ArrowRight: Math.min(at + 1, last), Home: 0, End: last };
+    if (event.key in goals) show(plot.stops[goals[event.key]]);
+    else if (event.key === "ArrowUp" || event.key === "ArrowDown") focusOther(svg, event.key === "ArrowUp" ? -1 : 1);
+    else if (event.key === "Escape") leave();
+    else return;
+    event.preventDefault();
+  });
+}
+
+// Of the panels of a figure the tab key reaches one, the arrow keys the others.
+function focusOther(svg, step) {
+  const plots = $$(".plot", svg.closest(".figures"));
+  const next = plots[plots.indexOf(svg) + step];
+  if (!next) return;
+  for (const plot of $$(".plot", next.closest("figure"))) plot.setAttribute("tabindex", plot === next ? 0 : -1);
+  next.focus();
+}
+
+function nearest({ chart, stops }, event, svg) {
+  const box = svg.getBoundingClientRect();
+  const scaling = svg.viewBox.baseVal.width / box.width;
+  const [x, y] = [(event.clientX - box.left) * scaling, (event.clientY - box.top) * scaling];
+  const far = (stop) => Math.hypot(stop.x - x, chart.equal ? stop.y - y : 0);
+  return stops.reduce((best, stop) => (best === null || far(stop) < far(best) ? stop : best), null);
+}
+
+function highlight({ chart, focus, top, bottom }, stop) {
+  focus.replaceChildren();
+  if (!chart.equal) focus.append(shape("line", { x1: stop.x, x2: stop.x, y1: top, y2: bottom }));
+  for (const point of stop.points) focus.append(drawMarker(seriesOf(point.curve), point, chart.equal ? 6 : 4.2));
+}
+
+const withUnit = (text, unit) => (unit ? `${text} ${unit}` : text);
+const named = (curve) => [sample(curve), element("bdi", {}, curve.name)];
+
+function between(curve, low, high, i) {
+  return curve[low]?.[i] == null ? "" : `${number(curve[low][i])} to ${number(curve[high][i])}`;
+}
+
+function tipRow(heading, value, interval) {
+  return element("tr", {}, element("th", { scope: "row" }, heading), element("td", {}, value), element("td", {}, interval));
+}
+
+function pointWords({ chart }, stop) {
+  const { curve, i } = stop.points[0];
+  const row = (axis, value, interval) => tipRow(axisWords({ ...axis, unit: "" }), withUnit(number(value), axis.unit), interval);
+  const rows = [
+    row(chart.y, curve.y[i], between(curve, "low", "high", i)),
+    row(chart.x, curve.x[i], between(curve, "x_low", "x_high", i)),
+  ];
+  const at = curve.at?.[i] ? [element("p", {}, curve.at[i])] : [];
+  return [element("p", {}, named(curve)), ...at, element("table", {}, rows)];
+}
+
+function courseWords({ chart, stops, marks, x }, stop) {
+  const { curve, i } = stop.points[0];
+  const where = between(curve, "x_low", "x_high", i) || withUnit(number(curve.x[i]), chart.x.unit);
+  const rows = stop.points.map(({ curve: own, i: k }) =>
+    tipRow(named(own), withUnit(number(own.y[k]), chart.y.unit), between(own, "low", "high", k)));
+  const near = Math.max(6, (stops.at(-1).x - stops[0].x) / stops.length / 2);
+  const close = marks.filter((mark) => Math.abs(x(mark.x) - stop.x) <= near);
+  const shifts = close.map((mark) => element("p", {}, `${mark.ends ? "end of " : ""}${mark.name}: ${number(mark.x)}`));
+  return [element("p", {}, `${chart.x.label} ${where}`), ...shifts, element("table", {}, rows)];
+}
+
+// Put the tip beside a point, over it where there is room.
+function placeTip(svg, stop) {
+  const box = svg.getBoundingClientRect();
+  const scaling = box.width / svg.viewBox.baseVal.width;
+  const [x, y] = [box.left + stop.x * scaling, box.top + stop.y * scaling];
+  tip.hidden = box.bottom < 0 || box.top > innerHeight;
+  const { width, height } = tip.getBoundingClientRect();
+  const left = x + 14 + width > innerWidth - 4 ? x - 14 - width : x + 14;
+  const above = y - height - 12;
+  tip.style.left = `${Math.max(4, Math.min(left, innerWidth - width - 4))}px`;
+  tip.style.top = `${Math.max(4, above < 4 ? Math.min(y + 16, innerHeight - height - 4) : above)}px`;
+}
+
+function hideTip() {
+  reading = null;
+  tip.hidden = true;
+}
