@@ -26,39 +26,45 @@ function ticks(low, high, step) {
   });
 }
 
-// The range of the values; of wide intervals of a few users only so much that the values stay readable.
-function range(values, ends) {
-  const known = values.filter((value) => value !== null);
-  if (!known.length) return [0, 1];
-  let [low, high] = [Math.min(...known), Math.max(...known)];
-  const room = Math.max(high - low, 0.3 * Math.abs(high), 1e-9);
-  for (const end of ends.filter((value) => value !== null)) {
-    low = Math.min(low, Math.max(end, Math.min(...known) - 0.5 * room));
-    high = Math.max(high, Math.min(end, Math.max(...known) + 0.5 * room));
+function extremes(values) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const value of values) {
+    if (value === null) continue;
+    low = Math.min(low, value);
+    high = Math.max(high, value);
   }
+  return low > high ? null : [low, high];
+}
+
+// The range of an axis of values; of wide intervals of a few users only so much that the values stay readable.
+function rangeOf(values, ends) {
+  const [least, most] = extremes(values) ?? [0, 1];
+  const room = 0.5 * Math.max(most - least, 0.3 * Math.abs(most));
+  const [lowEnd, highEnd] = extremes(ends) ?? [least, most];
+  const low = Math.min(least, Math.max(lowEnd, least - room));
+  const high = Math.max(most, Math.min(highEnd, most + room));
   const pad = 0.05 * (high - low || Math.abs(high) || 1);
-  return [low >= 0 && low < 0.4 * high ? 0 : low - pad, high + pad];
+  return [low >= 0 && low <= 0.4 * high ? 0 : low - pad, high + pad];
+}
+
+// The range of an axis of places, such as query indices: no more than there is.
+function spanOf(values) {
+  const [low, high] = extremes(values) ?? [0, 1];
+  return [low >= 0 && low < 0.1 * high ? 0 : low, high > low ? high : low + 1];
 }
 
 function ranges(chart) {
   const all = chart.panels.flatMap((panel) => panel.curves);
   const curves = all.some(isOn) ? all.filter(isOn) : all;
   const of = (...keys) => keys.flatMap((key) => curves.flatMap((curve) => curve[key] ?? []));
-  const x = chart.equal ? range(of("x"), of("x_low", "x_high")) : span(of("x", "x_low", "x_high"));
-  return { x, y: range(of("y"), of("low", "high")) };
-}
-
-function span(values) {
-  const known = values.filter((value) => value !== null);
-  if (!known.length) return [0, 1];
-  const [low, high] = [Math.min(...known), Math.max(...known)];
-  return [low >= 0 && low < 0.1 * high ? 0 : low, high > low ? high : low + 1];
+  const x = chart.equal ? rangeOf(of("x"), of("x_low", "x_high")) : spanOf(of("x", "x_low", "x_high"));
+  return { x, y: rangeOf(of("y"), of("low", "high")) };
 }
 
 const ruler = document.createElement("canvas").getContext("2d");
 
-function textWidth(text, size = FONT) {
-  ruler.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
+function textWidth(text) {
+  ruler.font = `${FONT}px ${getComputedStyle(document.body).fontFamily}`;
   return ruler.measureText(text).width;
 }
 
@@ -67,23 +73,22 @@ function shortened(text, most) {
   return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : text;
 }
 
-// Where everything of a figure is: columns of panels, the size of each plot, scales and ticks.
-
 function columnsFor(count, width, least) {
   const most = Math.max(1, Math.floor(width / least));
   return Math.ceil(count / Math.ceil(count / most));
 }
 
-function layOut(chart, width, small, least = 0) {
+// Where everything of a figure is: columns of panels, the size of each plot, the ranges and ticks of its axes.
+function layOut(chart, width, small, leastLeft = 0) {
   const { x, y } = ranges(chart);
   const columns = small
     ? Math.max(1, Math.floor(width / (width < 600 ? 150 : 190)))
     : columnsFor(chart.panels.length, width, chart.equal ? 340 : 320);
-  let [left, inset, right, found] = [Math.max(40, least), 12, 18, null];
+  let [left, inset, right, found] = [Math.max(40, leastLeft), 12, 18, null];
   for (let pass = 0; pass < 2; pass++) {
     const room = Math.max(60, (width - left - (columns - 1) * inset - columns * right) / columns);
     found = chart.equal ? equalPlot(x, y, room, columns > 1) : freePlot(chart, x, y, room, small);
-    left = Math.max(least, Math.ceil(Math.max(...found.yTicks.map(({ text }) => textWidth(text)), 8)) + 10);
+    left = Math.max(leastLeft, Math.ceil(Math.max(...found.yTicks.map(({ text }) => textWidth(text)), 8)) + 10);
     right = Math.ceil(textWidth(found.xTicks.at(-1)?.text ?? "") / 2) + 6;
   }
   return { ...found, columns, left, inset, right, small, ...placeMarks(chart.marks, found, small) };
