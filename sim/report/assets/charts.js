@@ -46,7 +46,8 @@ function drawHost(host, width = host.clientWidth) {
   host.classList.toggle("beside", beside);
   const room = beside ? width - LEGEND_WIDTH : width;
   const left = Math.max(...shown.map((chart) => layOut(chart, room, small).left));
-  const figures = shown.map((chart) => drawFigure(chart, layOut(chart, room, small, left)));
+  const noted = shown.map((chart, i) => (chart.note === shown[i + 1]?.note ? { ...chart, note: "" } : chart));
+  const figures = noted.map((chart) => drawFigure(chart, layOut(chart, room, small, left)));
   $(".figures", host).replaceChildren(...figures);
   if (focused >= 0) $$(".plot", host)[focused]?.focus({ preventScroll: true });
 }

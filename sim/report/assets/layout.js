@@ -36,15 +36,26 @@ function extremes(values) {
   return low > high ? null : [low, high];
 }
 
-// The range of an axis of values; of wide intervals of a few users only so much that the values stay readable.
-function rangeOf(values, ends) {
+// As many ticks as have room for their texts along an axis, and the step between them.
+function fittingTicks([low, high], length, whole, gap) {
+  for (let count = Math.floor(length / (gap + 8)); ; count--) {
+    const step = roundStep(high - low, count, whole);
+    const found = ticks(low, high, step);
+    const widest = Math.max(...found.map(({ text }) => textWidth(text)));
+    if (count <= 1 || widest + gap <= (step / (high - low)) * length) return { step, found };
+  }
+}
+
+// The range of an axis of values, from zero where they come near it; of wide intervals of a few users only so much
+// that the values stay readable.
+function rangeOf(values, ends, nearZero) {
   const [least, most] = extremes(values) ?? [0, 1];
   const room = 0.5 * Math.max(most - least, 0.3 * Math.abs(most));
   const [lowEnd, highEnd] = extremes(ends) ?? [least, most];
   const low = Math.min(least, Math.max(lowEnd, least - room));
   const high = Math.max(most, Math.min(highEnd, most + room));
   const pad = 0.05 * (high - low || Math.abs(high) || 1);
-  return [low >= 0 && low <= 0.4 * high ? 0 : low - pad, high + pad];
+  return [low >= 0 && low <= nearZero * high ? 0 : low - pad, high + pad];
 }
 
 // The range of an axis of places, such as query indices: no more than there is.
@@ -57,8 +68,9 @@ function ranges(chart) {
   const all = chart.panels.flatMap((panel) => panel.curves);
   const curves = all.some(isOn) ? all.filter(isOn) : all;
   const of = (...keys) => keys.flatMap((key) => curves.flatMap((curve) => curve[key] ?? []));
-  const x = chart.equal ? rangeOf(of("x"), of("x_low", "x_high")) : spanOf(of("x", "x_low", "x_high"));
-  return { x, y: rangeOf(of("y"), of("low", "high")) };
+  const nearZero = chart.equal ? 0.25 : 0.4;
+  const x = chart.equal ? rangeOf(of("x"), of("x_low", "x_high"), nearZero) : spanOf(of("x", "x_low", "x_high"));
+  return { x, y: rangeOf(of("y"), of("low", "high"), nearZero) };
 }
 
 const ruler = document.createElement("canvas").getContext("2d");
@@ -96,10 +108,9 @@ function layOut(chart, width, small, leastLeft = 0) {
 
 function freePlot(chart, x, y, width, small) {
   const height = small ? 84 : Math.round(Math.min(250, Math.max(170, 0.42 * width)));
-  const widest = textWidth(number(x[1])) + (small ? 16 : 36);
-  const xStep = roundStep(x[1] - x[0], Math.floor(width / widest), chart.x.whole);
+  const xTicks = fittingTicks(x, width, chart.x.whole, small ? 14 : 28).found;
   const yStep = roundStep(y[1] - y[0], height / (small ? 22 : 32), chart.y.whole);
-  return { width, height, x, y, xTicks: ticks(...x, xStep), yTicks: ticks(...y, yStep) };
+  return { width, height, x, y, xTicks, yTicks: ticks(...y, yStep) };
 }
 
 // Both axes in one scale from one beginning; a plot too flat or too narrow gets more of an axis.
@@ -109,9 +120,8 @@ function equalPlot([xLow, xHigh], [yLow, yHigh], room, several) {
   const width = Math.min(room, Math.max((xHigh - low) * perUnit, 250));
   const height = Math.max((yHigh - low) * perUnit, Math.min(200, room));
   const [x, y] = [[low, low + width / perUnit], [low, low + height / perUnit]];
-  const widest = textWidth(number(x[1])) + 36;
-  const step = roundStep(x[1] - low, Math.floor(width / widest), false);
-  return { width, height, x, y, xTicks: ticks(...x, step), yTicks: ticks(...y, step) };
+  const { step, found } = fittingTicks(x, width, false, 28);
+  return { width, height, x, y, xTicks: found, yTicks: ticks(...y, step) };
 }
 
 function isNarrow(chart, width) {

@@ -1,4 +1,4 @@
-// Tables sorted by a click on a heading; each scrolls within itself where the page is narrow.
+// Tables sorted by a click on a heading.
 
 const collator = new Intl.Collator("en", { numeric: true });
 const sortings = new Map();
@@ -8,7 +8,6 @@ function sortableTables(root) {
   $$("table.sortable", root).forEach((table, i) => {
     if (table.dataset.ready) return;
     table.dataset.ready = "yes";
-    inScrollingBox(table);
     const key = `${table.closest("section")?.id} ${i}`;
     const headings = $$("thead th[data-type]", table);
     for (const heading of headings) makeButton(heading, () => sortBy(table, heading, turned(heading), key));
@@ -16,12 +15,6 @@ function sortableTables(root) {
     const same = headings.find((heading) => heading.textContent === before?.name);
     if (same) sortBy(table, same, before.direction, key);
   });
-}
-
-function inScrollingBox(table) {
-  const box = element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "table" });
-  table.replaceWith(box);
-  box.append(table);
 }
 
 function makeButton(heading, act) {
