@@ -74,10 +74,12 @@ function ranges(chart) {
 }
 
 const ruler = document.createElement("canvas").getContext("2d");
+ruler.font = `${FONT}px ${getComputedStyle(document.body).fontFamily}`;
+const textWidths = new Map();
 
 function textWidth(text) {
-  ruler.font = `${FONT}px ${getComputedStyle(document.body).fontFamily}`;
-  return ruler.measureText(text).width;
+  if (!textWidths.has(text)) textWidths.set(text, ruler.measureText(text).width);
+  return textWidths.get(text);
 }
 
 function shortened(text, most) {

@@ -36,7 +36,7 @@ function readable(svg, plot) {
   };
   const leave = () => {
     plot.focus.replaceChildren();
-    hideTip();
+    if (reading?.svg === svg) hideTip();
   };
   const point = (event) => show(nearest(plot, event, svg));
   svg.addEventListener("pointermove", point);
@@ -78,11 +78,19 @@ function highlight({ chart, focus, top, bottom }, stop) {
   for (const point of stop.points) focus.append(drawMarker(seriesOf(point.curve), point, chart.equal ? 6 : 4.2));
 }
 
+// Numbers that stand below one another have as many decimals.
+function alike(values) {
+  const largest = Math.max(...values.map(Math.abs), 1e-4);
+  const decimals = Math.max(0, 2 - Math.floor(Math.log10(largest)));
+  const format = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
+  return (value) => value.toLocaleString("en", format);
+}
+
 const withUnit = (text, unit) => (unit ? `${text} ${unit}` : text);
 const named = (curve) => [sample(curve), element("bdi", {}, curve.name)];
 
-function between(curve, low, high, i) {
-  return curve[low]?.[i] == null ? "" : `${number(curve[low][i])} to ${number(curve[high][i])}`;
+function between(curve, low, high, i, write = number) {
+  return curve[low]?.[i] == null ? "" : `${write(curve[low][i])} to ${write(curve[high][i])}`;
 }
 
 function tipRow(heading, value, interval) {
@@ -103,25 +111,28 @@ function pointWords({ chart }, stop) {
 function courseWords({ chart, stops, marks, x }, stop) {
   const { curve, i } = stop.points[0];
   const where = between(curve, "x_low", "x_high", i) || withUnit(number(curve.x[i]), chart.x.unit);
+  const write = alike(stop.points.map(({ curve: own, i: k }) => own.y[k]));
   const rows = stop.points.map(({ curve: own, i: k }) =>
-    tipRow(named(own), withUnit(number(own.y[k]), chart.y.unit), between(own, "low", "high", k)));
+    tipRow(named(own), withUnit(write(own.y[k]), chart.y.unit), between(own, "low", "high", k, write)));
   const near = Math.max(6, (stops.at(-1).x - stops[0].x) / stops.length / 2);
   const close = marks.filter((mark) => Math.abs(x(mark.x) - stop.x) <= near);
   const shifts = close.map((mark) => element("p", {}, `${mark.ends ? "end of " : ""}${mark.name}: ${number(mark.x)}`));
   return [element("p", {}, `${chart.x.label} ${where}`), ...shifts, element("table", {}, rows)];
 }
 
-// Put the tip beside a point, over it where there is room.
+// Put the tip beside a point, or where it would cover most of the chart above or below that.
 function placeTip(svg, stop) {
   const box = svg.getBoundingClientRect();
   const scaling = box.width / svg.viewBox.baseVal.width;
   const [x, y] = [box.left + stop.x * scaling, box.top + stop.y * scaling];
   tip.hidden = box.bottom < 0 || box.top > innerHeight;
   const { width, height } = tip.getBoundingClientRect();
+  const wide = width > 0.4 * innerWidth;
+  const [upper, lower] = wide ? [box.top, box.bottom] : [y - 12, y + 16];
   const left = x + 14 + width > innerWidth - 4 ? x - 14 - width : x + 14;
-  const above = y - height - 12;
+  const top = upper - height < 4 ? Math.min(lower, innerHeight - height - 4) : upper - height;
   tip.style.left = `${Math.max(4, Math.min(left, innerWidth - width - 4))}px`;
-  tip.style.top = `${Math.max(4, above < 4 ? Math.min(y + 16, innerHeight - height - 4) : above)}px`;
+  tip.style.top = `${Math.max(4, top)}px`;
 }
 
 function hideTip() {
