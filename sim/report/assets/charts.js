@@ -196,42 +196,47 @@ function axisWords({ label, unit }) {
 }
 
 function drawPanel(chart, panel, i, layout) {
-  const first = i % layout.columns === 0;
-  const last = i + layout.columns >= chart.panels.length;
-  const ticksBelow = last || !layout.small;
-  const left = first ? layout.left : layout.inset;
+  const place = placeOf(i, chart.panels.length, layout);
+  const { left, top, bottom, x, y } = place;
+  const curves = panel.curves.filter(isOn).map((curve) => placed(curve, x, y, chart.equal));
+  const focus = shape("g", { class: "focus" });
+  const svg = shape("svg", plotAttributes(chart, panel, i, place), drawAxes(layout, place));
+  svg.append(...layout.marks.map((mark) => drawMark(mark, x, y, left)));
+  if (chart.equal) svg.append(drawDiagonal(x, y));
+  svg.append(drawCurves(chart, curves, layout, place), ...drawMarkers(chart, curves, layout.small), focus);
+  readable(svg, { chart, stops: stopsOf(curves, chart.equal), marks: layout.marks, x, focus, top, bottom });
+  if (!panel.title) return element("div", { class: "panel" }, svg);
+  const title = element("p", { class: "panel-title", title: panel.title, dir: "auto" }, panel.title);
+  title.style.marginLeft = `${left}px`;
+  return element("div", { class: "panel" }, title, svg);
+}
+
+// Where a panel's plot lies in its SVG; ticks have texts at the outer panels, of larger ones below each.
+function placeOf(i, count, layout) {
+  const ticksLeft = i % layout.columns === 0;
+  const ticksBelow = !layout.small || i + layout.columns >= count;
+  const left = ticksLeft ? layout.left : layout.inset;
   const top = 8 + ROW * layout.markRows;
-  const [width, height] = [left + layout.width + layout.right, top + layout.height + (ticksBelow ? 22 : 6)];
+  const [right, bottom] = [left + layout.width, top + layout.height];
+  const [x, y] = [scale(...layout.x, left, right), scale(...layout.y, bottom, top)];
+  return { left, right, top, bottom, x, y, ticksLeft, ticksBelow, width: right + layout.right, height: bottom + (ticksBelow ? 22 : 6) };
+}
+
+function plotAttributes(chart, panel, i, { width, height }) {
   const name = [panel.title, chart.y.label].filter(Boolean).join(", ");
-  const svg = shape("svg", {
+  return {
     class: "plot",
     viewBox: `0 0 ${width} ${height}`,
     width,
     height,
-    role: "application",
     tabindex: i ? -1 : 0,
+    role: "application",
     "aria-roledescription": "chart",
     "aria-label": `${name} by ${chart.x.label}; left and right arrow: read values, up and down: other charts`,
-  });
-  const x = scale(...layout.x, left, left + layout.width);
-  const y = scale(...layout.y, top + layout.height, top);
-  const curves = panel.curves.filter(isOn).map((curve) => placed(curve, x, y, chart.equal));
-  const within = shape("svg", { x: left, y: top, width: layout.width, height: layout.height, viewBox: `${left} ${top} ${layout.width} ${layout.height}` });
-  within.append(...curves.flatMap((curve) => uncertainty(curve, chart.equal, curves.length > 4)), ...curves.map(line));
-  const focus = shape("g", { class: "focus" });
-  const axes = drawAxes(layout, x, y, { left, top, ticksLeft: first, ticksBelow });
-  svg.append(axes, ...layout.marks.map((mark) => drawMark(mark, x, y, left, layout)));
-  if (chart.equal) svg.append(drawDiagonal(x, y));
-  svg.append(within, ...curves.flatMap((curve, k) => markersOf(curve, chart.equal, k, layout.small)), focus);
-  const stops = stopsOf(curves, chart.equal);
-  readable(svg, { chart, stops, marks: layout.marks, x, focus, top, bottom: top + layout.height });
-  const title = panel.title ? element("p", { class: "panel-title", title: panel.title, dir: "auto" }, panel.title) : null;
-  if (title) title.style.marginLeft = `${left}px`;
-  return element("div", { class: "panel" }, title, svg);
+  };
 }
 
-function drawAxes(layout, x, y, { left, top, ticksLeft, ticksBelow }) {
-  const [right, bottom] = [left + layout.width, top + layout.height];
+function drawAxes(layout, { left, right, top, bottom, x, y, ticksLeft, ticksBelow }) {
   const axes = shape("g", { class: "axes" });
   for (const { value, text } of layout.yTicks) {
     axes.append(shape("line", { x1: left, x2: right, y1: y(value), y2: y(value) }));
@@ -255,7 +260,7 @@ function drawDiagonal(x, y) {
   return shape("g", { class: "diagonal" }, line, words);
 }
 
-function drawMark(mark, x, y, left, layout) {
+function drawMark(mark, x, y, left) {
   const [top, bottom] = [y(y.high), y(y.low)];
   const group = shape("g", { class: mark.ends ? "mark ends" : "mark" });
   const [from, to] = [x(Math.max(mark.low, x.low)), x(Math.min(mark.high, x.high))];
@@ -268,7 +273,8 @@ function drawMark(mark, x, y, left, layout) {
 
 // The curve with its points in pixels, in order of x where that is no course over time.
 function placed(curve, x, y, sorted) {
-  const points = (curve.x ?? []).map((value, i) => ({ curve, i, x: x(value), y: y(curve.y?.[i]), known: value != null && curve.y?.[i] != null }));
+  const isKnown = (i) => curve.x[i] != null && curve.y?.[i] != null;
+  const points = (curve.x ?? []).map((value, i) => ({ curve, i, x: x(value), y: y(curve.y?.[i]), known: isKnown(i) }));
   if (sorted) points.sort((one, other) => curve.x[one.i] - curve.x[other.i]);
   const end = (key, at) => points.map(({ i }) => (curve[key]?.[i] == null ? null : at(curve[key][i])));
   return { curve, points, low: end("low", y), high: end("high", y), xLow: end("x_low", x), xHigh: end("x_high", x) };
@@ -284,28 +290,44 @@ function pieces(points) {
   return found.filter((piece) => piece.length);
 }
 
-const path = (points) => points.map(({ x, y }, i) => `${i ? "L" : "M"}${x.toFixed(1)},${y.toFixed(1)}`).join("");
+// Bands, bars and lines, cut off at the edges of the plot.
+function drawCurves(chart, curves, { width, height }, { left, top }) {
+  const box = { x: left, y: top, width, height, viewBox: `${left} ${top} ${width} ${height}` };
+  const many = curves.length > 4;
+  return shape("svg", box, curves.flatMap((curve) => drawUncertainty(curve, chart.equal, many)), curves.map(drawLine));
+}
 
-function line({ curve, points }) {
-  const d = pieces(points).map(path).join("");
+const pathOf = (points) => points.map(({ x, y }, i) => `${i ? "L" : "M"}${x.toFixed(1)},${y.toFixed(1)}`).join("");
+
+function drawLine({ curve, points }) {
+  const d = pieces(points).map(pathOf).join("");
   return shape("path", { class: "line", d, stroke: colour(seriesOf(curve)), "stroke-dasharray": DASHES[curve.line] });
 }
 
-function uncertainty({ curve, points, low, high, xLow, xHigh }, equal, many) {
-  const ink = colour(seriesOf(curve));
-  const known = points.map((point, i) => ({ ...point, known: point.known && low[i] !== null, low: low[i], high: high[i] }));
-  const bands = pieces(known).filter((piece) => piece.length > 1).map((piece) => {
-    const back = piece.map(({ x, low: y }) => ({ x, y })).reverse();
-    const d = `${path([...piece.map(({ x, high: y }) => ({ x, y })), ...back])}Z`;
-    return shape("path", { class: many ? "band faint" : "band", d, fill: ink });
+function drawUncertainty(placedCurve, equal, many) {
+  const ink = colour(seriesOf(placedCurve.curve));
+  const name = many ? "band faint" : "band";
+  const bands = bandsOf(placedCurve).map((d) => shape("path", { class: name, d, fill: ink }));
+  return equal ? [...bands, shape("path", { class: "bars", d: barsOf(placedCurve), stroke: ink })] : bands;
+}
+
+function bandsOf({ points, low, high }) {
+  const known = points.map((point, i) => ({ x: point.x, known: point.known && low[i] !== null, low: low[i], high: high[i] }));
+  const wide = pieces(known).filter((piece) => piece.length > 1);
+  return wide.map((piece) => {
+    const above = piece.map(({ x, high: y }) => ({ x, y }));
+    const below = piece.map(({ x, low: y }) => ({ x, y })).reverse();
+    return `${pathOf([...above, ...below])}Z`;
   });
-  if (!equal) return bands;
-  const bars = points.map((point, i) => {
-    if (!point.known) return "";
-    const across = xLow[i] === null ? "" : `M${xLow[i]},${point.y}H${xHigh[i]}`;
-    return across + (low[i] === null ? "" : `M${point.x},${low[i]}V${high[i]}`);
+}
+
+function barsOf({ points, low, high, xLow, xHigh }) {
+  const bars = points.map(({ x, y, known }, i) => {
+    const across = known && xLow[i] !== null ? `M${xLow[i]},${y}H${xHigh[i]}` : "";
+    const upright = known && low[i] !== null ? `M${x},${low[i]}V${high[i]}` : "";
+    return across + upright;
   });
-  return [...bands, shape("path", { class: "bars", d: bars.join(""), stroke: ink })];
+  return bars.join("");
 }
 
 function drawMarker(series, { x, y }, size) {
@@ -314,12 +336,14 @@ function drawMarker(series, { x, y }, size) {
 }
 
 // Every point of a trade-off has its marker, of a course over time some, at other places for each curve.
-function markersOf({ curve, points }, equal, number, small) {
-  const every = equal ? 1 : Math.max(1, Math.floor(points.length / 5));
-  const first = equal ? 0 : number % every;
-  const lonely = new Set(pieces(points).filter((piece) => piece.length === 1).flat());
-  const drawn = points.filter((point, i) => point.known && (lonely.has(point) || (!small && i % every === first)));
-  return drawn.map((point) => drawMarker(seriesOf(curve), point, equal ? 4.2 : 3.3));
+function drawMarkers({ equal }, curves, small) {
+  return curves.flatMap(({ curve, points }, k) => {
+    const every = equal ? 1 : Math.max(1, Math.floor(points.length / 5));
+    const first = Math.floor((k / curves.length) * every);
+    const lonely = new Set(pieces(points).filter((piece) => piece.length === 1).flat());
+    const drawn = points.filter((point, i) => point.known && (lonely.has(point) || (!small && i % every === first)));
+    return drawn.map((point) => drawMarker(seriesOf(curve), point, equal ? 4.2 : 3.3));
+  });
 }
 
 function sample(curve) {

@@ -21,8 +21,8 @@ function ticks(low, high, step) {
   const first = Math.ceil(low / step - 1e-6);
   const count = Math.floor(high / step + 1e-6) - first + 1;
   return Array.from({ length: Math.max(0, count) }, (_, i) => {
-    const value = (first + i) * step;
-    return { value, text: value.toLocaleString("en", format).replace(/^-(?=0(\.0*)?$)/, "") };
+    const value = (first + i) * step || 0;
+    return { value, text: value.toLocaleString("en", format).replace("-", "−") };
   });
 }
 
@@ -52,7 +52,7 @@ function rangeOf(values, ends, nearZero) {
   const [least, most] = extremes(values) ?? [0, 1];
   const room = 0.5 * Math.max(most - least, 0.3 * Math.abs(most));
   const [lowEnd, highEnd] = extremes(ends) ?? [least, most];
-  const low = Math.min(least, Math.max(lowEnd, least - room));
+  const low = Math.min(least, Math.max(lowEnd, least - room, least < 0 ? -Infinity : 0));
   const high = Math.max(most, Math.min(highEnd, most + room));
   const pad = 0.05 * (high - low || Math.abs(high) || 1);
   return [low >= 0 && low <= nearZero * high ? 0 : low - pad, high + pad];
@@ -108,9 +108,11 @@ function layOut(chart, width, small, leastLeft = 0) {
   return { ...found, columns, left, inset, right, small, ...placeMarks(chart.marks, found, small) };
 }
 
+const gapFor = (width) => (width > 600 ? 48 : 28);
+
 function freePlot(chart, x, y, width, small) {
   const height = small ? 84 : Math.round(Math.min(250, Math.max(170, 0.42 * width)));
-  const xTicks = fittingTicks(x, width, chart.x.whole, small ? 14 : 28).found;
+  const xTicks = fittingTicks(x, width, chart.x.whole, small ? 14 : gapFor(width)).found;
   const yStep = roundStep(y[1] - y[0], height / (small ? 22 : 32), chart.y.whole);
   return { width, height, x, y, xTicks, yTicks: ticks(...y, yStep) };
 }
@@ -122,7 +124,7 @@ function equalPlot([xLow, xHigh], [yLow, yHigh], room, several) {
   const width = Math.min(room, Math.max((xHigh - low) * perUnit, 250));
   const height = Math.max((yHigh - low) * perUnit, Math.min(200, room));
   const [x, y] = [[low, low + width / perUnit], [low, low + height / perUnit]];
-  const { step, found } = fittingTicks(x, width, false, 28);
+  const { step, found } = fittingTicks(x, width, false, gapFor(width));
   return { width, height, x, y, xTicks: found, yTicks: ticks(...y, step) };
 }
 
