@@ -1,0 +1,322 @@
+// The replay's map on a canvas. Everything of one kind goes into one path: two hundred users play smoothly.
+
+const GUESS_COLOURS = ["--series-1", "--series-2", "--series-4", "--series-3", "--series-5"];
+const GUESS_SHAPES = ["cross", "triangle", "diamond", "plus", "hourglass"];
+
+// Return the marks of a user under an LPPM: the truth first, then the report, then a guess per adversary.
+function marksOf(track, lppm) {
+  const guesses = lppm.estimates.map(({ attack, values }) => {
+    const kind = track.attacks.indexOf(attack);
+    const look = { colour: GUESS_COLOURS[kind % 5], shape: GUESS_SHAPES[kind % 5] };
+    return { key: `guess ${attack}`, title: `Guess of ${attack}`, short: attack, values, attack, ...look };
+  });
+  return [
+    { key: "truth", title: "True position", short: "true", values: track.cell, colour: "--ink", shape: "disc" },
+    { key: "report", title: "Reported position", short: "reported", values: lppm.output, colour: "--series-0", shape: "square" },
+    ...guesses,
+  ];
+}
+
+// Add a mark's outline to the current path.
+function outlineMark(context, shape, x, y, size) {
+  const lines = (...points) => points.forEach(([right, down], place) => {
+    if (place === 0) context.moveTo(x + right * size, y + down * size);
+    else context.lineTo(x + right * size, y + down * size);
+  });
+  if (shape === "disc") {
+    context.moveTo(x + 0.62 * size, y);
+    context.arc(x, y, 0.62 * size, 0, 2 * Math.PI);
+  } else if (shape === "square") {
+    context.rect(x - size, y - size, 2 * size, 2 * size);
+  } else if (shape === "cross") {
+    lines([-1, -1], [1, 1]);
+    lines([1, -1], [-1, 1]);
+  } else if (shape === "plus") {
+    lines([-1.3, 0], [1.3, 0]);
+    lines([0, -1.3], [0, 1.3]);
+  } else if (shape === "triangle") {
+    lines([0, -1.5], [1.4, 1], [-1.4, 1], [0, -1.5], [1.4, 1]);
+  } else if (shape === "diamond") {
+    lines([0, -1.7], [1.7, 0], [0, 1.7], [-1.7, 0], [0, -1.7], [1.7, 0]);
+  } else {
+    lines([-1, -1.3], [1, -1.3], [-1, 1.3], [1, 1.3], [-1, -1.3], [1, -1.3]);
+  }
+}
+
+// Paint the outlined marks: discs are filled, everything else is an outline, so that marks in one place stay apart.
+function paintMarks(context, shape, colour, halo, width) {
+  if (halo) {
+    context.strokeStyle = halo;
+    context.lineWidth = width + 3;
+    context.stroke();
+  }
+  context.strokeStyle = context.fillStyle = colour;
+  context.lineWidth = width;
+  if (shape === "disc") context.fill();
+  else context.stroke();
+}
+
+// ---- the map
+
+const MAP_EDGE = 10;
+const MAP_FOOT = 30;
+const TRAIL = 10;
+const GLIDE_S = 0.3;
+
+// Return where everything is on a canvas of this size, in CSS pixels.
+function layOutMap(track, width, height) {
+  const scale = Math.min((width - 2 * MAP_EDGE) / track.width, (height - MAP_EDGE - MAP_FOOT) / track.height);
+  const left = (width - scale * track.width) / 2;
+  const top = MAP_EDGE;
+  const right = (scale * track.width) / track.cols;
+  const down = (scale * track.height) / track.rows;
+  const x = Float32Array.from({ length: track.cells }, (_, cell) => left + right * ((cell % track.cols) + 0.5));
+  const y = Float32Array.from({ length: track.cells }, (_, cell) => top + down * (track.rows - 0.5 - Math.floor(cell / track.cols)));
+  // Each user stands at a place of her own within a cell, on a sunflower's spiral.
+  const count = track.users.length;
+  const reach = 0.38 * Math.min(right, down);
+  const offset = (turn) => Float32Array.from({ length: count }, (_, user) => reach * Math.sqrt(user / count) * turn(user * 2.39996));
+  const places = Array.from({ length: 1 + 1 + track.attacks.length }, () => [new Float32Array(count), new Float32Array(count)]);
+  return { width, height, scale, left, top, right, down, x, y, offsetX: offset(Math.cos), offsetY: offset(Math.sin), places };
+}
+
+// Draw what does not move: ground, cells, roads, scale bar, north.
+function drawGround(context, track, plan, colours, layers) {
+  const { scale, left, top, right, down, width, height } = plan;
+  context.clearRect(0, 0, width, height);
+  context.lineWidth = 1;
+  context.strokeStyle = colours["--rule"];
+  context.strokeRect(left, top, scale * track.width, scale * track.height);
+  if (layers.cells && Math.min(right, down) >= 3) {
+    context.beginPath();
+    for (let col = 1; col < track.cols; col++) {
+      context.moveTo(left + col * right, top);
+      context.lineTo(left + col * right, top + scale * track.height);
+    }
+    for (let row = 1; row < track.rows; row++) {
+      context.moveTo(left, top + row * down);
+      context.lineTo(left + scale * track.width, top + row * down);
+    }
+    context.stroke();
+  }
+  if (layers.roads && track.roads) drawRoads(context, track, plan, colours);
+  drawScale(context, track, plan, colours);
+}
+
+function drawRoads(context, { roads, height }, { scale, left, top }, colours) {
+  context.beginPath();
+  for (let road = 0; road < roads.from.length; road++) {
+    const [from, to] = [roads.from[road], roads.to[road]];
+    context.moveTo(left + (scale * roads.x[from]) / 1000, top + scale * (height - roads.y[from] / 1000));
+    context.lineTo(left + (scale * roads.x[to]) / 1000, top + scale * (height - roads.y[to] / 1000));
+  }
+  context.globalAlpha = 0.45;
+  context.strokeStyle = colours["--soft"];
+  context.lineWidth = 1.2;
+  context.stroke();
+  context.globalAlpha = 1;
+}
+
+function drawScale(context, track, { scale, left, height }, colours) {
+  const km = [100, 50, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05].find((length) => length <= track.width / 2.5) ?? 0.01;
+  const y = height - 9;
+  context.strokeStyle = context.fillStyle = colours["--ink"];
+  context.lineWidth = 1.5;
+  context.beginPath();
+  context.moveTo(left + 1, y - 6);
+  context.lineTo(left + 1, y);
+  context.lineTo(left + 1 + km * scale, y);
+  context.lineTo(left + 1 + km * scale, y - 6);
+  context.stroke();
+  context.font = colours.font;
+  context.textAlign = "left";
+  context.fillText(`${number(km)} km`, left + km * scale + 8, y + 1);
+  const east = left + scale * track.width;
+  context.textAlign = "right";
+  context.fillText("N", east - 10, y + 1);
+  context.beginPath();
+  context.moveTo(east - 4, y);
+  context.lineTo(east - 4, y - 11);
+  context.moveTo(east - 7, y - 7);
+  context.lineTo(east - 4, y - 11);
+  context.lineTo(east - 1, y - 7);
+  context.stroke();
+}
+
+// Put the users' places of one kind (their cells in `values`) into two arrays; NaN where there is none.
+function placeUsers(track, plan, values, users, glide, [toX, toY]) {
+  for (const user of users) {
+    const query = track.at[user];
+    const cell = query < track.start[user] ? track.cells : values[query];
+    let x = plan.x[cell] ?? NaN;
+    let y = plan.y[cell] ?? NaN;
+    if (glide[user] > 0 && values[query + 1] < track.cells) {
+      x += glide[user] * (plan.x[values[query + 1]] - x);
+      y += glide[user] * (plan.y[values[query + 1]] - y);
+    }
+    toX[user] = x + plan.offsetX[user];
+    toY[user] = y + plan.offsetY[user];
+  }
+}
+
+// How far each user has come towards her next place: nothing until shortly before the change.
+function glideUsers(track, axis, moment, speed, users) {
+  const glide = new Float32Array(track.users.length);
+  if (!speed) return glide;
+  for (const user of users) {
+    const query = track.at[user];
+    if (query < track.start[user] || query + 1 >= track.start[user + 1]) continue;
+    const next = momentOf(track, axis, user, query + 1);
+    const span = Math.min(GLIDE_S * speed, (next - momentOf(track, axis, user, query)) / 2);
+    const part = 1 - (next - moment) / span;
+    if (part > 0) glide[user] = part * part * (3 - 2 * part);
+  }
+  return glide;
+}
+
+// The last places, older ones fainter: one path per age.
+function drawTrails(context, track, plan, mark, users, [headX, headY], strength) {
+  const { values } = mark;
+  const { at, start, cells } = track;
+  for (let age = 0; age < TRAIL; age++) {
+    context.globalAlpha = strength * (1 - age / TRAIL);
+    context.beginPath();
+    for (const user of users) {
+      const query = at[user] - age;
+      if (query < start[user]) continue;
+      const cell = values[query];
+      const newer = age ? values[query + 1] : cells;
+      if (cell >= cells || (age && (newer >= cells || newer === cell))) continue;
+      const [right, down] = [plan.offsetX[user], plan.offsetY[user]];
+      context.moveTo(plan.x[cell] + right, plan.y[cell] + down);
+      if (age) context.lineTo(plan.x[newer] + right, plan.y[newer] + down);
+      else context.lineTo(headX[user], headY[user]);
+    }
+    context.stroke();
+  }
+  context.globalAlpha = 1;
+}
+
+// Draw the marks of these users, with trails and error lines if `lines`; one path per layer.
+function drawUsers(context, scene, users, { lines, size, halo }) {
+  const { track, plan, marks, layers, colours, glide } = scene;
+  const seen = marks.filter((mark) => layers[mark.key]);
+  marks.forEach((mark, place) => placeUsers(track, plan, mark.values, users, glide, plan.places[place]));
+  const places = (mark) => plan.places[marks.indexOf(mark)];
+  const width = halo ? 2.4 : 1.5;
+  if (lines && layers.trails) {
+    for (const mark of seen.filter(({ attack }) => attack === undefined)) {
+      context.strokeStyle = colours[mark.colour];
+      context.lineWidth = halo ? 2 : 1;
+      drawTrails(context, track, plan, mark, users, places(mark), halo ? 0.6 : 0.3);
+    }
+  }
+  if (lines && layers.errors) {
+    const [fromX, fromY] = plan.places[0];
+    for (const mark of seen.filter(({ attack }) => attack !== undefined)) {
+      const [toX, toY] = places(mark);
+      context.beginPath();
+      for (const user of users) {
+        if (Number.isNaN(toX[user]) || (toX[user] === fromX[user] && toY[user] === fromY[user])) continue;
+        context.moveTo(fromX[user], fromY[user]);
+        context.lineTo(toX[user], toY[user]);
+      }
+      context.strokeStyle = colours[mark.colour];
+      context.lineWidth = halo ? 1.8 : 0.8;
+      context.stroke();
+    }
+  }
+  for (const mark of seen.toReversed ? seen.toReversed() : [...seen].reverse()) {
+    const [x, y] = places(mark);
+    context.beginPath();
+    for (const user of users) if (!Number.isNaN(x[user])) outlineMark(context, mark.shape, x[user], y[user], size);
+    paintMarks(context, mark.shape, colours[mark.colour], halo ? colours["--paper"] : null, width);
+  }
+}
+
+// Name the marks of the followed user on the map; marks in the same place share a name.
+function nameMarks(context, { track, plan, marks, layers, colours }, user, size) {
+  const spots = new Map();
+  marks.forEach((mark, place) => {
+    const [x, y] = plan.places[place].map((values) => values[user]);
+    if (!layers[mark.key] || Number.isNaN(x)) return;
+    const spot = `${Math.round(x)} ${Math.round(y)}`;
+    if (!spots.has(spot)) spots.set(spot, { x, y, names: [] });
+    spots.get(spot).names.push(mark.short);
+  });
+  const taken = [...spots.values()].map(({ x, y }) => [x - 2 * size, y - 2 * size, x + 2 * size, y + 2 * size]);
+  context.font = colours.font;
+  context.textAlign = "left";
+  context.lineJoin = "round";
+  for (const { x, y, names } of spots.values()) {
+    const text = names.join(" = ");
+    const wide = context.measureText(text).width;
+    const gap = 2 * size + 3;
+    const tries = [[x + gap, y], [x - gap - wide, y], [x - wide / 2, y - gap - 6], [x - wide / 2, y + gap + 6], [x + gap, y - 14], [x + gap, y + 14]];
+    const box = ([left, middle]) => [left, middle - 8, left + wide, middle + 8];
+    const free = ([left, top, right, bottom]) => left >= 0 && right <= plan.width && top >= 0
+      && taken.every((other) => right < other[0] || left > other[2] || bottom < other[1] || top > other[3]);
+    const [left, middle] = tries.find((spot) => free(box(spot))) ?? tries[x + gap + wide > plan.width ? 1 : 0];
+    taken.push(box([left, middle]));
+    context.strokeStyle = colours["--paper"];
+    context.lineWidth = 4;
+    context.strokeText(text, left, middle + 4);
+    context.fillStyle = colours["--ink"];
+    context.fillText(text, left, middle + 4);
+  }
+}
+
+// Return a canvas of one pixel per cell, the darker the more probable (the square root, so that faint ones are seen).
+function heatOf(track, lppm, snapshot, [red, green, blue]) {
+  const canvas = Object.assign(document.createElement("canvas"), { width: track.cols, height: track.rows });
+  const image = new ImageData(track.cols, track.rows);
+  for (let cell = 0; cell < track.cells; cell++) {
+    const row = track.rows - 1 - Math.floor(cell / track.cols);
+    const value = lppm.beliefs.value[snapshot * track.cells + cell];
+    image.data.set([red, green, blue, Math.round(0.85 * value)], 4 * (row * track.cols + (cell % track.cols)));
+  }
+  canvas.getContext("2d").putImageData(image, 0, 0);
+  return canvas;
+}
+
+// Return a CSS colour as red, green and blue from 0 to 255.
+function channels(context, colour) {
+  context.fillStyle = colour;
+  return [1, 3, 5].map((place) => parseInt(context.fillStyle.slice(place, place + 2), 16));
+}
+
+// Draw the sign of a layer for the legend, 28 by 20 pixels.
+function paintSwatch(context, layer, marks, colours) {
+  const mark = marks.find(({ key }) => key === layer);
+  if (mark) {
+    context.beginPath();
+    outlineMark(context, mark.shape, 14, 10, 5);
+    paintMarks(context, mark.shape, colours[mark.colour], null, 2.2);
+    return;
+  }
+  if (layer === "belief") {
+    context.fillStyle = colours["--series-3"];
+    for (let step = 0; step < 4; step++) {
+      context.globalAlpha = 0.85 * (step + 1) / 4;
+      context.fillRect(2 + 6 * step, 4, 6, 12);
+    }
+    return;
+  }
+  const look = { errors: ["--series-1", 1.8], trails: ["--ink", 2], roads: ["--soft", 1.5], cells: ["--rule", 1] }[layer];
+  context.strokeStyle = colours[look[0]];
+  context.lineWidth = look[1];
+  if (layer === "cells") {
+    context.strokeRect(4.5, 2.5, 9, 7);
+    context.strokeRect(13.5, 2.5, 9, 7);
+    context.strokeRect(4.5, 9.5, 9, 7);
+    context.strokeRect(13.5, 9.5, 9, 7);
+    return;
+  }
+  for (let part = 0; part < 3; part++) {
+    context.globalAlpha = layer === "trails" ? (part + 1) / 3 : 1;
+    context.beginPath();
+    context.moveTo(3 + 7 * part, 14 - 3 * part);
+    context.lineTo(10 + 7 * part, 11 - 3 * part);
+    context.stroke();
+  }
+}

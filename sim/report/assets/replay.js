@@ -1,0 +1,495 @@
+// The replay: the map with its time line, and the controls: what is played, how fast, of whom, with which layers.
+
+const PLAIN_LAYERS = [
+  ["errors", "Error: from the truth to each guess"],
+  ["trails", "Trails of the last ten queries"],
+  ["belief", "Learned profile"],
+  ["roads", "Roads"],
+  ["cells", "Cells"],
+];
+const HEAT_COLOUR = "--series-3";
+const THEME = ["--ink", "--paper", "--rule", "--soft", "--accent", ...[0, 1, 2, 3, 4, 5, 6].map((place) => `--series-${place}`)];
+
+function makeReplay(root) {
+  const replay = new Replay(root);
+  return { show: (data) => replay.show(data) };
+}
+
+function labelled(text, control) {
+  return element("label", { class: "replay-field" }, element("span", {}, text), control);
+}
+
+function pushButton(text, title, action) {
+  const button = element("button", { type: "button", title, "aria-label": title }, text);
+  button.addEventListener("click", action);
+  return button;
+}
+
+function dropDown(action) {
+  const select = element("select");
+  select.addEventListener("change", () => action(select.value));
+  return select;
+}
+
+// Offer [value, text, disabled] in a select and choose one.
+function offer(select, options, chosen) {
+  select.replaceChildren(...options.map(([value, text, disabled]) => element("option", { value, disabled }, text)));
+  select.value = String(chosen);
+}
+
+class Replay {
+  constructor(root) {
+    this.root = root;
+    // What the reader chose, by name, so that newer data keep it.
+    this.chosen = { run: null, lppm: null, axis: null, follow: undefined, others: "faint", speed: {}, off: new Set() };
+    this.layers = { truth: true, report: true, ...Object.fromEntries(PLAIN_LAYERS.map(([key]) => [key, true])) };
+    this.moment = null;
+    this.playing = false;
+    this.frames = 0;
+    this.calls = 0;
+    this.build();
+    this.listen();
+  }
+
+  // ---- the page's elements, made once
+
+  build() {
+    this.canvas = element("canvas");
+    this.frame = element("div", { class: "replay-frame", tabindex: 0, role: "application", "aria-label": "Map of the replay", "aria-describedby": "replay-keys" }, this.canvas);
+    this.words = element("div", { class: "replay-words", role: "status", "aria-live": "off" });
+    this.layerList = element("div", { class: "replay-layers" });
+    this.buildUsers();
+    this.panel = element("div", { class: "replay-panel" },
+      this.words,
+      element("fieldset", {}, element("legend", {}, "What is shown"), this.layerList),
+      this.userBox);
+    this.stage = element("div", { class: "replay-stage" }, this.frame, this.panel);
+    this.buildTransport();
+    this.none = element("p", { class: "none" });
+    this.note = element("p", { class: "note" });
+    const keys = element("p", { class: "note", id: "replay-keys" }, "With the map or the time line in focus: space plays and pauses, ← → go to the previous or next query, ↑ ↓ follow another user. Click a mark on the map to follow its user.");
+    this.whole = element("div", { class: "replay-whole" }, this.stage, this.line, this.bar, this.note, keys);
+    this.root.replaceChildren(element("div", { class: "replay-bar" }, this.runField, this.lppmField), this.none, this.whole);
+  }
+
+  buildUsers() {
+    this.followSelect = dropDown((value) => this.follow(value === "" ? null : this.track.users[value]));
+    this.othersSelect = dropDown((value) => this.choose({ others: value }));
+    offer(this.othersSelect, [["full", "shown in full"], ["faint", "faint, marks only"], ["hidden", "hidden"]], "faint");
+    this.search = element("input", { type: "search", placeholder: "part of a name" });
+    this.search.addEventListener("input", () => this.filterUsers());
+    this.userList = element("div", { class: "replay-list", role: "group", "aria-label": "Users shown on the map" });
+    this.userCount = element("summary");
+    this.userBox = element("fieldset", {}, element("legend", {}, "Users"),
+      element("div", { class: "replay-row" },
+        labelled("Follow", this.followSelect),
+        pushButton("‹", "Follow the previous user", () => this.stepUser(-1)),
+        pushButton("›", "Follow the next user", () => this.stepUser(1))),
+      element("div", { class: "replay-row" }, labelled("The others are", this.othersSelect)),
+      element("details", {}, this.userCount,
+        element("div", { class: "replay-row" },
+          labelled("Find", this.search),
+          pushButton("All", "Show all users in the list", () => this.showListed(true)),
+          pushButton("None", "Hide all users in the list", () => this.showListed(false))),
+        this.userList));
+  }
+
+  buildTransport() {
+    this.ticks = shape("svg", { class: "replay-ticks", "aria-hidden": "true" });
+    this.scrub = element("input", { type: "range", step: "any", "aria-label": "Moment" });
+    this.scrub.addEventListener("input", () => this.goTo(this.axis === "query" ? Math.round(this.scrub.value) : Number(this.scrub.value)));
+    this.line = element("div", { class: "replay-line" }, this.ticks, this.scrub);
+    this.playButton = pushButton("Play", "Play", () => this.toggle());
+    this.playButton.classList.add("replay-play");
+    this.axisSelect = dropDown((value) => this.changeAxis(value));
+    offer(this.axisSelect, [["time", "time"], ["query", "query index"]], "time");
+    this.speedSelect = dropDown((value) => this.changeSpeed(Number(value)));
+    this.lppmSelect = dropDown((value) => this.choose({ lppm: this.track.lppms[value].title }));
+    this.runSelect = dropDown((value) => this.changeRun(value));
+    this.runField = labelled("Run", this.runSelect);
+    this.lppmField = labelled("Protected by", this.lppmSelect);
+    this.bar = element("div", { class: "replay-bar" },
+      this.playButton,
+      pushButton("‹ Query", "Previous query", () => this.stepQuery(-1)),
+      pushButton("Query ›", "Next query", () => this.stepQuery(1)),
+      labelled("Speed", this.speedSelect),
+      labelled("Time line by", this.axisSelect));
+  }
+
+  listen() {
+    this.root.addEventListener("keydown", (event) => this.key(event));
+    this.canvas.addEventListener("click", (event) => this.pickAt(event.offsetX, event.offsetY));
+    new ResizeObserver(() => this.fit()).observe(this.stage);
+    for (const media of ["(prefers-color-scheme: dark)", "print", "(prefers-reduced-motion: reduce)"]) {
+      matchMedia(media).addEventListener("change", () => this.readTheme());
+    }
+    hidden.listen(() => this.track && this.changed());
+  }
+
+  key(event) {
+    const steps = { ArrowRight: () => this.stepQuery(1), ArrowLeft: () => this.stepQuery(-1), ArrowDown: () => this.stepUser(1), ArrowUp: () => this.stepUser(-1) };
+    const jumps = { Home: () => this.goTo(this.range.first), End: () => this.goTo(this.range.last), PageUp: () => this.jump(-0.1), PageDown: () => this.jump(0.1) };
+    const action = { ...steps, ...jumps, " ": () => this.toggle() }[event.key];
+    if (!action || !this.track || event.ctrlKey || event.altKey || event.metaKey) return;
+    if (event.target !== this.frame && event.target !== this.scrub) return;
+    event.preventDefault();
+    action();
+  }
+
+  // ---- data and choices
+
+  async show(data) {
+    const call = ++this.calls;
+    this.data = data;
+    const raw = data.replay.find(({ run }) => run === this.chosen.run) ?? data.replay[0];
+    const track = raw.none === undefined ? await readTrack(raw, data.series) : null;
+    if (call !== this.calls) return;
+    offer(this.runSelect, data.replay.map(({ run }) => [run, run]), raw.run);
+    this.runField.hidden = data.replay.length < 2;
+    this.none.hidden = track !== null;
+    this.none.textContent = raw.none ?? "";
+    this.whole.hidden = this.lppmField.hidden = track === null;
+    this.track = track;
+    if (track === null) this.pause();
+    else this.adopt();
+  }
+
+  // Take over a run's data, with what was chosen before where it still exists.
+  adopt() {
+    const { track, chosen } = this;
+    this.names = new Map(track.users.map((name, user) => [name, user]));
+    if (chosen.follow === undefined || (chosen.follow !== null && !this.names.has(chosen.follow))) chosen.follow = track.users[0] ?? null;
+    this.axis = chosen.axis ?? track.axis;
+    this.note.textContent = track.note;
+    this.note.hidden = !track.note;
+    this.readRange();
+    this.listUsers();
+    this.plan = null;
+    this.changed();
+    this.readTheme();
+    this.fit();
+  }
+
+  readRange() {
+    this.range = momentRange(this.track, this.axis);
+    const { first, last, speeds } = this.range;
+    this.moment = Math.min(last, Math.max(first, this.moment ?? first));
+    Object.assign(this.scrub, { min: first, max: last });
+    const speed = this.chosen.speed[this.axis];
+    this.speed = speeds.includes(speed) ? speed : usualSpeed(this.range);
+    const text = (size) => (this.axis === "query" ? `${size} ${size === 1 ? "query" : "queries"} a second` : `${durationWords(size)} a second`);
+    offer(this.speedSelect, speeds.map((size) => [size, text(size)]), this.speed);
+    this.axisSelect.value = this.axis;
+  }
+
+  choose(change) {
+    Object.assign(this.chosen, change);
+    this.changed();
+  }
+
+  // Something chosen has changed: bring everything that depends on it up to date.
+  changed() {
+    const { track, chosen } = this;
+    const off = (lppm) => hidden.names.has(lppm.name);
+    const usable = track.lppms.filter((lppm) => !off(lppm));
+    const open = usable.length ? usable : track.lppms;
+    this.lppm = open.find(({ title }) => title === chosen.lppm) ?? open[0];
+    offer(this.lppmSelect, track.lppms.map((lppm, place) => [place, lppm.title, !open.includes(lppm)]), track.lppms.indexOf(this.lppm));
+    this.marks = marksOf(track, this.lppm);
+    for (const { key } of this.marks) this.layers[key] ??= true;
+    this.shown = track.users.map((_, user) => user).filter((user) => !chosen.off.has(track.users[user]));
+    this.followed = chosen.follow === null ? null : this.names.get(chosen.follow);
+    this.followSelect.value = this.followed ?? "";
+    this.othersSelect.value = chosen.others;
+    this.userCount.textContent = `${this.shown.length} of ${track.users.length} shown`;
+    for (const box of $$("input", this.userList)) box.checked = !chosen.off.has(track.users[box.value]);
+    this.listLayers();
+    this.drawLine();
+    this.draw();
+  }
+
+  changeRun(run) {
+    this.pause();
+    Object.assign(this.chosen, { run, axis: null });
+    this.moment = null;
+    this.show(this.data);
+  }
+
+  // Keep the place on the time line: the followed user's query, or the same share of the whole.
+  changeAxis(axis) {
+    const { track, followed, range } = this;
+    const share = (this.moment - range.first) / (range.last - range.first || 1);
+    this.axis = this.chosen.axis = axis;
+    this.moment = null;
+    this.readRange();
+    const asked = followed !== null && track.at[followed] >= track.start[followed];
+    this.goTo(asked ? momentOf(track, axis, followed, track.at[followed]) : this.range.first + share * (this.range.last - this.range.first));
+    this.drawLine();
+  }
+
+  changeSpeed(speed) {
+    this.speed = this.chosen.speed[this.axis] = speed;
+  }
+
+  // ---- users
+
+  listUsers() {
+    const { track } = this;
+    offer(this.followSelect, [["", "nobody"], ...track.users.map((name, user) => [user, name])], "");
+    this.userList.replaceChildren(...track.users.map((name, user) => {
+      const box = element("input", { type: "checkbox", value: user });
+      box.addEventListener("change", () => this.showUsers([name], box.checked));
+      return element("label", {}, box, name);
+    }));
+    this.filterUsers();
+  }
+
+  filterUsers() {
+    const part = this.search.value.trim().toLowerCase();
+    for (const row of this.userList.children) row.hidden = !row.textContent.toLowerCase().includes(part);
+  }
+
+  showListed(on) {
+    const rows = [...this.userList.children].filter((row) => !row.hidden);
+    this.showUsers(rows.map((row) => this.track.users[$("input", row).value]), on);
+  }
+
+  showUsers(names, on) {
+    const { off, follow } = this.chosen;
+    for (const name of names) on ? off.delete(name) : off.add(name);
+    this.choose({ follow: off.has(follow) ? null : follow });
+  }
+
+  follow(name) {
+    this.chosen.off.delete(name);
+    this.choose({ follow: name });
+  }
+
+  stepUser(step) {
+    const users = this.shown.length ? this.shown : this.track.users.map((_, user) => user);
+    if (!users.length) return;
+    const place = users.indexOf(this.followed ?? -1);
+    const next = place < 0 ? (step > 0 ? 0 : users.length - 1) : (place + step + users.length) % users.length;
+    this.follow(this.track.users[users[next]]);
+  }
+
+  // Follow the user whose mark is nearest to this point of the map, if one is near.
+  pickAt(x, y) {
+    let [best, least] = [null, 16 ** 2];
+    this.marks.forEach((mark, place) => {
+      if (!this.layers[mark.key]) return;
+      const [toX, toY] = this.plan.places[place];
+      for (const user of this.drawn) {
+        const far = (toX[user] - x) ** 2 + (toY[user] - y) ** 2;
+        if (far < least) [best, least] = [user, far];
+      }
+    });
+    if (best !== null) this.follow(this.track.users[best]);
+  }
+
+  // ---- layers, which are the legend too
+
+  listLayers() {
+    const rows = [...this.marks.map(({ key, title }) => [key, title]), ...PLAIN_LAYERS].filter(([key]) => key !== "roads" || this.track.roads);
+    const signature = JSON.stringify(rows);
+    if (this.listed === signature) return;
+    this.listed = signature;
+    this.beliefNote = element("span", { class: "replay-why" });
+    this.layerList.replaceChildren(...rows.map(([key, title]) => {
+      const box = element("input", { type: "checkbox", checked: this.layers[key] });
+      box.addEventListener("change", () => {
+        this.layers[key] = box.checked;
+        this.ground = null;
+        this.draw();
+      });
+      if (key === "belief") this.beliefBox = box;
+      const swatch = element("canvas", { class: "replay-swatch", "data-layer": key, "aria-hidden": "true" });
+      return element("label", {}, box, swatch, element("span", {}, title, key === "belief" ? this.beliefNote : null));
+    }));
+    this.paintSwatches();
+  }
+
+  paintSwatches() {
+    if (!this.colours) return;
+    for (const canvas of $$("canvas", this.layerList)) {
+      const ratio = devicePixelRatio;
+      Object.assign(canvas, { width: 28 * ratio, height: 20 * ratio });
+      const context = canvas.getContext("2d");
+      context.scale(ratio, ratio);
+      paintSwatch(context, canvas.dataset.layer, this.marks, this.colours);
+    }
+  }
+
+  // ---- the time line
+
+  drawLine() {
+    const { track, axis, range, followed } = this;
+    const share = (moment) => (moment - range.first) / (range.last - range.first || 1);
+    const percent = (moment) => `${100 * share(moment)}%`;
+    const parts = [];
+    for (const { moment, text } of momentTicks(track, axis, range, this.stage.clientWidth < 600 ? 4 : 9)) {
+      const anchor = share(moment) > 0.95 ? "end" : share(moment) < 0.05 ? "start" : "middle";
+      parts.push(shape("line", { x1: percent(moment), x2: percent(moment), y1: 30, y2: 36, class: "tick" }));
+      parts.push(shape("text", { x: percent(moment), y: 48, "text-anchor": anchor }, text));
+    }
+    if (followed !== null && axis === "time") {
+      const path = Array.from(track.time.subarray(track.start[followed], track.start[followed + 1]), (moment) => `M${1000 * share(moment)} 0V1`);
+      parts.push(shape("svg", { x: 0, y: 22, width: "100%", height: 8, viewBox: "0 0 1000 1", preserveAspectRatio: "none" },
+        shape("path", { d: path.join(""), class: "query" })));
+    }
+    const shifts = track.shifts.filter((shift) => (followed === null ? this.shown.includes(shift.user) : shift.user === followed));
+    let free = -1;
+    for (const shift of shifts.map((one) => ({ ...one, moment: momentOf(track, axis, one.user, track.start[one.user] + one.index - 1) })).sort((one, other) => one.moment - other.moment)) {
+      const text = shift.ends ? `${shift.name} ends` : shift.name;
+      const at = share(shift.moment);
+      parts.push(shape("line", { x1: percent(shift.moment), x2: percent(shift.moment), y1: 12, y2: 30, class: "shift" },
+        shape("title", {}, `${text}: ${track.users[shift.user]}, query ${shift.index}`)));
+      if (at < free) continue;
+      parts.push(shape("text", { x: percent(shift.moment), y: 9, class: "shift", "text-anchor": at > 0.9 ? "end" : "start" }, text));
+      free = at + 0.15;
+    }
+    this.ticks.replaceChildren(...parts);
+  }
+
+  // ---- playing
+
+  toggle() {
+    if (this.playing) return this.pause();
+    if (this.moment >= this.range.last) this.moment = this.range.first;
+    this.playing = true;
+    this.playButton.textContent = "Pause";
+    this.playButton.setAttribute("aria-label", "Pause");
+    this.words.setAttribute("aria-live", "off");
+    this.last = null;
+    requestAnimationFrame((now) => this.advance(now));
+  }
+
+  pause() {
+    this.playing = false;
+    this.playButton.textContent = "Play";
+    this.playButton.setAttribute("aria-label", "Play");
+    this.words.setAttribute("aria-live", "polite");
+    if (!this.track) return;
+    if (this.axis === "query") this.moment = Math.floor(this.moment);
+    this.draw();
+  }
+
+  advance(now) {
+    if (!this.playing) return;
+    const passed = Math.min(now - (this.last ?? now), 250) / 1000;
+    this.last = now;
+    this.moment = Math.min(this.range.last, this.moment + passed * this.speed);
+    if (this.moment >= this.range.last) return this.pause();
+    this.draw(now);
+    requestAnimationFrame((next) => this.advance(next));
+  }
+
+  goTo(moment) {
+    this.moment = Math.min(this.range.last, Math.max(this.range.first, moment));
+    this.draw();
+  }
+
+  jump(share) {
+    const moment = this.moment + share * (this.range.last - this.range.first);
+    this.goTo(this.axis === "query" ? Math.round(moment) : moment);
+  }
+
+  stepQuery(step) {
+    this.pause();
+    const users = this.followed === null ? this.shown : [this.followed];
+    this.goTo(neighbourMoment(this.track, this.axis, users, this.moment, step));
+  }
+
+  // ---- drawing
+
+  readTheme() {
+    if (!this.track) return;
+    const style = getComputedStyle(this.root);
+    this.colours = Object.fromEntries(THEME.map((name) => [name, style.getPropertyValue(name).trim()]));
+    this.colours.font = `12px ${style.fontFamily}`;
+    this.still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.ground = this.heat = null;
+    this.paintSwatches();
+    this.draw();
+  }
+
+  // Size the map to its world and to the room there is.
+  fit() {
+    const room = this.stage.clientWidth;
+    if (!this.track || !room || (this.plan && this.room === room)) return;
+    this.room = room;
+    const aspect = this.track.width / this.track.height;
+    const tallest = Math.min(900, Math.max(380, 0.8 * innerHeight));
+    const widest = Math.max(200, room >= 720 ? room - 310 : room - 2);
+    const width = Math.floor(Math.min(widest, (tallest - MAP_EDGE - MAP_FOOT) * aspect + 2 * MAP_EDGE));
+    const height = Math.floor((width - 2 * MAP_EDGE) / aspect) + MAP_EDGE + MAP_FOOT;
+    Object.assign(this.canvas.style, { width: `${width}px`, height: `${height}px` });
+    Object.assign(this.canvas, { width: width * devicePixelRatio, height: height * devicePixelRatio });
+    this.plan = layOutMap(this.track, width, height);
+    this.ground = null;
+    this.drawLine();
+    this.draw();
+  }
+
+  // Draw the present moment: map, time line's thumb, words.
+  draw(now = null) {
+    if (!this.plan || !this.colours) return;
+    const { track, axis, moment, marks, layers, plan, colours, followed } = this;
+    seekTrack(track, axis, moment);
+    const others = followed === null ? this.shown : this.chosen.others === "hidden" ? [] : this.shown.filter((user) => user !== followed);
+    this.drawn = followed === null ? others : [...others, followed];
+    const glide = glideUsers(track, axis, moment, now !== null && !this.still ? this.speed : 0, this.drawn);
+    const scene = { track, plan, marks, layers, colours, glide };
+    const context = this.canvas.getContext("2d");
+    context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+    context.clearRect(0, 0, plan.width, plan.height);
+    const belief = beliefAt(track, this.lppm, followed);
+    if (layers.belief && belief.none === undefined) this.drawHeat(context, belief.snapshot);
+    context.drawImage(this.groundCanvas(), 0, 0, plan.width, plan.height);
+    const full = followed === null || this.chosen.others === "full";
+    const size = Math.min(5, Math.max(2.4, 0.13 * Math.min(plan.right, plan.down)));
+    context.globalAlpha = full ? 1 : 0.4;
+    drawUsers(context, scene, others, { lines: full, size, halo: false });
+    context.globalAlpha = 1;
+    if (followed !== null) {
+      drawUsers(context, scene, [followed], { lines: true, size: 6, halo: true });
+      nameMarks(context, scene, followed, 6);
+    }
+    this.scrub.value = moment;
+    if (now === null || now - (this.said ?? 0) > 250) this.say(belief, now);
+    this.root.dataset.frames = ++this.frames;
+  }
+
+  groundCanvas() {
+    if (!this.ground) {
+      this.ground = Object.assign(document.createElement("canvas"), { width: this.canvas.width, height: this.canvas.height });
+      const context = this.ground.getContext("2d");
+      context.scale(devicePixelRatio, devicePixelRatio);
+      drawGround(context, this.track, this.plan, this.colours, this.layers);
+    }
+    return this.ground;
+  }
+
+  drawHeat(context, snapshot) {
+    const { track, plan, lppm } = this;
+    if (this.heat?.snapshot !== snapshot || this.heat.lppm !== lppm) {
+      this.heat = { snapshot, lppm, canvas: heatOf(track, lppm, snapshot, channels(context, this.colours[HEAT_COLOUR])) };
+    }
+    context.imageSmoothingEnabled = false;
+    context.drawImage(this.heat.canvas, plan.left, plan.top, plan.scale * track.width, plan.scale * track.height);
+  }
+
+  // Put into words and numbers what is seen.
+  say(belief, now) {
+    const { track, axis, moment, marks, followed, shown } = this;
+    this.said = now;
+    const when = axis === "query" ? `Query ${Math.floor(moment)}` : `${clockWords(track, moment)}${track.clock === "date" ? " UTC" : ""}`;
+    const seen = followed === null ? crowdWords(track, marks, shown) : userWords(track, marks, followed);
+    const lines = [...seen, ...shiftWords(track, followed, shown)];
+    this.words.replaceChildren(element("strong", {}, when), ...lines.map((text) => element("span", {}, text)));
+    this.scrub.setAttribute("aria-valuetext", when);
+    this.beliefBox.disabled = belief.none !== undefined;
+    const { index, top } = this.lppm.beliefs ?? {};
+    this.beliefNote.textContent = belief.none ?? `of ${track.users[followed]}, as of her query ${index[belief.snapshot]}; the darkest cell has ${number(100 * top[belief.snapshot], 2)} %`;
+  }
+}
