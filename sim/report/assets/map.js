@@ -24,8 +24,8 @@ function outlineMark(context, shape, x, y, size) {
     else context.lineTo(x + right * size, y + down * size);
   });
   if (shape === "disc") {
-    context.moveTo(x + 0.62 * size, y);
-    context.arc(x, y, 0.62 * size, 0, 2 * Math.PI);
+    context.moveTo(x + 0.75 * size, y);
+    context.arc(x, y, 0.75 * size, 0, 2 * Math.PI);
   } else if (shape === "square") {
     context.rect(x - size, y - size, 2 * size, 2 * size);
   } else if (shape === "cross") {
@@ -110,7 +110,7 @@ function drawRoads(context, { roads, height }, { scale, left, top }, colours) {
     context.moveTo(left + (scale * roads.x[from]) / 1000, top + scale * (height - roads.y[from] / 1000));
     context.lineTo(left + (scale * roads.x[to]) / 1000, top + scale * (height - roads.y[to] / 1000));
   }
-  context.globalAlpha = 0.45;
+  context.globalAlpha = 0.35;
   context.strokeStyle = colours["--soft"];
   context.lineWidth = 1.2;
   context.stroke();
@@ -197,21 +197,21 @@ function drawTrails(context, track, plan, mark, users, [headX, headY], strength)
   context.globalAlpha = 1;
 }
 
-// Draw the marks of these users, with trails and error lines if `lines`; one path per layer.
-function drawUsers(context, scene, users, { lines, size, halo }) {
+// Draw these users' marks, trails and error lines, or (`plain`) nothing but their true positions; one path per layer.
+function drawUsers(context, scene, users, { plain = false, size, halo = false }) {
   const { track, plan, marks, layers, colours, glide } = scene;
-  const seen = marks.filter((mark) => layers[mark.key]);
+  const seen = marks.filter(({ key }) => layers[key] && (key === "truth" || !plain));
   marks.forEach((mark, place) => placeUsers(track, plan, mark.values, users, glide, plan.places[place]));
   const places = (mark) => plan.places[marks.indexOf(mark)];
   const width = halo ? 2.4 : 1.5;
-  if (lines && layers.trails) {
+  if (layers.trails && !plain) {
     for (const mark of seen.filter(({ attack }) => attack === undefined)) {
       context.strokeStyle = colours[mark.colour];
       context.lineWidth = halo ? 2 : 1;
       drawTrails(context, track, plan, mark, users, places(mark), halo ? 0.6 : 0.3);
     }
   }
-  if (lines && layers.errors) {
+  if (layers.errors && !plain) {
     const [fromX, fromY] = plan.places[0];
     for (const mark of seen.filter(({ attack }) => attack !== undefined)) {
       const [toX, toY] = places(mark);
@@ -226,7 +226,7 @@ function drawUsers(context, scene, users, { lines, size, halo }) {
       context.stroke();
     }
   }
-  for (const mark of seen.toReversed ? seen.toReversed() : [...seen].reverse()) {
+  for (const mark of [...seen].reverse()) {
     const [x, y] = places(mark);
     context.beginPath();
     for (const user of users) if (!Number.isNaN(x[user])) outlineMark(context, mark.shape, x[user], y[user], size);

@@ -16,7 +16,8 @@ function makeReplay(root) {
 }
 
 function labelled(text, control) {
-  return element("label", { class: "replay-field" }, element("span", {}, text), control);
+  control.id = `replay-${text.toLowerCase().replaceAll(" ", "-")}`;
+  return element("span", { class: "replay-field" }, element("label", { for: control.id }, text), control);
 }
 
 function pushButton(text, title, action) {
@@ -63,19 +64,19 @@ class Replay {
       this.words,
       element("fieldset", {}, element("legend", {}, "What is shown"), this.layerList),
       this.userBox);
-    this.stage = element("div", { class: "replay-stage" }, this.frame, this.panel);
     this.buildTransport();
     this.none = element("p", { class: "none" });
     this.note = element("p", { class: "note" });
-    const keys = element("p", { class: "note", id: "replay-keys" }, "With the map or the time line in focus: space plays and pauses, ← → go to the previous or next query, ↑ ↓ follow another user. Click a mark on the map to follow its user.");
-    this.whole = element("div", { class: "replay-whole" }, this.stage, this.line, this.bar, this.note, keys);
-    this.root.replaceChildren(element("div", { class: "replay-bar" }, this.runField, this.lppmField), this.none, this.whole);
+    const keys = element("p", { class: "note", id: "replay-keys" }, "With the map or the time line in focus: space plays and pauses, ← → go to the previous or next query, ↑ ↓ follow another user. Click a mark on the map to follow its user. Distances are straight lines between the centres of cells.");
+    this.column = element("div", { class: "replay-column" }, this.frame, this.line, this.bar, this.note, keys);
+    this.stage = element("div", { class: "replay-stage" }, this.column, this.panel);
+    this.root.replaceChildren(element("div", { class: "replay-bar" }, this.runField, this.lppmField), this.none, this.stage);
   }
 
   buildUsers() {
     this.followSelect = dropDown((value) => this.follow(value === "" ? null : this.track.users[value]));
     this.othersSelect = dropDown((value) => this.choose({ others: value }));
-    offer(this.othersSelect, [["full", "shown in full"], ["faint", "faint, marks only"], ["hidden", "hidden"]], "faint");
+    offer(this.othersSelect, [["full", "shown in full"], ["faint", "faint, truth only"], ["hidden", "hidden"]], "faint");
     this.search = element("input", { type: "search", placeholder: "part of a name" });
     this.search.addEventListener("input", () => this.filterUsers());
     this.userList = element("div", { class: "replay-list", role: "group", "aria-label": "Users shown on the map" });
@@ -141,14 +142,14 @@ class Replay {
   async show(data) {
     const call = ++this.calls;
     this.data = data;
-    const raw = data.replay.find(({ run }) => run === this.chosen.run) ?? data.replay[0];
+    const raw = data.replay.find(({ run }) => run === this.chosen.run) ?? data.replay.find(({ none }) => !none) ?? data.replay[0];
     const track = raw.none === undefined ? await readTrack(raw, data.series) : null;
     if (call !== this.calls) return;
     offer(this.runSelect, data.replay.map(({ run }) => [run, run]), raw.run);
     this.runField.hidden = data.replay.length < 2;
     this.none.hidden = track !== null;
     this.none.textContent = raw.none ?? "";
-    this.whole.hidden = this.lppmField.hidden = track === null;
+    this.stage.hidden = this.lppmField.hidden = track === null;
     this.track = track;
     if (track === null) this.pause();
     else this.adopt();
@@ -279,7 +280,7 @@ class Replay {
     this.marks.forEach((mark, place) => {
       if (!this.layers[mark.key]) return;
       const [toX, toY] = this.plan.places[place];
-      for (const user of this.drawn) {
+      for (const user of place && this.plain ? [this.followed] : this.drawn) {
         const far = (toX[user] - x) ** 2 + (toY[user] - y) ** 2;
         if (far < least) [best, least] = [user, far];
       }
@@ -327,7 +328,7 @@ class Replay {
     const share = (moment) => (moment - range.first) / (range.last - range.first || 1);
     const percent = (moment) => `${100 * share(moment)}%`;
     const parts = [];
-    for (const { moment, text } of momentTicks(track, axis, range, this.stage.clientWidth < 600 ? 4 : 9)) {
+    for (const { moment, text } of momentTicks(track, axis, range, this.ticks.clientWidth / 80)) {
       const anchor = share(moment) > 0.95 ? "end" : share(moment) < 0.05 ? "start" : "middle";
       parts.push(shape("line", { x1: percent(moment), x2: percent(moment), y1: 30, y2: 36, class: "tick" }));
       parts.push(shape("text", { x: percent(moment), y: 48, "text-anchor": anchor }, text));
@@ -420,9 +421,10 @@ class Replay {
     this.room = room;
     const aspect = this.track.width / this.track.height;
     const tallest = Math.min(900, Math.max(380, 0.8 * innerHeight));
-    const widest = Math.max(200, room >= 720 ? room - 310 : room - 2);
+    const widest = Math.max(200, room >= 720 ? room - 330 : room) - 2;
     const width = Math.floor(Math.min(widest, (tallest - MAP_EDGE - MAP_FOOT) * aspect + 2 * MAP_EDGE));
     const height = Math.floor((width - 2 * MAP_EDGE) / aspect) + MAP_EDGE + MAP_FOOT;
+    this.column.style.width = `${Math.max(width + 2, Math.min(widest + 2, 600))}px`;
     Object.assign(this.canvas.style, { width: `${width}px`, height: `${height}px` });
     Object.assign(this.canvas, { width: width * devicePixelRatio, height: height * devicePixelRatio });
     this.plan = layOutMap(this.track, width, height);
@@ -446,13 +448,13 @@ class Replay {
     const belief = beliefAt(track, this.lppm, followed);
     if (layers.belief && belief.none === undefined) this.drawHeat(context, belief.snapshot);
     context.drawImage(this.groundCanvas(), 0, 0, plan.width, plan.height);
-    const full = followed === null || this.chosen.others === "full";
+    this.plain = followed !== null && this.chosen.others === "faint";
     const size = Math.min(5, Math.max(2.4, 0.13 * Math.min(plan.right, plan.down)));
-    context.globalAlpha = full ? 1 : 0.4;
-    drawUsers(context, scene, others, { lines: full, size, halo: false });
+    context.globalAlpha = this.plain ? 0.4 : 1;
+    drawUsers(context, scene, others, { plain: this.plain, size });
     context.globalAlpha = 1;
     if (followed !== null) {
-      drawUsers(context, scene, [followed], { lines: true, size: 6, halo: true });
+      drawUsers(context, scene, [followed], { size: 6, halo: true });
       nameMarks(context, scene, followed, 6);
     }
     this.scrub.value = moment;

@@ -12,6 +12,7 @@ async function readTrack(raw, series) {
     cells: rows * cols,
     roads: await readRoads(raw.world.roads),
     attacks: [...new Set(lppms.flatMap((lppm) => lppm.estimates.map((estimate) => estimate.attack)))],
+    shifts: raw.shifts.filter(({ user, index }) => index <= raw.queries[user]),
     at: Int32Array.from(start.slice(0, -1), (first) => first - 1),
   };
 }
@@ -151,11 +152,11 @@ function userWords(track, marks, user) {
   const index = query - track.start[user] + 1;
   const said = marks.slice(1).map(({ attack, values }) => {
     const cell = values[query];
-    const verb = attack === undefined ? "Reported" : `${attack} guesses`;
-    if (cell >= track.cells) return `${verb}: nothing.`;
+    const verb = attack === undefined ? "Reports" : `${attack} guesses`;
+    if (cell >= track.cells) return `${verb} nothing.`;
     const far = distanceKm(track, truth, cell);
-    const loss = attack === undefined ? "quality loss" : "error";
-    return `${verb} cell ${cell}: ${far ? `${loss} ${number(far)} km` : "the true cell"}.`;
+    const what = attack === undefined ? "loss" : "error";
+    return `${verb} ${far ? `cell ${cell}: ${what} ${number(far)} km` : "the true cell"}.`;
   });
   return [`${track.users[user]}, query ${index} of ${track.queries[user]}: in cell ${truth}.`, ...said];
 }
@@ -171,7 +172,7 @@ function crowdWords(track, marks, users) {
     const mean = number(far.reduce((sum, km) => sum + km, 0) / far.length);
     const right = far.filter((km) => km === 0).length;
     words.push(attack === undefined
-      ? `Reported: mean quality loss ${mean} km.`
+      ? `Reports: mean loss ${mean} km.`
       : `${attack}: mean error ${mean} km, ${right} of ${known.length} guessed right.`);
   }
   return words;
