@@ -27,15 +27,15 @@ function outlineMark(context, shape, x, y, size) {
     context.moveTo(x + 0.75 * size, y);
     context.arc(x, y, 0.75 * size, 0, 2 * Math.PI);
   } else if (shape === "square") {
-    context.rect(x - size, y - size, 2 * size, 2 * size);
+    context.rect(x - 1.15 * size, y - 1.15 * size, 2.3 * size, 2.3 * size);
   } else if (shape === "cross") {
-    lines([-1, -1], [1, 1]);
-    lines([1, -1], [-1, 1]);
+    lines([-1.3, -1.3], [1.3, 1.3]);
+    lines([1.3, -1.3], [-1.3, 1.3]);
   } else if (shape === "plus") {
-    lines([-1.3, 0], [1.3, 0]);
-    lines([0, -1.3], [0, 1.3]);
+    lines([-1.7, 0], [1.7, 0]);
+    lines([0, -1.7], [0, 1.7]);
   } else if (shape === "triangle") {
-    lines([0, -1.5], [1.4, 1], [-1.4, 1], [0, -1.5], [1.4, 1]);
+    lines([0, -1.8], [1.7, 1.2], [-1.7, 1.2], [0, -1.8], [1.7, 1.2]);
   } else if (shape === "diamond") {
     lines([0, -1.7], [1.7, 0], [0, 1.7], [-1.7, 0], [0, -1.7], [1.7, 0]);
   } else {
@@ -44,12 +44,7 @@ function outlineMark(context, shape, x, y, size) {
 }
 
 // Paint the outlined marks: discs are filled, everything else is an outline, so that marks in one place stay apart.
-function paintMarks(context, shape, colour, halo, width) {
-  if (halo) {
-    context.strokeStyle = halo;
-    context.lineWidth = width + 3;
-    context.stroke();
-  }
+function paintMarks(context, shape, colour, width) {
   context.strokeStyle = context.fillStyle = colour;
   context.lineWidth = width;
   if (shape === "disc") context.fill();
@@ -203,7 +198,7 @@ function drawUsers(context, scene, users, { plain = false, size, halo = false })
   const seen = marks.filter(({ key }) => layers[key] && (key === "truth" || !plain));
   marks.forEach((mark, place) => placeUsers(track, plan, mark.values, users, glide, plan.places[place]));
   const places = (mark) => plan.places[marks.indexOf(mark)];
-  const width = halo ? 2.4 : 1.5;
+  const width = halo ? 2.2 : 1.4;
   if (layers.trails && !plain) {
     for (const mark of seen.filter(({ attack }) => attack === undefined)) {
       context.strokeStyle = colours[mark.colour];
@@ -226,11 +221,17 @@ function drawUsers(context, scene, users, { plain = false, size, halo = false })
       context.stroke();
     }
   }
-  for (const mark of [...seen].reverse()) {
-    const [x, y] = places(mark);
+  const outline = ({ shape }, [x, y]) => {
     context.beginPath();
-    for (const user of users) if (!Number.isNaN(x[user])) outlineMark(context, mark.shape, x[user], y[user], size);
-    paintMarks(context, mark.shape, colours[mark.colour], halo ? colours["--paper"] : null, width);
+    for (const user of users) if (!Number.isNaN(x[user])) outlineMark(context, shape, x[user], y[user], size);
+  };
+  for (const mark of halo ? seen : []) {
+    outline(mark, places(mark));
+    paintMarks(context, "halo", colours["--paper"], width + 3);
+  }
+  for (const mark of [...seen].reverse()) {
+    outline(mark, places(mark));
+    paintMarks(context, mark.shape, colours[mark.colour], width);
   }
 }
 
@@ -291,7 +292,7 @@ function paintSwatch(context, layer, marks, colours) {
   if (mark) {
     context.beginPath();
     outlineMark(context, mark.shape, 14, 10, 5);
-    paintMarks(context, mark.shape, colours[mark.colour], null, 2.2);
+    paintMarks(context, mark.shape, colours[mark.colour], 2.2);
     return;
   }
   if (layer === "belief") {

@@ -67,10 +67,10 @@ class Replay {
     this.buildTransport();
     this.none = element("p", { class: "none" });
     this.note = element("p", { class: "note" });
-    const keys = element("p", { class: "note", id: "replay-keys" }, "With the map or the time line in focus: space plays and pauses, ← → go to the previous or next query, ↑ ↓ follow another user. Click a mark on the map to follow its user. Distances are straight lines between the centres of cells.");
-    this.column = element("div", { class: "replay-column" }, this.frame, this.line, this.bar, this.note, keys);
+    this.keys = element("p", { class: "note", id: "replay-keys" }, "With the map or the time line in focus: space plays and pauses, ← → go to the previous or next query, ↑ ↓ follow another user. Click a mark on the map to follow its user. Distances are straight lines between the centres of cells.");
+    this.column = element("div", { class: "replay-column" }, this.frame, this.line, this.bar);
     this.stage = element("div", { class: "replay-stage" }, this.column, this.panel);
-    this.root.replaceChildren(element("div", { class: "replay-bar" }, this.runField, this.lppmField), this.none, this.stage);
+    this.root.replaceChildren(element("div", { class: "replay-bar" }, this.runField, this.lppmField, this.axisField), this.none, this.stage, this.note, this.keys);
   }
 
   buildUsers() {
@@ -82,11 +82,11 @@ class Replay {
     this.userList = element("div", { class: "replay-list", role: "group", "aria-label": "Users shown on the map" });
     this.userCount = element("summary");
     this.userBox = element("fieldset", {}, element("legend", {}, "Users"),
-      element("div", { class: "replay-row" },
+      element("div", { class: "replay-row replay-follow" },
         labelled("Follow", this.followSelect),
         pushButton("‹", "Follow the previous user", () => this.stepUser(-1)),
         pushButton("›", "Follow the next user", () => this.stepUser(1))),
-      element("div", { class: "replay-row" }, labelled("The others are", this.othersSelect)),
+      element("div", { class: "replay-row" }, labelled("Others", this.othersSelect)),
       element("details", {}, this.userCount,
         element("div", { class: "replay-row" },
           labelled("Find", this.search),
@@ -108,13 +108,13 @@ class Replay {
     this.lppmSelect = dropDown((value) => this.choose({ lppm: this.track.lppms[value].title }));
     this.runSelect = dropDown((value) => this.changeRun(value));
     this.runField = labelled("Run", this.runSelect);
+    this.axisField = labelled("Time line by", this.axisSelect);
     this.lppmField = labelled("Protected by", this.lppmSelect);
     this.bar = element("div", { class: "replay-bar" },
       this.playButton,
       pushButton("‹ Query", "Previous query", () => this.stepQuery(-1)),
       pushButton("Query ›", "Next query", () => this.stepQuery(1)),
-      labelled("Speed", this.speedSelect),
-      labelled("Time line by", this.axisSelect));
+      labelled("Speed", this.speedSelect));
   }
 
   listen() {
@@ -149,8 +149,9 @@ class Replay {
     this.runField.hidden = data.replay.length < 2;
     this.none.hidden = track !== null;
     this.none.textContent = raw.none ?? "";
-    this.stage.hidden = this.lppmField.hidden = track === null;
+    this.stage.hidden = this.keys.hidden = this.lppmField.hidden = this.axisField.hidden = track === null;
     this.track = track;
+    this.note.textContent = raw.note ?? "";
     if (track === null) this.pause();
     else this.adopt();
   }
@@ -161,8 +162,6 @@ class Replay {
     this.names = new Map(track.users.map((name, user) => [name, user]));
     if (chosen.follow === undefined || (chosen.follow !== null && !this.names.has(chosen.follow))) chosen.follow = track.users[0] ?? null;
     this.axis = chosen.axis ?? track.axis;
-    this.note.textContent = track.note;
-    this.note.hidden = !track.note;
     this.readRange();
     this.listUsers();
     this.plan = null;
@@ -201,7 +200,7 @@ class Replay {
     this.shown = track.users.map((_, user) => user).filter((user) => !chosen.off.has(track.users[user]));
     this.followed = chosen.follow === null ? null : this.names.get(chosen.follow);
     this.followSelect.value = this.followed ?? "";
-    this.othersSelect.value = chosen.others;
+    Object.assign(this.othersSelect, { value: chosen.others, disabled: this.followed === null });
     this.userCount.textContent = `${this.shown.length} of ${track.users.length} shown`;
     for (const box of $$("input", this.userList)) box.checked = !chosen.off.has(track.users[box.value]);
     this.listLayers();
@@ -333,12 +332,16 @@ class Replay {
       parts.push(shape("line", { x1: percent(moment), x2: percent(moment), y1: 30, y2: 36, class: "tick" }));
       parts.push(shape("text", { x: percent(moment), y: 48, "text-anchor": anchor }, text));
     }
-    if (followed !== null && axis === "time") {
-      const path = Array.from(track.time.subarray(track.start[followed], track.start[followed + 1]), (moment) => `M${1000 * share(moment)} 0V1`);
+    if (followed !== null) {
+      const path = Array.from({ length: track.queries[followed] }, (_, place) => {
+        const moment = momentOf(track, axis, followed, track.start[followed] + place);
+        return `M${1000 * share(moment)} 0V1`;
+      });
       parts.push(shape("svg", { x: 0, y: 22, width: "100%", height: 8, viewBox: "0 0 1000 1", preserveAspectRatio: "none" },
         shape("path", { d: path.join(""), class: "query" })));
     }
     const shifts = track.shifts.filter((shift) => (followed === null ? this.shown.includes(shift.user) : shift.user === followed));
+    this.ticks.classList.toggle("calm", shifts.length === 0);
     let free = -1;
     for (const shift of shifts.map((one) => ({ ...one, moment: momentOf(track, axis, one.user, track.start[one.user] + one.index - 1) })).sort((one, other) => one.moment - other.moment)) {
       const text = shift.ends ? `${shift.name} ends` : shift.name;

@@ -158,7 +158,7 @@ function userWords(track, marks, user) {
     const what = attack === undefined ? "loss" : "error";
     return `${verb} ${far ? `cell ${cell}: ${what} ${number(far)} km` : "the true cell"}.`;
   });
-  return [`${track.users[user]}, query ${index} of ${track.queries[user]}: in cell ${truth}.`, ...said];
+  return [`${track.users[user]} is in cell ${truth} at query ${index} of ${track.queries[user]} (${clockWords(track, track.time[query])}).`, ...said];
 }
 
 // Say what is seen of many users: the mean distances from the truth.
