@@ -24,20 +24,20 @@ function outlineMark(context, shape, x, y, size) {
     else context.lineTo(x + right * size, y + down * size);
   });
   if (shape === "disc") {
-    context.moveTo(x + 0.75 * size, y);
-    context.arc(x, y, 0.75 * size, 0, 2 * Math.PI);
+    context.moveTo(x + 0.7 * size, y);
+    context.arc(x, y, 0.7 * size, 0, 2 * Math.PI);
   } else if (shape === "square") {
     context.rect(x - 1.15 * size, y - 1.15 * size, 2.3 * size, 2.3 * size);
   } else if (shape === "cross") {
-    lines([-1.3, -1.3], [1.3, 1.3]);
-    lines([1.3, -1.3], [-1.3, 1.3]);
+    lines([-1.45, -1.45], [1.45, 1.45]);
+    lines([1.45, -1.45], [-1.45, 1.45]);
   } else if (shape === "plus") {
     lines([-1.7, 0], [1.7, 0]);
     lines([0, -1.7], [0, 1.7]);
   } else if (shape === "triangle") {
-    lines([0, -1.8], [1.7, 1.2], [-1.7, 1.2], [0, -1.8], [1.7, 1.2]);
+    lines([0, -2], [1.9, 1.3], [-1.9, 1.3], [0, -2], [1.9, 1.3]);
   } else if (shape === "diamond") {
-    lines([0, -1.7], [1.7, 0], [0, 1.7], [-1.7, 0], [0, -1.7], [1.7, 0]);
+    lines([0, -2], [2, 0], [0, 2], [-2, 0], [0, -2], [2, 0]);
   } else {
     lines([-1, -1.3], [1, -1.3], [-1, 1.3], [1, 1.3], [-1, -1.3], [1, -1.3]);
   }
@@ -198,9 +198,9 @@ function drawUsers(context, scene, users, { plain = false, size, halo = false })
   const seen = marks.filter(({ key }) => layers[key] && (key === "truth" || !plain));
   marks.forEach((mark, place) => placeUsers(track, plan, mark.values, users, glide, plan.places[place]));
   const places = (mark) => plan.places[marks.indexOf(mark)];
-  const width = halo ? 2.2 : 1.4;
+  const width = halo ? 2 : 1.4;
   if (layers.trails && !plain) {
-    for (const mark of seen.filter(({ attack }) => attack === undefined)) {
+    for (const mark of seen.filter(({ key }) => key === "truth" || (key === "report" && halo))) {
       context.strokeStyle = colours[mark.colour];
       context.lineWidth = halo ? 2 : 1;
       drawTrails(context, track, plan, mark, users, places(mark), halo ? 0.6 : 0.3);
@@ -291,7 +291,7 @@ function paintSwatch(context, layer, marks, colours) {
   const mark = marks.find(({ key }) => key === layer);
   if (mark) {
     context.beginPath();
-    outlineMark(context, mark.shape, 14, 10, 5);
+    outlineMark(context, mark.shape, 14, 10, 4.3);
     paintMarks(context, mark.shape, colours[mark.colour], 2.2);
     return;
   }

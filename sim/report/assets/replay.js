@@ -457,8 +457,8 @@ class Replay {
     drawUsers(context, scene, others, { plain: this.plain, size });
     context.globalAlpha = 1;
     if (followed !== null) {
-      drawUsers(context, scene, [followed], { size: 6, halo: true });
-      nameMarks(context, scene, followed, 6);
+      drawUsers(context, scene, [followed], { size: 6.5, halo: true });
+      nameMarks(context, scene, followed, 6.5);
     }
     this.scrub.value = moment;
     if (now === null || now - (this.said ?? 0) > 250) this.say(belief, now);
