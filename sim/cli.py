@@ -317,12 +317,16 @@ def export(run_directory: str, form: Any, out: Path | None, overwrite: bool) -> 
     from sim.export import export as export_run
     from sim.rundir import RunDirectory
 
-    name = (
-        run_directory.rstrip("/").rpartition("/")[2] if "://" in run_directory else Path(run_directory).resolve().name
-    )
-    destination = out or Path(f"{name}.{form}")
+    destination = out or Path(f"{_name_of(run_directory)}.{form}")
     done = export_run(RunDirectory.open(run_directory), destination, form, overwrite=overwrite)
     click.echo(f"wrote {done.rows:,} rows to {done.path}")
+
+
+def _name_of(run_directory: str) -> str:
+    """Return what a file made from a run is called."""
+    return (
+        run_directory.rstrip("/").rpartition("/")[2] if "://" in run_directory else Path(run_directory).resolve().name
+    )
 
 
 @main.command()
@@ -418,8 +422,35 @@ def adaptation(
 
 @main.command()
 @click.argument("run_directory", metavar="RUN")
-def plot(run_directory: str) -> None:
-    """Draw the figures of RUN again."""
+@click.option(
+    "--figure",
+    "kind",
+    type=click.Choice(["tradeoff", "over_time", "efficiency", "adaptation", "users", "profiles", "map"]),
+    help="Draw this one figure alone, for a paper.",
+)
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    help="With --figure: file, .pdf, .svg, .png or .eps  [default: <RUN's name>-<figure>.pdf here]",
+)
+@click.option(
+    "--width", metavar="WIDTH", help="With --figure: column (3.5 in), page (7.16 in) or inches.  [default: column]"
+)
+@click.option("--lppm", "lppms", multiple=True, metavar="NAME", help="With --figure: this LPPM; may be repeated.")
+@click.option("--attack", "attacks", multiple=True, metavar="NAME", help="With --figure: this attack; may be repeated.")
+@click.option("--user", "users", multiple=True, metavar="ID", help="With --figure users or map: this user.")
+@click.option("--overwrite", is_flag=True, help="With --figure: replace the file if it is there.")
+def plot(run_directory: str, kind: str | None, **asked: Any) -> None:
+    """Draw the figures of RUN again, or one for a paper.
+
+    With --figure one file as wide as a column or a page of a paper, with its fonts in it.
+    """
+    if kind is not None:
+        _plot_for_print(run_directory, kind, **asked)
+        return
+    if said := [f"--{name.removesuffix('s')}" for name, value in asked.items() if value]:
+        raise click.UsageError(f"{', '.join(said)}: say with --figure which figure that is for")
     from contextlib import suppress
 
     from sim.plots import write_adaptation, write_figures
@@ -433,6 +464,15 @@ def plot(run_directory: str) -> None:
             paths += write_adaptation(result.run, result.adaptation())
     for path in paths:
         click.echo(path)
+
+
+def _plot_for_print(run_directory: str, kind: str, *, out: Path | None, width: str | None, **asked: Any) -> None:
+    from sim.plots.for_print import width_in, write_figure
+    from sim.rundir import RunDirectory
+
+    destination = out or Path(f"{_name_of(run_directory)}-{kind}.pdf")
+    inches = width_in(width or "column")
+    click.echo(write_figure(RunDirectory.open(run_directory), kind, destination, width=inches, **asked))
 
 
 @main.command()

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from sim import analysis
 from sim.adaptation import ratio_of_means
 from sim.analysis import SERIES
-from sim.interfaces import FloatArray
+from sim.interfaces import FloatArray, IntArray
 from sim.rundir import RequestError, RunDirectory, RunError
 from sim.sweep import point_in, replications_in
 
@@ -178,7 +178,7 @@ class _Believed:
 
     point: int
     beliefs: _Beliefs
-    cells: dict[str, FloatArray]
+    cells: dict[str, IntArray]
     """Each user's cells in the order of her queries."""
     changes: dict[str, list[int]]
     """The first query of each life that a user leads after her first one, ascending."""
@@ -199,7 +199,7 @@ def _believed(run: RunDirectory, points: Chosen, users: Collection[str] | None) 
             yield _Believed(point, own, *_lives(table))
 
 
-def _lives(rows: pa.Table) -> tuple[dict[str, Any], dict[str, list[int]]]:
+def _lives(rows: pa.Table) -> tuple[dict[str, IntArray], dict[str, list[int]]]:
     """Return each user's cells in the order of her queries, and where her life changes."""
     frame = rows.select(["event", "user", "index", "cell"]).group_by(["event", "user", "index", "cell"]).aggregate([])
     told = frame.to_pandas().sort_values(["user", "index"])
@@ -229,7 +229,7 @@ def _distances(part: _Believed, asked: Sequence[int]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _shares(cells: Any, changes: Sequence[int], index: int, n_cells: int) -> FloatArray:
+def _shares(cells: IntArray, changes: Sequence[int], index: int, n_cells: int) -> FloatArray:
     """Return how a user's queries are shared among cells, in the life that she leads at a query."""
     first = max((change for change in changes if change <= index), default=1)
     after = min((change for change in changes if change > index), default=len(cells) + 1)

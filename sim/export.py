@@ -44,20 +44,23 @@ def export(
     """
     if format not in _WRITERS:
         raise RequestError(f"format must be one of {', '.join(get_args(Format))}, got {format!r}")
-    path = _checked_destination(run, destination, overwrite=overwrite)
+    path = checked_destination(run, destination, overwrite=overwrite, example="events.csv")
     with atomic_file(path) as file:
         rows = _WRITERS[format](file, run)
     return Exported(path, rows, f"{run.describe('manifest.json')} says what cells and outputs stand for")
 
 
-def _checked_destination(run: RunDirectory, destination: str | os.PathLike[str], *, overwrite: bool) -> Path:
+def checked_destination(
+    run: RunDirectory, destination: str | os.PathLike[str], *, overwrite: bool, example: str
+) -> Path:
+    """Return the path of a file that may be written, made from a run."""
     path = Path(destination)
     if str(destination) == "-":
         raise RequestError("the destination must be a file, got '-': standard output cannot be taken back")
     if is_url(destination):
         raise RequestError(f"the destination must be a file on this machine, got {destination}")
     if path.is_dir():
-        raise RequestError(f"{path} is a folder: name the file to write, such as {path / 'events.csv'}")
+        raise RequestError(f"{path} is a folder: name the file to write, such as {path / example}")
     if path.exists() and not overwrite:
         raise RequestError(f"{path} exists: choose another name, or replace it with --overwrite")
     if not path.parent.is_dir():

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping
+
 import pandas as pd
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from sim.adaptation import Adaptation
 from sim.courses import middle_points
 from sim.plots import style
 from sim.plots.labels import literal
-from sim.plots.marks import MOST_ROWS
-from sim.plots.style import EFFICIENCY_LABEL, MARK, STYLE, Look, looks
+from sim.plots.marks import MOST_LETTERS, MOST_ROWS
+from sim.plots.style import EFFICIENCY_LABEL, MARK, STYLE, Look
 
 
-def adaptation_figure(found: Adaptation, *, title: str = "") -> Figure:
+def adaptation_figure(
+    found: Adaptation, *, title: str = "", width: float | None = None, names: Mapping[str, Look] | None = None
+) -> Figure:
     """Draw the efficiency against the queries since a shift, a column for each attack.
 
     Each mechanism is drawn at the middle one of its sweep points; what is swept outside of them, as the tables'
     column `circumstances` says, has a row for each value. A ring shows where all users together have recovered.
-    Nothing is drawn within a window after the shift, which would hold queries of both sides.
+    Nothing is drawn within a window after the shift, which would hold queries of both sides. With a width, in inches,
+    columns go on in further rows where it is too narrow for all.
     """
     course = found.course.dropna(subset="efficiency")
     if course.empty:
@@ -31,34 +34,32 @@ def adaptation_figure(found: Adaptation, *, title: str = "") -> Figure:
         table.assign(circumstances=table.get("circumstances", pd.Series("", index=table.index)))
         for table in (course, found.summary)
     )
-    names, attacks = looks(found.course["lppm"]), list(dict.fromkeys(course["attack"]))
+    own_looks, attacks = style.own_looks(names, found.course["lppm"]), list(dict.fromkeys(course["attack"]))
     rows = list(dict.fromkeys(course["circumstances"]))
     rows = rows if len(rows) <= MOST_ROWS else [rows[(len(rows) - 1) // 2]]
     course = course[course["circumstances"].isin(rows)]
-    width = style.usual_width(len(attacks))
+    full = style.usual_width(len(attacks)) if width is None else width
+    columns = len(attacks) if width is None else style.columns(width, len(attacks))
+    high = 2.3 if width is None else 1.2 * style.row_height(full / columns)
     bands = "bands: 95 % intervals over users; " if course["efficiency_low"].notna().any() else ""
+    shown = dict.fromkeys(course["shift"])
+    what = f" ({literal(next(iter(shown)), MOST_LETTERS)})" if len(shown) == 1 else ""
     with rc_context(STYLE):
         note = f"{bands}windows of the last {found.window} queries; rings: back at {100 * found.recovered:g} %"
-        figure = style.with_legend(width, 2.3 * len(rows) + 0.5, names, note)
-        panels = figure.subplots(len(rows), len(attacks), sharex=True, sharey=True, squeeze=False)
-        for line, text in zip(panels, rows, strict=True):
-            own = course[course["circumstances"] == text]
-            own = own[own["point"] == own["lppm"].map(middle_points(own))]
-            for panel, attack in zip(line, attacks, strict=True):
-                drawn = own[own["attack"] == attack]
-                panel.axvline(0, color=MARK, linewidth=0.9, zorder=1.5)
-                _adaptation_panel(panel, drawn, names)
-                _rings(panel, drawn, summary, names, found.recovered)
-                panel.set_title(style.against(attack) + (f", {literal(text)}" if text else ""))
-            line[0].set_ylabel(EFFICIENCY_LABEL)
-        shown = dict.fromkeys(course["shift"])
-        what = f" ({literal(next(iter(shown)))})" if len(shown) == 1 else ""
-        for panel in panels[-1]:
-            panel.set_xlabel(f"queries after the shift{what}")
-            panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-        panels[0, 0].set_ylim(_efficiency_limits(course))
-        if title:
-            figure.suptitle(literal(title, 100), fontsize=8.5)
+        blocks = -(-len(attacks) // columns)
+        figure = style.with_legend(full, blocks * (high * len(rows) + 0.5), own_looks, note, title=title)
+        for (text, attack), panel in style.grid(figure, rows, attacks, columns).items():
+            drawn = course[course["circumstances"] == text]
+            drawn = drawn[(drawn["point"] == drawn["lppm"].map(middle_points(drawn))) & (drawn["attack"] == attack)]
+            panel.axvline(0, color=MARK, linewidth=0.9, zorder=1.5)
+            _adaptation_panel(panel, drawn, own_looks)
+            _rings(panel, drawn, summary, own_looks, found.recovered)
+            panel.set_title(style.against(attack, full / columns) + (f", {literal(text)}" if text else ""))
+            panel.set_ylim(style.limits(course, "efficiency"))
+            if attacks.index(attack) % columns == 0:
+                panel.set_ylabel(style.broken(EFFICIENCY_LABEL, high))
+            if text == rows[-1]:
+                style.count_queries(panel, full / columns, f"queries after the shift{what}")
         return style.settled(figure)
 
 
@@ -94,13 +95,3 @@ def _rings(panel: Axes, rows: pd.DataFrame, summary: pd.DataFrame, names: dict[s
                 markeredgewidth=1.1,
                 zorder=4,
             )
-
-
-def _efficiency_limits(course: pd.DataFrame) -> tuple[float, float]:
-    """Return the range of the axis; wide bands of a few users may leave the picture, the lines may not."""
-    low, high = course["efficiency"].min(), course["efficiency"].max()
-    room = max(high - low, 0.1 * high, 1e-9)
-    ends = course[["efficiency_low", "efficiency_high"]].clip(low - 0.5 * room, high + 0.5 * room)
-    low, high = np.nanmin([low, *ends["efficiency_low"]]), np.nanmax([high, *ends["efficiency_high"]])
-    low = 0.0 if 0 <= low < 0.4 * high else low
-    return float(low - 0.03 * (high - low)), float(high + 0.05 * (high - low))

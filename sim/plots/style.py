@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import io
 import os
+import re
+import textwrap
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 from matplotlib.typing import LineStyleType
 
 from sim import analysis
@@ -68,6 +73,8 @@ EFFICIENCY_LABEL = r"efficiency $P_{AE}\,/\,\bar{Q}$"
 PAIR = ["quality_loss_km", "adversary_error_km"]
 DIAGONAL = r"$P_{AE} = \bar{Q}$"
 MARK = "#777777"
+_LETTER_IN = 0.065
+"""How wide a letter of a title is."""
 METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None},
@@ -102,9 +109,16 @@ def preferred_figures(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**{name + end: analysis.preferred(table, name, end) for name in PAIR for end in ends})
 
 
-def against(attack: str) -> str:
-    """Return the title of an attack's panel."""
-    return f"against {literal(attack)}" if attack else "no attack"
+def own_looks(known: Mapping[str, Look] | None, names: Iterable[str]) -> dict[str, Look]:
+    """Return the looks of the names that are drawn: those known, or such as `looks` gives."""
+    shown = list(dict.fromkeys(names))
+    return {name: (known or looks(shown))[name] for name in shown}
+
+
+def against(attack: str, room_in: float | None = None) -> str:
+    """Return the title of an attack's panel, short enough for a panel of this width."""
+    limit = 32 if room_in is None else max(6, min(32, int(room_in / _LETTER_IN) - len("against ")))
+    return f"against {literal(attack, limit)}" if attack else "no attack"
 
 
 def usual_width(attacks: int) -> float:
@@ -112,21 +126,89 @@ def usual_width(attacks: int) -> float:
     return {1: 4.6, 2: 6.8, 3: 8.4}.get(attacks, 2.5 * attacks)
 
 
-def with_legend(width: float, height: float, names: dict[str, Look], note: str, lines: bool = True) -> Figure:
-    """Return a figure of this size, in inches, and a legend below it, in as many columns as fit."""
+def columns(width: float, count: int, least_in: float = 1.6) -> int:
+    """Return how many of so many panels stand beside each other in a figure of this width, none narrower than said.
+
+    >>> [columns(3.5, 3), columns(7.16, 3), columns(2.5, 3), columns(3.5, 4)]
+    [2, 3, 1, 2]
+    """
+    return max(1, min(count, int(width / least_in)))
+
+
+def row_height(panel_in: float) -> float:
+    """Return how high a row of panels of this width is, in inches."""
+    return float(np.clip(0.55 * panel_in, 1.25, 1.8))
+
+
+def broken(label: str, height_in: float) -> str:
+    """Return an axis' label, in two lines where the axis is too short for one."""
+    return label.replace(" $", "\n$", 1) if height_in < 1.7 else label
+
+
+def count_queries(panel: Axes, width_in: float, label: str = "query index $r$") -> None:
+    """Label an axis along which queries are counted."""
+    panel.set_xlabel(label)
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6 if width_in > 2 else 4))
+
+
+def limits(course: pd.DataFrame, measure: str) -> tuple[float, float]:
+    """Return the range of an axis; wide bands of a few users may leave the picture, the lines may not."""
+    low, high = course[measure].min(), course[measure].max()
+    room = max(high - low, 0.1 * high, 1e-9)
+    ends = course[[f"{measure}_low", f"{measure}_high"]].clip(low - 0.5 * room, high + 0.5 * room)
+    low, high = np.nanmin([low, *ends[f"{measure}_low"]]), np.nanmax([high, *ends[f"{measure}_high"]])
+    low = 0.0 if low < 0.4 * high else low
+    return float(low - 0.03 * (high - low)), float(high + 0.05 * (high - low))
+
+
+def grid(figure: Figure, rows: Sequence[str], names: Sequence[str], columns: int) -> dict[tuple[str, str], Axes]:
+    """Return a panel for each row and name: a column for each name, which go on below where there are too many.
+
+    All share the x axis, those of a row the y axis too. Numbers stand at the outer ones.
+    """
+    blocks = -(-len(names) // columns)
+    there = figure.subplots(len(rows) * blocks, columns, sharex=True, squeeze=False)
+    found = {}
+    for block in range(blocks):
+        for i, row in enumerate(rows):
+            for column in range(columns):
+                panel: Axes = there[block * len(rows) + i, column]
+                if block * columns + column >= len(names):
+                    panel.remove()
+                    continue
+                found[row, names[block * columns + column]] = panel
+                if (block, column) != (0, 0):
+                    panel.sharey(there[i, 0])
+                panel.tick_params(labelleft=column == 0, labelbottom=i == len(rows) - 1)
+    return found
+
+
+def with_legend(
+    width: float, height: float, names: dict[str, Look], note: str, *, lines: bool = True, title: str = ""
+) -> Figure:
+    """Return a figure of this size, in inches, and a legend below it, in as many columns as fit, with a title above.
+
+    Notes and titles too long for a line are broken.
+    """
+    note = "\n".join(textwrap.wrap(note, int(width / 0.054)))
     shown = [literal(name) for name in names]
-    columns = max(1, min(len(shown), int(14 * width / (max(map(len, shown), default=1) + 6))))
-    rows = -(-len(shown) // columns)
-    figure = Figure(figsize=(width, height + 0.16 * rows + (0.2 if note else 0.05)), layout="constrained")
+    beside = max(1, min(len(shown), int(14 * width / (max(map(len, shown), default=1) + 6))))
+    rows = -(-len(shown) // beside)
+    beside = -(-len(shown) // max(rows, 1))
+    below = 0.16 * rows + (0.2 + 0.12 * note.count("\n") if note else 0.05)
+    figure = Figure(figsize=(width, height + below), layout="constrained")
     handles = [
         Line2D([], [], color=look.colour, marker=look.marker, linestyle=look.line if lines else "")
         for look in names.values()
     ]
     numbers = [str(i) for i in range(len(shown))]
-    legend = figure.legend(handles, numbers, loc="outside lower center", ncols=columns, title=note or None)
+    legend = figure.legend(handles, numbers, loc="outside lower center", ncols=max(beside, 1), title=note or None)
     # Set afterwards: a label that starts with an underscore would be taken for a hidden one.
     for text, name in zip(legend.get_texts(), shown, strict=True):
         text.set_text(name)
+    if title:
+        said = textwrap.wrap(literal(title, 100), int(width / _LETTER_IN))
+        figure.suptitle("\n".join(said), fontsize=8.5)
     return figure
 
 
@@ -144,6 +226,14 @@ def empty_figure(message: str) -> Figure:
     return figure
 
 
+def line(
+    panel: Axes, at: FloatArray, mean: FloatArray, look: Look, label: str, *, markevery: int, **marker: float
+) -> None:
+    """Draw a course."""
+    drawn = {"color": look.colour, "linestyle": look.line, "marker": look.marker, "label": label}
+    panel.plot(at, mean, markevery=markevery, **drawn, **marker)  # type: ignore[arg-type]
+
+
 def with_band(
     panel: Axes,
     at: FloatArray,
@@ -158,8 +248,7 @@ def with_band(
     **marker: float,
 ) -> None:
     """Draw a course and its interval, as opaque as `band` says."""
-    line = {"color": look.colour, "linestyle": look.line, "marker": look.marker, "label": label}
-    panel.plot(at, mean, markevery=markevery, **line, **marker)  # type: ignore[arg-type]
+    line(panel, at, mean, look, label, markevery=markevery, **marker)
     panel.fill_between(at, low, high, color=look.colour, alpha=band, linewidth=0)
 
 
@@ -171,6 +260,17 @@ def settled(figure: Figure) -> Figure:
         layout.execute(figure)
     figure.set_layout_engine("none")
     return figure
+
+
+def _make_opaque(figure: Figure) -> None:
+    """Mix what one can see through with white: PostScript knows no transparency."""
+    for artist in figure.findobj(lambda artist: artist.get_alpha() not in (None, 1)):
+        alpha = float(artist.get_alpha() or 0)
+        for part in ("color",) if isinstance(artist, Line2D) else ("facecolor", "edgecolor"):
+            colours = np.atleast_2d(to_rgba_array(getattr(artist, f"get_{part}")()))[:, :3]
+            mixed = [tuple(row) for row in 1 - alpha * (1 - colours)]
+            artist.set(alpha=None)
+            artist.set(**{part: mixed[0] if len(mixed) == 1 else mixed})
 
 
 @contextmanager
@@ -192,11 +292,16 @@ def save(figure: Figure, stem: str | os.PathLike[str]) -> list[Path]:
 
 
 def pictures(figure: Figure, suffixes: Iterable[str] | None = None) -> dict[str, bytes]:
-    """Return a figure in each form, or in some, the same bytes for the same figure."""
+    """Return a figure in each form, or in some (also eps), the same bytes for the same figure."""
     found = {}
     with rc_context(STYLE), _boxes_for_missing_letters():
         for suffix in METADATA if suffixes is None else suffixes:
             file = io.BytesIO()
-            figure.savefig(file, format=suffix, metadata=METADATA[suffix])
-            found[suffix] = file.getvalue()
+            if suffix == "eps":
+                _make_opaque(figure)
+            figure.savefig(file, format=suffix, metadata=METADATA.get(suffix, {}))
+            # PostScript alone insists on a date.
+            found[suffix] = (
+                re.sub(rb"%%CreationDate: .*\n", b"", file.getvalue()) if suffix == "eps" else file.getvalue()
+            )
     return found

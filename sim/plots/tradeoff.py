@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,37 +18,45 @@ from sim.plots.labels import label_points
 from sim.plots.style import DIAGONAL, ERROR_LABEL, LINES, PAIR, QUALITY_LABEL, STYLE, Look, looks
 
 
-def tradeoff_figure(summary: pd.DataFrame) -> Figure:
+def tradeoff_figure(
+    summary: pd.DataFrame, *, width: float | None = None, names: Mapping[str, Look] | None = None
+) -> Figure:
     """Draw the adversary's error against the quality loss, a panel for each attack.
 
     Each LPPM is a line through its sweep points, sorted by loss, or a labelled dot when it has one point.
     Above the dashed line P_AE = Q-bar the adversary does worse than to believe the report. Expected figures
-    are drawn where the summary has them.
+    are drawn where the summary has them. A figure is as wide as its panels need, or as said, in inches. Looks are those
+    of `names`, a table of `series_looks`, or by the order of appearance.
     """
     shown = style.preferred_figures(_with_series(summary)).dropna(subset=PAIR)
     if shown.empty:
         return style.empty_figure("no attack in this run: there is no adversary error to draw")
-    names, attacks = _series_looks(_with_series(summary)), list(dict.fromkeys(shown["attack"]))
-    single = not shown.duplicated(["series", "attack"]).any()
-    direct = single and len(names) <= 6 and len(attacks) <= 4 and max(map(len, names)) <= 14
-    columns = len(attacks) if len(attacks) <= 3 else 2 if len(attacks) == 4 else 3
+    known, attacks = names or series_looks(summary), list(dict.fromkeys(shown["attack"]))
+    series = {name: known[name] for name in dict.fromkeys(_with_series(summary)["series"])}
+    if width is None:
+        columns = len(attacks) if len(attacks) <= 3 else 2 if len(attacks) == 4 else 3
+        side = 3.4 if columns == 1 else 2.7
+    else:
+        columns = style.columns(width, len(attacks))
+        side = (width - 0.4) / columns
     rows = -(-len(attacks) // columns)
-    side = 3.4 if columns == 1 else 2.7
+    single = not shown.duplicated(["series", "attack"]).any()
+    few = len(series) <= 6 and len(attacks) <= 4 and max(map(len, series)) <= 14
+    direct = single and few and side > 2.5
     limits = _limits(shown, room=0.35 if direct else 0.18)
     share = 1.0 if direct else _height(shown, limits)
     with rc_context(STYLE):
         height = (side * share + 0.2) * rows + 0.45
-        figure = style.with_legend(
-            side * columns + 0.4, height, {} if direct else names, style.note_on(shown, "bars"), not single
-        )
+        note = style.note_on(shown, "bars")
+        figure = style.with_legend(side * columns + 0.4, height, {} if direct else series, note, lines=not single)
         panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         for panel, attack in zip(panels.flat, attacks, strict=False):
             own = shown[shown["attack"] == attack].sort_values(["quality_loss_km", "point"])
-            _tradeoff_panel(panel, own, names, limits, share)
-            panel.set_title(style.against(attack))
+            _tradeoff_panel(panel, own, series, limits, share)
+            panel.set_title(style.against(attack, side))
             if direct:
                 within = (own[PAIR].to_numpy(float) - limits[0]) / (limits[1] - limits[0])
-                colours = [names[name].colour for name in own["series"]]
+                colours = [series[name].colour for name in own["series"]]
                 label_points(panel, within, own["series"].tolist(), colours)
         _label_outer(panels, len(attacks))
         return style.settled(figure)
@@ -60,8 +69,9 @@ def _with_series(summary: pd.DataFrame) -> pd.DataFrame:
     return summary.assign(series=names, circumstances=said)
 
 
-def _series_looks(summary: pd.DataFrame) -> dict[str, Look]:
+def series_looks(summary: pd.DataFrame) -> dict[str, Look]:
     """Return a look for each curve: colour and marker tell the LPPM, the line the circumstances."""
+    summary = _with_series(summary)
     of_lppm = looks(summary["lppm"])
     curves = summary.drop_duplicates("series")
     order = {text: i for i, text in enumerate(dict.fromkeys(curves["circumstances"]))}

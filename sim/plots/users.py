@@ -1,0 +1,66 @@
+"""One small panel for each user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from sim.plots import style
+from sim.plots.labels import literal
+from sim.plots.marks import draw_marks, marks_of
+from sim.plots.style import ERROR_LABEL, INK, QUALITY_LABEL, STYLE, Look
+
+MOST_PANELS = 12
+
+
+def users_figure(
+    courses: pd.DataFrame,
+    *,
+    title: str = "",
+    shifts: pd.DataFrame | None = None,
+    width: float,
+    names: Mapping[str, Look] | None = None,
+) -> Figure:
+    """Draw the adversary's error by query index, or the quality loss without an attack, a panel for each user.
+
+    Takes a table of `courses.user_courses` with one attack. Of many users the first twelve are drawn.
+    """
+    measure = "adversary_error_km" if courses["adversary_error_km"].notna().any() else "quality_loss_km"
+    users = list(dict.fromkeys(courses["user"]))
+    drawn = users[:MOST_PANELS]
+    columns = style.columns(width, len(drawn), least_in=1.1)
+    rows = -(-len(drawn) // columns)
+    own_looks = style.own_looks(names, courses["lppm"])
+    attack = courses["attack"].iloc[0]
+    note = style.against(attack) if attack else ""
+    if len(drawn) < len(users):
+        note = "; ".join(filter(None, [note, f"{len(drawn)} of {len(users)} users"]))
+    high = max(0.72 * width / columns, 1.0 if rows == 1 else 0.0)
+    letters = max(6, int(width / columns / 0.07))
+    with rc_context(STYLE | {"lines.linewidth": 1.0, "lines.markersize": 2.5}):
+        figure = style.with_legend(width, (high + 0.12) * rows + 0.45, own_looks, note, title=title)
+        panels = style.grid(figure, [""], drawn, columns)
+        for number, user in enumerate(drawn):
+            panel, own = panels["", user], courses[courses["user"] == user]
+            if shifts is not None:
+                lived = shifts[(shifts["user"] == user) & shifts["point"].isin(set(own["point"]))]
+                draw_marks(panel, marks_of(lived), labelled=False)
+            for name, course in own.dropna(subset=[measure]).groupby("lppm", sort=False):
+                look = own_looks[str(name)]
+                at = (course["first_index"] + course["last_index"]).to_numpy(float) / 2
+                every = max(1, len(at) // 4)
+                style.line(panel, at, course[measure].to_numpy(float), look, str(name), markevery=every)
+            panel.set_title(literal(user, letters), fontsize=7.5)
+            panel.tick_params(labelbottom=number + columns >= len(drawn))
+            if number + columns >= len(drawn):
+                style.count_queries(panel, 1.0)
+        first = panels["", drawn[0]]
+        first.set_ylim(bottom=0)
+        first.yaxis.set_major_locator(MaxNLocator(nbins=4))
+        label = ERROR_LABEL if measure == "adversary_error_km" else QUALITY_LABEL
+        figure.supylabel(style.broken(label, high * rows), fontsize=8, color=INK, multialignment="center")
+        return style.settled(figure)
