@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +29,11 @@ def changed(user: str, replication: int) -> tuple[Shift, ...]:
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Result]:
+def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
     folder = tmp_path_factory.mktemp("courses")
     (folder / "small.yaml").write_text(SCENARIO)
     with told_shifts(changed):
-        yield sim.run(load(folder / "small.yaml"), out=folder / "run", figures=False, chunk_queries=1)
+        return sim.run(load(folder / "small.yaml"), out=folder / "run", figures=False, chunk_queries=1)
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,8 @@ def adaptation_figure(
     course = course[course["circumstances"].isin(rows)]
     full = style.usual_width(len(attacks)) if width is None else width
     columns = len(attacks) if width is None else style.columns(width, len(attacks))
-    high = 2.3 if width is None else 1.2 * style.row_height(full / columns)
+    room = full / columns
+    high = 2.3 if width is None else 1.2 * style.row_height(room)
     bands = "bands: 95 % intervals over users; " if course["efficiency_low"].notna().any() else ""
     shown = dict.fromkeys(course["shift"])
     what = f" ({literal(next(iter(shown)), MOST_LETTERS)})" if len(shown) == 1 else ""
@@ -54,12 +55,12 @@ def adaptation_figure(
             panel.axvline(0, color=MARK, linewidth=0.9, zorder=1.5)
             _adaptation_panel(panel, drawn, own_looks)
             _rings(panel, drawn, summary, own_looks, found.recovered)
-            panel.set_title(style.against(attack, full / columns) + (f", {literal(text)}" if text else ""))
+            panel.set_title(style.joined(style.against(attack, room), f", {literal(text)}" if text else "", room))
             panel.set_ylim(style.limits(course, "efficiency"))
             if attacks.index(attack) % columns == 0:
                 panel.set_ylabel(style.broken(EFFICIENCY_LABEL, high))
             if text == rows[-1]:
-                style.count_queries(panel, full / columns, f"queries after the shift{what}")
+                style.count_queries(panel, room, style.joined("queries after the shift", what, room))
         return style.settled(figure)
 
 

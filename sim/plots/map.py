@@ -23,6 +23,8 @@ from sim.plots.labels import literal
 from sim.plots.style import COLOURS, INK, STYLE
 
 _HEAT = LinearSegmentedColormap.from_list("heat", ["#ffffff", "#f7d9a8", "#e9a84f"])
+_HIGHEST_IN = 8.0
+"""For panels of maps: below a page's height."""
 _ROAD, _CELL = "#c4c4c4", "#ececec"
 _TRUTH, _REPORT, _ESTIMATE = INK, COLOURS[0], COLOURS[1]
 
@@ -64,6 +66,9 @@ def map_figure(
     slender = world.height_km / world.width_km
     columns = style.columns(width, len(traces), least_in=1.6 if slender < 1.4 else 1.1)
     rows = -(-len(traces) // columns)
+    even = -(-len(traces) // rows)
+    if rows * slender * width / even <= _HIGHEST_IN:
+        columns = even
     panel_in = (width - 0.45) / columns - 0.08
     believed = [float(trace.belief.max()) for trace in traces.values() if trace.belief is not None]
     most = max((int(trace.queries["cell"].value_counts().max()) for trace in traces.values()), default=1)
@@ -85,7 +90,7 @@ def map_figure(
                     zorder=0.2,
                 )
             _symbols(panel, world, trace.queries, min(panel_in * 72 / world.cols, 14.0), most)
-            panel.set_title(literal(name, max(6, int(panel_in / 0.07))), fontsize=8)
+            panel.set_title(literal(name, max(6, int(panel_in / 0.06))), fontsize=7.5)
             last = number + columns >= len(traces)
             panel.tick_params(labelbottom=last)
             if last:

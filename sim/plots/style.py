@@ -126,6 +126,13 @@ def usual_width(attacks: int) -> float:
     return {1: 4.6, 2: 6.8, 3: 8.4}.get(attacks, 2.5 * attacks)
 
 
+def joined(start: str, end: str, room_in: float) -> str:
+    """Return both parts of a text in a line, or in two where a panel of this width has no room for one."""
+    if len(start + end) * _LETTER_IN <= room_in - 0.4 or not end:
+        return start + end
+    return f"{start}\n{end.lstrip(', ')}"
+
+
 def columns(width: float, count: int, least_in: float = 1.6) -> int:
     """Return how many of so many panels stand beside each other in a figure of this width, none narrower than said.
 
@@ -206,6 +213,7 @@ def with_legend(
     # Set afterwards: a label that starts with an underscore would be taken for a hidden one.
     for text, name in zip(legend.get_texts(), shown, strict=True):
         text.set_text(name)
+    legend.get_title().set_multialignment("center")
     if title:
         said = textwrap.wrap(literal(title, 100), int(width / _LETTER_IN))
         figure.suptitle("\n".join(said), fontsize=8.5)

@@ -58,7 +58,7 @@ def tradeoff_figure(
                 within = (own[PAIR].to_numpy(float) - limits[0]) / (limits[1] - limits[0])
                 colours = [series[name].colour for name in own["series"]]
                 label_points(panel, within, own["series"].tolist(), colours)
-        _label_outer(panels, len(attacks))
+        _label_outer(panels, len(attacks), style.broken(ERROR_LABEL, side * share))
         return style.settled(figure)
 
 
@@ -148,7 +148,7 @@ def _bars(rows: pd.DataFrame, name: str) -> FloatArray:
     return np.nan_to_num(np.maximum([mean - low, high - mean], 0.0))
 
 
-def _label_outer(panels: np.ndarray[Any, Any], count: int) -> None:
+def _label_outer(panels: np.ndarray[Any, Any], count: int, error_label: str) -> None:
     """Hide the panels beyond `count` and label the outer ones of the rest."""
     columns = panels.shape[1]
     for i, panel in enumerate(panels.flat):
@@ -157,4 +157,4 @@ def _label_outer(panels: np.ndarray[Any, Any], count: int) -> None:
             panel.set_xlabel(QUALITY_LABEL)
             panel.tick_params(labelbottom=True)
         if i % columns == 0:
-            panel.set_ylabel(ERROR_LABEL)
+            panel.set_ylabel(error_label)
