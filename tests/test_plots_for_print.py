@@ -210,7 +210,9 @@ def test_the_map_shows_roads_and_where_the_user_was(tmp_path: Path) -> None:
     assert legend_names(figure) == ["true", "reported"]
     panel = visible(figure)[0]
     events = Result(run).events()
-    own = events[(events["user"] == user) & (events["lppm"] == "SP-Exp")].sort_values("index")
+    own = events[(events["user"] == user) & (events["lppm"] == "SP-Exp") & (events["replication"] == 0)].sort_values(
+        "index"
+    )
     (way,) = [line for line in panel.get_lines() if len(line.get_xdata()) == len(own)]  # type: ignore[arg-type]
     assert list(way.get_xdata()) == pytest.approx([cell % 5 + 0.5 for cell in own["cell"]])  # type: ignore[arg-type]
     assert list(way.get_ydata()) == pytest.approx([cell // 5 + 0.5 for cell in own["cell"]])  # type: ignore[arg-type]

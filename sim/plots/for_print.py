@@ -94,7 +94,9 @@ def draw(
     if users and not what.of_users:
         of_users = " and ".join(name for name, other in KINDS.items() if other.of_users)
         raise RequestError(f"the figure {kind} is of all users: --user is for {of_users}")
-    return what.draw(_View(run, width, tuple(lppms), tuple(attacks), tuple(users)))
+    view = _View(run, width, tuple(lppms), tuple(attacks), tuple(users))
+    view.refuse_unknown()
+    return what.draw(view)
 
 
 @dataclass(frozen=True)
@@ -116,30 +118,30 @@ class _View:
         return self.run.read_csv("points.csv")
 
     @cached_property
-    def all(self) -> pd.DataFrame:
+    def whole(self) -> pd.DataFrame:
         """The summary of the run, in its order, with LPPMs named apart."""
-        summary = self.named(analysis.summarize(self.run, self.read))
-        users = self.read.users["user"]
+        return self.named(analysis.summarize(self.run, self.read))
+
+    def refuse_unknown(self) -> None:
         for asked, known, what in (
-            (self.lppms, summary["mechanism"], "LPPM"),
-            (self.attacks, summary["attack"], "attack"),
-            (self.users, users, "user"),
+            (self.lppms, self.whole["mechanism"], "LPPM"),
+            (self.attacks, self.whole["attack"], "attack"),
+            (self.users, self.read.users["user"], "user"),
         ):
             there = [name for name in dict.fromkeys(known) if name]
             for name in asked:
                 if name not in there:
                     shown = ", ".join(there[:20]) + (f" and {len(there) - 20} more" if len(there) > 20 else "")
                     raise RequestError(f"{self.run} has no {what} {name!r}: there is {shown or 'none'}")
-        return summary
 
     @property
     def summary(self) -> pd.DataFrame:
         """The part of the summary that is drawn."""
-        return self.only(self.all)
+        return self.only(self.whole)
 
     @property
     def looks(self) -> dict[str, Look]:
-        return looks(self.all["lppm"])
+        return looks(self.whole["lppm"])
 
     @property
     def title(self) -> str:
@@ -183,11 +185,10 @@ class _View:
 
 def _tradeoff(view: _View) -> Figure:
     view.refuse_no_attack("adversary error")
-    return tradeoff_figure(view.summary, width=view.width, names=series_looks(view.all))
+    return tradeoff_figure(view.summary, width=view.width, names=series_looks(view.whole))
 
 
 def _over_time(view: _View) -> Figure:
-    view.all  # noqa: B018 - refuses unknown names before the log is read again
     rows = view.only(view.named(analysis.over_time(view.run, read=view.read)))
     return over_time_figure(rows, title=view.title, shifts=view.shifts, width=view.width, names=view.looks)
 
@@ -202,7 +203,6 @@ def _efficiency(view: _View) -> Figure:
 
 
 def _adaptation(view: _View) -> Figure:
-    view.all  # noqa: B018
     found = adaptation(view.run)
     course, summary = (view.only(view.named(table)) for table in (found.course, found.summary))
     title = "" if course["circumstances"].any() else view.title
@@ -219,7 +219,6 @@ def _users(view: _View) -> Figure:
 
 
 def _profiles(view: _View) -> Figure:
-    view.all  # noqa: B018
     rows = view.named(courses.belief_distance(view.run, points=view.middle))
     return profiles_figure(rows, title=view.title, shifts=view.shifts, width=view.width, names=view.looks)
 

@@ -23,7 +23,7 @@ from sim.plots.labels import literal
 from sim.plots.style import COLOURS, INK, STYLE
 
 _HEAT = LinearSegmentedColormap.from_list("heat", ["#ffffff", "#f7d9a8", "#e9a84f"])
-_HIGHEST_IN = 8.0
+_HIGHEST_IN = 7.5
 """For panels of maps: below a page's height."""
 _ROAD, _CELL = "#c4c4c4", "#ececec"
 _TRUTH, _REPORT, _ESTIMATE = INK, COLOURS[0], COLOURS[1]
@@ -67,9 +67,9 @@ def map_figure(
     columns = style.columns(width, len(traces), least_in=1.6 if slender < 1.4 else 1.1)
     rows = -(-len(traces) // columns)
     even = -(-len(traces) // rows)
-    if rows * slender * width / even <= _HIGHEST_IN:
+    if rows * slender * _panel_in(width, even) <= _HIGHEST_IN:
         columns = even
-    panel_in = (width - 0.45) / columns - 0.08
+    panel_in = _panel_in(width, columns)
     believed = [float(trace.belief.max()) for trace in traces.values() if trace.belief is not None]
     most = max((int(trace.queries["cell"].value_counts().max()) for trace in traces.values()), default=1)
     with rc_context(STYLE | {"axes.grid": False}):
@@ -116,6 +116,11 @@ def map_figure(
         return style.settled(figure)
 
 
+def _panel_in(width: float, columns: int) -> float:
+    """Return how wide each of so many maps beside one another is, in inches."""
+    return (width - 0.45) / columns - 0.08
+
+
 def _base(panel: Axes, world: BaseMap) -> None:
     x, y = np.linspace(0, world.width_km, world.cols + 1), np.linspace(0, world.height_km, world.rows + 1)
     cells = [[(at, 0.0), (at, world.height_km)] for at in x] + [[(0.0, at), (world.width_km, at)] for at in y]
@@ -142,11 +147,11 @@ def _symbols(panel: Axes, world: BaseMap, queries: pd.DataFrame, cell_pt: float,
             continue
         x, y = world.centres_km(counts.index.to_series()).T
         share = np.sqrt(np.minimum(counts.to_numpy(float) / most, 1.0))
-        area = (cell_pt * size * np.maximum(share, 0.25)) ** 2
+        area = np.maximum(cell_pt * size * np.maximum(share, 0.25), 2.4 if marker == "x" else 1.0) ** 2
         if marker == "s":
             panel.scatter(x, y, s=area, marker=marker, facecolors="none", edgecolors=colour, lw=0.7, zorder=order)
         else:
-            panel.scatter(x, y, s=area, marker=marker, color=colour, lw=0.9 if marker == "x" else 0, zorder=order)
+            panel.scatter(x, y, s=area, marker=marker, color=colour, lw=0.7 if marker == "x" else 0, zorder=order)
 
 
 def _handles(traces: Mapping[str, UserTrace]) -> dict[str, Line2D]:

@@ -17,6 +17,9 @@ from sim.plots import style
 from sim.plots.labels import label_points
 from sim.plots.style import DIAGONAL, ERROR_LABEL, LINES, PAIR, QUALITY_LABEL, STYLE, Look, looks
 
+_HIGHEST_IN = 4.0
+"""A panel that could be wider is no higher."""
+
 
 def tradeoff_figure(
     summary: pd.DataFrame, *, width: float | None = None, names: Mapping[str, Look] | None = None
@@ -46,7 +49,7 @@ def tradeoff_figure(
     limits = _limits(shown, room=0.35 if direct else 0.18)
     share = 1.0 if direct else _height(shown, limits)
     with rc_context(STYLE):
-        height = (side * share + 0.2) * rows + 0.45
+        height = (min(side, _HIGHEST_IN) * share + 0.2) * rows + 0.45
         note = style.note_on(shown, "bars")
         figure = style.with_legend(side * columns + 0.4, height, {} if direct else series, note, lines=not single)
         panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
