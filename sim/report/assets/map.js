@@ -248,7 +248,6 @@ function nameMarks(context, { track, plan, marks, layers, colours }, user, size)
   const taken = [...spots.values()].map(({ x, y }) => [x - 2 * size, y - 2 * size, x + 2 * size, y + 2 * size]);
   context.font = colours.font;
   context.textAlign = "left";
-  context.lineJoin = "round";
   for (const { x, y, names } of spots.values()) {
     const text = names.join(" = ");
     const wide = context.measureText(text).width;

@@ -447,6 +447,7 @@ class Replay {
     const scene = { track, plan, marks, layers, colours, glide };
     const context = this.canvas.getContext("2d");
     context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+    Object.assign(context, { lineJoin: "round", imageSmoothingEnabled: false });
     context.clearRect(0, 0, plan.width, plan.height);
     const belief = beliefAt(track, this.lppm, followed);
     if (layers.belief && belief.none === undefined) this.drawHeat(context, belief.snapshot);
@@ -480,7 +481,6 @@ class Replay {
     if (this.heat?.snapshot !== snapshot || this.heat.lppm !== lppm) {
       this.heat = { snapshot, lppm, canvas: heatOf(track, lppm, snapshot, channels(context, this.colours[HEAT_COLOUR])) };
     }
-    context.imageSmoothingEnabled = false;
     context.drawImage(this.heat.canvas, plan.left, plan.top, plan.scale * track.width, plan.scale * track.height);
   }
 
