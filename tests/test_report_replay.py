@@ -189,7 +189,7 @@ def test_the_learned_profile_says_whose_and_of_when_or_why_there_is_none(page: P
     page.get_by_label("Protected by").select_option(label="PEB-LH")
     said, box = page.locator(".replay-why"), page.get_by_label("Learned profile")
     scrub(page, 19)
-    assert (said.text_content() or "").startswith("of user-001, as of her query 10; the darkest cell has ")
+    assert (said.text_content() or "").startswith("of user-001, as of her query 10; the strongest shade is ")
     scrub(page, 20)
     assert (said.text_content() or "").startswith("of user-001, as of her query 20")
     page.get_by_label("Follow", exact=True).select_option("")

@@ -66,12 +66,14 @@ function layOutMap(track, width, height) {
   const right = (scale * track.width) / track.cols;
   const down = (scale * track.height) / track.rows;
   const x = Float32Array.from({ length: track.cells }, (_, cell) => left + right * ((cell % track.cols) + 0.5));
-  const y = Float32Array.from({ length: track.cells }, (_, cell) => top + down * (track.rows - 0.5 - Math.floor(cell / track.cols)));
+  const row = (cell) => track.rows - 1 - Math.floor(cell / track.cols);
+  const y = Float32Array.from({ length: track.cells }, (_, cell) => top + down * (row(cell) + 0.5));
   // Each user stands at a place of her own within a cell, on a sunflower's spiral.
   const count = track.users.length;
   const reach = 0.38 * Math.min(right, down);
-  const offset = (turn) => Float32Array.from({ length: count }, (_, user) => reach * Math.sqrt(user / count) * turn(user * 2.39996));
-  const places = Array.from({ length: 1 + 1 + track.attacks.length }, () => [new Float32Array(count), new Float32Array(count)]);
+  const far = (user) => reach * Math.sqrt(user / count);
+  const offset = (turn) => Float32Array.from({ length: count }, (_, user) => far(user) * turn(user * 2.39996));
+  const places = Array.from({ length: 2 + track.attacks.length }, () => [new Float32Array(count), new Float32Array(count)]);
   return { width, height, scale, left, top, right, down, x, y, offsetX: offset(Math.cos), offsetY: offset(Math.sin), places };
 }
 
@@ -252,11 +254,12 @@ function nameMarks(context, { track, plan, marks, layers, colours }, user, size)
     const text = names.join(" = ");
     const wide = context.measureText(text).width;
     const gap = 2 * size + 3;
-    const tries = [[x + gap, y], [x - gap - wide, y], [x - wide / 2, y - gap - 6], [x - wide / 2, y + gap + 6], [x + gap, y - 14], [x + gap, y + 14]];
+    const beside = [[x + gap, y], [x - gap - wide, y]];
+    const tries = [...beside, ...[-1, 1].map((side) => [x - wide / 2, y + side * (gap + 6)]), ...[-14, 14].map((up) => [x + gap, y + up])];
     const box = ([left, middle]) => [left, middle - 8, left + wide, middle + 8];
     const free = ([left, top, right, bottom]) => left >= 0 && right <= plan.width && top >= 0
       && taken.every((other) => right < other[0] || left > other[2] || bottom < other[1] || top > other[3]);
-    const [left, middle] = tries.find((spot) => free(box(spot))) ?? tries[x + gap + wide > plan.width ? 1 : 0];
+    const [left, middle] = tries.find((spot) => free(box(spot))) ?? beside[x + gap + wide > plan.width ? 1 : 0];
     taken.push(box([left, middle]));
     context.strokeStyle = colours["--paper"];
     context.lineWidth = 4;

@@ -7,6 +7,9 @@ const PLAIN_LAYERS = [
   ["roads", "Roads"],
   ["cells", "Cells"],
 ];
+const KEYS = "With the map or the time line in focus: space plays and pauses, ← → go to the previous or next query, "
+  + "↑ ↓ follow another user. Click a mark on the map to follow its user. "
+  + "Distances are straight lines between the centres of cells.";
 const HEAT_COLOUR = "--series-3";
 const THEME = ["--ink", "--paper", "--rule", "--soft", "--accent", ...[0, 1, 2, 3, 4, 5, 6].map((place) => `--series-${place}`)];
 
@@ -32,9 +35,11 @@ function dropDown(action) {
   return select;
 }
 
-// Offer [value, text, disabled] in a select and choose one.
+// Offer [value, text, disabled] in a select and choose one; a list that is open stays so if nothing in it has changed.
 function offer(select, options, chosen) {
-  select.replaceChildren(...options.map(([value, text, disabled]) => element("option", { value, disabled }, text)));
+  const made = options.map(([value, text, disabled = false]) => element("option", { value, disabled }, text));
+  const same = made.length === select.options.length && made.every((option, place) => option.isEqualNode(select.options[place]));
+  if (!same) select.replaceChildren(...made);
   select.value = String(chosen);
 }
 
@@ -56,7 +61,8 @@ class Replay {
 
   build() {
     this.canvas = element("canvas");
-    this.frame = element("div", { class: "replay-frame", tabindex: 0, role: "application", "aria-label": "Map of the replay", "aria-describedby": "replay-keys" }, this.canvas);
+    const role = { role: "application", "aria-label": "Map of the replay", "aria-describedby": "replay-keys" };
+    this.frame = element("div", { class: "replay-frame", tabindex: 0, ...role }, this.canvas);
     this.words = element("div", { class: "replay-words", role: "status", "aria-live": "off" });
     this.layerList = element("div", { class: "replay-layers" });
     this.buildUsers();
@@ -67,10 +73,11 @@ class Replay {
     this.buildTransport();
     this.none = element("p", { class: "none" });
     this.note = element("p", { class: "note" });
-    this.keys = element("p", { class: "note", id: "replay-keys" }, "With the map or the time line in focus: space plays and pauses, ← → go to the previous or next query, ↑ ↓ follow another user. Click a mark on the map to follow its user. Distances are straight lines between the centres of cells.");
+    this.keys = element("p", { class: "note", id: "replay-keys" }, KEYS);
     this.column = element("div", { class: "replay-column" }, this.frame, this.line, this.bar);
     this.stage = element("div", { class: "replay-stage" }, this.column, this.panel);
-    this.root.replaceChildren(element("div", { class: "replay-bar" }, this.runField, this.lppmField, this.axisField), this.none, this.stage, this.note, this.keys);
+    const choices = element("div", { class: "replay-bar" }, this.runField, this.lppmField, this.axisField);
+    this.root.replaceChildren(choices, this.none, this.stage, this.note, this.keys);
   }
 
   buildUsers() {
@@ -98,7 +105,7 @@ class Replay {
   buildTransport() {
     this.ticks = shape("svg", { class: "replay-ticks", "aria-hidden": "true" });
     this.scrub = element("input", { type: "range", step: "any", "aria-label": "Moment" });
-    this.scrub.addEventListener("input", () => this.goTo(this.axis === "query" ? Math.round(this.scrub.value) : Number(this.scrub.value)));
+    this.scrub.addEventListener("input", () => this.goTo(this.wholeMoment(Number(this.scrub.value))));
     this.line = element("div", { class: "replay-line" }, this.ticks, this.scrub);
     this.playButton = pushButton("Play", "Play", () => this.toggle());
     this.playButton.classList.add("replay-play");
@@ -119,7 +126,13 @@ class Replay {
 
   listen() {
     this.root.addEventListener("keydown", (event) => this.key(event));
-    this.canvas.addEventListener("click", (event) => this.pickAt(event.offsetX, event.offsetY));
+    this.canvas.addEventListener("click", ({ offsetX, offsetY }) => {
+      const user = this.userAt(offsetX, offsetY);
+      if (user !== null) this.follow(this.track.users[user]);
+    });
+    this.canvas.addEventListener("pointermove", ({ offsetX, offsetY }) => {
+      this.canvas.title = this.track.users[this.userAt(offsetX, offsetY)] ?? "";
+    });
     new ResizeObserver(() => this.fit()).observe(this.stage);
     for (const media of ["(prefers-color-scheme: dark)", "print", "(prefers-reduced-motion: reduce)"]) {
       matchMedia(media).addEventListener("change", () => this.readTheme());
@@ -128,9 +141,17 @@ class Replay {
   }
 
   key(event) {
-    const steps = { ArrowRight: () => this.stepQuery(1), ArrowLeft: () => this.stepQuery(-1), ArrowDown: () => this.stepUser(1), ArrowUp: () => this.stepUser(-1) };
-    const jumps = { Home: () => this.goTo(this.range.first), End: () => this.goTo(this.range.last), PageUp: () => this.jump(-0.1), PageDown: () => this.jump(0.1) };
-    const action = { ...steps, ...jumps, " ": () => this.toggle() }[event.key];
+    const action = {
+      " ": () => this.toggle(),
+      ArrowRight: () => this.stepQuery(1),
+      ArrowLeft: () => this.stepQuery(-1),
+      ArrowDown: () => this.stepUser(1),
+      ArrowUp: () => this.stepUser(-1),
+      PageDown: () => this.jump(0.1),
+      PageUp: () => this.jump(-0.1),
+      Home: () => this.goTo(this.range.first),
+      End: () => this.goTo(this.range.last),
+    }[event.key];
     if (!action || !this.track || event.ctrlKey || event.altKey || event.metaKey) return;
     if (event.target !== this.frame && event.target !== this.scrub) return;
     event.preventDefault();
@@ -142,11 +163,12 @@ class Replay {
   async show(data) {
     const call = ++this.calls;
     this.data = data;
-    const raw = data.replay.find(({ run }) => run === this.chosen.run) ?? data.replay.find(({ none }) => !none) ?? data.replay[0];
+    const { replay } = data;
+    const raw = replay.find(({ run }) => run === this.chosen.run) ?? replay.find(({ none }) => !none) ?? replay[0];
     const track = raw.none === undefined ? await readTrack(raw, data.series) : null;
     if (call !== this.calls) return;
-    offer(this.runSelect, data.replay.map(({ run }) => [run, run]), raw.run);
-    this.runField.hidden = data.replay.length < 2;
+    offer(this.runSelect, replay.map(({ run }) => [run, run]), raw.run);
+    this.runField.hidden = replay.length < 2;
     this.none.hidden = track !== null;
     this.none.textContent = raw.none ?? "";
     this.stage.hidden = this.keys.hidden = this.lppmField.hidden = this.axisField.hidden = track === null;
@@ -160,7 +182,7 @@ class Replay {
   adopt() {
     const { track, chosen } = this;
     this.names = new Map(track.users.map((name, user) => [name, user]));
-    if (chosen.follow === undefined || (chosen.follow !== null && !this.names.has(chosen.follow))) chosen.follow = track.users[0] ?? null;
+    if (chosen.follow !== null && !this.names.has(chosen.follow)) chosen.follow = track.users[0] ?? null;
     this.axis = chosen.axis ?? track.axis;
     this.readRange();
     this.listUsers();
@@ -177,8 +199,8 @@ class Replay {
     Object.assign(this.scrub, { min: first, max: last });
     const speed = this.chosen.speed[this.axis];
     this.speed = speeds.includes(speed) ? speed : usualSpeed(this.range);
-    const text = (size) => (this.axis === "query" ? `${size} ${size === 1 ? "query" : "queries"} a second` : `${durationWords(size)} a second`);
-    offer(this.speedSelect, speeds.map((size) => [size, text(size)]), this.speed);
+    const words = (size) => (this.axis === "query" ? queryWords(size) : durationWords(size));
+    offer(this.speedSelect, speeds.map((size) => [size, `${words(size)} a second`]), this.speed);
     this.axisSelect.value = this.axis;
   }
 
@@ -223,7 +245,8 @@ class Replay {
     this.moment = null;
     this.readRange();
     const asked = followed !== null && track.at[followed] >= track.start[followed];
-    this.goTo(asked ? momentOf(track, axis, followed, track.at[followed]) : this.range.first + share * (this.range.last - this.range.first));
+    const { first, last } = this.range;
+    this.goTo(asked ? momentOf(track, axis, followed, track.at[followed]) : this.wholeMoment(first + share * (last - first)));
     this.drawLine();
   }
 
@@ -235,6 +258,8 @@ class Replay {
 
   listUsers() {
     const { track } = this;
+    const listed = [...this.userList.children].map((row) => row.textContent);
+    if (listed.length === track.users.length && listed.every((name, user) => name === track.users[user])) return;
     offer(this.followSelect, [["", "nobody"], ...track.users.map((name, user) => [user, name])], "");
     this.userList.replaceChildren(...track.users.map((name, user) => {
       const box = element("input", { type: "checkbox", value: user });
@@ -273,8 +298,8 @@ class Replay {
     this.follow(this.track.users[users[next]]);
   }
 
-  // Follow the user whose mark is nearest to this point of the map, if one is near.
-  pickAt(x, y) {
+  // Return whose mark is nearest to this point of the map, or null if none is near.
+  userAt(x, y) {
     let [best, least] = [null, 16 ** 2];
     this.marks.forEach((mark, place) => {
       if (!this.layers[mark.key]) return;
@@ -284,13 +309,14 @@ class Replay {
         if (far < least) [best, least] = [user, far];
       }
     });
-    if (best !== null) this.follow(this.track.users[best]);
+    return best;
   }
 
   // ---- layers, which are the legend too
 
   listLayers() {
-    const rows = [...this.marks.map(({ key, title }) => [key, title]), ...PLAIN_LAYERS].filter(([key]) => key !== "roads" || this.track.roads);
+    const layers = [...this.marks.map(({ key, title }) => [key, title]), ...PLAIN_LAYERS];
+    const rows = layers.filter(([key]) => key !== "roads" || this.track.roads);
     const signature = JSON.stringify(rows);
     if (this.listed === signature) return;
     this.listed = signature;
@@ -340,19 +366,25 @@ class Replay {
       parts.push(shape("svg", { x: 0, y: 22, width: "100%", height: 8, viewBox: "0 0 1000 1", preserveAspectRatio: "none" },
         shape("path", { d: path.join(""), class: "query" })));
     }
-    const shifts = track.shifts.filter((shift) => (followed === null ? this.shown.includes(shift.user) : shift.user === followed));
+    this.ticks.replaceChildren(...parts, ...this.shiftTicks(share));
+  }
+
+  // The shifts of those who are looked at; a name where there is room for it.
+  shiftTicks(share) {
+    const { track, axis, followed, shown } = this;
+    const seen = new Set(followed === null ? shown : [followed]);
+    const when = ({ user, index }) => share(momentOf(track, axis, user, track.start[user] + index - 1));
+    const shifts = track.shifts.filter(({ user }) => seen.has(user)).map((shift) => ({ ...shift, at: when(shift) }));
     this.ticks.classList.toggle("calm", shifts.length === 0);
     let free = -1;
-    for (const shift of shifts.map((one) => ({ ...one, moment: momentOf(track, axis, one.user, track.start[one.user] + one.index - 1) })).sort((one, other) => one.moment - other.moment)) {
-      const text = shift.ends ? `${shift.name} ends` : shift.name;
-      const at = share(shift.moment);
-      parts.push(shape("line", { x1: percent(shift.moment), x2: percent(shift.moment), y1: 12, y2: 30, class: "shift" },
-        shape("title", {}, `${text}: ${track.users[shift.user]}, query ${shift.index}`)));
-      if (at < free) continue;
-      parts.push(shape("text", { x: percent(shift.moment), y: 9, class: "shift", "text-anchor": at > 0.9 ? "end" : "start" }, text));
+    return shifts.sort((one, other) => one.at - other.at).flatMap(({ user, index, name, ends, at }) => {
+      const [x, text] = [`${100 * at}%`, ends ? `${name} ends` : name];
+      const title = shape("title", {}, `${text}: ${track.users[user]}, query ${index}`);
+      const line = shape("line", { x1: x, x2: x, y1: 12, y2: 30, class: "shift" }, title);
+      if (at < free) return [line];
       free = at + 0.15;
-    }
-    this.ticks.replaceChildren(...parts);
+      return [line, shape("text", { x, y: 9, class: "shift", "text-anchor": at > 0.9 ? "end" : "start" }, text)];
+    });
   }
 
   // ---- playing
@@ -393,9 +425,13 @@ class Replay {
     this.draw();
   }
 
+  // Between two queries there is nothing to stop at on the axis of queries.
+  wholeMoment(moment) {
+    return this.axis === "query" ? Math.round(moment) : moment;
+  }
+
   jump(share) {
-    const moment = this.moment + share * (this.range.last - this.range.first);
-    this.goTo(this.axis === "query" ? Math.round(moment) : moment);
+    this.goTo(this.wholeMoment(this.moment + share * (this.range.last - this.range.first)));
   }
 
   stepQuery(step) {
@@ -441,7 +477,8 @@ class Replay {
     if (!this.plan || !this.colours) return;
     const { track, axis, moment, marks, layers, plan, colours, followed } = this;
     seekTrack(track, axis, moment);
-    const others = followed === null ? this.shown : this.chosen.others === "hidden" ? [] : this.shown.filter((user) => user !== followed);
+    const alone = followed !== null && this.chosen.others === "hidden";
+    const others = alone ? [] : this.shown.filter((user) => user !== followed);
     this.drawn = followed === null ? others : [...others, followed];
     const glide = glideUsers(track, axis, moment, now !== null && !this.still ? this.speed : 0, this.drawn);
     const scene = { track, plan, marks, layers, colours, glide };
@@ -488,13 +525,13 @@ class Replay {
   say(belief, now) {
     const { track, axis, moment, marks, followed, shown } = this;
     this.said = now;
-    const when = axis === "query" ? `Query ${Math.floor(moment)}` : `${clockWords(track, moment)}${track.clock === "date" ? " UTC" : ""}`;
+    const clock = `${clockWords(track, moment)}${track.clock === "date" ? " UTC" : ""}`;
+    const when = axis === "query" ? `Query ${number(Math.floor(moment))}` : clock;
     const seen = followed === null ? crowdWords(track, marks, shown) : userWords(track, marks, followed);
     const lines = [...seen, ...shiftWords(track, followed, shown)];
     this.words.replaceChildren(element("strong", {}, when), ...lines.map((text) => element("span", {}, text)));
     this.scrub.setAttribute("aria-valuetext", when);
     this.beliefBox.disabled = belief.none !== undefined;
-    const { index, top } = this.lppm.beliefs ?? {};
-    this.beliefNote.textContent = belief.none ?? `of ${track.users[followed]}, as of her query ${index[belief.snapshot]}; the darkest cell has ${number(100 * top[belief.snapshot], 2)} %`;
+    this.beliefNote.textContent = belief.none ?? beliefWords(track, this.lppm, followed, belief.snapshot);
   }
 }

@@ -91,8 +91,10 @@ function neighbourMoment(track, axis, users, moment, step) {
   return Number.isFinite(found) ? found : moment;
 }
 
+const queryWords = (count) => `${number(count)} ${count === 1 ? "query" : "queries"}`;
+
 function durationWords(seconds) {
-  const [size, unit] = [[86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]].find(([size]) => seconds >= size);
+  const [size, unit] = [[86400, "day"], [3600, "hour"], [60, "minute"]].find(([least]) => seconds >= least);
   const count = seconds / size;
   return `${number(count)} ${unit}${count === 1 ? "" : "s"}`;
 }
@@ -103,7 +105,8 @@ function clockWords(track, seconds, parts = "all") {
   if (parts === "hour") return hour;
   const options = { timeZone: "UTC", day: "numeric", month: "short" };
   if (parts === "all") Object.assign(options, { weekday: "short", year: "numeric" });
-  const day = track.clock === "date" ? date.toLocaleDateString("en-GB", options) : `day ${Math.floor(seconds / 86400) + 1}`;
+  const isDate = track.clock === "date";
+  const day = isDate ? date.toLocaleDateString("en-GB", options) : `day ${Math.floor(seconds / 86400) + 1}`;
   return parts === "day" ? day : `${day}, ${hour}`;
 }
 
@@ -133,7 +136,14 @@ function beliefAt(track, lppm, user) {
   const own = beliefs.user.map((_, snapshot) => snapshot).filter((snapshot) => beliefs.user[snapshot] === user);
   if (!own.length) return { none: `none were kept of ${track.users[user]}` };
   const snapshot = own.filter((place) => beliefs.index[place] <= index).at(-1);
-  return snapshot === undefined ? { none: `the first one of ${track.users[user]} is of query ${beliefs.index[own[0]]}` } : { snapshot };
+  if (snapshot === undefined) return { none: `the first one of ${track.users[user]} is of query ${beliefs.index[own[0]]}` };
+  return { snapshot };
+}
+
+function beliefWords(track, lppm, user, snapshot) {
+  const { index, top } = lppm.beliefs;
+  const most = number(100 * top[snapshot], 2);
+  return `of ${track.users[user]}, as of her query ${index[snapshot]}; the strongest shade is ${most} %`;
 }
 
 // ---- in words
@@ -158,7 +168,8 @@ function userWords(track, marks, user) {
     const what = attack === undefined ? "loss" : "error";
     return `${verb} ${far ? `cell ${cell}: ${what} ${number(far)} km` : "the true cell"}.`;
   });
-  return [`${track.users[user]} is in cell ${truth} at query ${index} of ${track.queries[user]} (${clockWords(track, track.time[query])}).`, ...said];
+  const when = `query ${index} of ${track.queries[user]} (${clockWords(track, track.time[query])})`;
+  return [`${track.users[user]} is in cell ${truth} at ${when}.`, ...said];
 }
 
 // Say what is seen of many users: the mean distances from the truth.
@@ -185,7 +196,7 @@ function shiftWords(track, user, users) {
     return track.shifts.filter((shift) => shift.user === user && Math.abs(shift.index - index) <= 5).map((shift) => {
       const what = `Shift “${shift.name}”${shift.ends ? " ends" : ""}`;
       const far = index - shift.index;
-      return far === 0 ? `${what} just now.` : `${what} ${Math.abs(far)} ${Math.abs(far) === 1 ? "query" : "queries"} ${far > 0 ? "ago" : "ahead"}.`;
+      return far === 0 ? `${what} just now.` : `${what} ${queryWords(Math.abs(far))} ${far > 0 ? "ago" : "ahead"}.`;
     });
   }
   const names = [...new Set(track.shifts.filter((shift) => !shift.ends).map((shift) => shift.name))];
