@@ -24,8 +24,8 @@ function outlineMark(context, shape, x, y, size) {
     else context.lineTo(x + right * size, y + down * size);
   });
   if (shape === "disc") {
-    context.moveTo(x + 0.7 * size, y);
-    context.arc(x, y, 0.7 * size, 0, 2 * Math.PI);
+    context.moveTo(x + 0.8 * size, y);
+    context.arc(x, y, 0.8 * size, 0, 2 * Math.PI);
   } else if (shape === "square") {
     context.rect(x - 1.15 * size, y - 1.15 * size, 2.3 * size, 2.3 * size);
   } else if (shape === "cross") {
