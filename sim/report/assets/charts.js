@@ -163,7 +163,8 @@ function showOnly(curve) {
   const others = charts.data.series.map((series) => series.name).filter((name) => name !== own);
   const everything = Object.values(charts.data.charts).flat().map((found) => found?.chart ?? found);
   const siblings = allCurves(everything.filter(Boolean)).filter((other) => other.series === curve.series);
-  if (curve.name !== own) others.push(...siblings.map(({ name }) => name).filter((name) => ![curve.name, own].includes(name)));
+  const names = siblings.map(({ name }) => name).filter((name) => name !== curve.name && name !== own);
+  if (curve.name !== own) others.push(...names);
   const already = others.length === hidden.names.size && others.every((name) => hidden.names.has(name));
   hide(new Set(already ? [] : others));
 }
@@ -176,7 +177,8 @@ function hide(names) {
 // Drawing.
 
 function drawFigure(chart, layout) {
-  const shares = Array.from({ length: layout.columns }, (_, i) => (i ? layout.inset : layout.left) + layout.width + layout.right);
+  const inner = layout.width + layout.right;
+  const shares = Array.from({ length: layout.columns }, (_, i) => (i ? layout.inset : layout.left) + inner);
   const panels = element("div", { class: "panels" });
   panels.style.gridTemplateColumns = shares.map((share) => `minmax(0, ${share}fr)`).join(" ");
   panels.style.maxWidth = `${shares.reduce((sum, share) => sum + share, 0)}px`;
@@ -219,7 +221,8 @@ function placeOf(i, count, layout) {
   const top = 8 + ROW * layout.markRows;
   const [right, bottom] = [left + layout.width, top + layout.height];
   const [x, y] = [scale(...layout.x, left, right), scale(...layout.y, bottom, top)];
-  return { left, right, top, bottom, x, y, ticksLeft, ticksBelow, width: right + layout.right, height: bottom + (ticksBelow ? 22 : 6) };
+  const [width, height] = [right + layout.right, bottom + (ticksBelow ? 22 : 6)];
+  return { left, right, top, bottom, width, height, x, y, ticksLeft, ticksBelow };
 }
 
 function plotAttributes(chart, panel, i, { width, height }) {
@@ -312,8 +315,8 @@ function drawUncertainty(placedCurve, equal, many) {
 }
 
 function bandsOf({ points, low, high }) {
-  const known = points.map((point, i) => ({ x: point.x, known: point.known && low[i] !== null, low: low[i], high: high[i] }));
-  const wide = pieces(known).filter((piece) => piece.length > 1);
+  const ends = points.map(({ x, known }, i) => ({ x, known: known && low[i] !== null, low: low[i], high: high[i] }));
+  const wide = pieces(ends).filter((piece) => piece.length > 1);
   return wide.map((piece) => {
     const above = piece.map(({ x, high: y }) => ({ x, y }));
     const below = piece.map(({ x, low: y }) => ({ x, y })).reverse();
@@ -351,5 +354,6 @@ function sample(curve) {
   const ink = colour(seriesOf(curve));
   const stroke = shape("line", { class: "line", x1: 1, x2: 31, y1: 8, y2: 8, stroke: ink, "stroke-dasharray": dashes });
   const marker = drawMarker(seriesOf(curve), { x: 16, y: 8 }, 4.2);
-  return shape("svg", { class: "sample", width: 32, height: 16, viewBox: "0 0 32 16", "aria-hidden": "true" }, stroke, marker);
+  const box = { class: "sample", width: 32, height: 16, viewBox: "0 0 32 16", "aria-hidden": "true" };
+  return shape("svg", box, stroke, marker);
 }

@@ -94,16 +94,15 @@ function between(curve, low, high, i, write = number) {
 }
 
 function tipRow(heading, value, interval) {
-  return element("tr", {}, element("th", { scope: "row" }, heading), element("td", {}, value), element("td", {}, interval));
+  const cells = [value, interval].map((text) => element("td", {}, text));
+  return element("tr", {}, element("th", { scope: "row" }, heading), cells);
 }
 
 function pointWords({ chart }, stop) {
   const { curve, i } = stop.points[0];
-  const row = (axis, value, interval) => tipRow(axisWords({ ...axis, unit: "" }), withUnit(number(value), axis.unit), interval);
-  const rows = [
-    row(chart.y, curve.y[i], between(curve, "low", "high", i)),
-    row(chart.x, curve.x[i], between(curve, "x_low", "x_high", i)),
-  ];
+  const row = (axis, value, low, high) =>
+    tipRow(axisWords({ ...axis, unit: "" }), withUnit(number(value), axis.unit), between(curve, low, high, i));
+  const rows = [row(chart.y, curve.y[i], "low", "high"), row(chart.x, curve.x[i], "x_low", "x_high")];
   const at = curve.at?.[i] ? [element("p", {}, curve.at[i])] : [];
   return [element("p", {}, named(curve)), ...at, element("table", {}, rows)];
 }
