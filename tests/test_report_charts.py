@@ -72,6 +72,7 @@ def address(result: Result, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def page(browser_page: Page, address: str) -> Page:
+    browser_page.emulate_media(reduced_motion="reduce")
     browser_page.goto(address)
     return browser_page
 
@@ -236,6 +237,21 @@ def test_users_are_small_charts_of_a_chosen_measure_and_attack(page: Page) -> No
     assert len({choice["measure"] for choice in choices}) > 1
 
 
+def test_many_users_are_shown_when_asked_for(parts: Page) -> None:
+    many = chart([])
+    many["panels"] = [{"title": f"user {i}", "curves": [curve("a", [1, 2], [i, 1])]} for i in range(30)]
+    data = course() | {"charts": {"users": [{"measure": "loss", "attack": "", "chart": many}]}}
+    parts.evaluate("document.querySelector('[data-chart]').dataset.chart = 'users'")
+    parts.evaluate("drawCharts", data)
+    assert parts.locator(".panel").count() == 24
+    parts.get_by_role("button", name="all 30 users").click()
+    assert parts.locator(".panel").count() == 30
+    parts.evaluate("drawCharts", data)
+    assert parts.locator(".panel").count() == 30
+    parts.get_by_role("button", name="only the first 24 users").click()
+    assert parts.locator(".panel").count() == 24
+
+
 def test_newer_data_keep_what_is_switched_off(parts: Page) -> None:
     both = [curve("a", [1, 2], [1, 2]), curve("b", [1, 2], [2, 1], 1)]
     parts.evaluate("drawCharts", course(chart(both)))
@@ -254,6 +270,7 @@ def test_the_pointer_reads_a_point_with_interval_unit_and_swept_value_and_a_shif
     last = max(range(len(drawn["x"])), key=lambda i: float(drawn["x"][i]))
     colour = page.locator("[data-chart=tradeoff] .plot").first.locator(".marker[fill='var(--series-0)']")
     colour.nth(len(drawn["x"]) - 1).hover()
+    page.locator(".tip").wait_for()
     said = page.locator(".tip").inner_text()
     assert said.startswith(drawn["name"])
     assert drawn["at"][last] in said
@@ -268,6 +285,7 @@ def test_the_pointer_reads_a_point_with_interval_unit_and_swept_value_and_a_shif
     box = shift.bounding_box()
     assert box is not None
     page.mouse.move(box["x"], box["y"] + 40)
+    page.locator(".tip").wait_for()
     assert "new job: 21" in page.locator(".tip").inner_text()
 
 
@@ -276,6 +294,7 @@ def test_keys_read_a_course_and_go_to_the_next_chart(page: Page) -> None:
     plots = page.locator("[data-chart=time] .plot")
     plots.first.focus()
     page.keyboard.press("End")
+    page.locator(".tip").wait_for()
     rows = page.locator(".tip tr")
     expected = sorted(((one["y"][-1], one["name"]) for one in charts[0]["panels"][0]["curves"]), reverse=True)
     assert [row.locator("bdi").inner_text() for row in rows.all()] == [name for _, name in expected]
@@ -283,7 +302,7 @@ def test_keys_read_a_course_and_go_to_the_next_chart(page: Page) -> None:
     assert values == pytest.approx([value for value, _ in expected], abs=0.006)
     page.keyboard.press("ArrowDown")
     assert plots.nth(1).evaluate("plot => plot === document.activeElement")
-    assert page.locator(".tip").is_visible()
+    page.locator(".tip").wait_for()
     page.keyboard.press("Escape")
     assert page.locator(".tip").is_hidden()
 
@@ -303,6 +322,7 @@ def test_hostile_names_are_text_in_charts_and_tips(result: Result, browser_page:
     ]
     browser_page.locator("[data-chart=time] .plot").first.focus()
     browser_page.keyboard.press("End")
+    browser_page.locator(".tip").wait_for()
     assert sorted(browser_page.locator(".tip bdi").all_inner_texts()) == sorted(names)
     assert browser_page.evaluate("window.hacked") is None
     assert browser_page.locator("img, main script").count() == 0

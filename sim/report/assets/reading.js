@@ -6,21 +6,20 @@ let reading = null;
 
 addEventListener("scroll", () => reading?.place(), { passive: true });
 
-// Points that are read together: each of a trade-off, all at one place of a course over time.
+// Points that are read together, from left to right: each of a trade-off, all at one place of a course over time.
 function stopsOf(curves, equal) {
   const points = curves.flatMap((curve) => curve.points).filter((point) => point.known);
-  points.sort((one, other) => one.x - other.x);
-  if (equal) return points.map((point) => ({ x: point.x, y: point.y, points: [point] }));
-  const stops = [];
-  for (const point of points) {
-    if (stops.length && point.x - stops.at(-1).x < 0.5) stops.at(-1).points.push(point);
-    else stops.push({ x: point.x, y: point.y, points: [point] });
-  }
-  for (const stop of stops) {
-    stop.points.sort((one, other) => one.y - other.y);
-    stop.y = stop.points[0].y;
-  }
-  return stops;
+  const together = new Map();
+  points.forEach((point, i) => {
+    const key = equal ? i : point.curve.x[point.i];
+    if (!together.has(key)) together.set(key, []);
+    together.get(key).push(point);
+  });
+  const stops = [...together.values()].map((found) => {
+    found.sort((one, other) => one.y - other.y);
+    return { x: found[0].x, y: found[0].y, points: found };
+  });
+  return stops.sort((one, other) => one.x - other.x);
 }
 
 // Let a plot be read: {chart, stops, marks, focus, top, bottom}, in its own pixels.
