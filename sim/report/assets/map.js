@@ -1,13 +1,14 @@
 // The replay's map on a canvas. Everything of one kind goes into one path: two hundred users play smoothly.
 
-const GUESS_COLOURS = ["--series-1", "--series-2", "--series-4", "--series-3", "--series-5"];
+const HEAT_COLOUR = "--series-3";
+const GUESS_COLOURS = ["--series-1", "--series-2", "--series-4", "--series-5", "--series-3"];
 const GUESS_SHAPES = ["cross", "triangle", "diamond", "plus", "hourglass"];
 
 // Return the marks of a user under an LPPM: the truth first, then the report, then a guess per adversary.
 function marksOf(track, lppm) {
   const guesses = lppm.estimates.map(({ attack, values }) => {
     const kind = track.attacks.indexOf(attack);
-    const look = { colour: GUESS_COLOURS[kind % 5], shape: GUESS_SHAPES[kind % 5] };
+    const look = { colour: GUESS_COLOURS[(kind + Math.floor(kind / 5)) % 5], shape: GUESS_SHAPES[kind % 5] };
     return { key: `guess ${attack}`, title: `Guess of ${attack}`, short: attack, values, attack, ...look };
   });
   return [
@@ -255,7 +256,9 @@ function nameMarks(context, { track, plan, marks, layers, colours }, user, size)
     const wide = context.measureText(text).width;
     const gap = 2 * size + 3;
     const beside = [[x + gap, y], [x - gap - wide, y]];
-    const tries = [...beside, ...[-1, 1].map((side) => [x - wide / 2, y + side * (gap + 6)]), ...[-14, 14].map((up) => [x + gap, y + up])];
+    const above = [-1, 1].map((side) => [x - wide / 2, y + side * (gap + 6)]);
+    const aslant = [-14, 14].map((down) => [x + gap, y + down]);
+    const tries = [...beside, ...above, ...aslant];
     const box = ([left, middle]) => [left, middle - 8, left + wide, middle + 8];
     const free = ([left, top, right, bottom]) => left >= 0 && right <= plan.width && top >= 0
       && taken.every((other) => right < other[0] || left > other[2] || bottom < other[1] || top > other[3]);
@@ -298,7 +301,7 @@ function paintSwatch(context, layer, marks, colours) {
     return;
   }
   if (layer === "belief") {
-    context.fillStyle = colours["--series-3"];
+    context.fillStyle = colours[HEAT_COLOUR];
     for (let step = 0; step < 4; step++) {
       context.globalAlpha = 0.85 * (step + 1) / 4;
       context.fillRect(2 + 6 * step, 4, 6, 12);
