@@ -172,7 +172,7 @@ def test_a_trade_off_has_one_scale_and_its_diagonal(page: Page) -> None:
     assert plot.locator(".diagonal text").text_content() == "PAE = Q\u0304"
 
 
-def test_names_of_shifts_get_rows_where_they_would_cross(parts: Page) -> None:
+def test_names_of_shifts_and_long_numbers_do_not_cross(parts: Page) -> None:
     names = ["a new job far away", "another", "a house", "at the very end"]
     marks = [
         {"x": at, "low": at, "high": at, "name": name, "ends": False}
@@ -181,6 +181,8 @@ def test_names_of_shifts_get_rows_where_they_would_cross(parts: Page) -> None:
     parts.set_viewport_size({"width": 500, "height": 900})
     parts.evaluate("drawCharts", course(chart([curve("a", [1, 50, 100], [1, 2, 3])], marks)))
     assert sorted(parts.locator(".mark text").all_text_contents()) == sorted(names)
+    assert parts.evaluate(CROSSING) == []
+    parts.evaluate("drawCharts", course(chart([curve("a", [1, 1e6], [1, 1e9])])))
     assert parts.evaluate(CROSSING) == []
 
 
