@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shutil
 from importlib.resources import files
@@ -33,6 +32,7 @@ SCENARIO: dict[str, Any] = {
     "world": {
         "grid": {"kind": "rectangle", "rows": ROWS, "cols": COLS, "width_km": 5.0, "height_km": 4.0},
         "roads": "lattice",
+        "privacy_distance": "road",
     },
     "users": {"count": 3, "queries": 25, "mobility": {"kind": "favourites", "places": 4}},
     "training": {"others": {"kind": "others", "count": 8, "queries": 30}},
@@ -104,10 +104,6 @@ def query(result: Result, lppm: str, user: str, index: int) -> pd.DataFrame:
     return own[own["index"] == index].set_index("attack")
 
 
-def far_km(one: int, other: int) -> float:
-    return math.dist(divmod(one, COLS), divmod(other, COLS))  # cells of 1 km by 1 km
-
-
 def test_the_words_are_those_of_the_log(result: Result, page: Page) -> None:
     for lppm, user, index in (("SP-Exp", "user-001", 1), ("PEB-LH", "user-003", 14), ("PEB-LH", "user-002", 25)):
         page.get_by_label("Protected by").select_option(label=lppm)
@@ -118,13 +114,14 @@ def test_the_words_are_those_of_the_log(result: Result, page: Page) -> None:
         said = words(page)
         assert said[0] == f"Query {index}"
         assert said[1].startswith(f"{user} is in cell {cell} at query {index} of 25")
-        for line, verb, what, guess in (
-            (said[2], "Reports", "loss", output),
-            (said[3], "sporadic guesses", "error", int(own["estimate"].loc["sporadic"])),
-            (said[4], "markov guesses", "error", int(own["estimate"].loc["markov"])),
+        errors = own["adversary_error_km"]
+        for line, verb, what, guess, km in (
+            (said[2], "Reports", "loss", output, own["quality_loss_km"].iloc[0]),
+            (said[3], "sporadic guesses", "error", int(own["estimate"].loc["sporadic"]), errors.loc["sporadic"]),
+            (said[4], "markov guesses", "error", int(own["estimate"].loc["markov"]), errors.loc["markov"]),
         ):
-            far = far_km(cell, guess)
-            assert line == f"{verb} {f'cell {guess}: {what} {round(far, 2):g} km' if far else 'the true cell'}."
+            far = "the true cell" if guess == cell else f"cell {guess}: {what} {round(km, 2):g} km"
+            assert line == f"{verb} {far}."
     scrub(page, 14)
     assert words(page)[5] == "Shift “new_places” 1 query ago."
     assert page.locator(".replay-ticks line.shift title").text_content() == "new_places: user-002, query 13"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,8 +35,12 @@ _REGULAR = 0.5
 """Queries whose gaps vary by less than this part of their mean are played by the clock, others one by one."""
 _SINCE_1970_S = 100_000_000
 """Times beyond this count from 1970; simulated lives begin at nought."""
+_STEP_KM = 0.01
+"""Distances that the page cannot work out are given in steps of this."""
+_ON_GRID = ("manhattan", "euclidean")
+"""Distances that the page works out from the cells."""
 _KEYS = ["user", "index"]
-_COLUMNS = ["lppm", "replication", *_KEYS, "time_s", "cell", "output", "attack", "estimate"]
+_COLUMNS = ["lppm", "replication", *_KEYS, "time_s", "cell", "output", "attack", "estimate", *analysis.FIGURES]
 
 Packed = dict[str, str]
 
@@ -51,7 +55,9 @@ class _Simulation:
     truth: pd.DataFrame
     """Columns: user, index, time_s, cell."""
     output: IntArray
+    loss_km: FloatArray
     estimates: dict[str, IntArray]
+    errors_km: dict[str, FloatArray]
     beliefs: pd.DataFrame
     """Columns: user, index, profile."""
 
@@ -59,9 +65,15 @@ class _Simulation:
         """Return the first queries of some of the users."""
         kept = (self.truth["user"].isin(users) & (self.truth["index"] <= length)).to_numpy()
         known = self.beliefs["user"].isin(users) & (self.beliefs["index"] <= length)
-        estimates = {name: cells[kept] for name, cells in self.estimates.items()}
-        rest = (self.truth[kept], self.output[kept], estimates, self.beliefs[known])
-        return _Simulation(self.series, self.point, self.at, *rest)
+        return replace(
+            self,
+            truth=self.truth[kept],
+            output=self.output[kept],
+            loss_km=self.loss_km[kept],
+            estimates={name: cells[kept] for name, cells in self.estimates.items()},
+            errors_km={name: errors[kept] for name, errors in self.errors_km.items()},
+            beliefs=self.beliefs[known],
+        )
 
 
 def replays(study: Study) -> list[dict[str, Any]]:
@@ -131,15 +143,16 @@ def _simulation(run: RunDirectory, study: Study, row: pd.Series[Any], users: Seq
     frame = frame.assign(place=frame["user"].map({user: i for i, user in enumerate(users)}))
     frame = frame.sort_values(["place", "index"], kind="stable", ignore_index=True)
     once = frame.drop_duplicates(_KEYS)
+    of_attack = {str(attack): own for attack, own in frame.groupby("attack", sort=False)}
     return _Simulation(
         series=next(i for i, entry in enumerate(study.series) if entry["name"] == row["lppm"]),
         point=point,
         at=row["at"],
         truth=once[["user", "index", "time_s", "cell"]].reset_index(drop=True),
         output=once["output"].to_numpy(np.int64),
-        estimates={
-            str(attack): own["estimate"].to_numpy(np.int64) for attack, own in frame.groupby("attack", sort=False)
-        },
+        loss_km=once["quality_loss_km"].to_numpy(np.float64),
+        estimates={name: own["estimate"].to_numpy(np.int64) for name, own in of_attack.items()},
+        errors_km={name: own["adversary_error_km"].to_numpy(np.float64) for name, own in of_attack.items()},
         beliefs=_beliefs(run, parts, lppm, users),
     )
 
@@ -160,6 +173,8 @@ def _packed(result: Result, simulations: Sequence[_Simulation], users: Sequence[
     world = _world(result, simulations[0].point)
     cells = world["rows"] * world["cols"]
     times = truth["time_s"].to_numpy(np.float64)
+    said = result.manifest["scenario"]["world"]
+    quality, privacy = (said[f"{name}_distance"]["kind"] for name in ("quality", "privacy"))
     return {
         "world": world,
         "users": list(users),
@@ -167,14 +182,17 @@ def _packed(result: Result, simulations: Sequence[_Simulation], users: Sequence[
         "time_s": _pack(times),
         "cell": _pack_cells(truth["cell"].to_numpy(np.int64), cells),
         "clock": "date" if times.min() > _SINCE_1970_S else "day",
+        "distances": {"loss": quality, "error": privacy},
         "axis": "time" if _is_regular(truth) else "query",
         "lppms": [
             {
                 "series": one.series,
                 "at": one.at,
                 "output": _pack_cells(one.output, cells),
+                "km": _pack_km(one.loss_km, quality),
                 "estimates": [
-                    {"attack": name, "cell": _pack_cells(estimate, cells)} for name, estimate in one.estimates.items()
+                    {"attack": name, "cell": _pack_cells(estimate, cells), "km": _pack_km(one.errors_km[name], privacy)}
+                    for name, estimate in one.estimates.items()
                 ],
                 "beliefs": _packed_beliefs(one.beliefs, users),
             }
@@ -246,6 +264,12 @@ def _is_regular(truth: pd.DataFrame) -> bool:
 
 def _pack_cells(values: IntArray, cells: int) -> Packed:
     return _pack(values.astype(np.uint8 if cells <= 2**8 else np.uint16 if cells <= 2**16 else np.uint32))
+
+
+def _pack_km(values: FloatArray, distance: str) -> Packed | None:
+    """Return distances in steps, or nothing where the page can work them out from the cells."""
+    steps = np.clip(np.rint(values / _STEP_KM), 0, 2**16 - 1)
+    return None if distance in _ON_GRID else _pack(steps.astype(np.uint16))
 
 
 def _pack(values: NDArray[Any]) -> Packed:

@@ -6,14 +6,14 @@ const GUESS_SHAPES = ["cross", "triangle", "diamond", "plus", "hourglass"];
 
 // Return the marks of a user under an LPPM: the truth first, then the report, then a guess per adversary.
 function marksOf(track, lppm) {
-  const guesses = lppm.estimates.map(({ attack, values }) => {
+  const guesses = lppm.estimates.map(({ attack, values, steps }) => {
     const kind = track.attacks.indexOf(attack);
     const look = { colour: GUESS_COLOURS[(kind + Math.floor(kind / 5)) % 5], shape: GUESS_SHAPES[kind % 5] };
-    return { key: `guess ${attack}`, title: `Guess of ${attack}`, short: attack, values, attack, ...look };
+    return { key: `guess ${attack}`, title: `Guess of ${attack}`, short: attack, values, steps, attack, ...look };
   });
   return [
     { key: "truth", title: "True position", short: "true", values: track.cell, colour: "--ink", shape: "disc" },
-    { key: "report", title: "Reported position", short: "reported", values: lppm.output, colour: "--series-0", shape: "square" },
+    { key: "report", title: "Reported position", short: "reported", values: lppm.output, steps: lppm.steps, colour: "--series-0", shape: "square" },
     ...guesses,
   ];
 }

@@ -8,8 +8,7 @@ const PLAIN_LAYERS = [
   ["cells", "Cells"],
 ];
 const KEYS = "With the map or the time line in focus: space plays and pauses, ← → go to the previous or next query, "
-  + "↑ ↓ follow another user. Click a mark on the map to follow its user. "
-  + "Distances are straight lines between the centres of cells.";
+  + "↑ ↓ follow another user. Click a mark on the map to follow its user.";
 const THEME = ["--ink", "--paper", "--rule", "--soft", "--accent", ...[0, 1, 2, 3, 4, 5, 6].map((place) => `--series-${place}`)];
 
 function makeReplay(root) {

@@ -19,11 +19,12 @@ async function readTrack(raw, series) {
 
 async function readTrackLppm(lppm, series) {
   const { name } = series[lppm.series];
-  const estimates = lppm.estimates.map(async ({ attack, cell }) => ({ attack, values: await unpack(cell) }));
+  const estimates = lppm.estimates.map(async ({ attack, cell, km }) => ({ attack, values: await unpack(cell), steps: km && await unpack(km) }));
   return {
     name,
     title: lppm.at ? `${name}, ${lppm.at}` : name,
     output: await unpack(lppm.output),
+    steps: lppm.km && await unpack(lppm.km),
     estimates: await Promise.all(estimates),
     beliefs: lppm.beliefs && { ...lppm.beliefs, value: await unpack(lppm.beliefs.value) },
   };
@@ -148,10 +149,14 @@ function beliefWords(track, lppm, user, snapshot) {
 
 // ---- in words
 
-function distanceKm(track, one, other) {
+// Return how far a mark is from the truth, as the run measures it: along the axes, straight, or in the steps that came with it.
+function distanceKm(track, { attack, values, steps }, query) {
+  if (steps) return steps[query] / 100;
+  const [one, other] = [track.cell[query], values[query]];
   const across = ((one % track.cols) - (other % track.cols)) * (track.width / track.cols);
   const along = (Math.floor(one / track.cols) - Math.floor(other / track.cols)) * (track.height / track.rows);
-  return Math.hypot(across, along);
+  const kind = attack === undefined ? track.distances.loss : track.distances.error;
+  return kind === "manhattan" ? Math.abs(across) + Math.abs(along) : Math.hypot(across, along);
 }
 
 // Say what is seen of one user: one sentence per mark.
@@ -160,13 +165,14 @@ function userWords(track, marks, user) {
   if (query < track.start[user]) return [`${track.users[user]} has not asked yet.`];
   const truth = track.cell[query];
   const index = query - track.start[user] + 1;
-  const said = marks.slice(1).map(({ attack, values }) => {
-    const cell = values[query];
+  const said = marks.slice(1).map((mark) => {
+    const { attack } = mark;
+    const cell = mark.values[query];
     const verb = attack === undefined ? "Reports" : `${attack} guesses`;
     if (cell >= track.cells) return `${verb} nothing.`;
-    const far = distanceKm(track, truth, cell);
+    const far = distanceKm(track, mark, query);
     const what = attack === undefined ? "loss" : "error";
-    return `${verb} ${far ? `cell ${cell}: ${what} ${number(far)} km` : "the true cell"}.`;
+    return `${verb} ${cell === truth ? "the true cell" : `cell ${cell}: ${what} ${number(far)} km`}.`;
   });
   const when = `query ${index} of ${track.queries[user]} (${clockWords(track, track.time[query])})`;
   return [`${track.users[user]} is in cell ${truth} at ${when}.`, ...said];
@@ -177,11 +183,12 @@ function crowdWords(track, marks, users) {
   const there = users.filter((user) => track.at[user] >= track.start[user]);
   const words = [`${there.length} of ${users.length} users have asked.`];
   if (!there.length) return words;
-  for (const { attack, values } of marks.slice(1)) {
+  for (const mark of marks.slice(1)) {
+    const { attack, values } = mark;
     const known = there.filter((user) => values[track.at[user]] < track.cells);
-    const far = known.map((user) => distanceKm(track, track.cell[track.at[user]], values[track.at[user]]));
+    const far = known.map((user) => distanceKm(track, mark, track.at[user]));
     const mean = number(far.reduce((sum, km) => sum + km, 0) / far.length);
-    const right = far.filter((km) => km === 0).length;
+    const right = known.filter((user) => values[track.at[user]] === track.cell[track.at[user]]).length;
     words.push(attack === undefined
       ? `Reports: mean loss ${mean} km.`
       : `${attack}: mean error ${mean} km, ${right} of ${known.length} guessed right.`);
