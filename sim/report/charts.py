@@ -103,7 +103,10 @@ def beliefs(study: Study) -> list[Chart]:
     if table.empty:
         return []
     axis = _plain("distance of belief from truth")
-    note = "total variation distance between what a mechanism believes before a query and the user's true profile"
+    note = (
+        "total variation distance between where a mechanism expects a query and the user's true profile; "
+        "what a Markov mechanism expects moves with its last report; bands: 95 % intervals over users"
+    )
     curves = [_curve(study, lppm, own, "index", "distance") for lppm, own in table.groupby("lppm", sort=False)]
     marks = _marks(study)
     return [_chart(_QUERY, axis, [{"title": "", "curves": curves}], note=note, marks=marks, title="What they believe")]
@@ -138,7 +141,8 @@ def user_by_user(study: Study, of_users: pd.DataFrame) -> list[dict[str, Any]]:
             for user, of_user in rows.groupby("user", sort=True)
         ]
         chart = _chart(_QUERY, _km(label), panels, note=note, marks=marks)
-        found.append({"measure": label, "attack": attack if name == "adversary_error_km" else "", "chart": chart})
+        measure = " ".join(label.split()[:2])
+        found.append({"measure": measure, "attack": attack if name == "adversary_error_km" else "", "chart": chart})
     return found
 
 
@@ -153,8 +157,9 @@ def _by_attack(study: Study, table: pd.DataFrame, x: str, y: str) -> list[dict[s
 
 
 def _at_index(table: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of windows with the index in the middle of each."""
-    return table.assign(at_index=(table["first_index"] + table["last_index"]) / 2)
+    """Return rows of windows with the index in the middle of each, and both ends."""
+    middle_index = (table["first_index"] + table["last_index"]) / 2
+    return table.assign(at_index=middle_index, at_index_low=table["first_index"], at_index_high=table["last_index"])
 
 
 def _marks(study: Study) -> list[dict[str, Any]]:

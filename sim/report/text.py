@@ -10,7 +10,7 @@ import pandas as pd
 import yaml
 
 from sim import analysis, sentences
-from sim.report.markup import Markup, joined, tag
+from sim.report.markup import Markup, escaped, joined, tag
 from sim.report.study import Study
 from sim.result import Result
 from sim.rundir import RunError
@@ -53,7 +53,12 @@ def answer(study: Study) -> Markup:
         for name, result in zip(study.names, study.results, strict=True)
         for warning in _warnings(result)
     ]
-    return joined([*(tag("p", line) for line in told), _list(beware, "warning")])
+    return joined([*(tag("p", _typeset(line)) for line in told), _list(beware, "warning")])
+
+
+def _typeset(line: str) -> Markup:
+    """Return a sentence with the symbol of the adversary's error as it is written in print."""
+    return Markup(escaped(line).replace("P_AE", tag("i", "P", tag("sub", "AE"))))
 
 
 def _alone(study: Study) -> Iterator[str]:
@@ -107,7 +112,7 @@ def table(study: Study) -> Markup:
     caption = "Quality loss and adversary error with 95 % intervals over users" + (
         "; means expected over the mechanism's noise." if expected else "."
     )
-    return tag("div", tag("table", tag("caption", caption), *body, class_="sortable"), class_="wide")
+    return tag("div", tag("table", tag("caption", _typeset(caption)), *body, class_="sortable"), class_="wide")
 
 
 ADAPTED = {
@@ -127,12 +132,14 @@ def adaptation(study: Study) -> Markup:
     if table.empty:
         reasons = [found for found in study.adaptations if isinstance(found, RunError)]
         return joined(tag("p", f"How mechanisms adapt cannot be told: {reason}", class_="none") for reason in reasons)
-    heads = [_head("LPPM", "text"), _head("at", "text"), _head("attack", "text")]
+    words = {"at": "with", "attack": "attack"}
+    words = {name: heading for name, heading in words.items() if table[name].nunique() > 1}
+    heads = [_head("LPPM", "text"), *(_head(heading, "text") for heading in words.values())]
     heads += [_head(heading, "number", title=name) for name, (heading, _) in ADAPTED.items()]
     heads.append(_head("not back", "number", title="users who do not recover"))
     rows = []
     for row in table.to_dict("records"):
-        cells = [tag("th", row["lppm"], scope="row"), tag("td", row["at"]), tag("td", row["attack"])]
+        cells = [tag("th", row["lppm"], scope="row"), *(tag("td", row[name]) for name in words)]
         cells += [_number(row, name, digits) for name, (_, digits) in ADAPTED.items()]
         cells.append(tag("td", f"{row['censored']} of {row['users']}", data_value=row["censored"]))
         rows.append(tag("tr", *cells))
@@ -142,7 +149,7 @@ def adaptation(study: Study) -> Markup:
         f"back at {100 * table['recovered'].iloc[0]:g} %; queries lost until then; 95 % intervals over users."
     )
     body = [tag("thead", tag("tr", *heads)), tag("tbody", *rows)]
-    return tag("div", tag("table", tag("caption", caption), *body, class_="sortable"), class_="wide")
+    return tag("div", tag("table", tag("caption", _typeset(caption)), *body, class_="sortable"), class_="wide")
 
 
 def _number(row: Mapping[Any, Any], name: str, digits: int) -> Markup:
