@@ -194,7 +194,7 @@ def test_the_learned_profile_says_whose_and_of_when_or_why_there_is_none(page: P
     assert said.text_content() == "follow one user to see what was learned of her"
 
 
-def test_users_are_found_hidden_and_picked_on_the_map(page: Page) -> None:
+def test_users_are_found_hidden_and_picked_on_the_map(result: Result, page: Page) -> None:
     page.get_by_label("Follow", exact=True).select_option("")
     summary = page.locator(".replay-panel summary")
     summary.click()
@@ -206,7 +206,10 @@ def test_users_are_found_hidden_and_picked_on_the_map(page: Page) -> None:
     page.get_by_label("Find").fill("")
     assert page.locator(".replay-list input:checked").count() == 1
     spot = page.locator(".replay-frame canvas").evaluate(REPORTED)
-    page.locator(".replay-frame canvas").click(position=spot)
+    side = (spot["width"] - 20) / COLS  # of a cell, in pixels; the map is 10 pixels from the edge, and north is up
+    row, col = ROWS - 1 - int((spot["y"] - 10) / side), int((spot["x"] - 10) / side)
+    assert row * COLS + col == query(result, "SP-Exp", "user-002", 1)["output"].iloc[0]
+    page.locator(".replay-frame canvas").click(position={"x": spot["x"], "y": spot["y"]})
     assert words(page)[1].startswith("user-002 is in cell")
 
 
@@ -214,7 +217,7 @@ REPORTED = """canvas => {
   const { width, data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height - 40);
   const near = (at) => [0, 114, 178, 255].every((part, place) => Math.abs(data[at + place] - part) < 20);
   const at = [...Array(data.length / 4).keys()].find((pixel) => near(4 * pixel));
-  return { x: at % width, y: Math.floor(at / width) };
+  return { x: at % width, y: Math.floor(at / width), width };
 }"""
 """Where the first pixel in the colour of a reported position is."""
 
