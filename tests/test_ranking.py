@@ -197,8 +197,8 @@ def test_mechanisms_with_a_single_loss_are_told_by_what_a_kilometre_buys() -> No
     half = stats.t.ppf(0.975, 3) * np.std(list(slopes.values()), ddof=1) / 2
     told, _ = remarks(pd.concat(tables))
     assert told == (
-        "Against markov, each at its own quality loss, a kilometre of it buys an error of: "
-        f"B 0.80 km, A 0.50 km (0.30 ± {half:.2f} less)."
+        "Against markov, each at its own quality loss, a kilometre of it buys most error with B 0.80 km; "
+        f"A 0.50 km (0.30 ± {half:.2f} less)."
     )
     alike = [rows("A", slopes, losses=(2.0,)), rows("B", 0.51, losses=(1.0,))]
     assert next(remarks(pd.concat(alike))).endswith(f"A 0.50 km (0.01 ± {half:.2f} less, may be chance).")

@@ -53,7 +53,13 @@ def answer(study: Study) -> Markup:
         for name, result in zip(study.names, study.results, strict=True)
         for warning in _warnings(result)
     ]
-    return joined([*(tag("p", _typeset(line)) for line in told), _list(beware, "warning")])
+    return joined([*(_sentence(line) for line in told), _list(beware, "warning")])
+
+
+def _sentence(line: str) -> Markup:
+    """Return a sentence: its first part is the answer, what follows a semicolon are the others."""
+    start, semicolon, rest = line.partition("; ")
+    return tag("p", _typeset(start + semicolon), tag("span", _typeset(rest), class_="rest") if rest else "")
 
 
 def _typeset(line: str) -> Markup:
