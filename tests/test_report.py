@@ -26,26 +26,29 @@ from tests.support import HOSTILE, done, refused, rename_hostile
 
 
 class Reader(HTMLParser):
-    """Takes a page apart: its elements, and the text in each kind of them."""
+    """Takes a page apart: its elements, and the whole text in each of a kind."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.texts: dict[str, list[str]] = {}
-        self._open: list[str] = []
+        self._open: list[tuple[str, list[str]]] = []
         self.feed(page)
+        assert not self._open
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
         if tag != "meta":
-            self._open.append(tag)
+            self._open.append((tag, []))
 
     def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag
+        name, pieces = self._open.pop()
+        assert name == tag
+        self.texts.setdefault(tag, []).append("".join(pieces))
 
     def handle_data(self, data: str) -> None:
-        if self._open:
-            self.texts.setdefault(self._open[-1], []).append(data)
+        for _, pieces in self._open:
+            pieces.append(data)
 
 
 def data_of(page: str) -> dict[str, Any]:
