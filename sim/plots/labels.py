@@ -20,13 +20,22 @@ Box = tuple[float, float, float, float]
 """Left, right, bottom, top."""
 
 
+def printable(name: str, keep: str = "") -> str:
+    """Return a text with a box in the place of each letter that is not seen, which may turn others round.
+
+    >>> printable("a" + chr(0x202E) + "b")
+    'a�b'
+    """
+    return "".join(letter if letter.isprintable() or letter in keep else "�" for letter in name)
+
+
 def literal(name: str, limit: int = 32) -> str:
     r"""Return a name so that a figure shows it letter by letter, shortened when it is very long.
 
     >>> print(literal("a$b$"))
     a\$b\$
     """
-    shown = "".join(letter if letter.isprintable() else "�" for letter in name)
+    shown = printable(name)
     if len(shown) > limit:
         shown = shown[: limit - 1] + "…"
     return shown.replace("$", r"\$")

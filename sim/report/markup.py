@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable
 
+from sim.plots.labels import printable
+
 
 class Markup(str):
     """Text that is markup already."""
@@ -37,9 +39,4 @@ def escaped(value: object) -> Markup:
     >>> print(escaped("<b>" + chr(0x202E)))
     &lt;b&gt;�
     """
-    return value if isinstance(value, Markup) else Markup(html.escape(printable(str(value))))
-
-
-def printable(name: str) -> str:
-    """Return a text without letters that are not seen and may turn others round; lines stay lines."""
-    return "".join(letter if letter.isprintable() or letter == "\n" else "�" for letter in name)
+    return value if isinstance(value, Markup) else Markup(html.escape(printable(str(value), keep="\n\u00a0")))

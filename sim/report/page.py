@@ -10,9 +10,10 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from sim.plots.labels import printable
 from sim.report import text
 from sim.report.charts import charts
-from sim.report.markup import Markup, escaped, printable, tag
+from sim.report.markup import Markup, escaped, tag
 from sim.report.replay import replays
 from sim.report.study import Study
 

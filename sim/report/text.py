@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -21,7 +22,8 @@ _MOST_DIFFERENCES = 40
 
 def title(study: Study) -> str:
     """Return what the page is called."""
-    return " and ".join(study.names)
+    *others, last = study.names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def lead(study: Study) -> Markup:
@@ -57,14 +59,15 @@ def answer(study: Study) -> Markup:
 
 
 def _sentence(line: str) -> Markup:
-    """Return a sentence: its first part is the answer, what follows a semicolon are the others."""
-    start, semicolon, rest = line.partition("; ")
-    return tag("p", _typeset(start + semicolon), tag("span", _typeset(rest), class_="rest") if rest else "")
+    """Return a sentence: its first part is the answer, what follows a semicolon are those behind."""
+    answer, _, behind = line.partition("; ")
+    return tag("p", _typeset(answer), tag("span", _typeset(behind), class_="behind") if behind else "")
 
 
 def _typeset(line: str) -> Markup:
-    """Return a sentence with the symbol of the adversary's error as it is written in print."""
-    return Markup(escaped(line).replace("P_AE", tag("i", "P", tag("sub", "AE"))))
+    """Return a sentence as it is set in print: the symbol of the error, and no line between a number and its unit."""
+    kept = re.sub(r"(?<=\d) (?=km\b|±)|(?<=±) (?=\d)", "\u00a0", line)
+    return Markup(escaped(kept).replace("P_AE", tag("i", "P", tag("sub", "AE"))))
 
 
 def _alone(study: Study) -> Iterator[str]:
