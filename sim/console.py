@@ -179,10 +179,11 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
         console.print(escape(line), highlight=False)
     for warning in (*sentences.warnings(result.manifest), *sentences.still_wide(result.manifest, result.points())):
         console.print(f"[yellow]note:[/] {escape(warning)}", highlight=False)
-    drawn = result.run.has("figures")
-    there = "event log, summary.csv and figures" if drawn and redrawn else "event log and summary.csv"
-    older = "; the figures there are older" if drawn and not redrawn else ""
-    console.print(f"\n{there} are in {escape(str(result.run))}{older}", highlight=False, soft_wrap=True)
+    drawn = [name for name in ("figures", "report.html") if result.run.has(name)]
+    *some, last = ["event log", "summary.csv", *(drawn if redrawn else [])]
+    older = f"; {' and '.join(drawn)} there are older" if drawn and not redrawn else ""
+    place = escape(str(result.run))
+    console.print(f"\n{', '.join(some)} and {last} are in {place}{older}", highlight=False, soft_wrap=True)
 
 
 def _print_own_adaptation(result: Result) -> None:

@@ -237,6 +237,12 @@ def test_a_run_is_printed_with_notes_and_place(make_scenario: MakeScenario, tmp_
     (folder / "figures").mkdir()
     console.print_result(result)
     assert capsys.readouterr().out.endswith(f"\nevent log, summary.csv and figures are in {folder}\n")
+    (folder / "report.html").touch()
+    console.print_result(result)
+    assert capsys.readouterr().out.endswith(f"\nevent log, summary.csv, figures and report.html are in {folder}\n")
+    console.print_result(result, redrawn=False)
+    older = "figures and report.html there are older"
+    assert capsys.readouterr().out.endswith(f"\nevent log and summary.csv are in {folder}; {older}\n")
 
 
 def test_progress_is_plain_lines_on_stderr(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
