@@ -95,11 +95,12 @@ def _per_km(points: pd.DataFrame) -> Iterator[str]:
         order = gains.mean().sort_values(ascending=False, kind="stable").index
         leads = gains[order].rsub(gains[order[0]], axis=0)
         halves = half_width(leads.std(ddof=1), leads.count())
-        told = [f"{order[0]} {gains[order[0]].mean():.2f} km"]
-        told += [
+        first = f"{order[0]} {gains[order[0]].mean():.2f} km"
+        others = [
             f"{lppm} {gains[lppm].mean():.2f} km ({_less(leads[lppm].mean(), halves[lppm])})" for lppm in order[1:]
         ]
-        yield f"Against {attack}, each at its own quality loss, a kilometre of it buys an error of: {', '.join(told)}."
+        start = f"Against {attack}, each at its own quality loss, a kilometre of it buys most error with {first}"
+        yield f"{start}; {', '.join(others)}."
 
 
 AT_LOSS = [

@@ -163,7 +163,11 @@ def test_newton_reaches_the_same_fit_and_gap_from_any_start(
         assert found.gap <= 1e-7
         assert found.gap == pytest.approx(estimate.certified_gap(rows, found.profile, weights), abs=1e-11)
         assert found.log_likelihood == pytest.approx(float(weights @ np.log(rows @ found.profile)) / weights.sum())
-    np.testing.assert_allclose(rows @ fast.profile, rows @ plain.profile, rtol=2e-3, atol=0)
+    # With r the ratio of a fit to the best one, the mean of w (r - 1 - log r) is at most the gap, and so is each term:
+    # a row of little weight may be far from its best fit.
+    room = 1e-7 * weights.sum() / weights
+    apart = np.abs(np.log(rows @ fast.profile) - np.log(rows @ plain.profile))
+    assert (apart <= 2 * (np.sqrt(2 * room) + room) + 1e-9).all()
     assert fast.log_likelihood == pytest.approx(plain.log_likelihood, abs=2e-7)
 
 

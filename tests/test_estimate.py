@@ -392,7 +392,7 @@ def test_an_independent_optimiser_finds_no_better_mode(seed: int, amount: float)
     )
     for solve in MODES:
         estimate = solve(rows, weights=weights, pseudo_counts=pseudo)
-        assert value(estimate.profile) == pytest.approx(-found.fun, abs=2e-6)
+        assert value(estimate.profile) >= -found.fun - 2e-6
 
 
 @settings(max_examples=100, deadline=None)
