@@ -95,20 +95,25 @@ class Study:
     def joined(self, tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
         """Return tables, one of each run, as one."""
         frames = []
-        for result, run, own in zip(self.results, self.names, tables, strict=True):
-            points, table = result.points(), analysis.in_order(own, result.run)
-            said: dict[str, Any] = {
-                "circumstances": analysis.circumstances(table, points),
-                "at": analysis.swept_words(table, points),
-                "own_lppm": table["lppm"],
-                "run": run,
-            }
-            named = analysis.named_apart(table.assign(**said), points)
-            frames.append(named.assign(lppm=[self._called(lppm, run) for lppm in named["lppm"]]))
+        for result, run, words, own in zip(self.results, self.names, self._words, tables, strict=True):
+            table = analysis.in_order(own, result.run)
+            said = [words[key] for key in zip(table["lppm"], table["point"], strict=True)]
+            added = pd.DataFrame(said, columns=["lppm", "circumstances", "at"], index=table.index)
+            frames.append(table.rename(columns={"lppm": "own_lppm"}).join(added).assign(run=run))
         return pd.concat(frames, ignore_index=True)
 
-    def _called(self, lppm: str, run: str) -> str:
-        return f"{lppm}, {run}" if self.compared else lppm
+    @cached_property
+    def _words(self) -> list[dict[tuple[str, int], tuple[str, str, str]]]:
+        """Of each run, by LPPM and point: what the LPPM is called here, the circumstances, and all swept values."""
+        found = []
+        for result, run in zip(self.results, self.names, strict=True):
+            points, there = result.points(), result.totals().users[["lppm", "point"]].drop_duplicates()
+            names = analysis.named_apart(there, points)["lppm"]
+            called = [f"{name}, {run}" if self.compared else name for name in names]
+            keys = there.itertuples(index=False, name=None)
+            said = zip(called, analysis.circumstances(there, points), analysis.swept_words(there, points), strict=True)
+            found.append(dict(zip(keys, said, strict=True)))
+        return found
 
     def at_middle(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of each LPPM at the middle one of its sweep points."""
