@@ -506,6 +506,10 @@ def compare(run_directories: tuple[str, ...], out: Path, overwrite: bool) -> Non
 
     if len(run_directories) < 2:
         raise click.UsageError("one run is not compared with anything: name two or more, or use `lppm-sim report`")
+    if len({Path(name).resolve() for name in run_directories}) < len(run_directories):
+        raise click.UsageError("a run is named twice: it differs in nothing from itself")
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise click.UsageError(f"{out} must end in .html: the comparison is a page")
     if out.exists() and not overwrite:
         raise click.UsageError(f"{out} is there already: choose another name with -o or add --overwrite")
     with input_errors("the page cannot be written"):

@@ -171,7 +171,8 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
     scenario = result.manifest["scenario"]
     names = {key: [thing["name"] for thing in scenario[key]] for key in ("lppms", "attacks")}
     print_summary(result.summary(), result.points(), names["lppms"], names["attacks"])
-    for line in sentences.comparisons(sentences.comparable(result.totals().users, result.points())):
+    users = in_order(result.totals().users, result.run)
+    for line in sentences.comparisons(sentences.comparable(users, result.points())):
         console.print(escape(line), highlight=False)
     if not result.shifts().empty:
         _print_own_adaptation(result)

@@ -16,6 +16,10 @@ Curve = dict[str, tuple[FloatArray, FloatArray]]
 """For each user the losses of one mechanism, sorted, and the adversary's errors at them."""
 
 
+_LEVEL_KM = 0.005
+"""A lead below this reads 0.00 and is none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ranking:
     """Mechanisms in the order of the adversary's error at one quality loss, best protection first."""
@@ -41,7 +45,9 @@ class Ranking:
         tenths = abs(self.quality_loss_km - round(self.quality_loss_km, 1)) < 1e-9
         loss = f"{self.quality_loss_km:.1f}" if tenths else f"{self.quality_loss_km:.2g}"
         some = "" if self.users == self.of_users else f" ({self.users} of {self.of_users} users)"
-        verdict = f"{first} protects best" if all(map(self.is_sure, others)) else f"{first} is ahead"
+        level = [name for name in others if self.leads_km[name][0] < _LEVEL_KM]
+        ahead = f"{', '.join([first, *level[:-1]])} and {level[-1]} come out alike" if level else f"{first} is ahead"
+        verdict = f"{first} protects best" if all(map(self.is_sure, others)) else ahead
         start = f"Against {self.attack}, at {loss} km of quality loss{some}, {verdict}"
         return f"{start}: P_AE {self.errors_km[first]:.2f} km; {', '.join(map(self._behind, others))}."
 
@@ -81,7 +87,8 @@ def remarks(per_user: pd.DataFrame) -> Iterator[str]:
     if single and by_attack:
         alone = with_curve if all(len(curves) < 2 for curves in by_attack.values()) else set()
         yield from _per_km(user_points(per_user[per_user["lppm"].isin({*single, *alone})]))
-        yield f"Not compared at equal loss, for want of a second quality loss: {', '.join(single)}."
+        want = "for want of a second quality loss, which a sweep gives"
+        yield f"Not compared at equal loss, {want}: {', '.join(single)}."
 
 
 def _per_km(points: pd.DataFrame) -> Iterator[str]:
@@ -157,7 +164,9 @@ def _compared(errors: pd.DataFrame, against: str, attack: str, loss: float) -> I
 def _curves(per_user: pd.DataFrame) -> dict[str, dict[str, Curve]]:
     """Return the curves of each mechanism that has some, by attack."""
     found: dict[str, dict[str, Curve]] = {}
-    for attack, rows in user_points(per_user).groupby("attack", sort=True):
+    points = user_points(per_user)
+    for attack in [name for name in dict.fromkeys(per_user["attack"]) if name in set(points["attack"])]:
+        rows = points[points["attack"] == attack]
         found[str(attack)] = {
             str(lppm): {str(user): curve_of_user(own) for user, own in of_lppm.groupby("user", sort=True)}
             for lppm, of_lppm in rows.groupby("lppm", sort=True)

@@ -29,7 +29,7 @@ from sim.result import Result
 from sim.runner import Progress
 
 HOST = "127.0.0.1"
-PAUSE = 5.0
+PAUSE = 3.0
 """A page is not made again before so many times as long as the last one took have passed."""
 
 _LOOKING_S = 5.0

@@ -229,9 +229,8 @@ def test_a_run_is_printed_with_notes_and_place(make_scenario: MakeScenario, tmp_
         ["PEB-LH", "1.5"],
     ]
     for attack in ("sporadic", "markov"):
-        assert re.search(
-            rf"^Against {attack}, at \d\.\d km of quality loss, \S+ (protects best|is ahead): P_AE ", out, re.MULTILINE
-        )
+        verdict = rf"^Against {attack}, at \d\.\d km of quality loss, .+ (protects best|is ahead|come out alike): P_AE "
+        assert re.search(verdict, out, re.MULTILINE)
     assert re.search(r"^note: PEB-LH: its estimates are certain within a gap of \S+, not 1e-06$", out, re.MULTILINE)
     assert out.endswith(f"\nevent log and summary.csv are in {folder}\n")
     (folder / "figures").mkdir()
@@ -362,7 +361,8 @@ def test_comparisons_are_made_within_the_same_circumstances(make_scenario: MakeS
     told = list(sentences.comparisons(sentences.comparable(result.per_user(), result.points())))
     assert [sentence.split(":")[0] for sentence in told] == ["With count 2", "With count 3"]
     for sentence in told:
-        assert sentence.count("SP-Exp") == sentence.count("PEB-Exp") == 1
+        assert "SP-Exp" in sentence
+        assert "PEB-Exp" in sentence
 
 
 def sought(lppm: str, replications: int, half_widths_km: dict[str, float], point: int = 0) -> dict[str, Any]:

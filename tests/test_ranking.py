@@ -14,6 +14,7 @@ from sim.ranking import Ranking, at_loss, rankings, remarks
 from sim.rundir import RequestError
 
 USERS = ("ann", "bob", "cem", "dan")
+UNCOMPARED = "Not compared at equal loss, for want of a second quality loss, which a sweep gives"
 
 
 def rows(
@@ -166,6 +167,8 @@ def test_the_sentence() -> None:
     assert str(Ranking("markov", 2.0, errors, leads | {"B": (0.266, 0.2)}, users=5, of_users=5)).startswith(
         "Against markov, at 2.0 km of quality loss, A protects best: P_AE 1.50 km; B 1.23 km (0.27 ± 0.20 less),"
     )
+    level = Ranking("markov", 2.0, {"A": 1.5, "B": 1.5, "C": 1.0}, {"B": (0.004, 0.1), "C": (0.5, 0.1)}, 3, 3)
+    assert "A and B come out alike: P_AE 1.50 km; B 1.50 km (0.00 ± 0.10 less, may be chance)" in str(level)
     alone = Ranking("markov", 2.0, {"A": 1.5, "B": 1.0}, {"B": (0.5, np.nan)}, users=1, of_users=1)
     assert str(alone).endswith("A is ahead: P_AE 1.50 km; B 1.00 km (0.50 less, may be chance).")
 
@@ -185,10 +188,10 @@ def test_users_who_reach_no_common_loss_are_left_out_while_half_do() -> None:
 
 def test_what_is_not_compared_is_named() -> None:
     table = pd.concat([rows("A", 0.5), rows("B", 0.4), rows("identity", 0.0, losses=(0.0,))])
-    assert list(remarks(table)) == ["Not compared at equal loss, for want of a second quality loss: identity."]
+    assert list(remarks(table)) == [f"{UNCOMPARED}: identity."]
     assert list(remarks(table[table["lppm"] != "identity"])) == []
     single = pd.concat([rows(name, 0.5, losses=(1.0,)) for name in "AB"])
-    assert list(remarks(single))[-1] == "Not compared at equal loss, for want of a second quality loss: A, B."
+    assert list(remarks(single))[-1] == f"{UNCOMPARED}: A, B."
 
 
 def test_mechanisms_with_a_single_loss_are_told_by_what_a_kilometre_buys() -> None:

@@ -115,9 +115,10 @@ def test_the_courses_are_those_of_the_tables_with_the_shift_marked(result: Resul
     over_time = result.over_time()
     own = over_time[(over_time["lppm"] == "SP-Exp") & (over_time["attack"] == "markov") & (over_time["point"] == 0)]
     for chart, column in ((loss, "expected_quality_loss_km"), (error, "expected_adversary_error_km")):
-        curve = next(curve for curve in chart["panels"][1]["curves"] if curve["name"] == "SP-Exp")
+        curve = next(curve for curve in chart["panels"][-1]["curves"] if curve["name"] == "SP-Exp")
         assert curve["y"] == pytest.approx(own[column].tolist(), rel=1e-4)
         assert curve["x"] == ((own["first_index"] + own["last_index"]) / 2).tolist()
+    assert [len(chart["panels"]) for chart in (loss, error, efficiency)] == [1, 2, 2]
     assert efficiency["y"]["unit"] == ""
     for chart in (loss, error, efficiency):
         assert [(mark["x"], mark["name"], mark["ends"]) for mark in chart["marks"]] == [(13.0, "new_places", False)]
@@ -297,7 +298,7 @@ def test_runs_are_compared_side_by_side(small: Path) -> None:
     page = Path("compare.html").read_text(encoding="utf-8")
     data = data_of(page)
     assert [entry["name"] for entry in data["series"]] == [
-        f"{lppm}, {run}" for run in ("one", "two") for lppm in ("SP-Exp", "PEB-Exp", "identity")
+        f"{lppm} ({run})" for run in ("one", "two") for lppm in ("SP-Exp", "PEB-Exp", "identity")
     ]
     first, second = (data["series"][i]["look"] for i in (0, 3))
     assert first[:2] == second[:2]
@@ -310,9 +311,12 @@ def test_runs_are_compared_side_by_side(small: Path) -> None:
         assert sorted(curve["y"]) == pytest.approx(sorted(own["expected_adversary_error_km"]), rel=1e-4)
     reader = Reader(page)
     assert "seed" in reader.texts["th"]
-    assert any("SP-Exp, one" in line and "SP-Exp, two" in line for line in reader.texts["p"])
+    assert not any("(one)" in line and "(two)" in line for line in reader.texts["p"])
+    assert any("different people (one | two)" in line for line in reader.texts["li"])
     assert "is there already" in refused("compare", "one", "two")
     assert "two or more" in refused("compare", "one")
+    assert "named twice" in refused("compare", "one", "./one", "-o", "other.html")
+    assert "must end in .html" in refused("compare", "one", "two", "-o", "x.pdf")
     done("compare", "one", "two", "--overwrite")
 
 

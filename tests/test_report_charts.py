@@ -342,6 +342,7 @@ def test_tables_sort_by_click_and_by_key(page: Page) -> None:
     def cells(at: int) -> list[str | None]:
         return [cell.get_attribute("data-value") for cell in table.locator(f"tbody tr > :nth-child({at + 1})").all()]
 
+    given_rows = table.locator("tbody tr").all_inner_texts()
     heads.nth(0).get_by_role("button").click()
     names = table.locator("tbody th").all_inner_texts()
     assert names == sorted(names, key=str.lower)
@@ -362,6 +363,9 @@ def test_tables_sort_by_click_and_by_key(page: Page) -> None:
     page.keyboard.press("Enter")
     assert heads.nth(column).get_attribute("aria-sort") == "descending"
     assert cells(column) == [*sorted(filter(None, swept), key=lambda value: -float(value)), *swept[len(given) :]]
+    page.keyboard.press("Enter")
+    assert heads.nth(column).get_attribute("aria-sort") is None
+    assert table.locator("tbody tr").all_inner_texts() == given_rows
 
 
 def test_dark_on_a_dark_screen_and_light_in_print(page: Page) -> None:

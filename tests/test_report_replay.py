@@ -182,16 +182,18 @@ def test_every_layer_is_seen_and_can_be_switched_off(result: Result, page: Page)
         assert picture(page) == before
 
 
-def test_the_learned_profile_says_whose_and_of_when_or_why_there_is_none(page: Page) -> None:
+def test_the_belief_says_whose_and_of_when_or_why_there_is_none(page: Page) -> None:
     page.get_by_label("Protected by").select_option(label="PEB-LH")
-    said, box = page.locator(".replay-why"), page.get_by_label("Learned profile")
+    said, box = page.locator(".replay-why"), page.get_by_label("Belief of the mechanism")
     scrub(page, 19)
-    assert (said.text_content() or "").startswith("of user-001, as of her query 10; the strongest shade is ")
+    assert (said.text_content() or "").startswith(
+        "of user-001, before her query 10: where she is expected; the strongest shade is "
+    )
     scrub(page, 20)
-    assert (said.text_content() or "").startswith("of user-001, as of her query 20")
+    assert (said.text_content() or "").startswith("of user-001, before her query 20")
     page.get_by_label("Follow", exact=True).select_option("")
     assert box.is_disabled()
-    assert said.text_content() == "follow one user to see what was learned of her"
+    assert said.text_content() == "follow one user to see what is believed of her"
 
 
 def test_users_are_found_hidden_and_picked_on_the_map(result: Result, page: Page) -> None:

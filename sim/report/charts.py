@@ -66,11 +66,20 @@ def over_time(study: Study, of_users: pd.DataFrame) -> list[Chart]:
         (_plain(EFFICIENCY), efficiency, "efficiency"),
     )
     tables = [(axis, _at_index(table.dropna(subset=[name])), name) for axis, table, name in measures]
-    return [
-        _chart(_QUERY, axis, _by_attack(study, table, "at_index", name), note=note, marks=marks)
-        for axis, table, name in tables
-        if len(table)
-    ]
+    found = []
+    for axis, table, name in tables:
+        panels = _by_attack(study, table, "at_index", name)
+        if name == "quality_loss_km":
+            panels = _once(panels)
+        if panels:
+            found.append(_chart(_QUERY, axis, panels, note=note, marks=marks))
+    return found
+
+
+def _once(panels: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one panel where all have the same curves: no attack changes what a report costs."""
+    same = all(panel["curves"] == panels[0]["curves"] for panel in panels)
+    return [panels[0] | {"title": ""}] if same and len(panels) > 1 else panels
 
 
 def adaptation(study: Study) -> list[Chart]:
@@ -83,7 +92,11 @@ def adaptation(study: Study) -> list[Chart]:
     for curve in (curve for panel in panels for curve in panel["curves"]):
         _break_at_nought(curve)
     marks = [{"x": 0.0, "low": 0.0, "high": 0.0, "name": name, "ends": False} for name in dict.fromkeys(table["shift"])]
-    note = f"windows of the last {table['window'].iloc[0]} queries; bands: 95 % intervals over users"
+    window = table["window"].iloc[0]
+    note = (
+        f"windows of the last {window} queries, none with queries of both sides: the first after the shift ends "
+        f"{window} queries later; bands: 95 % intervals over users"
+    )
     x = {"label": "queries after the shift", "unit": "", "whole": True}
     return [_chart(x, _plain(EFFICIENCY), panels, note=note, marks=marks, title="How they follow the shift")]
 

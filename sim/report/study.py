@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,9 @@ from sim.adaptation import Adaptation
 from sim.plots import COLOURS, LINES, MARKERS, looks, middle_points
 from sim.result import Result
 from sim.rundir import RunError
+from sim.sweep import SETTING
+
+_OF_PEOPLE = SETTING - {"training", "markov_restart"}
 
 
 @dataclass(frozen=True)
@@ -29,14 +33,21 @@ class Study:
 
     @cached_property
     def names(self) -> list[str]:
-        """A name for each run: of its scenario, with its folder where two have the same."""
-        scenarios = [str(result.manifest["scenario"]["name"]) for result in self.results]
+        """A name for each run: of its scenario, or of their folders where several are compared."""
+        if not self.compared:
+            return [str(self.results[0].manifest["scenario"]["name"])]
         folders = [str(result.run).rstrip("/").rpartition("/")[2] for result in self.results]
-        both = [
-            scenario if scenarios.count(scenario) == 1 else folder
-            for scenario, folder in zip(scenarios, folders, strict=True)
-        ]
-        return [name if both.count(name) == 1 else f"{name} {i}" for i, name in enumerate(both, start=1)]
+        return [name if folders.count(name) == 1 else f"{name} {i}" for i, name in enumerate(folders, start=1)]
+
+    @cached_property
+    def people(self) -> dict[str, list[str]]:
+        """The names of the runs by whom they are of: only with the same people can mechanisms be compared by user."""
+        found: dict[str, list[str]] = {}
+        for name, result in zip(self.names, self.results, strict=True):
+            said = {key: value for key, value in result.manifest["scenario"].items() if key in _OF_PEOPLE}
+            said["users"] = {key: value for key, value in said["users"].items() if key != "count"}
+            found.setdefault(json.dumps([said, result.manifest["files"]], sort_keys=True), []).append(name)
+        return found
 
     @property
     def compared(self) -> bool:
@@ -109,7 +120,7 @@ class Study:
         for result, run in zip(self.results, self.names, strict=True):
             points, there = result.points(), result.totals().users[["lppm", "point"]].drop_duplicates()
             names = analysis.named_apart(there, points)["lppm"]
-            called = [f"{name}, {run}" if self.compared else name for name in names]
+            called = [f"{name} ({run})" if self.compared else name for name in names]
             keys = there.itertuples(index=False, name=None)
             said = zip(called, analysis.circumstances(there, points), analysis.swept_words(there, points), strict=True)
             found.append(dict(zip(keys, said, strict=True)))

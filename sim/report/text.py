@@ -17,7 +17,7 @@ from sim.result import Result
 from sim.rundir import RunError
 from sim.status import failed_where
 
-_MOST_DIFFERENCES = 40
+_FEW_DIFFERENCES, _MOST_DIFFERENCES = 8, 40
 
 
 def title(study: Study) -> str:
@@ -30,15 +30,11 @@ def lead(study: Study) -> Markup:
     """Return the lines below the title: what was simulated, and how much."""
     lines = []
     for name, result in zip(study.names, study.results, strict=True):
-        scenario, summary = result.manifest["scenario"], study.summary[study.summary["run"] == name]
+        summary = study.summary[study.summary["run"] == name]
         counted = summary.drop_duplicates(["lppm", "point"])["queries"].sum()
-        words = [
-            f"{name}: " if study.compared else "",
-            f"{scenario.get('description') or ''} ",
-            f"{summary['users'].max():,} users, {summary['own_lppm'].nunique()} mechanisms, ",
-            f"{_attacks(summary)}, {counted:,} queries.",
-        ]
-        lines.append(tag("p", "".join(words), class_="lead"))
+        about = f"{name}:" if study.compared else result.manifest["scenario"].get("description") or ""
+        amount = f"{summary['users'].max():,} users, {summary['own_lppm'].nunique()} mechanisms, {_attacks(summary)}"
+        lines.append(tag("p", f"{about} {amount}, {counted:,} queries.", class_="lead"))
     return joined(lines)
 
 
@@ -49,13 +45,26 @@ def _attacks(summary: pd.DataFrame) -> str:
 
 def answer(study: Study) -> Markup:
     """Return the sentences that say which mechanism protects best, and what to beware of."""
-    told = list(sentences.comparisons(study.users)) or list(_alone(study))
+    told: list[str] = []
+    for runs in study.people.values():
+        told += sentences.comparisons(study.users[study.users["run"].isin(runs)])
     beware = [
         f"{name}: {warning}" if study.compared else warning
         for name, result in zip(study.names, study.results, strict=True)
         for warning in _warnings(result)
     ]
-    return joined([*(_sentence(line) for line in told), _list(beware, "warning")])
+    if len(study.people) > 1:
+        groups = " | ".join(", ".join(runs) for runs in study.people.values())
+        beware.insert(0, f"These runs are of different people ({groups}): only within a group are sentences told.")
+    note = "± and bands are 95 % intervals over users; differences are paired by user."
+    return joined(
+        [
+            *(_sentence(line) for line in told or _alone(study)),
+            tag("p", note, class_="note"),
+            _list(beware, "warning"),
+            _differences(study) if study.compared else "",
+        ]
+    )
 
 
 def _sentence(line: str) -> Markup:
@@ -146,19 +155,29 @@ def adaptation(study: Study) -> Markup:
     heads = [_head("LPPM", "text"), *(_head(heading, "text") for heading in words.values())]
     heads += [_head(heading, "number", title=name) for name, (heading, _) in ADAPTED.items()]
     heads.append(_head("not back", "number", title="users who do not recover"))
+    heads.append(_head("together", "number", title="queries until all users together are back"))
     rows = []
     for row in table.to_dict("records"):
         cells = [tag("th", row["lppm"], scope="row"), *(tag("td", row[name]) for name in words)]
         cells += [_number(row, name, digits) for name, (_, digits) in ADAPTED.items()]
         cells.append(tag("td", f"{row['censored']} of {row['users']}", data_value=row["censored"]))
+        cells.append(_together(row))
         rows.append(tag("tr", *cells))
     shifts = ", ".join(dict.fromkeys(table["shift"]))
+    window, back = table["window"].iloc[0], 100 * table["recovered"].iloc[0]
     caption = (
-        f"Efficiency P_AE / Q\u0304 around {shifts}; queries until a window of {table['window'].iloc[0]} of them is "
-        f"back at {100 * table['recovered'].iloc[0]:g} %; queries lost until then; 95 % intervals over users."
+        f"Efficiency P_AE / Q\u0304 around {shifts}; queries until a window of {window}, the least there is, is "
+        f"first back at {back:g} %; queries lost until then; 95 % intervals over users."
     )
     body = [tag("thead", tag("tr", *heads)), tag("tbody", *rows)]
     return tag("div", tag("table", tag("caption", _typeset(caption)), *body, class_="sortable"), class_="wide")
+
+
+def _together(row: Mapping[Any, Any]) -> Markup:
+    taken = row["pooled_queries_to_recover"]
+    if pd.isna(taken):
+        return tag("td", data_value="")
+    return tag("td", f"> {taken:.0f}" if row["pooled_censored"] else f"{taken:.0f}", data_value=f"{taken:.0f}")
 
 
 def _number(row: Mapping[Any, Any], name: str, digits: int) -> Markup:
@@ -189,7 +208,7 @@ def _figure(row: Mapping[Any, Any], name: str) -> Markup:
 
 def run(study: Study) -> Markup:
     """Return what was run: scenario, seed, versions, digest, and the command that repeats it."""
-    parts: list[Markup] = [_differences(study)] if study.compared else []
+    parts: list[Markup] = []
     for name, result in zip(study.names, study.results, strict=True):
         parts += [tag("h3", name)] if study.compared else []
         parts.append(tag("dl", *_facts(result)))
@@ -244,17 +263,17 @@ def _differences(study: Study) -> Markup:
     different = [path for path in paths if len({repr(own.get(path)) for own in flat}) > 1 and path != "name"]
     if not different:
         return tag("p", "The scenarios of these runs are the same.")
-    head = tag("tr", _head("differs", "text"), *(_head(name, "text") for name in study.names))
+    head = tag("tr", _head("setting", "text"), *(_head(name, "text") for name in study.names))
     rows = [
         tag("tr", tag("th", path, scope="row"), *(tag("td", _said(own.get(path))) for own in flat))
         for path in different[:_MOST_DIFFERENCES]
     ]
-    more = len(different) - len(rows)
-    return joined(
-        [
-            tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="wide"),
-            tag("p", f"and {more} more") if more else "",
-        ]
+    more = f", the first {len(rows)} of them" if len(different) > len(rows) else ""
+    return tag(
+        "details",
+        tag("summary", f"What differs between the runs: {len(different)} settings{more}"),
+        tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="wide"),
+        open="" if len(different) <= _FEW_DIFFERENCES else None,
     )
 
 

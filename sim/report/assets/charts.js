@@ -139,10 +139,10 @@ function fillLegend(box, shown) {
 }
 
 function legendButton(curve) {
-  const words = "Click: on or off. Double click or Alt and click: only this one.";
+  const words = "Click: on or off. Double click, or Shift with click or Enter: only this one.";
   const name = element("span", {}, curve.name);
   const button = element("button", { type: "button", title: words }, sample(curve), name);
-  button.addEventListener("click", (event) => (event.altKey ? showOnly(curve) : toggle(curve)));
+  button.addEventListener("click", (event) => (event.altKey || event.shiftKey ? showOnly(curve) : toggle(curve)));
   button.addEventListener("dblclick", () => showOnly(curve));
   return button;
 }

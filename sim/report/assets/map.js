@@ -244,9 +244,9 @@ function nameMarks(context, { track, plan, marks, layers, colours }, user, size)
   marks.forEach((mark, place) => {
     const [x, y] = plan.places[place].map((values) => values[user]);
     if (!layers[mark.key] || Number.isNaN(x)) return;
-    const spot = `${Math.round(x)} ${Math.round(y)}`;
-    if (!spots.has(spot)) spots.set(spot, { x, y, names: [] });
-    spots.get(spot).names.push(mark.short);
+    const cell = mark.values[track.at[user]];
+    if (!spots.has(cell)) spots.set(cell, { x, y, names: [] });
+    spots.get(cell).names.push(mark.short);
   });
   const taken = [...spots.values()].map(({ x, y }) => [x - 2 * size, y - 2 * size, x + 2 * size, y + 2 * size]);
   context.font = colours.font;

@@ -1,9 +1,9 @@
 // The replay: the map with its time line, and the controls: what is played, how fast, of whom, with which layers.
 
 const PLAIN_LAYERS = [
-  ["errors", "Error: from the truth to each guess"],
-  ["trails", "Trails of the last ten queries"],
-  ["belief", "Learned profile"],
+  ["errors", "Error: from the truth to each guess, in its colour"],
+  ["trails", "Trails of the last ten queries, each in its colour"],
+  ["belief", "Belief of the mechanism"],
   ["roads", "Roads"],
   ["cells", "Cells"],
 ];
@@ -72,7 +72,7 @@ class Replay {
     this.none = element("p", { class: "none" });
     this.note = element("p", { class: "note" });
     this.keys = element("p", { class: "note", id: "replay-keys" }, KEYS);
-    this.column = element("div", { class: "replay-column" }, this.frame, this.line, this.bar);
+    this.column = element("div", { class: "replay-column" }, this.bar, this.line, this.frame);
     this.stage = element("div", { class: "replay-stage" }, this.column, this.panel);
     const choices = element("div", { class: "replay-bar" }, this.runField, this.lppmField, this.axisField);
     this.root.replaceChildren(choices, this.none, this.stage, this.note, this.keys);
@@ -457,7 +457,7 @@ class Replay {
     if (!this.track || !room || (this.plan && this.room === room)) return;
     this.room = room;
     const aspect = this.track.width / this.track.height;
-    const tallest = Math.min(900, Math.max(380, 0.8 * innerHeight));
+    const tallest = Math.min(900, Math.max(380, 0.75 * innerHeight));
     const widest = Math.max(200, room >= 720 ? room - 330 : room) - 2;
     const width = Math.floor(Math.min(widest, (tallest - MAP_EDGE - MAP_FOOT) * aspect + 2 * MAP_EDGE));
     const height = Math.floor((width - 2 * MAP_EDGE) / aspect) + MAP_EDGE + MAP_FOOT;

@@ -1,4 +1,4 @@
-// Tables sorted by a click on a heading.
+// Tables sorted by a click on a heading, in both directions and back.
 
 const collator = new Intl.Collator("en", { numeric: true });
 const sortings = new Map();
@@ -10,6 +10,7 @@ function sortableTables(root) {
     table.dataset.ready = "yes";
     const key = `${table.closest("section")?.id} ${i}`;
     const headings = $$("thead th[data-type]", table);
+    $$("tbody tr", table).forEach((row, place) => Object.assign(row.dataset, { place }));
     for (const heading of headings) makeButton(heading, () => sortBy(table, heading, turned(heading), key));
     const before = sortings.get(key);
     const same = headings.find((heading) => heading.textContent === before?.name);
@@ -23,18 +24,19 @@ function makeButton(heading, act) {
   heading.append(button);
 }
 
-const turned = (heading) => (heading.getAttribute("aria-sort") === "ascending" ? "descending" : "ascending");
+// A third click brings back the order in which the rows came.
+const NEXT = { none: "ascending", ascending: "descending", descending: "none" };
+const turned = (heading) => NEXT[heading.getAttribute("aria-sort") ?? "none"];
 
 function sortBy(table, heading, direction, key) {
   const column = heading.cellIndex;
   const compare = heading.dataset.type === "number" ? byNumber : byText;
   const sign = direction === "ascending" ? 1 : -1;
-  for (const body of table.tBodies) {
-    const rows = [...body.rows].sort((one, other) => compare(one.cells[column], other.cells[column], sign));
-    body.append(...rows);
-  }
+  const byPlace = (one, other) => one.dataset.place - other.dataset.place;
+  const byCell = (one, other) => compare(one.cells[column], other.cells[column], sign);
+  for (const body of table.tBodies) body.append(...[...body.rows].sort(direction === "none" ? byPlace : byCell));
   for (const other of $$("th[aria-sort]", table)) other.removeAttribute("aria-sort");
-  heading.setAttribute("aria-sort", direction);
+  if (direction !== "none") heading.setAttribute("aria-sort", direction);
   sortings.set(key, { name: heading.textContent, direction });
 }
 

@@ -126,13 +126,13 @@ function momentTicks(track, axis, { first, last }, most) {
   return ticks;
 }
 
-// ---- the learned profile
+// ---- what the mechanism believes
 
-// Return which snapshot of the user's learned profile holds at her present query, or why there is none: {snapshot} or {none}.
+// Return which snapshot of what is believed of the user holds at her present query, or why there is none: {snapshot} or {none}.
 function beliefAt(track, lppm, user) {
   const { beliefs } = lppm;
-  if (!beliefs) return { none: `no learned profiles of ${lppm.name} were kept` };
-  if (user === null) return { none: "follow one user to see what was learned of her" };
+  if (!beliefs) return { none: `no beliefs of ${lppm.name} were kept` };
+  if (user === null) return { none: "follow one user to see what is believed of her" };
   const index = track.at[user] - track.start[user] + 1;
   const own = beliefs.user.map((_, snapshot) => snapshot).filter((snapshot) => beliefs.user[snapshot] === user);
   if (!own.length) return { none: `none were kept of ${track.users[user]}` };
@@ -144,7 +144,7 @@ function beliefAt(track, lppm, user) {
 function beliefWords(track, lppm, user, snapshot) {
   const { index, top } = lppm.beliefs;
   const most = number(100 * top[snapshot], 2);
-  return `of ${track.users[user]}, as of her query ${index[snapshot]}; the strongest shade is ${most} %`;
+  return `of ${track.users[user]}, before her query ${index[snapshot]}: where she is expected; the strongest shade is ${most} %`;
 }
 
 // ---- in words
