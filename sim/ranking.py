@@ -92,22 +92,26 @@ def remarks(per_user: pd.DataFrame) -> Iterator[str]:
 
 
 def _per_km(points: pd.DataFrame) -> Iterator[str]:
-    """Yield how much error each mechanism buys for a kilometre of its losses; takes a table of `user_points`."""
-    for attack, rows in points.groupby("attack", sort=False):
-        own = rows.groupby(["lppm", "user"])[["loss", "error"]].mean()
-        lossy = own[own["loss"].groupby("lppm").transform("min") > 0]
-        gains = (lossy["error"] / lossy["loss"]).unstack("lppm").dropna()
-        if len(gains) == 0 or gains.shape[1] < 2:
+    """Yield how much error each mechanism buys for a kilometre of its losses; takes a table of `user_points`.
+
+    That is the ratio of the means over users; leads are paired by user, with intervals by the delta method.
+    """
+    for attack in dict.fromkeys(points["attack"]):
+        own = points[points["attack"] == attack].groupby(["lppm", "user"])[["loss", "error"]].mean()
+        lossy = own[own["loss"].groupby("lppm").transform("min") > 0].unstack("lppm").dropna()
+        if len(lossy) == 0 or lossy["loss"].shape[1] < 2:
             continue
-        order = gains.mean().sort_values(ascending=False, kind="stable").index
-        leads = gains[order].rsub(gains[order[0]], axis=0)
-        halves = half_width(leads.std(ddof=1), leads.count())
-        first = f"{order[0]} {gains[order[0]].mean():.2f} km"
-        others = [
-            f"{lppm} {gains[lppm].mean():.2f} km ({_less(leads[lppm].mean(), halves[lppm])})" for lppm in order[1:]
-        ]
-        start = f"Against {attack}, each at its own quality loss, a kilometre of it buys most error with {first}"
-        yield f"{start}; {', '.join(others)}."
+        gain = lossy["error"].mean() / lossy["loss"].mean()
+        order = list(gain.sort_values(ascending=False, kind="stable").index)
+        residuals = (lossy["error"] - gain * lossy["loss"]) / lossy["loss"].mean()
+        spread = residuals[order].rsub(residuals[order[0]], axis=0).std(ddof=1)
+        halves = half_width(spread, pd.Series(len(lossy), index=spread.index))
+        leads = {lppm: (float(gain[order[0]] - gain[lppm]), float(halves[lppm])) for lppm in order[1:]}
+        sure = all(lead - half > 0 for lead, half in leads.values())
+        behind = [f"{lppm} {gain[lppm]:.2f} km ({_less(*lead)})" for lppm, lead in leads.items()]
+        verdict = f"a km of it buys most error with {order[0]}" if sure else f"{order[0]} is ahead"
+        start = f"Against {attack}, each at its own quality loss, {verdict}: {gain[order[0]]:.2f} km for each"
+        yield f"{start}; {', '.join(behind)}."
 
 
 AT_LOSS = [

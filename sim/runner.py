@@ -156,8 +156,9 @@ def run(
     ended = {"finished": not failures, "notes": _notes(directory, there), "failures": told}
     directory.write_manifest(manifest | found | ended)
     result = Result(directory)
-    if there:
-        _sum_up(result, figures=figures)
+    with suppress(RunError) if failures else nullcontext():  # what has failed is told first
+        if there:
+            _sum_up(result, figures=figures)
     if failures:
         raise FailedChunks(directory, told, len(end.chunks))
     return result

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import shutil
+import sys
 import zlib
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,7 +18,8 @@ import pytest
 
 import sim
 from sim import report
-from sim.report import replay as replay_module
+from sim.report.replay import replays
+from sim.report.study import Study
 from sim.result import Result
 from sim.rundir import RunDirectory
 from sim.scenario.models import Scenario
@@ -82,7 +84,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
         "record": {"snapshots": [1, 10, 20]},
     }
     out = tmp_path_factory.mktemp("report") / "run"
-    return sim.run(Scenario.model_validate(scenario), out=out, figures=False)
+    return sim.run(Scenario.model_validate(scenario), out=out, figures=False, chunk_queries=1)
 
 
 # ------------------------------------------------------------------------------------------------------- the numbers
@@ -194,26 +196,55 @@ def test_the_map_has_the_roads_and_the_beliefs(result: Result) -> None:
         assert (shades[row] / 255) ** 2 * beliefs["top"][row] == pytest.approx(truth, abs=truth.max() / 128)
 
 
-def test_what_does_not_fit_is_left_out_and_said(
-    make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_does_not_fit_is_left_out_and_said(make_scenario: MakeScenario, tmp_path: Path) -> None:
     users = {"count": 12, "queries": 200, "mobility": {"kind": "favourites", "places": 4}}
-    result = sim.run(make_scenario(users=users), out=tmp_path / "run", figures=False)
-    whole = data_of(report.page([result]))["replay"][0]
+    study = Study([sim.run(make_scenario(users=users), out=tmp_path / "run", figures=False)])
+    (whole,) = replays(study, 10**6)
     assert len(whole["users"]) == 12
     letters = len(json.dumps(whole))
-    monkeypatch.setattr(replay_module, "ROOM", letters // 2)
-    (half,) = data_of(report.page([result]))["replay"]
+    (half,) = replays(study, letters // 2)
     assert 3 <= len(half["users"]) < 12
     assert half["queries"] == [200] * len(half["users"])
     assert f"{len(half['users'])} of 12 users are kept" in half["note"]
     assert len(json.dumps(half)) <= letters // 2 + 200
-    monkeypatch.setattr(replay_module, "ROOM", 2_000)
-    (little,) = data_of(report.page([result]))["replay"]
+    (little,) = replays(study, 2_000)
     assert len(little["users"]) == 1
-    assert f"the first {little['queries'][0]} queries are kept" in little["note"]
     kept = little["queries"][0]
+    assert 1 < kept < 200
+    assert f"the first {kept} queries are kept" in little["note"]
     assert unpacked(little["cell"]).tolist() == unpacked(whole["cell"])[:kept].tolist()
+
+
+def test_a_page_stays_below_its_limit(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = report.page([result])
+    monkeypatch.setattr(sys.modules["sim.report.page"], "MOST_LETTERS", len(whole) - 600)
+    smaller = report.page([result])
+    assert len(smaller) <= len(whole) - 600 + 200
+    assert "so that the page stays below 5 MB" in data_of(smaller)["replay"][0]["note"]
+
+
+def test_no_query_is_lost_where_replications_differ_in_length(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    users = {"count": 3, "days": 3, "mobility": "commuters", "demand": {"kind": "poisson", "per_hour": 0.5}}
+    world = {"grid": {"kind": "rectangle", "rows": 4, "cols": 5, "width_km": 5.0, "height_km": 4.0}, "roads": "lattice"}
+    scenario = make_scenario(users=users, world=world, replications=4, training={"none": "nothing"}, lppms=["SP-LH"])
+    result = sim.run(scenario, out=tmp_path / "run", figures=False)
+    (found,) = replays(Study([result]), 10**6)
+    events = result.events()
+    rows = events[(events["replication"] == 0) & (events["attack"] == "markov")]
+    lengths = rows.groupby("user").size()
+    assert len(set(events[events["attack"] == "markov"].groupby(["replication", "user"]).size())) > 3
+    assert found["queries"] == lengths[found["users"]].tolist()
+    assert found["note"] == ""
+
+
+def test_a_run_whose_first_replication_failed_has_a_page(result: Result, tmp_path: Path) -> None:
+    torn = RunDirectory.open(shutil.copytree(result.path, tmp_path / "run"))
+    for part in torn.parts():
+        if part.split("-")[1] == "0000":
+            torn.part_path(part).unlink()
+    page = report.page([Result(torn)])
+    assert "is not there yet" in data_of(page)["replay"][0]["none"]
+    assert data_of(page)["charts"]["tradeoff"]["panels"]
 
 
 def test_a_summary_has_no_replay_and_the_page_says_why(make_scenario: MakeScenario, tmp_path: Path) -> None:

@@ -52,14 +52,14 @@ def tradeoff(study: Study) -> Chart:
                 curve |= {"line": lines[text] % 4, "name": f"{lppm} ({text})" if text else lppm}
             curves.append(curve)
         panels.append({"title": _against(attack), "curves": curves})
-    return _chart(_km(LOSS), _km(ERROR), panels, note=_note(shown, "bars"), equal=True)
+    return _chart(_km(LOSS), _km(ERROR), panels, note=_note(study, shown, "quality_loss_km", "bars"), equal=True)
 
 
 def over_time(study: Study, of_users: pd.DataFrame) -> list[Chart]:
     """Return quality loss, adversary error and efficiency by query index, a panel for each attack."""
     shown = _best(study.at_middle(study.joined([result.over_time() for result in study.results])))
     efficiency = efficiency_course(of_users)
-    marks, note = _marks(study), _note(shown, "bands")
+    marks, note = _marks(study), _note(study, shown, "quality_loss_km", "bands")
     measures = (
         (_km(LOSS), shown, "quality_loss_km"),
         (_km(ERROR), shown, "adversary_error_km"),
@@ -95,7 +95,7 @@ def adaptation(study: Study) -> list[Chart]:
     window = table["window"].iloc[0]
     note = (
         f"windows of the last {window} queries, none with queries of both sides: the first after the shift ends "
-        f"{window} queries later; bands: 95 % intervals over users"
+        f"{window} queries later; bands: 95 % intervals over {study.units}"
     )
     x = {"label": "queries after the shift", "unit": "", "whole": True}
     return [_chart(x, _plain(EFFICIENCY), panels, note=note, marks=marks, title="How they follow the shift")]
@@ -115,14 +115,12 @@ def beliefs(study: Study) -> list[Chart]:
     table = study.joined([_distances(result) for result in study.results])
     if table.empty:
         return []
-    axis = _plain("distance of belief from truth")
-    note = (
-        "total variation distance between where a mechanism expects a query and the user's true profile; "
-        "what a Markov mechanism expects moves with its last report; bands: 95 % intervals over users"
-    )
+    axis = _plain("distance of where a query is expected from the true profile")
+    note = "total variation distance; what a Markov mechanism expects moves with its last report"
+    said = "; ".join(filter(None, (note, _note(study, table, "distance", "bands"))))
     curves = [_curve(study, lppm, own, "index", "distance") for lppm, own in table.groupby("lppm", sort=False)]
-    marks = _marks(study)
-    return [_chart(_QUERY, axis, [{"title": "", "curves": curves}], note=note, marks=marks, title="What they believe")]
+    panels = [{"title": "", "curves": curves}]
+    return [_chart(_QUERY, axis, panels, note=said, marks=_marks(study), title="What they believe")]
 
 
 def _distances(result: Result) -> pd.DataFrame:
@@ -134,7 +132,8 @@ def _distances(result: Result) -> pd.DataFrame:
 def user_by_user(study: Study, of_users: pd.DataFrame) -> list[dict[str, Any]]:
     """Return loss and error of single users by query index, for each measure and attack a panel for each user."""
     users = sorted(set(of_users["user"]))
-    kept = [users[i] for i in np.unique(np.linspace(0, len(users) - 1, min(MOST_USERS, len(users))).astype(int))]
+    most = min(max(MOST_USERS // len(study.results), 1), len(users))
+    kept = [users[i] for i in np.unique(np.linspace(0, len(users) - 1, most).astype(int))]
     note = "" if len(kept) == len(users) else f"{len(kept)} of {len(users):,} users, evenly among all by name"
     table = _at_index(of_users[of_users["user"].isin(kept)])
     marks = _marks(study)
@@ -240,7 +239,6 @@ def _against(attack: Any) -> str:
     return f"against {attack}" if attack else "no attack"
 
 
-def _note(rows: pd.DataFrame, what: str) -> str:
+def _note(study: Study, rows: pd.DataFrame, name: str, what: str) -> str:
     """Say what bars or bands are, if there are any."""
-    units = "replications" if (rows["users"] == 1).all() else "users"
-    return f"{what}: 95 % intervals over {units}" if rows["quality_loss_km_low"].notna().any() else ""
+    return f"{what}: 95 % intervals over {study.units}" if rows[f"{name}_low"].notna().any() else ""

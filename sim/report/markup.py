@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from sim.plots.labels import printable
 
@@ -40,3 +40,17 @@ def escaped(value: object) -> Markup:
     &lt;b&gt;�
     """
     return value if isinstance(value, Markup) else Markup(html.escape(printable(str(value), keep="\n\u00a0")))
+
+
+def told_apart(names: Sequence[str]) -> list[str]:
+    """Return names as they are shown, with numbers where several look alike.
+
+    >>> told_apart(["a", "b" + chr(0x202E), "b" + chr(0x200E)])
+    ['a', 'b�', 'b� (2)']
+    """
+    seen: dict[str, int] = {}
+    found = []
+    for name in map(printable, names):
+        seen[name] = seen.get(name, 0) + 1
+        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return found

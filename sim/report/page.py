@@ -21,32 +21,36 @@ STYLES = ("page.css", "replay.css")
 SCRIPTS = ("core.js", "layout.js", "charts.js", "reading.js", "tables.js", "track.js", "map.js", "replay.js", "page.js")
 LIVE = "live.js"
 LIVE_STYLE = "live.css"
+MOST_LETTERS = 4_900_000
+"""A page takes no more than this: what the rest leaves is for the map."""
 
 
 def assembled(study: Study, *, live: bool = False) -> str:
     """Return the page of some runs; a live one asks its own server for newer ones."""
-    drawn, maps = charts(study), replays(study)
+    drawn = charts(study)
     style = _assets((*STYLES, LIVE_STYLE) if live else STYLES)
     script = _script((*SCRIPTS, LIVE) if live else SCRIPTS)
-    return Template(_asset("page.html")).substitute(
-        version=importlib.metadata.version("lppm-sim"),
-        policy=policy(style, script, live=live),
-        title=escaped(text.title(study)),
-        style=style,
-        lead=text.lead(study),
-        answer=text.answer(study),
-        table=text.table(study),
-        tradeoff=_chart("tradeoff", drawn, "There is no attack in this run, so there is no error to draw."),
-        time=_chart("time", drawn, "There is no query in this run."),
-        adaptation=_chart("adaptation", drawn, None),
-        adapted=text.adaptation(study),
-        profiles=_chart("profiles", drawn, "No beliefs were kept in this run (record.snapshots)."),
-        users=_chart("users", drawn, "There is no query in this run."),
-        replay=_map(maps),
-        run=text.run(study),
-        data=_data({"series": study.series, "charts": drawn, "replay": maps}),
-        script=script,
-    )
+    said = {
+        "version": importlib.metadata.version("lppm-sim"),
+        "policy": policy(style, script, live=live),
+        "title": escaped(text.title(study)),
+        "style": style,
+        "lead": text.lead(study),
+        "answer": text.answer(study),
+        "table": text.table(study),
+        "tradeoff": _chart("tradeoff", drawn, "There is no attack in this run, so there is no error to draw."),
+        "time": _chart("time", drawn, "There is no query in this run."),
+        "adaptation": _chart("adaptation", drawn, None),
+        "adapted": text.adaptation(study),
+        "profiles": _chart("profiles", drawn, "No beliefs were kept in this run (record.snapshots)."),
+        "users": _chart("users", drawn, "There is no query in this run."),
+        "run": text.run(study),
+        "script": script,
+    }
+    data = {"series": study.series, "charts": drawn}
+    frame = _asset("page.html")
+    maps = replays(study, MOST_LETTERS - sum(map(len, (frame, _data(data), *said.values()))))
+    return Template(frame).substitute(said, replay=_map(maps), data=_data(data | {"replay": maps}))
 
 
 def waiting(title: str) -> str:

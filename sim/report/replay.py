@@ -7,6 +7,7 @@ left out, and the page says so.
 from __future__ import annotations
 
 import base64
+import bisect
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,13 +21,12 @@ from numpy.typing import NDArray
 
 from sim import analysis
 from sim.interfaces import FloatArray, IntArray
+from sim.report.markup import told_apart
 from sim.report.study import Study
 from sim.result import Result
-from sim.rundir import RunDirectory
+from sim.rundir import EVENTS, RunDirectory
 from sim.sweep import replications_in
 
-ROOM = 3_500_000
-"""All replays of a page together take no more letters than this, so that a page stays under 5 MB."""
 MOST_ROADS = 60_000
 """A map of more roads than this is black, and they would take the room of the users."""
 _FIRST_GUESS = 1.5
@@ -76,11 +76,10 @@ class _Simulation:
         )
 
 
-def replays(study: Study) -> list[dict[str, Any]]:
-    """Return what the map of each run needs, or why there is none."""
-    room = ROOM // len(study.results)
+def replays(study: Study, room: int) -> list[dict[str, Any]]:
+    """Return what the map of each run needs, or why there is none; all of it in so many letters."""
     return [
-        {"run": name} | _replay(study, name, result, room)
+        {"run": name} | _replay(study, name, result, room // len(study.results))
         for name, result in zip(study.names, study.results, strict=True)
     ]
 
@@ -89,45 +88,50 @@ def _replay(study: Study, name: str, result: Result, room: int) -> dict[str, Any
     if result.manifest["scenario"]["record"].get("log") == "summary":
         return {"none": "The log of this run holds sums alone (record.log: summary), no positions to replay."}
     chosen = study.at_middle(study.summary[study.summary["run"] == name])
-    lengths = _lengths(result, chosen.iloc[0])
+    expected = _expected_lengths(result, chosen.iloc[0])
     values = 3 + len(chosen) + chosen["lppm"].nunique()  # of a query: time, cell, outputs and estimates
-    users, length = _fitting(lengths, int(room / (_FIRST_GUESS * values)))
-    simulations = [
-        _simulation(result.run, study, rows.iloc[0], users) for _, rows in chosen.groupby("lppm", sort=False)
-    ]
+    wanted = _evenly(expected, int(room / (_FIRST_GUESS * values)))
+    read = [_simulation(result.run, study, rows.iloc[0], wanted) for _, rows in chosen.groupby("lppm", sort=False)]
+    simulations = [one for one in read if len(one.truth)]
+    if not simulations:
+        return {"none": "The first replication of the middle sweep points, which is replayed, is not there yet."}
     same = [one for one in simulations if one.truth.equals(simulations[0].truth)]
-    found = _packed(result, [one.of(users, length) for one in same], users)
+    lengths = same[0].truth.groupby("user", sort=False).size()
+    users, length = [str(user) for user in lengths.index], int(lengths.max())
+    found = _packed(result, same)
     while (letters := _letters(found)) > room and len(users) * length > 1:
         kept = lengths[users].clip(upper=length)
-        users, length = _fitting(kept, int(kept.sum() * 0.9 * room / letters))
-        found = _packed(result, [one.of(users, length) for one in same], users)
+        fits = int(kept.sum() * 0.9 * room / letters)
+        users, length = _evenly(kept, fits), length if len(users) > 1 else max(fits, 1)
+        found = _packed(result, [one.of(users, length) for one in same])
     notes = []
-    if len(same) < len(simulations):
-        notes.append("Mechanisms whose users are other people than the first one's are left out.")
-    if len(users) < len(lengths):
-        notes.append(f"{len(users):,} of {len(lengths):,} users are kept, so that the page stays below 5 MB.")
+    if len(same) < len(read):
+        notes.append("Mechanisms of other people than the first one's, or not simulated yet, are left out.")
+    if left_out := len(expected) - len(wanted) + len(lengths) - len(users):
+        notes.append(f"{len(users):,} of {len(users) + left_out:,} users are kept, so that the page stays below 5 MB.")
     if length < lengths.max():
         notes.append(f"Of each user the first {length:,} queries are kept, so that the page stays below 5 MB.")
     return found | {"note": " ".join(notes), "shifts": _shifts(result, same[0].point, users, length)}
 
 
-def _lengths(result: Result, row: pd.Series[Any]) -> pd.Series[int]:
-    """Return how many queries each user of one mechanism has."""
+def _expected_lengths(result: Result, row: pd.Series[Any]) -> pd.Series[int]:
+    """Return about how many queries each user of one mechanism has: the mean over replications."""
     users = result.totals().users
     own = users[
         (users["point"] == row["point"]) & (users["lppm"] == row["own_lppm"]) & (users["attack"] == row["attack"])
     ]
-    lengths: pd.Series[int] = (own.set_index("user")["queries"] // row["replications"]).clip(lower=1)
+    lengths: pd.Series[int] = own.set_index("user")["queries"] // row["replications"]
     return lengths
 
 
-def _fitting(lengths: pd.Series[int], queries: int) -> tuple[list[str], int]:
-    """Return which users, evenly among all, and how many queries of each there is room for."""
-    for count in range(len(lengths), 0, -1):
-        users = lengths.iloc[np.unique(np.linspace(0, len(lengths) - 1, count).astype(int))]
-        if users.sum() <= queries:
-            return list(users.index), int(users.max())
-    return [str(lengths.index[0])], max(min(queries, int(lengths.iloc[0])), 1)
+def _evenly(lengths: pd.Series[int], queries: int) -> list[str]:
+    """Return as many users, evenly among all, as have no more queries together; at least one."""
+
+    def some(count: int) -> pd.Series[int]:
+        return lengths.iloc[np.unique(np.linspace(0, len(lengths) - 1, count).astype(int))]
+
+    count = bisect.bisect_right(range(1, len(lengths) + 1), queries, key=lambda count: int(some(count).sum()))
+    return list(some(max(count, 1)).index)
 
 
 def _simulation(run: RunDirectory, study: Study, row: pd.Series[Any], users: Sequence[str]) -> _Simulation:
@@ -135,8 +139,8 @@ def _simulation(run: RunDirectory, study: Study, row: pd.Series[Any], users: Seq
     point, lppm = int(row["point"]), row["own_lppm"]
     parts = [part for part in run.parts() if part.startswith(f"{point:04d}-") and 0 in replications_in(part)]
     kept = pa.array(users)
-    tables = []
-    for rows in analysis.query_rows(run, _COLUMNS, parts):
+    tables = [EVENTS.empty_table().select(_COLUMNS)]
+    for rows in analysis.query_rows(run, _COLUMNS, parts) if parts else ():
         first = pc.and_(pc.equal(rows["replication"], pa.scalar(0)), pc.equal(rows["lppm"], pa.scalar(lppm)))
         tables.append(rows.filter(pc.and_(first, pc.is_in(rows["user"], kept))))
     frame = pa.concat_tables(tables).to_pandas()
@@ -167,9 +171,11 @@ def _beliefs(run: RunDirectory, parts: Sequence[str], lppm: str, users: Sequence
     return pd.concat([frame for frame in frames if len(frame)] or frames, ignore_index=True)
 
 
-def _packed(result: Result, simulations: Sequence[_Simulation], users: Sequence[str]) -> dict[str, Any]:
+def _packed(result: Result, simulations: Sequence[_Simulation]) -> dict[str, Any]:
     """Return simulations of the same users as the page unpacks them."""
     truth = simulations[0].truth
+    lengths = truth.groupby("user", sort=False).size()
+    users = [str(user) for user in lengths.index]
     world = _world(result, simulations[0].point)
     cells = world["rows"] * world["cols"]
     times = truth["time_s"].to_numpy(np.float64)
@@ -177,8 +183,8 @@ def _packed(result: Result, simulations: Sequence[_Simulation], users: Sequence[
     quality, privacy = (said[f"{name}_distance"]["kind"] for name in ("quality", "privacy"))
     return {
         "world": world,
-        "users": list(users),
-        "queries": [int(n) for n in truth.groupby("user", sort=False).size()[list(users)]],
+        "users": told_apart(users),
+        "queries": [int(length) for length in lengths],
         "time_s": _pack(times),
         "cell": _pack_cells(truth["cell"].to_numpy(np.int64), cells),
         "clock": "date" if times.min() > _SINCE_1970_S else "day",
@@ -240,19 +246,17 @@ def _roads(roads: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _shifts(result: Result, point: int, users: Sequence[str], length: int) -> list[dict[str, Any]]:
-    told = result.shifts()
-    own = told[
-        (told["point"] == point) & (told["replication"] == 0) & told["user"].isin(users) & (told["index"] <= length)
-    ]
+    told, place = result.shifts(), {user: i for i, user in enumerate(users)}
+    own = told[(told["point"] == point) & (told["replication"] == 0)]
     return [
         {
-            "user": users.index(row["user"]),
+            "user": place[row["user"]],
             "index": int(row["index"]),
             "name": row["shift"],
             "ends": row["event"] == "shift_end",
         }
         for row in own.to_dict("records")
-        if row["user"] in users and row["index"] <= length
+        if row["user"] in place and row["index"] <= length
     ]
 
 

@@ -17,7 +17,8 @@ from sim.result import Result
 from sim.rundir import RunError
 from sim.sweep import SETTING
 
-_OF_PEOPLE = SETTING - {"training", "markov_restart"}
+OF_PEOPLE = SETTING - {"training", "markov_restart"}
+"""The parts of a scenario that decide who its people are and what they do."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Study:
         """The names of the runs by whom they are of: only with the same people can mechanisms be compared by user."""
         found: dict[str, list[str]] = {}
         for name, result in zip(self.names, self.results, strict=True):
-            said = {key: value for key, value in result.manifest["scenario"].items() if key in _OF_PEOPLE}
+            said = {key: value for key, value in result.manifest["scenario"].items() if key in OF_PEOPLE}
             said["users"] = {key: value for key, value in said["users"].items() if key != "count"}
             found.setdefault(json.dumps([said, result.manifest["files"]], sort_keys=True), []).append(name)
         return found
@@ -53,6 +54,11 @@ class Study:
     def compared(self) -> bool:
         """Whether there are several runs."""
         return len(self.results) > 1
+
+    @cached_property
+    def units(self) -> str:
+        """What intervals are over: users, or replications of a single one."""
+        return "replications" if (self.summary["users"] == 1).all() else "users"
 
     @cached_property
     def summary(self) -> pd.DataFrame:

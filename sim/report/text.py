@@ -12,7 +12,7 @@ import yaml
 
 from sim import analysis, sentences
 from sim.report.markup import Markup, escaped, joined, tag
-from sim.report.study import Study
+from sim.report.study import OF_PEOPLE, Study
 from sim.result import Result
 from sim.rundir import RunError
 from sim.status import failed_where
@@ -32,22 +32,35 @@ def lead(study: Study) -> Markup:
     for name, result in zip(study.names, study.results, strict=True):
         summary = study.summary[study.summary["run"] == name]
         counted = summary.drop_duplicates(["lppm", "point"])["queries"].sum()
-        about = f"{name}:" if study.compared else result.manifest["scenario"].get("description") or ""
-        amount = f"{summary['users'].max():,} users, {summary['own_lppm'].nunique()} mechanisms, {_attacks(summary)}"
-        lines.append(tag("p", f"{about} {amount}, {counted:,} queries.", class_="lead"))
+        described = str(result.manifest["scenario"].get("description") or "").strip()
+        about = f"{name}:" if study.compared else f"{described.rstrip('.')}." if described else ""
+        attacks = summary.loc[summary["attack"] != "", "attack"].nunique()
+        amounts = [
+            _counted(int(summary["users"].max()), "user"),
+            _counted(summary["own_lppm"].nunique(), "mechanism"),
+            _counted(attacks, "attack"),
+            _counted(int(counted), "query", "queries"),
+        ]
+        lines.append(tag("p", f"{about} {', '.join(amounts)}.", class_="lead"))
     return joined(lines)
 
 
-def _attacks(summary: pd.DataFrame) -> str:
-    count = summary.loc[summary["attack"] != "", "attack"].nunique()
-    return f"{count} attack{'' if count == 1 else 's'}" if count else "no attack"
+def _counted(number: int, one: str, many: str | None = None) -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}" if number else f"no {one}"
 
 
 def answer(study: Study) -> Markup:
     """Return the sentences that say which mechanism protects best, and what to beware of."""
     told: list[str] = []
+    in_part = []
     for runs in study.people.values():
-        told += sentences.comparisons(study.users[study.users["run"].isin(runs)])
+        own = study.users[study.users["run"].isin(runs)]
+        both = own[own.groupby("user")["run"].transform("nunique") == len(runs)]
+        told += sentences.comparisons(both)
+        if len(both) < len(own):
+            in_part.append(
+                f"{', '.join(runs)}: compared over the {both['user'].nunique()} users whom all of them have."
+            )
     beware = [
         f"{name}: {warning}" if study.compared else warning
         for name, result in zip(study.names, study.results, strict=True)
@@ -56,7 +69,8 @@ def answer(study: Study) -> Markup:
     if len(study.people) > 1:
         groups = " | ".join(", ".join(runs) for runs in study.people.values())
         beware.insert(0, f"These runs are of different people ({groups}): only within a group are sentences told.")
-    note = "± and bands are 95 % intervals over users; differences are paired by user."
+    beware += in_part
+    note = f"± and bands are 95 % intervals over {study.units}; differences are paired by user."
     return joined(
         [
             *(_sentence(line) for line in told or _alone(study)),
@@ -127,7 +141,7 @@ def table(study: Study) -> Markup:
         rows.append(tag("tr", *cells))
     body = [tag("thead", tag("tr", *heads)), tag("tbody", *rows)]
     expected = study.summary["expected_quality_loss_km"].notna().any()
-    caption = "Quality loss and adversary error with 95 % intervals over users" + (
+    caption = f"Quality loss and adversary error with 95 % intervals over {study.units}" + (
         "; means expected over the mechanism's noise." if expected else "."
     )
     return tag("div", tag("table", tag("caption", _typeset(caption)), *body, class_="sortable"), class_="wide")
@@ -259,7 +273,7 @@ def _failures(manifest: Mapping[str, Any]) -> list[str]:
 def _differences(study: Study) -> Markup:
     """Return a table of what differs between the scenarios of the runs."""
     flat = [dict(_flat(result.manifest["scenario"])) for result in study.results]
-    paths = sorted(set().union(*flat))
+    paths = sorted(set().union(*flat), key=lambda path: (path.split(".")[0] not in OF_PEOPLE, path))
     different = [path for path in paths if len({repr(own.get(path)) for own in flat}) > 1 and path != "name"]
     if not different:
         return tag("p", "The scenarios of these runs are the same.")

@@ -105,7 +105,7 @@ class Replay {
     this.scrub = element("input", { type: "range", step: "any", "aria-label": "Moment" });
     this.scrub.addEventListener("input", () => this.goTo(this.wholeMoment(Number(this.scrub.value))));
     this.line = element("div", { class: "replay-line" }, this.ticks, this.scrub);
-    this.playButton = pushButton("Play", "Play", () => this.toggle());
+    this.playButton = pushButton("Play", "Play or pause", () => this.toggle());
     this.playButton.classList.add("replay-play");
     this.axisSelect = dropDown((value) => this.changeAxis(value));
     offer(this.axisSelect, [["time", "time"], ["query", "query index"]], "time");
