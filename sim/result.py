@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,12 @@ class Result:
     def open(cls, path: str | Path) -> Result:
         """Open a run directory."""
         return cls(RunDirectory.open(path))
+
+    def frozen(self) -> Result:
+        """Return the same of the parts that are there now, so that tables agree while a run goes on."""
+        found = copy(self)
+        found.run = self.run.frozen()
+        return found
 
     @property
     def path(self) -> Path:

@@ -13,7 +13,7 @@ import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +138,8 @@ class RunDirectory:
     """A run in a folder or under a URL; `str` says where. Making one touches nothing: see `create` and `open`."""
 
     place: str | os.PathLike[str]
+    only: tuple[str, ...] | None = None
+    """The parts that are looked at, see `frozen`; all that are there unless said."""
 
     @classmethod
     def create(cls, place: str | os.PathLike[str]) -> RunDirectory:
@@ -230,8 +232,14 @@ class RunDirectory:
         notes: dict[str, Any] = json.loads(metadata.get(_NOTES.encode(), b"{}"))
         return notes
 
+    def frozen(self) -> RunDirectory:
+        """Return the run with the parts that are there now: what is finished later does not show in the middle."""
+        return replace(self, only=tuple(self.parts()))
+
     def parts(self) -> list[str]:
         """Return the ids of the finished parts, sorted."""
+        if self.only is not None:
+            return list(self.only)
         found = (name for name in self._storage.names("events") if not name.startswith("."))
         return sorted(name.removesuffix(".parquet") for name in found if name.endswith(".parquet"))
 

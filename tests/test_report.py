@@ -372,3 +372,25 @@ def test_the_table_is_the_summary(result: Result) -> None:
         loss = summary["expected_quality_loss_km"][lppm, point, "markov"]
         errors = [summary["expected_adversary_error_km"][lppm, point, attack] for attack in ("sporadic", "markov")]
         assert row.tolist() == pytest.approx([epsilon, loss, *errors], rel=1e-5, nan_ok=True)
+
+
+def test_a_part_that_comes_while_the_page_is_made_is_not_seen(
+    result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunDirectory.open(shutil.copytree(result.path, tmp_path / "run"))
+    late = [run.part_path(part) for part in run.parts() if part.startswith("0001-")]
+    contents = [part.read_bytes() for part in late]
+    for part in late:
+        part.unlink()
+    expected = report.page([Result(run)])
+    read = Result.totals
+
+    def slowly(self: Result) -> Any:
+        found = read(self)
+        for part, content in zip(late, contents, strict=True):
+            part.write_bytes(content)
+        return found
+
+    monkeypatch.setattr(Result, "totals", slowly)
+    assert report.page([Result(run)]) == expected
+    assert report.page([Result(run)]) != expected

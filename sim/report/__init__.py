@@ -20,7 +20,7 @@ NAME = "report.html"
 
 def page(results: Sequence[Result], *, live: bool = False) -> str:
     """Return the page of a run, or of several side by side; a live one asks its server for what is new."""
-    return assembled(Study(results), live=live)
+    return assembled(Study([result.frozen() for result in results]), live=live)
 
 
 def write(result: Result) -> RunFile:
