@@ -97,16 +97,22 @@ def belief_distance(
     The total variation distance between the belief before query r and the shares of the user's cells in the life that
     she leads at r: all her queries, or those between her changes. A belief that never changes was recorded once and
     counts at the other snapshots too. Columns: point, lppm, index, users, and the mean over users `distance` with
-    `distance_low` and `distance_high`, its 95 % interval of Student's t. LPPMs that believe nothing are left out.
+    `distance_low` and `distance_high`, its 95 % interval of Student's t. LPPMs that believe nothing are left out, and
+    so are those of the design `identity`, which make no use of what they believe.
     """
     points = middle(run) if points is None else points
+    indifferent = _indifferent(run)
+    if all(lppm in indifferent for lppm, _ in points):
+        names = ", ".join(dict.fromkeys(lppm for lppm, _ in points))
+        raise RequestError(f"{run}: nothing depends on what {names} believes: choose another LPPM.")
+    points = [(lppm, point) for lppm, point in points if lppm not in indifferent]
     asked = [int(index) for index in _recorded(run).get("snapshots", [])]
     frames = [_distances(part, asked) for part in _believed(run, points, users)]
     found = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     if found.empty:
         raise RunError(
             f"{run} has no snapshot of what its mechanisms believe: set record.snapshots, such as [1, 10, 30, 100], "
-            "with a mechanism that has a belief, and run the scenario into another folder."
+            "with a mechanism that uses what it believes, and run the scenario into another folder."
         )
     groups = found.groupby(["point", "lppm", "index"], sort=True)["distance"]
     mean, half = groups.mean(), analysis.half_width(groups.std(ddof=1), groups.count())
@@ -260,6 +266,12 @@ def _equal(rows: pa.Table, same: dict[str, Any]) -> Any:
     for name, value in same.items():
         found = pc.and_(found, pc.is_null(rows[name]) if value is None else pc.equal(rows[name], pa.scalar(value)))
     return found
+
+
+def _indifferent(run: RunDirectory) -> set[str]:
+    """Return the LPPMs that report the same whatever they believe."""
+    told = run.manifest().get("scenario", {}).get("lppms", [])
+    return {lppm["name"] for lppm in told if lppm.get("design", {}).get("kind") == "identity"}
 
 
 def _recorded(run: RunDirectory) -> dict[str, Any]:

@@ -128,6 +128,13 @@ def test_beliefs_are_compared_with_the_life_that_is_led(result: Result, log: pd.
         assert ends == pytest.approx([mean, mean - half, mean + half])
 
 
+def test_what_the_identity_believes_does_not_count(result: Result) -> None:
+    assert any("identity" in result.run.snapshots(part)["lppm"] for part in result.run.parts())
+    assert set(courses.belief_distance(result.run)["lppm"]) == {"SP-Exp", "PEB-Exp"}
+    with pytest.raises(RequestError, match="nothing depends on what identity believes: choose another LPPM"):
+        courses.belief_distance(result.run, points=[("identity", 0)])
+
+
 def test_a_change_of_life_makes_a_difference(result: Result, log: pd.DataFrame) -> None:
     """The user who moves has other cells before and after: the same belief is not as far from both."""
     user = next(name for name in log["user"].unique() if name.endswith("1"))

@@ -26,7 +26,7 @@ HOSTILE = ["$x_1$", "_hidden", "<script>alert(1)</script>", r"a\$b", "50 % _^{",
 @pytest.fixture
 def unsettled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the layout, which takes most of the time, where a test looks at the data alone."""
-    monkeypatch.setattr(style, "settled", lambda figure: figure)
+    monkeypatch.setattr(style, "settled", lambda figure, **_: figure)
 
 
 def summary(
@@ -125,6 +125,31 @@ def test_tradeoff_bars_are_the_intervals() -> None:
 
 
 @pytest.mark.usefixtures("unsettled")
+@pytest.mark.parametrize(("longer", "cut"), [(2.5, False), (9.0, True)])
+def test_tradeoff_bars_stay_in_the_frame_unless_they_would_squeeze_the_points(longer: float, cut: bool) -> None:
+    table = summary(["SP"], ["markov"], points=3)
+    for name in ("expected_quality_loss_km", "expected_adversary_error_km"):
+        table[f"{name}_high"] = table[name] + longer
+    figure = plots.tradeoff_figure(table)
+    (axes,) = visible(figure)
+    ends = np.concatenate([s for c in axes.collections for s in c.get_segments()])  # type: ignore[attr-defined]
+    right, top = axes.get_xlim()[1], axes.get_ylim()[1]
+    assert bool((ends[:, 0].max() < right) and (ends[:, 1].max() < top)) != cut
+    assert ("; some go on beyond the frame" in figure.legends[0].get_title().get_text()) == cut
+    assert right < 2.2 * 3.0
+
+
+@pytest.mark.parametrize(("width", "attacks", "beside"), [(3.5, 2, 1), (3.5, 3, 1), (7.16, 2, 2), (7.16, 3, 3)])
+def test_tradeoff_on_paper_has_panels_of_some_width(width: float, attacks: int, beside: int) -> None:
+    figure = plots.tradeoff_figure(summary(["SP", "PEB"], ATTACKS[:attacks], points=3), width=width)
+    panels = visible(figure)
+    assert len({round(axes.get_position().x0, 3) for axes in panels}) == beside
+    assert min(axes.get_position().width * width for axes in panels) > 1.9
+    assert figure.get_figheight() < 7.7
+    assert lines(panels[0])["SP"].get_markersize() == 3
+
+
+@pytest.mark.usefixtures("unsettled")
 def test_single_points_are_labelled_directly() -> None:
     figure = plots.tradeoff_figure(summary(["SP", "PEB", "MK"], ["markov", "sporadic"]))
     for axes in visible(figure):
@@ -176,8 +201,7 @@ def test_nothing_leaves_the_page_or_touches(figure: Any) -> None:
 def test_no_intervals_no_note() -> None:
     table = summary(["SP"], ["markov"])
     table[[c for c in table.columns if c.endswith(("_low", "_high"))]] = np.nan
-    figure = plots.tradeoff_figure(table)
-    assert figure.legends[0].get_title().get_text() in ("", "None")
+    assert plots.tradeoff_figure(table).legends == []
     replicated = plots.tradeoff_figure(summary(["SP"], ["markov"], users=1))
     assert replicated.legends[0].get_title().get_text() == "bars: 95 % intervals over replications"
 
@@ -197,7 +221,10 @@ def test_a_run_without_attack_or_query_says_so() -> None:
 
 @pytest.mark.usefixtures("unsettled")
 def test_over_time_panels_and_data() -> None:
-    figure = plots.over_time_figure(course(["SP", "PEB"], ["markov", "sporadic"]))
+    table = course(["SP", "PEB"], ["markov", "sporadic"])
+    losses = [name for name in table.columns if "quality_loss_km" in name]
+    table.loc[table["attack"] == "sporadic", losses] += 0.5
+    figure = plots.over_time_figure(table)
     assert len(figure.axes) == 4
     assert [axes.get_title() for axes in figure.axes[:2]] == ["against markov", "against sporadic"]
     assert [axes.get_ylabel() for axes in figure.axes[::2]] == [plots.QUALITY_LABEL, plots.ERROR_LABEL]
@@ -207,6 +234,38 @@ def test_over_time_panels_and_data() -> None:
     assert len(figure.axes[0].collections) == 2
     assert figure.get_suptitle() == ""
     assert legend_names(figure) == ["SP", "PEB"]
+
+
+def test_a_loss_that_is_the_same_for_all_attacks_is_drawn_once() -> None:
+    figure = plots.over_time_figure(course(["SP", "PEB"], ["markov", "sporadic", "bayes"]), width=3.5)
+    loss, *errors = visible(figure)
+    assert loss.get_ylabel().replace("\n", " ") == plots.QUALITY_LABEL
+    assert data(lines(loss)["SP"], "y") == pytest.approx([3.0] * 4)
+    assert [axes.get_title() for axes in errors] == ["against markov", "against sporadic", "against bayes"]
+    assert all(data(lines(axes)["SP"], "y") == pytest.approx([2.0] * 4) for axes in errors)
+    # Numbers and a label stand below the last panel of each column.
+    assert [bool(axes.get_xlabel()) for axes in visible(figure)] == [False, False, True, True]
+    (legend,) = figure.legends
+    box, frame = legend.get_window_extent(), loss.get_window_extent()
+    assert box.x0 >= frame.x1
+    assert box.x1 <= figure.bbox.x1
+    assert frame.y0 <= box.y0 <= box.y1 <= figure.bbox.y1
+
+
+@pytest.mark.usefixtures("unsettled")
+def test_over_time_a_mechanism_at_nought_does_not_squeeze_the_others() -> None:
+    table = course(["SP", "identity"], ["markov"])
+    measures = [name for name in table.columns if "_km" in name]
+    table.loc[table["lppm"] == "identity", measures] = 0.0
+    figure = plots.over_time_figure(table)
+    assert [axes.get_ylim()[0] > 1.5 for axes in visible(figure)] == [True, True]
+    note = "bands: 95 % intervals over users; at 0, below the frame: identity"
+    assert figure.legends[0].get_title().get_text() == note
+    # With others close to nought, all is in the frame and there is nothing to say.
+    table.loc[table["last_index"] == 10, measures] *= 0.1
+    figure = plots.over_time_figure(table)
+    assert [axes.get_ylim()[0] for axes in visible(figure)] == [0, 0]
+    assert "below" not in figure.legends[0].get_title().get_text()
 
 
 @pytest.mark.usefixtures("unsettled")
@@ -259,7 +318,7 @@ def test_hostile_names_appear_letter_by_letter(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("unsettled")
 def test_hostile_names_over_time() -> None:
     figure = plots.over_time_figure(course(HOSTILE, HOSTILE[:2]))
-    assert [axes.get_title() for axes in figure.axes[:2]] == [f"against {literal(name)}" for name in HOSTILE[:2]]
+    assert [axes.get_title() for axes in figure.axes[1:]] == [f"against {literal(name)}" for name in HOSTILE[:2]]
     assert sorted(lines(figure.axes[0])) == sorted(HOSTILE)
 
 
@@ -325,7 +384,8 @@ def test_write_figures_has_the_scenarios_order(tmp_path: Path, monkeypatch: pyte
     assert list(figures) == ["figures/tradeoff", "figures/over_time"]
     for figure in figures.values():
         assert legend_names(figure) == ["SP", "PEB"]
-        assert [axes.get_title() for axes in visible(figure)[:2]] == ["against markov", "against bayes"]
+        titles = [axes.get_title() for axes in visible(figure) if axes.get_title()]
+        assert titles == ["against markov", "against bayes"]
         colours = {name: line.get_color() for name, line in lines(visible(figure)[0]).items()}
         assert colours == {"SP": plots.COLOURS[0], "PEB": plots.COLOURS[1]}
     assert figures["figures/over_time"].get_suptitle() == "epsilon = 1, count = 8"
@@ -412,11 +472,11 @@ def test_shifts_are_lines_at_the_median_user() -> None:
     figure = plots.over_time_figure(course(["SP"], ["a", "b"]), shifts=pd.concat([shifts, elsewhere]))
     for axes in visible(figure):
         assert upright(axes) == [20, 30]
-    upper, lower = visible(figure)[:2], visible(figure)[2:]
-    assert [[text.get_text() for text in axes.texts] for axes in upper] == [["move"], ["move"]]
+    upper, lower = visible(figure)[:1], visible(figure)[1:]
+    assert [[text.get_text() for text in axes.texts] for axes in upper] == [["move"]]
     assert [axes.texts[:] for axes in lower] == [[], []]
     # Users differ in where it begins, not in where it ends.
-    assert [len(axes.patches) for axes in visible(figure)] == [1] * 4
+    assert [len(axes.patches) for axes in visible(figure)] == [1] * 3
     plain = plots.over_time_figure(course(["SP"], ["a", "b"]))
     assert upright(visible(plain)[0]) == []
     assert figure.get_size_inches()[1] > plain.get_size_inches()[1]

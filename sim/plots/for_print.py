@@ -17,7 +17,7 @@ from sim.adaptation import adaptation
 from sim.export import checked_destination
 from sim.plots import style
 from sim.plots.adaptation import adaptation_figure
-from sim.plots.map import BaseMap, map_figure
+from sim.plots.map import BaseMap, Guesses, map_figure
 from sim.plots.of_run import sweep_title
 from sim.plots.over_time import efficiency_figure, over_time_figure
 from sim.plots.profiles import profiles_figure
@@ -30,6 +30,8 @@ WIDTHS_IN = {"column": 3.5, "page": 7.16}
 """Of the journals that most of these papers are in, which have two columns."""
 NARROWEST_IN, WIDEST_IN = 2.5, 20.0
 FORMS = ("pdf", "svg", "png", "eps")
+MOST_MAPS = 4
+"""Unless LPPMs are named."""
 
 
 def width_in(text: str) -> float:
@@ -84,7 +86,7 @@ def draw(
     """Return a figure of this width in inches, of all LPPMs, attacks and users or of some.
 
     LPPMs look as in all other figures of the run, whether all are drawn or some. Each is drawn at the middle one of
-    its sweep points, but in `tradeoff`, which shows all.
+    its sweep points, but in `tradeoff`, which shows all. Of many LPPMs `map` shows the first unless some are named.
     """
     if kind not in KINDS:
         raise RequestError(f"the figure must be one of {', '.join(KINDS)}, got {kind!r}")
@@ -228,17 +230,21 @@ def _map(view: _View) -> Figure:
     if len(view.users) > 1:
         raise RequestError(f"the figure map shows one user, got {', '.join(view.users)}")
     user = view.users[0] if view.users else str(view.read.users["user"].iloc[0])
-    pairs = pd.DataFrame(view.middle, columns=["lppm", "point"])
+    there = view.middle
+    drawn = there if view.lppms else there[:MOST_MAPS]
+    note = f"the first {len(drawn)} of {len(there)} LPPMs" if len(drawn) < len(there) else ""
+    pairs = pd.DataFrame(drawn, columns=["lppm", "point"])
     names = view.named(pairs)["lppm"]
     worlds = [_world(view.run, point) for point in dict.fromkeys(pairs["point"])]
     if any(world != worlds[0] for world in worlds):
         raise RequestError(f"{view.run}: these LPPMs were run in different worlds: choose some with --lppm")
     traces = {
         str(name): courses.user_trace(view.run, lppm=lppm, point=point, attack=attack, user=user)
-        for name, (lppm, point) in zip(names, view.middle, strict=True)
+        for name, (lppm, point) in zip(names, drawn, strict=True)
     }
+    guesses = Guesses(attack, list(dict.fromkeys(view.whole["attack"])).index(attack))
     base = BaseMap.of(worlds[0])
-    return map_figure(traces, base, user=user, attack=attack, title=view.title, width=view.width)
+    return map_figure(traces, base, user=user, guesses=guesses, note=note, title=view.title, width=view.width)
 
 
 def _world(run: RunDirectory, point: int) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,14 +20,17 @@ from matplotlib.ticker import MaxNLocator
 from sim.courses import UserTrace
 from sim.interfaces import FloatArray
 from sim.plots import style
-from sim.plots.labels import literal
+from sim.plots.labels import literal, printable
 from sim.plots.style import COLOURS, INK, STYLE
 
-_HEAT = LinearSegmentedColormap.from_list("heat", ["#ffffff", "#f7d9a8", "#e9a84f"])
-_HIGHEST_IN = 7.5
-"""For panels of maps: below a page's height."""
+_HEAT = LinearSegmentedColormap.from_list("heat", ["#ffffff", COLOURS[3]])
 _ROAD, _CELL = "#c4c4c4", "#ececec"
-_TRUTH, _REPORT, _ESTIMATE = INK, COLOURS[0], COLOURS[1]
+_TRUTH, _REPORT = INK, COLOURS[0]
+_GUESS_COLOURS = tuple(COLOURS[i] for i in (1, 2, 4, 5, 3))
+_GUESS_MARKERS: tuple[Any, ...] = ("x", "^", "D", "+", [(-1, -1), (1, -1), (-1, 1), (1, 1), (-1, -1)])
+"""As the report has them: the last one is an hourglass."""
+_LETTER_IN = 0.058
+"""How wide a letter of a panel's title is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,30 +60,54 @@ class BaseMap:
         return np.column_stack([(col + 0.5) * self.width_km / self.cols, (row + 0.5) * self.height_km / self.rows])
 
 
+@dataclass(frozen=True, slots=True)
+class Guesses:
+    """Whose guesses are drawn."""
+
+    attack: str
+    """Empty where there is none."""
+    place: int = 0
+    """Of the attack among those of the run: guesses look as in the report."""
+
+    @property
+    def look(self) -> tuple[str, Any]:
+        """Return colour and marker."""
+        place, kinds = self.place, len(_GUESS_COLOURS)
+        return _GUESS_COLOURS[(place + place // kinds) % kinds], _GUESS_MARKERS[place % kinds]
+
+
 def map_figure(
-    traces: Mapping[str, UserTrace], world: BaseMap, *, user: str, attack: str, title: str = "", width: float
+    traces: Mapping[str, UserTrace],
+    world: BaseMap,
+    *,
+    user: str,
+    guesses: Guesses,
+    note: str = "",
+    title: str = "",
+    width: float,
 ) -> Figure:
-    """Draw one user's true trace, the reports and the estimates, a panel for each LPPM.
+    """Draw one user's true trace, the reports and the guesses, a panel for each LPPM.
 
     The larger a symbol, the more queries. What an LPPM believed last is a heat map below.
     """
-    slender = world.height_km / world.width_km
-    columns = style.columns(width, len(traces), least_in=1.6 if slender < 1.4 else 1.1)
-    rows = -(-len(traces) // columns)
-    even = -(-len(traces) // rows)
-    if rows * slender * _panel_in(width, even) <= _HIGHEST_IN:
-        columns = even
-    panel_in = _panel_in(width, columns)
     believed = [float(trace.belief.max()) for trace in traces.values() if trace.belief is not None]
     most = max((int(trace.queries["cell"].value_counts().max()) for trace in traces.values()), default=1)
+    handles = _handles(traces, guesses)
+    beside = style.beside(handles, width)
+    said = style.wrapped("; ".join(filter(None, [f"user {literal(user)}", note])), width)
+    slender = world.height_km / world.width_km
+    beyond = 0.94 + 0.16 * -(-len(handles) // beside) + (0.45 if believed else 0) + (0.2 if title else 0)
+    columns, panel_in = _arranged(len(traces), slender, width, _highest_in(width) - beyond)
+    rows = -(-len(traces) // columns)
+    titles = [_title(name, panel_in + 0.06) for name in traces]
+    lines = 1 + max(text.count("\n") for text in titles)
     with rc_context(STYLE | {"axes.grid": False}):
-        height = (panel_in * slender + 0.25) * rows + 0.35 + (0.5 if believed else 0)
-        said = f"user {literal(user)}" + (f", against {literal(attack)}" if attack else "")
-        figure = Figure(figsize=(width, height + 0.38), layout="constrained")
+        height = (panel_in * slender + 0.14 + 0.12 * lines) * rows + beyond - 0.25
+        figure = Figure(figsize=(width, height), layout="constrained")
         panels = style.grid(figure, [""], list(traces), columns)
         for number, (name, trace) in enumerate(traces.items()):
             panel = panels["", name]
-            _base(panel, world)
+            _base(panel, world, panel_in)
             if trace.belief is not None:
                 heat = panel.pcolormesh(
                     np.linspace(0, world.width_km, world.cols + 1),
@@ -89,8 +117,8 @@ def map_figure(
                     norm=PowerNorm(0.5, 0, max(believed)),  # small shares are to be seen too
                     zorder=0.2,
                 )
-            _symbols(panel, world, trace.queries, min(panel_in * 72 / world.cols, 14.0), most)
-            panel.set_title(literal(name, max(6, int(panel_in / 0.06))), fontsize=7.5)
+            _symbols(panel, world, trace.queries, min(panel_in * 72 / world.cols, 14.0), most, guesses)
+            panel.set_title(titles[number], fontsize=7)
             last = number + columns >= len(traces)
             panel.tick_params(labelbottom=last)
             if last:
@@ -100,28 +128,49 @@ def map_figure(
         if believed:
             at = sorted({trace.believed_at for trace in traces.values() if trace.believed_at is not None})
             bar = figure.colorbar(
-                heat, ax=list(panels.values()), location="bottom", aspect=45, fraction=0.04, shrink=0.8, pad=0.02
+                heat, ax=list(panels.values()), location="bottom", aspect=45, fraction=0.04, shrink=0.8, pad=0.03
             )
             before = f" before query {at[-1]}" if len(at) == 1 else " at the last snapshot"
-            bar.set_label(f"believed probability of a cell{before}", fontsize=7.5)
+            bar.set_label(f"belief{before}", fontsize=7.5)
             bar.outline.set_linewidth(0.4)
             bar.locator = MaxNLocator(4)
-        handles = _handles(traces)
-        legend = figure.legend(
-            handles.values(), list(handles), loc="outside lower center", ncols=len(handles), title=said
+        figure.legend(
+            handles.values(), list(handles), loc="outside lower center", ncols=beside, title=said, **style.CLOSE
         )
-        legend.get_title().set_text(said)
         if title:
             figure.suptitle(literal(title, 100), fontsize=8.5)
-        return style.settled(figure)
+        return style.settled(figure, compress=True)
 
 
-def _panel_in(width: float, columns: int) -> float:
-    """Return how wide each of so many maps beside one another is, in inches."""
-    return (width - 0.45) / columns - 0.08
+def _highest_in(width: float) -> float:
+    """Return how high a figure of this width may be, in inches: leave room for text on a page."""
+    return float(np.interp(width, [3.5, 7.16], [5.0, 7.0]))
 
 
-def _base(panel: Axes, world: BaseMap) -> None:
+def _arranged(count: int, slender: float, width: float, height: float) -> tuple[int, float]:
+    """Return how many maps stand beside one another, and how wide each is, in inches: as large as fits.
+
+    >>> [_arranged(4, slender, 3.5, 4.0)[0] for slender in (1.0, 2.5)]
+    [2, 4]
+    """
+    found = []
+    for columns in range(1, count + 1):
+        rows = -(-count // columns)
+        if -(-count // rows) == columns:
+            found.append((min((width - 0.45) / columns - 0.08, (height / rows - 0.3) / slender), columns))
+    size, columns = max(found)
+    return columns, max(size, 0.3)
+
+
+def _title(name: str, room_in: float) -> str:
+    """Return a name in up to three lines, shortened only where that has no room."""
+    letters = max(6, int(room_in / _LETTER_IN))
+    lines = textwrap.wrap(printable(name), letters, break_long_words=False) or [""]
+    lines = [*lines[:2], " ".join(lines[2:])] if len(lines) > 3 else lines
+    return "\n".join(literal(line, letters) for line in lines)
+
+
+def _base(panel: Axes, world: BaseMap, panel_in: float) -> None:
     x, y = np.linspace(0, world.width_km, world.cols + 1), np.linspace(0, world.height_km, world.rows + 1)
     cells = [[(at, 0.0), (at, world.height_km)] for at in x] + [[(0.0, at), (world.width_km, at)] for at in y]
     panel.add_collection(LineCollection(cells, colors=_CELL, linewidths=0.3, zorder=0.4))
@@ -129,37 +178,43 @@ def _base(panel: Axes, world: BaseMap) -> None:
     panel.set_xlim(0, world.width_km)
     panel.set_ylim(0, world.height_km)
     panel.set_box_aspect(world.height_km / world.width_km)
-    for axis in (panel.xaxis, panel.yaxis):
-        axis.set_major_locator(MaxNLocator(nbins=4, integer=True))
+    for axis, long_in in ((panel.xaxis, panel_in), (panel.yaxis, panel_in * world.height_km / world.width_km)):
+        axis.set_major_locator(MaxNLocator(nbins=4 if long_in > 0.8 else 2, integer=True))
 
 
-def _symbols(panel: Axes, world: BaseMap, queries: pd.DataFrame, cell_pt: float, most: int) -> None:
+def _symbols(panel: Axes, world: BaseMap, queries: pd.DataFrame, cell_pt: float, most: int, guesses: Guesses) -> None:
     """Draw the way from truth to truth, and a symbol in each cell for what was there how often."""
     way = world.centres_km(queries["cell"])
     panel.plot(way[:, 0], way[:, 1], color=_TRUTH, linewidth=0.5, alpha=0.35, zorder=1)
-    for column, marker, colour, size, order in (
-        ("output", "s", _REPORT, 1.0, 2.0),
-        ("cell", "o", _TRUTH, 0.75, 2.1),
-        ("estimate", "x", _ESTIMATE, 0.7, 2.2),
+    guess_colour, guess_marker = guesses.look
+    for column, marker, colour, size, least, order in (
+        ("output", "s", _REPORT, 1.0, 1.0, 2.0),
+        ("cell", "o", _TRUTH, 0.75, 1.0, 2.1),
+        ("estimate", guess_marker, guess_colour, 0.7, 2.4, 2.2),
     ):
         counts = queries[column].dropna().astype(int).value_counts()
         if counts.empty:
             continue
         x, y = world.centres_km(counts.index.to_series()).T
         share = np.sqrt(np.minimum(counts.to_numpy(float) / most, 1.0))
-        area = np.maximum(cell_pt * size * np.maximum(share, 0.25), 2.4 if marker == "x" else 1.0) ** 2
-        if marker == "s":
-            panel.scatter(x, y, s=area, marker=marker, facecolors="none", edgecolors=colour, lw=0.7, zorder=order)
+        area = np.maximum(cell_pt * size * np.maximum(share, 0.25), least) ** 2
+        if column == "cell":
+            panel.scatter(x, y, s=area, marker=marker, color=colour, lw=0, zorder=order)
+        elif marker in ("x", "+"):
+            panel.scatter(x, y, s=area, marker=marker, color=colour, lw=0.7, zorder=order)
         else:
-            panel.scatter(x, y, s=area, marker=marker, color=colour, lw=0.7 if marker == "x" else 0, zorder=order)
+            panel.scatter(x, y, s=area, marker=marker, facecolors="none", edgecolors=colour, lw=0.7, zorder=order)
 
 
-def _handles(traces: Mapping[str, UserTrace]) -> dict[str, Line2D]:
+def _handles(traces: Mapping[str, UserTrace], guesses: Guesses) -> dict[str, Line2D]:
     line: dict[str, Any] = {"linestyle": "", "markersize": 5}
     found = {
         "true": Line2D([], [], marker="o", color=_TRUTH, markeredgewidth=0, **line),
         "reported": Line2D([], [], marker="s", color=_REPORT, markerfacecolor="none", markeredgewidth=0.8, **line),
     }
     if any(trace.queries["estimate"].notna().any() for trace in traces.values()):
-        found["estimated"] = Line2D([], [], marker="x", color=_ESTIMATE, markeredgewidth=1.0, **line)
+        colour, marker = guesses.look
+        found[f"guess of {literal(guesses.attack, 24)}"] = Line2D(
+            [], [], marker=marker, color=colour, markerfacecolor="none", markeredgewidth=1.0, **line
+        )
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
@@ -42,20 +41,16 @@ def marks_of(shifts: pd.DataFrame) -> list[Mark]:
     return sorted(found, key=lambda mark: mark.at)
 
 
-def placed(marks: list[Mark], span: tuple[float, float], width_in: float, *, log: bool = False) -> list[Mark]:
-    """Give the names of the changes that begin rows above a panel, so that none covers another.
-
-    The panel shows the span, in equal steps or in equal factors.
-    """
-    scaled = np.log if log else np.asarray
-    low, high = (float(scaled(end)) for end in span)
+def placed(marks: list[Mark], span: tuple[float, float], width_in: float) -> list[Mark]:
+    """Give the names of the changes that begin rows above a panel that shows the span, so that none covers another."""
+    low, high = span
     ends: list[float] = []
     placed = []
     for mark in marks:
         if mark.ends:
             placed.append(mark)
             continue
-        start = (float(scaled(mark.at)) - low) / (high - low) * width_in
+        start = (mark.at - low) / (high - low) * width_in
         length = _LETTER_IN * (len(literal(mark.name, MOST_LETTERS)) + 1)
         left = start + length > width_in
         first, last = (start - length, start) if left else (start, start + length)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -11,6 +13,7 @@ from matplotlib.figure import Figure
 
 from sim.courses import middle_points
 from sim.plots import style
+from sim.plots.labels import literal
 from sim.plots.marks import ROW_IN, draw_marks, marks_of, placed, rows_above
 from sim.plots.style import EFFICIENCY_LABEL, ERROR_LABEL, PAIR, QUALITY_LABEL, STYLE, Look
 
@@ -24,6 +27,9 @@ def over_time_figure(
     names: Mapping[str, Look] | None = None,
 ) -> Figure:
     """Draw quality loss and adversary error by query index, a column for each attack.
+
+    A loss that is the same whatever the attack is drawn once. Mechanisms that are at nought throughout, as without any
+    protection, may lie below the frame, and then a note says so.
 
     Bands are 95 % intervals over users. Of several sweep points each mechanism is drawn at the middle one of those it
     was run at. Expected figures are drawn where the table has them. Changes in users' lives, a table of
@@ -73,23 +79,74 @@ def _by_index(
     above = ROW_IN * rows_above(marks)
     blocks = -(-len(attacks) // columns)
     high = 1.8 if width is None else style.row_height(full / columns)
-    with rc_context(STYLE):
-        height = blocks * (high * len(measures) + 0.4 + above)
-        figure = style.with_legend(full, height, names, note, title=title)
-        panels = style.grid(figure, list(measures), attacks, columns)
+    once = len(attacks) > 1 and len(measures) > 1 and _same_for_all(rows, PAIR[0])
+    limits = {measure: _limits(rows, measure) for measure in measures}
+    below = dict.fromkeys(name for measure in measures for name in _at_nought(rows, measure) if limits[measure][0] > 0)
+    if below:
+        note = "; ".join(filter(None, [note, f"at 0, below the frame: {', '.join(map(literal, below))}"]))
+    free_in = (full - 0.5) * (columns - 1) / columns - 0.1
+    inside = once and columns > 1 and style.legend_height(names, note, free_in) <= high
+    with rc_context(STYLE if width is None else STYLE | style.lines_for(width)):
+        height = high + above + blocks * (high + 0.25) + 0.3 if once else blocks * (high * len(measures) + 0.4 + above)
+        figure = style.with_legend(full, height, {} if inside else names, "" if inside else note, title=title)
+        panels = (_panels_once if once else style.grid)(figure, list(measures), attacks, columns)
         for (measure, attack), panel in panels.items():
             first = measure == next(iter(measures))
             draw_marks(panel, marks, labelled=first)
             _course(panel, rows[rows["attack"] == attack], measure, names)
-            if first:
-                panel.set_title(style.against(attack, full / columns), pad=6 + 72 * above)
+            panel.set_ylim(limits[measure])
+            if first != once:
+                panel.set_title(style.against(attack, full / columns), pad=6 + 72 * above * first)
             if attacks.index(attack) % columns == 0:
                 panel.set_ylabel(style.broken(measures[measure], high))
-            if measure == list(measures)[-1]:
+            if measure == list(measures)[-1] and (not once or attacks.index(attack) + columns >= len(attacks)):
                 style.count_queries(panel, full / columns)
-        if "efficiency" in measures:
-            panels["efficiency", attacks[0]].set_ylim(style.limits(rows, "efficiency"))
+        if inside:
+            # In parts of the panel of the loss, to the right of it.
+            room: Any = {"bbox_to_anchor": (1.07, 0, 1.06 * (columns - 1), 1)}
+            room["bbox_transform"] = panels[PAIR[0], attacks[0]].transAxes
+            style.legend(figure, names, note, free_in, loc="center", **room)
         return style.settled(figure)
+
+
+def _same_for_all(rows: pd.DataFrame, measure: str) -> bool:
+    """Return whether a measure does not differ by attack."""
+    found = rows.pivot_table(index=["lppm", "point", "first_index"], columns="attack", values=measure)
+    low, high = found.min(axis=1, skipna=False), found.max(axis=1, skipna=False)
+    return bool(np.allclose(low, high, rtol=1e-9, atol=1e-12))
+
+
+def _panels_once(
+    figure: Figure, measures: Sequence[str], attacks: Sequence[str], columns: int
+) -> dict[tuple[str, str], Axes]:
+    """Return a panel for the first measure, and below it one for each attack and the second."""
+    once, other = measures
+    there = figure.subplots(1 - (-len(attacks) // columns), columns, sharex=True, squeeze=False)
+    found: dict[tuple[str, str], Axes] = {(once, attacks[0]): there[0, 0]}
+    for number, panel in enumerate(there[1:].flat):
+        if number >= len(attacks):
+            panel.remove()
+            continue
+        found[other, attacks[number]] = panel
+        if number:
+            panel.sharey(there[1, 0])
+        panel.tick_params(labelleft=number % columns == 0, labelbottom=number + columns >= len(attacks))
+    for panel in there[0, 1:]:
+        panel.remove()
+    return found
+
+
+def _at_nought(rows: pd.DataFrame, measure: str) -> list[str]:
+    """Return the LPPMs of which a measure is nought throughout."""
+    most = rows.groupby("lppm", sort=False)[measure].max()
+    return [str(name) for name in most.index[most == 0]]
+
+
+def _limits(rows: pd.DataFrame, measure: str) -> tuple[float, float]:
+    if measure == "efficiency":
+        return style.limits(rows, measure)
+    kept = rows[~rows["lppm"].isin(_at_nought(rows, measure))]
+    return style.whole_limits(kept if len(kept) else rows, measure)
 
 
 def _course(panel: Axes, rows: pd.DataFrame, measure: str, names: dict[str, Look]) -> None:
@@ -98,5 +155,3 @@ def _course(panel: Axes, rows: pd.DataFrame, measure: str, names: dict[str, Look
         at = (own["first_index"] + own["last_index"]).to_numpy(float) / 2
         mean, low, high = (own[measure + end].to_numpy(float) for end in ("", "_low", "_high"))
         style.with_band(panel, at, mean, low, high, look, str(name), markevery=max(1, len(at) // 6), band=0.13)
-    if not rows.empty and rows[measure].min() < 0.4 * rows[measure].max():
-        panel.set_ylim(bottom=0)

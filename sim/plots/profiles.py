@@ -8,14 +8,13 @@ import numpy as np
 import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from sim.plots import style
 from sim.plots.marks import ROW_IN, draw_marks, marks_of, placed, rows_above
 from sim.plots.style import STYLE, Look
 
 _DODGE_PT = 5.0
-DISTANCE_LABEL = "total variation distance of\nbelieved from true profile"
+DISTANCE_LABEL = "distance of belief\nfrom truth"
 
 
 def profiles_figure(
@@ -26,20 +25,17 @@ def profiles_figure(
     width: float,
     names: Mapping[str, Look] | None = None,
 ) -> Figure:
-    """Draw how far beliefs are from the truth by query index; takes a table of `courses.belief_distance`.
-
-    Indices that grow by factors are on a logarithmic axis, with numbers where there are snapshots.
-    """
+    """Draw how far beliefs are from the truth by query index; takes a table of `courses.belief_distance`."""
     own_looks = style.own_looks(names, distances["lppm"])
-    indices = np.array(sorted(set(distances["index"])), dtype=float)
-    gaps = np.diff(indices)
-    log = len(indices) > 2 and gaps.max() > 3 * gaps.min()
-    span = (indices[0], max(indices[-1], indices[0] + 1))
+    first, last = float(distances["index"].min()), float(distances["index"].max())
+    span = (first, max(last, first + 1))
     told = [] if shifts is None else marks_of(shifts[shifts["point"].isin(set(distances["point"]))])
-    marks = placed([mark for mark in told if mark.at <= span[1]], span, width - 0.8, log=log)
+    marks = placed([mark for mark in told if mark.at <= span[1]], span, width - 0.8)
     above = ROW_IN * rows_above(marks)
-    note = "bands: 95 % intervals over users" if distances["distance_low"].notna().any() else ""
-    with rc_context(STYLE):
+    note = "total variation distance"
+    if distances["distance_low"].notna().any():
+        note += "; bands: 95 % intervals over users"
+    with rc_context(STYLE | style.lines_for(width)):
         figure = style.with_legend(width, float(np.clip(0.55 * width, 1.9, 2.6)) + above, own_looks, note, title=title)
         panel = figure.subplots()
         draw_marks(panel, marks, labelled=True)
@@ -51,24 +47,10 @@ def profiles_figure(
             # Mechanisms that believe the same for ever are common, and would hide each other.
             aside = _DODGE_PT * seen.count(curve) / 72 / (width - 0.8)
             seen.append(curve)
-            at = at * (span[1] / span[0]) ** aside if log else at + aside * (span[1] - span[0])
+            at = at + aside * (span[1] - span[0])
             style.with_band(panel, at, mean, low, high, own_looks[str(name)], str(name), markevery=1, band=0.1)
         style.count_queries(panel, width)
-        if log:
-            panel.set_xscale("log")
-            panel.xaxis.set_major_locator(FixedLocator(_apart(indices, (width - 0.8) / 0.3)))
-            panel.xaxis.set_minor_locator(NullLocator())
-            panel.xaxis.set_major_formatter("{x:.0f}")
-        panel.set_ylim(0, min(1.0, 1.08 * float(distances["distance"].max())))
+        bottom, top = style.whole_limits(distances, "distance")
+        panel.set_ylim(bottom, min(1.02, top))
         panel.set_ylabel(DISTANCE_LABEL)
         return style.settled(figure)
-
-
-def _apart(indices: np.ndarray[tuple[int], np.dtype[np.float64]], most: float) -> list[float]:
-    """Return indices with room for so many numbers on a logarithmic axis, the last ones first."""
-    step = np.log(indices[-1] / indices[0]) / most
-    found: list[float] = []
-    for index in indices[::-1]:
-        if not found or np.log(found[-1] / index) >= step:
-            found.append(float(index))
-    return found

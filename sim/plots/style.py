@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -75,6 +75,8 @@ DIAGONAL = r"$P_{AE} = \bar{Q}$"
 MARK = "#777777"
 _LETTER_IN = 0.065
 """How wide a letter of a title is."""
+CLOSE: dict[str, Any] = {"handlelength": 1.8, "handletextpad": 0.5, "columnspacing": 1.3, "labelspacing": 0.35}
+"""How close to one another the parts of a legend are."""
 METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None},
@@ -142,6 +144,11 @@ def columns(width: float, count: int, least_in: float = 1.6) -> int:
     return max(1, min(count, int(width / least_in)))
 
 
+def lines_for(width: float) -> dict[str, float]:
+    """Return settings for lines and markers in a figure of this width, in inches, on paper."""
+    return {"lines.linewidth": 0.9 if width < 5 else 1.2, "lines.markersize": 3}
+
+
 def row_height(panel_in: float) -> float:
     """Return how high a row of panels of this width is, in inches."""
     return float(np.clip(0.55 * panel_in, 1.25, 1.8))
@@ -166,6 +173,15 @@ def limits(course: pd.DataFrame, measure: str) -> tuple[float, float]:
     low, high = np.nanmin([low, *ends[f"{measure}_low"]]), np.nanmax([high, *ends[f"{measure}_high"]])
     low = 0.0 if low < 0.4 * high else low
     return float(low - 0.03 * (high - low)), float(high + 0.05 * (high - low))
+
+
+def whole_limits(course: pd.DataFrame, measure: str) -> tuple[float, float]:
+    """Return the range of an axis with all bands in it, from nought unless all lines lie far above."""
+    low, high = (course[f"{measure}_{end}"].combine_first(course[measure]) for end in ("low", "high"))
+    top = float(high.max())
+    bottom = 0.0 if course[measure].min() < 0.4 * course[measure].max() else max(0.0, float(low.min()))
+    room = 0.05 * (top - bottom) or 0.05 * top or 1.0
+    return bottom - room if bottom else 0.0, top + room
 
 
 def grid(figure: Figure, rows: Sequence[str], names: Sequence[str], columns: int) -> dict[tuple[str, str], Axes]:
@@ -197,27 +213,63 @@ def with_legend(
 
     Notes and titles too long for a line are broken.
     """
-    note = "\n".join(textwrap.wrap(note, int(width / 0.054)))
-    shown = [literal(name) for name in names]
-    beside = max(1, min(len(shown), int(14 * width / (max(map(len, shown), default=1) + 6))))
-    rows = -(-len(shown) // beside)
-    beside = -(-len(shown) // max(rows, 1))
-    below = 0.16 * rows + (0.2 + 0.12 * note.count("\n") if note else 0.05)
-    figure = Figure(figsize=(width, height + below), layout="constrained")
-    handles = [
-        Line2D([], [], color=look.colour, marker=look.marker, linestyle=look.line if lines else "")
-        for look in names.values()
-    ]
-    numbers = [str(i) for i in range(len(shown))]
-    legend = figure.legend(handles, numbers, loc="outside lower center", ncols=max(beside, 1), title=note or None)
-    # Set afterwards: a label that starts with an underscore would be taken for a hidden one.
-    for text, name in zip(legend.get_texts(), shown, strict=True):
-        text.set_text(name)
-    legend.get_title().set_multialignment("center")
+    figure = Figure(figsize=(width, height + legend_height(names, note, width)), layout="constrained")
+    if names or note:
+        legend(figure, names, note, width, lines=lines, loc="outside lower center")
     if title:
         said = textwrap.wrap(literal(title, 100), int(width / _LETTER_IN))
         figure.suptitle("\n".join(said), fontsize=8.5)
     return figure
+
+
+def legend(
+    figure: Figure,
+    names: Mapping[str, Look],
+    note: str,
+    width: float,
+    *,
+    lines: bool = True,
+    loc: Literal["outside lower center", "center"],
+    **at: Any,
+) -> None:
+    """Put a legend with a note above into a figure, where there is room of this width, in inches."""
+    handles = [
+        Line2D([], [], color=look.colour, marker=look.marker, linestyle=look.line if lines else "")
+        for look in names.values()
+    ]
+    numbers = [str(i) for i in range(len(handles))]
+    columns, said = beside(names, width), wrapped(note, width)
+    put = figure.legend(handles, numbers, loc=loc, ncols=columns, title=said or None, **CLOSE, **at)
+    # Set afterwards: a label that starts with an underscore would be taken for a hidden one.
+    for text, name in zip(put.get_texts(), names, strict=True):
+        text.set_text(literal(name))
+    put.get_title().set_multialignment("center")
+
+
+def legend_height(names: Mapping[str, Look], note: str, width: float) -> float:
+    """Return how high a legend is where there is room of this width, in inches."""
+    lines = wrapped(note, width).count("\n")
+    return 0.16 * -(-len(names) // beside(names, width)) + (0.2 + 0.12 * lines if note else 0.05 if names else 0.0)
+
+
+def beside(names: Iterable[str], width: float) -> int:
+    """Return how many columns of a legend fit into this width, in inches, no more than the rows need.
+
+    >>> beside(["SP-Exp", "MK-Exp", "PEB-Exp", "identity"], 3.5)
+    4
+    """
+    wide = [0.25 + 0.07 * len(literal(name)) for name in names]
+    for rows in range(1, len(wide)):
+        count = -(-len(wide) // rows)
+        # A legend is filled column by column.
+        if sum(column.max() + 0.14 for column in np.array_split(wide, count)) <= width:
+            return count
+    return 1
+
+
+def wrapped(note: str, width: float) -> str:
+    """Return a legend's note in as many lines as it needs in this width, in inches."""
+    return "\n".join(textwrap.wrap(note, int(width / 0.054)))
 
 
 def note_on(rows: pd.DataFrame, what: str) -> str:
@@ -260,9 +312,12 @@ def with_band(
     panel.fill_between(at, low, high, color=look.colour, alpha=band, linewidth=0)
 
 
-def settled(figure: Figure) -> Figure:
-    """Return the figure with its layout done and fixed: square panels need a second pass to find their place."""
-    layout = ConstrainedLayoutEngine()
+def settled(figure: Figure, *, compress: bool = False) -> Figure:
+    """Return the figure with its layout done and fixed: square panels need a second pass to find their place.
+
+    Panels of a fixed shape can be moved together.
+    """
+    layout = ConstrainedLayoutEngine(h_pad=0.06, compress=compress)
     with _boxes_for_missing_letters():
         layout.execute(figure)
         layout.execute(figure)

@@ -19,6 +19,8 @@ from sim.plots.style import DIAGONAL, ERROR_LABEL, LINES, PAIR, QUALITY_LABEL, S
 
 _HIGHEST_IN = 4.0
 """A panel that could be wider is no higher."""
+_PAGE_IN, _NARROWEST_IN = 7.0, 2.2
+"""On paper panels below one another are made smaller, down to this width, to be together no higher than this."""
 
 
 def tradeoff_figure(
@@ -40,17 +42,19 @@ def tradeoff_figure(
         columns = len(attacks) if len(attacks) <= 3 else 2 if len(attacks) == 4 else 3
         side = 3.4 if columns == 1 else 2.7
     else:
-        columns = style.columns(width, len(attacks))
+        columns = style.columns(width, len(attacks), least_in=2.3)
         side = (width - 0.4) / columns
     rows = -(-len(attacks) // columns)
+    room = side if width is None else _below_one_another(side, 1.0, rows)
     single = not shown.duplicated(["series", "attack"]).any()
     few = len(series) <= 6 and len(attacks) <= 4 and max(map(len, series)) <= 14
-    direct = single and few and side > 2.5
-    limits = _limits(shown, room=0.35 if direct else 0.18)
+    direct = single and few and room > 2.5
+    limits, cut = _limits(shown, room=0.35 if direct else 0.18)
     share = 1.0 if direct else _height(shown, limits)
-    with rc_context(STYLE):
-        height = (min(side, _HIGHEST_IN) * share + 0.2) * rows + 0.45
-        note = style.note_on(shown, "bars")
+    room = side if width is None else _below_one_another(side, share, rows)
+    with rc_context(STYLE if width is None else STYLE | style.lines_for(width)):
+        height = (min(room, _HIGHEST_IN) * share + 0.2) * rows + 0.45
+        note = style.note_on(shown, "bars") + ("; some go on beyond the frame" if cut else "")
         figure = style.with_legend(side * columns + 0.4, height, {} if direct else series, note, lines=not single)
         panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         for panel, attack in zip(panels.flat, attacks, strict=False):
@@ -61,7 +65,7 @@ def tradeoff_figure(
                 within = (own[PAIR].to_numpy(float) - limits[0]) / (limits[1] - limits[0])
                 colours = [series[name].colour for name in own["series"]]
                 label_points(panel, within, own["series"].tolist(), colours)
-        _label_outer(panels, len(attacks), style.broken(ERROR_LABEL, side * share))
+        _label_outer(panels, len(attacks), style.broken(ERROR_LABEL, min(room, _HIGHEST_IN) * share))
         return style.settled(figure)
 
 
@@ -86,24 +90,33 @@ def series_looks(summary: pd.DataFrame) -> dict[str, Look]:
     }
 
 
-def _limits(shown: pd.DataFrame, *, room: float) -> tuple[float, float]:
-    """Return the range of both axes: from zero, or closer in when all points lie close together."""
+def _below_one_another(side: float, share: float, rows: int) -> float:
+    """Return how wide panels are on paper where so many, of this share of a square, stand below one another."""
+    return min(side, max(_NARROWEST_IN, (_PAGE_IN / rows - 0.35) / share))
+
+
+def _limits(shown: pd.DataFrame, *, room: float) -> tuple[tuple[float, float], bool]:
+    """Return the range of both axes, from zero, or closer in when all lie close together, and whether bars are cut.
+
+    Bars so long that the points would have less than half of the range are.
+    """
     means = shown[PAIR].to_numpy(dtype=float)
     top = float(means.max()) or 1.0
-    ends = [f"{name}_{end}" for name in PAIR for end in ("low", "high")]
-    # Wide intervals of a few users may leave the picture; the points may not.
-    reach = np.clip(shown[ends].to_numpy(dtype=float), 0.7 * means.min(), 1.3 * top)
+    ends = shown[[f"{name}_{end}" for name in PAIR for end in ("low", "high")]].to_numpy(dtype=float)
+    reach = np.clip(ends, -0.3 * top, 2 * top)
     low, high = np.nanmin([means.min(), *reach.flat]), np.nanmax([top, *reach.flat])
-    low = low - 0.1 * top if low > 0.5 * top else 0.0
+    low = low - 0.1 * top if low > 0.5 * top else min(low, 0.0)
     span = high - low
-    return float(low - 0.03 * span), float(max(high + 0.05 * span, top + room * (top - low)))
+    limits = float(low - 0.03 * span), float(max(high + 0.05 * span, top + room * (top - low)))
+    return limits, bool(np.nanmax(np.abs(reach - ends), initial=0) > 0)
 
 
 def _height(shown: pd.DataFrame, limits: tuple[float, float]) -> float:
     """Return how much of the range the panels need upwards, at least half: losses may be far larger than errors."""
+    low, high = limits
     top = float(shown["adversary_error_km"].max())
-    reach = np.clip(shown["adversary_error_km_high"].to_numpy(dtype=float), 0, 1.3 * top)
-    needed = (float(np.nanmax([top, *reach])) * 1.1 - limits[0]) / (limits[1] - limits[0])
+    reach = float(np.nanmax([top, *shown["adversary_error_km_high"]]))
+    needed = (max(1.1 * top, reach + 0.04 * (high - low)) - low) / (high - low)
     return float(np.clip(needed, 0.5, 1.0))
 
 
