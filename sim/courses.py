@@ -61,7 +61,7 @@ def user_courses(
     """
     points = middle(run, read) if points is None else points
     ends = analysis.window_ends(run, read=read)
-    rows = analysis.query_rows(run, analysis.BY_WINDOW, _parts_at(run, points))
+    rows = analysis.query_rows(run, analysis.BY_WINDOW, parts_at(run, points))
     found = analysis.means_by_window((_only(table, points, users) for table in rows), ends)
     best = found[[*SERIES, "window", "user", "queries"]].assign(
         **{name: analysis.preferred(found, name) for name in analysis.FIGURES}
@@ -137,13 +137,13 @@ class UserTrace:
 def user_trace(run: RunDirectory, *, lppm: str, point: int, attack: str, user: str) -> UserTrace:
     """Return the trace of one user, what was reported of it and what the attack made of that."""
     columns = ["index", "time_s", "cell", "output", "estimate"]
-    for part in _parts_at(run, [(lppm, point)], first=True):
+    for part in parts_at(run, [(lppm, point)], first=True):
         _refuse_summary(run, part)
         same = {"point": point, "replication": 0, "user": user, "lppm": lppm, "attack": attack or None}
         rows = next(analysis.query_rows(run, [*columns, *same], [part]))
         rows = rows.filter(_equal(rows, same))
         if rows.num_rows:
-            told = _Beliefs.of(run, part).only([(lppm, point)], point, [user])
+            told = Beliefs.of(run, part).only([(lppm, point)], point, [user])
             last = int(told.index.argmax()) if len(told.index) else None
             return UserTrace(
                 rows.select(columns).to_pandas().sort_values("index", ignore_index=True),
@@ -154,7 +154,7 @@ def user_trace(run: RunDirectory, *, lppm: str, point: int, attack: str, user: s
 
 
 @dataclass(frozen=True, slots=True)
-class _Beliefs:
+class Beliefs:
     """The snapshots of the first replication in a part, a row for each."""
 
     lppm: np.ndarray[Any, Any]
@@ -163,19 +163,21 @@ class _Beliefs:
     profile: FloatArray
 
     @classmethod
-    def of(cls, run: RunDirectory, part: str) -> _Beliefs:
+    def of(cls, run: RunDirectory, part: str) -> Beliefs:
+        """Read them."""
         arrays = run.snapshots(part)
         if not arrays:
             return cls(np.array([]), np.array([]), np.array([], dtype=int), np.zeros((0, 0)))
         found = cls(*(arrays[name] for name in ("lppm", "user", "index", "profile")))
         return found._where(arrays["replication"] == 0)
 
-    def only(self, points: Chosen, point: int, users: Collection[str] | None) -> _Beliefs:
+    def only(self, points: Chosen, point: int, users: Collection[str] | None) -> Beliefs:
+        """Return those of the LPPMs that are looked at in the part's point, of all users or of some."""
         keep = np.isin(self.lppm, [lppm for lppm, at in points if at == point])
         return self._where(keep if users is None else keep & np.isin(self.user, list(users)))
 
-    def _where(self, rows: np.ndarray[Any, Any]) -> _Beliefs:
-        return _Beliefs(self.lppm[rows], self.user[rows], self.index[rows], self.profile[rows])
+    def _where(self, rows: np.ndarray[Any, Any]) -> Beliefs:
+        return Beliefs(self.lppm[rows], self.user[rows], self.index[rows], self.profile[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +185,7 @@ class _Believed:
     """What is believed and what is true, of a point in the first replication."""
 
     point: int
-    beliefs: _Beliefs
+    beliefs: Beliefs
     cells: dict[str, IntArray]
     """Each user's cells in the order of her queries."""
     changes: dict[str, list[int]]
@@ -191,8 +193,8 @@ class _Believed:
 
 
 def _believed(run: RunDirectory, points: Chosen, users: Collection[str] | None) -> Iterator[_Believed]:
-    for part in _parts_at(run, points, first=True):
-        beliefs = _Beliefs.of(run, part)
+    for part in parts_at(run, points, first=True):
+        beliefs = Beliefs.of(run, part)
         if not len(beliefs.index):
             continue
         _refuse_summary(run, part)
@@ -243,7 +245,7 @@ def _shares(cells: IntArray, changes: Sequence[int], index: int, n_cells: int) -
     return np.asarray(np.bincount(own, minlength=n_cells) / len(own), dtype=np.float64)
 
 
-def _parts_at(run: RunDirectory, points: Chosen, *, first: bool = False) -> list[str]:
+def parts_at(run: RunDirectory, points: Chosen, *, first: bool = False) -> list[str]:
     """Return the parts that may hold the points, or of those the ones that may hold the first replication."""
     wanted = {point for _, point in points}
     found = [part for part in run.parts() if (at := point_in(part)) is None or at in wanted]

@@ -20,12 +20,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sim import analysis
+from sim.courses import Beliefs, parts_at
 from sim.interfaces import FloatArray, IntArray
 from sim.report.markup import told_apart
 from sim.report.study import Study
 from sim.result import Result
 from sim.rundir import EVENTS, RunDirectory
-from sim.sweep import replications_in
 
 MOST_ROADS = 60_000
 """A map of more roads than this is black, and they would take the room of the users."""
@@ -137,7 +137,7 @@ def _evenly(lengths: pd.Series[int], queries: int) -> list[str]:
 def _simulation(run: RunDirectory, study: Study, row: pd.Series[Any], users: Sequence[str]) -> _Simulation:
     """Read what one mechanism made of some users in the first replication."""
     point, lppm = int(row["point"]), row["own_lppm"]
-    parts = [part for part in run.parts() if part.startswith(f"{point:04d}-") and 0 in replications_in(part)]
+    parts = parts_at(run, [(lppm, point)], first=True)
     kept = pa.array(users)
     tables = [EVENTS.empty_table().select(_COLUMNS)]
     for rows in analysis.query_rows(run, _COLUMNS, parts) if parts else ():
@@ -157,18 +157,17 @@ def _simulation(run: RunDirectory, study: Study, row: pd.Series[Any], users: Seq
         loss_km=once["quality_loss_km"].to_numpy(np.float64),
         estimates={name: own["estimate"].to_numpy(np.int64) for name, own in of_attack.items()},
         errors_km={name: own["adversary_error_km"].to_numpy(np.float64) for name, own in of_attack.items()},
-        beliefs=_beliefs(run, parts, lppm, users),
+        beliefs=_beliefs(run, parts, lppm, point, users),
     )
 
 
-def _beliefs(run: RunDirectory, parts: Sequence[str], lppm: str, users: Sequence[str]) -> pd.DataFrame:
-    frames = [pd.DataFrame({"user": [], "index": [], "profile": []})]
-    for part in parts:
-        if arrays := run.snapshots(part):
-            kept = (arrays["lppm"] == lppm) & (arrays["replication"] == 0) & np.isin(arrays["user"], users)
-            own = {name: arrays[name][kept].tolist() for name in ("user", "index")}
-            frames.append(pd.DataFrame(own | {"profile": list(arrays["profile"][kept])}))
-    return pd.concat([frame for frame in frames if len(frame)] or frames, ignore_index=True)
+def _beliefs(run: RunDirectory, parts: Sequence[str], lppm: str, point: int, users: Sequence[str]) -> pd.DataFrame:
+    found = [Beliefs.of(run, part).only([(lppm, point)], point, users) for part in parts]
+    columns: dict[str, list[Any]] = {"user": [], "index": [], "profile": []}
+    for beliefs in found:
+        for name, values in columns.items():
+            values.extend(getattr(beliefs, name))
+    return pd.DataFrame(columns)
 
 
 def _packed(result: Result, simulations: Sequence[_Simulation]) -> dict[str, Any]:
