@@ -86,9 +86,9 @@ def write(tmp_path: Path) -> Callable[..., Path]:
     return write_file
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Return a browser without a window, or skip."""
+    """Return a browser without a window, or skip; a module's own, for while it is open its loop runs in this thread."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         pytest.skip("no browser here: install the package `chromium`")
