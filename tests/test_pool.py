@@ -185,6 +185,20 @@ lppms: [PEB-Exp]
 """
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Return what the long scenario leaves when nothing comes between."""
+    folder = tmp_path_factory.mktemp("long")
+    (folder / "long.yaml").write_text(LONG)
+    sim.run(sim.load(folder / "long.yaml"), out=folder / "whole", figures=False, chunk_queries=1)
+    return left_in(folder, "whole")
+
+
+def left_in(folder: Path, run: str) -> dict[str, bytes]:
+    """Return the files of a run, without the folder of its scenario, which the manifest names."""
+    return {name: content.replace(bytes(folder.resolve()), b"") for name, content in files(folder / run).items()}
+
+
 def start(folder: Path) -> subprocess.Popen[str]:
     words = [
         sys.executable,
@@ -227,7 +241,9 @@ def alive(pid: int) -> bool:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of another kind")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(how: signal.Signals, tmp_path: Path) -> None:
+def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(
+    how: signal.Signals, whole: dict[str, bytes], tmp_path: Path
+) -> None:
     (tmp_path / "long.yaml").write_text(LONG)
     driver = start(tmp_path)
     wait_for_a_part(tmp_path)
@@ -248,19 +264,17 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(how: signal.Signals, tm
     with start(tmp_path) as again:
         again.communicate(timeout=60)
     assert again.returncode == 0
-    sim.run(sim.load(tmp_path / "long.yaml"), out=tmp_path / "whole", figures=False, chunk_queries=1)
-    assert files(tmp_path / "run") == files(tmp_path / "whole")
+    assert left_in(tmp_path, "run") == whole
 
 
 @pytest.mark.slow
-def test_two_runs_at_once_in_one_folder_leave_the_bytes_of_one(tmp_path: Path) -> None:
+def test_two_runs_at_once_in_one_folder_leave_the_bytes_of_one(whole: dict[str, bytes], tmp_path: Path) -> None:
     """Each simulates what it finds undone when it begins, so most chunks are written twice."""
     (tmp_path / "long.yaml").write_text(LONG)
     with start(tmp_path) as one, start(tmp_path) as other:
         said = [driver.communicate(timeout=120)[1] for driver in (one, other)]
     assert (one.returncode, other.returncode) == (0, 0), said
-    sim.run(sim.load(tmp_path / "long.yaml"), out=tmp_path / "whole", figures=False, chunk_queries=1)
-    assert files(tmp_path / "run") == files(tmp_path / "whole")
+    assert left_in(tmp_path, "run") == whole
 
 
 ON_A_FULL_DISK = """
@@ -280,7 +294,9 @@ print(json.dumps([full.returncode, full.stderr, there, again.returncode]))
 
 
 @pytest.mark.slow
-def test_a_disk_that_runs_full_stops_the_run_which_goes_on_when_there_is_room(tmp_path: Path) -> None:
+def test_a_disk_that_runs_full_stops_the_run_which_goes_on_when_there_is_room(
+    whole: dict[str, bytes], tmp_path: Path
+) -> None:
     (tmp_path / "long.yaml").write_text(LONG)
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -297,5 +313,4 @@ def test_a_disk_that_runs_full_stops_the_run_which_goes_on_when_there_is_room(tm
     assert "Traceback" not in said
     assert 0 < there < 12, "it ran full in the middle"
     assert code_again == 0
-    sim.run(sim.load(tmp_path / "long.yaml"), out=tmp_path / "whole", figures=False, chunk_queries=1)
-    assert files(tmp_path / "run") == files(tmp_path / "whole")
+    assert left_in(tmp_path, "run") == whole
