@@ -204,14 +204,8 @@ def _chart(
 def _curve(study: Study, lppm: Any, rows: pd.DataFrame, x: str, y: str) -> dict[str, Any]:
     series = next(i for i, entry in enumerate(study.series) if entry["name"] == lppm)
     curve = {"series": series, "name": str(lppm), "line": study.series[series]["look"][2]}
-    curve |= {
-        key + end: _numbers(rows[name + end])
-        for key, name in (("x", x), ("y", y))
-        for end in _ENDS
-        if name + end in rows
-    }
-    curve["low"], curve["high"] = curve.pop("y_low", None), curve.pop("y_high", None)
-    return {"x_low": None, "x_high": None, "at": None} | curve
+    places = {"x": x, "x_low": f"{x}_low", "x_high": f"{x}_high", "y": y, "low": f"{y}_low", "high": f"{y}_high"}
+    return curve | {"at": None} | {key: _numbers(rows[name]) if name in rows else None for key, name in places.items()}
 
 
 def _numbers(values: Iterable[float]) -> list[float | None] | None:

@@ -139,12 +139,17 @@ def table(study: Study) -> Markup:
             *(_figure(of_attack.get(attack, {}), "adversary_error_km") for attack in attacks),
         ]
         rows.append(tag("tr", *cells))
-    body = [tag("thead", tag("tr", *heads)), tag("tbody", *rows)]
     expected = study.summary["expected_quality_loss_km"].notna().any()
     caption = f"Quality loss and adversary error with 95 % intervals over {study.units}" + (
         "; means expected over the mechanism's noise." if expected else "."
     )
-    return tag("div", tag("table", tag("caption", _typeset(caption)), *body, class_="sortable"), class_="wide")
+    return _table(heads, rows, caption)
+
+
+def _table(heads: Sequence[Markup], rows: Sequence[Markup], caption: str = "") -> Markup:
+    """Return a table to be sorted, in a place of its own that scrolls where the table is wider."""
+    parts = [tag("caption", _typeset(caption)) if caption else "", tag("thead", tag("tr", *heads)), tag("tbody", *rows)]
+    return tag("div", tag("table", *parts, class_="sortable"), class_="wide")
 
 
 ADAPTED = {
@@ -183,8 +188,7 @@ def adaptation(study: Study) -> Markup:
         f"Efficiency P_AE / Q\u0304 around {shifts}; queries until a window of {window}, the least there is, is "
         f"first back at {back:g} %; queries lost until then; 95 % intervals over users."
     )
-    body = [tag("thead", tag("tr", *heads)), tag("tbody", *rows)]
-    return tag("div", tag("table", tag("caption", _typeset(caption)), *body, class_="sortable"), class_="wide")
+    return _table(heads, rows, caption)
 
 
 def _together(row: Mapping[Any, Any]) -> Markup:
@@ -277,7 +281,7 @@ def _differences(study: Study) -> Markup:
     different = [path for path in paths if len({repr(own.get(path)) for own in flat}) > 1 and path != "name"]
     if not different:
         return tag("p", "The scenarios of these runs are the same.")
-    head = tag("tr", _head("setting", "text"), *(_head(name, "text") for name in study.names))
+    heads = [_head("setting", "text"), *(_head(name, "text") for name in study.names)]
     rows = [
         tag("tr", tag("th", path, scope="row"), *(tag("td", _said(own.get(path))) for own in flat))
         for path in different[:_MOST_DIFFERENCES]
@@ -286,7 +290,7 @@ def _differences(study: Study) -> Markup:
     return tag(
         "details",
         tag("summary", f"What differs between the runs: {len(different)} settings{more}"),
-        tag("div", tag("table", tag("thead", head), tag("tbody", *rows)), class_="wide"),
+        _table(heads, rows),
         open="" if len(different) <= _FEW_DIFFERENCES else None,
     )
 
@@ -307,6 +311,6 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _list(lines: Sequence[str] | Iterable[str], kind: str) -> Markup:
+def _list(lines: Iterable[str], kind: str) -> Markup:
     items = [tag("li", line) for line in lines]
     return tag("ul", *items, class_=kind) if items else Markup("")

@@ -52,10 +52,10 @@ function takeOver(old, fresh) {
   $$("details", node).forEach((details, i) => (details.open = open[i] ?? details.open));
   const focusable = "a, button, input, select, summary, [tabindex]";
   const focused = $$(focusable, old).indexOf(document.activeElement);
-  const scrolled = $$(".scroll", old).map((box) => box.scrollLeft);
+  const scrolled = $$(".wide", old).map((box) => box.scrollLeft);
   old.replaceWith(node);
   return () => {
-    $$(".scroll", node).forEach((box, i) => (box.scrollLeft = scrolled[i] ?? 0));
+    $$(".wide", node).forEach((box, i) => (box.scrollLeft = scrolled[i] ?? 0));
     if (focused >= 0) $$(focusable, node)[focused]?.focus({ preventScroll: true });
   };
 }
