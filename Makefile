@@ -2,8 +2,7 @@
 PYTHON ?= python3
 SCENARIO ?= scenarios/sporadic_checkins.yaml
 BIN := .venv/bin
-# Python compiles what it imports by itself; doing it for every file of every package takes half as long again.
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .PHONY: run test lint format lock clean
 

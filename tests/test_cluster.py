@@ -81,7 +81,7 @@ class Machines:
         self._folder, self._stack = folder, stack
         words = ("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-jupyter")
         self.scheduler = self._start(*words, "--scheduler-file", str(self.file))
-        until(self.file.exists)
+        until(lambda: self.file.exists() and self.file.stat().st_size > 0)
         self.address: str = json.loads(self.file.read_text())["address"]
 
     def add(self, settings: dict[str, str] | None = None, *, wait: bool = True) -> subprocess.Popen[bytes]:
