@@ -394,3 +394,38 @@ def test_a_part_that_comes_while_the_page_is_made_is_not_seen(
     monkeypatch.setattr(Result, "totals", slowly)
     assert report.page([Result(run)]) == expected
     assert report.page([Result(run)]) != expected
+
+
+def test_more_of_the_same_people_are_compared_over_those_in_common(small: Path) -> None:
+    done("run", small, "-o", "three", "--no-figures")
+    done("run", small, "--set", "users.count=2", "-o", "two", "--no-figures")
+    done("compare", "three", "two")
+    reader = Reader(Path("compare.html").read_text(encoding="utf-8"))
+    assert "three, two: compared over the 2 users whom all of them have." in reader.texts["li"]
+    assert not any("different people" in line for line in reader.texts["li"])
+    verdicts = [line for line in reader.texts["p"] if line.startswith("Against")]
+    assert verdicts
+    assert all("(three)" in line and "(two)" in line for line in verdicts)
+
+
+def test_how_mechanisms_follow_a_shift_is_the_table_of_the_adaptation(
+    make_scenario: MakeScenario, tmp_path: Path
+) -> None:
+    users = {"count": 4, "queries": 130, "mobility": {"kind": "favourites", "places": 4}}
+    shifts = [{"kind": "relocate", "at_query": 61}]
+    result = sim.run(make_scenario(users=users, shifts=shifts), out=tmp_path / "run", figures=False)
+    reader = Reader(report.page([result]))
+    rows = [line.split("±") for line in reader.texts["tr"]]
+    found = result.adaptation().summary
+    assert found["pooled_censored"].any()
+    for row in found.to_dict("records"):
+        own = [cells for cells in rows if cells[0].startswith(row["lppm"] + row["attack"])]
+        assert len(own) == 1
+        sign = "> " if row["pooled_censored"] else ""
+        told = f"{row['censored']} of {row['users']}{sign}{row['pooled_queries_to_recover']:.0f}"
+        assert own[0][-1].endswith(told)
+        assert f"{row['efficiency_before']:.3f}" in own[0][0]
+    (chart,) = data_of(report.page([result]))["charts"]["adaptation"]
+    curve = chart["panels"][0]["curves"][0]
+    assert curve["y"][curve["y"].index(None) + 1] is not None
+    assert [mark["x"] for mark in chart["marks"]] == [0.0]
