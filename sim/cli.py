@@ -64,9 +64,33 @@ def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--seed", type=int, help="Short for --set seed=N."),
         click.option("--data", type=click.Path(path_type=Path), help="Folder of real data sets (data:NAME files)."),
     ]
+    return _with_options(command, options)
+
+
+def run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add what every command that simulates takes."""
+    options = [
+        click.option("-o", "--out", help="Run directory, or the URL of one  [default: outputs/<name>-<digest>]"),
+        click.option("--figures/--no-figures", default=True, help="Draw the figures and write the report at the end."),
+        click.option("--workers", type=click.IntRange(1, 1024), help="Processes to share the work  [default: 1]"),
+        click.option(
+            "--dask", metavar="ADDRESS", help="Run on the Dask cluster there; `local` starts one of --workers."
+        ),
+    ]
+    return _with_options(command, options)
+
+
+def _with_options(command: Callable[..., None], options: list[Any]) -> Callable[..., None]:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def _refuse_what_is_lost(out: str | None) -> None:
+    from sim.rundir import RunDirectory
+
+    if out is not None and not RunDirectory(out).shared:
+        raise click.UsageError(f"{out} would be gone when this command ends: that is for `sim.run` in Python")
 
 
 def _load(scenario: Path, settings: tuple[str, ...], seed: int | None, data: Path | None) -> Any:
@@ -101,10 +125,7 @@ def _shard(_context: click.Context, _parameter: click.Parameter, text: str | Non
 
 @main.command()
 @scenario_options
-@click.option("-o", "--out", help="Run directory, or the URL of one  [default: outputs/<name>-<digest>]")
-@click.option("--figures/--no-figures", default=True, help="Draw the figures and write the report at the end.")
-@click.option("--workers", type=click.IntRange(1, 1024), help="Processes to share the work  [default: 1]")
-@click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster there; `local` starts one of --workers.")
+@run_options
 @click.option("--shard", callback=_shard, metavar="I/N", help="Simulate the I-th of N shares alone, for job arrays.")
 @click.option("--chunk", metavar="ID", help="Simulate this chunk alone; a failure is shown with its traceback.")
 @click.option(
@@ -130,11 +151,9 @@ def run(
     Leaves an event log, a table, figures and a report to look at. A second run goes on where the first was stopped.
     """
     from sim import console
-    from sim.rundir import RunDirectory
     from sim.runner import run as run_scenario
 
-    if out is not None and not RunDirectory(out).shared:
-        raise click.UsageError(f"{out} would be gone when this command ends: that is for `sim.run` in Python")
+    _refuse_what_is_lost(out)
     study = _load(scenario, settings, seed, data)
     _load_kernels()
     with console.Bar(study.name) as bar:
@@ -160,10 +179,7 @@ def run(
 
 @main.command()
 @scenario_options
-@click.option("-o", "--out", help="Run directory, or the URL of one  [default: outputs/<name>-<digest>]")
-@click.option("--figures/--no-figures", default=True, help="Draw the figures and write the report at the end.")
-@click.option("--workers", type=click.IntRange(1, 1024), help="Processes to share the work  [default: 1]")
-@click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster there; `local` starts one of --workers.")
+@run_options
 @click.option("--chunk-queries", type=click.IntRange(1), help="As of `run`; smaller chunks are shown sooner.")
 @click.option("--port", type=click.IntRange(1024, 65535), help="Port of the page  [default: one that is free]")
 @click.option("--open", "in_browser", is_flag=True, help="Open the page in a browser.")
@@ -192,13 +208,11 @@ def watch(
     from contextlib import suppress
 
     from sim import console
-    from sim.rundir import RunDirectory
     from sim.runner import default_directory
     from sim.runner import run as run_scenario
     from sim.watch import served
 
-    if out is not None and not RunDirectory(out).shared:
-        raise click.UsageError(f"{out} would be gone when this command ends: that is for `sim.run` in Python")
+    _refuse_what_is_lost(out)
     study = _load(scenario, settings, seed, data)
     _load_kernels()
     place, bar = out or default_directory(study), console.Bar(study.name)

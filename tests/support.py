@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
+from matplotlib.transforms import BboxBase
 
 import sim
 from sim import kernels
@@ -165,3 +167,16 @@ def rename_hostile(run: RunDirectory) -> None:
     manifest = renamed(run.manifest())
     manifest["scenario"]["name"], manifest["scenario"]["description"] = HOSTILE[0], HOSTILE[1]
     run.write_manifest(manifest)
+
+
+def assert_apart(page: BboxBase, boxes: Sequence[BboxBase], *, touch: float = 1.0) -> None:
+    """Hold boxes of a figure to what makes it readable: they lie on the page, and none covers another."""
+    for box in boxes:
+        assert box.x0 >= page.x0 - 1
+        assert box.y0 >= page.y0 - 1
+        assert box.x1 <= page.x1 + 1
+        assert box.y1 <= page.y1 + 1
+    for one, other in itertools.combinations(boxes, 2):
+        across = min(one.x1, other.x1) - max(one.x0, other.x0)
+        up = min(one.y1, other.y1) - max(one.y0, other.y0)
+        assert min(across, up) < touch

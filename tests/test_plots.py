@@ -19,6 +19,7 @@ from sim.adaptation import Adaptation
 from sim.plots import style
 from sim.plots.labels import literal
 from sim.rundir import EVENTS, MEASURES, RunDirectory, RunError
+from tests.support import assert_apart
 
 HOSTILE = ["$x_1$", "_hidden", "<script>alert(1)</script>", r"a\$b", "50 % _^{", "日本\n\x00"]
 
@@ -182,19 +183,10 @@ ATTACKS = ["markov", "sporadic", "markov-train", "sporadic-train"]
 )
 def test_nothing_leaves_the_page_or_touches(figure: Any) -> None:
     figure = figure()
-    page = figure.bbox
     with rc_context(plots.STYLE):
         boxes = [box for axes in visible(figure) if (box := axes.get_tightbbox()) is not None]
         boxes += [legend.get_window_extent() for legend in figure.legends]
-    for box in boxes:
-        assert box.x0 >= page.x0 - 1
-        assert box.y0 >= page.y0 - 1
-        assert box.x1 <= page.x1 + 1
-        assert box.y1 <= page.y1 + 1
-    for one, other in itertools.combinations(boxes, 2):
-        across = min(one.x1, other.x1) - max(one.x0, other.x0)
-        up = min(one.y1, other.y1) - max(one.y0, other.y0)
-        assert min(across, up) < 1
+    assert_apart(figure.bbox, boxes)
 
 
 @pytest.mark.usefixtures("unsettled")

@@ -30,7 +30,7 @@ from sim.plots.profiles import profiles_figure
 from sim.result import Result
 from sim.rundir import RequestError, RunDirectory, RunError
 from sim.scenario.load import load
-from tests.support import SMALL, told_shifts
+from tests.support import SMALL, assert_apart, told_shifts
 
 LONG = SMALL.replace("queries: 12", "queries: 130").replace("attacks: [sporadic, markov]", "attacks: [{attacks}]")
 ATTACKS = "sporadic, markov, {kind: markov, name: markov-with-a-name}"
@@ -101,16 +101,7 @@ def test_everything_is_readable_at_the_width_asked_for(run: RunDirectory, kind: 
         boxes = [box for axes in visible(figure) if (box := axes.get_tightbbox()) is not None]
         boxes += [legend.get_window_extent() for legend in figure.legends]
         boxes += [text.get_window_extent() for text in figure.texts if text.get_text()]
-    page = figure.bbox
-    for box in boxes:
-        assert box.x0 >= page.x0 - 1
-        assert box.y0 >= page.y0 - 1
-        assert box.x1 <= page.x1 + 1
-        assert box.y1 <= page.y1 + 1
-    for one, other in itertools.combinations(boxes, 2):
-        across = min(one.x1, other.x1) - max(one.x0, other.x0)
-        up = min(one.y1, other.y1) - max(one.y0, other.y0)
-        assert min(across, up) < 1.5
+    assert_apart(figure.bbox, boxes, touch=1.5)
     for axes in visible(figure):
         for axis in (axes.xaxis, axes.yaxis):
             shown = [tick.label1 for tick in axis.get_major_ticks() if tick.label1.get_visible()]

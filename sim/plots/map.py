@@ -109,14 +109,7 @@ def map_figure(
             panel = panels["", name]
             _base(panel, world, panel_in)
             if trace.belief is not None:
-                heat = panel.pcolormesh(
-                    np.linspace(0, world.width_km, world.cols + 1),
-                    np.linspace(0, world.height_km, world.rows + 1),
-                    trace.belief.reshape(world.rows, world.cols),
-                    cmap=_HEAT,
-                    norm=PowerNorm(0.5, 0, max(believed)),  # small shares are to be seen too
-                    zorder=0.2,
-                )
+                heat = _heat(panel, world, trace.belief, max(believed))
             _symbols(panel, world, trace.queries, min(panel_in * 72 / world.cols, 14.0), most, guesses)
             panel.set_title(titles[number], fontsize=7)
             last = number + columns >= len(traces)
@@ -126,20 +119,34 @@ def map_figure(
             if number % columns == 0:
                 panel.set_ylabel("km north")
         if believed:
-            at = sorted({trace.believed_at for trace in traces.values() if trace.believed_at is not None})
-            bar = figure.colorbar(
-                heat, ax=list(panels.values()), location="bottom", aspect=45, fraction=0.04, shrink=0.8, pad=0.03
-            )
-            before = f" before query {at[-1]}" if len(at) == 1 else " at the last snapshot"
-            bar.set_label(f"belief{before}", fontsize=7.5)
-            bar.outline.set_linewidth(0.4)
-            bar.locator = MaxNLocator(4)
+            _heat_bar(figure, heat, list(panels.values()), traces)
         figure.legend(
             handles.values(), list(handles), loc="outside lower center", ncols=beside, title=said, **style.CLOSE
         )
         if title:
             figure.suptitle(literal(title, 100), fontsize=8.5)
         return style.settled(figure, compress=True)
+
+
+def _heat(panel: Axes, world: BaseMap, belief: FloatArray, most: float) -> Any:
+    """Draw what is believed, in the shades of all panels."""
+    return panel.pcolormesh(
+        np.linspace(0, world.width_km, world.cols + 1),
+        np.linspace(0, world.height_km, world.rows + 1),
+        belief.reshape(world.rows, world.cols),
+        cmap=_HEAT,
+        norm=PowerNorm(0.5, 0, most),  # small shares are to be seen too
+        zorder=0.2,
+    )
+
+
+def _heat_bar(figure: Figure, heat: Any, panels: list[Axes], traces: Mapping[str, UserTrace]) -> None:
+    at = {trace.believed_at for trace in traces.values() if trace.believed_at is not None}
+    bar = figure.colorbar(heat, ax=panels, location="bottom", aspect=45, fraction=0.04, shrink=0.8, pad=0.03)
+    before = f" before query {at.pop()}" if len(at) == 1 else " at the last snapshot"
+    bar.set_label(f"belief{before}", fontsize=7.5)
+    bar.outline.set_linewidth(0.4)
+    bar.locator = MaxNLocator(4)
 
 
 def _highest_in(width: float) -> float:
