@@ -429,3 +429,15 @@ def test_how_mechanisms_follow_a_shift_is_the_table_of_the_adaptation(
     curve = chart["panels"][0]["curves"][0]
     assert curve["y"][curve["y"].index(None) + 1] is not None
     assert [mark["x"] for mark in chart["marks"]] == [0.0]
+
+
+def test_shifts_are_marked_where_they_are_at_the_point_that_is_drawn(
+    make_scenario: MakeScenario, tmp_path: Path
+) -> None:
+    scenario = make_scenario(
+        shifts=[{"kind": "new_places", "at_query": 13}], sweep={"shifts.new_places.at_query": [9, 13, 20]}
+    )
+    data = data_of(report.page([sim.run(scenario, out=tmp_path / "run", figures=False)]))
+    for chart in data["charts"]["time"]:
+        assert [mark["x"] for mark in chart["marks"]] == [13.0]
+    assert {shift["index"] for shift in data["replay"][0]["shifts"]} == {13}
