@@ -29,7 +29,8 @@ from sim.mobility import replay
 from sim.mobility.training import Statistics
 from sim.registry import ComponentError, construct
 from sim.rng import stream
-from sim.scenario import people, protection
+from sim.scenario import beliefs, people, protection
+from sim.scenario import designs as design_specs
 from sim.scenario import world as worlds
 from sim.scenario.component import Custom
 from sim.scenario.models import Scenario
@@ -147,37 +148,35 @@ CANDIDATES = ((1.0, 0.0), (3.0, 0.0), (10.0, 0.0), (3.0, 0.5))
 """The candidates of `regularise: cross_validated`: prior_reports and smooth_km."""
 
 
-def build_belief(spec: protection.BeliefSpec, statistics: Statistics, restart_s: int | None, world: World) -> Belief:
+def build_belief(spec: beliefs.BeliefSpec, statistics: Statistics, restart_s: int | None, world: World) -> Belief:
     """Build what somebody believes about a user, from the statistics she has."""
     match spec:
-        case protection.FixedProfileSpec():
+        case beliefs.FixedProfileSpec():
             return FixedProfile(profile=statistics.profile)
-        case protection.MarkovFilterSpec():
+        case beliefs.MarkovFilterSpec():
             return MarkovFilter(
                 start_profile=statistics.start_profile, transition=statistics.transition, restart_s=restart_s
             )
-        case protection.EstimatedProfileSpec():
+        case beliefs.EstimatedProfileSpec():
             return _estimated(spec, statistics, world)
-        case protection.RecursiveProfileSpec():
+        case beliefs.RecursiveProfileSpec():
             said = _parameters(spec) | {"initial_profile": _initial(spec, statistics)}
             del said["initial"]
             if spec.half_life_queries == "none":
                 said["half_life_queries"] = None
             return RecursiveProfile(**said)
-        case protection.GravityFilterSpec():
+        case beliefs.GravityFilterSpec():
             return _gravity(spec, statistics, restart_s, world)
         case Custom():
             return cast(Belief, _own(spec, statistics=statistics, restart_s=restart_s))
 
 
-def _initial(
-    spec: protection.EstimatedProfileSpec | protection.RecursiveProfileSpec, statistics: Statistics
-) -> FloatArray:
+def _initial(spec: beliefs.EstimatedProfileSpec | beliefs.RecursiveProfileSpec, statistics: Statistics) -> FloatArray:
     n_cells = statistics.profile.size
     return statistics.profile if spec.initial == "training" else np.full(n_cells, 1 / n_cells)
 
 
-def _estimated(spec: protection.EstimatedProfileSpec, statistics: Statistics, world: World) -> Belief:
+def _estimated(spec: beliefs.EstimatedProfileSpec, statistics: Statistics, world: World) -> Belief:
     forget = Forgetting(**_parameters(spec.forget)) if isinstance(spec.forget, Spec) else None
     said = _parameters(spec) | {"initial_profile": _initial(spec, statistics), "forget": forget}
     del said["initial"], said["regularise"]
@@ -191,7 +190,7 @@ def _estimated(spec: protection.EstimatedProfileSpec, statistics: Statistics, wo
             ]
             half_life = None if forget is None else forget.half_life_queries
             return CrossValidated(candidates=candidates, half_life_queries=half_life)
-        case protection.RegulariseSpec(prior_reports=prior_reports, smooth_km=smooth_km):
+        case beliefs.RegulariseSpec(prior_reports=prior_reports, smooth_km=smooth_km):
             return EstimatedProfile(**said, regularise=_regularisation(prior_reports, smooth_km, world))
 
 
@@ -206,7 +205,7 @@ def _kernel(distance: Distance, smooth_km: float) -> FloatArray | None:
 
 
 def _gravity(
-    spec: protection.GravityFilterSpec, statistics: Statistics, restart_s: int | None, world: World
+    spec: beliefs.GravityFilterSpec, statistics: Statistics, restart_s: int | None, world: World
 ) -> GravityFilter:
     said = _parameters(spec)
     counts = said.pop("transitions")
@@ -239,20 +238,22 @@ def _on_the_ground(world: World) -> Distance:
     return world.quality_distance if world.roads is None else distance.road(world.grid, world.roads)
 
 
-def build_design(spec: protection.DesignSpec, world: World) -> Design:
+def build_design(spec: design_specs.DesignSpec, world: World) -> Design:
     """Build how a belief becomes a channel."""
     match spec:
-        case protection.ExponentialSpec() | protection.LocationHidingSpec():
+        case design_specs.ExponentialSpec() | design_specs.LocationHidingSpec():
             said = _parameters(spec)
             parameter, default = (
-                ("epsilon_per_km", 1.0) if isinstance(spec, protection.ExponentialSpec) else ("reveal_probability", 0.5)
+                ("epsilon_per_km", 1.0)
+                if isinstance(spec, design_specs.ExponentialSpec)
+                else ("reveal_probability", 0.5)
             )
             if said[parameter] is None and said["quality_budget_km"] is None:
                 said[parameter] = default
             make: Any = designs.Exponential if parameter == "epsilon_per_km" else designs.LocationHiding
             design: Design = make(distance=world.quality_distance, **said)
             return design
-        case protection.IdentitySpec():
+        case design_specs.IdentitySpec():
             return designs.Identity(n_cells=world.grid.n_cells)
         case Custom():
             return cast(Design, _own(spec, world=world))
@@ -273,7 +274,7 @@ def build_attack(
     if isinstance(spec, protection.OwnAttack):
         return cast(Attack, _own(spec, world=world, statistics_of=known.__getitem__))
     believe, restart_s = spec.belief, scenario.restart_s
-    is_hardwired = isinstance(believe, protection.FixedProfileSpec | protection.MarkovFilterSpec)
+    is_hardwired = isinstance(believe, beliefs.FixedProfileSpec | beliefs.MarkovFilterSpec)
     changing = in_force if in_force is not None and is_hardwired else {}
 
     def belief_of(user: str) -> Belief:

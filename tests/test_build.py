@@ -31,7 +31,8 @@ from sim.mobility import Statistics, Trace, demand, statistics
 from sim.mobility.replay import RecordedDays, Replay, Selection
 from sim.mobility.tables import ACCEPTED
 from sim.registry import ComponentError
-from sim.scenario import people, protection
+from sim.scenario import beliefs, people, protection
+from sim.scenario import designs as design_specs
 from sim.scenario import world as worlds
 from sim.scenario.component import Custom
 from sim.scenario.models import Scenario
@@ -56,25 +57,25 @@ CONSTRUCTORS: dict[type[Spec], tuple[Callable[..., Any], set[str]]] = {
     people.EveryVisitSpec: (demand.EveryVisit, set()),
     people.PeriodicSpec: (demand.Periodic, set()),
     people.PoissonSpec: (demand.Poisson, set()),
-    protection.FixedProfileSpec: (FixedProfile, {"profile"}),
-    protection.MarkovFilterSpec: (MarkovFilter, {"start_profile", "transition", "restart_s"}),
-    protection.EstimatedProfileSpec: (EstimatedProfile, {"initial_profile", "forget", "regularise"}),
-    protection.RecursiveProfileSpec: (RecursiveProfile, {"initial_profile"}),
-    protection.GravityFilterSpec: (
+    beliefs.FixedProfileSpec: (FixedProfile, {"profile"}),
+    beliefs.MarkovFilterSpec: (MarkovFilter, {"start_profile", "transition", "restart_s"}),
+    beliefs.EstimatedProfileSpec: (EstimatedProfile, {"initial_profile", "forget", "regularise"}),
+    beliefs.RecursiveProfileSpec: (RecursiveProfile, {"initial_profile"}),
+    beliefs.GravityFilterSpec: (
         GravityFilter,
         {"initial_profile", "distance", "transition", "counted", "count_transitions", "restart_s"},
     ),
-    protection.ForgetSpec: (Forgetting, set()),
-    protection.ExponentialSpec: (designs.Exponential, {"distance"}),
-    protection.LocationHidingSpec: (designs.LocationHiding, {"distance"}),
-    protection.IdentitySpec: (designs.Identity, {"n_cells"}),
+    beliefs.ForgetSpec: (Forgetting, set()),
+    design_specs.ExponentialSpec: (designs.Exponential, {"distance"}),
+    design_specs.LocationHidingSpec: (designs.LocationHiding, {"distance"}),
+    design_specs.IdentitySpec: (designs.Identity, {"n_cells"}),
 }
 """What each kind is made with, and what the simulator adds to the parameters of the scenario."""
 
 ELSEWHERE: dict[type[Spec], set[str]] = {
-    protection.EstimatedProfileSpec: {"initial", "forget", "regularise"},
-    protection.RecursiveProfileSpec: {"initial"},
-    protection.GravityFilterSpec: {"initial", "transitions"},
+    beliefs.EstimatedProfileSpec: {"initial", "forget", "regularise"},
+    beliefs.RecursiveProfileSpec: {"initial"},
+    beliefs.GravityFilterSpec: {"initial", "transitions"},
 }
 """Parameters that reach the object under another name: tested one by one below."""
 
@@ -92,7 +93,7 @@ def kinds() -> Iterator[type[Spec]]:
 
 
 def test_no_kind_is_forgotten_here() -> None:
-    assert set(kinds()) | {people.Selection, protection.ForgetSpec} == set(CONSTRUCTORS) | MADE_FROM_FILES_OR_NOTHING
+    assert set(kinds()) | {people.Selection, beliefs.ForgetSpec} == set(CONSTRUCTORS) | MADE_FROM_FILES_OR_NOTHING
 
 
 @pytest.mark.parametrize("spec", CONSTRUCTORS, ids=lambda spec: spec.__name__)
@@ -139,15 +140,15 @@ VALUES: dict[type[Spec], dict[str, Any]] = {
     people.TaxisSpec: {"hotspots": 2, "wait_s": 10.0, "shift_h": 8.0, "near_share": 0.1, "near_km": 1.0},
     people.PeriodicSpec: {"period_s": 60},
     people.PoissonSpec: {"per_hour": 4.0},
-    protection.EstimatedProfileSpec: {
+    beliefs.EstimatedProfileSpec: {
         "fading": 0.1, "solver": "em", "gap": 1e-3, "start": "initial", "max_iterations": 5,
     },
-    protection.RecursiveProfileSpec: {"prior_reports": 2.0, "half_life_queries": 7.0},
-    protection.GravityFilterSpec: {
+    beliefs.RecursiveProfileSpec: {"prior_reports": 2.0, "half_life_queries": 7.0},
+    beliefs.GravityFilterSpec: {
         "reaches_km": [3.0], "stays": [0.2], "prior_reports": 2.0, "half_life_queries": 5.0,
     },
-    protection.ExponentialSpec: {"epsilon_per_km": 0.3, "quality_budget_km": None, "remap": False},
-    protection.LocationHidingSpec: {"reveal_probability": 0.3, "quality_budget_km": None, "remap": False},
+    design_specs.ExponentialSpec: {"epsilon_per_km": 0.3, "quality_budget_km": None, "remap": False},
+    design_specs.LocationHidingSpec: {"reveal_probability": 0.3, "quality_budget_km": None, "remap": False},
 }  # fmt: skip
 """A value for every parameter, none of them the default."""
 
@@ -210,8 +211,8 @@ def _metadata(annotation: Any) -> list[Any]:
 
 MOBILITIES = [people.FavouritesSpec, people.MarkovChainSpec, people.CommutersSpec, people.TaxisSpec]
 DEMANDS = [people.PeriodicSpec, people.PoissonSpec]
-BELIEFS = [protection.EstimatedProfileSpec, protection.RecursiveProfileSpec]
-PARTS = [*BELIEFS, protection.ExponentialSpec, protection.LocationHidingSpec]
+BELIEFS = [beliefs.EstimatedProfileSpec, beliefs.RecursiveProfileSpec]
+PARTS = [*BELIEFS, design_specs.ExponentialSpec, design_specs.LocationHidingSpec]
 
 
 @pytest.mark.parametrize("spec", [*MOBILITIES, *DEMANDS, *PARTS], ids=lambda spec: spec.__name__)
@@ -318,12 +319,12 @@ def known() -> Statistics:
 def test_beliefs_start_from_what_is_known(world: World) -> None:
     uniform = [0.2] * 5
     histogram = [0.5, 0.25, 0, 0.25, 0]
-    fixed = build.build_belief(protection.FixedProfileSpec(kind="fixed_profile"), known(), None, world)
+    fixed = build.build_belief(beliefs.FixedProfileSpec(kind="fixed_profile"), known(), None, world)
     assert fixed.prior(0).tolist() == histogram
     for initial, expected in (("training", histogram), ("uniform", uniform)):
-        spec = protection.EstimatedProfileSpec.model_validate({"kind": "estimated_profile", "initial": initial})
+        spec = beliefs.EstimatedProfileSpec.model_validate({"kind": "estimated_profile", "initial": initial})
         assert build.build_belief(spec, known(), None, world).prior(0) == pytest.approx(expected)
-        recursive = protection.RecursiveProfileSpec.model_validate({"kind": "recursive_profile", "initial": initial})
+        recursive = beliefs.RecursiveProfileSpec.model_validate({"kind": "recursive_profile", "initial": initial})
         assert build.build_belief(recursive, known(), None, world).prior(0) == pytest.approx(expected, abs=1e-3)
 
 
@@ -331,7 +332,7 @@ def test_a_belief_is_regularised_as_said(world: World, monkeypatch: pytest.Monke
     recorder = Recorder()
     monkeypatch.setattr(build, "EstimatedProfile", recorder)
     data = statistics([], n_cells=20)
-    spec = protection.EstimatedProfileSpec.model_validate(
+    spec = beliefs.EstimatedProfileSpec.model_validate(
         {"kind": "estimated_profile", "regularise": {"prior_reports": 7, "smooth_km": 0.5}}
     )
     build.build_belief(spec, data, None, world)
@@ -349,7 +350,7 @@ def test_candidates_forget_as_said_and_so_do_their_scores(world: World, monkeypa
     monkeypatch.setattr(build, "CrossValidated", recorder)
     data = statistics([], n_cells=20)
     for forget, half_life in (("none", None), ({"half_life_queries": 9}, 9), ({"window": 9}, None)):
-        spec = protection.EstimatedProfileSpec.model_validate(
+        spec = beliefs.EstimatedProfileSpec.model_validate(
             {"kind": "estimated_profile", "regularise": "cross_validated", "forget": forget}
         )
         build.build_belief(spec, data, None, world)
@@ -363,7 +364,7 @@ def test_a_recursive_profile_may_never_forget(monkeypatch: pytest.MonkeyPatch, w
     recorder = Recorder()
     monkeypatch.setattr(build, "RecursiveProfile", recorder)
     for said, given in (("none", None), (3, 3)):
-        spec = protection.RecursiveProfileSpec.model_validate({"kind": "recursive_profile", "half_life_queries": said})
+        spec = beliefs.RecursiveProfileSpec.model_validate({"kind": "recursive_profile", "half_life_queries": said})
         build.build_belief(spec, known(), None, world)
         assert recorder.given["half_life_queries"] == given
 
@@ -373,7 +374,7 @@ def test_gravity_is_built_from_world_and_training(world: World, monkeypatch: pyt
     monkeypatch.setattr(build, "GravityFilter", recorder)
 
     def given(statistics: Statistics, world: World, **said: Any) -> dict[str, Any]:
-        spec = protection.GravityFilterSpec.model_validate({"kind": "gravity_filter", **said})
+        spec = beliefs.GravityFilterSpec.model_validate({"kind": "gravity_filter", **said})
         build.build_belief(spec, statistics, 60, world)
         return recorder.given
 
@@ -418,14 +419,14 @@ def test_a_belief_forgets_as_said(monkeypatch: pytest.MonkeyPatch, world: World)
         ({"adaptive": True, "queries_per_false_alarm": 2}, Forgetting(adaptive=True, queries_per_false_alarm=2.0)),
     ]
     for said, forget in cases:
-        spec = protection.EstimatedProfileSpec.model_validate({"kind": "estimated_profile", "forget": said})
+        spec = beliefs.EstimatedProfileSpec.model_validate({"kind": "estimated_profile", "forget": said})
         build.build_belief(spec, known(), None, world)
         assert recorder.given["forget"] == forget
 
 
 @pytest.mark.parametrize(("restart_s", "later"), [(None, [1, 0, 0, 0, 0]), (10, [0.5, 0.25, 0, 0.25, 0])])
 def test_markov_beliefs_restart_as_said(restart_s: int | None, later: list[float], world: World) -> None:
-    belief = build.build_belief(protection.MarkovFilterSpec(kind="markov_filter"), known(), restart_s, world)
+    belief = build.build_belief(beliefs.MarkovFilterSpec(kind="markov_filter"), known(), restart_s, world)
     assert belief.prior(0).tolist() == [0.5, 0.25, 0, 0.25, 0]
     belief.observe(0, np.eye(5)[1])
     assert belief.prior(1).tolist() == [1, 0, 0, 0, 0], "from cell 1 she always went to 0"
@@ -449,7 +450,7 @@ def test_a_design_has_its_parameter_or_its_budget_or_the_default(
     recorder = Recorder()
     exponential = said["kind"] == "exponential"
     monkeypatch.setattr(designs, "Exponential" if exponential else "LocationHiding", recorder)
-    spec = (protection.ExponentialSpec if exponential else protection.LocationHidingSpec).model_validate(said)
+    spec = (design_specs.ExponentialSpec if exponential else design_specs.LocationHidingSpec).model_validate(said)
     build.build_design(spec, world)
     assert recorder.given == {"distance": world.quality_distance, "remap": True} | expected
 

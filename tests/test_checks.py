@@ -17,7 +17,8 @@ import sim
 from sim import build, checks, cli
 from sim.checks import CHECKS, Bench, check, check_made
 from sim.registry import ComponentError, listing
-from sim.scenario import people, protection
+from sim.scenario import beliefs, people, protection
+from sim.scenario import designs as design_specs
 from sim.scenario.models import Scenario
 
 MakeScenario = Callable[..., Scenario]
@@ -75,7 +76,7 @@ def test_every_demand_keeps_the_contract(kind: str) -> None:
 )
 def test_every_belief_keeps_the_contract(kind: str | dict[str, Any], restart_s: int | None) -> None:
     bench = Bench()
-    spec = TypeAdapter(protection.BeliefSpec).validate_python(kind)
+    spec = TypeAdapter(beliefs.BeliefSpec).validate_python(kind)
     assert failing("belief", partial(build.build_belief, spec, bench.statistics, restart_s, bench.world), bench) == {}
 
 
@@ -91,7 +92,7 @@ def test_every_belief_keeps_the_contract(kind: str | dict[str, Any], restart_s: 
 )
 def test_every_design_keeps_the_contract(kind: str | dict[str, Any]) -> None:
     bench = Bench()
-    spec = TypeAdapter(protection.DesignSpec).validate_python(kind)
+    spec = TypeAdapter(design_specs.DesignSpec).validate_python(kind)
     assert failing("design", partial(build.build_design, spec, bench.world), bench) == {}
 
 

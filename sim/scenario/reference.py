@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from sim.scenario import people, protection, shifts, world
+from sim.scenario import beliefs, designs, people, protection, shifts, world
 from sim.scenario.models import RecordSpec, RepeatUntil, Scenario
 from sim.scenario.spec import Spec
 
@@ -18,8 +18,8 @@ UNIONS: dict[str, tuple[str, Any]] = {
     "demand": ("users.demand", people.DemandSpec),
     "shift": ("shifts, each", shifts.ShiftSpec),
     "training": ("training.<name>", people.TrainingSpec),
-    "belief": ("lppms.<name>.belief, attacks.<name>.belief", protection.BeliefSpec),
-    "design": ("lppms.<name>.design", protection.DesignSpec),
+    "belief": ("lppms.<name>.belief, attacks.<name>.belief", beliefs.BeliefSpec),
+    "design": ("lppms.<name>.design", designs.DesignSpec),
 }
 """Families of components with kinds, and where they stand in a scenario."""
 
@@ -31,8 +31,8 @@ SECTIONS: dict[str, tuple[str, type[Spec]]] = {
     "select": ("users.mobility.select of replay", people.Selection),
     "columns": ("users.mobility.columns of replay", people.Columns),
     "days": ("users.mobility.days of replay", people.RecordedDays),
-    "forget": ("belief.forget of estimated_profile", protection.ForgetSpec),
-    "regularise": ("belief.regularise of estimated_profile", protection.RegulariseSpec),
+    "forget": ("belief.forget of estimated_profile", beliefs.ForgetSpec),
+    "regularise": ("belief.regularise of estimated_profile", beliefs.RegulariseSpec),
     "lppm": ("lppms, each", protection.LPPMSpec),
     "attack": ("attacks, each", protection.AttackSpec),
     "record": ("record", RecordSpec),

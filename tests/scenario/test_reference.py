@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.scenario import people, protection
+from sim.scenario import beliefs, people
+from sim.scenario import designs as design_specs
 from sim.scenario.reference import SECTIONS, UNIONS, Key, keys, kinds, line, markdown
 from sim.scenario.spec import Spec
 
@@ -46,9 +47,9 @@ def test_ranges_choices_and_defaults_are_told_in_words() -> None:
     assert key(people.ReplaySpec, "file").default == "required"
     assert key(people.UsersSpec, "demand").default == "every_visit"
     assert key(people.UsersSpec, "demand").allowed == "one of every_visit, periodic, poisson"
-    assert key(protection.EstimatedProfileSpec, "solver").allowed == "one of newton, em"
-    assert key(protection.EstimatedProfileSpec, "forget").allowed == "none, or mapping"
-    assert key(protection.EstimatedProfileSpec, "forget").default == "none"
-    assert key(protection.EstimatedProfileSpec, "regularise").allowed == "none, or cross_validated, or mapping"
-    assert key(protection.RecursiveProfileSpec, "half_life_queries").allowed == "none, or number, above 0"
-    assert key(protection.ExponentialSpec, "epsilon_per_km").allowed == "number, at least 0"
+    assert key(beliefs.EstimatedProfileSpec, "solver").allowed == "one of newton, em"
+    assert key(beliefs.EstimatedProfileSpec, "forget").allowed == "none, or mapping"
+    assert key(beliefs.EstimatedProfileSpec, "forget").default == "none"
+    assert key(beliefs.EstimatedProfileSpec, "regularise").allowed == "none, or cross_validated, or mapping"
+    assert key(beliefs.RecursiveProfileSpec, "half_life_queries").allowed == "none, or number, above 0"
+    assert key(design_specs.ExponentialSpec, "epsilon_per_km").allowed == "number, at least 0"

@@ -14,10 +14,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sim.scenario.beliefs import EstimatedProfileSpec
+from sim.scenario.designs import ExponentialSpec, LocationHidingSpec
 from sim.scenario.did_you_mean import SYNONYMS, closest
 from sim.scenario.faults import ScenarioError
 from sim.scenario.models import Scenario
-from sim.scenario.protection import EstimatedProfileSpec, ExponentialSpec, LocationHidingSpec
 from sim.scenario.source import MAX_BYTES, parse_text, parse_value, read
 
 

@@ -1,0 +1,84 @@
+"""How a mechanism makes a channel of what it believes, as a scenario says it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Tag, model_validator
+
+from sim.scenario.component import NonNegative, OwnComponent, Share, by_kind, short_form
+from sim.scenario.spec import Spec
+
+
+class ExponentialSpec(Spec):
+    """Exponential mechanism: reports z with a probability proportional to exp(-epsilon d_Q(x, z))."""
+
+    kind: Literal["exponential"]
+    epsilon_per_km: NonNegative | None = None
+    """Strength of the pull to the true cell; 1 unless it or a budget is given."""
+    quality_budget_km: NonNegative | None = None
+    """Instead of epsilon: calibrate, for each prior, to this expected loss on the mechanism's own model."""
+    remap: bool = True
+    """Replace each output by the best one for its posterior: never worse for the user, no worse for privacy."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        _not_both(self, "epsilon_per_km", "quality_budget_km")
+        return self
+
+    @property
+    def uses_prior(self) -> bool:
+        """Whether another belief makes another channel of it."""
+        return _depends_on_prior(self)
+
+
+class LocationHidingSpec(Spec):
+    """Location hiding: reports the true cell with probability alpha, else any other cell."""
+
+    kind: Literal["location_hiding"]
+    reveal_probability: Share | None = None
+    """alpha of the paper; 0.5 unless it or a budget is given."""
+    quality_budget_km: NonNegative | None = None
+    """Instead of alpha: calibrate, for each prior, to this expected loss on the mechanism's own model."""
+    remap: bool = True
+    """Replace each output by the best one for its posterior: never worse for the user, no worse for privacy."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        _not_both(self, "reveal_probability", "quality_budget_km")
+        return self
+
+    @property
+    def uses_prior(self) -> bool:
+        """Whether another belief makes another channel of it."""
+        return _depends_on_prior(self)
+
+
+def _depends_on_prior(spec: ExponentialSpec | LocationHidingSpec) -> bool:
+    return spec.remap or spec.quality_budget_km is not None
+
+
+def _not_both(spec: Spec, parameter: str, budget: str) -> None:
+    if getattr(spec, parameter) is not None and getattr(spec, budget) is not None:
+        raise ValueError(f"`{parameter}` and `{budget}` exclude each other: found both, allowed is one")
+
+
+class IdentitySpec(Spec):
+    """No protection: reports the true cell."""
+
+    kind: Literal["identity"]
+
+    @property
+    def uses_prior(self) -> bool:
+        """Whether another belief makes another channel of it."""
+        return False
+
+
+DesignSpec = Annotated[
+    Annotated[ExponentialSpec, Tag("exponential")]
+    | Annotated[LocationHidingSpec, Tag("location_hiding")]
+    | Annotated[IdentitySpec, Tag("identity")]
+    | OwnComponent,
+    by_kind,
+    short_form,
+]
