@@ -19,18 +19,25 @@ Process = ProcessGenerator[simpy.Event, Any, None]
 def user(
     environment: simpy.Environment, trace: Trace, lppm: LPPM, stream: Stream, log: UserLog, rng: Generator
 ) -> Process:
-    """Live through a trace: at each query obfuscate the true cell, publish the report, learn from it."""
+    """Live through a trace: at each query obfuscate the true cell, publish the report, learn from it.
+
+    A mechanism of the full type (`full`) learns from the true cell instead, and its report carries no channel.
+    """
     name, snapshot_at = trace.user, log.snapshot_at
+    remember = getattr(lppm, "remember", None) if getattr(lppm, "full", False) else None
     for index, (time_s, cell) in enumerate(zip(trace.times_s.tolist(), trace.cells.tolist(), strict=True), start=1):
         yield environment.timeout(time_s - environment.now)
         channel = lppm.channel(time_s)
         query = Query(name, index, time_s, cell)
-        report = Report(name, index, time_s, channel.sample(cell, rng), channel)
-        log.query(query, report)
+        report = Report(name, index, time_s, channel.sample(cell, rng), channel if remember is None else None)
+        log.query(query, report.output, channel)
         if index in snapshot_at:
             log.snapshot(query, lppm)
         stream.publish(report)
-        lppm.observe(report)
+        if remember is None:
+            lppm.observe(report)
+        else:
+            remember(query)
 
 
 def adversary(attack: Attack, inbox: Inbox, log: AttackLog) -> Process:

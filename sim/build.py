@@ -283,4 +283,22 @@ def build_attack(
         beliefs = [(first, build_belief(believe, own, restart_s, world)) for first, own in changing[user]]
         return InForce(cast(Any, beliefs))
 
-    return OptimalAttack(belief_of=belief_of, distance=world.privacy_distance, foresee=scenario.record.expected)
+    return OptimalAttack(
+        belief_of=belief_of,
+        distance=world.privacy_distance,
+        foresee=scenario.record.expected,
+        tell=scenario.record.posterior,
+    )
+
+
+def build_promise(scenario: Scenario, world: World) -> Distance | None:
+    """Build the distance in which the promise of channels is recorded, if it is."""
+    match scenario.record.epsilon:
+        case "none":
+            return None
+        case "euclidean":
+            return distance.euclidean(world.grid)
+        case "quality":
+            return world.quality_distance
+        case "privacy":
+            return world.privacy_distance

@@ -139,11 +139,12 @@ class _Run:
 def _run(spec: LPPMSpec, stage: Stage, scenario: Scenario, tick: Tick | None) -> _Run:
     """Simulate one LPPM. Attacks and the log belong to the point's scenario, people and places to the stage."""
     world = stage.setting.world
-    known = {attack.name: _known(attack, stage) for attack in scenario.attacks}
-    in_force = {attack.name: _in_force(attack, stage) for attack in scenario.attacks}
+    possible = scenario.attacks_on(spec)
+    known = {attack.name: _known(attack, stage) for attack in possible}
+    in_force = {attack.name: _in_force(attack, stage) for attack in possible}
     attacks = {
         attack.name: build.build_attack(attack, world, known[attack.name], scenario, in_force[attack.name])
-        for attack in scenario.attacks
+        for attack in possible
     }
     log = SimulationLog(
         world=world,
@@ -153,6 +154,8 @@ def _run(spec: LPPMSpec, stage: Stage, scenario: Scenario, tick: Tick | None) ->
         window=scenario.record.summary_window,
         shifts=[shift for life in stage.lives.values() for shift in life.shifts],
         snapshot_at=frozenset(scenario.record.snapshots),
+        pseudonyms=stage.pseudonyms,
+        epsilon_in=build.build_promise(scenario, world),
         tick=tick,
     )
     mechanisms = _Mechanisms(spec, stage)
@@ -211,7 +214,7 @@ class _Mechanisms:
             return self._shared[id(statistics)]
         self._statistics.append(statistics)
         belief = build.build_belief(self._spec.belief, statistics, self._restart_s, self._world)
-        mechanism = Mechanism(belief=belief, design=self._design)
+        mechanism = Mechanism(belief=belief, design=self._design, learns_from=self._spec.learns_from)
         self._made.append(mechanism)
         if getattr(belief, "fixed", False):
             self._shared[id(statistics)] = mechanism

@@ -27,11 +27,12 @@ def simulate(
 ) -> None:
     """Let every user live through her trace while every adversary listens; the log takes it all down.
 
-    `lppm_of` gives each user the mechanism she carries, `noise_of` the randomness it draws from.
+    `lppm_of` gives each user the mechanism she carries, `noise_of` the randomness it draws from. Where the log knows
+    pseudonyms, the stream uses them. In the end those adversaries who `conclude` have a last word.
     """
     starts = [int(trace.times_s[0]) for trace in traces if len(trace)]
     environment = simpy.Environment(initial_time=min(starts, default=0))
-    stream = Stream(environment)
+    stream = Stream(environment, log.pseudonyms)
     for name, attack in attacks.items():
         environment.process(agents.adversary(attack, stream.subscribe(), log.attack(name)))
     for trace in traces:
@@ -39,6 +40,9 @@ def simulate(
         environment.process(agents.user(environment, trace, lppm, stream, log.user(trace.user), noise))
     with _interrupted_between_events(environment):
         environment.run()
+    for name, attack in attacks.items():
+        for guess in getattr(attack, "conclude", tuple)():
+            log.attack(name).conclude(guess)
 
 
 @contextmanager

@@ -8,10 +8,11 @@ Their `index` hides that of tuples, which nobody needs here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from sim.interfaces import Channel, IntArray
+    from sim.interfaces import Channel, FloatArray, IntArray
 
 
 class Visit(NamedTuple):
@@ -46,10 +47,12 @@ class Report(NamedTuple):
     """What everybody may see of a query: z^r of the paper and the channel that produced it."""
 
     user: str
+    """Her name, or a pseudonym where the stream hides names."""
     index: int  # type: ignore[assignment]
     time_s: int
     output: int
-    channel: Channel
+    channel: Channel | None
+    """None from a mechanism of the full type: its channel follows from where the user really was."""
 
 
 class Guess(NamedTuple):
@@ -63,3 +66,9 @@ class Guess(NamedTuple):
 
     A read-only array is taken never to change: what follows from it is worked out once.
     """
+    posterior: FloatArray | None = None
+    """What she believes now about where the user is, shape (n_cells,); for entropy and the mass at the truth."""
+    identity: str | None = None
+    """Which user she takes this one for, where names are hidden."""
+    revised: Sequence[tuple[int, int]] = ()
+    """What she now thinks of earlier queries: (index, estimate) of each."""

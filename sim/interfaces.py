@@ -7,7 +7,7 @@ all of them. `observe` alone changes state, and never its inputs. Randomness com
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,54 @@ class Channel(Protocol):
         ...
 
 
+class OutputSpace(Protocol):
+    """What the outputs of a mechanism stand for, where they are not the cells: `sim.lppm.outputs` has those we know."""
+
+    @property
+    def kind(self) -> str:
+        """Return its name in the manifest."""
+        ...
+
+    @property
+    def nothing(self) -> int | None:
+        """Return the output that stands for no report at all, if there is one."""
+        ...
+
+    def cells(self, output: int) -> tuple[int, ...]:
+        """Return the cells that an output names: one, several or none."""
+        ...
+
+    def shown_at(self, output: int) -> int:
+        """Return the cell at which a map shows an output, -1 for none."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the manifest says of it, from which `sim.lppm.outputs.read` makes it again."""
+        ...
+
+
+class OwnOutputs(Channel, Protocol):
+    """A channel whose outputs are not the cells: it says what they stand for and what they cost."""
+
+    @property
+    def space(self) -> OutputSpace:
+        """Return what the outputs stand for."""
+        ...
+
+    @property
+    def countless(self) -> bool:
+        """Return whether there are too many outputs to list: then `row`, `likelihoods` and `matrix` refuse."""
+        ...
+
+    def loss_of_km(self, cell: int, output: int) -> float:
+        """Return d_Q between the true cell and an output."""
+        ...
+
+    def expected_loss_of_km(self, cell: int) -> float:
+        """Return the loss to expect in a cell, the sum over z of f(z | x) d_Q(x, z)."""
+        ...
+
+
 class Belief(Protocol):
     """What somebody, mechanism or adversary, believes about where the user is at her next query."""
 
@@ -82,7 +130,10 @@ class Belief(Protocol):
 
 
 class Design(Protocol):
-    """How a mechanism is made from a belief: a pure function from a prior to a channel."""
+    """How a mechanism is made from a belief: a pure function from a prior to a channel.
+
+    One whose channels are `OwnOutputs` has a `space` too, the same for all priors, which is theirs.
+    """
 
     def __call__(self, prior: FloatArray) -> Channel:
         """Return the channel for this prior over cells."""
@@ -105,5 +156,9 @@ class Attack(Protocol):
     """An adversary's procedure. It sees reports only."""
 
     def observe(self, report: Report) -> Guess:
-        """Take in one report and estimate where the user was."""
+        """Take in one report and estimate where the user was.
+
+        Who wants a last word when everything has been said has `conclude`, which returns an iterable of guesses: one
+        for the last query of each user, with the earlier ones in `revised`.
+        """
         ...

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import operator
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sim.events import Guess, Query, Report, Shift
-from sim.interfaces import LPPM, Belief, Channel, FloatArray, IntArray
+from sim.events import Guess, Query, Shift
+from sim.inference import entropy
+from sim.interfaces import LPPM, Belief, Channel, FloatArray, IntArray, OwnOutputs
+from sim.lppm.epsilon import exact_epsilon_per_km
 from sim.mobility.traces import Trace
 from sim.rundir import EVENTS
 from sim.world import World
+from sim.world.distance import Distance
 
 Tick = Callable[[int], None]
 
@@ -47,13 +51,22 @@ class SimulationLog:
     shifts: Sequence[Shift] = ()
     """Where the users' lives change: a row each, before those of the query."""
     snapshot_at: frozenset[int] = frozenset()
+    pseudonyms: Mapping[str, str] | None = None
+    """What adversaries call each user, where names are hidden."""
+    epsilon_in: Distance | None = None
+    """The distance in which the promise of each channel, its exact epsilon, is taken down; none unless said."""
     tick: Tick | None = None
     snapshots: list[Snapshot] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._users = {trace.user: UserLog(self, len(trace)) for trace in self.traces}
-        self._attacks = {name: AttackLog(name, self._users, self.world) for name in self.attacks}
+        self._users = {trace.user: UserLog(self, trace) for trace in self.traces}
+        called = self.pseudonyms or {user: user for user in self._users}
+        public = {called[user]: log for user, log in self._users.items()}
+        self._attacks = {name: AttackLog(name, public, self.world) for name in self.attacks}
         self._last_kept: tuple[Channel, dict[int, float]] | None = None
+        self._last_promise: tuple[Channel, float] | None = None
+        self.nothing: int | None = None
+        """The output that stands for no report at all, if there is one."""
 
     def user(self, name: str) -> UserLog:
         """Return the handle that takes down what a user sends."""
@@ -68,6 +81,13 @@ class SimulationLog:
         if self._last_kept is None or self._last_kept[0] is not channel:
             self._last_kept = (channel, {})
         return self._last_kept[1]
+
+    def epsilon_of(self, channel: Channel) -> float:
+        """Return the exact epsilon of a channel, worked out once while it stays."""
+        assert self.epsilon_in is not None
+        if self._last_promise is None or self._last_promise[0] is not channel:
+            self._last_promise = (channel, exact_epsilon_per_km(channel, self.epsilon_in))
+        return self._last_promise[1]
 
     def table(self, *, point: int, lppm: str, replication: int) -> pa.Table:
         """Return one row per query and attack, or per window of queries and attack, by user, query and attack.
@@ -108,11 +128,13 @@ class SimulationLog:
             "time_s": per_row(_joined([trace.times_s for trace in self.traces])),
             "cell": per_row(cells) if windows is None else constant(-1),
             "lppm": constant(lppm),
-            "quality_loss_km": measured(self.world.quality_distance.matrix_km[cells, output]),
+            "quality_loss_km": measured(self._losses_km(cells, output)),
             "expected_quality_loss_km": _or_null(measured(expected_loss_km)),
         }
         if windows is None:
-            columns["output"] = per_row(output)
+            columns["output"] = pa.array(per_row(output), mask=per_row(output == self.nothing))
+            if self.epsilon_in is not None:
+                columns["epsilon_per_km"] = per_row(_joined([user.epsilon_per_km for user in self._users.values()]))
         if self.attacks:
             estimate = np.column_stack([attack.estimate for attack in self._attacks.values()])
             expected_error_km = np.column_stack([attack.expected_error_km for attack in self._attacks.values()])
@@ -122,10 +144,62 @@ class SimulationLog:
                 "expected_adversary_error_km": _or_null(measured(expected_error_km)),
             }
             if windows is None:
-                columns |= {"estimated_index": index, "estimate": estimate.ravel()}
+                columns |= {"estimated_index": index, "estimate": estimate.ravel(), **self._beliefs()}
         table = _events(columns, rows)
+        if windows is None and (revised := self._revised_rows(point=point, lppm=lppm, replication=replication)):
+            # After all rows of queries, whose places the shifts are counted by.
+            return pa.concat_tables([self._with_shifts(table, own, attacks, point, lppm, replication), revised])
+        return self._with_shifts(table, own, attacks, point, lppm, replication)
+
+    def _losses_km(self, cells: IntArray, output: IntArray) -> FloatArray:
+        """Return d_Q between each cell and what was sent: looked up, but where outputs are no cells taken down."""
+        own = [user.loss_km for user in self._users.values()]
+        if not any(losses is not None for losses in own):
+            return self.world.quality_distance.matrix_km[cells, output]
+        return _joined(losses for losses in own if losses is not None)
+
+    def _beliefs(self) -> dict[str, Any]:
+        """Return the columns that tell what the adversaries believe, of those who do."""
+        said: dict[str, Any] = {}
+        for name in ("posterior_entropy_bits", "posterior_at_truth"):
+            figures = np.column_stack([getattr(attack, name) for attack in self._attacks.values()])
+            said[name] = _or_null(figures.ravel())
+        taken = [attack.identity for attack in self._attacks.values()]
+        if any(who is not None for attack in taken for who in attack):
+            said["identity"] = pa.array([who for whos in zip(*taken, strict=True) for who in whos], pa.string())
+        return said
+
+    def _revised_rows(self, *, point: int, lppm: str, replication: int) -> pa.Table | None:
+        """Return a row for each past query that was estimated once more; its cell is where the user was then."""
+        traces = {trace.user: trace for trace in self.traces}
+        found = [(*said, name) for name, attack in self._attacks.items() for said in attack.revised]
+        if not found:
+            return None
+        users, index, past, estimate, attacks = zip(*found, strict=True)
+        cells = np.array([traces[user].cells[about - 1] for user, about in zip(users, past, strict=True)])
+        columns = {
+            "event": pa.repeat(pa.scalar("query"), len(found)),
+            "point": pa.repeat(pa.scalar(point), len(found)),
+            "replication": pa.repeat(pa.scalar(replication), len(found)),
+            "user": list(users),
+            "index": list(index),
+            "time_s": [int(traces[user].times_s[at - 1]) for user, at in zip(users, index, strict=True)],
+            "cell": cells,
+            "lppm": pa.repeat(pa.scalar(lppm), len(found)),
+            "attack": list(attacks),
+            "estimated_index": list(past),
+            "estimate": list(estimate),
+            "adversary_error_km": self.world.privacy_distance.matrix_km[cells, list(estimate)],
+        }
+        return _events(columns, len(found))
+
+    def _with_shifts(
+        self, table: pa.Table, own: IntArray, attacks: int, point: int, lppm: str, replication: int
+    ) -> pa.Table:
+        """Return the rows with those of shifts among them."""
         if not self.shifts:
             return table
+        rows = table.num_rows
         ends = np.cumsum(own) * attacks
         first = dict(zip(self._users, ends - own * attacks, strict=True))
         step = self.window or 1
@@ -163,21 +237,32 @@ class UserLog:
     __slots__ = (
         "_log",
         "_losses_km",
+        "_own",
         "_quality_km",
         "_row",
         "_tick",
         "cell",
+        "cells",
         "channel",
+        "epsilon_per_km",
         "expected",
         "expected_loss_km",
         "index",
+        "loss_km",
+        "name",
         "output",
         "snapshot_at",
     )
 
-    def __init__(self, log: SimulationLog, queries: int) -> None:
+    def __init__(self, log: SimulationLog, trace: Trace) -> None:
         self.snapshot_at = log.snapshot_at
-        self.output, self.expected_loss_km = _nothing_yet(queries)
+        self.name, self.cells = trace.user, trace.cells
+        self.output, self.expected_loss_km = _nothing_yet(len(trace))
+        self.epsilon_per_km = array("d", [np.nan]) * (0 if log.epsilon_in is None else len(trace))
+        self.loss_km: array[float] | None = None
+        """The losses of outputs that are no cells."""
+        self._own: Channel | None = None
+        """The last channel with outputs of its own."""
         self._log = log
         self.expected, self._tick = log.expected, log.tick
         self._quality_km = log.world.quality_distance.matrix_km
@@ -202,11 +287,19 @@ class UserLog:
             self._row = self.channel.row(self.cell)
         return self._row
 
-    def query(self, query: Query, report: Report) -> None:
-        """Take down what was sent."""
-        self.output[query.index - 1] = report.output
+    def query(self, query: Query, output: int, channel: Channel) -> None:
+        """Take down what was sent, and by which channel."""
+        place = query.index - 1
+        self.output[place] = output
+        if channel is not self._own and (space := getattr(channel, "space", None)) is not None:
+            self._own, self._log.nothing = channel, space.nothing
+            self.loss_km = self.loss_km or array("d", [np.nan]) * len(self.output)
+        if self.loss_km is not None:
+            self.loss_km[place] = cast(OwnOutputs, channel).loss_of_km(query.cell, output)
+        if len(self.epsilon_per_km):
+            self.epsilon_per_km[place] = self._log.epsilon_of(channel)
         if self.expected:
-            self._expect(query, report.channel)
+            self._expect(query, channel)
         if self._tick is not None:
             self._tick(1)
 
@@ -219,7 +312,10 @@ class UserLog:
         self.index, self.cell, self._row = query.index, query.cell, None
         loss_km = None if self._losses_km is None else self._losses_km.get(query.cell)
         if loss_km is None:
-            loss_km = float(self.row @ self._quality_km[query.cell])
+            if self.loss_km is not None:
+                loss_km = cast(OwnOutputs, channel).expected_loss_of_km(query.cell)
+            else:
+                loss_km = float(self.row @ self._quality_km[query.cell])
             if self._losses_km is not None:
                 self._losses_km[query.cell] = loss_km
         self.expected_loss_km[query.index - 1] = loss_km
@@ -239,6 +335,8 @@ class AttackLog:
         self._answers = {user: _Answers(log) for user, log in users.items()}
         self._n_cells = world.grid.n_cells
         self._privacy_km = world.privacy_distance.matrix_km
+        self.revised: list[tuple[str, int, int, int]] = []
+        """Past queries that were estimated once more: user, index of the report, index of the past query, estimate."""
 
     @property
     def estimate(self) -> IntArray:
@@ -250,20 +348,59 @@ class AttackLog:
         """The expected errors of all queries, user by user; NaN where there is none."""
         return _joined([answers.expected_error_km for answers in self._answers.values()])
 
+    @property
+    def posterior_entropy_bits(self) -> FloatArray:
+        """The entropies of what she believed after all queries, user by user; NaN where she did not tell."""
+        return _joined([answers.entropy_bits for answers in self._answers.values()])
+
+    @property
+    def posterior_at_truth(self) -> FloatArray:
+        """The mass that she gave to the true cells, user by user; NaN where she did not tell."""
+        return _joined([answers.at_truth for answers in self._answers.values()])
+
+    @property
+    def identity(self) -> list[str | None]:
+        """Whom she took each user for at all queries, user by user."""
+        return [who for answers in self._answers.values() for who in answers.identity]
+
     def guess(self, guess: Guess) -> None:
         """Take down what the adversary made of a report."""
-        name, index, estimate, by_output = guess
-        try:
-            answers = self._answers[name]
-            if not 0 <= estimate < self._n_cells or index < 1 or answers.output[index - 1] < 0:
-                raise ValueError("no such cell, or nothing was sent")
-            answers.estimate[index - 1] = estimate
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise RuntimeError(f"{self._name} answered cell {estimate} for query {index} of {name}") from error
+        name, index, estimate, by_output, posterior, identity, revised = guess
+        answers = self._of(name, index, estimate)
+        answers.estimate[index - 1] = estimate
+        if posterior is not None:
+            answers.entropy_bits[index - 1] = entropy(posterior)
+            answers.at_truth[index - 1] = posterior[answers.user.cells[index - 1]]
+        if identity is not None:
+            answers.identity[index - 1] = identity
+        if revised:
+            self._revise(name, index, revised)
         if answers.expected and by_output is not None:
             if answers.user.index != index:
                 raise RuntimeError(f"{self._name} answered query {index} of {name} after {answers.user.index}")
             answers.expected_error_km[index - 1] = self._error_km(answers, by_output)
+
+    def conclude(self, guess: Guess) -> None:
+        """Take down what the adversary made of a user's past in the end."""
+        self._of(guess.user, guess.index, guess.estimate)
+        self._revise(guess.user, guess.index, guess.revised)
+
+    def _of(self, name: str, index: int, estimate: int) -> _Answers:
+        """Return where the answers about a user are, if this can be one."""
+        try:
+            answers = self._answers[name]
+            if not 0 <= operator.index(estimate) < self._n_cells or index < 1 or answers.output[index - 1] < 0:
+                raise ValueError("no such cell, or nothing was sent")
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise RuntimeError(f"{self._name} answered cell {estimate} for query {index} of {name}") from error
+        return answers
+
+    def _revise(self, name: str, index: int, revised: Sequence[tuple[int, int]]) -> None:
+        for past, estimate in revised:
+            answers = self._of(name, past, estimate)
+            if past >= index:
+                raise RuntimeError(f"{self._name} revised query {past} of {name} at query {index}: only earlier ones")
+            self.revised.append((answers.user.name, index, past, estimate))
 
     def _error_km(self, answers: _Answers, by_output: IntArray) -> float:
         """Return the expected error. While channel and answers stay the same it depends on the cell alone."""
@@ -282,11 +419,25 @@ class AttackLog:
 class _Answers:
     """What one adversary made of one user, by query, and the errors to expect as long as nothing changes."""
 
-    __slots__ = ("by_output", "channel", "errors_km", "estimate", "expected", "expected_error_km", "output", "user")
+    __slots__ = (
+        "at_truth",
+        "by_output",
+        "channel",
+        "entropy_bits",
+        "errors_km",
+        "estimate",
+        "expected",
+        "expected_error_km",
+        "identity",
+        "output",
+        "user",
+    )
 
     def __init__(self, user: UserLog) -> None:
         self.user, self.output, self.expected = user, user.output, user.expected
         self.estimate, self.expected_error_km = _nothing_yet(len(user.output))
+        self.entropy_bits, self.at_truth = (array("d", [np.nan]) * len(user.output) for _ in range(2))
+        self.identity: list[str | None] = [None] * len(user.output)
         self.channel: Channel | None = None
         self.by_output: IntArray | None = None
         self.errors_km: dict[int, float] = {}

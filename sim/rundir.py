@@ -39,7 +39,7 @@ __all__ = [
     "atomic_file",
 ]
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 MEASURES = (
     "quality_loss_km",
@@ -57,18 +57,22 @@ _FIELDS: list[pa.Field[Any]] = [
     pa.field("index", pa.int32(), nullable=False),
     pa.field("time_s", pa.int64(), nullable=False),
     pa.field("cell", pa.int32(), nullable=False),
-    pa.field("output", pa.int32()),
+    pa.field("output", pa.int64()),
     pa.field("lppm", pa.string(), nullable=False),
     pa.field("attack", pa.string()),
     pa.field("estimated_index", pa.int32()),
     pa.field("estimate", pa.int32()),
     *[pa.field(name, pa.float64()) for name in MEASURES],
+    pa.field("posterior_entropy_bits", pa.float64()),
+    pa.field("posterior_at_truth", pa.float64()),
+    pa.field("epsilon_per_km", pa.float64()),
+    pa.field("identity", pa.string()),
 ]
 EVENTS: pa.Schema = pa.schema(_FIELDS)
 
 # Realised distances take few values and shrink as a dictionary; expected ones are all different and shrink
 # a little when their bytes are split. The types are plain, so that pandas, polars and DuckDB read them as is.
-_SPLIT = [name for name in EVENTS.names if name.startswith("expected_")]
+_SPLIT = [name for name in EVENTS.names if name.startswith(("expected_", "posterior_"))]
 PARQUET_OPTIONS: dict[str, Any] = {
     "compression": "zstd",
     "use_dictionary": [name for name in EVENTS.names if name not in _SPLIT],
@@ -77,7 +81,7 @@ PARQUET_OPTIONS: dict[str, Any] = {
     "store_schema": False,
 }
 
-TEXT_COLUMNS = ("event", "shift", "user", "lppm", "attack")
+TEXT_COLUMNS = ("event", "shift", "user", "lppm", "attack", "identity")
 _NAMES = {
     "manifest.json",
     "summary.csv",

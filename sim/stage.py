@@ -134,6 +134,15 @@ class Stage:
 
         return setting.shifting.lives(self.replication, lives, live_again)
 
+    @cached_property
+    def pseudonyms(self) -> dict[str, str] | None:
+        """What adversaries call each user, where names are hidden: numbers that were drawn from a hat."""
+        if self.scenario.names == "known":
+            return None
+        users = self.setting.users
+        drawn = stream(self.scenario.seed, "pseudonyms", self.replication).permutation(len(users)) + 1
+        return {user: f"p{number}" for user, number in zip(users, drawn, strict=True)}
+
     @property
     def traces(self) -> list[Trace]:
         """The test traces, which are simulated."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import simpy
 
 from sim.events import Report
@@ -33,10 +35,11 @@ class Inbox:
 
 
 class Stream:
-    """Hands every published report to every inbox."""
+    """Hands every published report to every inbox, under the user's name or under a pseudonym."""
 
-    def __init__(self, environment: simpy.Environment) -> None:
+    def __init__(self, environment: simpy.Environment, pseudonyms: Mapping[str, str] | None = None) -> None:
         self._environment = environment
+        self._pseudonyms = pseudonyms
         self._inboxes: list[Inbox] = []
 
     def subscribe(self) -> Inbox:
@@ -47,5 +50,7 @@ class Stream:
 
     def publish(self, report: Report) -> None:
         """Send a report to everybody who listens."""
+        if self._pseudonyms is not None:
+            report = report._replace(user=self._pseudonyms[report.user])
         for inbox in self._inboxes:
             inbox.put(report)

@@ -303,6 +303,7 @@ def answering(answer: Callable[[Report], Any]) -> Callable[[Bench], Any]:
 
 
 def breaks_the_channel(report: Report) -> Guess:
+    assert report.channel is not None
     matrix = report.channel.matrix()
     matrix.flags.writeable = True
     matrix[0, 0] += 0.1

@@ -35,6 +35,10 @@ def rows(point: int) -> list[dict[str, Any]]:
             "estimate": i,
             **dict.fromkeys(MEASURES, 0.1 + 0.2 * i),
             "expected_quality_loss_km": None,
+            "posterior_entropy_bits": 0.5 * i,
+            "posterior_at_truth": 0.25,
+            "epsilon_per_km": None if i == 3 else 1.0,
+            "identity": None if i == 2 else user,
         }
         for i, user in enumerate(HOSTILE)
     ]

@@ -15,7 +15,7 @@ import pytest
 import sim
 from sim import analysis
 from sim.cost import estimate
-from sim.events import Guess, Query, Report
+from sim.events import Guess, Query
 from sim.lppm.channel import identity
 from sim.mobility.traces import Trace
 from sim.recorder import SimulationLog
@@ -263,7 +263,7 @@ def test_figures_are_there_for_all_of_a_window_or_for_none(silent: set[int], fit
     log = SimulationLog(world, [nobody, trace, replace(nobody, user="cem")], ["own"], window=3)
     channel = identity(grid.n_cells)
     for index, cell in enumerate(trace.cells.tolist(), start=1):
-        log.user("ann").query(Query("ann", index, index, cell), Report("ann", index, index, cell, channel))
+        log.user("ann").query(Query("ann", index, index, cell), cell, channel)
         foreseen = None if index in silent else np.zeros(grid.n_cells, dtype=np.int64)
         log.attack("own").guess(Guess("ann", index, 0, foreseen))
     if not fits:

@@ -68,6 +68,7 @@ def plain_rows(witnesses: dict[str, Witness], *, expected: bool) -> list[dict[st
     for name, witness in witnesses.items():
         for report, guess in witness.seen:
             cell = cells[report.user, report.index]
+            assert report.channel is not None
             row = report.channel.row(cell)
             rows.append(
                 {
@@ -193,6 +194,11 @@ def opened(channel: Channel, *, queries: int = 4) -> tuple[SimulationLog, list[R
     return log, [Report("ann", index, index - 1, 1, channel) for index in range(1, queries + 1)]
 
 
+def channel_of(report: Report) -> Channel:
+    assert report.channel is not None
+    return report.channel
+
+
 def column(log: SimulationLog, name: str) -> list[float]:
     return [float(value) for value in log.table(point=0, lppm="mine", replication=0)[name].to_numpy()]
 
@@ -205,7 +211,7 @@ def test_answers_that_change_are_looked_at_again(kept: bool) -> None:
     for report, cell in zip(reports, [2, 2, 2, 5], strict=True):
         answers[:] = cell
         expected.append(WORLD.privacy_distance.matrix_km[1, cell])
-        log.user("ann").query(Query("ann", report.index, report.time_s, 1), report)
+        log.user("ann").query(Query("ann", report.index, report.time_s, 1), report.output, channel_of(report))
         handed = read_only(answers.copy()) if kept else answers
         log.attack("a").guess(Guess("ann", report.index, cell, handed))
     assert column(log, "expected_adversary_error_km") == pytest.approx(expected)
@@ -219,7 +225,7 @@ def test_another_channel_has_another_loss_and_the_same_answers_another_error() -
     losses_km: list[float] = []
     errors_km: list[float] = []
     for report, channel in zip(reports, [mild] * 3 + [sharp] * 3, strict=True):
-        log.user("ann").query(Query("ann", report.index, report.time_s, 1), report._replace(channel=channel))
+        log.user("ann").query(Query("ann", report.index, report.time_s, 1), report.output, channel)
         log.attack("a").guess(Guess("ann", report.index, 1, answers))
         losses_km.append(float(channel.row(1) @ WORLD.quality_distance.matrix_km[1]))
         errors_km.append(float(channel.row(1) @ WORLD.privacy_distance.matrix_km[1]))
@@ -242,7 +248,7 @@ def test_another_channel_has_another_loss_and_the_same_answers_another_error() -
 )
 def test_nonsense_is_refused_by_name(guess: Guess) -> None:
     log, reports = opened(identity(N))
-    log.user("ann").query(Query("ann", 1, 0, 1), reports[0])
+    log.user("ann").query(Query("ann", 1, 0, 1), reports[0].output, channel_of(reports[0]))
     with pytest.raises(RuntimeError, match=f"a answered cell {guess.estimate} for query {guess.index} of {guess.user}"):
         log.attack("a").guess(guess)
 
@@ -250,7 +256,7 @@ def test_nonsense_is_refused_by_name(guess: Guess) -> None:
 def test_foresight_for_an_earlier_query_is_refused() -> None:
     log, reports = opened(identity(N))
     for report in reports[:2]:
-        log.user("ann").query(Query("ann", report.index, report.time_s, 1), report)
+        log.user("ann").query(Query("ann", report.index, report.time_s, 1), report.output, channel_of(report))
     with pytest.raises(RuntimeError, match="a answered query 1 of ann after 2"):
         log.attack("a").guess(Guess("ann", 1, 0, np.zeros(N, dtype=np.int64)))
 
@@ -258,7 +264,7 @@ def test_foresight_for_an_earlier_query_is_refused() -> None:
 def test_a_query_without_an_answer_is_named() -> None:
     log, reports = opened(identity(N))
     for report in reports:
-        log.user("ann").query(Query("ann", report.index, report.time_s, 1), report)
+        log.user("ann").query(Query("ann", report.index, report.time_s, 1), report.output, channel_of(report))
         if report.index != 3:
             log.attack("a").guess(Guess("ann", report.index, 1))
     with pytest.raises(RuntimeError, match="not every query of ann was answered by every attack, with mine"):

@@ -27,6 +27,10 @@ from sim.rundir import EVENTS, MEASURES, SCHEMA_VERSION, RequestError, RunDirect
 from sim.storage import storage_at
 
 
+SELDOM = EVENTS.names[EVENTS.names.index(MEASURES[-1]) + 1 :]
+"""Columns that are empty unless a scenario asks for them."""
+
+
 def events(n: int = 3, **changes: Any) -> pa.Table:
     columns: dict[str, Any] = {
         "event": ["query"] * n,
@@ -43,6 +47,7 @@ def events(n: int = 3, **changes: Any) -> pa.Table:
         "estimated_index": list(range(1, n + 1)),
         "estimate": [4] * n,
         **dict.fromkeys(MEASURES, [1.5] * n),
+        **{name: pa.nulls(n, EVENTS.field(name).type) for name in SELDOM},
     }
     return pa.table({**columns, **changes}, schema=EVENTS)
 
@@ -283,7 +288,7 @@ def test_open_says_what_is_missing(home: str, run: RunDirectory) -> None:
     with pytest.raises(RequestError, match="is a file"):
         RunDirectory.open(f"{run.place}/manifest.json")
     run.file("manifest.json").write_bytes(b'{"schema_version": 99}')
-    with pytest.raises(RequestError, match="schema_version must be 2, got 99"):
+    with pytest.raises(RequestError, match="schema_version must be 3, got 99"):
         RunDirectory.open(run.place)
     run.file("manifest.json").write_bytes(b"{torn")
     with pytest.raises(RunError, match="is not JSON"):
@@ -498,7 +503,7 @@ def readable_only() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as name:
         folder, user = Path(name), os.geteuid()
         (folder / "run" / "events").mkdir(parents=True)
-        (folder / "run" / "manifest.json").write_text('{"schema_version": 2}')
+        (folder / "run" / "manifest.json").write_text('{"schema_version": 3}')
         for path in (folder, folder / "run", folder / "run" / "events"):
             path.chmod(0o555)
         if user == 0:

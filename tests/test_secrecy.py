@@ -158,6 +158,7 @@ def test_a_belief_learns_from_reports_alone(spec: Any, make_scenario: MakeScenar
         assert isinstance(twin, Mechanism)
         reports = [report for report in heard if report.user == user]
         for report in reports:
+            assert report.channel is not None
             twin.belief.observe(report.time_s, report.channel.likelihood(report.output))
         now_s = reports[-1].time_s + 3600
         assert len(reports) == 40

@@ -305,6 +305,7 @@ def _likelihoods(contest: Contest, design: Design) -> FloatArray:
         """Takes down what anybody can see."""
 
         def observe(self, report: Report) -> Guess:
+            assert report.channel is not None
             rows.append(report.channel.likelihood(report.output))
             return Guess(report.user, report.index, report.output)
 

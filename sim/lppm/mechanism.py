@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from sim.events import Report
+from typing import Literal, get_args
+
+import numpy as np
+
+from sim.events import Query, Report
 from sim.interfaces import Belief, Channel, Design, FloatArray
+
+LearnsFrom = Literal["reports", "cells"]
 
 
 class Mechanism:
-    """An output-based LPPM f(z^r | z^{r-1}, x^r) that learns from its own reports alone."""
+    """An LPPM that learns from its own reports alone, or of the full type: from where the user really was.
 
-    def __init__(self, *, belief: Belief, design: Design) -> None:
+    The first is output-based, f(z^r | z^{r-1}, x^r): whoever sees the reports knows the channel. The channel of the
+    second depends on past real cells, f(z^r | z^{r-1}, x^{r-1}, x^r) (Oya et al. 2019, Sect. III): it is kept from the
+    reports, and `remember` takes the place of `observe`.
+    """
+
+    def __init__(self, *, belief: Belief, design: Design, learns_from: LearnsFrom = "reports") -> None:
+        if learns_from not in get_args(LearnsFrom):
+            raise ValueError(f"learns_from must be one of {get_args(LearnsFrom)}, got {learns_from!r}")
         self.belief = belief
         self.design = design
+        self.full = learns_from == "cells"
+        """Whether it learns from real cells: then its channel is nobody else's business."""
         self._learns = not getattr(belief, "fixed", False)
         self._asks = bool(getattr(design, "uses_prior", True))
         self._channel: Channel | None = None
@@ -33,7 +48,18 @@ class Mechanism:
 
     def observe(self, report: Report) -> None:
         """Let the belief learn from the report's likelihood under the channel that made it."""
-        if self._learns:
-            self.belief.observe(report.time_s, report.channel.likelihood(report.output))
-            if self._asks:
-                self._channel = None
+        if self._learns and not self.full:
+            assert report.channel is not None
+            self._learn(report.time_s, report.channel.likelihood(report.output))
+
+    def remember(self, query: Query) -> None:
+        """Let the belief of a mechanism of the full type learn where the user was."""
+        if self._learns and self.full:
+            here = np.zeros(self.belief.prior(query.time_s).size)
+            here[query.cell] = 1.0
+            self._learn(query.time_s, here)
+
+    def _learn(self, time_s: int, likelihood: FloatArray) -> None:
+        self.belief.observe(time_s, likelihood)
+        if self._asks:
+            self._channel = None

@@ -34,6 +34,19 @@ class RecordSpec(Spec):
     """Also the figures expected over the mechanism's noise, given the past and the true cell; they cost time."""
     snapshots: list[Count] = [1, 10, 30, 100, 300]
     """At which queries the mechanisms' learned profiles are kept."""
+    posterior: bool = False
+    """Also, for each query, the entropy of what an adversary believes and the mass she gives to the truth."""
+    epsilon: Literal["none", "euclidean", "quality", "privacy"] = "none"
+    """Also, for each query, the exact epsilon of the channel, per km of this distance; slow where channels change."""
+
+    @model_validator(mode="after")
+    def _queries_told_apart(self) -> Self:
+        said = [name for name in ("posterior", "epsilon") if getattr(self, name) not in (False, "none")]
+        if self.log == "summary" and said:
+            raise ValueError(
+                f"`{said[0]}` is a figure of each query, but `log: summary` keeps means alone: set `log: queries`"
+            )
+        return self
 
     @property
     def summary_window(self) -> int | None:
@@ -76,6 +89,8 @@ class Scenario(Spec):
     """Same seed, same results, to the bit."""
     replications: Count | RepeatUntil = 3
     """How often each simulation is repeated with new randomness, or until when. One with exact figures is run once."""
+    names: Literal["known", "hidden"] = "known"
+    """Whether adversaries see whose a report is, or a pseudonym that stays the same."""
     markov_restart: Literal["never", "daily"] = "never"
     """Whether Markov models start anew each day: daily for traces cut into days, never for check-ins."""
     world: WorldSpec = WorldSpec()
@@ -137,6 +152,10 @@ class Scenario(Spec):
         """Return the name of the training set that is meant: the one said, else the first, if there is any."""
         return said if said is not None else next(iter(self.training), None)
 
+    def attacks_on(self, lppm: LPPMSpec) -> list[AnyAttack]:
+        """Return the attacks that can be computed against an LPPM: of the full type, those that need no channel."""
+        return [attack for attack in self.attacks if not (lppm.full and attack.needs_channel)]
+
     def is_exact(self, lppm: LPPMSpec) -> bool:
         """Whether the expected figures of an LPPM are the same in every replication: then one is enough.
 
@@ -159,8 +178,8 @@ class Scenario(Spec):
         """Return the scenario as JSON with every default written out: equal texts mean equal experiments.
 
         The order of keys does not matter, so which training set is the first is written out as well. A short name
-        is left out beside what it stands for, as are the keys of a summary where each query is recorded, and shifts
-        where there are none.
+        is left out beside what it stands for, as are the keys of a summary where each query is recorded, shifts where
+        there are none, and what is not recorded.
         """
         data = self.model_dump(mode="json", include=None if only is None else set(only))
         for part in {"lppms", "attacks"} & data.keys():
@@ -173,6 +192,14 @@ class Scenario(Spec):
             del data["record"]["log"], data["record"]["window"]
         if not data.get("shifts", True):
             del data["shifts"]
+        if data.get("names") == "known":
+            del data["names"]
+        for lppm in data.get("lppms", []):
+            if lppm["learns_from"] == "reports":
+                del lppm["learns_from"]
+        for name in {"posterior", "epsilon"} & data.get("record", {}).keys():
+            if data["record"][name] in (False, "none"):
+                del data["record"][name]
         return json.dumps(data, sort_keys=True)
 
     @property

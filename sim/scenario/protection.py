@@ -106,6 +106,13 @@ class LPPMSpec(Spec):
     """How it makes a channel of that."""
     training: str | None = None
     """Which training set; the first one unless said."""
+    learns_from: Literal["reports", "cells"] = "reports"
+    """What its belief learns from: its reports, which all may see, or the user's real cells, the paper's full type."""
+
+    @property
+    def full(self) -> bool:
+        """Whether it is of the full type: its reports carry no channel, so that no attack can be optimal."""
+        return self.learns_from == "cells"
 
     @property
     def is_memoryless(self) -> bool:
@@ -140,6 +147,11 @@ class AttackSpec(Spec):
     """Which training set, for one who knows the training; the first one unless said."""
 
     @property
+    def needs_channel(self) -> bool:
+        """Whether she must know the channel of each report, which mechanisms of the full type keep to themselves."""
+        return True
+
+    @property
     def is_memoryless(self) -> bool:
         """Whether her estimate surely follows from the current report alone."""
         return isinstance(self.belief, FixedProfileSpec)
@@ -170,6 +182,11 @@ def _need_knowledge(knows: str, training: str | None) -> None:
 
 class OwnAttack(Custom):
     """One's own attack, imported from `module`."""
+
+    @property
+    def needs_channel(self) -> bool:
+        """Whether it must know the channel of each report: nobody but its author can tell."""
+        return False
 
     name: Name
     knows: Literal["test", "whole_test", "training"] = "test"
