@@ -127,7 +127,7 @@ def test_all_faults_come_at_once_each_at_its_line_and_column(write: Write) -> No
     assert faults(path) == [
         "2:1: seed: this key is given twice: first in line 1, column 1",
         "3:1: replicatons: unknown key (did you mean 'replications'?); allowed: name, description, seed, "
-        "replications, markov_restart, world, users, shifts, training, lppms, attacks, sweep, record",
+        "replications, names, markov_restart, world, users, shifts, training, lppms, attacks, sweep, record",
         "4:15: replications: must be at least 1, found 0",
         "5:17: markov_restart: must be one of never, daily, found text 'no'",
         "7:16: world.grid.kind: unknown kind, found 'rectangel' (did you mean 'rectangle'?); "

@@ -220,7 +220,7 @@ def test_a_wrong_sweep_is_blamed_on_the_setting(setting: str, fault: str, write:
         (
             "{sede: [1], lppms.0.design.epsilon_per_km: [1, -1, x]}",
             ["5:9: sweep.sede: the scenario has no 'sede' (did you mean 'seed'?); allowed: name, description, seed, "
-             "replications, markov_restart, world, users, shifts, training, lppms, attacks, sweep or record",
+             "replications, names, markov_restart, world, users, shifts, training, lppms, attacks, sweep or record",
              "5:55: lppms.0.design.epsilon_per_km: must be at least 0, found -1",
              "5:59: lppms.0.design.epsilon_per_km: must be a number, found text 'x'"],
         ),
