@@ -93,6 +93,9 @@ def _distance(spec: worlds.DistanceSpec, scenario: Scenario, grid: Grid, streets
             return distance.euclidean(grid)
         case worlds.DistanceMatrix():
             return distance.from_file(scenario.locate(spec.file), grid.n_cells)
+        case worlds.SemanticDistance():
+            labels = distance.read_labels(scenario.locate(spec.labels), grid.n_cells)
+            return distance.semantic(labels, apart_km=spec.apart_km)
         case worlds.RoadDistance():
             if streets is None:
                 raise ValueError("road distance needs roads, found none")

@@ -81,6 +81,7 @@ ELSEWHERE: dict[type[Spec], set[str]] = {
 
 MADE_FROM_FILES_OR_NOTHING = {
     worlds.RoadCsv, worlds.RoadGraphML, worlds.Manhattan, worlds.Euclidean, worlds.RoadDistance, worlds.DistanceMatrix,
+    worlds.SemanticDistance,
 }  # fmt: skip
 
 

@@ -153,11 +153,22 @@ class DistanceMatrix(Spec):
     """The file, one row and one column for each cell."""
 
 
+class SemanticDistance(Spec):
+    """How different places are in kind: 0 between cells of one label, `apart_km` where their labels share nothing."""
+
+    kind: Literal["semantic"]
+    labels: FileName
+    """A CSV file with the header cell,label and a line for each cell; a label may be a path, such as food/pizza."""
+    apart_km: Annotated[float, Field(gt=0, le=1e5)] = 1.0
+    """What a difference in kind is worth; labels that share the beginning of their paths are that much nearer."""
+
+
 DistanceSpec = Annotated[
     Annotated[Manhattan, Tag("manhattan")]
     | Annotated[Euclidean, Tag("euclidean")]
     | Annotated[RoadDistance, Tag("road")]
-    | Annotated[DistanceMatrix, Tag("matrix")],
+    | Annotated[DistanceMatrix, Tag("matrix")]
+    | Annotated[SemanticDistance, Tag("semantic")],
     by_kind,
     short_form,
 ]

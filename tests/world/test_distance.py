@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sim.world import Distance, Grid, Roads, World, euclidean, lattice, manhattan, road
-from sim.world.distance import from_file
+from sim.world.distance import from_file, read_labels, semantic
 
 
 def square(rows: int = 5, cols: int = 4) -> Grid:
@@ -176,3 +176,42 @@ def test_a_world_without_roads_does_not_import_networkx() -> None:
     code = f"import sys, sim.world; print({loaded}, sim.world.Roads.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False", "Roads"]
+
+
+def test_kinds_of_places_are_apart_by_what_their_labels_do_not_share() -> None:
+    labels = ["home", "food/pizza", "food/sushi/fast", "home", "food/pizza/fast"]
+    found = semantic(labels, apart_km=6.0).matrix_km
+    assert found[0].tolist() == [0.0, 6.0, 6.0, 0.0, 6.0]
+    assert found[1] == pytest.approx([6.0, 0.0, 4.0, 6.0, 2.0])
+    assert found[2] == pytest.approx([6.0, 4.0, 0.0, 6.0, 4.0])
+    assert np.array_equal(found, found.T)
+    via = (found[:, :, None] + found[None, :, :]).min(axis=1)
+    assert (found <= via + 1e-12).all()
+    with pytest.raises(ValueError, match=r"apart_km must be in \(0, inf\), got 0"):
+        semantic(labels, apart_km=0.0)
+
+
+def test_labels_are_read_in_any_order(tmp_path: Path) -> None:
+    file = tmp_path / "labels.csv"
+    file.write_text('cell, label\n2,work\n0,"home, sweet home"\n\n1,work\n', encoding="utf-8-sig")
+    assert read_labels(file, 3) == ["home, sweet home", "work", "work"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "the first line must be cell,label, found ''"),
+        ("0,home\n", "the first line must be cell,label, found '0,home'"),
+        ("cell,label\n0,home\n", r"every cell needs a label, found none of cell 1 \(1 such\)"),
+        ("cell,label\n0,home\n0,work\n", "line 3: cell 0 has a label already, 'home'"),
+        ("cell,label\n2,home\n", r"line 2: a cell must be a whole number in \[0, 1\], found '2'"),
+        ("cell,label\n-1,home\n", "found '-1'"),
+        ("cell,label\n0, \n", "line 2: must be a cell and its label, found '0, '"),
+        ("cell,label\n0,a,b\n", "line 2: must be a cell and its label, found '0,a,b'"),
+    ],
+)
+def test_labels_that_cannot_be_meant_are_refused(text: str, problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "labels.csv"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=problem):
+        read_labels(file, 2)
