@@ -439,7 +439,7 @@ def adaptation(
 @click.option(
     "--figure",
     "kind",
-    type=click.Choice(["tradeoff", "over_time", "efficiency", "adaptation", "users", "profiles", "map"]),
+    type=click.Choice(["tradeoff", "over_time", "efficiency", "adaptation", "tournament", "users", "profiles", "map"]),
     help="Draw this one figure alone, for a paper.",
 )
 @click.option(

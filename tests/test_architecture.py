@@ -23,7 +23,7 @@ LAYERS = [
     ["sim.pool"],
     ["sim.cluster"],
     ["sim.analysis", "sim.adaptation", "sim.export", "sim.cost", "sim.courses", "sim.status"],
-    ["sim.plots", "sim.result", "sim.ranking", "sim.rounds"],
+    ["sim.plots", "sim.result", "sim.ranking", "sim.rounds", "sim.tournament"],
     ["sim.sentences"],
     ["sim.report"],
     ["sim.runner"],

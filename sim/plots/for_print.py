@@ -22,9 +22,11 @@ from sim.plots.of_run import sweep_title
 from sim.plots.over_time import efficiency_figure, over_time_figure
 from sim.plots.profiles import profiles_figure
 from sim.plots.style import Look, looks
+from sim.plots.tournament import tournament_figure
 from sim.plots.tradeoff import series_looks, tradeoff_figure
 from sim.plots.users import users_figure
 from sim.rundir import RequestError, RunDirectory, RunError, atomic_file
+from sim.tournament import standings
 
 WIDTHS_IN = {"column": 3.5, "page": 7.16}
 """Of the journals that most of these papers are in, which have two columns."""
@@ -212,6 +214,11 @@ def _adaptation(view: _View) -> Figure:
     return adaptation_figure(chosen, title=title, width=view.width, names=view.looks)
 
 
+def _tournament(view: _View) -> Figure:
+    view.refuse_no_attack("adversary error")
+    return tournament_figure(standings(view.summary), width=view.width)
+
+
 def _users(view: _View) -> Figure:
     attack = view.one_attack("users")
     table = courses.user_courses(view.run, points=view.middle, users=view.users or None, read=view.read)
@@ -266,6 +273,7 @@ KINDS: dict[str, _Kind] = {
     "over_time": _Kind(_over_time),
     "efficiency": _Kind(_efficiency),
     "adaptation": _Kind(_adaptation),
+    "tournament": _Kind(_tournament),
     "users": _Kind(_users, of_users=True),
     "profiles": _Kind(_profiles, of_attacks=False),
     "map": _Kind(_map, of_users=True),

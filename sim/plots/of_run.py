@@ -14,8 +14,10 @@ from sim.courses import middle_points
 from sim.plots import style
 from sim.plots.adaptation import adaptation_figure
 from sim.plots.over_time import over_time_figure
+from sim.plots.tournament import tournament_figure
 from sim.plots.tradeoff import tradeoff_figure
 from sim.rundir import RunDirectory
+from sim.tournament import is_tournament, standings
 
 
 def write_figures(
@@ -27,6 +29,8 @@ def write_figures(
 ) -> list[Any]:
     """Write `figures/tradeoff.*` and `figures/over_time.*` of a run; tables not given are made from its log.
 
+    Of one with three mechanisms and three attacks or more, also `figures/tournament.*`.
+
     Return where they are: paths, or run files where the run is under a URL.
     """
     points = run.read_csv("points.csv")
@@ -36,13 +40,14 @@ def write_figures(
         analysis.in_order(analysis.over_time(run) if over_time is None else over_time, run), points
     )
     shifts = analysis.shifts(run) if shifts is None else shifts
-    return _written(
-        run,
-        {
-            "tradeoff": tradeoff_figure(analysis.named_apart(summary, points)),
-            "over_time": over_time_figure(over_time, title=sweep_title(over_time, points), shifts=shifts),
-        },
-    )
+    named = analysis.named_apart(summary, points)
+    figures = {
+        "tradeoff": tradeoff_figure(named),
+        "over_time": over_time_figure(over_time, title=sweep_title(over_time, points), shifts=shifts),
+    }
+    if is_tournament(named) and not named["circumstances"].any():
+        figures["tournament"] = tournament_figure(standings(named))
+    return _written(run, figures)
 
 
 def write_adaptation(run: RunDirectory, found: Adaptation) -> list[Any]:
