@@ -331,7 +331,9 @@ def a_run(path: Path, points: pd.DataFrame | None = None) -> RunDirectory:
     scenario = {"lppms": [{"name": "SP"}, {"name": "PEB"}], "attacks": [{"name": "markov"}, {"name": "bayes"}]}
     run.write_manifest({"scenario": scenario})
     row: dict[str, Any] = (
-        dict.fromkeys(EVENTS.names, 0) | {"event": "query", "shift": None} | dict.fromkeys(MEASURES, 1.0)
+        dict.fromkeys(EVENTS.names, 0)
+        | {"event": "query", "shift": None, "identity": None}
+        | dict.fromkeys(MEASURES, 1.0)
     )
     points = pd.DataFrame({"point": [0]}) if points is None else points
     keys = itertools.product(points["point"].tolist(), ("PEB", "SP"), ("bayes", "markov"), ("ann", "bob"), (1, 2))

@@ -83,11 +83,12 @@ WIDTHS = {
     "profiles": [3.5],
     "map": [2.5, 7.16],
 }
-"""Where figures are laid out differently; the efficiency is laid out as all over time is."""
+"""Where figures are laid out differently; the efficiency is laid out as all over time is, the tournament has tests
+of its own."""
 
 
 def test_every_kind_is_looked_at() -> None:
-    assert set(KINDS) == {*WIDTHS, "efficiency"}
+    assert set(KINDS) == {*WIDTHS, "efficiency", "tournament"}
 
 
 @pytest.mark.parametrize(("kind", "width"), [(kind, width) for kind, own in WIDTHS.items() for width in own])

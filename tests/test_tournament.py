@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.text import Annotation, Text
 
 from sim.plots.tournament import tournament_figure
-from sim.rundir import MEASURES
+from sim.rundir import MEASURES, RequestError
 from sim.tournament import common_loss_km, is_tournament, standings
 
 
@@ -95,5 +97,20 @@ def test_the_figure_says_every_number_and_frames_the_strongest() -> None:
     assert [round(frame.get_x() + 0.46) for frame in panel.patches] == [0, 1, 0, 0]  # type: ignore[attr-defined]
     names = [label.get_text() for label in panel.get_yticklabels()]
     assert names == ["fine", "full", "poor", "bare"]
-    seen = figure.findobj(Text)
-    assert all(float(text.get_fontsize()) >= 5.0 for text in seen)
+
+
+def test_numbers_are_readable_and_apart_at_the_least_width() -> None:
+    attacks = [f"attack-{number}" for number in range(9)]
+    rows = [
+        (lppm, 0, attack, 1.0, 10.0 + i) for lppm in ("x", "y-with-a-long-name") for i, attack in enumerate(attacks)
+    ]
+    table = standings(summary(*rows))
+    with pytest.raises(RequestError, match=r"a table of 9 attacks needs (\S+) in, got 3\.5: choose") as refused:
+        tournament_figure(table, width=3.5)
+    figure = tournament_figure(table, width=float(str(refused.value).split()[6]) + 0.05)
+    (panel,) = figure.axes
+    seen = [text for text in figure.findobj(Text) if text.get_text().strip()]
+    assert min(float(text.get_fontsize()) for text in seen) >= 6.5
+    boxes = [text.get_window_extent() for text in panel.texts]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+    assert all(figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1 for box in boxes)

@@ -13,10 +13,14 @@ from matplotlib.patches import Rectangle
 from sim.plots import style
 from sim.plots.labels import literal
 from sim.plots.style import COLOURS, ERROR_LABEL, INK, STYLE
+from sim.rundir import RequestError
 from sim.tournament import STANDINGS
 
 SHADES = LinearSegmentedColormap.from_list("error", ["#ffffff", COLOURS[0]])
 _ROW_IN, _HEAD_IN = 0.19, 0.95
+_COLUMN_IN = 0.31
+_LONGEST = 24
+_SIZE = 6.5
 _DARK = 0.6
 _BESIDE_PT = 14
 """How far to the left of the cells the middle of a loss stands."""
@@ -31,8 +35,15 @@ def tournament_figure(standings: pd.DataFrame, *, title: str = "", width: float 
     names = list(standings["lppm"])
     errors = standings[attacks].to_numpy(float)
     rows, columns = errors.shape
-    longest = max(len(literal(name)) for name in names)
-    width = width or 1.2 + 0.075 * longest + 0.48 * (columns + 1)
+    longest = max(map(len, names))
+    names_in = 0.9 + 0.07 * min(longest, _LONGEST)
+    width = width or names_in + 0.48 * columns
+    least_in = names_in + _COLUMN_IN * columns
+    if width < least_in:
+        raise RequestError(
+            f"a table of {columns} attacks needs {least_in:.1f} in, got {width:g}: choose a larger --width, or attacks "
+            "with --attack"
+        )
     note = f"{ERROR_LABEL} in the cells; framed: the strongest attack on the mechanism; sorted by its error"
     with rc_context(STYLE | {"axes.grid": False}):
         height = _ROW_IN * rows + _HEAD_IN
@@ -40,19 +51,18 @@ def tournament_figure(standings: pd.DataFrame, *, title: str = "", width: float 
         panel = figure.subplots()
         top = float(np.nanmax(errors, initial=0.0)) or 1.0
         panel.imshow(np.ma.masked_invalid(errors), cmap=SHADES, vmin=0.0, vmax=top, aspect="auto")
-        size = float(np.clip(10.0 * (width - 0.075 * longest) / (columns + 2), 5.0, 7.0))
         for row in range(rows):
-            _beside(panel, row, f"{standings['quality_loss_km'].iloc[row]:.2f}", size)
+            _beside(panel, row, f"{standings['quality_loss_km'].iloc[row]:.2f}")
             for column in range(columns):
                 error = errors[row, column]
                 said = "–" if np.isnan(error) else f"{error:.2f}"
                 colour = "white" if error / top > _DARK else INK
-                panel.text(column, row, said, ha="center", va="center", fontsize=size, color=colour)
+                panel.text(column, row, said, ha="center", va="center", fontsize=_SIZE, color=colour)
             framed = attacks.index(standings["strongest"].iloc[row])
             panel.add_patch(_frame(framed, row))
-        _beside(panel, -1, r"$\bar{Q}$", 7.0)
-        panel.set_xticks(range(columns), [literal(name, 24) for name in attacks], rotation=45, ha="left")
-        panel.set_yticks(range(rows), [literal(name, 40) for name in names])
+        _beside(panel, -1, r"$\bar{Q}$")
+        panel.set_xticks(range(columns), [literal(name, _LONGEST) for name in attacks], rotation=45, ha="left")
+        panel.set_yticks(range(rows), [literal(name, _LONGEST) for name in names])
         panel.tick_params(length=0, top=False, bottom=False, labeltop=True, labelbottom=False)
         panel.tick_params(axis="x", pad=-1)
         panel.tick_params(axis="y", pad=_BESIDE_PT * 2)
@@ -61,9 +71,9 @@ def tournament_figure(standings: pd.DataFrame, *, title: str = "", width: float 
         return style.settled(figure)
 
 
-def _beside(panel: Axes, row: int, text: str, size: float) -> None:
+def _beside(panel: Axes, row: int, text: str) -> None:
     at = {"xytext": (-_BESIDE_PT, 0), "textcoords": "offset points", "annotation_clip": False}
-    panel.annotate(text, (-0.5, row), ha="center", va="center", fontsize=size, color=INK, **at)  # type: ignore[arg-type]
+    panel.annotate(text, (-0.5, row), ha="center", va="center", fontsize=_SIZE, color=INK, **at)  # type: ignore[arg-type]
 
 
 def _frame(column: int, row: int) -> Rectangle:
