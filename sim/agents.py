@@ -32,7 +32,7 @@ def user(
         report = Report(name, index, time_s, channel.sample(cell, rng), channel if remember is None else None)
         log.query(query, report.output, channel)
         if index in snapshot_at:
-            log.snapshot(query, lppm)
+            log.snapshot(query, lppm, channel)
         stream.publish(report)
         if remember is None:
             lppm.observe(report)

@@ -15,6 +15,7 @@ from sim.engine import simulate
 from sim.errors import UserError
 from sim.interfaces import LPPM
 from sim.lppm.mechanism import Mechanism
+from sim.lppm.theory import Theory
 from sim.mobility.training import Statistics
 from sim.recorder import SimulationLog, Snapshot, Tick
 from sim.rng import stream
@@ -243,12 +244,14 @@ class _Snapshots:
 
 
 def _stacked(found: Sequence[_Snapshots]) -> dict[str, NDArray[Any]]:
-    """Return all snapshots of a chunk as one array per column."""
+    """Return all snapshots of a chunk as one array per column; figures that nobody knows are NaN."""
     rows = [(own.lppm, own.replication, snapshot) for own in found for snapshot in own.rows]
+    figures = np.array([snapshot.own for *_, snapshot in rows], dtype=np.float64).reshape(-1, len(Theory._fields))
     return {
         "lppm": np.array([lppm for lppm, _, _ in rows], dtype=np.str_),
         "replication": np.array([replication for _, replication, _ in rows], dtype=np.int64),
         "user": np.array([snapshot.user for *_, snapshot in rows], dtype=np.str_),
         "index": np.array([snapshot.index for *_, snapshot in rows], dtype=np.int64),
         "profile": np.array([snapshot.profile for *_, snapshot in rows], dtype=np.float64),
+        **{f"own_{name}": figures[:, place] for place, name in enumerate(Theory._fields)},
     }

@@ -16,6 +16,7 @@ from sim.events import Guess, Query, Shift
 from sim.inference import entropy
 from sim.interfaces import LPPM, Belief, Channel, FloatArray, IntArray, OwnOutputs
 from sim.lppm.epsilon import exact_epsilon_per_km
+from sim.lppm.theory import Theory, theory
 from sim.mobility.traces import Trace
 from sim.rundir import EVENTS
 from sim.world import World
@@ -26,11 +27,12 @@ Tick = Callable[[int], None]
 
 @dataclass(slots=True)
 class Snapshot:
-    """What a mechanism believed about a user before one query."""
+    """What a mechanism believed about a user before one query, and what its channel promised if that was true."""
 
     user: str
     index: int
     profile: FloatArray
+    own: Theory
 
 
 @dataclass
@@ -65,6 +67,7 @@ class SimulationLog:
         self._attacks = {name: AttackLog(name, public, self.world) for name in self.attacks}
         self._last_kept: tuple[Channel, dict[int, float]] | None = None
         self._last_promise: tuple[Channel, float] | None = None
+        self._last_theory: tuple[Channel, FloatArray, Theory] | None = None
         self.nothing: int | None = None
         """The output that stands for no report at all, if there is one."""
 
@@ -88,6 +91,17 @@ class SimulationLog:
         if self._last_promise is None or self._last_promise[0] is not channel:
             self._last_promise = (channel, exact_epsilon_per_km(channel, self.epsilon_in))
         return self._last_promise[1]
+
+    def theory_of(self, channel: Channel, prior: FloatArray) -> Theory:
+        """Return the figures of a channel under a prior, worked out once where users share both."""
+        last = self._last_theory
+        if last is None or last[0] is not channel or last[1] is not prior:
+            world = self.world
+            found = theory(channel, prior, quality=world.quality_distance, privacy=world.privacy_distance)
+            if self.epsilon_in is not None:
+                found = found._replace(epsilon_per_km=self.epsilon_of(channel))
+            last = self._last_theory = (channel, prior, found)
+        return last[2]
 
     def table(self, *, point: int, lppm: str, replication: int) -> pa.Table:
         """Return one row per query and attack, or per window of queries and attack, by user, query and attack.
@@ -320,11 +334,13 @@ class UserLog:
                 self._losses_km[query.cell] = loss_km
         self.expected_loss_km[query.index - 1] = loss_km
 
-    def snapshot(self, query: Query, lppm: LPPM) -> None:
+    def snapshot(self, query: Query, lppm: LPPM, channel: Channel) -> None:
         """Keep what a mechanism believes before this query; of one that never learns, only the first is kept."""
         belief: Belief | None = getattr(lppm, "belief", None)
         if belief is not None and (query.index == min(self.snapshot_at) or not getattr(belief, "fixed", False)):
-            self._log.snapshots.append(Snapshot(query.user, query.index, belief.prior(query.time_s).copy()))
+            prior = belief.prior(query.time_s)
+            own = self._log.theory_of(channel, prior)
+            self._log.snapshots.append(Snapshot(query.user, query.index, prior.copy(), own))
 
 
 class AttackLog:

@@ -1,0 +1,92 @@
+"""What a channel promises under a model of the user: loss, error of the best estimate, entropy, worst loss, epsilon.
+
+These are figures on paper. A mechanism designs its channel for the prior that it believes, and under that prior they
+hold; how it does with a real user, who is another, is what a simulation finds out (Oya et al. 2019).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from sim.inference import decide_each
+from sim.interfaces import Channel, FloatArray, IntArray, OwnOutputs
+from sim.lppm.epsilon import exact_epsilon_per_km
+from sim.world.distance import Distance
+
+
+class Theory(NamedTuple):
+    """The figures of a channel under a prior; None where there are too many outputs to list, or nobody asked."""
+
+    quality_loss_km: float
+    """Q, the sum over x and z of prior(x) f(z | x) d_Q(x, z)."""
+    adversary_error_km: float | None = None
+    """P_AE, the sum over z of the least sum over x of prior(x) f(z | x) d_P(x, y) that an estimate y has."""
+    entropy_bits: float | None = None
+    """H(x | z), what is left to learn of the cell once the output is known."""
+    worst_loss_km: float | None = None
+    """The largest d_Q(x, z) that can come: of cells with mass, and the outputs that they can have."""
+    epsilon_per_km: float | None = None
+    """The exact epsilon of geo-indistinguishability; it does not depend on the prior."""
+
+
+def theory(
+    channel: Channel, prior: FloatArray, *, quality: Distance, privacy: Distance, epsilon_in: Distance | None = None
+) -> Theory:
+    """Return the figures of a channel under a prior; the exact epsilon, which is slow, per km of a distance if said.
+
+    P_AE is that of Shokri et al. 2011 with the optimal estimate for each output, entropy and worst loss those of Oya
+    et al. 2017, epsilon that of Andrés et al. 2013.
+
+    >>> from sim.lppm.channel import location_hiding
+    >>> from sim.world import Grid, manhattan
+    >>> line = manhattan(Grid.rectangle(rows=1, cols=2, width_km=2.0, height_km=1.0))
+    >>> theory(location_hiding(2, 0.75), np.array([0.5, 0.5]), quality=line, privacy=line)[:2]
+    (0.25, 0.25)
+    """
+    epsilon = None if epsilon_in is None else exact_epsilon_per_km(channel, epsilon_in)
+    if getattr(channel, "countless", False):
+        return Theory(_expected_loss_km(cast(OwnOutputs, channel), prior), epsilon_per_km=epsilon)
+    outputs, likelihoods = channel.likelihoods()
+    joint = likelihoods * prior
+    if getattr(channel, "space", None) is None:
+        between_km = quality.matrix_km.T[outputs]
+        loss_km, worst_km = float(np.vdot(joint, between_km)), float(between_km.max(where=joint > 0, initial=0.0))
+    else:
+        own = cast(OwnOutputs, channel)
+        loss_km, worst_km = _expected_loss_km(own, prior), _worst_loss_km(own, outputs, joint)
+    error_km = _error_km(prior, likelihoods, joint, privacy)
+    return Theory(loss_km, error_km, conditional_entropy_bits(joint), worst_km, epsilon)
+
+
+def conditional_entropy_bits(joint: FloatArray) -> float:
+    """Return H(x | z) = H(x, z) - H(z) in bits of a joint distribution [output, cell] (Oya et al. 2017).
+
+    >>> conditional_entropy_bits(np.array([[0.25, 0.25], [0.5, 0.0]]))
+    0.5
+    """
+    return max(_negative_log_sum(joint) - _negative_log_sum(joint.sum(axis=1)), 0.0)
+
+
+def _negative_log_sum(masses: FloatArray) -> float:
+    """Return the sum of -p log2 p; what has no mass adds nothing."""
+    logs = np.log2(masses, where=masses > 0, out=np.zeros_like(masses))
+    return -float(np.vdot(masses, logs))
+
+
+def _error_km(prior: FloatArray, likelihoods: FloatArray, joint: FloatArray, privacy: Distance) -> float:
+    estimates = decide_each(prior, likelihoods, privacy.matrix_km, privacy.shape)
+    # An output without mass has no estimate and adds nothing, whichever is taken.
+    return float(np.vdot(joint, privacy.matrix_km.T[np.maximum(estimates, 0)]))
+
+
+def _expected_loss_km(channel: OwnOutputs, prior: FloatArray) -> float:
+    return sum(float(prior[cell]) * channel.expected_loss_of_km(cell) for cell in np.flatnonzero(prior).tolist())
+
+
+def _worst_loss_km(channel: OwnOutputs, outputs: IntArray, joint: FloatArray) -> float:
+    """Return the largest loss of cells and outputs that come together."""
+    places, cells = np.nonzero(joint)
+    pairs = zip(cells.tolist(), outputs[places].tolist(), strict=True)
+    return max((channel.loss_of_km(cell, output) for cell, output in pairs), default=0.0)
