@@ -454,10 +454,11 @@ def half_width(deviation: pd.Series[float], count: pd.Series[int]) -> pd.Series[
     return half.where(count > 1)
 
 
-def intervals(units: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Return, by group, each measure's mean over the units and its 95 % interval of Student's t.
+def intervals(units: pd.DataFrame, keys: list[str], names: Sequence[str] = MEASURES) -> pd.DataFrame:
+    """Return, by group, the mean over the units of each measure, or of other columns, and its 95 % interval.
 
-    The ends are the mean -+ `half_width`, NaN for fewer than two units. Units without a value do not count.
+    The interval is Student's t: its ends are the mean -+ `half_width`, NaN for fewer than two units. Units without a
+    value do not count.
 
     >>> table = pd.DataFrame({"point": 0, **dict.fromkeys(MEASURES, [1.0, 3.0])})
     >>> intervals(table, ["point"])[["quality_loss_km", "quality_loss_km_high"]].round(3).values.tolist()
@@ -465,7 +466,7 @@ def intervals(units: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """
     groups = units.groupby(keys, sort=True)
     columns: dict[str, pd.Series[float]] = {}
-    for name in MEASURES:
+    for name in names:
         mean, half = groups[name].mean(), half_width(groups[name].std(ddof=1), groups[name].count())
         columns |= {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
     return pd.DataFrame(columns).reset_index()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from sim import analysis, ranking
+from sim import analysis, metrics, ranking
 from sim.adaptation import BEFORE, RECOVERED, WINDOW, Adaptation, adaptation
 from sim.rundir import RunDirectory
 
@@ -20,6 +20,7 @@ class Result:
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
         self._read: tuple[list[str], analysis.Totals] | None = None
+        self._metrics: tuple[list[str], pd.DataFrame] | None = None
         self._shifts: tuple[list[str], pd.DataFrame] | None = None
         self._courses: tuple[list[str], pd.DataFrame] | None = None
         self._adapted: tuple[Any, Adaptation] | None = None
@@ -63,6 +64,17 @@ class Result:
         if self._read is None or self._read[0] != parts:
             self._read = parts, analysis.totals(self.run)
         return self._read[1]
+
+    def metrics(self) -> pd.DataFrame:
+        """Return more figures by point, LPPM and attack, and those promised under mechanisms' own models beside them.
+
+        See `sim.metrics.METRICS` for what each says.
+        """
+        parts = self.run.parts()
+        if self._metrics is None or self._metrics[0] != parts:
+            found = metrics.metrics(self.run, self.totals())
+            self._metrics = parts, analysis.with_swept_values(found, self.points())
+        return self._metrics[1]
 
     def shifts(self) -> pd.DataFrame:
         """Return the changes in users' lives, each once."""

@@ -85,6 +85,7 @@ TEXT_COLUMNS = ("event", "shift", "user", "lppm", "attack", "identity")
 _NAMES = {
     "manifest.json",
     "summary.csv",
+    "metrics.csv",
     "points.csv",
     "adaptation.csv",
     "events",
@@ -302,14 +303,14 @@ class RunDirectory:
                 archive.writestr(entry, content.getvalue())
         return self._write(f"snapshots/{_plain(part_id)}.npz", sink.getvalue())
 
-    def snapshots(self, part_id: str) -> dict[str, NDArray[Any]]:
-        """Return the arrays of one part; none when it wrote none."""
+    def snapshots(self, part_id: str, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
+        """Return the arrays of one part, or those of some names that are there; none when it wrote none."""
         name = f"snapshots/{_plain(part_id)}.npz"
         if not self.has(name):
             return {}
         try:
             with np.load(io.BytesIO(self._storage.read(name)), allow_pickle=False) as archive:
-                return dict(archive)
+                return {name: archive[name] for name in archive if names is None or name in names}
         except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
             raise RunError(
                 f"{self.describe(name)} cannot be read: {error}. Delete it and its part, run again."

@@ -167,6 +167,7 @@ def run(
 def _sum_up(result: Result, *, figures: bool) -> None:
     """Write the tables and, if asked for, the figures and the report."""
     result.run.write_csv("summary.csv", result.summary())
+    result.run.write_csv("metrics.csv", result.metrics())
     if figures:
         from sim.plots import write_figures
 

@@ -22,7 +22,7 @@ LAYERS = [
     ["sim.chunks"],
     ["sim.pool"],
     ["sim.cluster"],
-    ["sim.analysis", "sim.adaptation", "sim.export", "sim.cost", "sim.courses", "sim.status"],
+    ["sim.analysis", "sim.adaptation", "sim.export", "sim.cost", "sim.courses", "sim.metrics", "sim.status"],
     ["sim.plots", "sim.result", "sim.ranking", "sim.rounds", "sim.tournament"],
     ["sim.sentences"],
     ["sim.report"],

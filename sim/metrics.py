@@ -1,0 +1,213 @@
+"""More figures of a run than loss and error, and beside these what mechanisms promised under their own models.
+
+One reading of the log, part after part, keeps a row for each simulated user, as `sim.analysis` does: a figure is averaged
+over the queries of each user, over replications, then over users, who are the independent units of intervals. What a
+mechanism promised comes from the snapshots: the figures of its channel on the prior that it believed (`sim.lppm.theory`).
+How far these are from what happened is the point of Oya et al. 2019: reality is another model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sim import analysis
+from sim.analysis import SERIES
+from sim.rundir import RunDirectory
+from sim.sweep import point_in
+
+_COMPACT_ROWS = 100_000
+_USER = [*SERIES, "user"]
+_SIMULATED = [*_USER, "replication"]
+_OF_LPPM = ["point", "lppm"]
+
+
+class Metric(NamedTuple):
+    """How a figure is shown, and what it says."""
+
+    heading: str
+    words: str
+    digits: int = 3
+
+
+METRICS = {
+    "quality_loss_km": Metric("Q-bar km", "quality loss of a query, expected over the mechanism's noise where known"),
+    "own_quality_loss_km": Metric("own Q-bar km", "the loss that the mechanism promises under its own model"),
+    "worst_quality_loss_km": Metric("worst loss km", "the largest loss that any user had at any query"),
+    "own_worst_loss_km": Metric("own worst loss km", "the largest loss that its own model holds possible"),
+    "adversary_error_km": Metric("P_AE km", "mean error of the adversary's estimate"),
+    "own_adversary_error_km": Metric(
+        "own P_AE km", "the error of the best estimate if the user were as the mechanism believes"
+    ),
+    "hit_rate": Metric("hit rate", "share of queries at which the estimate is the true cell"),
+    "posterior_entropy_bits": Metric(
+        "entropy bits", "what the adversary has yet to learn of the cell, after the report, by what she believes", 2
+    ),
+    "own_entropy_bits": Metric(
+        "own entropy bits", "conditional entropy of the cell given the report, under the mechanism's own model", 2
+    ),
+    "posterior_at_truth": Metric("mass at truth", "probability that the adversary gives to the true cell"),
+    "identified_share": Metric("identified", "share of queries after which the adversary names the right user"),
+    "epsilon_per_km": Metric("epsilon per km", "exact epsilon of geo-indistinguishability of a query, mean", 2),
+    "epsilon_spent_per_km": Metric(
+        "epsilon spent per km", "sum of the epsilons of a user's queries (sequential composition), mean over users", 1
+    ),
+}
+"""The figures of the table in the order in which they are shown."""
+
+_OWN = ("own_quality_loss_km", "own_adversary_error_km", "own_entropy_bits", "own_worst_loss_km")
+_SHARES = ("hit_rate", "posterior_entropy_bits", "posterior_at_truth", "identified_share")
+_WORST = "worst_quality_loss_km"
+_EPSILONS = ("epsilon_per_km", "epsilon_spent_per_km")
+_ENDS = ("", "_low", "_high")
+_READ = ["cell", "estimate", "quality_loss_km", *_SHARES[1:3], "epsilon_per_km", "identity"]
+
+
+def metrics(run: RunDirectory, read: analysis.Totals | None = None) -> pd.DataFrame:
+    """Return the table of `metrics.csv`: a row for each point, LPPM and attack, a column for each of `METRICS`.
+
+    Beside them `users`, and `_low` and `_high` of the 95 % intervals of Student's t over users; epsilons, which may be
+    infinite, and the worst loss, which is no mean, have none. A figure that the log does not tell is NaN: see `untold`.
+
+    Loss and error are those of `analysis.summarize`, for which the log is read unless `totals` did that already.
+    """
+    summary = analysis.summarize(run, read)
+    table = summary[[*SERIES, "users"]].copy()
+    for name in analysis.FIGURES:
+        for end in _ENDS:
+            table[name + end] = analysis.preferred(summary, name, end)
+    users = _Folded(_USER, worst=(_WORST,))
+    for found in _simulated(run):
+        users.add(found)
+    told = users.means()
+    groups = told.groupby(SERIES, sort=True)
+    over_users = analysis.intervals(told, SERIES, _SHARES).merge(
+        groups.agg({_WORST: "max", **dict.fromkeys(_EPSILONS, "mean")}).reset_index(), on=SERIES, validate="one_to_one"
+    )
+    table = table.merge(over_users, on=SERIES, how="left", validate="one_to_one")
+    table = table.merge(_promised(run), on=_OF_LPPM, how="left", validate="many_to_one")
+    return table[[*SERIES, "users", *(f"{name}{end}" for name in METRICS for end in _ENDS if f"{name}{end}" in table)]]
+
+
+def untold(table: pd.DataFrame, manifest: dict[str, Any]) -> list[str]:
+    """Say which figures a run cannot tell, and what to set so that it does; takes a table of `metrics`."""
+    record = manifest.get("scenario", {}).get("record", {})
+    found = []
+    if record.get("log") == "summary":
+        names = ("hit_rate", _WORST, "posterior_entropy_bits", "posterior_at_truth", "identified_share", *_EPSILONS)
+        found.append(
+            f"A summary keeps means of several queries, from which these cannot be told: {_listed(names)}. Set record.log "
+            "to queries."
+        )
+    else:
+        attacked = (table["attack"] != "").any()
+        if attacked and table["posterior_at_truth"].isna().all():
+            found.append(f"Set record.posterior for {_listed(_SHARES[1:3])}.")
+        if table["epsilon_per_km"].isna().all():
+            found.append(f"Set record.epsilon for {_listed(_EPSILONS)}.")
+    if table[_OWN[0]].isna().all():
+        found.append(f"Set record.snapshots for {_listed(_OWN)}.")
+    return found
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(name for name in METRICS if name in names)
+
+
+class _Folded:
+    """Sums over replications by user, folded now and then so that memory holds users alone.
+
+    Up to a hundred thousand rows the sums do not depend on how simulations were packed into parts.
+    """
+
+    def __init__(self, keys: list[str], worst: Sequence[str] = ()) -> None:
+        self._keys, self._worst = keys, list(worst)
+        self._pieces: list[pd.DataFrame] = []
+        self._waiting, self._limit = 0, _COMPACT_ROWS
+        self._sums: pd.DataFrame | None = None
+        self._counts: pd.DataFrame | None = None
+        self._largest: pd.DataFrame | None = None
+
+    def add(self, simulated: pd.DataFrame) -> None:
+        """Take in a row for each simulated user; a simulation comes whole."""
+        self._pieces.append(simulated)
+        self._waiting += len(simulated)
+        if self._waiting > self._limit:
+            self._fold()
+
+    def means(self) -> pd.DataFrame:
+        """Return the mean over replications of each user, and of some figures the largest."""
+        if self._pieces:
+            self._fold()
+        assert self._sums is not None
+        assert self._counts is not None
+        assert self._largest is not None
+        return (self._sums / self._counts.where(self._counts > 0)).join(self._largest).reset_index()
+
+    def _fold(self) -> None:
+        rows = pd.concat(self._pieces, ignore_index=True).sort_values([*self._keys, "replication"], kind="stable")
+        figures = [name for name in rows.columns if name not in (*self._keys, "replication", *self._worst)]
+        groups = rows.groupby(self._keys, sort=True)
+        sums, counts, largest = groups[figures].sum(), groups[figures].count(), groups[self._worst].max()
+        if self._sums is not None and self._counts is not None and self._largest is not None:
+            sums, counts = self._sums.add(sums, fill_value=0), self._counts.add(counts, fill_value=0)
+            largest = pd.concat([self._largest, largest]).groupby(level=self._keys).max()
+        self._sums, self._counts, self._largest = sums, counts, largest
+        self._pieces, self._waiting, self._limit = [], 0, max(_COMPACT_ROWS, len(sums))
+
+
+def _simulated(run: RunDirectory) -> Iterator[pd.DataFrame]:
+    """Yield, part by part, the figures of each simulated user."""
+    for rows in analysis.query_rows(run, [*_SIMULATED, *_READ]):
+        told = {
+            "hit_rate": _one_or_nought(pc.equal(rows["cell"], rows["estimate"])),
+            "posterior_entropy_bits": rows["posterior_entropy_bits"],
+            "posterior_at_truth": rows["posterior_at_truth"],
+            "identified_share": _one_or_nought(pc.equal(rows["identity"], rows["user"])),
+            "epsilon_per_km": rows["epsilon_per_km"],
+        }
+        # Few logs have all of them, and what is not there need not be summed.
+        there = {name: values for name, values in told.items() if values.null_count < rows.num_rows}
+        if "queries" not in rows.column_names:  # a mean over a window is no loss of a query
+            there[_WORST] = rows["quality_loss_km"]
+        table = rows.select(_SIMULATED)
+        for name, values in there.items():
+            table = table.append_column(name, values)
+        asked: list[Any] = [(name, what) for name in there if name != _WORST for what in ("sum", "count")]
+        asked += [(_WORST, "max")] if _WORST in there else []
+        found = table.group_by(_SIMULATED, use_threads=False).aggregate(asked).to_pandas()
+        frame = found[_SIMULATED].assign(attack=found["attack"].fillna(""))
+        for name in told:
+            counts = found[f"{name}_count"] if name in there else 0
+            frame[name] = found[f"{name}_sum"] / counts.where(counts > 0) if name in there else float("nan")
+        spent = found["epsilon_per_km_sum"] if "epsilon_per_km" in there else float("nan")
+        worst = found[f"{_WORST}_max"] if _WORST in there else float("nan")
+        yield frame.assign(epsilon_spent_per_km=spent, **{_WORST: worst})
+
+
+def _one_or_nought(same: Any) -> Any:
+    return same.cast(pa.float64())
+
+
+def _promised(run: RunDirectory) -> pd.DataFrame:
+    """Return, by point and LPPM, the means over snapshots, replications and users of what mechanisms promised."""
+    users = _Folded([*_OF_LPPM, "user"])
+    some = False
+    for part in run.parts():
+        told = run.snapshots(part, ["lppm", "user", "replication", *_OWN])
+        if not told or not set(_OWN) <= told.keys() or not len(told["user"]):
+            continue
+        point = point_in(part)
+        if point is None:
+            point = int(run.read_part(part, ["point"])["point"][0].as_py())
+        frame = pd.DataFrame(told).assign(point=point)
+        keys = [*_OF_LPPM, "user", "replication"]
+        users.add(frame.groupby(keys, as_index=False, sort=True)[list(_OWN)].mean())
+        some = True
+    if not some:
+        return pd.DataFrame(columns=[*_OF_LPPM, *(f"{name}{end}" for name in _OWN for end in _ENDS)])
+    return analysis.intervals(users.means(), _OF_LPPM, _OWN)
