@@ -381,11 +381,13 @@ def traces(
 @click.option(
     "--against", metavar="LPPM", help="With --at: the LPPM that others are compared with  [default: the first]"
 )
-def summarize(run_directory: str, losses_km: tuple[float, ...], against: str | None) -> None:
+@click.option("--metrics", is_flag=True, help="Print more figures, and what mechanisms promise beside what happened.")
+def summarize(run_directory: str, losses_km: tuple[float, ...], against: str | None, metrics: bool) -> None:
     """Sum up RUN again from its event log.
 
-    Writes summary.csv and prints the table. With --at it reads the error off each user's own trade-off curve and
-    compares paired by user.
+    Writes summary.csv and metrics.csv and prints the table. With --at it reads the error off each user's own trade-off
+    curve and compares paired by user. With --metrics it prints hit rate, entropy, worst loss and epsilon as far as they
+    were recorded.
     """
     from sim import console
     from sim.result import Result
@@ -395,9 +397,12 @@ def summarize(run_directory: str, losses_km: tuple[float, ...], against: str | N
     result = Result.open(run_directory)
     compared = result.at_loss(losses_km, against=against) if losses_km else None
     result.run.write_csv("summary.csv", result.summary())
+    result.run.write_csv("metrics.csv", result.metrics())
     console.print_result(result)
     if compared is not None:
         console.print_at_loss(compared)
+    if metrics:
+        console.print_metrics(result)
 
 
 @main.command()

@@ -19,6 +19,7 @@ from sim.adaptation import Adaptation
 from sim.analysis import headings, in_order, plain, with_swept_values
 from sim.checks import Outcome
 from sim.cost import BYTES_PER_ROW, Cost
+from sim.metrics import METRICS, told, untold
 from sim.result import Result
 from sim.rundir import RunError
 from sim.scenario.models import RepeatUntil, Scenario
@@ -261,6 +262,30 @@ def _with_half(row: dict[Any, Any], name: str, digits: int) -> str:
     low = row.get(f"{name}_low")
     half = "" if low is None or pd.isna(low) else f" ± {row[name] - low:.{digits}f}"
     return f"{row[name]:.{digits}f}{half}"
+
+
+def print_metrics(result: Result) -> None:
+    """Print more figures of each mechanism and adversary, those in km apart from the others, and what each says."""
+    console = stdout()
+    found, points = in_order(result.metrics(), result.run), result.points()
+    swept = headings([path for path in points.columns if path != "point"])
+    valued = with_swept_values(found[["lppm", "point"]], points).to_dict("records")
+    shown = told(found)
+    distances = [name for name in shown if name.endswith(("_loss_km", "_error_km"))]
+    for names in filter(None, (distances, [name for name in shown if name not in distances])):
+        table = Table()
+        for heading in ("LPPM", "attack"):
+            table.add_column(heading)
+        for heading in (*swept.values(), *(METRICS[name].heading for name in names)):
+            table.add_column(escape(heading), justify="right")
+        for values, row in zip(valued, found.to_dict("records"), strict=True):
+            figures = (_with_half(row, name, METRICS[name].digits) for name in names)
+            table.add_row(escape(row["lppm"]), escape(row["attack"]), *(_value(values[path]) for path in swept), *figures)
+        console.print(table, highlight=False)
+    for name in shown:
+        console.print(f"{METRICS[name].heading:>20}  {METRICS[name].words}", highlight=False)
+    for line in untold(found, result.manifest):
+        console.print(f"[yellow]note:[/] {escape(line)}", highlight=False)
 
 
 def print_at_loss(compared: pd.DataFrame) -> None:

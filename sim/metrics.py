@@ -93,6 +93,11 @@ def metrics(run: RunDirectory, read: analysis.Totals | None = None) -> pd.DataFr
     return table[[*SERIES, "users", *(f"{name}{end}" for name in METRICS for end in _ENDS if f"{name}{end}" in table)]]
 
 
+def told(table: pd.DataFrame) -> list[str]:
+    """Return the names of the figures that a table of `metrics` has a value of, in the order of `METRICS`."""
+    return [name for name in METRICS if table[name].notna().any()]
+
+
 def untold(table: pd.DataFrame, manifest: dict[str, Any]) -> list[str]:
     """Say which figures a run cannot tell, and what to set so that it does; takes a table of `metrics`."""
     record = manifest.get("scenario", {}).get("record", {})
@@ -115,7 +120,7 @@ def untold(table: pd.DataFrame, manifest: dict[str, Any]) -> list[str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(name for name in METRICS if name in names)
+    return ", ".join(METRICS[name].heading for name in METRICS if name in names)
 
 
 class _Folded:

@@ -44,6 +44,7 @@ def assembled(study: Study, *, live: bool = False) -> str:
         "adapted": text.adaptation(study),
         "profiles": _chart("profiles", drawn, "No beliefs were kept in this run (record.snapshots)."),
         "users": _chart("users", drawn, "There is no query in this run."),
+        "figures": text.figures(study),
         "run": text.run(study),
         "script": script,
     }

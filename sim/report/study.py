@@ -66,6 +66,11 @@ class Study:
         return self.joined([result.summary() for result in self.results])
 
     @cached_property
+    def metrics(self) -> pd.DataFrame:
+        """More figures by point, LPPM and attack, and what mechanisms promised."""
+        return self.joined([result.metrics() for result in self.results])
+
+    @cached_property
     def users(self) -> pd.DataFrame:
         """The means of each user."""
         return self.joined([result.totals().users for result in self.results])

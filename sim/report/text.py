@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ import pandas as pd
 import yaml
 
 from sim import analysis, sentences
+from sim.metrics import METRICS, told, untold
 from sim.report.markup import Markup, escaped, joined, tag
 from sim.report.study import OF_PEOPLE, Study
 from sim.result import Result
@@ -191,6 +193,35 @@ def adaptation(study: Study) -> Markup:
     return _table(heads, rows, caption)
 
 
+def figures(study: Study) -> Markup:
+    """Return the table of more figures, those that the runs tell, with words for each, and which they do not tell."""
+    table = study.metrics
+    shown = told(table)
+    words = {"at": "with", "attack": "attack"}
+    words = {name: heading for name, heading in words.items() if table[name].astype(bool).any()}
+    heads = [_head("LPPM", "text"), *(_head(heading, "text") for heading in words.values())]
+    heads += [_head(_typeset(METRICS[name].heading), "number", title=METRICS[name].words) for name in shown]
+    rows = []
+    for row in table.to_dict("records"):
+        cells = [tag("th", row["lppm"], scope="row"), *(tag("td", row[name]) for name in words)]
+        rows.append(tag("tr", *cells, *(_number(row, name, METRICS[name].digits) for name in shown)))
+    caption = (
+        "What mechanisms promise under their own models (own), means over snapshots, beside what happened; 95 % "
+        "intervals over users."
+    )
+    meanings = [
+        part for name in shown for part in (tag("dt", _typeset(METRICS[name].heading)), tag("dd", METRICS[name].words))
+    ]
+    return joined([_table(heads, rows, caption), tag("dl", *meanings), _list(_untold(study), "notes")])
+
+
+def _untold(study: Study) -> Iterator[str]:
+    """Yield what to set for the figures that a run does not tell."""
+    for name, result in zip(study.names, study.results, strict=True):
+        for line in untold(result.metrics(), result.manifest):
+            yield f"{name}: {line}" if study.compared else line
+
+
 def _together(row: Mapping[Any, Any]) -> Markup:
     taken = row["pooled_queries_to_recover"]
     if pd.isna(taken):
@@ -202,6 +233,8 @@ def _number(row: Mapping[Any, Any], name: str, digits: int) -> Markup:
     """Return a figure with half of its interval where it has one."""
     if pd.isna(row[name]):
         return tag("td", data_value="")
+    if math.isinf(row[name]):
+        return tag("td", "\u221e", data_value="Infinity")
     low = row.get(f"{name}_low")
     interval = "" if low is None or pd.isna(low) else tag("span", f" ± {row[name] - low:.{digits}f}", class_="pm")
     return tag("td", f"{row[name]:.{digits}f}", interval, data_value=f"{row[name]:.6g}")
