@@ -280,7 +280,9 @@ def print_metrics(result: Result) -> None:
             table.add_column(escape(heading), justify="right")
         for values, row in zip(valued, found.to_dict("records"), strict=True):
             figures = (_with_half(row, name, METRICS[name].digits) for name in names)
-            table.add_row(escape(row["lppm"]), escape(row["attack"]), *(_value(values[path]) for path in swept), *figures)
+            table.add_row(
+                escape(row["lppm"]), escape(row["attack"]), *(_value(values[path]) for path in swept), *figures
+            )
         console.print(table, highlight=False)
     for name in shown:
         console.print(f"{METRICS[name].heading:>20}  {METRICS[name].words}", highlight=False)

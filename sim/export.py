@@ -3,16 +3,20 @@
 The values are those of the log, unchanged. A spreadsheet runs text that starts with ``=``, ``+``, ``-`` or
 ``@`` as a formula; ids are kept as they are all the same, since an altered id would no longer match its own
 data. Import a CSV of names you do not trust as text, or use JSON lines or Parquet.
+
+An epsilon may be infinite. CSV says ``inf``; JSON has no such number, and JSON lines say ``"Infinity"``, which both
+Python's `float` and JavaScript's `Number` read.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal, get_args
+from typing import Any, BinaryIO, Literal, get_args
 
 import pyarrow as pa
 import pyarrow.csv
@@ -83,10 +87,15 @@ def _write_jsonl(file: BinaryIO, run: RunDirectory) -> int:
     rows = 0
     for table in run.tables():
         for batch in table.to_batches(max_chunksize=10_000):
-            lines = (json.dumps(row, ensure_ascii=False, allow_nan=False) for row in batch.to_pylist())
+            lines = (json.dumps(_finite(row), ensure_ascii=False, allow_nan=False) for row in batch.to_pylist())
             file.write("".join(f"{line}\n" for line in lines).encode())
         rows += table.num_rows
     return rows
+
+
+def _finite(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row as JSON can say it."""
+    return row | {"epsilon_per_km": "Infinity"} if row["epsilon_per_km"] == math.inf else row
 
 
 def _write_parquet(file: BinaryIO, run: RunDirectory) -> int:

@@ -1,9 +1,9 @@
 """More figures of a run than loss and error, and beside these what mechanisms promised under their own models.
 
-One reading of the log, part after part, keeps a row for each simulated user, as `sim.analysis` does: a figure is averaged
-over the queries of each user, over replications, then over users, who are the independent units of intervals. What a
-mechanism promised comes from the snapshots: the figures of its channel on the prior that it believed (`sim.lppm.theory`).
-How far these are from what happened is the point of Oya et al. 2019: reality is another model.
+One reading of the log, part after part, keeps a row for each user, as `sim.analysis` does: a figure is averaged over
+the queries of each user, over replications, then over users, who are the independent units of intervals. What a
+mechanism promised comes from the snapshots: the figures of its channel on the prior that it believed
+(`sim.lppm.theory`). How far these are from what happened is the point of Oya et al. 2019: reality is another model.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def untold(table: pd.DataFrame, manifest: dict[str, Any]) -> list[str]:
     if record.get("log") == "summary":
         names = ("hit_rate", _WORST, "posterior_entropy_bits", "posterior_at_truth", "identified_share", *_EPSILONS)
         found.append(
-            f"A summary keeps means of several queries, from which these cannot be told: {_listed(names)}. Set record.log "
-            "to queries."
+            f"A summary keeps means of several queries, from which these cannot be told: {_listed(names)}. Set "
+            "record.log to queries."
         )
     else:
         attacked = (table["attack"] != "").any()
@@ -168,6 +168,9 @@ class _Folded:
 def _simulated(run: RunDirectory) -> Iterator[pd.DataFrame]:
     """Yield, part by part, the figures of each simulated user."""
     for rows in analysis.query_rows(run, [*_SIMULATED, *_READ]):
+        losses: Any = rows["quality_loss_km"]
+        if "queries" in rows.column_names:  # a mean over a window is no loss of a query
+            losses = pa.nulls(rows.num_rows, pa.float64())
         told = {
             "hit_rate": _one_or_nought(pc.equal(rows["cell"], rows["estimate"])),
             "posterior_entropy_bits": rows["posterior_entropy_bits"],
@@ -175,23 +178,19 @@ def _simulated(run: RunDirectory) -> Iterator[pd.DataFrame]:
             "identified_share": _one_or_nought(pc.equal(rows["identity"], rows["user"])),
             "epsilon_per_km": rows["epsilon_per_km"],
         }
-        # Few logs have all of them, and what is not there need not be summed.
-        there = {name: values for name, values in told.items() if values.null_count < rows.num_rows}
-        if "queries" not in rows.column_names:  # a mean over a window is no loss of a query
-            there[_WORST] = rows["quality_loss_km"]
-        table = rows.select(_SIMULATED)
-        for name, values in there.items():
+        table = rows.select(_SIMULATED).append_column(_WORST, losses)
+        for name, values in told.items():
             table = table.append_column(name, values)
-        asked: list[Any] = [(name, what) for name in there if name != _WORST for what in ("sum", "count")]
-        asked += [(_WORST, "max")] if _WORST in there else []
-        found = table.group_by(_SIMULATED, use_threads=False).aggregate(asked).to_pandas()
+        asked: list[Any] = [(name, what) for name in told for what in ("sum", "count")]
+        found = table.group_by(_SIMULATED, use_threads=False).aggregate([*asked, (_WORST, "max")]).to_pandas()
         frame = found[_SIMULATED].assign(attack=found["attack"].fillna(""))
         for name in told:
-            counts = found[f"{name}_count"] if name in there else 0
-            frame[name] = found[f"{name}_sum"] / counts.where(counts > 0) if name in there else float("nan")
-        spent = found["epsilon_per_km_sum"] if "epsilon_per_km" in there else float("nan")
-        worst = found[f"{_WORST}_max"] if _WORST in there else float("nan")
-        yield frame.assign(epsilon_spent_per_km=spent, **{_WORST: worst})
+            counts = found[f"{name}_count"]
+            frame[name] = found[f"{name}_sum"].astype(float) / counts.where(counts > 0)
+        yield frame.assign(
+            epsilon_spent_per_km=found["epsilon_per_km_sum"].astype(float),
+            **{_WORST: found[f"{_WORST}_max"].astype(float)},
+        )
 
 
 def _one_or_nought(same: Any) -> Any:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from pathlib import Path
 from typing import Any, get_args
 
@@ -71,6 +72,25 @@ def test_jsonl_has_every_value(run: RunDirectory, tmp_path: Path) -> None:
     done = export(run, tmp_path / "x.jsonl", "jsonl")
     lines = done.path.read_text(encoding="utf-8").splitlines()
     assert [json.loads(line) for line in lines] == rows(0) + rows(1)
+
+
+@pytest.mark.parametrize("kind", get_args(Format))
+def test_an_infinite_epsilon_comes_back(run: RunDirectory, tmp_path: Path, kind: Format) -> None:
+    endless = [row | {"epsilon_per_km": math.inf if row["index"] < 3 else None} for row in rows(1)]
+    run.write_part("p1", pa.Table.from_pylist(endless, schema=EVENTS))
+    path = export(run, tmp_path / "x", kind).path
+    found = {
+        "csv": lambda: pd.read_csv(path)["epsilon_per_km"],
+        "jsonl": lambda: pd.DataFrame([_strict(line) for line in path.read_text().splitlines()])["epsilon_per_km"],
+        "parquet": lambda: pd.read_parquet(path)["epsilon_per_km"],
+    }[kind]()
+    wanted = [row["epsilon_per_km"] for row in rows(0) + endless]
+    pd.testing.assert_series_equal(found.astype(float), pd.Series(wanted, dtype=float), check_names=False)
+
+
+def _strict(line: str) -> Any:
+    """Read a line as the standard has it, without Infinity or NaN as numbers."""
+    return json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 
 
 def test_parquet_has_every_value_and_the_manifest(run: RunDirectory, tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ def figures(study: Study) -> Markup:
     words = {"at": "with", "attack": "attack"}
     words = {name: heading for name, heading in words.items() if table[name].astype(bool).any()}
     heads = [_head("LPPM", "text"), *(_head(heading, "text") for heading in words.values())]
-    heads += [_head(_typeset(METRICS[name].heading), "number", title=METRICS[name].words) for name in shown]
+    heads += [_head(_heading(name), "number", title=METRICS[name].words) for name in shown]
     rows = []
     for row in table.to_dict("records"):
         cells = [tag("th", row["lppm"], scope="row"), *(tag("td", row[name]) for name in words)]
@@ -209,10 +209,12 @@ def figures(study: Study) -> Markup:
         "What mechanisms promise under their own models (own), means over snapshots, beside what happened; 95 % "
         "intervals over users."
     )
-    meanings = [
-        part for name in shown for part in (tag("dt", _typeset(METRICS[name].heading)), tag("dd", METRICS[name].words))
-    ]
+    meanings = [part for name in shown for part in (tag("dt", _heading(name)), tag("dd", METRICS[name].words))]
     return joined([_table(heads, rows, caption), tag("dl", *meanings), _list(_untold(study), "notes")])
+
+
+def _heading(name: str) -> Markup:
+    return _typeset(METRICS[name].heading.replace("Q-bar", "Q\u0304"))
 
 
 def _untold(study: Study) -> Iterator[str]:

@@ -77,7 +77,7 @@ def channels() -> st.SearchStrategy[FloatArray]:
 def _normalised(weights: list[list[int]]) -> FloatArray:
     matrix = np.array(weights, dtype=np.float64)
     matrix[matrix.sum(axis=1) == 0, 0] = 1.0
-    return matrix / matrix.sum(axis=1, keepdims=True)
+    return np.asarray(matrix / matrix.sum(axis=1, keepdims=True))
 
 
 @given(channels(), st.sampled_from([UNIFORM, PROFILE]), st.sampled_from([MANHATTAN, EUCLIDEAN]))
