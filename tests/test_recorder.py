@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +15,12 @@ from sim.belief import EstimatedProfile, FixedProfile, MarkovFilter
 from sim.engine import simulate
 from sim.events import Guess, Query, Report, Shift
 from sim.inference import read_only
-from sim.interfaces import LPPM, Attack, Belief, Channel
-from sim.lppm.channel import exponential, identity
+from sim.interfaces import LPPM, Attack, Belief, Channel, FloatArray
+from sim.lppm.channel import MatrixChannel, exponential, identity
 from sim.lppm.designs import Exponential, Identity
 from sim.lppm.mechanism import Mechanism
+from sim.lppm.outputs import CellsOrNothing
+from sim.lppm.theory import theory
 from sim.mobility.traces import Trace
 from sim.recorder import SimulationLog
 from sim.rng import stream
@@ -269,3 +273,151 @@ def test_a_query_without_an_answer_is_named() -> None:
             log.attack("a").guess(Guess("ann", report.index, 1))
     with pytest.raises(RuntimeError, match="not every query of ann was answered by every attack, with mine"):
         log.table(point=0, lppm="mine", replication=0)
+
+
+# ---------------------------------------------------------------- what is not recorded of every query of every run
+
+NOWHERE_KM = 4.0
+
+
+class Shy(MatrixChannel):
+    """Tell the truth or nothing at all, each half of the time."""
+
+    def __init__(self) -> None:
+        super().__init__(np.column_stack([0.5 * np.eye(N), np.full(N, 0.5)]))
+        self.space, self.countless = CellsOrNothing(N), False
+
+    def loss_of_km(self, cell: int, output: int) -> float:
+        return NOWHERE_KM if output == N else float(WORLD.quality_distance.matrix_km[cell, output])
+
+    def expected_loss_of_km(self, cell: int) -> float:
+        return 0.5 * NOWHERE_KM
+
+
+def send(log: SimulationLog, index: int, output: int, channel: Channel, *, user: str = "ann") -> None:
+    log.user(user).query(Query(user, index, index - 1, 1), output, channel)
+
+
+def test_no_report_is_no_output_and_costs_what_its_channel_says() -> None:
+    log, _ = opened(Shy())
+    for index, output in enumerate([1, N, 1, N], start=1):
+        send(log, index, output, Shy())
+        log.attack("a").guess(Guess("ann", index, 0))
+    table = log.table(point=0, lppm="mine", replication=0)
+    assert table["output"].to_pylist() == [1, None, 1, None]
+    assert table["quality_loss_km"].to_pylist() == [0.0, NOWHERE_KM, 0.0, NOWHERE_KM]
+    assert table["expected_quality_loss_km"].to_pylist() == [0.5 * NOWHERE_KM] * 4
+
+
+def test_the_promise_is_that_of_the_channel_in_force_and_may_be_none() -> None:
+    mild, sharp = (exponential(WORLD.quality_distance, epsilon_per_km) for epsilon_per_km in (0.5, 3.0))
+    traces = [Trace("ann", np.arange(4), np.ones(4, int))]
+    log = SimulationLog(world=WORLD, traces=traces, attacks=[], epsilon_in=WORLD.quality_distance)
+    for index, channel in enumerate([mild, mild, sharp, identity(N)], start=1):
+        send(log, index, 1, channel)
+    found = log.table(point=0, lppm="mine", replication=0)["epsilon_per_km"].to_pylist()
+    ratios = [_worst_ratio(channel.matrix(), WORLD.quality_distance.matrix_km) for channel in (mild, sharp)]
+    assert found == [pytest.approx(ratios[0])] * 2 + [pytest.approx(ratios[1]), math.inf]
+
+
+def _worst_ratio(matrix: FloatArray, apart_km: FloatArray) -> float:
+    pairs = [(x, y) for x in range(N) for y in range(N) if x != y]
+    return max(float(np.log(matrix[x, z] / matrix[y, z]) / apart_km[x, y]) for x, y in pairs for z in range(N))
+
+
+def test_beliefs_are_taken_down_from_those_who_tell_them() -> None:
+    log, reports = opened(identity(N), queries=2)
+    for report, posterior in zip(reports, [np.array([0.5, 0.25, 0.25, 0, 0, 0]), None], strict=True):
+        send(log, report.index, 1, identity(N))
+        log.attack("a").guess(Guess("ann", report.index, 0, None, posterior))
+    table = log.table(point=0, lppm="mine", replication=0)
+    assert table["posterior_entropy_bits"].to_pylist() == [1.5, None]
+    assert table["posterior_at_truth"].to_pylist() == [0.25, None]
+    assert table["identity"].to_pylist() == [None, None]
+
+
+PSEUDONYMS = {"ann": "user B", "bob": "user A"}
+
+
+def hidden(attacks: Sequence[str] = ("a",)) -> SimulationLog:
+    """Return a log of two users who have sent two reports each under other names, and of answers to all of them."""
+    traces = [Trace(name, np.arange(2), np.array([cell, cell + 1])) for name, cell in (("ann", 1), ("bob", 3))]
+    log = SimulationLog(world=WORLD, traces=traces, attacks=list(attacks), pseudonyms=PSEUDONYMS)
+    for trace in traces:
+        for index in (1, 2):
+            send(log, index, int(trace.cells[index - 1]), identity(N), user=trace.user)
+    return log
+
+
+def test_answers_come_under_pseudonyms_and_are_logged_under_names() -> None:
+    log = hidden()
+    for called, estimate, identities in (("user A", 5, ("ann", "bob")), ("user B", 2, ("ann", None))):
+        for index, who in enumerate(identities, start=1):
+            log.attack("a").guess(Guess(called, index, estimate, identity=who))
+    found = log.table(point=0, lppm="mine", replication=0).to_pylist()
+    assert [(row["user"], row["estimate"], row["identity"]) for row in found] == [
+        ("ann", 2, "ann"),
+        ("ann", 2, None),
+        ("bob", 5, "ann"),
+        ("bob", 5, "bob"),
+    ]
+    with pytest.raises(RuntimeError, match="a answered cell 0 for query 1 of ann"):
+        log.attack("a").guess(Guess("ann", 1, 0))
+
+
+def test_past_queries_that_are_estimated_once_more_have_rows_of_their_own_at_the_end() -> None:
+    log = hidden(("a", "b"))
+    for called in PSEUDONYMS.values():
+        for name in ("a", "b"):
+            log.attack(name).guess(Guess(called, 1, 0))
+            log.attack(name).guess(Guess(called, 2, 0, revised=[(1, 4)] if name == "b" else ()))
+    log.attack("a").conclude(Guess("user A", 2, 0, revised=[(1, 3)]))
+    found = log.table(point=4, lppm="mine", replication=2).to_pylist()
+    assert [row["estimated_index"] for row in found[:8]] == [row["index"] for row in found[:8]] == [1, 1, 2, 2] * 2
+    columns = ("user", "index", "estimated_index", "cell", "attack", "estimate", "time_s")
+    assert [tuple(row[name] for name in columns) for row in found[8:]] == [
+        ("bob", 2, 1, 3, "a", 3, 1),
+        ("ann", 2, 1, 1, "b", 4, 1),
+        ("bob", 2, 1, 3, "b", 4, 1),
+    ]
+    privacy_km = WORLD.privacy_distance.matrix_km
+    assert [row["adversary_error_km"] for row in found[8:]] == [0.0, privacy_km[1, 4], privacy_km[3, 4]]
+    assert {row["quality_loss_km"] for row in found[8:]} == {None}
+    assert {(row["point"], row["replication"], row["lppm"], row["event"]) for row in found} == {(4, 2, "mine", "query")}
+
+
+@pytest.mark.parametrize("past", [2, 3, 0], ids=["the same", "to come", "before all"])
+def test_only_earlier_queries_can_be_estimated_once_more(past: int) -> None:
+    log = hidden()
+    with pytest.raises(RuntimeError, match=f"query {past} of user A"):
+        log.attack("a").guess(Guess("user A", 2, 0, revised=[(past, 1)]))
+
+
+def test_a_snapshot_tells_what_its_channel_promises_on_what_is_believed() -> None:
+    design = Exponential(distance=WORLD.quality_distance, epsilon_per_km=0.7)
+    made: list[Mechanism] = []
+
+    def mechanism(_: str) -> LPPM:
+        made.append(Mechanism(belief=beliefs()["learning"], design=design))
+        return made[-1]
+
+    log = SimulationLog(
+        world=WORLD,
+        traces=TRACES,
+        attacks=[],
+        snapshot_at=frozenset({1, 3}),
+        epsilon_in=WORLD.privacy_distance,
+    )
+    simulate(traces=TRACES, lppm_of=mechanism, noise_of=lambda user: stream(1, user), attacks={}, log=log)
+    assert [(taken.user, taken.index) for taken in log.snapshots] == [
+        ("ann", 1),
+        ("di", 1),
+        ("bob", 1),
+        ("ann", 3),
+        ("di", 3),
+    ]
+    for taken in log.snapshots:
+        world = {"quality": WORLD.quality_distance, "privacy": WORLD.privacy_distance}
+        own = theory(design(taken.profile), taken.profile, epsilon_in=WORLD.privacy_distance, **world)
+        assert taken.own == pytest.approx(own)
+    assert log.snapshots[0].own == log.snapshots[1].own != log.snapshots[3].own
