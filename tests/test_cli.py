@@ -57,6 +57,7 @@ def test_run_prints_the_table_the_ranking_and_the_place(finished: tuple[Path, Re
     assert {name.split("/")[0] for name in files(folder)} == {
         "manifest.json",
         "summary.csv",
+        "metrics.csv",
         "points.csv",
         "events",
         "snapshots",
