@@ -23,7 +23,7 @@ from sim.belief import (
     smoothing_kernel,
 )
 from sim.interfaces import Attack, Belief, Demand, Design, FloatArray, Mobility
-from sim.lppm import designs
+from sim.lppm import designs, optimal
 from sim.mobility import demand as demands
 from sim.mobility import replay
 from sim.mobility.training import Statistics
@@ -256,10 +256,28 @@ def build_design(spec: design_specs.DesignSpec, world: World) -> Design:
             make: Any = designs.Exponential if parameter == "epsilon_per_km" else designs.LocationHiding
             design: Design = make(distance=world.quality_distance, **said)
             return design
+        case design_specs.OptimalPrivacySpec():
+            return optimal.OptimalPrivacy(
+                quality_distance=world.quality_distance,
+                privacy_distance=world.privacy_distance,
+                **_parameters(spec),
+            )
+        case design_specs.OptimalQualitySpec():
+            said = _parameters(spec) | {"metric": _metric(spec.metric, world)}
+            if spec.epsilon_per_km is None and spec.quality_budget_km is None:
+                said["epsilon_per_km"] = 1.0
+            return optimal.OptimalQuality(quality_distance=world.quality_distance, **said)
         case design_specs.IdentitySpec():
             return designs.Identity(n_cells=world.grid.n_cells)
         case Custom():
             return cast(Design, _own(spec, world=world))
+
+
+@lru_cache(maxsize=4)
+def _metric(name: str, world: World) -> Distance:
+    """Return the distance that a promise is about, one for all users."""
+    of_world = {"quality": world.quality_distance, "privacy": world.privacy_distance}
+    return of_world[name] if name in of_world else distance.euclidean(world.grid)
 
 
 def build_attack(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sim import kernels
+from sim.lppm import kept
 from sim.scenario.files import VARIABLE, data_folder
 from sim.scenario.models import Scenario
 from tests.support import BASE, SMALL, plainly
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 MakeScenario = Callable[..., Scenario]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_kept() -> Iterator[None]:
+    """Let no test, nor what it starts, read or write the user's own channels."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(kept.VARIABLE, "off")
+        yield
 
 
 @pytest.fixture

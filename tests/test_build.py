@@ -26,7 +26,7 @@ from sim.belief import (
     RecursiveProfile,
     smoothing_kernel,
 )
-from sim.lppm import designs
+from sim.lppm import designs, optimal
 from sim.mobility import Statistics, Trace, demand, statistics
 from sim.mobility.replay import RecordedDays, Replay, Selection
 from sim.mobility.tables import ACCEPTED
@@ -68,6 +68,8 @@ CONSTRUCTORS: dict[type[Spec], tuple[Callable[..., Any], set[str]]] = {
     beliefs.ForgetSpec: (Forgetting, set()),
     design_specs.ExponentialSpec: (designs.Exponential, {"distance"}),
     design_specs.LocationHidingSpec: (designs.LocationHiding, {"distance"}),
+    design_specs.OptimalPrivacySpec: (optimal.OptimalPrivacy, {"quality_distance", "privacy_distance"}),
+    design_specs.OptimalQualitySpec: (optimal.OptimalQuality, {"quality_distance", "metric"}),
     design_specs.IdentitySpec: (designs.Identity, {"n_cells"}),
 }
 """What each kind is made with, and what the simulator adds to the parameters of the scenario."""
@@ -76,6 +78,7 @@ ELSEWHERE: dict[type[Spec], set[str]] = {
     beliefs.EstimatedProfileSpec: {"initial", "forget", "regularise"},
     beliefs.RecursiveProfileSpec: {"initial"},
     beliefs.GravityFilterSpec: {"initial", "transitions"},
+    design_specs.OptimalQualitySpec: {"metric"},
 }
 """Parameters that reach the object under another name: tested one by one below."""
 
@@ -150,6 +153,10 @@ VALUES: dict[type[Spec], dict[str, Any]] = {
     },
     design_specs.ExponentialSpec: {"epsilon_per_km": 0.3, "quality_budget_km": None, "remap": False},
     design_specs.LocationHidingSpec: {"reveal_probability": 0.3, "quality_budget_km": None, "remap": False},
+    design_specs.OptimalPrivacySpec: {"quality_budget_km": 0.3, "solver": "simplex"},
+    design_specs.OptimalQualitySpec: {
+        "epsilon_per_km": 0.3, "quality_budget_km": None, "spanner_dilation": 1.5, "solver": "simplex",
+    },
 }  # fmt: skip
 """A value for every parameter, none of them the default."""
 
@@ -164,7 +171,7 @@ def test_every_parameter_arrives(
     kind = next(iter(get_args(spec.model_fields["kind"].annotation)))
     made = spec.model_validate({"kind": kind} | {name: value for name, value in values.items() if value is not None})
     make = CONSTRUCTORS[spec][0]
-    for module in (build, movers, demand, designs, roads, Grid):
+    for module in (build, movers, demand, designs, optimal, roads, Grid):
         if hasattr(module, make.__name__):
             monkeypatch.setattr(module, make.__name__, recorder)
     scenario = make_scenario()
@@ -213,7 +220,11 @@ def _metadata(annotation: Any) -> list[Any]:
 MOBILITIES = [people.FavouritesSpec, people.MarkovChainSpec, people.CommutersSpec, people.TaxisSpec]
 DEMANDS = [people.PeriodicSpec, people.PoissonSpec]
 BELIEFS = [beliefs.EstimatedProfileSpec, beliefs.RecursiveProfileSpec]
-PARTS = [*BELIEFS, design_specs.ExponentialSpec, design_specs.LocationHidingSpec]
+DESIGNS = [
+    design_specs.ExponentialSpec, design_specs.LocationHidingSpec, design_specs.OptimalPrivacySpec,
+    design_specs.OptimalQualitySpec,
+]  # fmt: skip
+PARTS = [*BELIEFS, *DESIGNS]
 
 
 @pytest.mark.parametrize("spec", [*MOBILITIES, *DEMANDS, *PARTS], ids=lambda spec: spec.__name__)

@@ -88,6 +88,8 @@ def test_every_belief_keeps_the_contract(kind: str | dict[str, Any], restart_s: 
         {"kind": "exponential", "quality_budget_km": 1.0},
         {"kind": "location_hiding", "remap": False},
         {"kind": "location_hiding", "quality_budget_km": 1.0},
+        {"kind": "optimal_privacy", "quality_budget_km": 0.3, "solver": "simplex"},
+        {"kind": "optimal_quality", "quality_budget_km": 0.8, "metric": "privacy"},
     ],
 )
 def test_every_design_keeps_the_contract(kind: str | dict[str, Any]) -> None:

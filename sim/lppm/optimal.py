@@ -96,7 +96,6 @@ class OptimalPrivacy(_Optimal):
         if self._budget_km >= most_km:
             return constant
         quality_km = self._quality.matrix_km[cells]
-        nearest = self._quality.matrix_km[:, cells].argmin(axis=1)
         if self._budget_km <= BUDGET_TOLERANCE_KM and (self._quality.matrix_km + np.eye(prior.size)).all():
             return np.eye(prior.size)
         outputs = unbeaten(quality_km, cells)
@@ -111,7 +110,7 @@ class OptimalPrivacy(_Optimal):
         matrix[np.arange(cells.size), cells] += truth
         error_km = float((matrix.T * own @ self._other.matrix_km[cells]).min(axis=1).sum())
         _verify("error", error_km, claimed_km, float(self._other.matrix_km.max()))
-        return matrix[nearest]
+        return np.asarray(matrix[self._quality.matrix_km[:, cells].argmin(axis=1)])
 
 
 class OptimalQuality(_Optimal):

@@ -94,7 +94,7 @@ def most_error(
     its rows are the joint probabilities of cell and report.
     """
     n_cells, n_outputs = quality_km.shape
-    n_limits, n_errors = guesses.limits.shape
+    n_errors = guesses.errors.shape[1]
     each = sparse.eye_array(n_outputs)
     pairs = n_outputs * n_cells
     matrix = sparse.block_array(
@@ -180,7 +180,7 @@ def promised(channel: FloatArray, metric_km: FloatArray, epsilon_per_km: float) 
 
 
 def exceeded(channel: FloatArray, metric_km: FloatArray, epsilon_per_km: float) -> float:
-    """Return by how much a log-ratio log f(z | x) / f(z | x') exceeds epsilon d(x, x') anywhere; nought if none does."""
+    """Return by how much log f(z | x) / f(z | x') exceeds epsilon d(x, x') at most; nought if nowhere."""
     used = channel[:, channel.any(axis=0)]
     if not used.all():
         return np.inf
@@ -202,7 +202,7 @@ def stochastic(weights: FloatArray) -> FloatArray:
 
 
 def unbeaten(distance_km: FloatArray, cells: IntArray) -> IntArray:
-    """Return the columns of distances (m, n) from these cells that no other column beats in all rows, the first of equals.
+    """Return the columns of distances (m, n) from these cells that no other beats in all rows, the first of equals.
 
     To report or to guess another is never better. A cell's own column has a nought and is beaten by none but an equal.
 

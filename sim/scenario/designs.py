@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Tag, model_validator
+from pydantic import Field, Tag, model_validator
 
 from sim.scenario.component import NonNegative, OwnComponent, Share, by_kind, short_form
 from sim.scenario.spec import Spec
+
+SolverName = Literal["ipm", "simplex", "clarabel"]
 
 
 class ExponentialSpec(Spec):
@@ -63,6 +65,47 @@ def _not_both(spec: Spec, parameter: str, budget: str) -> None:
         raise ValueError(f"`{parameter}` and `{budget}` exclude each other: found both, allowed is one")
 
 
+class OptimalPrivacySpec(Spec):
+    """Linear program: the most error of the best adversary within a budget of loss (Shokri et al. 2012)."""
+
+    kind: Literal["optimal_privacy"]
+    quality_budget_km: NonNegative = 1.0
+    """The expected loss by d_Q on the mechanism's own model that is not exceeded."""
+    solver: SolverName = "ipm"
+    """HiGHS by interior point without crossover or by simplex, or Clarabel (`pip install 'lppm-sim[optimal]'`)."""
+
+    @property
+    def uses_prior(self) -> bool:
+        """Whether another belief makes another channel of it."""
+        return True
+
+
+class OptimalQualitySpec(Spec):
+    """Linear program: the least loss under geo-indistinguishability (Bordenabe et al. 2014)."""
+
+    kind: Literal["optimal_quality"]
+    epsilon_per_km: NonNegative | None = None
+    """The promise: no report is over exp(epsilon d) times as likely from one cell as from another; 1 unless said."""
+    quality_budget_km: NonNegative | None = None
+    """Instead of epsilon: calibrate, for each prior, to this expected loss on the mechanism's own model."""
+    metric: Literal["euclidean", "quality", "privacy"] = "euclidean"
+    """The distance d of the promise: as the crow flies, or that of the world for quality or for privacy."""
+    spanner_dilation: Annotated[float, Field(ge=1, le=10)] = 1.1
+    """How far ways along the pairs that are in the program may be longer than d; 1 is exact, more is quicker."""
+    solver: SolverName = "ipm"
+    """HiGHS by interior point without crossover or by simplex, or Clarabel (`pip install 'lppm-sim[optimal]'`)."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        _not_both(self, "epsilon_per_km", "quality_budget_km")
+        return self
+
+    @property
+    def uses_prior(self) -> bool:
+        """Whether another belief makes another channel of it."""
+        return True
+
+
 class IdentitySpec(Spec):
     """No protection: reports the true cell."""
 
@@ -77,6 +120,8 @@ class IdentitySpec(Spec):
 DesignSpec = Annotated[
     Annotated[ExponentialSpec, Tag("exponential")]
     | Annotated[LocationHidingSpec, Tag("location_hiding")]
+    | Annotated[OptimalPrivacySpec, Tag("optimal_privacy")]
+    | Annotated[OptimalQualitySpec, Tag("optimal_quality")]
     | Annotated[IdentitySpec, Tag("identity")]
     | OwnComponent,
     by_kind,

@@ -23,6 +23,11 @@ ShortLPPM = Literal[
     "RPEB-Exp",
     "PEB-MK-LH",
     "PEB-MK-Exp",
+    "SP-Opt",
+    "MK-Opt",
+    "PEB-Opt",
+    "SP-GeoOpt",
+    "PEB-GeoOpt",
     "LH",
     "Exp",
     "identity",
@@ -35,12 +40,14 @@ _BELIEF_OF = {
     "RPEB": "recursive_profile",
     "PEB-MK": "gravity_filter",
 }
-_DESIGN_OF = {"LH": "location_hiding", "Exp": "exponential"}
+_DESIGN_OF = {"LH": "location_hiding", "Exp": "exponential", "Opt": "optimal_privacy", "GeoOpt": "optimal_quality"}
+_COMPOSED = {"LH": tuple(_BELIEF_OF), "Exp": tuple(_BELIEF_OF), "Opt": ("SP", "MK", "PEB"), "GeoOpt": ("SP", "PEB")}
+"""The beliefs that each design has a short name with."""
 
 SHORT_LPPMS: dict[str, dict[str, dict[str, Any]]] = {
     f"{belief}-{design}": {"belief": {"kind": _BELIEF_OF[belief]}, "design": {"kind": _DESIGN_OF[design]}}
-    for belief in _BELIEF_OF
-    for design in _DESIGN_OF
+    for design, beliefs in _COMPOSED.items()
+    for belief in beliefs
 } | {
     "LH": {"belief": {"kind": "fixed_profile"}, "design": {"kind": "location_hiding", "remap": False}},
     "Exp": {"belief": {"kind": "fixed_profile"}, "design": {"kind": "exponential", "remap": False}},
