@@ -37,6 +37,7 @@ TINY = bench.Scale(
     em_samples=2,
     memory_users=3,
     lengths=(5, 8, 12),
+    optimal_shape=(2, 3),
     chunks=4,
     sweep_users=1,
     sweep_replications=1,
@@ -79,7 +80,7 @@ def test_every_row_gives_figures(row: bench.Row) -> None:
     upside_down = row.direction == "at_least"
     assert outcome.ratio == (outcome.limit / outcome.measured if upside_down else outcome.measured / outcome.limit)
     assert outcome.met == (outcome.ratio >= row.target if upside_down else outcome.ratio <= row.target)
-    if row.name not in SWEEPS | {"memory"}:
+    if row.name not in SWEEPS | {"memory", "optimal"}:
         assert outcome.samples.keys() == DESIGNS.keys()
 
 
@@ -96,6 +97,7 @@ def test_the_rows_are_the_targets_of_the_project() -> None:
         "remap": (">=", 30),
         "peb-run": (">=", 100),
         "qif": (">=", 50),
+        "optimal": ("<=", 1),
         "memory": ("<=", 1.2),
         "growth": ("<=", 1.1),
         "simulation": ("<=", 0.5),
@@ -114,6 +116,7 @@ def test_the_work_is_what_the_targets_speak_of() -> None:
         assert scale.designs == tuple(DESIGNS)
     assert bench.FULL.memory_users == 1000
     assert bench.FULL.simulations == 100_000
+    assert bench.FULL.optimal_shape == (10, 10)
     assert bench.FULL.lengths[-1] == 3000
     assert bench.FULL.long_designs == tuple(DESIGNS)
 

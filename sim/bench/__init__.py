@@ -27,6 +27,7 @@ QUICK = Scale(
     memory_users=100,
     lengths=(150, 300, 600, 1200),
     long_designs=("Exp 1/km", "LH 0.6"),
+    optimal_shape=None,
     chunks=100,
     simulations=5_000,
 )

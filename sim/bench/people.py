@@ -57,6 +57,8 @@ class Scale:
     designs: tuple[str, ...] = tuple(DESIGNS)
     long_designs: tuple[str, ...] = tuple(DESIGNS)
     """The designs of a row that takes seconds a round."""
+    optimal_shape: tuple[int, int] | None = (10, 10)
+    """The grid that optimal mechanisms are solved on; None leaves them out."""
     chunks: int = 400
     sweep_users: int = 20
     sweep_replications: int = 26

@@ -21,13 +21,18 @@ from sim.errors import UserError
 from sim.events import Guess, Report
 from sim.interfaces import Channel, Design, FloatArray, IntArray
 from sim.lppm.mechanism import Mechanism
+from sim.lppm.optimal import OptimalPrivacy, OptimalQuality
 from sim.pool import usable_cores
+from sim.world import euclidean
 
 Direction = Literal["at_most", "at_least"]
 Unit = Literal["s", "bytes", "exponent"]
 
 SAME_KM = 1e-12
 """Two remaps are equally good if their expected losses differ by no more."""
+
+LONGEST_PROGRAM_S = 20.0
+"""So long may an optimal mechanism for a hundred cells take."""
 
 
 class Skipped(Exception):
@@ -239,6 +244,28 @@ def measure_growth(scale: Scale) -> Measurement:
     return Measurement(median(sample.measured[0] for sample in cases.values()), 1.0, cases, **certified)
 
 
+def measure_optimal(scale: Scale) -> Measurement:
+    """Time the programs of optimal mechanisms, nothing kept from before."""
+    if scale.optimal_shape is None:
+        raise Skipped("it takes half a minute: measured without --quick")
+    city = City(scale.optimal_shape)
+    prior = _everywhere(city, scale)
+    manhattan, crow = city.distance, euclidean(city.world.grid)
+    designs = {
+        "error by d_P Manhattan": OptimalPrivacy(quality_distance=crow, privacy_distance=manhattan),
+        "error by d_P Euclidean": OptimalPrivacy(quality_distance=manhattan, privacy_distance=crow),
+        "loss under geo-indistinguishability": OptimalQuality(
+            quality_distance=manhattan, metric=crow, epsilon_per_km=1.0
+        ),
+    }
+    cases = {
+        name: side_by_side(partial(seconds_of, partial(design.matrix, prior)), lambda: LONGEST_PROGRAM_S, rounds=1)
+        for name, design in designs.items()
+    }
+    said = f"{city.n_cells} cells, HiGHS by interior point; the slowest of three programs"
+    return Measurement(*slowest_case(cases), cases, note=said)
+
+
 def _cases(
     city: City, designs: Sequence[str], thing: Callable[[Design], float], limit: Callable[[], float], rounds: int
 ) -> dict[str, Samples]:
@@ -353,6 +380,7 @@ ROWS = (
         measure_peb_run,
     ),
     Row("qif", "the remap of all outputs", "qif.measure.l_risk.strategy", "at_least", 50, "s", measure_qif),
+    Row("optimal", "an optimal mechanism for 100 cells", "20 s", "at_most", 1, "s", measure_optimal),
     Row("memory", "PEB users", "their likelihood rows", "at_most", 1.2, "bytes", measure_memory),
     Row("growth", "growth of a PEB query with r", "linear in r", "at_most", 1.1, "exponent", measure_growth),
     Row("simulation", "a simulation of one query", "one of 1,000 SP queries", "at_most", 0.5, "s", measure_simulation),

@@ -50,11 +50,11 @@ class _Optimal(ABC):
         digest = digest_of(
             self._decides, prior, self._quality.matrix_km, self._other.matrix_km, repr(self._other.shape)
         )
-        return MatrixChannel(kept(digest, lambda: self._matrix(prior)))
+        return MatrixChannel(kept(digest, lambda: self.matrix(prior)))
 
     @abstractmethod
-    def _matrix(self, prior: FloatArray) -> FloatArray:
-        """Return the best channel, shape (n_cells, n_cells)."""
+    def matrix(self, prior: FloatArray) -> FloatArray:
+        """Solve for this prior, whatever is kept, and return the best channel, shape (n_cells, n_cells)."""
 
     def _best_constant(self, prior: FloatArray) -> tuple[FloatArray, float]:
         """Return the channel that reveals nothing at the least loss, and that loss."""
@@ -90,7 +90,8 @@ class OptimalPrivacy(_Optimal):
         )
         self._budget_km = quality_budget_km
 
-    def _matrix(self, prior: FloatArray) -> FloatArray:
+    def matrix(self, prior: FloatArray) -> FloatArray:
+        """Return the channel of most error."""
         cells, own = _with_mass(prior)
         constant, most_km = self._best_constant(prior)
         if self._budget_km >= most_km:
@@ -151,7 +152,8 @@ class OptimalQuality(_Optimal):
         self._budget_km = quality_budget_km
         self._dilation = spanner_dilation
 
-    def _matrix(self, prior: FloatArray) -> FloatArray:
+    def matrix(self, prior: FloatArray) -> FloatArray:
+        """Return the channel of least loss."""
         if self._epsilon_per_km is not None:
             return self._promising(prior, self._epsilon_per_km)
         return self._calibrated(prior, self._budget_km or 0.0)
@@ -189,7 +191,9 @@ class OptimalQuality(_Optimal):
         tried: dict[float, FloatArray] = {}
 
         def excess_km(log_epsilon: float) -> float:
-            matrix = tried[log_epsilon] = self._promising(prior, float(np.exp(log_epsilon)))
+            if log_epsilon not in tried:
+                tried[log_epsilon] = self._promising(prior, float(np.exp(log_epsilon)))
+            matrix = tried[log_epsilon]
             excess = float(prior @ (matrix * self._quality.matrix_km).sum(axis=1)) - budget_km
             return 0.0 if abs(excess) <= BUDGET_TOLERANCE_KM else excess  # a nought ends the search
 

@@ -18,7 +18,7 @@ from sim.lppm import kept, linear, optimal
 from sim.lppm.designs import Exponential, LocationHiding
 from sim.lppm.linear import LinearProgram, Solution, SolverError
 from sim.lppm.optimal import OptimalPrivacy, OptimalQuality
-from sim.lppm.programs import exceeded, promised, unbeaten
+from sim.lppm.programs import exceeded, most_error, promised, unbeaten
 from sim.world.distance import Distance, euclidean, manhattan
 from sim.world.grid import Grid
 
@@ -68,7 +68,7 @@ def epsilon_of(matrix: FloatArray, distance_km: FloatArray) -> float:
     """Return the largest log-ratio of two rows over their distance, pair by pair."""
     used = matrix[:, matrix.max(axis=0) > 0]
     return max(
-        float(np.log(used[x] / used[y]).max()) / min(distance_km[x, y], distance_km[y, x])
+        float(np.log(used[x] / used[y]).max() / min(distance_km[x, y], distance_km[y, x]))
         for x in range(len(used))
         for y in range(len(used))
         if x != y
@@ -90,7 +90,8 @@ def textbook_privacy(prior: FloatArray, d_p: FloatArray, d_q: FloatArray, budget
         equal[x, f[x]] = 1
     cost = np.concatenate([np.zeros(n * n), -np.ones(n)])
     limits = np.append(np.zeros(n * n), budget_km)
-    return -float(linprog(cost, A_ub=upper, b_ub=limits, A_eq=equal, b_eq=np.ones(n)).fun)
+    found: Any = linprog(cost, A_ub=upper, b_ub=limits, A_eq=equal, b_eq=np.ones(n))
+    return -float(found.fun)
 
 
 def textbook_quality(prior: FloatArray, d_x: FloatArray, d_q: FloatArray, epsilon: float) -> float:
@@ -106,7 +107,8 @@ def textbook_quality(prior: FloatArray, d_x: FloatArray, d_q: FloatArray, epsilo
                 rows.append(row)
     equal = np.kron(np.eye(n), np.ones(n))
     cost = (prior[:, None] * d_q).ravel()
-    return float(linprog(cost, A_ub=np.array(rows), b_ub=np.zeros(len(rows)), A_eq=equal, b_eq=np.ones(n)).fun)
+    found: Any = linprog(cost, A_ub=np.array(rows), b_ub=np.zeros(len(rows)), A_eq=equal, b_eq=np.ones(n))
+    return float(found.fun)
 
 
 # Most privacy ----------------------------------------------------------------------------------------------------
@@ -357,7 +359,7 @@ def test_a_solver_that_is_not_installed_is_told_how_to_get(monkeypatch: pytest.M
 def test_a_solver_s_answer_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that claims an error that its channel has not is found out, and so is a promise that is not kept."""
     distance, prior = DISTANCES["manhattan"], some_prior(1)
-    boasting = optimal.most_error
+    boasting = most_error
 
     def boast(*said: Any) -> tuple[FloatArray, float]:
         channel, value = boasting(*said)

@@ -21,8 +21,10 @@ def test_no_way_is_longer_than_promised(seed: int, dilation: float) -> None:
     rng = np.random.default_rng(seed)
     distance_km = metric(rng.uniform(0.1, 5, (8, 8)) * (1 - np.eye(8)))
     spanner = greedy_spanner(distance_km, dilation)
-    graph = nx.Graph()
-    graph.add_weighted_edges_from(zip(spanner.start, spanner.end, spanner.length_km, strict=True))
+    graph: nx.Graph[int] = nx.Graph()
+    graph.add_weighted_edges_from(
+        zip(spanner.start.tolist(), spanner.end.tolist(), spanner.length_km.tolist(), strict=True)
+    )
     ways = dict(nx.all_pairs_dijkstra_path_length(graph))
     longest = max(ways[x][y] / distance_km[x, y] for x in range(8) for y in range(8) if x != y)
     assert 1 <= spanner.dilation <= dilation * (1 + 1e-6)
