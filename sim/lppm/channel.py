@@ -102,20 +102,17 @@ class MatrixChannel:
         return _Cumulative(self._matrix)
 
 
-class ExponentialChannel:
-    """The exponential mechanism f(z | x) ∝ exp(-epsilon d(x, z)) on a full grid with the Manhattan distance.
+class ProductChannel:
+    """A channel on a full grid that is a product of one over rows and one over columns: f = A[xr, zr] B[xc, zc].
 
-    The kernel, normalisation included, is a product of one over rows and one over columns. No n x n matrix is
-    built until `matrix` is asked for. epsilon_per_km in [0, inf). For other distances see `exponential`.
+    `rows` and `cols` are these two, square and with rows that sum to 1. No n x n matrix is built until `matrix` is
+    asked for.
     """
 
-    def __init__(self, *, distance: Distance, epsilon_per_km: float) -> None:
-        row_km, col_km = distance.axes_km
-        self.epsilon_per_km = epsilon_per_km
-        self._rows = read_only(exponential_kernel(row_km, epsilon_per_km))
-        self._cols = read_only(exponential_kernel(col_km, epsilon_per_km))
-        self._shape = (len(row_km), len(col_km))
-        self.n_cells = self.n_outputs = len(row_km) * len(col_km)
+    def __init__(self, rows: FloatArray, cols: FloatArray) -> None:
+        self._rows, self._cols = read_only(rows), read_only(cols)
+        self._shape = (len(rows), len(cols))
+        self.n_cells = self.n_outputs = len(rows) * len(cols)
 
     def sample(self, cell: int, rng: Generator) -> int:
         """Draw an output: a row, then a column."""
@@ -166,6 +163,19 @@ class ExponentialChannel:
     @cached_property
     def _matrix(self) -> FloatArray:
         return read_only(np.asarray(np.kron(self._rows, self._cols), dtype=np.float64))
+
+
+class ExponentialChannel(ProductChannel):
+    """The exponential mechanism f(z | x) ∝ exp(-epsilon d(x, z)) on a full grid with the Manhattan distance.
+
+    The kernel, normalisation included, is a product. epsilon_per_km in [0, inf). For other distances see
+    `exponential`.
+    """
+
+    def __init__(self, *, distance: Distance, epsilon_per_km: float) -> None:
+        row_km, col_km = distance.axes_km
+        self.epsilon_per_km = epsilon_per_km
+        super().__init__(exponential_kernel(row_km, epsilon_per_km), exponential_kernel(col_km, epsilon_per_km))
 
 
 class LocationHidingChannel:

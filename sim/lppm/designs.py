@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from scipy.optimize import brentq
@@ -15,9 +16,9 @@ from scipy.optimize import brentq
 from sim.interfaces import Channel, FloatArray
 from sim.lppm.channel import (
     BaseChannel,
-    ExponentialChannel,
     LocationHidingChannel,
     MatrixChannel,
+    ProductChannel,
     RemappedChannel,
     exponential,
     identity,
@@ -56,11 +57,39 @@ class _BaseAndRemap(ABC):
         return base.loss_km(prior, self._distance, table)
 
 
-class Exponential(_BaseAndRemap):
-    """The exponential mechanism f(z | x) ∝ exp(-epsilon d_Q(x, z)), remapped: Exp of Oya et al. 2019, Sect. V.
+class ByEpsilon(_BaseAndRemap):
+    """A base channel that `make` makes of an epsilon, given or set for each prior to spend a budget, and a remap.
 
     Give one of epsilon_per_km in [0, inf) and quality_budget_km in [0, inf). A budget beyond what is lost by
     revealing nothing (epsilon = 0) cannot be spent. `distance` is the quality distance d_Q.
+    """
+
+    def __init__(
+        self,
+        *,
+        make: Callable[[float], BaseChannel],
+        distance: Distance,
+        epsilon_per_km: float | None,
+        quality_budget_km: float | None,
+        remap: bool,
+    ) -> None:
+        _require_one("epsilon_per_km", epsilon_per_km, quality_budget_km)
+        base = None if epsilon_per_km is None else make(epsilon_per_km)
+        super().__init__(distance=distance, base=base, budget_km=quality_budget_km, remap=remap)
+        self._make = make
+
+    def _calibrated(self, prior: FloatArray, budget_km: float) -> BaseChannel:
+        if budget_km <= BUDGET_TOLERANCE_KM:
+            return identity(prior.size)
+        return self._make(epsilon_that_loses(lambda epsilon: self._loss_km(self._make(epsilon), prior), budget_km))
+
+
+class Exponential(ByEpsilon):
+    """The exponential mechanism f(z | x) ∝ exp(-epsilon d_Q(x, z)), remapped: Exp of Oya et al. 2019, Sect. V.
+
+    Give one of epsilon_per_km in [0, inf) and quality_budget_km in [0, inf). A budget beyond what is lost by
+    revealing nothing (epsilon = 0) cannot be spent. `distance` is the quality distance d_Q, in which the mechanism is
+    2 epsilon-geo-indistinguishable: every row has a normaliser of its own.
     """
 
     def __init__(
@@ -71,23 +100,13 @@ class Exponential(_BaseAndRemap):
         quality_budget_km: float | None = None,
         remap: bool = True,
     ) -> None:
-        _require_one("epsilon_per_km", epsilon_per_km, quality_budget_km)
-        base = None if epsilon_per_km is None else exponential(distance, epsilon_per_km)
-        super().__init__(distance=distance, base=base, budget_km=quality_budget_km, remap=remap)
-
-    def _calibrated(self, prior: FloatArray, budget_km: float) -> BaseChannel:
-        if budget_km <= BUDGET_TOLERANCE_KM:
-            return identity(prior.size)
-
-        def excess_km(epsilon_per_km: float) -> float:
-            return self._loss_km(exponential(self._distance, epsilon_per_km), prior) - budget_km
-
-        if excess_km(0.0) <= 0:
-            return exponential(self._distance, 0.0)
-        low, high = 0.0, _FIRST_EPSILON_PER_KM
-        while excess_km(high) > 0:
-            low, high = high, 2 * high
-        return exponential(self._distance, _root(excess_km, low, high))
+        super().__init__(
+            make=partial(exponential, distance),
+            distance=distance,
+            epsilon_per_km=epsilon_per_km,
+            quality_budget_km=quality_budget_km,
+            remap=remap,
+        )
 
 
 class LocationHiding(_BaseAndRemap):
@@ -138,7 +157,7 @@ class Identity:
 
 def expected_loss_km(channel: Channel, prior: FloatArray, distance: Distance) -> float:
     """Return sum_x prior(x) sum_z f(z | x) d_Q(x, z), the loss Q-bar of a channel if the prior is right."""
-    if isinstance(channel, ExponentialChannel | LocationHidingChannel | MatrixChannel | RemappedChannel):
+    if isinstance(channel, ProductChannel | LocationHidingChannel | MatrixChannel | RemappedChannel):
         return channel.loss_km(prior, distance)
     return loss_matrix(channel.matrix(), prior, distance, np.arange(channel.n_outputs))
 
@@ -146,6 +165,20 @@ def expected_loss_km(channel: Channel, prior: FloatArray, distance: Distance) ->
 def _require_one(name: str, parameter: float | None, budget_km: float | None) -> None:
     if (parameter is None) == (budget_km is None):
         raise ValueError(f"give one of {name} and quality_budget_km, got {parameter} and {budget_km}")
+
+
+def epsilon_that_loses(loss_km: Callable[[float], float], budget_km: float) -> float:
+    """Return the epsilon per km whose loss is the budget, or 0 where nothing loses as much; the loss falls with it."""
+
+    def excess_km(epsilon_per_km: float) -> float:
+        return loss_km(epsilon_per_km) - budget_km
+
+    if excess_km(0.0) <= 0:
+        return 0.0
+    low, high = 0.0, _FIRST_EPSILON_PER_KM
+    while excess_km(high) > 0:
+        low, high = high, 2 * high
+    return _root(excess_km, low, high)
 
 
 def _root(excess_km: Callable[[float], float], low: float, high: float) -> float:

@@ -154,6 +154,8 @@ class Points:
     grid: Grid
     kind = "points"
     nothing = None
+    count = 4 * _HALF**2
+    """How many such places there are."""
 
     def output(self, x_km: float, y_km: float) -> int:
         """Return the number of the place nearest to this one, which lies up to 1,000 km from the corner."""
