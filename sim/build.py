@@ -23,7 +23,7 @@ from sim.belief import (
     smoothing_kernel,
 )
 from sim.interfaces import Attack, Belief, Demand, Design, FloatArray, Mobility
-from sim.lppm import designs, optimal
+from sim.lppm import designs, optimal, planar
 from sim.mobility import demand as demands
 from sim.mobility import replay
 from sim.mobility.training import Statistics
@@ -244,17 +244,18 @@ def _on_the_ground(world: World) -> Distance:
 def build_design(spec: design_specs.DesignSpec, world: World) -> Design:
     """Build how a belief becomes a channel."""
     match spec:
-        case design_specs.ExponentialSpec() | design_specs.LocationHidingSpec():
-            said = _parameters(spec)
-            parameter, default = (
-                ("epsilon_per_km", 1.0)
-                if isinstance(spec, design_specs.ExponentialSpec)
-                else ("reveal_probability", 0.5)
+        case design_specs.LocationHidingSpec():
+            return designs.LocationHiding(
+                distance=world.quality_distance, **_one_given(spec, "reveal_probability", default=0.5)
             )
-            if said[parameter] is None and said["quality_budget_km"] is None:
-                said[parameter] = default
-            make: Any = designs.Exponential if parameter == "epsilon_per_km" else designs.LocationHiding
-            design: Design = make(distance=world.quality_distance, **said)
+        case design_specs.ExponentialSpec():
+            return designs.Exponential(distance=world.quality_distance, **_one_given(spec, "epsilon_per_km", default=1))
+        case design_specs.PlanarLaplaceSpec() | design_specs.PlanarGeometricSpec():
+            make: Any = (
+                planar.PlanarLaplace if isinstance(spec, design_specs.PlanarLaplaceSpec) else planar.PlanarGeometric
+            )
+            said = _one_given(spec, "epsilon_per_km", default=1.0)
+            design: Design = make(grid=world.grid, distance=world.quality_distance, **said)
             return design
         case design_specs.OptimalPrivacySpec():
             return optimal.OptimalPrivacy(
@@ -263,9 +264,7 @@ def build_design(spec: design_specs.DesignSpec, world: World) -> Design:
                 **_parameters(spec),
             )
         case design_specs.OptimalQualitySpec():
-            said = _parameters(spec) | {"metric": _metric(spec.metric, world)}
-            if spec.epsilon_per_km is None and spec.quality_budget_km is None:
-                said["epsilon_per_km"] = 1.0
+            said = _one_given(spec, "epsilon_per_km", default=1.0) | {"metric": _metric(spec.metric, world)}
             return optimal.OptimalQuality(quality_distance=world.quality_distance, **said)
         case design_specs.IdentitySpec():
             return designs.Identity(n_cells=world.grid.n_cells)
@@ -278,6 +277,14 @@ def _metric(name: str, world: World) -> Distance:
     """Return the distance that a promise is about, one for all users."""
     of_world = {"quality": world.quality_distance, "privacy": world.privacy_distance}
     return of_world[name] if name in of_world else distance.euclidean(world.grid)
+
+
+def _one_given(spec: Spec, parameter: str, *, default: float) -> dict[str, Any]:
+    """Return what a design is made with: its parameter has a default unless a budget is given."""
+    said = _parameters(spec)
+    if said[parameter] is None and said["quality_budget_km"] is None:
+        said[parameter] = default
+    return said
 
 
 def build_attack(

@@ -26,7 +26,7 @@ from sim.belief import (
     RecursiveProfile,
     smoothing_kernel,
 )
-from sim.lppm import designs, optimal
+from sim.lppm import designs, optimal, planar
 from sim.mobility import Statistics, Trace, demand, statistics
 from sim.mobility.replay import RecordedDays, Replay, Selection
 from sim.mobility.tables import ACCEPTED
@@ -70,6 +70,8 @@ CONSTRUCTORS: dict[type[Spec], tuple[Callable[..., Any], set[str]]] = {
     design_specs.LocationHidingSpec: (designs.LocationHiding, {"distance"}),
     design_specs.OptimalPrivacySpec: (optimal.OptimalPrivacy, {"quality_distance", "privacy_distance"}),
     design_specs.OptimalQualitySpec: (optimal.OptimalQuality, {"quality_distance", "metric"}),
+    design_specs.PlanarLaplaceSpec: (planar.PlanarLaplace, {"grid", "distance"}),
+    design_specs.PlanarGeometricSpec: (planar.PlanarGeometric, {"grid", "distance"}),
     design_specs.IdentitySpec: (designs.Identity, {"n_cells"}),
 }
 """What each kind is made with, and what the simulator adds to the parameters of the scenario."""
@@ -157,8 +159,14 @@ VALUES: dict[type[Spec], dict[str, Any]] = {
     design_specs.OptimalQualitySpec: {
         "epsilon_per_km": 0.3, "quality_budget_km": None, "spanner_dilation": 1.5, "solver": "simplex",
     },
+    design_specs.PlanarLaplaceSpec: {
+        "epsilon_per_km": 0.3, "quality_budget_km": None, "discretise": True, "truncate": "renormalise", "remap": False,
+    },
+    design_specs.PlanarGeometricSpec: {
+        "epsilon_per_km": 0.3, "quality_budget_km": None, "metric": "manhattan", "remap": False,
+    },
 }  # fmt: skip
-"""A value for every parameter, none of them the default."""
+"""A value for every parameter, none of them the default, but where it would exclude another one."""
 
 
 @pytest.mark.parametrize("spec", VALUES, ids=lambda spec: spec.__name__)
@@ -171,7 +179,7 @@ def test_every_parameter_arrives(
     kind = next(iter(get_args(spec.model_fields["kind"].annotation)))
     made = spec.model_validate({"kind": kind} | {name: value for name, value in values.items() if value is not None})
     make = CONSTRUCTORS[spec][0]
-    for module in (build, movers, demand, designs, optimal, roads, Grid):
+    for module in (build, movers, demand, designs, optimal, planar, roads, Grid):
         if hasattr(module, make.__name__):
             monkeypatch.setattr(module, make.__name__, recorder)
     scenario = make_scenario()
@@ -221,9 +229,13 @@ MOBILITIES = [people.FavouritesSpec, people.MarkovChainSpec, people.CommutersSpe
 DEMANDS = [people.PeriodicSpec, people.PoissonSpec]
 BELIEFS = [beliefs.EstimatedProfileSpec, beliefs.RecursiveProfileSpec]
 DESIGNS = [
-    design_specs.ExponentialSpec, design_specs.LocationHidingSpec, design_specs.OptimalPrivacySpec,
+    design_specs.ExponentialSpec,
+    design_specs.LocationHidingSpec,
+    design_specs.OptimalPrivacySpec,
     design_specs.OptimalQualitySpec,
-]  # fmt: skip
+    design_specs.PlanarLaplaceSpec,
+    design_specs.PlanarGeometricSpec,
+]
 PARTS = [*BELIEFS, *DESIGNS]
 
 

@@ -56,7 +56,7 @@ class LocationHidingSpec(Spec):
         return _depends_on_prior(self)
 
 
-def _depends_on_prior(spec: ExponentialSpec | LocationHidingSpec) -> bool:
+def _depends_on_prior(spec: ExponentialSpec | LocationHidingSpec | PlanarGeometricSpec) -> bool:
     return spec.remap or spec.quality_budget_km is not None
 
 
@@ -106,6 +106,79 @@ class OptimalQualitySpec(Spec):
         return True
 
 
+EPSILON_OF_PLACES_PER_KM = (1e-3, 100.0)
+"""What `sim.lppm.planar` takes where outputs are places, said here so that a file is read without its mathematics."""
+
+
+class PlanarLaplaceSpec(Spec):
+    """Planar Laplace mechanism: reports the cell of a place drawn with a density that falls as exp(-epsilon r)."""
+
+    kind: Literal["planar_laplace"]
+    epsilon_per_km: NonNegative | None = None
+    """What it promises, its geo-indistinguishability as the crow flies; 1 unless it or a budget is given."""
+    quality_budget_km: NonNegative | None = None
+    """Instead of epsilon: calibrate, for each prior, to this expected loss on the mechanism's own model."""
+    discretise: bool = True
+    """Report cells. If not, places to the metre, also outside the grid, with epsilon in [0.001, 100]."""
+    truncate: Literal["nearest", "renormalise"] = "nearest"
+    """Outside the grid, report the nearest cell, which keeps epsilon, or draw again, which keeps 2 epsilon only."""
+    remap: bool | None = None
+    """Replace each output by the best one for its posterior, which keeps epsilon; done unless said, but to places."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        _not_both(self, "epsilon_per_km", "quality_budget_km")
+        return self
+
+    @model_validator(mode="after")
+    def _places(self) -> Self:
+        if self.discretise:
+            return self
+        if self.remap or self.truncate != "nearest":
+            raise ValueError(
+                "places are neither remapped nor truncated, found `discretise: false` with "
+                f"{'`remap: true`' if self.remap else f'`truncate: {self.truncate}`'}: leave one of them out"
+            )
+        least, most = EPSILON_OF_PLACES_PER_KM
+        if self.epsilon_per_km is not None and not least <= self.epsilon_per_km <= most:
+            raise ValueError(
+                f"with `discretise: false` `epsilon_per_km` must be in [{least}, {most:g}], found {self.epsilon_per_km}"
+            )
+        if self.quality_budget_km == 0:
+            raise ValueError("with `discretise: false` `quality_budget_km` must be positive, found 0")
+        return self
+
+    @property
+    def uses_prior(self) -> bool:
+        """Whether another belief makes another channel of it."""
+        remapped = self.discretise if self.remap is None else self.remap
+        return remapped or self.quality_budget_km is not None
+
+
+class PlanarGeometricSpec(Spec):
+    """Planar geometric mechanism: exp(-epsilon d) on the endless lattice of cells, the nearest cell if outside."""
+
+    kind: Literal["planar_geometric"]
+    epsilon_per_km: NonNegative | None = None
+    """What it promises, its geo-indistinguishability in `metric`; 1 unless it or a budget is given."""
+    quality_budget_km: NonNegative | None = None
+    """Instead of epsilon: calibrate, for each prior, to this expected loss on the mechanism's own model."""
+    metric: Literal["euclidean", "manhattan"] = "euclidean"
+    """The distance d of the noise and of the promise; whatever d_Q is. Manhattan is the faster one."""
+    remap: bool = True
+    """Replace each output by the best one for its posterior: never worse for the user, no worse for privacy."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        _not_both(self, "epsilon_per_km", "quality_budget_km")
+        return self
+
+    @property
+    def uses_prior(self) -> bool:
+        """Whether another belief makes another channel of it."""
+        return _depends_on_prior(self)
+
+
 class IdentitySpec(Spec):
     """No protection: reports the true cell."""
 
@@ -120,6 +193,8 @@ class IdentitySpec(Spec):
 DesignSpec = Annotated[
     Annotated[ExponentialSpec, Tag("exponential")]
     | Annotated[LocationHidingSpec, Tag("location_hiding")]
+    | Annotated[PlanarLaplaceSpec, Tag("planar_laplace")]
+    | Annotated[PlanarGeometricSpec, Tag("planar_geometric")]
     | Annotated[OptimalPrivacySpec, Tag("optimal_privacy")]
     | Annotated[OptimalQualitySpec, Tag("optimal_quality")]
     | Annotated[IdentitySpec, Tag("identity")]

@@ -14,15 +14,19 @@ from sim.scenario.spec import Spec
 
 ShortLPPM = Literal[
     "SP-LH",
-    "SP-Exp",
     "MK-LH",
-    "MK-Exp",
     "PEB-LH",
-    "PEB-Exp",
     "RPEB-LH",
-    "RPEB-Exp",
     "PEB-MK-LH",
+    "SP-Exp",
+    "MK-Exp",
+    "PEB-Exp",
+    "RPEB-Exp",
     "PEB-MK-Exp",
+    "SP-PL",
+    "PEB-PL",
+    "SP-PG",
+    "PEB-PG",
     "SP-Opt",
     "MK-Opt",
     "PEB-Opt",
@@ -30,6 +34,8 @@ ShortLPPM = Literal[
     "PEB-GeoOpt",
     "LH",
     "Exp",
+    "PL",
+    "PG",
     "identity",
 ]
 
@@ -40,18 +46,27 @@ _BELIEF_OF = {
     "RPEB": "recursive_profile",
     "PEB-MK": "gravity_filter",
 }
-_DESIGN_OF = {"LH": "location_hiding", "Exp": "exponential", "Opt": "optimal_privacy", "GeoOpt": "optimal_quality"}
-_COMPOSED = {"LH": tuple(_BELIEF_OF), "Exp": tuple(_BELIEF_OF), "Opt": ("SP", "MK", "PEB"), "GeoOpt": ("SP", "PEB")}
-"""The beliefs that each design has a short name with."""
+_DESIGN_OF: dict[str, tuple[str, tuple[str, ...]]] = {
+    "LH": ("location_hiding", tuple(_BELIEF_OF)),
+    "Exp": ("exponential", tuple(_BELIEF_OF)),
+    "PL": ("planar_laplace", ("SP", "PEB")),
+    "PG": ("planar_geometric", ("SP", "PEB")),
+    "Opt": ("optimal_privacy", ("SP", "MK", "PEB")),
+    "GeoOpt": ("optimal_quality", ("SP", "PEB")),
+}
+"""Designs, each with the beliefs that it has a short name with."""
+_NO_REMAP = ("LH", "Exp", "PL", "PG")
+"""Designs that have a short name of their own, without a remap, so that the belief does not matter."""
+
+
+def _parts(belief: str, **design: Any) -> dict[str, dict[str, Any]]:
+    return {"belief": {"kind": belief}, "design": design}
+
 
 SHORT_LPPMS: dict[str, dict[str, dict[str, Any]]] = {
-    f"{belief}-{design}": {"belief": {"kind": _BELIEF_OF[belief]}, "design": {"kind": _DESIGN_OF[design]}}
-    for design, beliefs in _COMPOSED.items()
-    for belief in beliefs
-} | {
-    "LH": {"belief": {"kind": "fixed_profile"}, "design": {"kind": "location_hiding", "remap": False}},
-    "Exp": {"belief": {"kind": "fixed_profile"}, "design": {"kind": "exponential", "remap": False}},
-    "identity": {"belief": {"kind": "fixed_profile"}, "design": {"kind": "identity"}},
+    **{f"{b}-{d}": _parts(_BELIEF_OF[b], kind=kind) for d, (kind, beliefs) in _DESIGN_OF.items() for b in beliefs},
+    **{design: _parts("fixed_profile", kind=_DESIGN_OF[design][0], remap=False) for design in _NO_REMAP},
+    "identity": _parts("fixed_profile", kind="identity"),
 }
 
 ShortAttack = Literal["sporadic", "markov", "sporadic-trained", "markov-trained"]
