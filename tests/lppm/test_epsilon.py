@@ -1,0 +1,127 @@
+"""The exact epsilon of a channel is what its definition says, for any channel and any distance."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim.interfaces import FloatArray
+from sim.lppm.channel import MatrixChannel, RemappedChannel, exponential, identity, location_hiding
+from sim.lppm.epsilon import exact_epsilon_per_km, spent_per_km
+from sim.lppm.planar_noise import geometric_matrix, laplace_matrix
+from sim.world.distance import Distance, euclidean, manhattan
+from sim.world.grid import Grid
+
+GRID = Grid.rectangle(rows=2, cols=3, width_km=3.6, height_km=1.4)
+
+
+def of_matrix(*rows: list[float], between_km: Any) -> float:
+    distance = Distance(kind="file", matrix_km=np.array(between_km, dtype=np.float64))
+    return exact_epsilon_per_km(MatrixChannel(np.array(rows)), distance)
+
+
+def by_definition(matrix: FloatArray, distance_km: FloatArray) -> float:
+    """Try every output and every ordered pair of cells."""
+    least = 0.0
+    for output in range(matrix.shape[1]):
+        for x, one in enumerate(matrix[:, output]):
+            for other, also in enumerate(matrix[:, output]):
+                if one > also:
+                    away = distance_km[x, other]
+                    least = max(least, math.log(one / also) / away if also > 0 and away > 0 else math.inf)
+    return least
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000), n=st.integers(1, 5), outputs=st.integers(1, 5), zeros=st.booleans())
+def test_it_is_the_least_that_the_definition_allows(seed: int, n: int, outputs: int, zeros: bool) -> None:
+    rng = np.random.default_rng(seed)
+    matrix = rng.dirichlet(np.ones(outputs), size=n)
+    if zeros:
+        matrix = np.column_stack([matrix, np.zeros(n)])  # an output that never comes tells nothing
+    distance_km = rng.uniform(0.1, 3.0, size=(n, n))  # not the same in both directions
+    np.fill_diagonal(distance_km, 0.0)
+    distance = Distance(kind="file", matrix_km=distance_km)
+    want = by_definition(matrix, distance_km)
+    assert exact_epsilon_per_km(MatrixChannel(matrix), distance) == pytest.approx(want, rel=1e-9)
+
+
+def test_each_direction_has_its_own_distance() -> None:
+    rows = [0.6, 0.4], [0.3, 0.7]
+    assert of_matrix(*rows, between_km=[[0, 1], [2, 0]]) == pytest.approx(math.log(2))
+    assert of_matrix(*rows, between_km=[[0, 2], [1, 0]]) == pytest.approx(math.log(0.7 / 0.4))
+
+
+def test_what_tells_cells_apart_for_sure_promises_nothing() -> None:
+    assert of_matrix([1.0, 0.0], [0.5, 0.5], between_km=[[0, 1], [1, 0]]) == math.inf
+    assert exact_epsilon_per_km(identity(6), manhattan(GRID)) == math.inf
+    assert exact_epsilon_per_km(exponential(manhattan(GRID), 1e4), manhattan(GRID)) == math.inf  # underflow
+
+
+def test_cells_at_no_distance_must_not_differ_but_by_rounding() -> None:
+    nowhere = [[0, 0], [0, 0]]
+    assert of_matrix([0.5, 0.5], [0.5 + 1e-15, 0.5 - 1e-15], between_km=nowhere) == 0.0
+    assert of_matrix([0.5, 0.5], [0.5 + 1e-9, 0.5 - 1e-9], between_km=nowhere) == math.inf
+
+
+def test_a_channel_that_tells_nothing_promises_all() -> None:
+    assert exact_epsilon_per_km(exponential(manhattan(GRID), 0.0), manhattan(GRID)) == 0.0
+    everything_to_one = RemappedChannel(exponential(manhattan(GRID), 2.0), np.full(6, 3))
+    assert exact_epsilon_per_km(everything_to_one, manhattan(GRID)) == 0.0
+    assert exact_epsilon_per_km(identity(1), euclidean(Grid.rectangle(rows=1, cols=1, width_km=1, height_km=1))) == 0.0
+
+
+def test_location_hiding_has_a_closed_form() -> None:
+    want = math.log(0.5 / 0.1) / 0.7  # the nearest cells are 0.7 km apart
+    assert exact_epsilon_per_km(location_hiding(6, 0.5), euclidean(GRID)) == pytest.approx(want)
+
+
+class Countless:
+    """A channel with too many outputs to list, which says what it promises in one way, in another or not at all."""
+
+    countless = True
+
+    def __init__(self, **said: Any) -> None:
+        vars(self).update(said)
+
+
+def test_a_channel_that_cannot_be_listed_speaks_for_itself() -> None:
+    distance = manhattan(GRID)
+
+    def of(**said: Any) -> float:
+        return exact_epsilon_per_km(Countless(**said), distance)  # type: ignore[arg-type]
+
+    assert of() == math.inf
+    assert of(epsilon_per_km=0.7) == 0.7
+    assert of(epsilon_per_km=0.7, epsilon_in_per_km=lambda given: 0.3 if given is distance else 0.4) == 0.3
+
+
+def test_reports_spend_the_sum() -> None:
+    """On a trace of two reports the epsilon of the joint channel, in the larger of both distances, is no more."""
+    channels = [MatrixChannel(geometric_matrix(GRID, epsilon)) for epsilon in (0.4, 0.9)]
+    joint = MatrixChannel(np.asarray(np.kron(channels[0].matrix(), channels[1].matrix()), dtype=np.float64))
+    one = euclidean(GRID).matrix_km
+    larger = Distance(kind="file", matrix_km=np.maximum(np.kron(one, np.ones((6, 6))), np.kron(np.ones((6, 6)), one)))
+    spent = spent_per_km([exact_epsilon_per_km(channel, euclidean(GRID)) for channel in channels])
+    assert spent == pytest.approx([0.4, 1.3])
+    assert exact_epsilon_per_km(joint, larger) == pytest.approx(spent[-1])
+    assert spent_per_km([]).size == 0
+
+
+@pytest.mark.parametrize("remapped", [False, True])
+def test_another_package_finds_the_same_epsilon(remapped: bool) -> None:
+    qif = pytest.importorskip("qif", reason="no other package to compare with: pip install qif")
+    for distance in (euclidean(GRID), manhattan(GRID)):
+        for matrix in (laplace_matrix(GRID, 0.8), exponential(distance, 0.8).matrix()):
+            base = MatrixChannel(matrix)
+            channel = RemappedChannel(base, np.array([0, 1, 1, 4, 4, 4])) if remapped else base
+            listed = channel.matrix()[:, channel.likelihoods()[0]]
+            other = qif.measure.d_privacy.smallest_epsilon(
+                np.asfortranarray(listed), lambda x, y, km=distance.matrix_km: km[x, y]
+            )
+            assert exact_epsilon_per_km(channel, distance) == pytest.approx(other, rel=1e-6)
