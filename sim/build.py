@@ -23,7 +23,7 @@ from sim.belief import (
     smoothing_kernel,
 )
 from sim.interfaces import Attack, Belief, Demand, Design, FloatArray, Mobility
-from sim.lppm import designs, optimal, planar
+from sim.lppm import coarse, designs, dummies, optimal, planar
 from sim.mobility import demand as demands
 from sim.mobility import replay
 from sim.mobility.training import Statistics
@@ -241,33 +241,34 @@ def _on_the_ground(world: World) -> Distance:
     return world.quality_distance if world.roads is None else distance.road(world.grid, world.roads)
 
 
-def build_design(spec: design_specs.DesignSpec, world: World) -> Design:
+def build_design(spec: design_specs.DesignSpec, world: World) -> Design:  # noqa: PLR0911 - a case for each kind
     """Build how a belief becomes a channel."""
+    grid, quality = world.grid, world.quality_distance
     match spec:
-        case design_specs.LocationHidingSpec():
-            return designs.LocationHiding(
-                distance=world.quality_distance, **_one_given(spec, "reveal_probability", default=0.5)
-            )
         case design_specs.ExponentialSpec():
-            return designs.Exponential(distance=world.quality_distance, **_one_given(spec, "epsilon_per_km", default=1))
-        case design_specs.PlanarLaplaceSpec() | design_specs.PlanarGeometricSpec():
-            make: Any = (
-                planar.PlanarLaplace if isinstance(spec, design_specs.PlanarLaplaceSpec) else planar.PlanarGeometric
-            )
-            said = _one_given(spec, "epsilon_per_km", default=1.0)
-            design: Design = make(grid=world.grid, distance=world.quality_distance, **said)
-            return design
+            return designs.Exponential(distance=quality, **_or_budget(spec, epsilon_per_km=1.0))
+        case design_specs.LocationHidingSpec():
+            return designs.LocationHiding(distance=quality, **_or_budget(spec, reveal_probability=0.5))
+        case design_specs.PlanarLaplaceSpec():
+            return planar.PlanarLaplace(grid=grid, distance=quality, **_or_budget(spec, epsilon_per_km=1.0))
+        case design_specs.PlanarGeometricSpec():
+            return planar.PlanarGeometric(grid=grid, distance=quality, **_or_budget(spec, epsilon_per_km=1.0))
         case design_specs.OptimalPrivacySpec():
-            return optimal.OptimalPrivacy(
-                quality_distance=world.quality_distance,
-                privacy_distance=world.privacy_distance,
-                **_parameters(spec),
-            )
+            privacy = world.privacy_distance
+            return optimal.OptimalPrivacy(quality_distance=quality, privacy_distance=privacy, **_parameters(spec))
         case design_specs.OptimalQualitySpec():
-            said = _one_given(spec, "epsilon_per_km", default=1.0) | {"metric": _metric(spec.metric, world)}
-            return optimal.OptimalQuality(quality_distance=world.quality_distance, **said)
+            said = _or_budget(spec, epsilon_per_km=1.0) | {"metric": _metric(spec.metric, world)}
+            return optimal.OptimalQuality(quality_distance=quality, **said)
         case design_specs.IdentitySpec():
-            return designs.Identity(n_cells=world.grid.n_cells)
+            return designs.Identity(n_cells=grid.n_cells)
+        case design_specs.CloakingSpec():
+            return coarse.Cloaking(grid=grid, distance=quality, **_or_budget(spec, k=design_specs.DEFAULT_K))
+        case design_specs.SnappingSpec():
+            return coarse.Snapping(grid=grid, distance=quality, **_or_budget(spec, cells_per_side=2))
+        case design_specs.DroppingSpec():
+            return coarse.Dropping(distance=quality, **_or_budget(spec, drop_probability=0.5))
+        case design_specs.DummiesSpec():
+            return dummies.Dummies(n_cells=grid.n_cells, **_parameters(spec))
         case Custom():
             return cast(Design, _own(spec, world=world))
 
@@ -279,11 +280,12 @@ def _metric(name: str, world: World) -> Distance:
     return of_world[name] if name in of_world else distance.euclidean(world.grid)
 
 
-def _one_given(spec: Spec, parameter: str, *, default: float) -> dict[str, Any]:
-    """Return what a design is made with: its parameter has a default unless a budget is given."""
+def _or_budget(spec: Spec, **default: float) -> dict[str, Any]:
+    """Return the parameters of a design, with a default for the one that neither it nor a budget is said for."""
     said = _parameters(spec)
-    if said[parameter] is None and said["quality_budget_km"] is None:
-        said[parameter] = default
+    for name, value in default.items():
+        if said[name] is None and said["quality_budget_km"] is None:
+            said[name] = value
     return said
 
 
@@ -321,12 +323,4 @@ def build_attack(
 
 def build_promise(scenario: Scenario, world: World) -> Distance | None:
     """Build the distance in which the promise of channels is recorded, if it is."""
-    match scenario.record.epsilon:
-        case "none":
-            return None
-        case "euclidean":
-            return distance.euclidean(world.grid)
-        case "quality":
-            return world.quality_distance
-        case "privacy":
-            return world.privacy_distance
+    return None if scenario.record.epsilon == "none" else _metric(scenario.record.epsilon, world)

@@ -26,7 +26,7 @@ from sim.belief import (
     RecursiveProfile,
     smoothing_kernel,
 )
-from sim.lppm import designs, optimal, planar
+from sim.lppm import coarse, designs, dummies, optimal, planar
 from sim.mobility import Statistics, Trace, demand, statistics
 from sim.mobility.replay import RecordedDays, Replay, Selection
 from sim.mobility.tables import ACCEPTED
@@ -73,6 +73,10 @@ CONSTRUCTORS: dict[type[Spec], tuple[Callable[..., Any], set[str]]] = {
     design_specs.PlanarLaplaceSpec: (planar.PlanarLaplace, {"grid", "distance"}),
     design_specs.PlanarGeometricSpec: (planar.PlanarGeometric, {"grid", "distance"}),
     design_specs.IdentitySpec: (designs.Identity, {"n_cells"}),
+    design_specs.CloakingSpec: (coarse.Cloaking, {"grid", "distance"}),
+    design_specs.SnappingSpec: (coarse.Snapping, {"grid", "distance"}),
+    design_specs.DroppingSpec: (coarse.Dropping, {"distance"}),
+    design_specs.DummiesSpec: (dummies.Dummies, {"n_cells"}),
 }
 """What each kind is made with, and what the simulator adds to the parameters of the scenario."""
 
@@ -165,6 +169,10 @@ VALUES: dict[type[Spec], dict[str, Any]] = {
     design_specs.PlanarGeometricSpec: {
         "epsilon_per_km": 0.3, "quality_budget_km": None, "metric": "manhattan", "remap": False,
     },
+    design_specs.CloakingSpec: {"k": 3, "population": 50, "quality_budget_km": None},
+    design_specs.SnappingSpec: {"cells_per_side": 3, "quality_budget_km": None, "remap": False},
+    design_specs.DroppingSpec: {"drop_probability": 0.3, "quality_budget_km": None, "drop_loss_km": 2.0},
+    design_specs.DummiesSpec: {"dummies": 2, "dummies_from": "uniform"},
 }  # fmt: skip
 """A value for every parameter, none of them the default, but where it would exclude another one."""
 
@@ -179,7 +187,7 @@ def test_every_parameter_arrives(
     kind = next(iter(get_args(spec.model_fields["kind"].annotation)))
     made = spec.model_validate({"kind": kind} | {name: value for name, value in values.items() if value is not None})
     make = CONSTRUCTORS[spec][0]
-    for module in (build, movers, demand, designs, optimal, planar, roads, Grid):
+    for module in (build, movers, demand, designs, optimal, planar, coarse, dummies, roads, Grid):
         if hasattr(module, make.__name__):
             monkeypatch.setattr(module, make.__name__, recorder)
     scenario = make_scenario()
@@ -235,6 +243,8 @@ DESIGNS = [
     design_specs.OptimalQualitySpec,
     design_specs.PlanarLaplaceSpec,
     design_specs.PlanarGeometricSpec,
+    design_specs.SnappingSpec,
+    design_specs.DroppingSpec,
 ]
 PARTS = [*BELIEFS, *DESIGNS]
 

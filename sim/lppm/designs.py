@@ -31,12 +31,11 @@ BUDGET_TOLERANCE_KM = 1e-5
 _FIRST_EPSILON_PER_KM = 0.5
 
 
-class _BaseAndRemap(ABC):
+class BaseAndRemap(ABC):
     """Take a base channel, fixed or calibrated for the prior, and remap it for the prior if wanted."""
 
     def __init__(self, *, distance: Distance, base: BaseChannel | None, budget_km: float | None, remap: bool) -> None:
-        if budget_km is not None and not 0 <= budget_km < np.inf:
-            raise ValueError(f"quality_budget_km must be in [0, inf), got {budget_km}")
+        require_budget(budget_km)
         self.uses_prior = remap or base is None
         self._distance = distance
         self._base = base
@@ -57,7 +56,7 @@ class _BaseAndRemap(ABC):
         return base.loss_km(prior, self._distance, table)
 
 
-class ByEpsilon(_BaseAndRemap):
+class ByEpsilon(BaseAndRemap):
     """A base channel that `make` makes of an epsilon, given or set for each prior to spend a budget, and a remap.
 
     Give one of epsilon_per_km in [0, inf) and quality_budget_km in [0, inf). A budget beyond what is lost by
@@ -109,7 +108,7 @@ class Exponential(ByEpsilon):
         )
 
 
-class LocationHiding(_BaseAndRemap):
+class LocationHiding(BaseAndRemap):
     """Reveal the cell with probability alpha, else report another, remapped: LH of Oya et al. 2019, Sect. V.
 
     Give one of reveal_probability in [0, 1] and quality_budget_km in [0, inf). A budget beyond what is lost by
@@ -124,7 +123,7 @@ class LocationHiding(_BaseAndRemap):
         quality_budget_km: float | None = None,
         remap: bool = True,
     ) -> None:
-        _require_one("reveal_probability", reveal_probability, quality_budget_km)
+        require_one("reveal_probability", reveal_probability, quality_budget_km)
         base = None if reveal_probability is None else location_hiding(distance.n_cells, reveal_probability)
         super().__init__(distance=distance, base=base, budget_km=quality_budget_km, remap=remap)
 
@@ -139,7 +138,7 @@ class LocationHiding(_BaseAndRemap):
         lowest = 1 / prior.size if self._remap else 0.0
         if excess_km(lowest) <= 0:
             return location_hiding(prior.size, lowest)
-        return location_hiding(prior.size, _root(excess_km, lowest, 1.0))
+        return location_hiding(prior.size, root(excess_km, lowest, 1.0))
 
 
 class Identity:
@@ -157,12 +156,22 @@ class Identity:
 
 def expected_loss_km(channel: Channel, prior: FloatArray, distance: Distance) -> float:
     """Return sum_x prior(x) sum_z f(z | x) d_Q(x, z), the loss Q-bar of a channel if the prior is right."""
+    own = getattr(channel, "expected_loss_of_km", None)
+    if own is not None:
+        return float(prior @ [own(cell) for cell in range(prior.size)])
     if isinstance(channel, ProductChannel | LocationHidingChannel | MatrixChannel | RemappedChannel):
         return channel.loss_km(prior, distance)
     return loss_matrix(channel.matrix(), prior, distance, np.arange(channel.n_outputs))
 
 
-def _require_one(name: str, parameter: float | None, budget_km: float | None) -> None:
+def require_budget(budget_km: float | None) -> None:
+    """Refuse a budget that is none."""
+    if budget_km is not None and not 0 <= budget_km < np.inf:
+        raise ValueError(f"quality_budget_km must be in [0, inf), got {budget_km}")
+
+
+def require_one(name: str, parameter: float | None, budget_km: float | None) -> None:
+    """Refuse a parameter beside a budget, and neither of them."""
     if (parameter is None) == (budget_km is None):
         raise ValueError(f"give one of {name} and quality_budget_km, got {parameter} and {budget_km}")
 
@@ -178,10 +187,10 @@ def epsilon_that_loses(loss_km: Callable[[float], float], budget_km: float) -> f
     low, high = 0.0, _FIRST_EPSILON_PER_KM
     while excess_km(high) > 0:
         low, high = high, 2 * high
-    return _root(excess_km, low, high)
+    return root(excess_km, low, high)
 
 
-def _root(excess_km: Callable[[float], float], low: float, high: float) -> float:
+def root(excess_km: Callable[[float], float], low: float, high: float) -> float:
     """Return a parameter whose excess loss is nought within the tolerance, between a positive and a negative."""
 
     def rounded_km(parameter: float) -> float:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, Tag, model_validator
 
-from sim.scenario.component import NonNegative, OwnComponent, Share, by_kind, short_form
+from sim.scenario.component import Count, NonNegative, OwnComponent, Share, by_kind, short_form
 from sim.scenario.spec import Spec
 
 SolverName = Literal["ipm", "simplex", "clarabel"]
@@ -56,7 +56,7 @@ class LocationHidingSpec(Spec):
         return _depends_on_prior(self)
 
 
-def _depends_on_prior(spec: ExponentialSpec | LocationHidingSpec | PlanarGeometricSpec) -> bool:
+def _depends_on_prior(spec: ExponentialSpec | LocationHidingSpec | PlanarGeometricSpec | SnappingSpec) -> bool:
     return spec.remap or spec.quality_budget_km is not None
 
 
@@ -190,6 +190,107 @@ class IdentitySpec(Spec):
         return False
 
 
+class CloakingSpec(Spec):
+    """Cloaking: reports the smallest region, of a plane halved again and again, with k people in it to be expected."""
+
+    kind: Literal["cloaking"]
+    k: Count | None = None
+    """So many people, spread as the belief says, are in the region to be expected; 10 unless it or a budget is given."""
+    population: Count = 1000
+    """How many people there are in all."""
+    quality_budget_km: NonNegative | None = None
+    """Instead of k: set the least mass of a region, for each prior, to this expected loss on the mechanism's model."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        _not_both(self, "k", "quality_budget_km")
+        k = DEFAULT_K if self.k is None else self.k
+        if self.quality_budget_km is None and k > self.population:
+            raise ValueError(
+                f"`k` must be at most `population`, found {k} of {self.population} people: take less of the one or more "
+                "of the other"
+            )
+        return self
+
+    @property
+    def uses_prior(self) -> bool:
+        """Whether another belief makes another channel of it."""
+        return True
+
+
+DEFAULT_K = 10
+"""k of cloaking, where neither it nor a budget is said."""
+
+
+class SnappingSpec(Spec):
+    """Snapping: reports the centre of a block of cells, as rounding does."""
+
+    kind: Literal["snapping"]
+    cells_per_side: Count | None = None
+    """A block has so many rows and columns; 2 unless it or a budget is given."""
+    quality_budget_km: NonNegative | None = None
+    """Instead of a size: mix two neighbouring ones, for each prior, to this expected loss on the mechanism's model."""
+    remap: bool = True
+    """Replace the centre of a block by the best cell for its posterior: never worse for the user."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        _not_both(self, "cells_per_side", "quality_budget_km")
+        return self
+
+    @property
+    def uses_prior(self) -> bool:
+        """Whether another belief makes another channel of it."""
+        return _depends_on_prior(self)
+
+
+class DroppingSpec(Spec):
+    """Dropping: reports the true cell, or with some probability nothing at all."""
+
+    kind: Literal["dropping"]
+    drop_probability: Share | None = None
+    """How often nothing is reported; 0.5 unless it or a budget is given."""
+    quality_budget_km: NonNegative | None = None
+    """Instead of the probability: calibrate, for each prior, to this expected loss on the mechanism's own model."""
+    drop_loss_km: NonNegative | None = None
+    """What no answer costs; unless said, the service answers for the best cell under the belief, and d_Q counts."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        _not_both(self, "drop_probability", "quality_budget_km")
+        return self
+
+    @property
+    def uses_prior(self) -> bool:
+        """Whether another belief makes another channel of it."""
+        return self.drop_loss_km is None
+
+
+class DummiesSpec(Spec):
+    """Dummies: sends other cells along with the true one, and keeps the answer for that alone."""
+
+    kind: Literal["dummies"]
+    dummies: Annotated[int, Field(ge=0, le=1_000_000)] = 3
+    """How many others."""
+    dummies_from: Literal["belief", "uniform"] = "belief"
+    """Where they are drawn from: what is believed of the user, so that they are as likely as the true one, or evenly."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_budget(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "quality_budget_km" in value:
+            raise ValueError(
+                "dummies have no `quality_budget_km`: the service answers for every cell of the set, so that no quality "
+                "is lost but traffic; say how many `dummies`"
+            )
+        return value
+
+    @property
+    def uses_prior(self) -> bool:
+        """Whether another belief makes another channel of it."""
+        return self.dummies_from == "belief"
+
+
 DesignSpec = Annotated[
     Annotated[ExponentialSpec, Tag("exponential")]
     | Annotated[LocationHidingSpec, Tag("location_hiding")]
@@ -198,6 +299,10 @@ DesignSpec = Annotated[
     | Annotated[OptimalPrivacySpec, Tag("optimal_privacy")]
     | Annotated[OptimalQualitySpec, Tag("optimal_quality")]
     | Annotated[IdentitySpec, Tag("identity")]
+    | Annotated[CloakingSpec, Tag("cloaking")]
+    | Annotated[SnappingSpec, Tag("snapping")]
+    | Annotated[DroppingSpec, Tag("dropping")]
+    | Annotated[DummiesSpec, Tag("dummies")]
     | OwnComponent,
     by_kind,
     short_form,

@@ -32,10 +32,15 @@ ShortLPPM = Literal[
     "PEB-Opt",
     "SP-GeoOpt",
     "PEB-GeoOpt",
+    "SP-Cloak",
+    "SP-Snap",
     "LH",
     "Exp",
     "PL",
     "PG",
+    "Snap",
+    "Drop",
+    "Dummies",
     "identity",
 ]
 
@@ -53,9 +58,11 @@ _DESIGN_OF: dict[str, tuple[str, tuple[str, ...]]] = {
     "PG": ("planar_geometric", ("SP", "PEB")),
     "Opt": ("optimal_privacy", ("SP", "MK", "PEB")),
     "GeoOpt": ("optimal_quality", ("SP", "PEB")),
+    "Cloak": ("cloaking", ("SP",)),
+    "Snap": ("snapping", ("SP",)),
 }
 """Designs, each with the beliefs that it has a short name with."""
-_NO_REMAP = ("LH", "Exp", "PL", "PG")
+_NO_REMAP = ("LH", "Exp", "PL", "PG", "Snap")
 """Designs that have a short name of their own, without a remap, so that the belief does not matter."""
 
 
@@ -66,6 +73,8 @@ def _parts(belief: str, **design: Any) -> dict[str, dict[str, Any]]:
 SHORT_LPPMS: dict[str, dict[str, dict[str, Any]]] = {
     **{f"{b}-{d}": _parts(_BELIEF_OF[b], kind=kind) for d, (kind, beliefs) in _DESIGN_OF.items() for b in beliefs},
     **{design: _parts("fixed_profile", kind=_DESIGN_OF[design][0], remap=False) for design in _NO_REMAP},
+    "Drop": _parts("fixed_profile", kind="dropping"),
+    "Dummies": _parts("fixed_profile", kind="dummies"),
     "identity": _parts("fixed_profile", kind="identity"),
 }
 

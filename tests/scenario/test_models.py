@@ -45,6 +45,11 @@ LONG_FORMS = {
     "PG": ("fixed_profile", {"kind": "planar_geometric", "remap": False}),
     "LH": ("fixed_profile", {"kind": "location_hiding", "remap": False}),
     "Exp": ("fixed_profile", {"kind": "exponential", "remap": False}),
+    "SP-Cloak": ("fixed_profile", {"kind": "cloaking"}),
+    "SP-Snap": ("fixed_profile", {"kind": "snapping"}),
+    "Snap": ("fixed_profile", {"kind": "snapping", "remap": False}),
+    "Drop": ("fixed_profile", {"kind": "dropping"}),
+    "Dummies": ("fixed_profile", {"kind": "dummies"}),
     "identity": ("fixed_profile", {"kind": "identity"}),
 }
 
