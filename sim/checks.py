@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import inspect
+import json
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from sim.events import Guess, Report, Visit
 from sim.inference import distribution
-from sim.interfaces import Attack, Belief, Channel, Demand, Design, FloatArray, Mobility
+from sim.interfaces import (
+    Attack,
+    Belief,
+    Channel,
+    Demand,
+    Design,
+    FloatArray,
+    Mobility,
+    OutputSpace,
+    OwnOutputs,
+)
+from sim.lppm import outputs
 from sim.lppm.channel import exponential
 from sim.mobility.traces import Trace
 from sim.mobility.training import Statistics, statistics
@@ -139,33 +151,68 @@ def _priors(bench: Bench) -> Iterator[FloatArray]:
 # Designs ---------------------------------------------------------------------------------------------------------
 
 
+def _countless(channel: Channel) -> bool:
+    return bool(getattr(channel, "countless", False))
+
+
+def _drawn(channel: Channel, cell: int, count: int) -> list[int]:
+    rng = stream(3, "samples")
+    return [channel.sample(cell, rng) for _ in range(count)]
+
+
 def design_gives_probabilities(design: Design, bench: Bench) -> None:
-    """Every row of the channel is a distribution over outputs, which are the cells."""
+    """Every row of the channel is a distribution over outputs, which are the cells unless it has a `space`."""
     n = bench.world.grid.n_cells
     for prior in _priors(bench):
         channel = design(prior)
-        _require(channel.n_outputs == n, f"n_outputs must be the number of cells, {n}, got {channel.n_outputs}")
-        matrix = channel.matrix()
-        _require(np.shape(matrix) == (n, n), f"matrix() must have shape {(n, n)}, got {np.shape(matrix)}")
+        if _countless(channel):
+            _require_likelihoods(channel, n)
+            continue
+        own = getattr(channel, "space", None) is not None
+        _require(
+            own or channel.n_outputs == n, f"n_outputs must be the number of cells, {n}, got {channel.n_outputs}"
+        )
+        matrix, shape = channel.matrix(), (n, channel.n_outputs)
+        _require(np.shape(matrix) == shape, f"matrix() must have shape {shape}, got {np.shape(matrix)}")
         for cell, row in enumerate(matrix):
-            _require_distribution(row, n, f"row {cell} of the channel")
+            _require_distribution(row, channel.n_outputs, f"row {cell} of the channel")
+
+
+def _require_likelihoods(channel: Channel, n_cells: int) -> None:
+    """Require of a channel with too many outputs to list that it knows those that it draws, and lists none."""
+    for cell in range(n_cells):
+        for output in _drawn(channel, cell, 5):
+            found = np.asarray(channel.likelihood(output))
+            _require(found.shape == (n_cells,), f"likelihood({output}) must have shape ({n_cells},), got {found.shape}")
+            fine = bool(np.isfinite(found).all() and (found >= 0).all())
+            _require(fine, f"likelihood({output}) must be finite and at least 0, got {found.min()} to {found.max()}")
+            _require(found[cell] > 0, f"sample({cell}) drew output {output}, to which likelihood gives 0 there")
+    for name, ask in (("row", lambda: channel.row(0)), ("matrix", channel.matrix), ("likelihoods", channel.likelihoods)):
+        try:
+            ask()
+        except FAULTS_OF_CODE as error:
+            _require(bool(str(error)), f"{name} must say why it refuses, got {error!r}")
+        else:
+            raise _Broken(f"it says countless = True, but {name} lists its outputs")
 
 
 def design_is_one_channel(design: Design, bench: Bench) -> None:
     """`row`, `likelihood` and `likelihoods` are rows and columns of `matrix`."""
     for prior in _priors(bench):
         channel: Channel = design(prior)
+        if _countless(channel):
+            continue
         matrix = channel.matrix()
         for output in range(channel.n_outputs):
             same = np.allclose(channel.likelihood(output), matrix[:, output], atol=1e-12)
             _require(same, f"likelihood({output}) differs from column {output} of matrix()")
-        outputs, rows = channel.likelihoods()
+        possible, rows = channel.likelihoods()
         _require(
-            np.array_equal(outputs, np.flatnonzero(matrix.any(axis=0))),
+            np.array_equal(possible, np.flatnonzero(matrix.any(axis=0))),
             "likelihoods() lists other outputs than matrix()",
         )
         _require(
-            np.allclose(rows, matrix[:, outputs].T, atol=1e-12), "likelihoods() differs from the columns of matrix()"
+            np.allclose(rows, matrix[:, possible].T, atol=1e-12), "likelihoods() differs from the columns of matrix()"
         )
         for cell in range(bench.world.grid.n_cells):
             _require(
@@ -177,8 +224,11 @@ def design_samples_what_it_says(design: Design, bench: Bench) -> None:
     """`sample` draws outputs with the probabilities of `row`."""
     draws = 4000
     for prior in _priors(bench):
-        channel, rng = design(prior), stream(3, "samples")
-        drawn = np.bincount([channel.sample(5, rng) for _ in range(draws)], minlength=channel.n_outputs) / draws
+        channel = design(prior)
+        if _countless(channel):
+            _require(_drawn(channel, 5, 20) == _drawn(channel, 5, 20), "the same stream gave other outputs")
+            continue
+        drawn = np.bincount(_drawn(channel, 5, draws), minlength=channel.n_outputs) / draws
         row = channel.row(5)
         _require(not drawn[row == 0].any(), "sample(5) drew an output that row(5) gives probability 0")
         # Five standard deviations, and one draw for outputs that are hardly ever seen.
@@ -195,23 +245,65 @@ def design_is_pure(design: Design, bench: Bench) -> None:
     first = []
     for prior in _priors(bench):
         given = prior.copy()
-        first.append(design(given).matrix().copy())
+        first.append(_told(design(given)))
         _require(np.array_equal(given, prior), "the prior was changed")
     # Backwards: each prior now follows another one than before.
-    again = [design(prior).matrix().copy() for prior in reversed(list(_priors(bench)))]
+    again = [_told(design(prior)) for prior in reversed(list(_priors(bench)))]
     same = all(map(np.array_equal, first, reversed(again)))
     _require(same, "two calls with the same prior gave different channels")
     ignores = not getattr(design, "uses_prior", True)
-    alike = all(np.array_equal(matrix, first[0]) for matrix in first)
+    alike = all(np.array_equal(told, first[0]) for told in first)
     _require(alike or not ignores, "it says uses_prior = False, but the prior matters")
+
+
+def _told(channel: Channel) -> FloatArray:
+    """Return what tells a channel from another: all of it, or the likelihoods of what it draws."""
+    if not _countless(channel):
+        return np.array(channel.matrix())
+    return np.stack([channel.likelihood(output) for output in _drawn(channel, 5, 20)])
+
+
+def design_knows_its_outputs(design: Design, bench: Bench) -> None:
+    """One whose outputs are no cells says what they are and what they cost, whatever the prior."""
+    for prior in _priors(bench):
+        channel = cast(OwnOutputs, design(prior))
+        space = getattr(channel, "space", None)
+        _require(
+            space == getattr(design, "space", None),
+            f"the design must have the `space` of its channels, got {getattr(design, 'space', None)!r} and {space!r}",
+        )
+        if space is not None:
+            _require_space(channel, space, bench)
+
+
+def _require_space(channel: OwnOutputs, space: OutputSpace, bench: Bench) -> None:
+    n = bench.world.grid.n_cells
+    again = outputs.read(json.loads(json.dumps(space.describe())), bench.world.grid)
+    _require(again == space, f"the manifest must say all of a space, got {again!r} from what {space!r} describes")
+    for output in {output for cell in range(n) for output in _drawn(channel, cell, 5)}:
+        named = space.cells(output)
+        _require(all(0 <= cell < n for cell in named), f"output {output} names cells in [0, {n}), got {named}")
+        shown = space.shown_at(output)
+        _require(-1 <= shown < n, f"output {output} is shown at a cell in [0, {n}) or at -1, got {shown}")
+        _require(bool(named) == (output != space.nothing), f"output {output} names {named}, nothing is {space.nothing}")
+        losses = [channel.loss_of_km(cell, output) for cell in range(n)]
+        _require(bool(np.isfinite(losses).all() and min(losses) >= 0), f"losses must be in [0, inf), got {losses}")
+    for cell in range(n):
+        expected = channel.expected_loss_of_km(cell)
+        _require(0 <= expected < np.inf, f"expected_loss_of_km({cell}) must be in [0, inf), got {expected}")
+        if not channel.countless:
+            by_row = sum(p * channel.loss_of_km(cell, z) for z, p in enumerate(channel.row(cell)) if p > 0)
+            _require(
+                bool(np.isclose(expected, by_row)), f"expected_loss_of_km({cell}) is {expected}, the row says {by_row}"
+            )
 
 
 # Beliefs ---------------------------------------------------------------------------------------------------------
 
 
 def _reports(bench: Bench) -> Iterator[tuple[int, FloatArray]]:
-    outputs = stream(4, "outputs").integers(0, bench.channel.n_outputs, size=12).tolist()
-    for index, output in enumerate(outputs):
+    reported = stream(4, "outputs").integers(0, bench.channel.n_outputs, size=12).tolist()
+    for index, output in enumerate(reported):
         yield 300 * index, bench.channel.likelihood(output)
 
 
@@ -348,7 +440,13 @@ def _require_foreseen(guess: Guess, output: int, bench: Bench) -> None:
 
 
 CHECKS: dict[str, Sequence[Check]] = {
-    "design": (design_gives_probabilities, design_is_one_channel, design_samples_what_it_says, design_is_pure),
+    "design": (
+        design_gives_probabilities,
+        design_is_one_channel,
+        design_samples_what_it_says,
+        design_is_pure,
+        design_knows_its_outputs,
+    ),
     "belief": (belief_is_a_distribution, belief_changes_by_observing_alone, belief_can_be_copied),
     "mobility": (mobility_names_differ, mobility_is_in_order, mobility_repeats),
     "demand": (demand_is_in_order, demand_knows_where_she_is),

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 import sim
 from sim import build, checks, cli
 from sim.checks import CHECKS, Bench, check, check_made
+from sim.lppm import dummies
 from sim.registry import ComponentError, listing
 from sim.scenario import beliefs, people, protection
 from sim.scenario import designs as design_specs
@@ -94,11 +95,27 @@ def test_every_belief_keeps_the_contract(kind: str | dict[str, Any], restart_s: 
         {"kind": "planar_laplace", "quality_budget_km": 1.0, "truncate": "renormalise"},
         {"kind": "planar_geometric", "remap": False},
         {"kind": "planar_geometric", "quality_budget_km": 1.0, "metric": "manhattan"},
+        {"kind": "cloaking", "quality_budget_km": 1.0},
+        {"kind": "snapping", "remap": False},
+        {"kind": "snapping", "quality_budget_km": 1.0},
+        {"kind": "dropping", "quality_budget_km": 1.0},
+        {"kind": "dropping", "drop_loss_km": 3.0, "quality_budget_km": 1.0},
+        {"kind": "dummies", "dummies_from": "uniform", "dummies": 2},
     ],
 )
 def test_every_design_keeps_the_contract(kind: str | dict[str, Any]) -> None:
     bench = Bench()
     spec = TypeAdapter(design_specs.DesignSpec).validate_python(kind)
+    assert failing("design", partial(build.build_design, spec, bench.world), bench) == {}
+
+
+@pytest.mark.parametrize("dummies_from", ["belief", "uniform"])
+def test_a_design_with_too_many_outputs_to_list_keeps_the_contract(
+    dummies_from: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dummies, "LISTED", 0)
+    bench = Bench()
+    spec = design_specs.DummiesSpec.model_validate({"kind": "dummies", "dummies_from": dummies_from})
     assert failing("design", partial(build.build_design, spec, bench.world), bench) == {}
 
 

@@ -14,7 +14,9 @@ from sim import checks
 from sim.belief import FixedProfile
 from sim.checks import CHECKS, Bench, check_made
 from sim.events import Guess, Report, Visit
-from sim.interfaces import Channel, FloatArray, Generator, IntArray
+from sim.interfaces import Channel, FloatArray, Generator, IntArray, OutputSpace
+from sim.lppm.coarse import Dropping
+from sim.lppm.outputs import Cells
 
 
 class Around:
@@ -128,6 +130,75 @@ class SaysItIgnoresThePrior(Uniform):
 
     def matrix(self, prior: FloatArray) -> FloatArray:
         return np.tile(prior, (self.n_cells, 1))
+
+
+class Drops(Uniform):
+    """A good design with outputs of its own: the true cell or nothing."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
+        self._drop = Dropping(distance=bench.world.quality_distance, drop_probability=0.5)
+        self.space: OutputSpace | None = self._drop.space
+
+    def __call__(self, prior: FloatArray) -> Any:
+        return self._drop(prior)
+
+
+class KeepsItsSpaceToItself(Drops):
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
+        self.space = None
+
+
+class SumsToMoreWithASpace(Drops):
+    def __call__(self, prior: FloatArray) -> Any:
+        channel = super().__call__(prior)
+        matrix = 1.001 * channel.matrix()
+        lies: dict[str, Any] = {"matrix": lambda: matrix, "row": matrix.__getitem__}
+        lies["likelihood"] = matrix.T.__getitem__
+        lies["expected_loss_of_km"] = lambda cell: 1.001 * channel.expected_loss_of_km(cell)
+        return Spoiled(channel, likelihoods=lambda: (np.arange(13), matrix.T), **lies)
+
+
+class Spoiled:
+    """Another object, but for what is said."""
+
+    def __init__(self, of: Any, **instead: Any) -> None:
+        self._of, self._instead = of, instead
+
+    def __getattr__(self, name: str) -> Any:
+        return self._instead[name] if name in self._instead else getattr(self._of, name)
+
+
+class CostsOtherwise(Drops):
+    def __call__(self, prior: FloatArray) -> Any:
+        return Spoiled(super().__call__(prior), expected_loss_of_km=lambda _cell: 9.5)
+
+
+class CostsLessThanNothing(Drops):
+    def __call__(self, prior: FloatArray) -> Any:
+        return Spoiled(super().__call__(prior), loss_of_km=lambda *_: -1.0)
+
+
+class NamesNoCells(Drops):
+    """Its space takes every output for a cell, the one for nothing too."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
+        self.space = Cells(self.n_cells)
+
+    def __call__(self, prior: FloatArray) -> Any:
+        return Spoiled(super().__call__(prior), space=self.space)
+
+
+class ListsTheCountless(Drops):
+    def __call__(self, prior: FloatArray) -> Any:
+        return Spoiled(super().__call__(prior), countless=True)
+
+
+class DrawsTheImpossible(Drops):
+    def __call__(self, prior: FloatArray) -> Any:
+        return Spoiled(super().__call__(prior), countless=True, likelihood=lambda _output: np.eye(12)[0])
 
 
 class Good(FixedProfile):
@@ -337,6 +408,13 @@ WRONG: list[tuple[str, Callable[[Bench], Any], dict[str, str]]] = [
     ("design", ChangesThePrior, {"design_is_pure": "the prior was changed"}),
     ("design", Remembers, {"design_is_pure": "two calls with the same prior gave different channels"}),
     ("design", SaysItIgnoresThePrior, {"design_is_pure": "uses_prior = False, but the prior matters"}),
+    ("design", SumsToMoreWithASpace, {"design_gives_probabilities": "row 0 of the channel must sum to 1"}),
+    ("design", KeepsItsSpaceToItself, {"design_knows_its_outputs": "must have the `space` of its channels, got None"}),
+    ("design", CostsOtherwise, {"design_knows_its_outputs": "expected_loss_of_km(0) is 9.5, the row says "}),
+    ("design", CostsLessThanNothing, {"design_knows_its_outputs": "losses must be in [0, inf), got [-1.0"}),
+    ("design", NamesNoCells, {"design_knows_its_outputs": "output 12 names cells in [0, 12), got (12,)"}),
+    ("design", ListsTheCountless, {"design_gives_probabilities": "says countless = True, but row lists its outputs"}),
+    ("design", DrawsTheImpossible, {"design_gives_probabilities": "to which likelihood gives 0 there"}),
     ("belief", CountsCalls, {"belief_changes_by_observing_alone": "two calls of prior(0) differ"}),
     ("belief", EatsTheLikelihood, {"belief_changes_by_observing_alone": "observe changed the likelihood"}),
     ("belief", Unnormalised, {"belief_is_a_distribution": "the posterior at 0 s must sum to 1 (within 1e-09), got"}),
@@ -384,7 +462,7 @@ def failing(family: str, make: Callable[[Bench], Any]) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("family", "make"),
-    [("design", Uniform), ("belief", Good), ("mobility", Walk), ("demand", Every), ("attack", zero)],
+    [("design", Uniform), ("design", Drops), ("belief", Good), ("mobility", Walk), ("demand", Every), ("attack", zero)],
 )
 def test_what_the_wrong_ones_are_made_from_is_right(family: str, make: Callable[[Bench], Any]) -> None:
     assert failing(family, make) == {}

@@ -72,7 +72,7 @@ class ByEpsilon(BaseAndRemap):
         quality_budget_km: float | None,
         remap: bool,
     ) -> None:
-        _require_one("epsilon_per_km", epsilon_per_km, quality_budget_km)
+        require_one("epsilon_per_km", epsilon_per_km, quality_budget_km)
         base = None if epsilon_per_km is None else make(epsilon_per_km)
         super().__init__(distance=distance, base=base, budget_km=quality_budget_km, remap=remap)
         self._make = make
