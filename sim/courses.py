@@ -18,9 +18,11 @@ import pyarrow.compute as pc
 from sim import analysis
 from sim.adaptation import ratio_of_means
 from sim.analysis import SERIES
-from sim.interfaces import FloatArray, IntArray
+from sim.interfaces import FloatArray, IntArray, OutputSpace
+from sim.lppm import outputs
 from sim.rundir import RequestError, RunDirectory, RunError
 from sim.sweep import point_in, replications_in
+from sim.world.grid import Grid
 
 Chosen = Collection[tuple[str, int]]
 """LPPMs, each with the sweep point it is looked at; one whose kinds are swept too may have several."""
@@ -122,12 +124,28 @@ def belief_distance(
     return table.reset_index()
 
 
+def output_space(run: RunDirectory, lppm: str, point: int) -> OutputSpace:
+    """Return what the outputs of an LPPM stand for."""
+    manifest = run.manifest()
+    world = next(world for world in manifest["worlds"] if point in world["points"])
+    return outputs.read(manifest["output_spaces"][lppm], Grid(**world["grid"]), point)
+
+
+def shown_at(space: OutputSpace, output: int | None) -> tuple[int, ...]:
+    """Return where a map shows an output: its place, or where it has none all cells that it names."""
+    if output is None:
+        return ()
+    place = space.shown_at(output)
+    return space.cells(output) if place < 0 else (place,)
+
+
 @dataclass(frozen=True, slots=True)
 class UserTrace:
     """What happened to one user under one LPPM, in the first replication."""
 
     queries: pd.DataFrame
-    """A row for each query: index, time_s, cell, output, estimate (NaN without an attack)."""
+    """A row for each query: index, time_s, cell, output, estimate (NaN without an attack) and, of the output, the cells
+    that a map shows it at: a list in `shown`."""
     belief: FloatArray | None
     """What the LPPM believed of her last, as far as it was recorded, shape (n_cells,)."""
     believed_at: int | None
@@ -145,8 +163,10 @@ def user_trace(run: RunDirectory, *, lppm: str, point: int, attack: str, user: s
         if rows.num_rows:
             told = Beliefs.of(run, part).only([(lppm, point)], point, [user])
             last = int(told.index.argmax()) if len(told.index) else None
+            space = output_space(run, lppm, point)
+            shown = [shown_at(space, output) for output in rows["output"].to_pylist()]
             return UserTrace(
-                rows.select(columns).to_pandas().sort_values("index", ignore_index=True),
+                rows.select(columns).to_pandas().assign(shown=shown).sort_values("index", ignore_index=True),
                 None if last is None else told.profile[last],
                 None if last is None else int(told.index[last]),
             )

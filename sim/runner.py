@@ -15,11 +15,13 @@ from typing import Any, Protocol
 
 import pandas as pd
 
-from sim import kernels
+from sim import build, kernels
 from sim.adaptation import Adaptation
 from sim.analysis import with_swept_values
 from sim.chunks import FailedSimulation, Notes, Workshop, joined_notes
-from sim.errors import UserError
+from sim.errors import UserError, input_errors
+from sim.interfaces import OutputSpace
+from sim.lppm import outputs
 from sim.pool import Failure, Here, Pool, Workers, perform
 from sim.registry import refuse_stale, search_in, source_file
 from sim.result import Result
@@ -28,8 +30,10 @@ from sim.rundir import SCHEMA_VERSION, RequestError, RunDirectory, RunError
 from sim.scenario.consistency import findings
 from sim.scenario.faults import Fault, ScenarioError, dotted
 from sim.scenario.models import Scenario
+from sim.scenario.protection import LPPMSpec
 from sim.status import failed_where
 from sim.sweep import Chunk, Plan, Point, models, points, replications_in, tasks
+from sim.world import World
 
 OUTPUTS = Path("outputs")
 MOST_FAILURES = 5
@@ -330,6 +334,7 @@ def _described(failure: Failure, directory: RunDirectory, scenario: Scenario, pl
 def _manifest(scenario: Scenario, files: dict[str, str], swept: list[Point], workshop: Workshop) -> dict[str, Any]:
     """Return everything needed to run the scenario again and to read its log: a part of the run, not of the code."""
     folder, _ = scenario.place
+    worlds, spaces = _worlds(swept, workshop)
     return {
         "schema_version": SCHEMA_VERSION,
         "scenario": json.loads(scenario.canonical()),
@@ -341,26 +346,48 @@ def _manifest(scenario: Scenario, files: dict[str, str], swept: list[Point], wor
         "versions": {name: importlib.metadata.version(name) for name in _PACKAGES}
         | {"python": platform.python_version()},
         "kernels": kernels.describe(),
-        "worlds": list(_worlds(swept, workshop)),
-        "output_spaces": {lppm.name: "cells" for lppm in scenario.lppms},
+        "worlds": worlds,
+        "output_spaces": spaces,
         "finished": False,
     }
 
 
-def _worlds(swept: list[Point], workshop: Workshop) -> Iterator[dict[str, Any]]:
-    """Yield each world once, with the points that lie in it. Outputs and estimates are cells of its grid."""
+def _worlds(swept: list[Point], workshop: Workshop) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return each world once, with the points that lie in it, and what the outputs of each LPPM stand for.
+
+    Estimates are cells of its grid, and so are outputs unless a design says otherwise.
+    """
     places: dict[str, list[Point]] = {}
     for point in swept:
         places.setdefault(point.scenario.canonical(only=frozenset({"seed", "world"})), []).append(point)
+    worlds, spaces = [], dict[str, dict[int, Any]]()
     for inhabitants in places.values():
         setting = workshop.setting(inhabitants[0])
         world = setting.world
-        yield {
-            "points": sorted(point.index for point in inhabitants),
-            "grid": world.grid.describe(),
-            "roads": None if world.roads is None else world.roads.describe(),
-            "traces": setting.readings(),
-        }
+        worlds.append(
+            {
+                "points": sorted(point.index for point in inhabitants),
+                "grid": world.grid.describe(),
+                "roads": None if world.roads is None else world.roads.describe(),
+                "traces": setting.readings(),
+            }
+        )
+        known: dict[str, Any] = {}
+        for point in inhabitants:
+            for lppm in point.scenario.lppms:
+                text = lppm.design.model_dump_json()
+                if text not in known:
+                    known[text] = _described_space(lppm, world)
+                spaces.setdefault(lppm.name, {})[point.index] = known[text]
+    return worlds, {lppm: outputs.described(by_point) for lppm, by_point in spaces.items()}
+
+
+def _described_space(lppm: LPPMSpec, world: World) -> Any:
+    """Return what the outputs of an LPPM stand for, as `sim.lppm.outputs.read` reads it."""
+    with input_errors(f"lppms.{lppm.name}.design"):
+        design = build.build_design(lppm.design, world)
+    space: OutputSpace | None = getattr(design, "space", None)
+    return "cells" if space is None else space.describe()
 
 
 def _fingerprints(scenarios: Iterable[Scenario]) -> dict[str, str]:

@@ -150,7 +150,8 @@ def test_one_users_trace(result: Result, log: pd.DataFrame) -> None:
     same: Any = {"lppm": "PEB-Exp", "point": 1, "attack": "sporadic", "user": user, "replication": 0}
     own = log[(log[list(same)] == pd.Series(same)).all(axis=1)]
     columns = ["index", "time_s", "cell", "output", "estimate"]
-    pd.testing.assert_frame_equal(found.queries, own[columns].reset_index(drop=True), check_dtype=False)
+    pd.testing.assert_frame_equal(found.queries[columns], own[columns].reset_index(drop=True), check_dtype=False)
+    assert found.queries["shown"].tolist() == [(output,) for output in own["output"]]
     assert found.believed_at == 9
     assert found.belief is not None
     assert found.belief.sum() == pytest.approx(1)

@@ -268,7 +268,7 @@ def test_the_map_shows_roads_and_where_the_user_was(tmp_path: Path) -> None:
 
 def trace(cells: int) -> courses.UserTrace:
     queries = pd.DataFrame(
-        {"index": [1, 2], "time_s": [0.0, 1.0], "cell": [0, 1], "output": [1, 1], "estimate": [0, 2]}
+        {"index": [1, 2], "time_s": [0.0, 1.0], "cell": [0, 1], "shown": [[1], [1]], "estimate": [0, 2]}
     )
     return courses.UserTrace(queries, np.full(cells, 1 / cells), 2)
 

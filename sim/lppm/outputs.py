@@ -7,7 +7,7 @@ written into the manifest, from which `read` makes them again.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -183,10 +183,30 @@ class Points:
         return {"kind": self.kind, "step_m": 1}
 
 
-def read(described: dict[str, Any] | str, grid: Grid) -> OutputSpace:
-    """Return the output space that a manifest describes."""
+def described(by_point: Mapping[int, Any]) -> Any:
+    """Return what a manifest says of a mechanism whose space may be another one at other points of a sweep.
+
+    >>> described({0: {"kind": "sets", "size": 2}, 1: {"kind": "sets", "size": 2}})
+    {'kind': 'sets', 'size': 2}
+    >>> described({0: "cells", 1: {"kind": "sets", "size": 2}})["kind"]
+    'by_point'
+    """
+    spaces: list[dict[str, Any]] = []
+    for point, said in sorted(by_point.items()):
+        same = next((entry for entry in spaces if entry["space"] == said), None)
+        if same is None:
+            spaces.append({"points": [point], "space": said})
+        else:
+            same["points"].append(point)
+    return spaces[0]["space"] if len(spaces) == 1 else {"kind": "by_point", "spaces": spaces}
+
+
+def read(described: dict[str, Any] | str, grid: Grid, point: int = 0) -> OutputSpace:
+    """Return the output space that a manifest describes, at one point of its sweep."""
     said: dict[str, Any] = {"kind": described} if isinstance(described, str) else described
     match said["kind"]:
+        case "by_point":
+            return read(next(one["space"] for one in said["spaces"] if point in one["points"]), grid)
         case "cells":
             return Cells(grid.n_cells)
         case "cells_or_nothing":

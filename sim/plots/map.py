@@ -88,7 +88,8 @@ def map_figure(
 ) -> Figure:
     """Draw one user's true trace, the reports and the guesses, a panel for each LPPM.
 
-    The larger a symbol, the more queries. What an LPPM believed last is a heat map below.
+    The larger a symbol, the more queries. A reported region is drawn at its centre, a set at each of its cells. What an
+    LPPM believed last is a heat map below.
     """
     believed = [float(trace.belief.max()) for trace in traces.values() if trace.belief is not None]
     most = max((int(trace.queries["cell"].value_counts().max()) for trace in traces.values()), default=1)
@@ -195,11 +196,11 @@ def _symbols(panel: Axes, world: BaseMap, queries: pd.DataFrame, cell_pt: float,
     panel.plot(way[:, 0], way[:, 1], color=_TRUTH, linewidth=0.5, alpha=0.35, zorder=1)
     guess_colour, guess_marker = guesses.look
     for column, marker, colour, size, least, order in (
-        ("output", "s", _REPORT, 1.0, 1.0, 2.0),
+        ("shown", "s", _REPORT, 1.0, 1.0, 2.0),
         ("cell", "o", _TRUTH, 0.75, 1.0, 2.1),
         ("estimate", guess_marker, guess_colour, 0.7, 2.4, 2.2),
     ):
-        counts = queries[column].dropna().astype(int).value_counts()
+        counts = queries[column].explode().dropna().astype(int).value_counts()
         if counts.empty:
             continue
         x, y = world.centres_km(counts.index.to_series()).T

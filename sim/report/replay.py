@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sim import analysis
-from sim.courses import Beliefs, parts_at
-from sim.interfaces import FloatArray, IntArray
+from sim.courses import Beliefs, output_space, parts_at
+from sim.interfaces import FloatArray, IntArray, OutputSpace
 from sim.report.markup import told_apart
 from sim.report.study import Study
 from sim.result import Result
@@ -54,7 +54,13 @@ class _Simulation:
     at: str
     truth: pd.DataFrame
     """Columns: user, index, time_s, cell."""
-    output: IntArray
+    space: OutputSpace
+    shown: IntArray
+    """The cell at which what was reported is shown, -1 for none."""
+    said: IntArray
+    """Which of the different outputs it was."""
+    named: Sequence[tuple[int, ...]]
+    """The cells that each of the different outputs names."""
     loss_km: FloatArray
     estimates: dict[str, IntArray]
     errors_km: dict[str, FloatArray]
@@ -68,7 +74,8 @@ class _Simulation:
         return replace(
             self,
             truth=self.truth[kept],
-            output=self.output[kept],
+            shown=self.shown[kept],
+            said=self.said[kept],
             loss_km=self.loss_km[kept],
             estimates={name: cells[kept] for name, cells in self.estimates.items()},
             errors_km={name: errors[kept] for name, errors in self.errors_km.items()},
@@ -143,17 +150,27 @@ def _simulation(run: RunDirectory, study: Study, row: pd.Series[Any], users: Seq
     for rows in analysis.query_rows(run, _COLUMNS, parts) if parts else ():
         first = pc.and_(pc.equal(rows["replication"], pa.scalar(0)), pc.equal(rows["lppm"], pa.scalar(lppm)))
         tables.append(rows.filter(pc.and_(first, pc.is_in(rows["user"], kept))))
-    frame = pa.concat_tables(tables).to_pandas()
+    table = pa.concat_tables(tables)
+    space = output_space(run, lppm, point)
+    # As they are: in pandas a column with nulls is one of floats, which do not hold large numbers to the digit.
+    outputs = table["output"].combine_chunks().dictionary_encode(null_encoding="encode")
+    frame = table.drop_columns(["output"]).to_pandas().assign(said=outputs.indices.to_numpy(zero_copy_only=False))
     frame = frame.assign(place=frame["user"].map({user: i for i, user in enumerate(users)}))
     frame = frame.sort_values(["place", "index"], kind="stable", ignore_index=True)
     once = frame.drop_duplicates(_KEYS)
+    said = once["said"].to_numpy(np.int64)
+    different = outputs.dictionary.to_pylist()
+    shown = np.array([-1 if output is None else space.shown_at(output) for output in different], dtype=np.int64)
     of_attack = {str(attack): own for attack, own in frame.groupby("attack", sort=False)}
     return _Simulation(
         series=next(i for i, entry in enumerate(study.series) if entry["name"] == row["lppm"]),
         point=point,
         at=row["at"],
         truth=once[["user", "index", "time_s", "cell"]].reset_index(drop=True),
-        output=once["output"].to_numpy(np.int64),
+        space=space,
+        shown=shown[said],
+        said=said,
+        named=[() if output is None else space.cells(output) for output in different],
         loss_km=once["quality_loss_km"].to_numpy(np.float64),
         estimates={name: own["estimate"].to_numpy(np.int64) for name, own in of_attack.items()},
         errors_km={name: own["adversary_error_km"].to_numpy(np.float64) for name, own in of_attack.items()},
@@ -193,8 +210,10 @@ def _packed(result: Result, simulations: Sequence[_Simulation]) -> dict[str, Any
             {
                 "series": one.series,
                 "at": one.at,
-                "output": _pack_cells(one.output, cells),
-                "km": _pack_km(one.loss_km, quality),
+                "space": one.space.kind,
+                "output": _pack_cells(np.where(one.shown < 0, cells, one.shown), cells),
+                "named": _packed_names(one, cells),
+                "km": _pack_km(one.loss_km, quality if one.space.kind == "cells" else "its own"),
                 "estimates": [
                     {"attack": name, "cell": _pack_cells(estimate, cells), "km": _pack_km(one.errors_km[name], privacy)}
                     for name, estimate in one.estimates.items()
@@ -203,6 +222,19 @@ def _packed(result: Result, simulations: Sequence[_Simulation]) -> dict[str, Any
             }
             for one in simulations
         ],
+    }
+
+
+def _packed_names(one: _Simulation, cells: int) -> dict[str, Packed] | None:
+    """Return the cells that each output names, where they are several: from which place to which in one list."""
+    if one.space.kind not in ("regions", "sets"):
+        return None
+    used, said = np.unique(one.said, return_inverse=True)
+    named = [one.named[place] for place in used]
+    return {
+        "said": _pack(said.astype(np.uint32)),
+        "start": _pack(np.cumsum([0, *map(len, named)]).astype(np.uint32)),
+        "cells": _pack_cells(np.array([cell for own in named for cell in own], dtype=np.int64), cells),
     }
 
 
@@ -266,7 +298,8 @@ def _is_regular(truth: pd.DataFrame) -> bool:
 
 
 def _pack_cells(values: IntArray, cells: int) -> Packed:
-    return _pack(values.astype(np.uint8 if cells <= 2**8 else np.uint16 if cells <= 2**16 else np.uint32))
+    """Return cells; the number of cells stands for none of them."""
+    return _pack(values.astype(np.uint8 if cells < 2**8 else np.uint16 if cells < 2**16 else np.uint32))
 
 
 def _pack_km(values: FloatArray, distance: str) -> Packed | None:

@@ -13,7 +13,7 @@ function marksOf(track, lppm) {
   });
   return [
     { key: "truth", title: "True position", short: "true", values: track.cell, colour: "--ink", shape: "disc" },
-    { key: "report", title: "Reported position", short: "reported", values: lppm.output, steps: lppm.steps, colour: "--series-0", shape: "square" },
+    { key: "report", title: "Reported position", short: "reported", values: lppm.output, steps: lppm.steps, space: lppm.space, named: lppm.named, colour: "--series-0", shape: "square" },
     ...guesses,
   ];
 }
@@ -155,6 +155,18 @@ function placeUsers(track, plan, values, users, glide, [toX, toY]) {
     toX[user] = x + plan.offsetX[user];
     toY[user] = y + plan.offsetY[user];
   }
+}
+
+// Shade the cells that a user's report names, where these are several.
+function shadeReport(context, { track, plan, marks, layers, colours }, user) {
+  const report = marks.find(({ key }) => key === "report");
+  if (!report.named || !layers.report || track.at[user] < track.start[user]) return;
+  context.fillStyle = colours[report.colour];
+  context.globalAlpha = 0.16;
+  for (const cell of report.named(track.at[user])) {
+    context.fillRect(plan.x[cell] - plan.right / 2, plan.y[cell] - plan.down / 2, plan.right, plan.down);
+  }
+  context.globalAlpha = 1;
 }
 
 // How far each user has come towards her next place: nothing until shortly before the change.

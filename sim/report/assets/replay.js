@@ -487,6 +487,7 @@ class Replay {
     const belief = beliefAt(track, this.lppm, followed);
     if (layers.belief && belief.none === undefined) this.drawHeat(context, belief.snapshot);
     context.drawImage(this.groundCanvas(), 0, 0, plan.width, plan.height);
+    if (followed !== null) shadeReport(context, scene, followed);
     this.plain = followed !== null && this.chosen.others === "faint";
     const size = Math.min(5, Math.max(2.4, 0.13 * Math.min(plan.right, plan.down)));
     context.globalAlpha = this.plain ? 0.4 : 1;

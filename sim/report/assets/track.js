@@ -24,10 +24,18 @@ async function readTrackLppm(lppm, series) {
     name,
     title: lppm.at ? `${name}, ${lppm.at}` : name,
     output: await unpack(lppm.output),
+    space: lppm.space,
+    named: lppm.named && await readNamed(lppm.named),
     steps: lppm.km && await unpack(lppm.km),
     estimates: await Promise.all(estimates),
     beliefs: lppm.beliefs && { ...lppm.beliefs, value: await unpack(lppm.beliefs.value) },
   };
+}
+
+// Which cells an output names, where these are several: those from start[said] to start[said + 1].
+async function readNamed(named) {
+  const [said, start, cells] = await Promise.all([named.said, named.start, named.cells].map(unpack));
+  return (query) => cells.subarray(start[said[query]], start[said[query] + 1]);
 }
 
 async function readRoads(roads) {
@@ -159,6 +167,16 @@ function distanceKm(track, { attack, values, steps }, query) {
   return kind === "manhattan" ? Math.abs(across) + Math.abs(along) : Math.hypot(across, along);
 }
 
+// Say what was reported where that is no cell; nothing where it is one.
+function reportWords({ space, named, values, steps }, query, cells) {
+  const far = `loss ${number(steps ? steps[query] / 100 : 0)} km`;
+  if (space === "regions") return `Reports a region of ${cellWords(named(query).length)} around cell ${values[query]}: ${far}.`;
+  if (space === "sets") return `Reports ${cellWords(named(query).length)}, one of them the true one: ${far}.`;
+  return space !== "cells" && values[query] >= cells ? `Reports nothing: ${far}.` : null;
+}
+
+const cellWords = (count) => `${number(count)} cell${count === 1 ? "" : "s"}`;
+
 // Say what is seen of one user: one sentence per mark.
 function userWords(track, marks, user) {
   const query = track.at[user];
@@ -168,6 +186,8 @@ function userWords(track, marks, user) {
   const said = marks.slice(1).map((mark) => {
     const { attack } = mark;
     const cell = mark.values[query];
+    const own = attack === undefined && reportWords(mark, query, track.cells);
+    if (own) return own;
     const verb = attack === undefined ? "Reports" : `${attack} guesses`;
     if (cell >= track.cells) return `${verb} nothing.`;
     const far = distanceKm(track, mark, query);
@@ -185,7 +205,8 @@ function crowdWords(track, marks, users) {
   if (!there.length) return words;
   for (const mark of marks.slice(1)) {
     const { attack, values } = mark;
-    const known = there.filter((user) => values[track.at[user]] < track.cells);
+    const all = attack === undefined && mark.steps; // no report costs too
+    const known = all ? there : there.filter((user) => values[track.at[user]] < track.cells);
     const far = known.map((user) => distanceKm(track, mark, track.at[user]));
     const mean = number(far.reduce((sum, km) => sum + km, 0) / far.length);
     const right = known.filter((user) => values[track.at[user]] === track.cell[track.at[user]]).length;
