@@ -241,36 +241,38 @@ def _on_the_ground(world: World) -> Distance:
     return world.quality_distance if world.roads is None else distance.road(world.grid, world.roads)
 
 
-def build_design(spec: design_specs.DesignSpec, world: World) -> Design:  # noqa: PLR0911 - a case for each kind
+def build_design(spec: design_specs.DesignSpec, world: World) -> Design:
     """Build how a belief becomes a channel."""
     grid, quality = world.grid, world.quality_distance
+    design: Design
     match spec:
         case design_specs.ExponentialSpec():
-            return designs.Exponential(distance=quality, **_or_budget(spec, epsilon_per_km=1.0))
+            design = designs.Exponential(distance=quality, **_or_budget(spec, epsilon_per_km=1.0))
         case design_specs.LocationHidingSpec():
-            return designs.LocationHiding(distance=quality, **_or_budget(spec, reveal_probability=0.5))
+            design = designs.LocationHiding(distance=quality, **_or_budget(spec, reveal_probability=0.5))
         case design_specs.PlanarLaplaceSpec():
-            return planar.PlanarLaplace(grid=grid, distance=quality, **_or_budget(spec, epsilon_per_km=1.0))
+            design = planar.PlanarLaplace(grid=grid, distance=quality, **_or_budget(spec, epsilon_per_km=1.0))
         case design_specs.PlanarGeometricSpec():
-            return planar.PlanarGeometric(grid=grid, distance=quality, **_or_budget(spec, epsilon_per_km=1.0))
+            design = planar.PlanarGeometric(grid=grid, distance=quality, **_or_budget(spec, epsilon_per_km=1.0))
         case design_specs.OptimalPrivacySpec():
             privacy = world.privacy_distance
-            return optimal.OptimalPrivacy(quality_distance=quality, privacy_distance=privacy, **_parameters(spec))
+            design = optimal.OptimalPrivacy(quality_distance=quality, privacy_distance=privacy, **_parameters(spec))
         case design_specs.OptimalQualitySpec():
             said = _or_budget(spec, epsilon_per_km=1.0) | {"metric": _metric(spec.metric, world)}
-            return optimal.OptimalQuality(quality_distance=quality, **said)
+            design = optimal.OptimalQuality(quality_distance=quality, **said)
         case design_specs.IdentitySpec():
-            return designs.Identity(n_cells=grid.n_cells)
+            design = designs.Identity(n_cells=grid.n_cells)
         case design_specs.CloakingSpec():
-            return coarse.Cloaking(grid=grid, distance=quality, **_or_budget(spec, k=design_specs.DEFAULT_K))
+            design = coarse.Cloaking(grid=grid, distance=quality, **_or_budget(spec, k=design_specs.DEFAULT_K))
         case design_specs.SnappingSpec():
-            return coarse.Snapping(grid=grid, distance=quality, **_or_budget(spec, cells_per_side=2))
+            design = coarse.Snapping(grid=grid, distance=quality, **_or_budget(spec, cells_per_side=2))
         case design_specs.DroppingSpec():
-            return coarse.Dropping(distance=quality, **_or_budget(spec, drop_probability=0.5))
+            design = coarse.Dropping(distance=quality, **_or_budget(spec, drop_probability=0.5))
         case design_specs.DummiesSpec():
-            return dummies.Dummies(n_cells=grid.n_cells, **_parameters(spec))
+            design = dummies.Dummies(n_cells=grid.n_cells, **_parameters(spec))
         case Custom():
-            return cast(Design, _own(spec, world=world))
+            design = cast(Design, _own(spec, world=world))
+    return design
 
 
 @lru_cache(maxsize=4)

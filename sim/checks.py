@@ -169,9 +169,7 @@ def design_gives_probabilities(design: Design, bench: Bench) -> None:
             _require_likelihoods(channel, n)
             continue
         own = getattr(channel, "space", None) is not None
-        _require(
-            own or channel.n_outputs == n, f"n_outputs must be the number of cells, {n}, got {channel.n_outputs}"
-        )
+        _require(own or channel.n_outputs == n, f"n_outputs must be the number of cells, {n}, got {channel.n_outputs}")
         matrix, shape = channel.matrix(), (n, channel.n_outputs)
         _require(np.shape(matrix) == shape, f"matrix() must have shape {shape}, got {np.shape(matrix)}")
         for cell, row in enumerate(matrix):
@@ -187,7 +185,11 @@ def _require_likelihoods(channel: Channel, n_cells: int) -> None:
             fine = bool(np.isfinite(found).all() and (found >= 0).all())
             _require(fine, f"likelihood({output}) must be finite and at least 0, got {found.min()} to {found.max()}")
             _require(found[cell] > 0, f"sample({cell}) drew output {output}, to which likelihood gives 0 there")
-    for name, ask in (("row", lambda: channel.row(0)), ("matrix", channel.matrix), ("likelihoods", channel.likelihoods)):
+    for name, ask in (
+        ("row", lambda: channel.row(0)),
+        ("matrix", channel.matrix),
+        ("likelihoods", channel.likelihoods),
+    ):
         try:
             ask()
         except FAULTS_OF_CODE as error:

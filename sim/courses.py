@@ -164,9 +164,10 @@ def user_trace(run: RunDirectory, *, lppm: str, point: int, attack: str, user: s
             told = Beliefs.of(run, part).only([(lppm, point)], point, [user])
             last = int(told.index.argmax()) if len(told.index) else None
             space = output_space(run, lppm, point)
-            shown = [shown_at(space, output) for output in rows["output"].to_pylist()]
+            queries = rows.select(columns).to_pandas()
+            queries["shown"] = [shown_at(space, output) for output in rows["output"].to_pylist()]
             return UserTrace(
-                rows.select(columns).to_pandas().assign(shown=shown).sort_values("index", ignore_index=True),
+                queries.sort_values("index", ignore_index=True),
                 None if last is None else told.profile[last],
                 None if last is None else int(told.index[last]),
             )

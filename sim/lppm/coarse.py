@@ -165,7 +165,7 @@ class Quadtree:
     def smallest(self, masses: FloatArray, least_mass: float) -> IntArray:
         """Return the smallest part around each cell that has such a mass or more, shape (n_cells,); or the whole."""
         short = (masses[self.around] < least_mass - _ROUNDING).sum(axis=1)
-        return self.around[np.arange(len(short)), np.minimum(short, self.around.shape[1] - 1)]
+        return np.asarray(self.around[np.arange(len(short)), np.minimum(short, self.around.shape[1] - 1)])
 
 
 def _halves(low: int, high: int) -> list[tuple[int, int]]:

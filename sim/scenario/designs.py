@@ -195,7 +195,7 @@ class CloakingSpec(Spec):
 
     kind: Literal["cloaking"]
     k: Count | None = None
-    """So many people, spread as the belief says, are in the region to be expected; 10 unless it or a budget is given."""
+    """So many people, spread as the belief says, are to be expected in a region; 10 unless it or a budget is given."""
     population: Count = 1000
     """How many people there are in all."""
     quality_budget_km: NonNegative | None = None
@@ -207,8 +207,8 @@ class CloakingSpec(Spec):
         k = DEFAULT_K if self.k is None else self.k
         if self.quality_budget_km is None and k > self.population:
             raise ValueError(
-                f"`k` must be at most `population`, found {k} of {self.population} people: take less of the one or more "
-                "of the other"
+                f"`k` must be at most `population`, found {k} of {self.population} people: "
+                "take less of the one or more of the other"
             )
         return self
 
@@ -273,14 +273,14 @@ class DummiesSpec(Spec):
     dummies: Annotated[int, Field(ge=0, le=1_000_000)] = 3
     """How many others."""
     dummies_from: Literal["belief", "uniform"] = "belief"
-    """Where they are drawn from: what is believed of the user, so that they are as likely as the true one, or evenly."""
+    """What they are drawn by: what is believed of the user, so that all are likely places, or evenly."""
 
     @model_validator(mode="before")
     @classmethod
     def _no_budget(cls, value: Any) -> Any:
         if isinstance(value, dict) and "quality_budget_km" in value:
             raise ValueError(
-                "dummies have no `quality_budget_km`: the service answers for every cell of the set, so that no quality "
+                "dummies have no `quality_budget_km`: the service answers for every cell of the set, so that nothing "
                 "is lost but traffic; say how many `dummies`"
             )
         return value

@@ -1,0 +1,28 @@
+"""The error of an adversary who believes what the mechanism does, by brute force and by the optimal attack."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.attack import OptimalAttack
+from sim.belief import FixedProfile
+from sim.events import Report
+from sim.interfaces import Channel, FloatArray
+from sim.world.distance import Distance
+
+
+def optimal_error_km(matrix: FloatArray, prior: FloatArray, distance: Distance) -> float:
+    """Return sum over z of the least of sum_x prior(x) f(z | x) d(x, y) over all cells y."""
+    joint = prior[:, None] * matrix
+    return sum(min(float(column @ distance.matrix_km[:, y]) for y in range(prior.size)) for column in joint.T)
+
+
+def error_km(channel: Channel, prior: FloatArray, distance: Distance, matrix: FloatArray | None = None) -> float:
+    """Return the expected error of what the optimal attack answers to each output."""
+    matrix = channel.matrix() if matrix is None else matrix
+    attack = OptimalAttack(belief_of=lambda _user: FixedProfile(profile=prior), distance=distance, foresee=True)
+    error = 0.0
+    for index, output in enumerate(np.flatnonzero(prior @ matrix).tolist(), start=1):
+        guess = attack.observe(Report("ann", index, 0, output, channel))
+        error += float((prior * matrix[:, output]) @ distance.matrix_km[:, guess.estimate])
+    return error

@@ -1,0 +1,144 @@
+"""Dummies against enumeration of all sets: probabilities, samples, and what a set tells."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim.interfaces import FloatArray
+from sim.lppm import dummies
+from sim.lppm.dummies import Dummies, DummiesChannel, Members, log_symmetric
+from sim.lppm.outputs import Sets
+from sim.world.distance import manhattan
+from sim.world.grid import Grid
+from tests.lppm.own_model import error_km, optimal_error_km
+
+GRID = Grid.rectangle(rows=2, cols=3, width_km=3.0, height_km=2.0)
+N = GRID.n_cells
+
+
+def some_prior(seed: int) -> FloatArray:
+    return np.random.default_rng(seed).dirichlet(np.full(N, 0.7))
+
+
+def enumerated(weights: FloatArray, k: int) -> FloatArray:
+    """Return f[cell, set] from its definition: products over dummies, normalised over all sets of them."""
+    space = Sets(N, k + 1)
+    matrix = np.zeros((N, space.count))
+    for cell in range(N):
+        for others in combinations([other for other in range(N) if other != cell], k):
+            matrix[cell, space.output([cell, *others])] = math.prod(weights[list(others)])
+    normalised: FloatArray = matrix / matrix.sum(axis=1, keepdims=True)
+    return normalised
+
+
+@pytest.mark.parametrize("k", range(N))
+@settings(max_examples=4, deadline=None)
+@given(seed=st.integers(0, 1000))
+def test_a_set_is_as_likely_as_the_product_of_its_weights(k: int, seed: int) -> None:
+    prior = some_prior(seed)
+    for source, weights in (("belief", np.maximum(prior, 1e-3 / N)), ("uniform", np.full(N, 1 / N))):
+        channel = Dummies(n_cells=N, dummies=k, dummies_from=source)(prior)  # type: ignore[arg-type]
+        np.testing.assert_allclose(channel.matrix(), enumerated(weights, k), rtol=1e-9, atol=0)
+        assert channel.n_outputs == math.comb(N, k + 1)
+
+
+def test_symmetric_polynomials_keep_their_digits() -> None:
+    weights = [1.0, 1e-12, 0.5, 1e-9, 1e-15, 0.25, 1e-3, 1e-6]
+    found = np.exp(log_symmetric(np.log(weights), 6))
+    for count in range(len(weights) + 1):
+        for degree in range(7):
+            exact = sum(math.prod(map(Fraction, some)) for some in combinations(weights[:count], degree))
+            assert found[count, degree] == pytest.approx(float(exact), rel=1e-12, abs=0)
+    assert math.exp(log_symmetric(np.zeros(40), 20)[-1, -1]) == pytest.approx(math.comb(40, 20), rel=1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_samples_are_as_likely_as_said(k: int) -> None:
+    channel = Dummies(n_cells=N, dummies=k)(some_prior(5))
+    rng, draws = np.random.default_rng(1), 3000
+    for cell in (0, 3, 5):
+        row = channel.row(cell)
+        drawn = np.bincount([channel.sample(cell, rng) for _ in range(draws)], minlength=channel.n_outputs) / draws
+        assert not drawn[row == 0].any()
+        assert (np.abs(drawn - row) <= 5 * np.sqrt(row * (1 - row) / draws) + 1 / draws).all()
+
+
+def test_even_dummies_leave_the_prior_within_the_set() -> None:
+    prior = some_prior(2)
+    channel: Any = Dummies(n_cells=N, dummies=2, dummies_from="uniform")(prior)
+    for output in range(channel.n_outputs):
+        cells = list(channel.space.cells(output))
+        posterior = prior * channel.likelihood(output)
+        np.testing.assert_allclose(posterior[cells] / posterior.sum(), prior[cells] / prior[cells].sum(), rtol=1e-9)
+        assert np.flatnonzero(posterior).tolist() == cells
+
+
+def test_dummies_by_a_right_belief_leave_nearly_the_even_distribution() -> None:
+    """p(x | S) is proportional to 1 / e_k(pi without x): with one dummy, to 1 / (1 - pi(x))."""
+    prior = np.array([0.3, 0.2, 0.2, 0.1, 0.1, 0.1])
+    channel: Any = Dummies(n_cells=N, dummies=1)(prior)
+    for output in range(channel.n_outputs):
+        cells = list(channel.space.cells(output))
+        posterior = prior * channel.likelihood(output)
+        expected = 1 / (1 - prior[cells])
+        np.testing.assert_allclose(posterior[cells] / posterior.sum(), expected / expected.sum(), rtol=1e-9)
+        assert np.abs(posterior[cells] / posterior.sum() - 0.5).max() < 0.07
+
+
+@pytest.mark.parametrize("source", ["belief", "uniform"])
+@pytest.mark.parametrize("listed", [True, False])
+def test_the_optimal_attack_makes_the_least_error_that_can_be_made(
+    source: Any, listed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prior, distance = some_prior(7), manhattan(GRID)
+    matrix = Dummies(n_cells=N, dummies=2, dummies_from=source)(prior).matrix()
+    if not listed:
+        monkeypatch.setattr(dummies, "LISTED", 0)
+    channel = Dummies(n_cells=N, dummies=2, dummies_from=source)(prior)
+    least_km = optimal_error_km(matrix, prior, distance)
+    assert error_km(channel, prior, distance, matrix) == pytest.approx(least_km, abs=1e-9)
+
+
+def test_too_many_sets_are_not_listed() -> None:
+    channel: Any = Dummies(n_cells=250, dummies=10)(np.full(250, 1 / 250))
+    assert channel.countless
+    output = channel.sample(17, np.random.default_rng(0))
+    cells = channel.space.cells(output)
+    assert 17 in cells
+    expected = np.zeros(250)
+    expected[list(cells)] = 1 / math.comb(249, 10)
+    np.testing.assert_allclose(channel.likelihood(output), expected, rtol=1e-9, atol=0)
+    for ask in (channel.matrix, channel.likelihoods, lambda: channel.row(0)):
+        with pytest.raises(ValueError, match="sets of 11 of 250 cells, too many to list: ask for `likelihood` of one"):
+            ask()
+
+
+def test_nothing_is_lost() -> None:
+    channel: Any = Dummies(n_cells=N, dummies=2)(some_prior(1))
+    assert channel.loss_of_km(3, 0) == channel.expected_loss_of_km(3) == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"dummies": N}, rf"dummies must be in \[0, {N - 1}\], the other cells of the grid, got {N}"),
+        ({"dummies": -1}, "dummies must be in"),
+        ({"dummies_from": "somewhere"}, "dummies_from must be one of"),
+    ],
+)
+def test_what_dummies_refuse(said: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Dummies(n_cells=N, **said)
+
+
+def test_every_cell_has_a_weight() -> None:
+    with pytest.raises(ValueError, match=r"weights must have shape \(6,\) and be positive, got \(6,\), 0.0"):
+        DummiesChannel(np.eye(6)[0], members=Members(Sets(6, 2)))
