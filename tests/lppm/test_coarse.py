@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ def test_a_plane_is_halved_down_to_its_cells() -> None:
         around = [set(tree.regions[part]) for part in chain]
         assert around[0] == {cell}
         assert around[-1] == set(range(12))
-        assert all(inner <= outer for inner, outer in zip(around, around[1:], strict=False))
+        assert all(inner <= outer for inner, outer in pairwise(around))
     assert Quadtree((1, 1)).around.tolist() == [[0]]
 
 
@@ -204,7 +205,11 @@ def test_a_budget_says_how_often_to_drop(budget_km: float, drop_loss_km: float, 
         ("cloaking", {"k": 1, "population": 0}, r"population must be in \[1, inf\), got 0"),
         ("cloaking", {"quality_budget_km": -1.0}, r"quality_budget_km must be in \[0, inf\), got -1.0"),
         ("snapping", {"cells_per_side": 0}, r"cells_per_side must be in \[1, inf\), got 0"),
-        ("snapping", {"cells_per_side": 2, "quality_budget_km": 1.0}, "give one of cells_per_side and quality_budget_km"),
+        (
+            "snapping",
+            {"cells_per_side": 2, "quality_budget_km": 1.0},
+            "give one of cells_per_side and quality_budget_km",
+        ),
         ("dropping", {"drop_probability": 1.5}, r"drop_probability must be in \[0, 1\], got 1.5"),
         ("dropping", {"drop_probability": 0.5, "drop_loss_km": -1.0}, r"drop_loss_km must be in \[0, inf\), got -1.0"),
         ("dropping", {"quality_budget_km": np.inf}, r"quality_budget_km must be in \[0, inf\), got inf"),
