@@ -247,27 +247,33 @@ def build_design(spec: design_specs.DesignSpec, world: World) -> Design:
     design: Design
     match spec:
         case design_specs.ExponentialSpec():
-            design = designs.Exponential(distance=quality, **_or_budget(spec, epsilon_per_km=1.0))
+            design = designs.Exponential(distance=quality, **_one_given(spec, "epsilon_per_km", default=1.0))
         case design_specs.LocationHidingSpec():
-            design = designs.LocationHiding(distance=quality, **_or_budget(spec, reveal_probability=0.5))
+            design = designs.LocationHiding(distance=quality, **_one_given(spec, "reveal_probability", default=0.5))
         case design_specs.PlanarLaplaceSpec():
-            design = planar.PlanarLaplace(grid=grid, distance=quality, **_or_budget(spec, epsilon_per_km=1.0))
+            design = planar.PlanarLaplace(
+                grid=grid, distance=quality, **_one_given(spec, "epsilon_per_km", default=1.0)
+            )
         case design_specs.PlanarGeometricSpec():
-            design = planar.PlanarGeometric(grid=grid, distance=quality, **_or_budget(spec, epsilon_per_km=1.0))
+            design = planar.PlanarGeometric(
+                grid=grid, distance=quality, **_one_given(spec, "epsilon_per_km", default=1.0)
+            )
         case design_specs.OptimalPrivacySpec():
             privacy = world.privacy_distance
             design = optimal.OptimalPrivacy(quality_distance=quality, privacy_distance=privacy, **_parameters(spec))
         case design_specs.OptimalQualitySpec():
-            said = _or_budget(spec, epsilon_per_km=1.0) | {"metric": _metric(spec.metric, world)}
+            said = _one_given(spec, "epsilon_per_km", default=1.0) | {"metric": _metric(spec.metric, world)}
             design = optimal.OptimalQuality(quality_distance=quality, **said)
         case design_specs.IdentitySpec():
             design = designs.Identity(n_cells=grid.n_cells)
         case design_specs.CloakingSpec():
-            design = coarse.Cloaking(grid=grid, distance=quality, **_or_budget(spec, k=design_specs.DEFAULT_K))
+            design = coarse.Cloaking(
+                grid=grid, distance=quality, **_one_given(spec, "k", default=design_specs.DEFAULT_K)
+            )
         case design_specs.SnappingSpec():
-            design = coarse.Snapping(grid=grid, distance=quality, **_or_budget(spec, cells_per_side=2))
+            design = coarse.Snapping(grid=grid, distance=quality, **_one_given(spec, "cells_per_side", default=2))
         case design_specs.DroppingSpec():
-            design = coarse.Dropping(distance=quality, **_or_budget(spec, drop_probability=0.5))
+            design = coarse.Dropping(distance=quality, **_one_given(spec, "drop_probability", default=0.5))
         case design_specs.DummiesSpec():
             design = dummies.Dummies(n_cells=grid.n_cells, **_parameters(spec))
         case Custom():
@@ -282,12 +288,11 @@ def _metric(name: str, world: World) -> Distance:
     return of_world[name] if name in of_world else distance.euclidean(world.grid)
 
 
-def _or_budget(spec: Spec, **default: float) -> dict[str, Any]:
-    """Return the parameters of a design, with a default for the one that neither it nor a budget is said for."""
+def _one_given(spec: Spec, parameter: str, *, default: float) -> dict[str, Any]:
+    """Return what a design is made with: its parameter has a default unless a budget is given."""
     said = _parameters(spec)
-    for name, value in default.items():
-        if said[name] is None and said["quality_budget_km"] is None:
-            said[name] = value
+    if said[parameter] is None and said["quality_budget_km"] is None:
+        said[parameter] = default
     return said
 
 

@@ -278,6 +278,7 @@ NOT_EXACT: dict[str, dict[str, Any]] = {
     "a design of one's own": {"lppms": [{"name": "a", "belief": "fixed_profile", "design": "mine:Design"}]},
     "a belief of one's own": {"lppms": [{"name": "a", "belief": "mine:Belief", "design": "identity"}]},
     "training with a class of one's own": {"training": {"others": {"kind": "others", "mobility": "mine:Mobility"}}},
+    "outputs may be too many to list": {"lppms": ["Dummies"]},
     "the mechanism filters": {"lppms": ["MK-Exp"]},
     "the mechanism learns": {"lppms": ["PEB-LH"]},
     "a budget needs the prior": {
@@ -295,6 +296,7 @@ EXACT: dict[str, dict[str, Any]] = {
     "a budget": {"lppms": [{"kind": "SP-Exp", "design": {"quality_budget_km": 0.5, "remap": False}}]},
     "trained attacks as well": {"attacks": ["sporadic", "sporadic-trained"]},
     "no attack": {"attacks": []},
+    "outputs that are no cells": {"lppms": ["SP-Cloak", "Drop"]},
     "no prior is asked for": {
         "lppms": [
             {"name": "a", "belief": "estimated_profile", "design": {"kind": "location_hiding", "remap": False}},

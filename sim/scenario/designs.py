@@ -290,6 +290,11 @@ class DummiesSpec(Spec):
         """Whether another belief makes another channel of it."""
         return self.dummies_from == "belief"
 
+    @property
+    def countless(self) -> bool:
+        """Whether there may be too many outputs to list: then there are no expected errors."""
+        return self.dummies > 0
+
 
 DesignSpec = Annotated[
     Annotated[ExponentialSpec, Tag("exponential")]

@@ -159,10 +159,10 @@ class Scenario(Spec):
     def is_exact(self, lppm: LPPMSpec) -> bool:
         """Whether the expected figures of an LPPM are the same in every replication: then one is enough.
 
-        So it is where people move alike each time and nothing shifts, the channel never changes, and every estimate
-        follows from the current report alone. One attack that filters the past makes the LPPM repeat with all of its
-        attacks: beside that one, those with a fixed profile cost a look into a table. One's own components may do
-        anything.
+        So it is where people move alike each time and nothing shifts, the channel never changes and its outputs can be
+        listed, and every estimate follows from the current report alone. One attack that filters the past makes the
+        LPPM repeat with all of its attacks: beside that one, those with a fixed profile cost a look into a table. One's
+        own components may do anything.
         """
         trained = [part for training in self.training.values() for part in parts_of(training)]
         return (
@@ -171,6 +171,7 @@ class Scenario(Spec):
             and not self.shifts
             and not any(isinstance(part, Custom) for part in trained)
             and lppm.is_memoryless
+            and not getattr(lppm.design, "countless", False)
             and all(isinstance(attack, AttackSpec) and attack.is_memoryless for attack in self.attacks)
         )
 
