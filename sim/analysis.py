@@ -483,8 +483,7 @@ def query_rows(run: RunDirectory, columns: Sequence[str], parts: Sequence[str] |
     needed = list(dict.fromkeys([*columns, "event", "index", "estimated_index"]))
     for part in parts:
         table = run.read_part(part, needed)
-        about = table["estimated_index"]
-        online = pc.or_kleene(pc.is_null(about), pc.equal(about, table["index"]))
+        online = about_itself(table)
         queries = pc.equal(table["event"], pa.scalar("query"))
         rows = table.select(list(columns))
         # Nearly every log has rows of queries alone, and they need no copy.
@@ -495,6 +494,12 @@ def query_rows(run: RunDirectory, columns: Sequence[str], parts: Sequence[str] |
         if pc.any(summaries).as_py():
             rows = rows.append_column("queries", _queries_of(run.read_part(part, [*_SIMULATED, "event", "index"])))
         yield rows.filter(pc.and_(pc.or_(queries, summaries), online))
+
+
+def about_itself(table: pa.Table) -> pa.BooleanArray:
+    """Return which rows are about their own query, and not guesses about an earlier one."""
+    about = table["estimated_index"]
+    return pc.or_kleene(pc.is_null(about), pc.equal(about, table["index"]))
 
 
 def _queries_of(table: pa.Table) -> pa.Array[Any]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, cast
 
 import numpy as np
 
 from sim import mobility as movers
-from sim.attack import OptimalAttack
+from sim.attack import AssumingAttack, FaceValueAttack, OptimalAttack, PathAttack, SmoothingAttack
 from sim.belief import (
     CrossValidated,
     EstimatedProfile,
@@ -22,8 +22,9 @@ from sim.belief import (
     Regularisation,
     smoothing_kernel,
 )
-from sim.interfaces import Attack, Belief, Demand, Design, FloatArray, Mobility
+from sim.interfaces import Attack, Belief, Demand, Design, FloatArray, Mobility, OutputSpace
 from sim.lppm import coarse, designs, dummies, optimal, planar
+from sim.lppm.outputs import Cells
 from sim.mobility import demand as demands
 from sim.mobility import replay
 from sim.mobility.training import Statistics
@@ -302,17 +303,53 @@ def build_attack(
     known: Mapping[str, Statistics],
     scenario: Scenario,
     in_force: Mapping[str, Sequence[tuple[int, Statistics]]] | None = None,
+    space: OutputSpace | None = None,
 ) -> Attack:
     """Build an adversary, given the statistics she has of each user.
 
     `in_force` gives those of the users whose statistics change, each with the first query from which on they are in
-    force: a hardwired belief follows them. One that learns, and one's own, has the others.
+    force: a hardwired belief follows them. One that learns, and one's own, has the others. `space` is what the outputs
+    of the mechanism stand for, the cells unless said.
     """
-    if isinstance(spec, protection.OwnAttack):
-        return cast(Attack, _own(spec, world=world, statistics_of=known.__getitem__))
+    space = space or Cells(world.grid.n_cells)
+    match spec:
+        case protection.OwnAttack():
+            return cast(Attack, _own(spec, world=world, statistics_of=known.__getitem__))
+        case protection.FaceValueSpec():
+            return FaceValueAttack(
+                profile_of=lambda user: known[user].profile,
+                distance=world.privacy_distance,
+                space=space,
+                foresee=scenario.record.expected,
+            )
+        case protection.AttackSpec():
+            belief_of = _beliefs(spec, world, known, scenario, in_force or {})
+            if spec.assumes is None:
+                return _inferring(spec, belief_of, world, scenario)
+            belief_of = cache(belief_of)
+            attack, design = _inferring(spec, belief_of, world, scenario), build_design(spec.assumes, world)
+            return AssumingAttack(
+                attack=attack, belief_of=belief_of, design=design, readable=output_space(design, world) == space
+            )
+
+
+def output_space(design: Design, world: World) -> OutputSpace:
+    """Return what the outputs of a design stand for."""
+    space: OutputSpace = getattr(design, "space", None) or Cells(world.grid.n_cells)
+    return space
+
+
+def _beliefs(
+    spec: protection.AttackSpec,
+    world: World,
+    known: Mapping[str, Statistics],
+    scenario: Scenario,
+    in_force: Mapping[str, Sequence[tuple[int, Statistics]]],
+) -> Callable[[str], Belief]:
+    """Return what makes an adversary's belief about a user."""
     believe, restart_s = spec.belief, scenario.restart_s
     is_hardwired = isinstance(believe, beliefs.FixedProfileSpec | beliefs.MarkovFilterSpec)
-    changing = in_force if in_force is not None and is_hardwired else {}
+    changing = in_force if is_hardwired else {}
 
     def belief_of(user: str) -> Belief:
         if user not in changing:
@@ -320,12 +357,21 @@ def build_attack(
         beliefs = [(first, build_belief(believe, own, restart_s, world)) for first, own in changing[user]]
         return InForce(cast(Any, beliefs))
 
-    return OptimalAttack(
-        belief_of=belief_of,
-        distance=world.privacy_distance,
-        foresee=scenario.record.expected,
-        tell=scenario.record.posterior,
-    )
+    return belief_of
+
+
+def _inferring(
+    spec: protection.AttackSpec, belief_of: Callable[[str], Belief], world: World, scenario: Scenario
+) -> Attack:
+    """Build the attack that infers with a belief: the spec has made sure that it is one that can look back."""
+    told: dict[str, Any] = {"foresee": scenario.record.expected, "tell": scenario.record.posterior}
+    if spec.decides == "optimal" and spec.hindsight is None:
+        return OptimalAttack(belief_of=belief_of, distance=world.privacy_distance, **told)
+    back: dict[str, Any] = {"lags": [], "final": False} if spec.hindsight is None else _parameters(spec.hindsight)
+    chained = cast(Any, belief_of)
+    if spec.decides == "path":
+        return PathAttack(belief_of=chained, **back, **told)
+    return SmoothingAttack(belief_of=chained, distance=world.privacy_distance, **back, **told)
 
 
 def build_promise(scenario: Scenario, world: World) -> Distance | None:

@@ -143,8 +143,11 @@ def _run(spec: LPPMSpec, stage: Stage, scenario: Scenario, tick: Tick | None) ->
     possible = scenario.attacks_on(spec)
     known = {attack.name: _known(attack, stage) for attack in possible}
     in_force = {attack.name: _in_force(attack, stage) for attack in possible}
+    mechanisms = _Mechanisms(spec, stage)
     attacks = {
-        attack.name: build.build_attack(attack, world, known[attack.name], scenario, in_force[attack.name])
+        attack.name: build.build_attack(
+            attack, world, known[attack.name], scenario, in_force[attack.name], mechanisms.space
+        )
         for attack in possible
     }
     log = SimulationLog(
@@ -159,7 +162,6 @@ def _run(spec: LPPMSpec, stage: Stage, scenario: Scenario, tick: Tick | None) ->
         epsilon_in=build.build_promise(scenario, world),
         tick=tick,
     )
-    mechanisms = _Mechanisms(spec, stage)
     simulate(
         traces=stage.traces,
         lppm_of=mechanisms.of,
@@ -203,6 +205,8 @@ class _Mechanisms:
         self._restart_s = stage.scenario.restart_s
         self._world = stage.setting.world
         self._design = build.build_design(spec.design, self._world)
+        self.space = build.output_space(self._design, self._world)
+        """What the outputs stand for."""
         self._knowledge = stage.knowledge(spec.training)
         self._statistics: list[Statistics] = []
         self._made: list[Mechanism] = []

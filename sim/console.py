@@ -177,7 +177,10 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
         console.print(escape(line), highlight=False)
     if not result.shifts().empty:
         _print_own_adaptation(result)
-    for line in (*sentences.repetitions(result.manifest), *sentences.found_changes(result.manifest)):
+    if not (past := result.hindsight()).empty:
+        print_hindsight(result, past)
+    remarks = (sentences.repetitions, sentences.found_changes, sentences.hidden_channels)
+    for line in (line for said in remarks for line in said(result.manifest)):
         console.print(escape(line), highlight=False)
     for warning in (*sentences.warnings(result.manifest), *sentences.still_wide(result.manifest, result.points())):
         console.print(f"[yellow]note:[/] {escape(warning)}", highlight=False)
@@ -253,6 +256,41 @@ def print_adaptation(result: Result, found: Adaptation, against: str | None = No
             f"is left out: {left_out} of the users at most.",
             highlight=False,
         )
+
+
+def print_hindsight(result: Result, found: pd.DataFrame) -> None:
+    """Print the error about past queries of each adversary who comes back to them, unless that is too long."""
+    console = stdout()
+    if len(found) > _MOST_ADAPTED:
+        console.print(f"{len(found)} rows of what adversaries make of past queries are in hindsight.csv.")
+        return
+    points = result.points()
+    swept = headings([path for path in points.columns if path != "point"])
+    found = in_order(found, result.run)
+    valued = with_swept_values(found[["lppm", "point"]], points).to_dict("records")
+    table = Table()
+    table.add_column("LPPM")
+    table.add_column("attack")
+    for heading in (*swept.values(), "reports later", "P_AE(r, s)", "P_AE(s, s)", "gain", "users"):
+        table.add_column(escape(heading), justify="right")
+    for values, row in zip(valued, found.to_dict("records"), strict=True):
+        table.add_row(
+            escape(row["lppm"]),
+            escape(row["attack"]),
+            *(_value(values[path]) for path in swept),
+            row["lag"],
+            _with_half(row, "adversary_error_km", 3),
+            _with_half(row, "online_error_km", 3),
+            _with_half(row, "gain_km", 3),
+            str(row["users"]),
+        )
+    console.print(
+        "Adversary error about past queries s, in km: so many reports later or at the last one (final), and when they "
+        "were asked; 95 % intervals over users, gains paired by query",
+        style="italic",
+        highlight=False,
+    )
+    console.print(table, highlight=False)
 
 
 def _with_half(row: dict[Any, Any], name: str, digits: int) -> str:
@@ -353,7 +391,8 @@ def print_keys(family: str, kind: str, line: str) -> None:
     console = stdout()
     console.print(f"[bold]{escape(kind)}[/]  {escape(line)}", highlight=False)
     short = {"lppm": SHORT_LPPMS, "attack": SHORT_ATTACKS}.get(family, {}).get(kind)
-    specs = {"": kinds(family)[kind]} if short is None else {"": SECTIONS[family][1]}
+    alone = SECTIONS[kind][1] if family == "attack" and short is None else None
+    specs = {"": alone or kinds(family)[kind]} if short is None else {"": SECTIONS[family][1]}
     if short is not None:
         specs |= {f"{part}.": kinds(part)[short[part]["kind"]] for part in ("belief", "design") if part in short}
     table = Table()
@@ -391,6 +430,7 @@ def print_cost(scenario: Scenario, cost: Cost) -> None:
         ("event log", f"{span(least.rows, cost.rows)} rows, about {megabytes} MB"),
         ("time", time_text),
         *(("note", note) for note in sentences.left_out(cost.readings)),
+        *(("note", note) for note in sentences.hidden_channels({"scenario": scenario.model_dump(mode="json")})),
     ):
         console.print(f"{name:>10}  {escape(text)}", highlight=False)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from sim import kernels
 from sim.chunks import Workshop, run_chunk
 from sim.scenario.models import Scenario
+from sim.scenario.protection import AttackSpec, LPPMSpec
 from sim.stage import Stage
 from sim.sweep import Chunk, Plan, points, tasks
 
@@ -45,7 +46,11 @@ def estimate(scenario: Scenario, *, measure: bool = True) -> Cost:
     # Replications differ in their randomness alone: the first stands for the others.
     lengths = {chunk.point.index: _prepare(workshop.stage(chunk.point, 0)) for chunk in first}
     queries = {point: sum(own) for point, own in lengths.items()}
-    rows = {chunk.point.index: _rows(chunk.point.scenario, lengths[chunk.point.index]) for chunk in first}
+    rows = {
+        (chunk.point.index, lppm.name): _rows(chunk.point.scenario, lppm, lengths[chunk.point.index])
+        for chunk in first
+        for lppm in chunk.point.scenario.lppms
+    }
     prepared_s = time.process_time() - began
     names = dict.fromkeys(task.lppm for task in work)
     if measure:
@@ -59,7 +64,7 @@ def estimate(scenario: Scenario, *, measure: bool = True) -> Cost:
             users=max(len(workshop.setting(chunk.point).users) for chunk in first),
             simulations=len(counts),
             queries=sum(count for *_, count in counts),
-            rows=sum(rows[chunk.point.index] for chunk, *_ in counts),
+            rows=sum(rows[chunk.point.index, lppm] for chunk, lppm, _ in counts),
             seconds=None if rates is None else prepared_s + sum(count * rates[lppm] for _, lppm, count in counts),
         )
 
@@ -78,9 +83,12 @@ def _prepare(stage: Stage) -> list[int]:
     return [len(trace) for trace in stage.traces]
 
 
-def _rows(scenario: Scenario, lengths: list[int]) -> int:
+def _rows(scenario: Scenario, lppm: LPPMSpec, lengths: list[int]) -> int:
     """Return how many rows one simulation leaves of users with so many queries."""
-    return sum(map(scenario.record.rows, lengths)) * max(len(scenario.attacks), 1)
+    attacks = scenario.attacks_on(lppm)
+    past = [attack.hindsight for attack in attacks if isinstance(attack, AttackSpec) and attack.hindsight is not None]
+    about_the_past = sum(hindsight.guesses(queries) for hindsight in past for queries in lengths)
+    return sum(map(scenario.record.rows, lengths)) * max(len(attacks), 1) + about_the_past
 
 
 def _seconds_per_query(lppm: str, chunks: list[Chunk], workshop: Workshop) -> float:

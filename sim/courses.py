@@ -219,8 +219,9 @@ def _believed(run: RunDirectory, points: Chosen, users: Collection[str] | None) 
         if not len(beliefs.index):
             continue
         _refuse_summary(run, part)
-        table = run.read_part(part, ["event", "point", "replication", "user", "index", "cell"])
-        table = table.filter(pc.equal(table["replication"], pa.scalar(0)))
+        table = run.read_part(part, ["event", "point", "replication", "user", "index", "cell", "estimated_index"])
+        first = pc.equal(table["replication"], pa.scalar(0))
+        table = table.filter(pc.and_(first, analysis.about_itself(table)))
         # A part is of one point.
         point = int(table["point"][0].as_py())
         own = beliefs.only(points, point, users)

@@ -27,7 +27,8 @@ def listing() -> dict[str, tuple[str, dict[str, str]]]:
         for family, (place, _) in UNIONS.items()
     }
     families["lppm"] = ("lppms", {name: _composition(parts) for name, parts in protection.SHORT_LPPMS.items()})
-    families["attack"] = ("attacks", {name: _knowledge(parts) for name, parts in protection.SHORT_ATTACKS.items()})
+    short = {name: _knowledge(parts) for name, parts in protection.SHORT_ATTACKS.items()}
+    families["attack"] = ("attacks", short | {"face-value": line(protection.FaceValueSpec)})
     return families
 
 
@@ -38,7 +39,9 @@ def _composition(parts: dict[str, dict[str, Any]]) -> str:
 
 def _knowledge(parts: dict[str, Any]) -> str:
     whose = "the user's own statistics of the test (worst case)" if parts["knows"] == "test" else "training statistics"
-    return f"Optimal attack with belief {parts['belief']['kind']} and {whose}."
+    attack = "Most likely path" if parts.get("decides") == "path" else "Optimal attack"
+    past = ", and what later reports tell about the past" if "hindsight" in parts else ""
+    return f"{attack} with belief {parts['belief']['kind']} and {whose}{past}."
 
 
 class ComponentError(InputError):

@@ -11,6 +11,7 @@ import pandas as pd
 
 from sim import analysis, metrics, ranking
 from sim.adaptation import BEFORE, RECOVERED, WINDOW, Adaptation, adaptation
+from sim.past_error import past_error
 from sim.rundir import RunDirectory
 
 
@@ -23,6 +24,7 @@ class Result:
         self._metrics: tuple[list[str], pd.DataFrame] | None = None
         self._shifts: tuple[list[str], pd.DataFrame] | None = None
         self._courses: tuple[list[str], pd.DataFrame] | None = None
+        self._past: tuple[list[str], pd.DataFrame] | None = None
         self._adapted: tuple[Any, Adaptation] | None = None
 
     @classmethod
@@ -122,6 +124,13 @@ class Result:
         if self._courses is None or self._courses[0] != parts:
             self._courses = parts, analysis.over_time(self.run, read=self.totals())
         return self._courses[1]
+
+    def hindsight(self) -> pd.DataFrame:
+        """Return the error of adversaries who come back to past queries, P_AE(r, s); see `sim.past_error`."""
+        parts = self.run.parts()
+        if self._past is None or self._past[0] != parts:
+            self._past = parts, past_error(self.run)
+        return self._past[1]
 
     def variance_ratio(self) -> pd.DataFrame:
         """Return how many times fewer replications the expected figures need than the sampled ones.

@@ -81,13 +81,14 @@ PARQUET_OPTIONS: dict[str, Any] = {
     "store_schema": False,
 }
 
-TEXT_COLUMNS = ("event", "shift", "user", "lppm", "attack", "identity")
+TEXT_COLUMNS = ("event", "shift", "user", "lppm", "attack", "identity", "lag")
 _NAMES = {
     "manifest.json",
     "summary.csv",
     "metrics.csv",
     "points.csv",
     "adaptation.csv",
+    "hindsight.csv",
     "events",
     "snapshots",
     "figures",

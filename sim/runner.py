@@ -172,6 +172,8 @@ def _sum_up(result: Result, *, figures: bool) -> None:
     """Write the tables and, if asked for, the figures and the report."""
     result.run.write_csv("summary.csv", result.summary())
     result.run.write_csv("metrics.csv", result.metrics())
+    if not (past := result.hindsight()).empty:
+        result.run.write_csv("hindsight.csv", with_swept_values(past, result.points()))
     if figures:
         from sim.plots import write_figures
 

@@ -9,6 +9,7 @@ import pandas as pd
 
 from sim.analysis import circumstances, named_apart, swept_words
 from sim.ranking import rankings, remarks
+from sim.scenario.consistency import needs_channel
 
 _MOST_WIDE = 5
 
@@ -100,6 +101,18 @@ def found_changes(manifest: dict[str, Any]) -> list[str]:
         counts[note["lppm"]] = counts.get(note["lppm"], 0) + note.get("lppm_alarms", 0)
     return [
         f"{lppm} found {n:,} change{'s' if n > 1 else ''} in its released reports." for lppm, n in counts.items() if n
+    ]
+
+
+def hidden_channels(manifest: dict[str, Any]) -> list[str]:
+    """Return which attacks were not tried on which LPPMs, because these keep their channels to themselves."""
+    attacks = manifest["scenario"]["attacks"]
+    blind = [attack["name"] for attack in attacks if needs_channel(attack)]
+    return [
+        f"Not computed against {lppm['name']}, which learns from real cells and so keeps its channels to itself: "
+        f"{', '.join(blind)}."
+        for lppm in manifest["scenario"]["lppms"]
+        if blind and lppm.get("learns_from") == "cells"
     ]
 
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS = [
     ["sim.errors", "sim.events", "sim.interfaces", "sim.rng", "sim.ties"],
     ["sim.compiled", "sim.kernels"],
-    ["sim.inference", "sim.estimate"],
+    ["sim.inference", "sim.estimate", "sim.hindsight"],
     ["sim.world"],
     ["sim.mobility", "sim.belief", "sim.lppm"],
     ["sim.scenario"],
@@ -22,7 +22,8 @@ LAYERS = [
     ["sim.chunks"],
     ["sim.pool"],
     ["sim.cluster"],
-    ["sim.analysis", "sim.adaptation", "sim.export", "sim.cost", "sim.courses", "sim.metrics", "sim.status"],
+    ["sim.analysis", "sim.adaptation", "sim.export", "sim.cost", "sim.courses", "sim.metrics", "sim.past_error"],
+    ["sim.status"],
     ["sim.plots", "sim.result", "sim.ranking", "sim.rounds", "sim.tournament"],
     ["sim.sentences"],
     ["sim.report"],
@@ -77,7 +78,7 @@ def test_imports_point_downwards() -> None:
 
 
 def test_the_mathematics_knows_nothing_of_the_simulator() -> None:
-    for module in ("sim.inference", "sim.estimate"):
+    for module in ("sim.inference", "sim.estimate", "sim.hindsight"):
         allowed = {"sim.interfaces", "sim.ties", "sim.kernels", "sim.inference", "sim.estimate"}
         assert imports(modules()[module]) <= allowed
 

@@ -1,5 +1,8 @@
 """Attacks: what adversaries make of the reports they see."""
 
+from sim.attack.assumed import AssumingAttack
+from sim.attack.face_value import FaceValueAttack
+from sim.attack.hindsight import PathAttack, SmoothingAttack
 from sim.attack.optimal import HiddenChannel, OptimalAttack
 
-__all__ = ["HiddenChannel", "OptimalAttack"]
+__all__ = ["AssumingAttack", "FaceValueAttack", "HiddenChannel", "OptimalAttack", "PathAttack", "SmoothingAttack"]

@@ -85,7 +85,7 @@ class OptimalAttack:
         outputs, likelihoods = channel.likelihoods()
         estimates = np.full(channel.n_outputs, -1, dtype=np.int64)
         without_mass: set[int] = set()
-        for prior in _priors(belief, time_s, likelihoods.shape[1]):
+        for prior in priors_in_turn(belief, time_s, likelihoods.shape[1]):
             found = decide_each(prior, likelihoods, self._distance.matrix_km, self._distance.shape)
             estimates[outputs] = found
             if (found >= 0).all():
@@ -102,7 +102,7 @@ class HiddenChannel(UserError):
         super().__init__(
             f"the report of query {report.index} of {report.user} carries no channel: its mechanism learns from real "
             "cells, which nobody else can follow, so that no optimal attack can be computed. Allowed are attacks that "
-            "need no channel (`face_value`, or a belief with `assumes`)."
+            "need no channel (`face-value`, or a belief with `assumes`)."
         )
 
 
@@ -126,7 +126,7 @@ class _Answers:
     without_mass: set[int]
 
 
-def _priors(belief: Belief, time_s: int, n_cells: int) -> Iterator[FloatArray]:
+def priors_in_turn(belief: Belief, time_s: int, n_cells: int) -> Iterator[FloatArray]:
     """Yield the prior and what takes its place, in order, for an output that has no mass under it."""
     yield belief.prior(time_s)
     yield from getattr(belief, "fallback_priors", ())

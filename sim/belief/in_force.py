@@ -49,6 +49,10 @@ class InForce:
         """Return the prior of the belief that is in force at the next query."""
         return self._now.prior(time_s)
 
+    def link(self, time_s: int) -> FloatArray | None:
+        """Return the transitions in force that lead from the last report to one at this time, if there are any."""
+        return self._now.link(time_s) if isinstance(self._now, MarkovFilter) else None
+
     def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
         """Return the posterior, and let the next belief come into force if its first query is next."""
         before = self._now

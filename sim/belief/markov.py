@@ -39,12 +39,17 @@ class MarkovFilter:
 
     def prior(self, time_s: int) -> FloatArray:
         """Return p(x^r | z^{r-1}): Oya et al. 2019, eq. (Markov_update)."""
-        if self._posterior is None or self._period != self._period_of(time_s):
+        if self._posterior is None or self.link(time_s) is None:
             return self._start
         if self._prediction is None:
             self._prediction = predict(self._posterior, self._transition)
             self._prediction.flags.writeable = False
         return self._prediction
+
+    def link(self, time_s: int) -> FloatArray | None:
+        """Return the transitions that lead from the last report to one at this time; None where it starts anew."""
+        begins = self._posterior is None or self._period != self._period_of(time_s)
+        return None if begins else self._transition
 
     def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
         """Return p(x^r | z^r), Oya et al. 2019, eq. (Markov_posterior), and go on from there."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from sim.scenario.did_you_mean import suggestion
 from sim.scenario.faults import Loc, listing
+from sim.scenario.protection import SHORT_ATTACKS
 
 Finding = tuple[Loc, str]
 
@@ -26,6 +27,8 @@ def findings(data: dict[str, Any]) -> Iterator[Finding]:
     yield from _roads(data)
     yield from _others_of_a_replay(data)
     yield from _repetitions(data)
+    yield from _nobody_attacks(data)
+    yield from _past_in_a_summary(data)
 
 
 def _mapping(value: Any) -> dict[str, Any]:
@@ -154,3 +157,42 @@ def _repetitions(data: dict[str, Any]) -> Iterator[Finding]:
             f"replications x combinations of the sweep must be at most {MOST_CHUNKS:,}, "
             f"found {replications:,} x {points:,}",
         )
+
+
+def needs_channel(attack: Any) -> bool:
+    """Tell whether an attack, as plain data, must know the channel of each report."""
+    kind = _kind(attack)
+    if isinstance(kind, str) and (":" in kind or kind == "face-value"):
+        return False
+    return _mapping(attack).get("assumes") is None
+
+
+def _nobody_attacks(data: dict[str, Any]) -> Iterator[Finding]:
+    """Find mechanisms that keep their channels to themselves where every attack needs them."""
+    attacks = _items(data.get("attacks", ["sporadic", "markov"]))
+    if not attacks or not all(map(needs_channel, attacks)):
+        return
+    for i, lppm in enumerate(_items(data.get("lppms"))):
+        if _mapping(lppm).get("learns_from") == "cells":
+            yield (
+                ("lppms", i, "learns_from"),
+                "it learns from real cells, so that its reports carry no channel, and every attack here needs one: add "
+                "`face-value` or one with `assumes` to the attacks, such as {kind: markov, name: assuming, assumes: "
+                "{kind: exponential, epsilon_per_km: 1}}",
+            )
+
+
+def _past_in_a_summary(data: dict[str, Any]) -> Iterator[Finding]:
+    """Find attacks that come back to the past where the log has no place for it."""
+    record = data.get("record")
+    if (record if isinstance(record, str) else _mapping(record).get("log")) != "summary":
+        return
+    for i, attack in enumerate(_items(data.get("attacks"))):
+        short = SHORT_ATTACKS.get(_kind(attack) or "", {})
+        said = _mapping(attack).get("hindsight", short.get("hindsight"))
+        if said is not None:
+            yield (
+                ("attacks", i),
+                "it comes back to past queries (hindsight), of which `record: summary` keeps nothing: record queries, "
+                "or set its `hindsight` to null",
+            )

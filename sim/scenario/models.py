@@ -20,6 +20,13 @@ from sim.scenario.world import WorldSpec
 
 MOST_POINTS = 10_000
 
+_LEFT_OUT: dict[str, dict[str, Any]] = {
+    "lppms": {"learns_from": "reports"},
+    "attacks": {"decides": "optimal", "hindsight": None, "assumes": None},
+    "record": {"posterior": False, "epsilon": "none"},
+}
+"""What is not written out in a scenario's canonical form where it is so."""
+
 
 class RecordSpec(Spec):
     """What is kept of a run."""
@@ -172,7 +179,7 @@ class Scenario(Spec):
             and not any(isinstance(part, Custom) for part in trained)
             and lppm.is_memoryless
             and not getattr(lppm.design, "countless", False)
-            and all(isinstance(attack, AttackSpec) and attack.is_memoryless for attack in self.attacks)
+            and all(attack.is_memoryless for attack in self.attacks)
         )
 
     def canonical(self, *, only: frozenset[str] | None = None) -> str:
@@ -195,12 +202,11 @@ class Scenario(Spec):
             del data["shifts"]
         if data.get("names") == "known":
             del data["names"]
-        for lppm in data.get("lppms", []):
-            if lppm["learns_from"] == "reports":
-                del lppm["learns_from"]
-        for name in {"posterior", "epsilon"} & data.get("record", {}).keys():
-            if data["record"][name] in (False, "none"):
-                del data["record"][name]
+        for part, defaults in _LEFT_OUT.items():
+            said = data.get(part, [])
+            for item in said if isinstance(said, list) else [said]:
+                for name in [name for name, default in defaults.items() if name in item and item[name] == default]:
+                    del item[name]
         return json.dumps(data, sort_keys=True)
 
     @property

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, GetJsonSchemaHandler, ModelWrapValidatorHandler, Tag, model_validator
 from pydantic_core.core_schema import CoreSchema
 
-from sim.scenario.beliefs import BeliefSpec, FixedProfileSpec
-from sim.scenario.component import Custom, Name, as_mapping, short_form, tag_of
+from sim.scenario.beliefs import BeliefSpec, FixedProfileSpec, MarkovFilterSpec
+from sim.scenario.component import Count, Custom, Name, as_mapping, short_form, tag_of
 from sim.scenario.designs import DesignSpec
 from sim.scenario.spec import Spec
 
@@ -78,13 +78,28 @@ SHORT_LPPMS: dict[str, dict[str, dict[str, Any]]] = {
     "identity": _parts("fixed_profile", kind="identity"),
 }
 
-ShortAttack = Literal["sporadic", "markov", "sporadic-trained", "markov-trained"]
+ShortAttack = Literal[
+    "sporadic",
+    "markov",
+    "sporadic-trained",
+    "markov-trained",
+    "sporadic-learning",
+    "smoothing",
+    "smoothing-trained",
+    "path",
+    "path-trained",
+]
 
 SHORT_ATTACKS: dict[str, dict[str, Any]] = {
     "sporadic": {"belief": {"kind": "fixed_profile"}, "knows": "test"},
     "markov": {"belief": {"kind": "markov_filter"}, "knows": "test"},
     "sporadic-trained": {"belief": {"kind": "fixed_profile"}, "knows": "training"},
     "markov-trained": {"belief": {"kind": "markov_filter"}, "knows": "training"},
+    "sporadic-learning": {"belief": {"kind": "estimated_profile"}, "knows": "training"},
+    "smoothing": {"belief": {"kind": "markov_filter"}, "knows": "test", "hindsight": {}},
+    "smoothing-trained": {"belief": {"kind": "markov_filter"}, "knows": "training", "hindsight": {}},
+    "path": {"belief": {"kind": "markov_filter"}, "knows": "test", "decides": "path", "hindsight": {}},
+    "path-trained": {"belief": {"kind": "markov_filter"}, "knows": "training", "decides": "path", "hindsight": {}},
 }
 
 
@@ -97,7 +112,7 @@ def _expand(value: Any, table: dict[str, dict[str, Any]]) -> Any:
         said = as_mapping(filled[part])
         if not isinstance(default, dict) or not isinstance(said, dict):
             continue
-        if said.get("kind", default["kind"]) != default["kind"]:
+        if "kind" in default and said.get("kind", default["kind"]) != default["kind"]:
             raise ValueError(
                 f"{value['kind']} stands for the {part} {default['kind']}, found {said['kind']!r}: "
                 "leave out `kind` and say a `name`, a belief and, for an LPPM, a design"
@@ -164,8 +179,23 @@ class LPPMSpec(Spec):
         return _short_names_allowed(handler.resolve_ref_schema(handler(core)), "belief", "design")
 
 
+class HindsightSpec(Spec):
+    """Which past queries an adversary estimates once more, in the light of later reports."""
+
+    lags: list[Count] = [1, 5]
+    """At each report, the queries so many before it."""
+    final: bool = True
+    """In the end, all of them from all reports."""
+
+    def guesses(self, queries: int) -> int:
+        """Return how many guesses about the past so many queries of a user lead to."""
+        at_reports = sum(max(queries - lag, 0) for lag in set(self.lags))
+        at_last = sum(lag not in self.lags for lag in range(1, queries)) if self.final else 0
+        return at_reports + at_last
+
+
 class AttackSpec(Spec):
-    """An adversary: a belief about the user with the optimal decision for d_P."""
+    """An adversary: a belief about the user with the optimal decision for d_P, unless said."""
 
     kind: ShortAttack | None = None
     name: Name
@@ -176,11 +206,17 @@ class AttackSpec(Spec):
     """Whose statistics: the user's own in force (the worst case), her own of all the test, or the training data's."""
     training: str | None = None
     """Which training set, for one who knows the training; the first one unless said."""
+    decides: Literal["optimal", "path"] = "optimal"
+    """The estimate: the one of least expected error, or the end of the most likely path (needs a markov_filter)."""
+    hindsight: HindsightSpec | None = None
+    """Estimate past queries once more, given later reports (needs a markov_filter); never unless said."""
+    assumes: DesignSpec | None = None
+    """Take channels for what this design makes of her own prior, whatever they are; the real ones unless said."""
 
     @property
     def needs_channel(self) -> bool:
         """Whether she must know the channel of each report, which mechanisms of the full type keep to themselves."""
-        return True
+        return self.assumes is None
 
     @property
     def is_memoryless(self) -> bool:
@@ -199,9 +235,46 @@ class AttackSpec(Spec):
         _need_knowledge(self.knows, self.training)
         return self
 
+    @model_validator(mode="after")
+    def _chained(self) -> Self:
+        said = "decides: path" if self.decides == "path" else "hindsight" if self.hindsight is not None else None
+        if said is not None and not isinstance(self.belief, MarkovFilterSpec):
+            raise ValueError(
+                f"`{said}` follows the user from report to report, which needs the belief markov_filter, "
+                f"found {self.belief.kind!r}"
+            )
+        return self
+
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return _short_names_allowed(handler.resolve_ref_schema(handler(core)), "belief")
+
+
+class FaceValueSpec(Spec):
+    """An adversary who believes each report: her estimate is the cell that it names. She needs no channel."""
+
+    kind: Literal["face-value"]
+    name: Name = "face-value"
+    """How it is called in logs and figures."""
+    knows: Literal["test", "whole_test", "training"] = "training"
+    """Whose profile decides where a report names no cell, or several."""
+    training: str | None = None
+    """Which training set, for one who knows the training; the first one unless said."""
+
+    @property
+    def needs_channel(self) -> bool:
+        """Whether she must know the channel of each report."""
+        return False
+
+    @property
+    def is_memoryless(self) -> bool:
+        """Whether her estimate surely follows from the current report alone."""
+        return True
+
+    @model_validator(mode="after")
+    def _trained(self) -> Self:
+        _need_knowledge(self.knows, self.training)
+        return self
 
 
 def _need_knowledge(knows: str, training: str | None) -> None:
@@ -219,6 +292,11 @@ class OwnAttack(Custom):
         """Whether it must know the channel of each report: nobody but its author can tell."""
         return False
 
+    @property
+    def is_memoryless(self) -> bool:
+        """Whether its estimate surely follows from the current report alone: of one's own classes nothing is sure."""
+        return False
+
     name: Name
     knows: Literal["test", "whole_test", "training"] = "test"
     training: str | None = None
@@ -230,11 +308,14 @@ class OwnAttack(Custom):
 
 
 def _attack_tag(value: Any) -> str:
-    return "module:Class" if tag_of(value) == "module:Class" else "attack"
+    tag = tag_of(value)
+    return tag if tag in ("module:Class", "face-value") else "attack"
 
 
 AnyAttack = Annotated[
-    Annotated[AttackSpec, Tag("attack")] | Annotated[OwnAttack, Tag("module:Class")],
+    Annotated[AttackSpec, Tag("attack")]
+    | Annotated[FaceValueSpec, Tag("face-value")]
+    | Annotated[OwnAttack, Tag("module:Class")],
     Discriminator(_attack_tag),
     short_form,
 ]

@@ -35,6 +35,8 @@ SECTIONS: dict[str, tuple[str, type[Spec]]] = {
     "regularise": ("belief.regularise of estimated_profile", beliefs.RegulariseSpec),
     "lppm": ("lppms, each", protection.LPPMSpec),
     "attack": ("attacks, each", protection.AttackSpec),
+    "hindsight": ("attacks.<name>.hindsight", protection.HindsightSpec),
+    "face-value": ("attacks, each of kind face-value", protection.FaceValueSpec),
     "record": ("record", RecordSpec),
 }
 """Mappings with keys of their own, and where they stand in a scenario."""

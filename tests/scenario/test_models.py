@@ -15,7 +15,7 @@ from sim.registry import listing
 from sim.scenario.faults import Loc
 from sim.scenario.models import Scenario
 from sim.scenario.paths import assign
-from sim.scenario.protection import SHORT_ATTACKS, SHORT_LPPMS, ShortAttack, ShortLPPM
+from sim.scenario.protection import SHORT_ATTACKS, SHORT_LPPMS, AttackSpec, HindsightSpec, ShortAttack, ShortLPPM
 from sim.scenario.reference import UNIONS
 from sim.scenario.source import parse_text
 
@@ -67,15 +67,63 @@ def test_a_short_name_is_the_long_form(short: str, make_scenario: MakeScenario) 
 
 def test_every_short_name_is_tested_and_listed() -> None:
     assert set(LONG_FORMS) == set(SHORT_LPPMS) == set(get_args(ShortLPPM)) == set(listing()["lppm"][1])
-    assert set(SHORT_ATTACKS) == set(get_args(ShortAttack)) == set(listing()["attack"][1])
+    assert set(LONG_ATTACKS) == set(SHORT_ATTACKS) == set(get_args(ShortAttack))
+    assert set(listing()["attack"][1]) == {*SHORT_ATTACKS, "face-value"}
+
+
+LONG_ATTACKS: dict[str, dict[str, Any]] = {
+    "sporadic": {"belief": "fixed_profile"},
+    "markov": {"belief": "markov_filter", "decides": "optimal", "hindsight": None, "assumes": None},
+    "sporadic-trained": {"belief": "fixed_profile", "knows": "training"},
+    "markov-trained": {"belief": "markov_filter", "knows": "training"},
+    "sporadic-learning": {"belief": "estimated_profile", "knows": "training"},
+    "smoothing": {"belief": "markov_filter", "hindsight": {"lags": [1, 5], "final": True}},
+    "smoothing-trained": {"belief": "markov_filter", "knows": "training", "hindsight": {}},
+    "path": {"belief": "markov_filter", "decides": "path", "hindsight": {"lags": [1, 5]}},
+    "path-trained": {"belief": "markov_filter", "knows": "training", "decides": "path", "hindsight": {"final": True}},
+}
 
 
 @pytest.mark.parametrize("short", SHORT_ATTACKS)
 def test_a_short_attack_is_the_long_form(short: str, make_scenario: MakeScenario) -> None:
-    belief = "fixed_profile" if short.startswith("sporadic") else "markov_filter"
-    knows = "training" if short.endswith("trained") else "test"
-    expected = make_scenario(attacks=[{"name": short, "belief": belief, "knows": knows}])
+    expected = make_scenario(attacks=[{"name": short, **LONG_ATTACKS[short]}])
     assert make_scenario(attacks=[short]).canonical() == expected.canonical()
+    assert make_scenario(attacks=[short]).digest != make_scenario(attacks=[{"kind": "markov", "name": "x"}]).digest
+
+
+def test_what_an_attack_leaves_out_is_not_written_out(make_scenario: MakeScenario) -> None:
+    """Scenarios of older versions keep their digest."""
+    assert not {"decides", "hindsight", "assumes"} & json.loads(make_scenario().canonical())["attacks"][0].keys()
+
+
+def test_hindsight_of_a_short_name_can_be_changed(make_scenario: MakeScenario) -> None:
+    (attack,) = make_scenario(attacks=[{"kind": "path", "hindsight": {"lags": [3]}}]).attacks
+    assert isinstance(attack, AttackSpec)
+    assert attack.hindsight is not None
+    assert (attack.decides, attack.hindsight.lags, attack.hindsight.final) == ("path", [3], True)
+
+
+@pytest.mark.parametrize("said", [{"hindsight": {}}, {"decides": "path"}])
+def test_only_a_filter_looks_back(said: dict[str, Any], make_scenario: MakeScenario) -> None:
+    with pytest.raises(ValueError, match="needs the belief markov_filter, found 'fixed_profile'"):
+        make_scenario(attacks=[{"name": "x", "belief": "fixed_profile", **said}])
+
+
+def test_who_needs_no_channel(make_scenario: MakeScenario) -> None:
+    attacks: list[Any] = ["sporadic", "smoothing", "face-value", {"kind": "markov", "name": "m", "assumes": "identity"}]
+    scenario = make_scenario(attacks=attacks, lppms=["SP-Exp", {"kind": "PEB-Exp", "learns_from": "cells"}])
+    known, hidden = ([attack.name for attack in scenario.attacks_on(lppm)] for lppm in scenario.lppms)
+    assert known == ["sporadic", "smoothing", "face-value", "m"]
+    assert hidden == ["face-value", "m"]
+    assert scenario.attacks[2].is_memoryless
+
+
+@pytest.mark.parametrize("queries", [1, 2, 5, 6, 30])
+@pytest.mark.parametrize("final", [True, False])
+def test_guesses_about_the_past_are_counted_beforehand(queries: int, final: bool) -> None:
+    pairs = {(r, r - lag) for r in range(1, queries + 1) for lag in (1, 5) if r > lag}
+    pairs |= {(queries, s) for s in range(1, queries)} if final else set()
+    assert HindsightSpec(final=final).guesses(queries) == len(pairs)
 
 
 def test_a_short_name_can_be_given_more(make_scenario: MakeScenario) -> None:

@@ -1,0 +1,77 @@
+"""What adversaries make of past queries: P_AE(r, s) of Oya et al. 2019, the error about query s after report r."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sim.analysis import SERIES, half_width
+from sim.rundir import RunDirectory
+
+FINAL = "final"
+COLUMNS = ["adversary_error_km", "online_error_km", "gain_km"]
+_USER = [*SERIES, "lag", "user"]
+_SIMULATION = [*SERIES, "replication", "user"]
+_NEEDED = [*_SIMULATION, "index", "estimated_index", "adversary_error_km"]
+_SUMS = ["guesses", *COLUMNS[:2]]
+
+
+def past_error(run: RunDirectory) -> pd.DataFrame:
+    """Return the mean error about past queries by how many reports later they were estimated once more.
+
+    A row for each point, LPPM, attack and `lag` r - s, as text; `final` is about all past queries, from a user's last
+    report. `adversary_error_km` is the error then, `online_error_km` that of the same queries when they were asked,
+    `gain_km` what hindsight gains; `_low` and `_high` are the ends of 95 % intervals over users, whose means come
+    first. Other columns: users, guesses. Without such guesses in the log, no rows.
+
+    The log is read one part after another; memory grows with the number of (point, LPPM, attack, lag, user).
+    """
+    sums: pd.DataFrame | None = None
+    for part in run.parts():
+        both = run.read_part(part, ["index", "estimated_index"])
+        if pc.any(pc.less(both["estimated_index"], both["index"])).as_py():
+            own = _summed(run.read_part(part, _NEEDED))
+            sums = own if sums is None else pd.concat([sums, own]).groupby(_USER, as_index=False)[_SUMS].sum()
+    return pd.DataFrame(columns=[*SERIES, "lag", "users", "guesses", *COLUMNS]) if sums is None else _over_users(sums)
+
+
+def _summed(table: pa.Table) -> pd.DataFrame:
+    """Return the sums of each user and lag in a part, which holds whole simulations."""
+    frame = table.to_pandas().dropna(subset="attack")
+    past = frame[frame["estimated_index"] < frame["index"]]
+    online = frame[frame["estimated_index"] == frame["index"]].drop(columns="estimated_index")
+    lasts = online.groupby(_SIMULATION, as_index=False).agg(last=("index", "max"))
+    online = online.rename(columns={"index": "estimated_index", "adversary_error_km": "online_error_km"})
+    past = past.merge(online, on=[*_SIMULATION, "estimated_index"], validate="many_to_one")
+    past = past.merge(lasts, on=_SIMULATION, validate="many_to_one")
+    past = past.assign(lag=past["index"] - past["estimated_index"], guesses=1)
+    at_last = past["index"] == past["last"]
+    # What is said at the last report alone was not asked for by its lag.
+    regular = past[~at_last][[*SERIES, "lag"]].drop_duplicates()
+    by_lag = past.merge(regular, on=[*SERIES, "lag"])
+    number = past[at_last].groupby(_SIMULATION)["estimated_index"].transform("nunique")
+    final = past[at_last][number == past[at_last]["last"] - 1]
+    told = pd.concat([by_lag.assign(lag=by_lag["lag"].astype(str)), final.assign(lag=FINAL)])
+    return told.groupby(_USER, as_index=False)[_SUMS].sum()
+
+
+def _over_users(sums: pd.DataFrame) -> pd.DataFrame:
+    """Return the means over users of each user's mean, with intervals."""
+    own = sums.assign(**{name: sums[name] / sums["guesses"] for name in COLUMNS[:2]})
+    own["gain_km"] = own["online_error_km"] - own["adversary_error_km"]
+    groups = own.groupby([*SERIES, "lag"])
+    columns: dict[str, pd.Series[Any]] = {"users": groups["user"].size(), "guesses": groups["guesses"].sum()}
+    for name in COLUMNS:
+        mean, half = groups[name].mean(), half_width(groups[name].std(ddof=1), groups[name].count())
+        columns |= {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
+    table = pd.DataFrame(columns).reset_index()
+    order = table["lag"].map(lambda lag: np.inf if lag == FINAL else int(lag)).astype(float)
+    return (
+        table.assign(order=order)
+        .sort_values([*SERIES, "order"], kind="stable", ignore_index=True)
+        .drop(columns="order")
+    )
