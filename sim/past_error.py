@@ -41,7 +41,8 @@ def past_error(run: RunDirectory) -> pd.DataFrame:
 
 def _summed(table: pa.Table) -> pd.DataFrame:
     """Return the sums of each user and lag in a part, which holds whole simulations."""
-    frame = table.to_pandas().dropna(subset="attack")
+    # Rows of shifts, and those without an attack, have no estimate.
+    frame = table.filter(pc.is_valid(table["estimated_index"])).to_pandas()
     past = frame[frame["estimated_index"] < frame["index"]]
     online = frame[frame["estimated_index"] == frame["index"]].drop(columns="estimated_index")
     lasts = online.groupby(_SIMULATION, as_index=False).agg(last=("index", "max"))

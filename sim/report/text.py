@@ -266,7 +266,8 @@ def run(study: Study) -> Markup:
         parts += [tag("h3", name)] if study.compared else []
         parts.append(tag("dl", *_facts(result)))
         manifest = result.manifest
-        notes = [*sentences.repetitions(manifest), *sentences.found_changes(manifest), *_failures(manifest)]
+        remarks = (sentences.repetitions, sentences.found_changes, sentences.hidden_channels)
+        notes = [*(line for said in remarks for line in said(manifest)), *_failures(manifest)]
         parts.append(_list(notes, "notes"))
         whole = yaml.safe_dump(manifest["scenario"], sort_keys=False, allow_unicode=True, width=100)
         parts.append(tag("details", tag("summary", "The whole scenario, with every default"), tag("pre", whole)))
