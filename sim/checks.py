@@ -431,6 +431,24 @@ def attack_answers(attack: Attack, bench: Bench) -> None:
     _require(np.array_equal(before, bench.channel.matrix()), "the channel was changed")
 
 
+def attack_revises_the_past_alone(attack: Attack, bench: Bench) -> None:
+    """What it says again, with a report or in the end, is about earlier queries, and a cell of the grid."""
+    for index, output in enumerate(range(bench.channel.n_outputs), start=1):
+        guess = attack.observe(Report("ann", index, 300 * index, output, bench.channel))
+        _require(isinstance(guess, Guess), f"observe must return a Guess, got {guess!r}")
+        _require_past(guess, index, bench)
+    for guess in getattr(attack, "conclude", tuple)():
+        _require(isinstance(guess, Guess), f"conclude must return guesses, got {guess!r}")
+        _require(guess.user == "ann", f"conclude spoke of {guess.user}, whom nobody has seen")
+        _require_past(guess, bench.channel.n_outputs, bench)
+
+
+def _require_past(guess: Guess, index: int, bench: Bench) -> None:
+    for past, estimate in guess.revised:
+        _require(1 <= past < index, f"revised must be about queries before {index}, from 1 on, got {past}")
+        _require_cell(estimate, f"the estimate of query {past}", bench)
+
+
 def _require_foreseen(guess: Guess, output: int, bench: Bench) -> None:
     """Require of an attack that tells what it would have answered that it answers so."""
     if guess.estimate_by_output is None:
@@ -452,5 +470,5 @@ CHECKS: dict[str, Sequence[Check]] = {
     "belief": (belief_is_a_distribution, belief_changes_by_observing_alone, belief_can_be_copied),
     "mobility": (mobility_names_differ, mobility_is_in_order, mobility_repeats),
     "demand": (demand_is_in_order, demand_knows_where_she_is),
-    "attack": (attack_answers,),
+    "attack": (attack_answers, attack_revises_the_past_alone),
 }

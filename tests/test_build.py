@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from sim import build
 from sim import mobility as movers
+from sim.attack import PathAttack, SmoothingAttack
 from sim.belief import (
     CrossValidated,
     EstimatedProfile,
@@ -27,6 +28,7 @@ from sim.belief import (
     smoothing_kernel,
 )
 from sim.lppm import coarse, designs, dummies, optimal, planar
+from sim.lppm.outputs import Cells, CellsOrNothing
 from sim.mobility import Statistics, Trace, demand, statistics
 from sim.mobility.replay import RecordedDays, Replay, Selection
 from sim.mobility.tables import ACCEPTED
@@ -502,6 +504,57 @@ def test_an_attack_decides_by_the_privacy_distance_with_her_own_belief(
         belief = recorder.given["belief_of"]("ann")
         assert isinstance(belief, MarkovFilter)
         assert belief is not recorder.given["belief_of"]("ann"), "each user is followed apart"
+
+
+@pytest.mark.parametrize("make", [SmoothingAttack, PathAttack])
+def test_hindsight_has_the_parameters_of_its_attacks_and_their_defaults(
+    make: Callable[..., Any], make_scenario: MakeScenario, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = inspect.signature(make).parameters
+    defaults = protection.HindsightSpec().model_dump()
+    assert {name: taken[name].default for name in defaults} == defaults | {"lags": tuple(defaults["lags"])}
+    recorder = Recorder()
+    monkeypatch.setattr(build, make.__name__, recorder)
+    decides = "path" if make is PathAttack else "optimal"
+    for hindsight, given in (({"lags": [7], "final": False}, ([7], False)), (None, ([], False))):
+        if hindsight is None and decides == "optimal":
+            continue
+        said = {"name": "x", "belief": "markov_filter", "decides": decides, "hindsight": hindsight}
+        scenario = make_scenario(attacks=[said], record={"posterior": True, "expected": False})
+        build.build_attack(scenario.attacks[0], world, {"ann": known()}, scenario)
+        assert (recorder.given["lags"], recorder.given["final"]) == given
+        assert (recorder.given["tell"], recorder.given["foresee"]) == (True, False)
+        assert recorder.given.get("distance", world.privacy_distance) is world.privacy_distance
+        assert isinstance(recorder.given["belief_of"]("ann"), MarkovFilter)
+
+
+def test_who_assumes_a_design_shares_her_beliefs_with_the_attack(
+    make_scenario: MakeScenario, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder, inner = Recorder(), Recorder()
+    monkeypatch.setattr(build, "AssumingAttack", recorder)
+    monkeypatch.setattr(build, "OptimalAttack", inner)
+    scenario = make_scenario(attacks=[{"kind": "markov", "assumes": {"kind": "exponential", "epsilon_per_km": 3}}])
+    cells, others = Cells(20), CellsOrNothing(20)
+    for space, readable in ((None, True), (cells, True), (others, False)):
+        build.build_attack(scenario.attacks[0], world, {"ann": known()}, scenario, space=space)
+        assert recorder.given["readable"] is readable
+        assert isinstance(recorder.given["design"], designs.Exponential)
+        assert recorder.given["belief_of"]("ann") is inner.given["belief_of"]("ann")
+
+
+def test_face_value_has_the_profile_and_the_outputs(
+    make_scenario: MakeScenario, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr(build, "FaceValueAttack", recorder)
+    scenario = make_scenario(attacks=["face-value"])
+    others = CellsOrNothing(20)
+    build.build_attack(scenario.attacks[0], world, {"ann": known()}, scenario, space=others)
+    assert recorder.given["space"] is others
+    assert recorder.given["distance"] is world.privacy_distance
+    assert recorder.given["foresee"] is True
+    assert recorder.given["profile_of"]("ann").tolist() == known().profile.tolist()
 
 
 # ------------------------------------------------------------------------------------------------ one's own

@@ -373,6 +373,13 @@ def answering(answer: Callable[[Report], Any]) -> Callable[[Bench], Any]:
     return lambda _bench: SimpleNamespace(observe=answer)
 
 
+def concluding(last_word: list[Any]) -> Callable[[Bench], Any]:
+    """Return how to make an attack that has this last word."""
+    return lambda _bench: SimpleNamespace(
+        observe=lambda report: Guess(report.user, report.index, 0), conclude=lambda: last_word
+    )
+
+
 def breaks_the_channel(report: Report) -> Guess:
     assert report.channel is not None
     matrix = report.channel.matrix()
@@ -395,8 +402,13 @@ wrong_index = answering(lambda report: Guess(report.user, report.index - 1, 0))
 wrong_user = answering(lambda report: Guess("ann", report.index, 0))
 no_cell = answering(lambda report: Guess(report.user, report.index, 12))
 half_a_cell = answering(lambda report: Guess(report.user, report.index, 1.5))  # type: ignore[arg-type]
+about_now = answering(lambda report: Guess(report.user, report.index, 0, revised=[(report.index, 0)]))
+about_nothing = answering(lambda report: Guess(report.user, report.index, 0, revised=[(report.index - 1, 0)]))
+past_the_grid = answering(lambda report: Guess(report.user, report.index, 0, revised=[(1, 12)][: report.index - 1]))
 foresees_otherwise = answering(lambda report: Guess(report.user, report.index, 0, np.ones(12, dtype=np.int64)))
 
+
+OF_ATTACKS = ("attack_answers", "attack_revises_the_past_alone")
 
 WRONG: list[tuple[str, Callable[[Bench], Any], dict[str, str]]] = [
     ("design", SumsToMore, {"design_gives_probabilities": "row 0 of the channel must sum to 1 (within 1e-09), got"}),
@@ -444,11 +456,21 @@ WRONG: list[tuple[str, Callable[[Bench], Any], dict[str, str]]] = [
     ("attack", wrong_user, {"attack_answers": "asked for bob, 1; answered ann, 1"}),
     ("attack", no_cell, {"attack_answers": "estimate must be a cell, a whole number in [0, 12), got 12"}),
     ("attack", half_a_cell, {"attack_answers": "estimate must be a cell, a whole number in [0, 12), got 1.5"}),
-    ("attack", answering(lambda _report: 0), {"attack_answers": "observe must return a Guess, got 0"}),
+    ("attack", answering(lambda _report: 0), dict.fromkeys(OF_ATTACKS, "observe must return a Guess, got 0")),
+    (
+        "attack",
+        about_now,
+        {"attack_revises_the_past_alone": "revised must be about queries before 1, from 1 on, got 1"},
+    ),
+    ("attack", about_nothing, {"attack_revises_the_past_alone": "before 1, from 1 on, got 0"}),
+    ("attack", past_the_grid, {"attack_revises_the_past_alone": "the estimate of query 1 must be a cell"}),
+    ("attack", concluding([0]), {"attack_revises_the_past_alone": "conclude must return guesses, got 0"}),
+    ("attack", concluding([Guess("bob", 12, 0)]), {"attack_revises_the_past_alone": "spoke of bob, whom nobody"}),
+    ("attack", concluding([Guess("ann", 12, 0, revised=[(12, 0)])]), {"attack_revises_the_past_alone": "got 12"}),
     ("attack", foresees_otherwise, {"attack_answers": "estimate_by_output says 1, estimate 0"}),
     ("attack", answering(breaks_the_channel), {"attack_answers": "the channel was changed"}),
-    ("attack", answering(asserts), {"attack_answers": "raised AssertionError: no first report"}),
-    ("attack", answering(is_misspelled), {"attack_answers": "raised NameError: name 'Gess' is not defined"}),
+    ("attack", answering(asserts), dict.fromkeys(OF_ATTACKS, "raised AssertionError: no first report")),
+    ("attack", answering(is_misspelled), dict.fromkeys(OF_ATTACKS, "raised NameError: name 'Gess' is not defined")),
 ]
 
 
