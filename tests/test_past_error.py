@@ -134,6 +134,25 @@ def test_the_past_disturbs_no_other_reader(result: Result, tmp_path: Path) -> No
     pd.testing.assert_frame_equal(one_trace.queries, other_trace.queries)
 
 
+def test_who_assumes_what_is_true_answers_with_the_report(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    """With the mechanism's own belief and design, and d_P = d_Q, the optimal estimate is the remapped output."""
+    said = {
+        "users": {"count": 2, "queries": 12, "mobility": {"kind": "markov"}},
+        "lppms": [{"kind": "MK-Exp", "design": {"epsilon_per_km": 0.7}}],
+        "attacks": [
+            {"kind": "markov-trained", "name": "right", "assumes": {"kind": "exponential", "epsilon_per_km": 0.7}},
+            {"kind": "markov-trained", "name": "wrong", "assumes": {"kind": "exponential", "epsilon_per_km": 0.1}},
+        ],
+    }
+    events = sim.run(make_scenario(**said), out=tmp_path / "run", figures=False).events()
+    right, wrong = (events[events["attack"] == name] for name in ("right", "wrong"))
+    assert (right["estimate"] == right["output"]).all()
+    assert right["expected_adversary_error_km"].to_numpy() == pytest.approx(
+        right["expected_quality_loss_km"].to_numpy()
+    )
+    assert not (wrong["estimate"] == wrong["output"]).all()
+
+
 def test_who_keeps_channels_hidden_needs_an_attack_without(write: Callable[..., Path]) -> None:
     lppms = "[SP-Exp, {kind: PEB-Exp, learns_from: cells}]"
     (fault,) = faults(write(lppms=lppms))
