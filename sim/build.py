@@ -242,44 +242,38 @@ def _on_the_ground(world: World) -> Distance:
     return world.quality_distance if world.roads is None else distance.road(world.grid, world.roads)
 
 
-def build_design(spec: design_specs.DesignSpec, world: World) -> Design:
+def build_design(spec: design_specs.DesignSpec, world: World) -> Design:  # noqa: PLR0911 - a case for each kind
     """Build how a belief becomes a channel."""
     grid, quality = world.grid, world.quality_distance
-    design: Design
     match spec:
         case design_specs.ExponentialSpec():
-            design = designs.Exponential(distance=quality, **_one_given(spec, "epsilon_per_km", default=1.0))
+            return designs.Exponential(distance=quality, **_one_given(spec, "epsilon_per_km", default=1.0))
         case design_specs.LocationHidingSpec():
-            design = designs.LocationHiding(distance=quality, **_one_given(spec, "reveal_probability", default=0.5))
+            return designs.LocationHiding(distance=quality, **_one_given(spec, "reveal_probability", default=0.5))
         case design_specs.PlanarLaplaceSpec():
-            design = planar.PlanarLaplace(
-                grid=grid, distance=quality, **_one_given(spec, "epsilon_per_km", default=1.0)
-            )
+            return planar.PlanarLaplace(grid=grid, distance=quality, **_one_given(spec, "epsilon_per_km", default=1.0))
         case design_specs.PlanarGeometricSpec():
-            design = planar.PlanarGeometric(
+            return planar.PlanarGeometric(
                 grid=grid, distance=quality, **_one_given(spec, "epsilon_per_km", default=1.0)
             )
         case design_specs.OptimalPrivacySpec():
             privacy = world.privacy_distance
-            design = optimal.OptimalPrivacy(quality_distance=quality, privacy_distance=privacy, **_parameters(spec))
+            return optimal.OptimalPrivacy(quality_distance=quality, privacy_distance=privacy, **_parameters(spec))
         case design_specs.OptimalQualitySpec():
             said = _one_given(spec, "epsilon_per_km", default=1.0) | {"metric": _metric(spec.metric, world)}
-            design = optimal.OptimalQuality(quality_distance=quality, **said)
+            return optimal.OptimalQuality(quality_distance=quality, **said)
         case design_specs.IdentitySpec():
-            design = designs.Identity(n_cells=grid.n_cells)
+            return designs.Identity(n_cells=grid.n_cells)
         case design_specs.CloakingSpec():
-            design = coarse.Cloaking(
-                grid=grid, distance=quality, **_one_given(spec, "k", default=design_specs.DEFAULT_K)
-            )
+            return coarse.Cloaking(grid=grid, distance=quality, **_one_given(spec, "k", default=design_specs.DEFAULT_K))
         case design_specs.SnappingSpec():
-            design = coarse.Snapping(grid=grid, distance=quality, **_one_given(spec, "cells_per_side", default=2))
+            return coarse.Snapping(grid=grid, distance=quality, **_one_given(spec, "cells_per_side", default=2))
         case design_specs.DroppingSpec():
-            design = coarse.Dropping(distance=quality, **_one_given(spec, "drop_probability", default=0.5))
+            return coarse.Dropping(distance=quality, **_one_given(spec, "drop_probability", default=0.5))
         case design_specs.DummiesSpec():
-            design = dummies.Dummies(n_cells=grid.n_cells, **_parameters(spec))
+            return dummies.Dummies(n_cells=grid.n_cells, **_parameters(spec))
         case Custom():
-            design = cast(Design, _own(spec, world=world))
-    return design
+            return cast(Design, _own(spec, world=world))
 
 
 @lru_cache(maxsize=4)

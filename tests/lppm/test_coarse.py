@@ -33,7 +33,8 @@ def sparse_prior(seed: int, n: int = 12) -> FloatArray:
 def make(kind: str, distance: Distance, **said: Any) -> Any:
     if kind == "dropping":
         return Dropping(distance=distance, **said)
-    return {"cloaking": Cloaking, "snapping": Snapping}[kind](grid=GRID, distance=distance, **said)
+    designs: dict[str, Any] = {"cloaking": Cloaking, "snapping": Snapping}
+    return designs[kind](grid=GRID, distance=distance, **said)
 
 
 @pytest.mark.parametrize("name", DISTANCES)
