@@ -92,6 +92,7 @@ def test_every_belief_keeps_the_contract(kind: str | dict[str, Any], restart_s: 
         {"kind": "optimal_privacy", "quality_budget_km": 0.3, "solver": "simplex"},
         {"kind": "optimal_quality", "quality_budget_km": 0.8, "metric": "privacy"},
         {"kind": "planar_laplace", "remap": False},
+        {"kind": "planar_laplace", "discretise": False},
         {"kind": "planar_laplace", "quality_budget_km": 1.0, "truncate": "renormalise"},
         {"kind": "planar_geometric", "remap": False},
         {"kind": "planar_geometric", "quality_budget_km": 1.0, "metric": "manhattan"},

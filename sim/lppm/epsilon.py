@@ -42,7 +42,7 @@ def spent_per_km(epsilon_per_km: ArrayLike) -> FloatArray:
     """Return what the first 1, 2, ... reports of a trace have spent together, by the epsilons of their channels.
 
     Sequential composition: two traces of cells that are nowhere further apart than d make the same reports with
-    probabilities within a factor of exp(d times the sum) (Andrés et al. 2013, Sect. 3.2). It holds for channels that
+    probabilities within a factor of exp(d times the sum) (Andrés et al. 2013). It holds for channels that
     are chosen by earlier reports too.
 
     >>> spent_per_km([1.0, 0.5, 2.0]).tolist()

@@ -14,7 +14,7 @@ import numpy as np
 
 from sim.interfaces import Channel, FloatArray, Generator, IntArray
 from sim.lppm.channel import MatrixChannel, ProductChannel
-from sim.lppm.designs import ByEpsilon, epsilon_that_loses
+from sim.lppm.designs import ByEpsilon, epsilon_that_loses, require_one
 from sim.lppm.epsilon import steepest_per_km
 from sim.lppm.outputs import Points
 from sim.lppm.planar_noise import Truncate, geometric_kernel, geometric_matrix, laplace_matrix
@@ -189,10 +189,7 @@ class _LaplacePlaces:
     def __init__(
         self, grid: Grid, distance: Distance, epsilon_per_km: float | None, quality_budget_km: float | None
     ) -> None:
-        if (epsilon_per_km is None) == (quality_budget_km is None):
-            raise ValueError(
-                f"give one of epsilon_per_km and quality_budget_km, got {epsilon_per_km} and {quality_budget_km}"
-            )
+        require_one("epsilon_per_km", epsilon_per_km, quality_budget_km)
         if quality_budget_km is not None and not 0 < quality_budget_km < math.inf:
             raise ValueError(f"quality_budget_km of places must be in (0, inf), got {quality_budget_km}")
         at_one_km = _LOSS_KM_AT_ONE.get(distance.kind)

@@ -7,10 +7,10 @@ too: every probability is a sum of positive terms, never a difference.
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import numpy as np
-from scipy.special import gammainc
 
 from sim.interfaces import FloatArray, IntArray
 from sim.world.grid import Grid
@@ -84,17 +84,24 @@ def quadrant_mass(west: FloatArray, east: FloatArray, south: FloatArray, north: 
     west, east, south, north = np.broadcast_arrays(west, east, south, north)
     sides = np.stack([west, east, south, north]).reshape(4, -1)
     owner, begin, length = _panels(*sides)
-    along, t = np.zeros(owner.size), np.empty(owner.size)
-    low_x, high_x, low_y, high_y = sides[:, owner]
-    for share, weight in zip(*_RULE, strict=True):
-        t = begin + length * share
-        across = np.sqrt(2 * np.cosh(t))
-        x, y = np.exp(-t / 2) / across, np.exp(t / 2) / across  # cosine and sine of the angle
-        enters = np.maximum(low_x / x, low_y / y)
-        inside = np.maximum(np.minimum(high_x / x, high_y / y) - enters, 0.0)
-        along += weight / across**2 * np.exp(-enters) * (gammainc(2, inside) - enters * np.expm1(-inside))
-    mass = np.bincount(owner, along * length, minlength=west.size) / (2 * np.pi)
+    share, weight = _RULE
+    slope = np.exp(begin[:, None] + length[:, None] * share)
+    cos = 1 / np.sqrt(1 + slope**2)
+    sin = slope * cos
+    low_x, high_x, low_y, high_y = sides[:, owner, None]
+    enters = np.maximum(low_x / cos, low_y / sin)
+    inside = np.clip(np.minimum(high_x / cos, high_y / sin) - enters, 0.0, _FAR)
+    along = np.exp(-enters) * (_gamma_2(inside) - enters * np.expm1(-inside)) * (sin * cos)
+    mass = np.bincount(owner, along @ weight * length, minlength=west.size) / (2 * np.pi)
     return np.asarray(mass.reshape(west.shape))
+
+
+def _gamma_2(x: FloatArray) -> FloatArray:
+    """Return P(2, x) = 1 - (1 + x) exp(-x), by its series where that is a difference of almost equal numbers."""
+    values = 1 - (1 + x) * np.exp(-x)
+    small = x < _SMALL
+    values[small] = x[small] ** 2 * np.polynomial.polynomial.polyval(x[small], _SERIES)
+    return np.asarray(values)
 
 
 def _panels(
@@ -121,6 +128,8 @@ def _double_exponential(step: float, reach: float) -> tuple[FloatArray, FloatArr
     return share, weight
 
 
+_SMALL, _FAR = 0.1, 800.0
+_SERIES = [(-1) ** k * (k - 1) / math.factorial(k) for k in range(2, 13)]
 _RULE = _double_exponential(step=0.07, reach=3.15)
 _STEEPEST, _LONGEST = 45.0, 3.0
 _CENTRE, _HALF = 0, 1
@@ -178,11 +187,12 @@ def _lattice(count: int, step: float, span: float) -> tuple[FloatArray, FloatArr
     The first points are the steps themselves. From then on sums are integrals by the Euler-Maclaurin formula,
     sum_{k >= m} g(k) = integral from m - 1/2 of g + g'(m - 1/2) / 24 - ..., over blocks that grow with the distance.
     """
-    listed = count + _LISTED
+    reach = count + (60 + 10 * np.sqrt(min(span, 745.0))) / step
+    listed = int(min(count + _LISTED, reach + 1))
     weights = np.ones(listed + 1)
     weights[0], weights[-2:] = 0.5, (1 - 1 / 24, 1 / 24)
     ends = [listed - 0.5]
-    while (ends[-1] - ends[0]) * step < 60 + 10 * np.sqrt(min(span, 745.0)):
+    while ends[-1] < reach:
         ends.append(ends[-1] + min(ends[-1], 8 / step))
     node, weight = np.polynomial.legendre.leggauss(16)
     half = np.diff(ends)[:, None] / 2
