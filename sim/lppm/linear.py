@@ -24,6 +24,8 @@ Solver = Literal["ipm", "simplex", "clarabel"]
 _PACKAGE = {"ipm": "highspy", "simplex": "highspy", "clarabel": "clarabel"}
 _HOW = {"highspy": "pip install highspy", "clarabel": "pip install 'lppm-sim[optimal]'"}
 _TOLERANCE = 1e-9
+_ALMOST = 1e-7
+"""What Clarabel may end with where it gets no nearer; what comes of it is verified anyway."""
 
 
 class SolverError(UserError):
@@ -45,6 +47,8 @@ class Solution(NamedTuple):
     """The least cost, where it is reached, and what a unit more of each row's limit would add to it."""
 
     value: float
+    bound: float
+    """What the multipliers prove: no solution costs less, but for the solver's tolerance."""
     variables: FloatArray
     multipliers: FloatArray
 
@@ -64,10 +68,13 @@ def require(solver: str) -> str:
 def solve(program: LinearProgram, solver: Solver) -> Solution:
     """Solve a program to optimality, or raise a SolverError that says what came of it."""
     require(solver)
-    return _clarabel(program) if solver == "clarabel" else _highs(program, solver)
+    variables, multipliers = _clarabel(program) if solver == "clarabel" else _highs(program, solver)
+    limits = np.where(multipliers > 0, program.row_lower, program.row_upper)
+    bound = float(multipliers @ np.where(np.isfinite(limits), limits, 0.0))
+    return Solution(float(program.cost @ variables), bound, variables, multipliers)
 
 
-def _highs(program: LinearProgram, solver: Solver) -> Solution:
+def _highs(program: LinearProgram, solver: Solver) -> tuple[FloatArray, FloatArray]:
     highspy: Any = import_module("highspy")
     lp = highspy.HighsLp()
     lp.num_row_, lp.num_col_ = program.matrix.shape
@@ -79,13 +86,13 @@ def _highs(program: LinearProgram, solver: Solver) -> Solution:
     lp.a_matrix_.index_ = program.matrix.indices
     lp.a_matrix_.value_ = program.matrix.data
     outcome = ""
-    # Where interior point ends short of its tolerances, a crossover cleans up.
-    for crossover in ("off", "on") if solver == "ipm" else ("off",):
+    # Where interior point ends short of its tolerances, a crossover cleans up, and what it cannot mend a simplex can.
+    for method, crossover in (("ipx", "off"), ("ipx", "on"), ("simplex", "off"))[2 if solver == "simplex" else 0 :]:
         highs = highspy.Highs()
         for option, value in {
             "output_flag": False,
             "threads": 1,
-            "solver": "ipx" if solver == "ipm" else solver,
+            "solver": method,
             "run_crossover": crossover,
             "primal_feasibility_tolerance": _TOLERANCE,
             "dual_feasibility_tolerance": _TOLERANCE,
@@ -96,13 +103,12 @@ def _highs(program: LinearProgram, solver: Solver) -> Solution:
         highs.run()
         if highs.getModelStatus() == highspy.HighsModelStatus.kOptimal:
             found = highs.getSolution()
-            value = float(highs.getInfo().objective_function_value)
-            return Solution(value, np.array(found.col_value), np.array(found.row_dual))
+            return np.array(found.col_value), np.array(found.row_dual)
         outcome = highs.modelStatusToString(highs.getModelStatus())
     raise _unsolved(program, f"HiGHS ({solver})", outcome)
 
 
-def _clarabel(program: LinearProgram) -> Solution:
+def _clarabel(program: LinearProgram) -> tuple[FloatArray, FloatArray]:
     clarabel: Any = import_module("clarabel")
     lower, upper = program.row_lower, program.row_upper
     equal = lower == upper
@@ -117,13 +123,14 @@ def _clarabel(program: LinearProgram) -> Solution:
     settings.verbose = False
     settings.max_threads = 1
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _TOLERANCE
+    settings.reduced_tol_gap_abs = settings.reduced_tol_gap_rel = settings.reduced_tol_feas = _ALMOST
     n_equal = int(equal.sum())
     cones = [clarabel.ZeroConeT(n_equal), clarabel.NonnegativeConeT(limits.size - n_equal)]
     nothing = sparse.csc_matrix((program.cost.size,) * 2)
     found = clarabel.DefaultSolver(nothing, program.cost, sparse.csc_matrix(stacked), limits, cones, settings).solve()
     if str(found.status) not in ("Solved", "AlmostSolved"):
         raise _unsolved(program, "Clarabel", str(found.status))
-    return Solution(float(found.obj_val), np.array(found.x), _signed(np.array(found.z), equal, at_most, at_least))
+    return np.array(found.x), _signed(np.array(found.z), equal, at_most, at_least)
 
 
 def _signed(cone_duals: FloatArray, equal: BoolArray, at_most: BoolArray, at_least: BoolArray) -> FloatArray:

@@ -122,7 +122,7 @@ def most_error(
 def least_loss(
     weights: FloatArray, quality_km: FloatArray, spanner: Spanner, epsilon_per_km: float, solver: Solver
 ) -> tuple[FloatArray, float]:
-    """Return the channel (n, outputs) of least loss under geo-indistinguishability, and that loss.
+    """Return the channel (n, outputs) of least loss under geo-indistinguishability, and the least that can be.
 
     Bordenabe et al., CCS 2014, Sect. 4: f(z | x) <= exp(epsilon / delta d(x, x')) f(z | x') on the edges of a spanner
     of dilation delta. The weights (n,) are those of the cells' losses. The promise holds but for the solver's
@@ -133,10 +133,10 @@ def least_loss(
     binding = exponents <= _MOOT
     one, other = spanner.start[binding], spanner.end[binding]
     start, end = np.concatenate([one, other]), np.concatenate([other, one])
-    ratios = np.exp(np.tile(exponents[binding], 2))
+    shares = np.exp(-np.tile(exponents[binding], 2))
     row = np.arange(start.size)
     edges = sparse.csr_array(
-        (np.concatenate([np.ones(row.size), -ratios]), (np.tile(row, 2), np.concatenate([start, end]))),
+        (np.concatenate([shares, -np.ones(row.size)]), (np.tile(row, 2), np.concatenate([start, end]))),
         shape=(row.size, n_cells),
     )
     n_rows = n_outputs * row.size
@@ -155,7 +155,7 @@ def least_loss(
         lower=np.zeros(n_outputs * n_cells),
     )
     found = solve(program, solver)
-    return stochastic(found.variables.reshape(n_outputs, n_cells).T), found.value
+    return stochastic(found.variables.reshape(n_outputs, n_cells).T), found.bound
 
 
 def promised(channel: FloatArray, metric_km: FloatArray, epsilon_per_km: float) -> FloatArray:

@@ -404,6 +404,7 @@ def test_multipliers_say_what_a_limit_is_worth(solver: linear.Solver) -> None:
     )
     found: Solution = linear.solve(program, solver)
     assert found.value == pytest.approx(9.5, abs=1e-6)
+    assert found.bound == pytest.approx(9.5, abs=1e-6)
     assert found.variables == pytest.approx([2.5, 1.5], abs=1e-6)
     assert found.multipliers == pytest.approx([2.5, 0.0, -0.5], abs=1e-6)
 
