@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pickle
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from scipy.optimize import linprog
 
 from sim.errors import InputError
@@ -330,6 +332,34 @@ def test_a_design_is_a_pure_function_of_the_prior_s_contents(design: Any) -> Non
             assert made(buffer).matrix().tolist() == matrix
 
 
+def test_what_was_solved_is_found_again_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(kept.VARIABLE, str(tmp_path))
+    crow, grid, prior = DISTANCES["euclidean"], DISTANCES["manhattan"], some_prior(1)
+    solved: list[FloatArray] = []
+
+    def counted(*said: Any) -> tuple[FloatArray, float]:
+        solved.append(said[0])
+        return most_error(*said)
+
+    monkeypatch.setattr(optimal, "most_error", counted)
+    first = OptimalPrivacy(quality_distance=crow, privacy_distance=grid, quality_budget_km=0.4)(prior).matrix()
+    kept.forget()
+    again = OptimalPrivacy(quality_distance=crow, privacy_distance=grid, quality_budget_km=0.4)(prior).matrix()
+    assert first.tobytes() == again.tobytes()
+    assert len(solved) == 1
+    others: list[dict[str, Any]] = [
+        {"quality_budget_km": 0.41},
+        {"solver": "simplex"},
+        {"privacy_distance": crow},
+        {"quality_distance": grid},
+    ]
+    for change in others:
+        said: dict[str, Any] = {"quality_distance": crow, "privacy_distance": grid, "quality_budget_km": 0.4}
+        OptimalPrivacy(**said | change)(prior)
+    OptimalPrivacy(quality_distance=crow, privacy_distance=grid, quality_budget_km=0.4)(some_prior(2))
+    assert len(solved) == 6
+
+
 def test_what_makes_no_design_is_refused() -> None:
     distance = DISTANCES["manhattan"]
     both: dict[str, Any] = {"quality_distance": distance, "metric": distance}
@@ -377,8 +407,6 @@ def test_a_solver_s_answer_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_a_program_without_a_solution_is_no_answer(solver: linear.Solver) -> None:
-    from scipy import sparse
-
     program = LinearProgram(
         cost=np.ones(1),
         matrix=sparse.csc_array(np.ones((2, 1))),
@@ -393,8 +421,6 @@ def test_a_program_without_a_solution_is_no_answer(solver: linear.Solver) -> Non
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_multipliers_say_what_a_limit_is_worth(solver: linear.Solver) -> None:
     """Min 2a + 3b with a + b >= 4, a <= 3, a - b = 1 (no limit of a binds): a = 2.5, b = 1.5."""
-    from scipy import sparse
-
     program = LinearProgram(
         cost=np.array([2.0, 3.0]),
         matrix=sparse.csc_array(np.array([[1.0, 1.0], [1.0, 0.0], [1.0, -1.0]])),
