@@ -40,7 +40,7 @@ def _composition(parts: dict[str, dict[str, Any]]) -> str:
 def _knowledge(parts: dict[str, Any]) -> str:
     whose = "the user's own statistics of the test (worst case)" if parts["knows"] == "test" else "training statistics"
     attack = "Most likely path" if parts.get("decides") == "path" else "Optimal attack"
-    past = ", and what later reports tell about the past" if "hindsight" in parts else ""
+    past = ", with hindsight" if "hindsight" in parts else ""
     return f"{attack} with belief {parts['belief']['kind']} and {whose}{past}."
 
 
