@@ -16,6 +16,7 @@ import pytest
 from sim import courses
 from sim.lppm.outputs import Cells, CellsOrNothing, Regions, Sets
 from sim.plots import style
+from sim.report.replay import _pack_cells
 from sim.result import Result
 from tests.support import done, refused
 
@@ -131,6 +132,11 @@ def test_the_replay_shows_regions_at_their_centres_and_names_their_cells(result:
             said, start, cells = (unpacked(packed["named"][name]).tolist() for name in ("said", "start", "cells"))
             named = [tuple(cells[start[place] : start[place + 1]]) for place in said]
             assert named == [space.cells(output) for output in outputs if output is not None]
+
+
+def test_none_is_told_from_every_cell() -> None:
+    for cells in (2**8 - 1, 2**8, 2**16 - 1, 2**16):
+        assert unpacked(_pack_cells(np.array([0, cells - 1, cells]), cells)).tolist() == [0, cells - 1, cells]
 
 
 def unpacked(packed: dict[str, str]) -> Any:

@@ -96,10 +96,11 @@ def test_a_constructor_that_raises_is_told_with_the_scenarios_own_parameters(fol
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
-def test_the_page_has_both_examples() -> None:
+def test_the_page_has_its_examples() -> None:
     assert [re.findall(r"^class (\w+)", block, flags=re.MULTILINE) for block in BLOCKS] == [
         ["Rounding"],
         ["RemappedRounding"],
+        ["SilentAtHome"],
     ]
     assert "uses_prior" not in BLOCKS[1]
 
@@ -109,5 +110,5 @@ def test_the_examples_of_the_page_keep_the_contracts(block: str, folders: dict[s
     (folders["here"] / f"{MODULE}.py").write_text(block)
     (name,) = re.findall(r"^class (\w+)", block, flags=re.MULTILINE)
     outcomes = check(f"{MODULE}:{name}", parameters={"size": 2})
-    assert len(outcomes) == 5
-    assert [outcome.problem for outcome in outcomes] == [None] * 5
+    assert len(outcomes) == 6
+    assert [outcome.problem for outcome in outcomes] == [None] * 6
