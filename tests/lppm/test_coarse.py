@@ -31,10 +31,12 @@ def sparse_prior(seed: int, n: int = 12) -> FloatArray:
 
 
 def make(kind: str, distance: Distance, **said: Any) -> Any:
-    if kind == "dropping":
-        return Dropping(distance=distance, **said)
-    designs: dict[str, Any] = {"cloaking": Cloaking, "snapping": Snapping}
-    return designs[kind](grid=GRID, distance=distance, **said)
+    match kind:
+        case "cloaking":
+            return Cloaking(grid=GRID, distance=distance, **said)
+        case "snapping":
+            return Snapping(grid=GRID, distance=distance, **said)
+    return Dropping(distance=distance, **said)
 
 
 @pytest.mark.parametrize("name", DISTANCES)
