@@ -36,6 +36,7 @@ lppms:
   - {kind: Drop, design: {quality_budget_km: 0.8}}
   - Dummies
   - {name: PEB-Cloak, belief: estimated_profile, design: {kind: cloaking, quality_budget_km: 1}}
+  - {kind: PL, name: Places, design: {discretise: false}}
 attacks: [sporadic, markov]
 sweep: {lppms.Dummies.design.dummies: [1, 2]}
 """
@@ -116,7 +117,7 @@ def test_the_replay_shows_regions_at_their_centres_and_names_their_cells(result:
     found = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', written.read_text(), re.DOTALL)
     assert found is not None
     (replay,) = json.loads(found.group(1))["replay"]
-    lppms = ["SP-Cloak", "SP-Snap", "Drop", "Dummies", "PEB-Cloak"]
+    lppms = ["SP-Cloak", "SP-Snap", "Drop", "Dummies", "PEB-Cloak", "Places"]
     for packed, lppm in zip(replay["lppms"], lppms, strict=True):
         space, log = courses.output_space(result.run, lppm, 0), log_of(result, lppm)
         outputs = [None if pd.isna(output) else int(output) for output in log["output"]]
@@ -127,7 +128,7 @@ def test_the_replay_shows_regions_at_their_centres_and_names_their_cells(result:
             assert packed["km"] is None
         else:
             np.testing.assert_allclose(unpacked(packed["km"]) / 100, log["quality_loss_km"].to_numpy(float), atol=0.005)
-        assert (packed["named"] is None) == (lppm in ("SP-Snap", "Drop"))
+        assert (packed["named"] is None) == (lppm in ("SP-Snap", "Drop", "Places"))
         if packed["named"] is not None:
             said, start, cells = (unpacked(packed["named"][name]).tolist() for name in ("said", "start", "cells"))
             named = [tuple(cells[start[place] : start[place + 1]]) for place in said]
@@ -150,7 +151,8 @@ def test_the_replay_says_what_was_reported(result: Result, written: Path, browse
     page.wait_for_selector(".map[data-frames]")
     page.get_by_label("Time line by").select_option("query")
     user = log_of(result, "Drop")["user"].iloc[0]
-    for label, lppm in (("SP-Cloak", "SP-Cloak"), ("Drop", "Drop"), ("Dummies, dummies 1", "Dummies")):
+    for lppm in ("SP-Cloak", "Drop", "Dummies", "Places"):
+        label = "Dummies, dummies 1" if lppm == "Dummies" else lppm
         page.get_by_label("Protected by").select_option(label=label)
         page.get_by_label("Follow", exact=True).select_option(label=user)
         log = log_of(result, lppm)
@@ -165,6 +167,9 @@ def test_the_replay_says_what_was_reported(result: Result, written: Path, browse
         match lppm:
             case "Drop":
                 assert said == f"Reports nothing: loss {round(km, 2):g} km."
+            case "Places":
+                place = f"a place in or next to cell {space.shown_at(output)}"
+                assert said == f"Reports {place}: loss {round(km, 2):g} km."
             case "Dummies":
                 assert said == "Reports 2 cells, one of them the true one: loss 0 km."
             case _:

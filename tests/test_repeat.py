@@ -279,6 +279,7 @@ NOT_EXACT: dict[str, dict[str, Any]] = {
     "a belief of one's own": {"lppms": [{"name": "a", "belief": "mine:Belief", "design": "identity"}]},
     "training with a class of one's own": {"training": {"others": {"kind": "others", "mobility": "mine:Mobility"}}},
     "outputs may be too many to list": {"lppms": ["Dummies"]},
+    "outputs are places": {"lppms": [{"kind": "PL", "design": {"discretise": False}}]},
     "the mechanism filters": {"lppms": ["MK-Exp"]},
     "the mechanism learns": {"lppms": ["PEB-LH"]},
     "a budget needs the prior": {

@@ -154,6 +154,11 @@ class PlanarLaplaceSpec(Spec):
         remapped = self.discretise if self.remap is None else self.remap
         return remapped or self.quality_budget_km is not None
 
+    @property
+    def countless(self) -> bool:
+        """Whether there are too many outputs to list: then there are no expected errors."""
+        return not self.discretise
+
 
 class PlanarGeometricSpec(Spec):
     """Planar geometric mechanism: exp(-epsilon d) on the endless lattice of cells, the nearest cell if outside."""

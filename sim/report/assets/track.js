@@ -172,6 +172,7 @@ function reportWords({ space, named, values, steps }, query, cells) {
   const far = `loss ${number(steps ? steps[query] / 100 : 0)} km`;
   if (space === "regions") return `Reports a region of ${cellWords(named(query).length)} around cell ${values[query]}: ${far}.`;
   if (space === "sets") return `Reports ${cellWords(named(query).length)}, one of them the true one: ${far}.`;
+  if (space === "points") return `Reports a place in or next to cell ${values[query]}: ${far}.`;
   return space !== "cells" && values[query] >= cells ? `Reports nothing: ${far}.` : null;
 }
 
