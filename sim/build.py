@@ -9,13 +9,22 @@ from typing import Any, cast
 import numpy as np
 
 from sim import mobility as movers
-from sim.attack import AssumingAttack, FaceValueAttack, OptimalAttack, PathAttack, SmoothingAttack
+from sim.attack import (
+    AssumingAttack,
+    FaceValueAttack,
+    IdentificationAttack,
+    OptimalAttack,
+    PathAttack,
+    SmoothingAttack,
+)
 from sim.belief import (
     CrossValidated,
+    EstimatedMarkov,
     EstimatedProfile,
     FixedProfile,
     Forgetting,
     GravityFilter,
+    HomeProfile,
     InForce,
     MarkovFilter,
     RecursiveProfile,
@@ -161,29 +170,42 @@ def build_belief(spec: beliefs.BeliefSpec, statistics: Statistics, restart_s: in
             return MarkovFilter(
                 start_profile=statistics.start_profile, transition=statistics.transition, restart_s=restart_s
             )
-        case beliefs.EstimatedProfileSpec():
-            return _estimated(spec, statistics, world)
-        case beliefs.RecursiveProfileSpec():
-            said = _parameters(spec) | {"initial_profile": _initial(spec, statistics)}
-            del said["initial"]
-            if spec.half_life_queries == "none":
-                said["half_life_queries"] = None
-            return RecursiveProfile(**said)
+        case beliefs.EstimatedProfileSpec() | beliefs.RecursiveProfileSpec() | beliefs.EstimatedMarkovSpec():
+            return _learning(spec, statistics, restart_s, world)
         case beliefs.GravityFilterSpec():
             return _gravity(spec, statistics, restart_s, world)
+        case beliefs.HomeProfileSpec():
+            return HomeProfile(profile=statistics.profile, **_parameters(spec))
         case Custom():
             return cast(Belief, _own(spec, statistics=statistics, restart_s=restart_s))
 
 
-def _initial(spec: beliefs.EstimatedProfileSpec | beliefs.RecursiveProfileSpec, statistics: Statistics) -> FloatArray:
-    n_cells = statistics.profile.size
-    return statistics.profile if spec.initial == "training" else np.full(n_cells, 1 / n_cells)
+def _learning(
+    spec: beliefs.EstimatedProfileSpec | beliefs.RecursiveProfileSpec | beliefs.EstimatedMarkovSpec,
+    statistics: Statistics,
+    restart_s: int | None,
+    world: World,
+) -> Belief:
+    n_cells = statistics.n_cells
+    said = _parameters(spec)
+    trained = said.pop("initial") == "training"
+    said["initial_profile"] = statistics.profile if trained else np.full(n_cells, 1 / n_cells)
+    match spec:
+        case beliefs.EstimatedProfileSpec():
+            return _estimated(spec, said, world)
+        case beliefs.RecursiveProfileSpec():
+            if spec.half_life_queries == "none":
+                said["half_life_queries"] = None
+            return RecursiveProfile(**said)
+        case beliefs.EstimatedMarkovSpec():
+            counted = trained and statistics.n_transitions > 0
+            return EstimatedMarkov(transition=statistics.transition if counted else None, restart_s=restart_s, **said)
 
 
-def _estimated(spec: beliefs.EstimatedProfileSpec, statistics: Statistics, world: World) -> Belief:
+def _estimated(spec: beliefs.EstimatedProfileSpec, said: dict[str, Any], world: World) -> Belief:
     forget = Forgetting(**_parameters(spec.forget)) if isinstance(spec.forget, Spec) else None
-    said = _parameters(spec) | {"initial_profile": _initial(spec, statistics), "forget": forget}
-    del said["initial"], said["regularise"]
+    said["forget"] = forget
+    del said["regularise"]
     match spec.regularise:
         case "none":
             return EstimatedProfile(**said)
@@ -308,7 +330,9 @@ def build_attack(
     space = space or Cells(world.grid.n_cells)
     match spec:
         case protection.OwnAttack():
-            return cast(Attack, _own(spec, world=world, statistics_of=known.__getitem__))
+            return cast(Attack, _own(spec, world=world, statistics_of=StatisticsOf(known)))
+        case protection.IdentificationSpec():
+            return _identification(spec, world, known, scenario, in_force or {})
         case protection.FaceValueSpec():
             return FaceValueAttack(
                 profile_of=lambda user: known[user].profile,
@@ -366,6 +390,46 @@ def _inferring(
     if spec.decides == "path":
         return PathAttack(belief_of=chained, **back, **told)
     return SmoothingAttack(belief_of=chained, distance=world.privacy_distance, **back, **told)
+
+
+def _identification(
+    spec: protection.IdentificationSpec,
+    world: World,
+    known: Mapping[str, Statistics],
+    scenario: Scenario,
+    in_force: Mapping[str, Sequence[tuple[int, Statistics]]],
+) -> Attack:
+    return IdentificationAttack(
+        candidates={user: in_force.get(user, [(1, own)]) for user, own in known.items()},
+        distance=world.privacy_distance,
+        model=spec.model,
+        matching=spec.matching,
+        anywhere=spec.anywhere,
+        restart_s=scenario.restart_s,
+        foresee=scenario.record.expected,
+        tell=scenario.record.posterior,
+    )
+
+
+class StatisticsOf:
+    """What one's own attack is given: called with a user's name, it returns her statistics."""
+
+    def __init__(self, known: Mapping[str, Statistics]) -> None:
+        self._known = known
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        """Return the names that it knows: where names are hidden, those of the users who may be behind a pseudonym."""
+        return tuple(self._known)
+
+    def __call__(self, user: str) -> Statistics:
+        """Return what is known of a user."""
+        if user not in self._known:
+            raise ComponentError(
+                f"statistics_of({user!r}): nothing is known under this name; where names are hidden, take one of "
+                "`statistics_of.users`, or say `knows: training` with a set of kind others"
+            )
+        return self._known[user]
 
 
 def build_promise(scenario: Scenario, world: World) -> Distance | None:

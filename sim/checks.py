@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from sim.build import StatisticsOf
 from sim.events import Guess, Report, Visit
 from sim.inference import distribution
 from sim.interfaces import (
@@ -72,7 +73,10 @@ class Bench:
             "demand": {},
             "belief": {"statistics": self.statistics, "restart_s": None},
             "design": {"world": self.world},
-            "attack": {"world": self.world, "statistics_of": lambda _user: self.statistics},
+            "attack": {
+                "world": self.world,
+                "statistics_of": StatisticsOf({"ann": self.statistics, "bob": self.statistics}),
+            },
         }
         return passed[family]
 

@@ -20,7 +20,7 @@ from sim.mobility.training import Statistics
 from sim.recorder import SimulationLog, Snapshot, Tick
 from sim.rng import stream
 from sim.scenario.models import Scenario
-from sim.scenario.protection import AnyAttack, LPPMSpec
+from sim.scenario.protection import AnyAttack, IdentificationSpec, LPPMSpec
 from sim.stage import Setting, Stage
 from sim.sweep import Chunk, Point
 
@@ -181,9 +181,15 @@ def _run(spec: LPPMSpec, stage: Stage, scenario: Scenario, tick: Tick | None) ->
 
 
 def _known(attack: AnyAttack, stage: Stage) -> dict[str, Statistics]:
-    """Return the statistics that an adversary has of each user: all she gets, and nothing in it leads to a trace."""
+    """Return the statistics that an adversary has of each user: all she gets, and nothing in it leads to a trace.
+
+    Where names are hidden, what she knows of all alike is known under the pseudonyms, whose order tells nothing.
+    """
     statistics_of = stage.knowledge(attack.training) if attack.knows == "training" else stage.truth
-    return {trace.user: statistics_of(trace.user) for trace in stage.traces}
+    known = {trace.user: statistics_of(trace.user) for trace in stage.traces}
+    if stage.pseudonyms is None or isinstance(attack, IdentificationSpec) or stage.scenario.knows_by_name(attack):
+        return known
+    return {name: known[user] for name, user in sorted((name, user) for user, name in stage.pseudonyms.items())}
 
 
 def _in_force(attack: AnyAttack, stage: Stage) -> dict[str, list[tuple[int, Statistics]]]:

@@ -23,7 +23,7 @@ from sim.metrics import METRICS, told, untold
 from sim.result import Result
 from sim.rundir import RunError
 from sim.scenario.models import RepeatUntil, Scenario
-from sim.scenario.protection import SHORT_ATTACKS, SHORT_LPPMS
+from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS, SHORT_LPPMS
 from sim.scenario.reference import SECTIONS, keys, kinds
 from sim.sentences import span
 from sim.status import failed_where
@@ -391,7 +391,8 @@ def print_keys(family: str, kind: str, line: str) -> None:
     console = stdout()
     console.print(f"[bold]{escape(kind)}[/]  {escape(line)}", highlight=False)
     short = {"lppm": SHORT_LPPMS, "attack": SHORT_ATTACKS}.get(family, {}).get(kind)
-    alone = SECTIONS[kind][1] if family == "attack" and short is None else None
+    section = "identification" if kind in SHORT_IDENTIFICATIONS else kind
+    alone = SECTIONS[section][1] if family == "attack" and short is None else None
     specs = {"": alone or kinds(family)[kind]} if short is None else {"": SECTIONS[family][1]}
     if short is not None:
         specs |= {f"{part}.": kinds(part)[short[part]["kind"]] for part in ("belief", "design") if part in short}

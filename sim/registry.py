@@ -28,7 +28,8 @@ def listing() -> dict[str, tuple[str, dict[str, str]]]:
     }
     families["lppm"] = ("lppms", {name: _composition(parts) for name, parts in protection.SHORT_LPPMS.items()})
     short = {name: _knowledge(parts) for name, parts in protection.SHORT_ATTACKS.items()}
-    families["attack"] = ("attacks", short | {"face-value": line(protection.FaceValueSpec)})
+    identifications = {name: _model(parts) for name, parts in protection.SHORT_IDENTIFICATIONS.items()}
+    families["attack"] = ("attacks", short | {"face-value": line(protection.FaceValueSpec)} | identifications)
     return families
 
 
@@ -42,6 +43,10 @@ def _knowledge(parts: dict[str, Any]) -> str:
     attack = "Most likely path" if parts.get("decides") == "path" else "Optimal attack"
     past = ", with hindsight" if "hindsight" in parts else ""
     return f"{attack} with belief {parts['belief']['kind']} and {whose}{past}."
+
+
+def _model(parts: dict[str, Any]) -> str:
+    return f"Tells which user is behind a pseudonym and where she is, by {parts['model']} models of all users."
 
 
 class ComponentError(InputError):

@@ -14,6 +14,8 @@ from sim.mobility.training import Statistics, check_cells, regimes, statistics
 from sim.registry import search_in
 from sim.rng import stream
 from sim.scenario import people
+from sim.scenario.beliefs import HomeProfileSpec
+from sim.scenario.files import parts_of
 from sim.scenario.models import Scenario
 from sim.shifting import Shifting
 from sim.world import World
@@ -237,6 +239,11 @@ def _need_times(mobility: Mobility, demand: people.DemandSpec, scenario: Scenari
     if getattr(mobility, "timed", True):
         return
     daily = scenario.markov_restart == "daily"
+    if any(isinstance(part, HomeProfileSpec) for part in parts_of(scenario)):
+        raise ValueError(
+            "the trace file tells the order of visits but no times, found the belief home, which asks for the hours "
+            "of the night: take another belief"
+        )
     if demand.kind in ("periodic", "poisson") or any(length is not None for length in days) or daily:
         raise ValueError(
             "the trace file tells the order of visits but no times: allowed are `demand: every_visit`, `queries`, "

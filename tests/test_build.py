@@ -19,10 +19,12 @@ from sim import mobility as movers
 from sim.attack import PathAttack, SmoothingAttack
 from sim.belief import (
     CrossValidated,
+    EstimatedMarkov,
     EstimatedProfile,
     FixedProfile,
     Forgetting,
     GravityFilter,
+    HomeProfile,
     MarkovFilter,
     RecursiveProfile,
     smoothing_kernel,
@@ -67,6 +69,8 @@ CONSTRUCTORS: dict[type[Spec], tuple[Callable[..., Any], set[str]]] = {
         GravityFilter,
         {"initial_profile", "distance", "transition", "counted", "count_transitions", "restart_s"},
     ),
+    beliefs.EstimatedMarkovSpec: (EstimatedMarkov, {"initial_profile", "transition", "restart_s"}),
+    beliefs.HomeProfileSpec: (HomeProfile, {"profile"}),
     beliefs.ForgetSpec: (Forgetting, set()),
     design_specs.ExponentialSpec: (designs.Exponential, {"distance"}),
     design_specs.LocationHidingSpec: (designs.LocationHiding, {"distance"}),
@@ -87,6 +91,7 @@ ELSEWHERE: dict[type[Spec], set[str]] = {
     beliefs.RecursiveProfileSpec: {"initial"},
     beliefs.GravityFilterSpec: {"initial", "transitions"},
     design_specs.OptimalQualitySpec: {"metric"},
+    beliefs.EstimatedMarkovSpec: {"initial"},
 }
 """Parameters that reach the object under another name: tested one by one below."""
 
@@ -158,6 +163,12 @@ VALUES: dict[type[Spec], dict[str, Any]] = {
     beliefs.RecursiveProfileSpec: {"prior_reports": 2.0, "half_life_queries": 7.0},
     beliefs.GravityFilterSpec: {
         "reaches_km": [3.0], "stays": [0.2], "prior_reports": 2.0, "half_life_queries": 5.0,
+    },
+    beliefs.EstimatedMarkovSpec: {
+        "prior_reports": 2.0, "prior_steps": 5.0, "refit_growth": 1.5, "iterations": 7, "window": 40,
+    },
+    beliefs.HomeProfileSpec: {
+        "from_h": 21.0, "until_h": 5.0, "away": 0.2, "utc_offset_h": -8.0, "half_life_days": 9.0,
     },
     design_specs.ExponentialSpec: {"epsilon_per_km": 0.3, "quality_budget_km": None, "remap": False},
     design_specs.LocationHidingSpec: {"reveal_probability": 0.3, "quality_budget_km": None, "remap": False},
@@ -237,7 +248,12 @@ def _metadata(annotation: Any) -> list[Any]:
 
 MOBILITIES = [people.FavouritesSpec, people.MarkovChainSpec, people.CommutersSpec, people.TaxisSpec]
 DEMANDS = [people.PeriodicSpec, people.PoissonSpec]
-BELIEFS = [beliefs.EstimatedProfileSpec, beliefs.RecursiveProfileSpec]
+BELIEFS = [
+    beliefs.EstimatedProfileSpec,
+    beliefs.RecursiveProfileSpec,
+    beliefs.EstimatedMarkovSpec,
+    beliefs.HomeProfileSpec,
+]
 DESIGNS = [
     design_specs.ExponentialSpec,
     design_specs.LocationHidingSpec,
@@ -362,6 +378,25 @@ def test_beliefs_start_from_what_is_known(world: World) -> None:
         assert build.build_belief(spec, known(), None, world).prior(0) == pytest.approx(expected)
         recursive = beliefs.RecursiveProfileSpec.model_validate({"kind": "recursive_profile", "initial": initial})
         assert build.build_belief(recursive, known(), None, world).prior(0) == pytest.approx(expected, abs=1e-3)
+        markov = beliefs.EstimatedMarkovSpec.model_validate({"kind": "markov_em", "initial": initial})
+        assert build.build_belief(markov, known(), None, world).prior(0) == pytest.approx(expected, abs=1e-3)
+
+
+def test_markov_em_starts_with_the_transitions_of_the_training_if_there_are_any(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr(build, "EstimatedMarkov", recorder)
+    trained, nothing = known(), statistics([], n_cells=5)
+    for initial, data, expected in (
+        ("training", trained, trained.transition),
+        ("training", nothing, None),
+        ("uniform", trained, None),
+    ):
+        spec = beliefs.EstimatedMarkovSpec.model_validate({"kind": "markov_em", "initial": initial})
+        build.build_belief(spec, data, 60, world)
+        assert recorder.given["transition"] is expected
+        assert recorder.given["restart_s"] == 60
 
 
 def test_a_belief_is_regularised_as_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

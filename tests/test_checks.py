@@ -73,6 +73,8 @@ def test_every_demand_keeps_the_contract(kind: str) -> None:
         "gravity_filter",
         {"kind": "gravity_filter", "transitions": "learned"},
         {"kind": "gravity_filter", "half_life_queries": "none", "transitions": "none", "initial": "roads"},
+        {"kind": "markov_em", "window": 4, "initial": "uniform"},
+        {"kind": "home", "from_h": 0.25, "until_h": 0.8, "half_life_days": 0.01},
     ],
 )
 def test_every_belief_keeps_the_contract(kind: str | dict[str, Any], restart_s: int | None) -> None:

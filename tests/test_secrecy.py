@@ -22,6 +22,7 @@ from sim.mobility.traces import Life, Trace
 from sim.recorder import AttackLog, SimulationLog, UserLog
 from sim.rng import stream
 from sim.scenario.models import Scenario
+from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS
 from sim.stage import Setting, Stage
 
 MakeScenario = Callable[..., Scenario]
@@ -129,6 +130,8 @@ def test_an_own_attack_is_given_nothing_secret(
         {"kind": "PEB-LH", "belief": {"regularise": "cross_validated"}},
         {"kind": "PEB-MK-Exp", "belief": {"transitions": "learned"}},
         *("PEB-Exp", "RPEB-Exp", "PEB-MK-Exp", "PEB-MK-LH"),
+        {"name": "em", "belief": {"kind": "markov_em", "window": 20}, "design": "exponential"},
+        {"name": "home", "belief": {"kind": "home", "half_life_days": 1.0}, "design": "exponential"},
     ],
 )
 def test_a_belief_learns_from_reports_alone(spec: Any, make_scenario: MakeScenario) -> None:
@@ -166,7 +169,7 @@ def test_a_belief_learns_from_reports_alone(spec: Any, make_scenario: MakeScenar
         assert [thing for thing in reachable(mechanism) if isinstance(thing, SECRETS)] == []
 
 
-@pytest.mark.parametrize("attack", ["sporadic", "markov", "sporadic-trained", "markov-trained"])
+@pytest.mark.parametrize("attack", [*SHORT_ATTACKS, *SHORT_IDENTIFICATIONS])
 def test_the_shipped_attacks_hold_nothing_secret(attack: str, make_scenario: MakeScenario) -> None:
     scenario = with_a_past(make_scenario, attacks=[attack], lppms=["PEB-Exp"])
     stage = Stage(Setting(scenario), 0)

@@ -3,6 +3,15 @@
 from sim.attack.assumed import AssumingAttack
 from sim.attack.face_value import FaceValueAttack
 from sim.attack.hindsight import PathAttack, SmoothingAttack
+from sim.attack.identification import IdentificationAttack
 from sim.attack.optimal import HiddenChannel, OptimalAttack
 
-__all__ = ["AssumingAttack", "FaceValueAttack", "HiddenChannel", "OptimalAttack", "PathAttack", "SmoothingAttack"]
+__all__ = [
+    "AssumingAttack",
+    "FaceValueAttack",
+    "HiddenChannel",
+    "IdentificationAttack",
+    "OptimalAttack",
+    "PathAttack",
+    "SmoothingAttack",
+]

@@ -65,6 +65,10 @@ class MarkovFilter:
         """Take over where the user was last seen from a filter that had other transitions until now."""
         self._posterior, self._period, self._prediction = other._posterior, other._period, None
 
+    def go_on_at(self, time_s: int, posterior: FloatArray) -> None:
+        """Take it from here: what is believed of where the user was at the last report, at this time."""
+        self._posterior, self._period, self._prediction = posterior.copy(), self._period_of(time_s), None
+
     def _restart(self, likelihood: FloatArray) -> FloatArray:
         posterior, mass = condition(self._start, likelihood)
         if not mass > 0:

@@ -43,8 +43,8 @@ def smoothing_kernel(distance_km: FloatArray, smooth_km: float) -> FloatArray | 
 
 
 def lifted(profile: FloatArray) -> FloatArray:
-    """Return the profile with `EVEN_SHARE` of it spread over all cells."""
-    return np.asarray((1 - EVEN_SHARE) * profile + EVEN_SHARE / profile.size)
+    """Return the profile, or each row of several, with `EVEN_SHARE` of it spread over all cells."""
+    return np.asarray((1 - EVEN_SHARE) * profile + EVEN_SHARE / profile.shape[-1])
 
 
 class RecursiveProfile:

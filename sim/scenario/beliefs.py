@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, Tag, model_validator
 
-from sim.scenario.component import Count, Days, NonNegative, OwnComponent, Positive, by_kind, short_form
+from sim.scenario.component import Count, Days, NonNegative, OwnComponent, Positive, Share, by_kind, short_form
 from sim.scenario.spec import Spec
 
 
@@ -123,12 +123,56 @@ class GravityFilterSpec(Spec):
     """Counts of transitions as one more law: those of the training, where there are any; these and what reports add."""
 
 
+class EstimatedMarkovSpec(Spec):
+    """Markov, blank-slate (Markov EM): filters the reports with transitions that Baum-Welch learns from them."""
+
+    kind: Literal["markov_em"]
+    initial: Literal["training", "uniform"] = "training"
+    """What is believed before the first report: profile and transitions of the training, or that all is alike."""
+    prior_reports: Positive = 1.0
+    """How many reports the initial statistics are worth."""
+    prior_steps: Positive = 3.0
+    """How many steps from each cell it is worth that people go where they are wont to be, wherever they come from."""
+    refit_growth: Annotated[float, Field(ge=1.001, le=100)] = 1.1
+    """Learn anew when there are so many times the reports; in between the filter goes on."""
+    iterations: Annotated[int, Field(ge=1, le=10_000)] = 5
+    """Steps of EM each time, from the same start; many fit the noise."""
+    window: Annotated[int, Field(ge=2, le=1_000_000)] = 500
+    """Only the last so many reports count."""
+
+
+class HomeProfileSpec(Spec):
+    """Sporadic, but for one unknown home at night, which is inferred from the reports of all nights together."""
+
+    kind: Literal["home"]
+    from_h: Annotated[float, Field(ge=0, le=24)] = 22.0
+    """The hour of the day from which on people are at home."""
+    until_h: Annotated[float, Field(ge=0, le=24)] = 6.0
+    """The hour until which they are, the next morning if it is an earlier one."""
+    away: Share = 0.1
+    """How often they are elsewhere all the same."""
+    utc_offset_h: Annotated[float, Field(ge=-14, le=14)] = 0.0
+    """Hours to add to the users' clock, where that is not local time."""
+    half_life_days: Days | None = None
+    """What a report says of the home counts half after so many days; unless said, for ever."""
+
+    @model_validator(mode="after")
+    def _some_hours(self) -> Self:
+        if self.from_h % 24 == self.until_h % 24:
+            raise ValueError(
+                f"`from_h` and `until_h` must be different hours of the day, found {self.from_h} and {self.until_h}"
+            )
+        return self
+
+
 BeliefSpec = Annotated[
     Annotated[FixedProfileSpec, Tag("fixed_profile")]
     | Annotated[MarkovFilterSpec, Tag("markov_filter")]
     | Annotated[EstimatedProfileSpec, Tag("estimated_profile")]
     | Annotated[RecursiveProfileSpec, Tag("recursive_profile")]
     | Annotated[GravityFilterSpec, Tag("gravity_filter")]
+    | Annotated[EstimatedMarkovSpec, Tag("markov_em")]
+    | Annotated[HomeProfileSpec, Tag("home")]
     | OwnComponent,
     by_kind,
     short_form,

@@ -15,6 +15,7 @@ Finding = tuple[Loc, str]
 _ON_ROADS = ("commuters", "taxis")
 _OF_ROADS = ("close_roads", "reverse_roads")
 _OF_THE_PAST = ("own_past", "other_user")
+_OF_EACH_USER = ("own_past", "own_test", "other_user")
 MOST_CHUNKS = 1_000_000
 
 
@@ -29,6 +30,7 @@ def findings(data: dict[str, Any]) -> Iterator[Finding]:
     yield from _repetitions(data)
     yield from _nobody_attacks(data)
     yield from _past_in_a_summary(data)
+    yield from _hidden_names(data)
 
 
 def _mapping(value: Any) -> dict[str, Any]:
@@ -196,3 +198,29 @@ def _past_in_a_summary(data: dict[str, Any]) -> Iterator[Finding]:
                 "it comes back to past queries (hindsight), of which `record: summary` keeps nothing: record queries, "
                 "or set its `hindsight` to null",
             )
+
+
+def _hidden_names(data: dict[str, Any]) -> Iterator[Finding]:
+    """Find attacks that look up users by their names where adversaries see pseudonyms."""
+    if data.get("names") != "hidden":
+        return
+    allowed = "allowed are identification, which finds out who is who, and `knows: training` with a set of kind others"
+    if "attacks" not in data:
+        yield ("names",), f"the attacks sporadic and markov, unless said, know each user by name: say others; {allowed}"
+    for i, item in enumerate(_items(data.get("attacks"))):
+        if (known := _known_by_name(item, _mapping(data.get("training")))) is not None:
+            yield ("attacks", i), f"names are hidden, and this attack knows each user by name, found {known}; {allowed}"
+
+
+def _known_by_name(attack: Any, training: dict[str, Any]) -> str | None:
+    """Say what an attack looks up by a user's name, if it does. One's own gets what it can have."""
+    kind, said = _kind(attack), _mapping(attack)
+    if kind is not None and kind not in (*SHORT_ATTACKS, "face-value"):
+        return None
+    by_itself = "training" if kind == "face-value" else SHORT_ATTACKS.get(kind, {}).get("knows", "test")
+    knows = said.get("knows", by_itself)
+    if knows != "training":
+        return f"`knows: {knows}`"
+    name = said.get("training") or next(iter(training), None)
+    of = _kind(training.get(name)) if isinstance(name, str) else None
+    return f"the training set {name}, of kind {of}" if of in _OF_EACH_USER else None

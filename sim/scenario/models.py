@@ -12,8 +12,8 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from sim.scenario.component import Count, Custom, Name, Positive, ShortForm, short_form
 from sim.scenario.files import files_of, locate, parts_of
-from sim.scenario.people import TrainingSpec, UsersSpec
-from sim.scenario.protection import AnyAttack, AttackSpec, LPPMSpec
+from sim.scenario.people import NothingSpec, OthersSpec, TrainingSpec, UsersSpec
+from sim.scenario.protection import AnyAttack, AttackSpec, IdentificationSpec, LPPMSpec
 from sim.scenario.shifts import ShiftSpec
 from sim.scenario.spec import Spec
 from sim.scenario.world import WorldSpec
@@ -159,6 +159,13 @@ class Scenario(Spec):
         """Return the name of the training set that is meant: the one said, else the first, if there is any."""
         return said if said is not None else next(iter(self.training), None)
 
+    def knows_by_name(self, attack: AnyAttack) -> bool:
+        """Whether an adversary knows something else of each user, which she has to look up by name."""
+        if attack.knows != "training":
+            return True
+        name = self.training_set(attack.training)
+        return name is not None and not isinstance(self.training[name], NothingSpec | OthersSpec)
+
     def attacks_on(self, lppm: LPPMSpec) -> list[AnyAttack]:
         """Return the attacks that can be computed against an LPPM: of the full type, those that need no channel."""
         return [attack for attack in self.attacks if not (lppm.full and attack.needs_channel)]
@@ -194,6 +201,8 @@ class Scenario(Spec):
             for spec, item in zip(getattr(self, part), data[part], strict=True):
                 if isinstance(spec, LPPMSpec | AttackSpec):
                     del item["kind"]
+                if isinstance(spec, IdentificationSpec):
+                    item["kind"] = "identification"
                 if getattr(spec, "knows", "training") == "training":
                     item["training"] = self.training_set(spec.training)
         if "record" in data and self.record.summary_window is None:

@@ -8,7 +8,7 @@ from pydantic import Discriminator, GetJsonSchemaHandler, ModelWrapValidatorHand
 from pydantic_core.core_schema import CoreSchema
 
 from sim.scenario.beliefs import BeliefSpec, FixedProfileSpec, MarkovFilterSpec
-from sim.scenario.component import Count, Custom, Name, as_mapping, short_form, tag_of
+from sim.scenario.component import Count, Custom, Name, Share, as_mapping, short_form, tag_of
 from sim.scenario.designs import DesignSpec
 from sim.scenario.spec import Spec
 
@@ -88,6 +88,8 @@ ShortAttack = Literal[
     "smoothing-trained",
     "path",
     "path-trained",
+    "markov-learning",
+    "home",
 ]
 
 SHORT_ATTACKS: dict[str, dict[str, Any]] = {
@@ -100,6 +102,15 @@ SHORT_ATTACKS: dict[str, dict[str, Any]] = {
     "smoothing-trained": {"belief": {"kind": "markov_filter"}, "knows": "training", "hindsight": {}},
     "path": {"belief": {"kind": "markov_filter"}, "knows": "test", "decides": "path", "hindsight": {}},
     "path-trained": {"belief": {"kind": "markov_filter"}, "knows": "training", "decides": "path", "hindsight": {}},
+    "markov-learning": {"belief": {"kind": "markov_em"}, "knows": "training"},
+    "home": {"belief": {"kind": "home"}, "knows": "training"},
+}
+
+ShortIdentification = Literal["identification", "identification-markov"]
+
+SHORT_IDENTIFICATIONS: dict[str, dict[str, Any]] = {
+    "identification": {"model": "sporadic"},
+    "identification-markov": {"model": "markov"},
 }
 
 
@@ -277,6 +288,51 @@ class FaceValueSpec(Spec):
         return self
 
 
+class IdentificationSpec(Spec):
+    """An adversary who tells which of the users is behind a pseudonym, and then where she is (Shokri et al. 2011)."""
+
+    kind: ShortIdentification
+    name: Name
+    """How it is called in logs and figures; its kind unless said."""
+    model: Literal["sporadic", "markov"]
+    """How she thinks that people move: by their profiles or by their transitions; as its kind says."""
+    matching: Literal["one_to_one", "independent"] = "one_to_one"
+    """Whom she names: the most likely assignment of all pseudonyms to users, or the likeliest user of each alone."""
+    anywhere: Share = 0.01
+    """How much of every user's model is uniform, so that no report rules out anybody for good."""
+    knows: Literal["test", "whole_test", "training"] = "test"
+    """Whose statistics: each user's own in force (the worst case), her own of all the test, or the training data's."""
+    training: str | None = None
+    """Which training set, for one who knows the training; the first one unless said."""
+
+    @property
+    def needs_channel(self) -> bool:
+        """Whether she must know the channel of each report, which mechanisms of the full type keep to themselves."""
+        return True
+
+    @property
+    def is_memoryless(self) -> bool:
+        """Whether her estimate surely follows from the current report alone: all of them tell who it is."""
+        return False
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _short_name(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        spec = handler(_expand(value, SHORT_IDENTIFICATIONS))
+        _forget_filled_in(spec, value)
+        return spec
+
+    @model_validator(mode="after")
+    def _trained(self) -> Self:
+        _need_knowledge(self.knows, self.training)
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        schema = handler.resolve_ref_schema(handler(core))
+        return schema | {"required": ["kind"]}
+
+
 def _need_knowledge(knows: str, training: str | None) -> None:
     if training is not None and knows != "training":
         raise ValueError(
@@ -309,12 +365,15 @@ class OwnAttack(Custom):
 
 def _attack_tag(value: Any) -> str:
     tag = tag_of(value)
+    if tag in SHORT_IDENTIFICATIONS:
+        return "identification"
     return tag if tag in ("module:Class", "face-value") else "attack"
 
 
 AnyAttack = Annotated[
     Annotated[AttackSpec, Tag("attack")]
     | Annotated[FaceValueSpec, Tag("face-value")]
+    | Annotated[IdentificationSpec, Tag("identification")]
     | Annotated[OwnAttack, Tag("module:Class")],
     Discriminator(_attack_tag),
     short_form,

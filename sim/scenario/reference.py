@@ -37,6 +37,7 @@ SECTIONS: dict[str, tuple[str, type[Spec]]] = {
     "attack": ("attacks, each", protection.AttackSpec),
     "hindsight": ("attacks.<name>.hindsight", protection.HindsightSpec),
     "face-value": ("attacks, each of kind face-value", protection.FaceValueSpec),
+    "identification": ("attacks, each of kind identification", protection.IdentificationSpec),
     "record": ("record", RecordSpec),
 }
 """Mappings with keys of their own, and where they stand in a scenario."""

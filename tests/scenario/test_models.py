@@ -15,7 +15,16 @@ from sim.registry import listing
 from sim.scenario.faults import Loc
 from sim.scenario.models import Scenario
 from sim.scenario.paths import assign
-from sim.scenario.protection import SHORT_ATTACKS, SHORT_LPPMS, AttackSpec, HindsightSpec, ShortAttack, ShortLPPM
+from sim.scenario.protection import (
+    SHORT_ATTACKS,
+    SHORT_IDENTIFICATIONS,
+    SHORT_LPPMS,
+    AttackSpec,
+    HindsightSpec,
+    ShortAttack,
+    ShortIdentification,
+    ShortLPPM,
+)
 from sim.scenario.reference import UNIONS
 from sim.scenario.source import parse_text
 
@@ -68,7 +77,8 @@ def test_a_short_name_is_the_long_form(short: str, make_scenario: MakeScenario) 
 def test_every_short_name_is_tested_and_listed() -> None:
     assert set(LONG_FORMS) == set(SHORT_LPPMS) == set(get_args(ShortLPPM)) == set(listing()["lppm"][1])
     assert set(LONG_ATTACKS) == set(SHORT_ATTACKS) == set(get_args(ShortAttack))
-    assert set(listing()["attack"][1]) == {*SHORT_ATTACKS, "face-value"}
+    assert set(SHORT_IDENTIFICATIONS) == set(get_args(ShortIdentification))
+    assert set(listing()["attack"][1]) == {*SHORT_ATTACKS, *SHORT_IDENTIFICATIONS, "face-value"}
 
 
 LONG_ATTACKS: dict[str, dict[str, Any]] = {
@@ -81,6 +91,8 @@ LONG_ATTACKS: dict[str, dict[str, Any]] = {
     "smoothing-trained": {"belief": "markov_filter", "knows": "training", "hindsight": {}},
     "path": {"belief": "markov_filter", "decides": "path", "hindsight": {"lags": [1, 5]}},
     "path-trained": {"belief": "markov_filter", "knows": "training", "decides": "path", "hindsight": {"final": True}},
+    "markov-learning": {"belief": "markov_em", "knows": "training"},
+    "home": {"belief": "home", "knows": "training"},
 }
 
 
@@ -124,6 +136,16 @@ def test_guesses_about_the_past_are_counted_beforehand(queries: int, final: bool
     pairs = {(r, r - lag) for r in range(1, queries + 1) for lag in (1, 5) if r > lag}
     pairs |= {(queries, s) for s in range(1, queries)} if final else set()
     assert HindsightSpec(final=final).guesses(queries) == len(pairs)
+
+
+def test_an_identification_is_told_by_its_model_and_not_by_its_short_name(make_scenario: MakeScenario) -> None:
+    short = make_scenario(attacks=["identification-markov"])
+    long = {"kind": "identification", "model": "markov", "name": "identification-markov"}
+    assert make_scenario(attacks=[long]).canonical() == short.canonical()
+    assert make_scenario(attacks=[long | {"model": "sporadic"}]).digest != short.digest
+    (attack,) = make_scenario(attacks=[{"kind": "identification", "matching": "independent"}]).attacks
+    assert (attack.name, attack.model_dump()["model"]) == ("identification", "sporadic")
+    assert not attack.is_memoryless
 
 
 def test_a_short_name_can_be_given_more(make_scenario: MakeScenario) -> None:

@@ -1,0 +1,76 @@
+"""Learning transitions from reports alone: the EM of Baum and Welch on likelihood rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sim.interfaces import BoolArray, FloatArray
+
+
+class Counts(NamedTuple):
+    """What is to be expected of a hidden path, given all reports."""
+
+    pairs: FloatArray
+    """How many steps go [from, to], shape (n_cells, n_cells)."""
+    log_likelihood: float
+    """That of the reports under the model the counts were made with."""
+
+
+def forward(
+    start: FloatArray, transition: FloatArray, likelihoods: FloatArray, begins: BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the posteriors p(x^r | z^1..z^r), shape (k, n), and the masses p(z^r | z^1..z^{r-1}), shape (k,).
+
+    Where it `begins` (k,), which it does at the first, the path starts anew at `start`. Every report must have mass.
+
+    >>> forward(np.array([0.5, 0.5]), np.eye(2), np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([True, False]))
+    (array([[1., 0.],
+           [1., 0.]]), array([0.5, 0.5]))
+    """
+    posteriors, masses = np.empty_like(likelihoods), np.empty(len(likelihoods))
+    for r, likelihood in enumerate(likelihoods):
+        prior = start if begins[r] else posteriors[r - 1] @ transition
+        np.multiply(prior, likelihood, out=posteriors[r])
+        masses[r] = posteriors[r].sum()
+        posteriors[r] /= masses[r]
+    return posteriors, masses
+
+
+def expected_counts(start: FloatArray, transition: FloatArray, likelihoods: FloatArray, begins: BoolArray) -> Counts:
+    """Return the E-step: forward and backward through the reports (Rabiner 1989, Proc. IEEE 77, eqs. 19-25, 37).
+
+    >>> expected_counts(np.array([0.5, 0.5]), np.full((2, 2), 0.5), np.eye(2), np.array([True, False])).pairs
+    array([[0., 1.],
+           [0., 0.]])
+    """
+    posteriors, masses = forward(start, transition, likelihoods, begins)
+    told = likelihoods / masses[:, np.newaxis]
+    later = np.ones(len(start))
+    for r in range(len(told) - 1, -1, -1):
+        told[r] *= later
+        later = np.ones(len(start)) if begins[r] else transition @ told[r]
+    goes_on = ~begins[1:]
+    pairs = transition * (posteriors[:-1][goes_on].T @ told[1:][goes_on])
+    return Counts(pairs, float(np.log(masses).sum()))
+
+
+def baum_welch(
+    start: FloatArray,
+    transition: FloatArray,
+    likelihoods: FloatArray,
+    begins: BoolArray,
+    *,
+    pseudo_counts: FloatArray,
+    iterations: int,
+) -> FloatArray:
+    """Climb so many steps of EM from these transitions, under a start profile that is known.
+
+    `pseudo_counts` [from, to], above 0, are steps that count as seen before any report: a Dirichlet prior for each row.
+    No step lowers the log-likelihood plus the sum of `pseudo_counts` times the logarithms of the transitions.
+    """
+    for _ in range(iterations):
+        pairs = expected_counts(start, transition, likelihoods, begins).pairs + pseudo_counts
+        transition = pairs / pairs.sum(axis=1, keepdims=True)
+    return transition

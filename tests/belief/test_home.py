@@ -1,0 +1,160 @@
+"""The home that nights tell of, against enumeration of all homes and all cells of tiny worlds."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sim.belief import FixedProfile, HomeProfile
+from sim.inference import decide
+from sim.interfaces import Belief, FloatArray
+from sim.lppm.channel import exponential
+from sim.mobility import Commuters
+from sim.rng import stream
+from sim.world.distance import manhattan
+from sim.world.grid import Grid
+from sim.world.roads import lattice
+
+HOUR_S, DAY_S = 3_600, 86_400
+PROFILE = np.array([0.2, 0.5, 0.3])
+EVEN = 0.999 * PROFILE + 0.001 / 3
+
+
+def enumerated(nights: FloatArray, away: float) -> tuple[FloatArray, FloatArray]:
+    """Return the posteriors of the home and of the last cell by a sum over all homes and all cells of all nights."""
+    home, last = np.zeros(3), np.zeros(3)
+    for h in range(3):
+        for cells in itertools.product(range(3), repeat=len(nights)):
+            p = EVEN[h]
+            for row, x in zip(nights, cells, strict=True):
+                p *= row[x] * ((1 - away) * (x == h) + away * PROFILE[x])
+            home[h] += p
+            last[cells[-1]] += p
+    return home / home.sum(), last / last.sum()
+
+
+@pytest.mark.parametrize("away", [0.0, 0.1, 0.7])
+def test_home_and_posterior_are_those_of_the_joint_table_and_days_tell_nothing(away: float) -> None:
+    rows = np.random.default_rng(0).random((5, 3))
+    belief = HomeProfile(profile=PROFILE, away=away)
+    as_protocol: Belief = belief
+    for day, row in enumerate(rows):
+        assert as_protocol.prior(day * DAY_S + 12 * HOUR_S).tolist() == PROFILE.tolist()
+        noon = as_protocol.observe(day * DAY_S + 12 * HOUR_S, row[::-1])
+        assert noon == pytest.approx(PROFILE * row[::-1] / (PROFILE @ row[::-1]))
+        posterior = as_protocol.observe(day * DAY_S + 23 * HOUR_S, row)
+        home, last = enumerated(rows[: day + 1], away)
+        assert posterior == pytest.approx(last)
+        assert belief.home == pytest.approx(home)
+        expected = (1 - away) * home + away * PROFILE
+        assert as_protocol.prior((day + 1) * DAY_S + 2 * HOUR_S) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("said", "inside", "outside"),
+    [
+        ({}, [22.0, 23.99, 0.0, 5.99], [6.0, 12.0, 21.99]),
+        ({"from_h": 1.0, "until_h": 5.5}, [1.0, 5.49], [0.99, 5.5, 23.0]),
+        ({"utc_offset_h": -8.0}, [6.0, 13.99], [5.99, 14.0, 23.0]),
+        ({"from_h": 20.0, "until_h": 24.0}, [20.0, 23.99], [0.0, 19.99]),
+    ],
+)
+def test_the_night_is_told_by_the_clock(said: dict[str, Any], inside: list[float], outside: list[float]) -> None:
+    belief = HomeProfile(profile=PROFILE, **said)
+    for day in (0, 9):
+        assert all(belief.at_home(round((24 * day + hour) * HOUR_S)) for hour in inside)
+        assert not any(belief.at_home(round((24 * day + hour) * HOUR_S)) for hour in outside)
+
+
+def test_a_home_is_found_where_the_profile_has_nobody() -> None:
+    belief = HomeProfile(profile=[1.0, 0.0])
+    for day in range(40):
+        belief.observe(day * DAY_S, np.array([0.3, 0.7]))
+    assert belief.home[1] > 0.99
+    assert belief.fallbacks == 0
+
+
+def test_a_report_that_was_held_impossible_is_learned_from_too() -> None:
+    belief = HomeProfile(profile=[1.0, 0.0], away=0.0)
+    for night in range(3):
+        belief.observe(night * DAY_S, np.array([1.0, 0.0]))
+    assert belief.observe(3 * DAY_S, np.array([0.0, 1.0])).tolist() == [0, 1]
+    assert belief.fallbacks == 1
+    for night in range(4, 8):
+        belief.observe(night * DAY_S, np.array([0.0, 1.0]))
+    assert belief.home[1] > 0.99
+
+
+def test_with_a_half_life_a_new_home_is_found_and_an_old_one_fades() -> None:
+    row = np.array([0.6, 0.2, 0.2])
+    sure, fading = HomeProfile(profile=PROFILE), HomeProfile(profile=PROFILE, half_life_days=2.0)
+    for night in range(30):
+        for belief in (sure, fading):
+            belief.observe(night * DAY_S, row)
+    assert fading.prior(60 * DAY_S) == pytest.approx(0.9 * EVEN + 0.1 * PROFILE, abs=0.01)
+    assert sure.prior(60 * DAY_S)[0] > 0.9
+    for night in range(30, 38):
+        for belief in (sure, fading):
+            belief.observe(night * DAY_S, row[::-1])
+    assert fading.home[2] > 0.9
+    assert sure.home[0] > 0.9
+    evidence = np.log((0.9 * row + 0.1 * PROFILE @ row) ** 0.5)
+    once = HomeProfile(profile=PROFILE, half_life_days=2.0)
+    once.observe(0, row)
+    weights = EVEN * np.exp(evidence)
+    assert once.prior(2 * DAY_S) == pytest.approx(0.9 * weights / weights.sum() + 0.1 * PROFILE)
+
+
+def test_commuters_are_found_at_home_where_the_sporadic_attack_finds_them_less() -> None:
+    """Ten nights, a report an hour: both adversaries know where people are in general, one that they sleep at home."""
+    grid = Grid.rectangle(rows=3, cols=4, width_km=12.0, height_km=9.0)
+    distance = manhattan(grid)
+    roads = lattice(grid, rng=stream(1, "roads"))
+    mobility = Commuters(grid=grid, roads=roads, seed=1)
+    channel, pooled = exponential(distance, 0.3), np.full(12, 1 / 12)
+    errors_km: dict[str, list[float]] = {"home": [], "sporadic": []}
+    found_km = []
+    for user in mobility.users(6):
+        home = HomeProfile(profile=pooled)
+        beliefs: dict[str, Belief] = {"home": home, "sporadic": FixedProfile(profile=pooled)}
+        visits = mobility.visits(user, stream(1, "moves", user))
+        visit, after = next(visits), next(visits)
+        rng = stream(1, "noise", user)
+        for time_s in range(0, 10 * DAY_S, HOUR_S):
+            while after.time_s <= time_s:
+                visit, after = after, next(visits)
+            likelihood = channel.likelihood(channel.sample(visit.cell, rng))
+            for name, belief in beliefs.items():
+                estimate = decide(belief.observe(time_s, likelihood), distance.matrix_km, distance.shape)
+                if home.at_home(time_s):
+                    errors_km[name].append(float(distance.matrix_km[visit.cell, estimate]))
+        real = roads.cell[mobility.places(user)[0]]
+        found_km.append(distance.matrix_km[real, home.home.argmax()])
+    assert np.mean(errors_km["home"]) < 0.5 * np.mean(errors_km["sporadic"])
+    assert np.mean(found_km) < 1.0
+
+
+def test_a_copy_goes_on_alike() -> None:
+    belief = HomeProfile(profile=PROFILE, half_life_days=3.0)
+    belief.observe(0, np.array([0.5, 0.2, 0.1]))
+    again = pickle.loads(pickle.dumps(belief))
+    assert again.prior(DAY_S).tolist() == belief.prior(DAY_S).tolist()
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ({"from_h": 25.0}, r"from_h must be in \[0, 24\], got 25.0"),
+        ({"until_h": -1.0}, r"until_h must be in \[0, 24\], got -1.0"),
+        ({"from_h": 0.0, "until_h": 24.0}, "must be different hours of the day, got 0.0 and 24.0"),
+        ({"away": 1.5}, r"away must be in \[0, 1\], got 1.5"),
+        ({"half_life_days": 0.0}, "half_life_days must be above 0, got 0.0"),
+    ],
+)
+def test_bad_parameters_are_refused_with_their_value(said: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        HomeProfile(profile=PROFILE, **said)
