@@ -220,7 +220,7 @@ def events(scenario: Scenario, folder: Path) -> pd.DataFrame:
 
 def test_hidden_names_hide_nothing_from_who_does_not_use_them(make_scenario: MakeScenario, tmp_path: Path) -> None:
     """Identification and pooled training answer alike, to the bit, whether names are known or not."""
-    attacks = [*IDENTIFICATIONS, "sporadic-trained", "home", "markov-learning"]
+    attacks = [*IDENTIFICATIONS, "sporadic-trained", "home", "markov-learning", "face-value"]
     known, hidden = (
         events(make_scenario(attacks=attacks, lppms=["SP-Exp"], names=names), tmp_path / names)
         for names in ("known", "hidden")
@@ -300,6 +300,11 @@ def test_attacks_that_look_up_names_are_refused_where_names_are_hidden(
     assert fault.path == "attacks.2"
     assert f"found {found}; allowed are identification" in fault.message
     assert list(findings(make_scenario(attacks=[attack], **said).model_dump(mode="json"))) == []
+
+
+def test_what_is_no_attack_is_told_once() -> None:
+    wrong = ["identificaton", {"kind": 3}, {"kind": ["a"]}]
+    assert list(findings({"names": "hidden", "attacks": wrong})) == []
 
 
 def test_the_attacks_that_come_by_themselves_are_refused_too() -> None:
