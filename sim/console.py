@@ -262,7 +262,7 @@ def print_hindsight(result: Result, found: pd.DataFrame) -> None:
     """Print the error about past queries of each adversary who comes back to them, unless that is too long."""
     console = stdout()
     if len(found) > _MOST_ADAPTED:
-        console.print(f"{len(found)} rows of what adversaries make of past queries are in hindsight.csv.")
+        console.print(f"{len(found)} rows about past queries are in hindsight.csv.", highlight=False)
         return
     points = result.points()
     swept = headings([path for path in points.columns if path != "point"])
