@@ -33,9 +33,10 @@ def listing() -> dict[str, tuple[str, dict[str, str]]]:
     return families
 
 
-def _composition(parts: dict[str, dict[str, Any]]) -> str:
+def _composition(parts: dict[str, Any]) -> str:
     remap = "" if parts["design"].get("remap", True) else ", without remap"
-    return f"Short for belief {parts['belief']['kind']} with design {parts['design']['kind']}{remap}."
+    full = ", which learns from real cells" if parts.get("learns_from") == "cells" else ""
+    return f"Short for belief {parts['belief']['kind']}{full} with design {parts['design']['kind']}{remap}."
 
 
 def _knowledge(parts: dict[str, Any]) -> str:

@@ -32,6 +32,8 @@ ShortLPPM = Literal[
     "PEB-Opt",
     "SP-GeoOpt",
     "PEB-GeoOpt",
+    "PEB-full-LH",
+    "PEB-full-Exp",
     "SP-Cloak",
     "SP-Snap",
     "LH",
@@ -70,9 +72,11 @@ def _parts(belief: str, **design: Any) -> dict[str, dict[str, Any]]:
     return {"belief": {"kind": belief}, "design": design}
 
 
-SHORT_LPPMS: dict[str, dict[str, dict[str, Any]]] = {
+SHORT_LPPMS: dict[str, dict[str, Any]] = {
     **{f"{b}-{d}": _parts(_BELIEF_OF[b], kind=kind) for d, (kind, beliefs) in _DESIGN_OF.items() for b in beliefs},
     **{design: _parts("fixed_profile", kind=_DESIGN_OF[design][0], remap=False) for design in _NO_REMAP},
+    "PEB-full-LH": _parts("estimated_profile", kind="location_hiding") | {"learns_from": "cells"},
+    "PEB-full-Exp": _parts("estimated_profile", kind="exponential") | {"learns_from": "cells"},
     "Drop": _parts("fixed_profile", kind="dropping"),
     "Dummies": _parts("fixed_profile", kind="dummies"),
     "identity": _parts("fixed_profile", kind="identity"),
@@ -184,6 +188,12 @@ class LPPMSpec(Spec):
         spec = handler(_expand(value, SHORT_LPPMS))
         _forget_filled_in(spec, value)
         return spec
+
+    @model_validator(mode="after")
+    def _learns(self) -> Self:
+        if self.full and isinstance(self.belief, FixedProfileSpec):
+            raise ValueError("`learns_from: cells` is for a belief that learns, found fixed_profile, which never does")
+        return self
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:

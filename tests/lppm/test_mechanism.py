@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sim.events import Report
+from sim.belief import EstimatedProfile
+from sim.events import Query, Report
 from sim.interfaces import LPPM, Channel, FloatArray
 from sim.lppm.channel import identity
 from sim.lppm.designs import Exponential, Identity, LocationHiding
@@ -121,3 +122,33 @@ def test_a_belief_that_learns_in_place_is_asked_again() -> None:
     second = mechanism.channel(1)
     assert second is not first
     assert second.likelihoods()[0].tolist() == [5]  # she is known to be in 5: every output is remapped to it
+
+
+def test_the_full_type_learns_from_real_cells_alone() -> None:
+    belief, design = Filter(), Counting()
+    mechanism = Mechanism(belief=belief, design=design, learns_from="cells")
+    assert mechanism.full
+    channel = mechanism.channel(5)
+    mechanism.observe(Report("ann", 1, 5, 4, None))
+    assert belief.seen == []
+    assert mechanism.channel(6) is channel
+    mechanism.remember(Query("ann", 1, 5, 2))
+    assert belief.seen == [(5, [0.0, 0.0, 1.0, 0.0, 0.0, 0.0])]
+    assert mechanism.channel(7) is not channel
+    assert not Mechanism(belief=belief, design=design).full
+
+
+def test_a_full_profile_is_the_histogram_of_past_cells_and_fades_in() -> None:
+    """With the truth as likelihood the maximum likelihood profile is the histogram: r^-1/2 initial, the rest that."""
+    initial = np.full(6, 1 / 6)
+    belief = EstimatedProfile(initial_profile=initial, gap=1e-9)
+    mechanism = Mechanism(belief=belief, design=Exponential(distance=DISTANCE, epsilon_per_km=1.0), learns_from="cells")
+    for index, cell in enumerate([1, 1, 4, 1], start=1):
+        mechanism.remember(Query("ann", index, index, cell))
+    seen = np.array([0.0, 0.75, 0.0, 0.0, 0.25, 0.0])
+    assert belief.prior(9) == pytest.approx(5**-0.5 * initial + (1 - 5**-0.5) * seen, abs=1e-6)
+
+
+def test_what_a_mechanism_learns_from_is_one_of_two() -> None:
+    with pytest.raises(ValueError, match=r"learns_from must be one of \('reports', 'cells'\), got 'truth'"):
+        Mechanism(belief=Filter(), design=Counting(), learns_from="truth")  # type: ignore[arg-type]

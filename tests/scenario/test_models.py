@@ -57,6 +57,8 @@ LONG_FORMS = {
     "SP-Cloak": ("fixed_profile", {"kind": "cloaking"}),
     "SP-Snap": ("fixed_profile", {"kind": "snapping"}),
     "Snap": ("fixed_profile", {"kind": "snapping", "remap": False}),
+    "PEB-full-LH": ("estimated_profile", {"kind": "location_hiding"}),
+    "PEB-full-Exp": ("estimated_profile", {"kind": "exponential"}),
     "Drop": ("fixed_profile", {"kind": "dropping"}),
     "Dummies": ("fixed_profile", {"kind": "dummies"}),
     "identity": ("fixed_profile", {"kind": "identity"}),
@@ -67,6 +69,7 @@ LONG_FORMS = {
 def test_a_short_name_is_the_long_form(short: str, make_scenario: MakeScenario) -> None:
     belief, design = LONG_FORMS[short]
     long: dict[str, Any] = {"name": short, "belief": {"kind": belief}, "design": design}
+    long |= {"learns_from": "cells"} if "full" in short else {}
     expected = make_scenario(lppms=[long])
     for writing in (short, {"kind": short}, {"kind": short, "name": short}, long | {"belief": belief}):
         scenario = make_scenario(lppms=[writing])
@@ -119,6 +122,11 @@ def test_hindsight_of_a_short_name_can_be_changed(make_scenario: MakeScenario) -
 def test_only_a_filter_looks_back(said: dict[str, Any], make_scenario: MakeScenario) -> None:
     with pytest.raises(ValueError, match="needs the belief markov_filter, found 'fixed_profile'"):
         make_scenario(attacks=[{"name": "x", "belief": "fixed_profile", **said}])
+
+
+def test_what_never_learns_is_not_of_the_full_type(make_scenario: MakeScenario) -> None:
+    with pytest.raises(ValueError, match="is for a belief that learns, found fixed_profile, which never does"):
+        make_scenario(lppms=[{"kind": "SP-Exp", "learns_from": "cells"}])
 
 
 def test_who_needs_no_channel(make_scenario: MakeScenario) -> None:
