@@ -449,9 +449,10 @@ def half_width(deviation: pd.Series[float], count: pd.Series[int]) -> pd.Series[
     >>> half_width(pd.Series([1.0, 1.0]), pd.Series([2, 9])).round(3).tolist()
     [8.985, 0.769]
     """
-    quantile = stdtrit((count - 1).clip(lower=1), (1 + CONFIDENCE) / 2)
-    half: pd.Series[float] = deviation * quantile / np.sqrt(count.clip(lower=1))
-    return half.where(count > 1)
+    number = count.to_numpy()
+    quantile = stdtrit(np.maximum(number - 1, 1), (1 + CONFIDENCE) / 2)
+    half = deviation.to_numpy() * quantile / np.sqrt(np.maximum(number, 1))
+    return pd.Series(np.where(number > 1, half, np.nan), index=count.index)
 
 
 def intervals(units: pd.DataFrame, keys: list[str], names: Sequence[str] = MEASURES) -> pd.DataFrame:
@@ -464,10 +465,11 @@ def intervals(units: pd.DataFrame, keys: list[str], names: Sequence[str] = MEASU
     >>> intervals(table, ["point"])[["quality_loss_km", "quality_loss_km_high"]].round(3).values.tolist()
     [[2.0, 14.706]]
     """
-    groups = units.groupby(keys, sort=True)
+    groups = units.groupby(keys, sort=True)[list(names)]
+    means, deviations, counts = groups.mean(), groups.std(ddof=1), groups.count()
     columns: dict[str, pd.Series[float]] = {}
     for name in names:
-        mean, half = groups[name].mean(), half_width(groups[name].std(ddof=1), groups[name].count())
+        mean, half = means[name], half_width(deviations[name], counts[name])
         columns |= {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
     return pd.DataFrame(columns).reset_index()
 

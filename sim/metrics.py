@@ -64,6 +64,11 @@ _SHARES = ("hit_rate", "posterior_entropy_bits", "posterior_at_truth", "identifi
 _WORST = "worst_quality_loss_km"
 _EPSILONS = ("epsilon_per_km", "epsilon_spent_per_km")
 _ENDS = ("", "_low", "_high")
+_WITH_INTERVAL = (*analysis.FIGURES, *_OWN, *_SHARES)
+_COLUMNS = [
+    *(*SERIES, "users"),
+    *(f"{name}{end}" for name in METRICS for end in (_ENDS if name in _WITH_INTERVAL else ("",))),
+]
 _READ = ["cell", "estimate", "quality_loss_km", *_SHARES[1:3], "epsilon_per_km", "identity"]
 
 
@@ -76,21 +81,20 @@ def metrics(run: RunDirectory, read: analysis.Totals | None = None) -> pd.DataFr
     Loss and error are those of `analysis.summarize`, for which the log is read unless `totals` did that already.
     """
     summary = analysis.summarize(run, read)
-    table = summary[[*SERIES, "users"]].copy()
-    for name in analysis.FIGURES:
-        for end in _ENDS:
-            table[name + end] = analysis.preferred(summary, name, end)
+    if summary.empty:
+        return pd.DataFrame(columns=_COLUMNS)
     users = _Folded(_USER, worst=(_WORST,))
     for found in _simulated(run):
         users.add(found)
-    told = users.means()
-    groups = told.groupby(SERIES, sort=True)
-    over_users = analysis.intervals(told, SERIES, _SHARES).merge(
-        groups.agg({_WORST: "max", **dict.fromkeys(_EPSILONS, "mean")}).reset_index(), on=SERIES, validate="one_to_one"
-    )
-    table = table.merge(over_users, on=SERIES, how="left", validate="one_to_one")
-    table = table.merge(_promised(run), on=_OF_LPPM, how="left", validate="many_to_one")
-    return table[[*SERIES, "users", *(f"{name}{end}" for name in METRICS for end in _ENDS if f"{name}{end}" in table)]]
+    means = users.means()
+    of_series = means.groupby(SERIES, sort=True)
+    over_users = analysis.intervals(means, SERIES, _SHARES).set_index(SERIES)
+    over_users = over_users.join(of_series[list(_EPSILONS)].mean()).join(of_series[[_WORST]].max())
+    columns = {"users": summary["users"]}
+    for name in analysis.FIGURES:
+        columns |= {name + end: analysis.preferred(summary, name, end) for end in _ENDS}
+    table = summary[SERIES].assign(**columns).join(over_users, on=SERIES)
+    return table.join(_promised(run).set_index(_OF_LPPM), on=_OF_LPPM)[_COLUMNS]
 
 
 def told(table: pd.DataFrame) -> list[str]:
@@ -124,7 +128,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 class _Folded:
-    """Sums over replications by user, folded now and then so that memory holds users alone.
+    """Sums by user over replications, folded now and then so that memory holds users alone.
 
     Up to a hundred thousand rows the sums do not depend on how simulations were packed into parts.
     """
@@ -138,14 +142,14 @@ class _Folded:
         self._largest: pd.DataFrame | None = None
 
     def add(self, simulated: pd.DataFrame) -> None:
-        """Take in a row for each simulated user; a simulation comes whole."""
+        """Take in rows by user and replication, all those of a simulation at once."""
         self._pieces.append(simulated)
         self._waiting += len(simulated)
         if self._waiting > self._limit:
             self._fold()
 
     def means(self) -> pd.DataFrame:
-        """Return the mean over replications of each user, and of some figures the largest."""
+        """Return the mean over the rows of each user, and of some figures the largest."""
         if self._pieces:
             self._fold()
         assert self._sums is not None
@@ -208,9 +212,7 @@ def _promised(run: RunDirectory) -> pd.DataFrame:
         point = point_in(part)
         if point is None:
             point = int(run.read_part(part, ["point"])["point"][0].as_py())
-        frame = pd.DataFrame(told).assign(point=point)
-        keys = [*_OF_LPPM, "user", "replication"]
-        users.add(frame.groupby(keys, as_index=False, sort=True)[list(_OWN)].mean())
+        users.add(pd.DataFrame(told).assign(point=point))
         some = True
     if not some:
         return pd.DataFrame(columns=[*_OF_LPPM, *(f"{name}{end}" for name in _OWN for end in _ENDS)])

@@ -413,4 +413,4 @@ def test_a_server_that_goes_away_is_told_and_asked_no_more(
     before = len(asked)
     page.wait_for_timeout(1500)
     assert len(asked) == before
-    assert page.locator("table.sortable tbody tr").count() == 2
+    assert page.locator("#answer table.sortable tbody tr").count() == 2

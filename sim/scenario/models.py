@@ -40,9 +40,9 @@ class RecordSpec(Spec):
     expected: bool = True
     """Also the figures expected over the mechanism's noise, given the past and the true cell; they cost time."""
     snapshots: list[Count] = [1, 10, 30, 100, 300]
-    """At which queries the mechanisms' learned profiles are kept."""
+    """At which queries the mechanisms' learned profiles are kept, and what they promise under these."""
     posterior: bool = False
-    """Also, for each query, the entropy of what an adversary believes and the mass she gives to the truth."""
+    """Also, for each query, the entropy of what an adversary believes and the mass she gives to the truth; cheap."""
     epsilon: Literal["none", "euclidean", "quality", "privacy"] = "none"
     """Also, for each query, the exact epsilon of the channel, per km of this distance; slow where channels change."""
 
