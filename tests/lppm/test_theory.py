@@ -136,7 +136,11 @@ def test_of_outputs_beyond_number_the_loss_is_known_and_a_promise_that_is_told()
 
 
 def test_a_cell_without_mass_makes_no_loss_the_worst() -> None:
-    """Only the last cell, where nobody is, has the loss of no report."""
+    """Only the last cell, where nobody is, has the loss of no report, or reports the other corner."""
+    far = np.eye(N)
+    far[N - 1] = far[0]
+    assert theory(MatrixChannel(far), PROFILE, quality=MANHATTAN, privacy=MANHATTAN).worst_loss_km == 0.0
+    assert theory(MatrixChannel(far), UNIFORM, quality=MANHATTAN, privacy=MANHATTAN).worst_loss_km == 3.0
     matrix = np.column_stack([np.eye(N), np.zeros(N)])
     matrix[N - 1] = np.eye(N + 1)[N]
     assert theory(MaybeNothing(matrix), PROFILE, quality=MANHATTAN, privacy=MANHATTAN).worst_loss_km == 0.0
