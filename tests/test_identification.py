@@ -147,9 +147,9 @@ def test_a_report_that_everybody_is_held_unable_of_changes_no_mind() -> None:
 
 @pytest.mark.parametrize("restart_s", [None, DAY_S])
 def test_with_one_candidate_it_is_the_markov_attack(restart_s: int | None) -> None:
-    own = CANDIDATES[4]["eve"]
+    own = CANDIDATES[4]["bob"]
     one = IdentificationAttack(
-        candidates={"eve": [(1, own)]},
+        candidates={"bob": [(1, own)]},
         distance=SQUARE,
         model="markov",
         anywhere=0.0,
@@ -159,8 +159,11 @@ def test_with_one_candidate_it_is_the_markov_attack(restart_s: int | None) -> No
     )
     belief = MarkovFilter(start_profile=own.start_profile, transition=own.transition, restart_s=restart_s)
     plain = OptimalAttack(belief_of=lambda _: belief, distance=SQUARE, foresee=True, tell=True)
-    channel = exponential(SQUARE, 1.0)
-    for index, output in enumerate([0, 3, 3, 1, 2, 0, 1], start=1):
+    # From 3 he only ever went to 2. The sharp channel says that he is in 3, then in 0 or 1: he starts anew, in 1.
+    sharp = MatrixChannel(np.array([[0.4, 0.6, 0, 0], [0.7, 0.3, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1.0]]))
+    blunt = exponential(SQUARE, 1.0)
+    channels = [blunt, blunt, blunt, blunt, sharp, sharp, blunt, sharp, sharp]
+    for index, (output, channel) in enumerate(zip([0, 3, 3, 1, 3, 1, 0, 3, 0], channels, strict=True), start=1):
         report = Report("p1", index, index * DAY_S // 3, output, channel)
         guess, expected = one.observe(report), plain.observe(report)
         assert guess.estimate == expected.estimate
@@ -168,6 +171,8 @@ def test_with_one_candidate_it_is_the_markov_attack(restart_s: int | None) -> No
         assert expected.estimate_by_output is not None
         assert guess.estimate_by_output.tolist() == expected.estimate_by_output.tolist()
         assert guess.posterior == pytest.approx(expected.posterior)
+    assert one.fallbacks == plain.fallbacks
+    assert one.fallbacks > 0 or restart_s is not None
 
 
 def test_a_life_that_changes_is_known_by_what_is_in_force() -> None:

@@ -105,12 +105,17 @@ class Unidentified:
         self.log_likelihoods: FloatArray = np.zeros(models.n_candidates)
         """Of the reports so far under each candidate's model."""
         self.fallbacks = 0
-        """How many reports all candidates held impossible: there the likelihood alone was believed."""
+        """How many reports all candidates held impossible: there all started anew, or the likelihood was believed."""
 
     @property
     def weights(self) -> FloatArray:
         """Return the posterior over candidates, shape (n_candidates,)."""
         return normalise(np.exp(self.log_likelihoods - self.log_likelihoods.max()))
+
+    @property
+    def fallback_priors(self) -> tuple[FloatArray, ...]:
+        """Return what takes the prior's place for a report that has no mass under it."""
+        return (normalise(self.weights @ self._models.starts(self._seen + 1)),)
 
     def prior(self, time_s: int) -> FloatArray:
         """Return p(x^r | z^{r-1}), the mean over candidates."""
@@ -121,7 +126,9 @@ class Unidentified:
         priors = self._priors(time_s)
         posterior, mass = condition(self.prior(time_s), likelihood)
         if not mass > 0:
-            posterior = normalise(likelihood)
+            posterior, mass = condition(self.fallback_priors[0], likelihood)
+            if not mass > 0:
+                posterior = normalise(likelihood)
             self.fallbacks += 1
         masses = priors @ likelihood
         self.log_likelihoods = self.log_likelihoods + np.log(np.maximum(masses, MASS_FLOOR))
