@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from sim.belief import FixedProfile, HomeProfile
+from sim.errors import InputError
 from sim.inference import decide
 from sim.interfaces import Belief, FloatArray
 from sim.lppm.channel import exponential
 from sim.mobility import Commuters
 from sim.rng import stream
+from sim.scenario.models import Scenario
+from sim.stage import Setting
 from sim.world.distance import manhattan
 from sim.world.grid import Grid
 from sim.world.roads import lattice
@@ -158,3 +163,14 @@ def test_a_copy_goes_on_alike() -> None:
 def test_bad_parameters_are_refused_with_their_value(said: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         HomeProfile(profile=PROFILE, **said)
+
+
+def test_nights_need_times_and_hours(make_scenario: Callable[..., Scenario], tmp_path: Path) -> None:
+    (tmp_path / "order.csv").write_text("user,order,cell\na,1,0\na,2,3\n")
+    users = {"mobility": {"kind": "replay", "file": str(tmp_path / "order.csv")}}
+    said: dict[str, Any] = {"users": users, "training": {}, "lppms": ["identity"]}
+    assert Setting(make_scenario(attacks=["sporadic"], **said)).users == ["a"]
+    with pytest.raises(InputError, match="no times, found the belief home"):
+        _ = Setting(make_scenario(attacks=["home"], **said)).users
+    with pytest.raises(ValueError, match="must be different hours of the day, found 0"):
+        make_scenario(attacks=[{"kind": "home", "belief": {"from_h": 0, "until_h": 24}}])
