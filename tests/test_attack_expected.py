@@ -7,23 +7,30 @@ simulator's mathematics.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from sim.attack import AssumingAttack, FaceValueAttack, HiddenChannel, OptimalAttack, PathAttack, SmoothingAttack
 from sim.belief import FixedProfile, MarkovFilter
+from sim.build import build_attack
 from sim.events import Report
 from sim.interfaces import Attack, Channel
 from sim.lppm.channel import MatrixChannel, identity
 from sim.lppm.designs import Exponential
 from sim.lppm.outputs import CellsOrNothing, Points, Regions, Sets
+from sim.mobility.training import Statistics
+from sim.scenario.models import Scenario
+from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS, AnyAttack
+from sim.world import World
 from sim.world.distance import euclidean, manhattan
 from sim.world.grid import Grid
 
@@ -290,3 +297,56 @@ def test_any_output_space_is_taken_at_face_value(distance: Any) -> None:
     assert answers(pairs, pairs.output([0, 5]), pairs.output([1, 4]), pairs.output([0, 2])) == [5, 1, 2]
     places = Points(WIDE)
     assert answers(places, places.output(3.4, 0.5), places.output(-2.0, 0.5)) == [3, 0]
+
+
+EVERY_ATTACK: list[Any] = [
+    *SHORT_ATTACKS,
+    *SHORT_IDENTIFICATIONS,
+    "face-value",
+    {"kind": "markov", "name": "assuming", "assumes": {"kind": "exponential", "epsilon_per_km": 0.7}},
+]
+
+
+def known_of(seed: int) -> Statistics:
+    """Return statistics of somebody, drawn."""
+    rng = np.random.default_rng(seed)
+    profile, pairs = rng.dirichlet(np.full(N, 0.7)), np.arange(N * N)
+    return Statistics(profile=profile, n_visits=50, pairs=pairs, counts=rng.integers(0, 9, N * N))
+
+
+def online_error(attack: Attack, known: Statistics, *, chained: bool, channel: MatrixChannel) -> float:
+    """Return the exact expected error over all paths and outputs, of the last answer, where life is as known."""
+    move = known.transition if chained else np.tile(known.profile, (N, 1))
+    total = 0.0
+    for number, outputs in enumerate(PATHS):
+        estimate = -1
+        for r, z in enumerate(outputs, start=1):
+            # A user of her own for each: nothing is remembered of another life. From 22 h on, so that nights count.
+            estimate = attack.observe(Report(f"u{number}", r, 79_200 + 3600 * r, z, channel)).estimate
+        for path in PATHS:
+            p = known.profile[path[0]] * math.prod(move[a, b] for a, b in itertools.pairwise(path))
+            p *= math.prod(channel.matrix()[x, z] for x, z in zip(path, outputs, strict=True))
+            total += p * float(DISTANCE.matrix_km[path[-1], estimate])
+    return total
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10_000), chained=st.booleans())
+def test_nothing_that_a_scenario_can_name_beats_the_attack_that_is_optimal(
+    seed: int, chained: bool, make_scenario: Callable[..., Scenario]
+) -> None:
+    """Whoever lives as a model says is attacked best by who knows that model, and by nobody else better."""
+    known = known_of(seed)
+    weights = np.random.default_rng(seed).dirichlet(np.ones(N), size=N)
+    channel = MatrixChannel(weights)
+    world = World(grid=GRID, roads=None, privacy_distance=DISTANCE, quality_distance=DISTANCE)
+    scenario = make_scenario(record={"expected": False})
+    users = {f"u{number}": known for number in range(len(PATHS))} | {"else": known_of(seed + 100)}
+    errors = {}
+    for said in EVERY_ATTACK:
+        spec = TypeAdapter(AnyAttack).validate_python(said)
+        attack = build_attack(spec, world, users, scenario)
+        errors[spec.name] = online_error(attack, known, chained=chained, channel=channel)
+    optimal = errors["markov" if chained else "sporadic"]
+    assert {name for name, error in errors.items() if error < optimal - 1e-12} == set()
+    assert len(errors) == len(EVERY_ATTACK)
