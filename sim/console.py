@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 LINE_EVERY_S = 10.0
 _MOST_TOLD = 5
+_MOST_ATTACKS = 5
+"""With more, the table of all would be wider than a terminal."""
+_MOST_NOTES = 8
 _MOST_ADAPTED = 30
 
 
@@ -171,10 +174,14 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
     console = stdout()
     scenario = result.manifest["scenario"]
     names = {key: [thing["name"] for thing in scenario[key]] for key in ("lppms", "attacks")}
-    print_summary(result.summary(), result.points(), names["lppms"], names["attacks"])
-    users = in_order(result.totals().users, result.run)
-    for line in sentences.comparisons(sentences.comparable(users, result.points())):
-        console.print(escape(line), highlight=False)
+    table = result.tournament()
+    if len(names["attacks"]) > _MOST_ATTACKS and not table.empty:
+        print_standings(table)
+    else:
+        print_summary(result.summary(), result.points(), names["lppms"], names["attacks"])
+        users = in_order(result.totals().users, result.run)
+        for line in sentences.comparisons(sentences.comparable(users, result.points())):
+            console.print(escape(line), highlight=False)
     if not result.shifts().empty:
         _print_own_adaptation(result)
     if not (past := result.hindsight()).empty:
@@ -182,13 +189,38 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
     remarks = (sentences.repetitions, sentences.found_changes, sentences.hidden_channels)
     for line in (line for said in remarks for line in said(result.manifest)):
         console.print(escape(line), highlight=False)
-    for warning in (*sentences.warnings(result.manifest), *sentences.still_wide(result.manifest, result.points())):
+    warnings = [*sentences.warnings(result.manifest), *sentences.still_wide(result.manifest, result.points())]
+    for warning in warnings[:_MOST_NOTES]:
         console.print(f"[yellow]note:[/] {escape(warning)}", highlight=False)
+    if len(warnings) > _MOST_NOTES:
+        console.print(f"{len(warnings) - _MOST_NOTES} more such notes are in the report.", highlight=False)
     drawn = [name for name in ("figures", "report.html") if result.run.has(name)]
     *some, last = ["event log", "summary.csv", *(drawn if redrawn else [])]
     older = f"; {' and '.join(drawn)} there are older" if drawn and not redrawn else ""
     place = escape(str(result.run))
     console.print(f"\n{', '.join(some)} and {last} are in {place}{older}", highlight=False, soft_wrap=True)
+
+
+def print_standings(table: pd.DataFrame) -> None:
+    """Print who protects best against the attack that is strongest on it; takes a table of `tournament.standings`."""
+    shown = Table()
+    for heading in ("rank", "LPPM", "Q-bar", "P_AE", "of the strongest attack"):
+        shown.add_column(heading, justify="left" if heading in ("LPPM", "of the strongest attack") else "right")
+    for row in table.to_dict("records"):
+        rank = "" if pd.isna(row["rank"]) else str(row["rank"])
+        figures = (f"{row[name]:.3f}" for name in ("quality_loss_km", "adversary_error_km"))
+        shown.add_row(rank, escape(str(row["lppm"])), *figures, escape(str(row["strongest"])))
+    loss = table.loc[table["rank"].notna(), "quality_loss_km"]
+    same = len(loss) > 1 and loss.max() - loss.min() < 1e-9
+    console = stdout()
+    console.print(
+        "Quality loss Q-bar and adversary error P_AE of the strongest attack, in km; "
+        + (f"ranked at {loss.iloc[0]:g} km of loss, others at their own" if same else "each at its own loss"),
+        style="italic",
+        highlight=False,
+    )
+    console.print(shown)
+    console.print("All attacks are in tournament.csv and figures/tournament, with intervals in summary.csv.")
 
 
 def _print_own_adaptation(result: Result) -> None:

@@ -13,6 +13,7 @@ from sim import analysis, metrics, ranking
 from sim.adaptation import BEFORE, RECOVERED, WINDOW, Adaptation, adaptation
 from sim.past_error import past_error
 from sim.rundir import RunDirectory
+from sim.tournament import STANDINGS, is_tournament, standings
 
 
 class Result:
@@ -113,6 +114,17 @@ class Result:
             for text, own in named.groupby("circumstances", sort=False)
         ]
         return pd.concat(found, ignore_index=True)[["circumstances", *ranking.AT_LOSS]]
+
+    def tournament(self, at_km: float | None = None) -> pd.DataFrame:
+        """Return every mechanism against every attack at equal quality loss, see `sim.tournament.standings`.
+
+        Empty where there are too few of them, and where something else is swept than the mechanisms.
+        """
+        points = self.points()
+        summary = analysis.named_apart(analysis.in_order(self.summary(), self.run), points)
+        if not is_tournament(summary) or any(analysis.circumstances(summary, points)):
+            return pd.DataFrame(columns=STANDINGS)
+        return standings(summary, at_km)
 
     def per_user(self) -> pd.DataFrame:
         """Return the means of each user and replication."""

@@ -88,6 +88,7 @@ _NAMES = {
     "metrics.csv",
     "points.csv",
     "adaptation.csv",
+    "tournament.csv",
     "hindsight.csv",
     "events",
     "snapshots",

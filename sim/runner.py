@@ -174,6 +174,8 @@ def _sum_up(result: Result, *, figures: bool) -> None:
     result.run.write_csv("metrics.csv", result.metrics())
     if not (past := result.hindsight()).empty:
         result.run.write_csv("hindsight.csv", with_swept_values(past, result.points()))
+    if not (table := result.tournament()).empty:
+        result.run.write_csv("tournament.csv", table)
     if figures:
         from sim.plots import write_figures
 

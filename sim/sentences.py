@@ -10,8 +10,11 @@ import pandas as pd
 from sim.analysis import circumstances, named_apart, swept_words
 from sim.ranking import rankings, remarks
 from sim.scenario.consistency import needs_channel
+from sim.tournament import STANDINGS
 
 _MOST_WIDE = 5
+_MOST_APART = 3
+"""Of more mechanisms an attack's note is told in one line."""
 
 
 def comparable(users: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
@@ -81,6 +84,7 @@ def warnings(manifest: dict[str, Any]) -> list[str]:
     if notes.empty:
         return found
     asked = _asked_gaps(manifest["scenario"])
+    impossible: dict[str, dict[str, int]] = {}
     for lppm, rows in notes.groupby("lppm", sort=False):
         if rows["lppm_fallbacks"].sum():
             found.append(f"{lppm}: {rows['lppm_fallbacks'].sum()} reports had no mass under its belief and reset it")
@@ -88,10 +92,27 @@ def warnings(manifest: dict[str, Any]) -> list[str]:
         if worst > asked.get(str(lppm), float("inf")):
             found.append(f"{lppm}: its estimates are certain within a gap of {worst:.2g}, not {asked[str(lppm)]:.2g}")
         attacks = pd.DataFrame(rows["attack_fallbacks"].tolist()).sum()
-        found += [
-            f"{name} against {lppm}: {int(n)} reports had no mass under her belief" for name, n in attacks.items() if n
-        ]
+        for name, n in attacks.items():
+            if n:
+                impossible.setdefault(str(name), {})[str(lppm)] = int(n)
+    for name, counts in impossible.items():
+        if len(counts) > _MOST_APART:
+            each = ", ".join(f"{lppm} {n}" for lppm, n in counts.items())
+            found.append(f"{name}: reports that had no mass under her belief, against {each}")
+        else:
+            found += [f"{name} against {lppm}: {n} reports had no mass under her belief" for lppm, n in counts.items()]
     return found
+
+
+def tournament(table: pd.DataFrame) -> str:
+    """Return who protects best against the attack that is strongest on it; takes a table of `tournament.standings`."""
+    ranked = table[table["rank"].notna()]
+    first, *others = ranked.to_dict("records")
+    same = ranked["quality_loss_km"].max() - ranked["quality_loss_km"].min() < 1e-9
+    where = f"At {first['quality_loss_km']:g} km of quality loss" if same else "Each at its own quality loss"
+    behind = ", ".join(f"{row['lppm']} {row['adversary_error_km']:.2f} km ({row['strongest']})" for row in others)
+    start = f"{where} {first['lppm']} is ahead: the strongest of {len(table.columns) - len(STANDINGS)} attacks on it"
+    return f"{start}, {first['strongest']}, has P_AE {first['adversary_error_km']:.2f} km; then {behind}."
 
 
 def found_changes(manifest: dict[str, Any]) -> list[str]:

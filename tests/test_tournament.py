@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.text import Annotation, Text
 
+import sim
+from sim import report
+from sim.plots import of_run
 from sim.plots.tournament import tournament_figure
-from sim.rundir import MEASURES, RequestError
+from sim.result import Result
+from sim.rundir import MEASURES, RequestError, RunDirectory
+from sim.scenario.load import load
+from sim.scenario.models import Scenario
 from sim.tournament import common_loss_km, is_tournament, standings
+from tests.support import SMALL, done
 
 
 def summary(*rows: tuple[str, int, str, float, float]) -> pd.DataFrame:
@@ -114,3 +124,65 @@ def test_numbers_are_readable_and_apart_at_the_least_width() -> None:
     boxes = [text.get_window_extent() for text in panel.texts]
     assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
     assert all(figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1 for box in boxes)
+
+
+MANY = SMALL.replace(
+    "attacks: [sporadic, markov]",
+    "attacks: [sporadic, markov, sporadic-trained, path, face-value, {kind: markov, name: own, assumes: identity}]",
+).replace("identity]", "{kind: PEB-full-Exp, name: full}, identity]")
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Return a run with so many attacks that standings take the place of a sentence on each, and what it printed."""
+    folder = tmp_path_factory.mktemp("many")
+    (folder / "many.yaml").write_text(MANY)
+    return folder / "run", done("run", folder / "many.yaml", "-o", folder / "run", "--no-figures")
+
+
+def test_a_run_with_many_attacks_prints_and_keeps_its_standings(many: tuple[Path, str]) -> None:
+    folder, printed = many
+    table = pd.read_csv(folder / "tournament.csv")
+    again = Result.open(folder).tournament().astype({"rank": float})
+    pd.testing.assert_frame_equal(table, again, check_dtype=False)
+    assert set(table["lppm"]) == {"SP-Exp", "PEB-Exp", "full", "identity"}
+    assert table.loc[table["lppm"] == "full", ["sporadic", "markov", "sporadic-trained", "path"]].isna().all(axis=None)
+    assert "P_AE sporadic" not in printed
+    assert "Against sporadic" not in printed
+    for row in table.itertuples():
+        assert f"{row.adversary_error_km:.3f}" in printed
+    assert "Not computed against full" in printed
+
+
+def test_its_figure_is_drawn_with_the_others(many: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("tradeoff_figure", "over_time_figure"):
+        monkeypatch.setattr(of_run, name, lambda *_, **__: Figure())
+    monkeypatch.setattr(of_run, "_written", lambda _, figures: figures)
+    figures: Any = of_run.write_figures(RunDirectory.open(many[0]))
+    assert list(figures) == ["tradeoff", "over_time", "tournament"]
+    (panel,) = figures["tournament"].axes
+    assert [label.get_text() for label in panel.get_yticklabels()] == Result.open(many[0]).tournament()["lppm"].tolist()
+
+
+def test_the_page_has_the_standings_first_and_shaded(many: tuple[Path, str]) -> None:
+    folder, _ = many
+    page = report.page([Result.open(folder)])
+    table = pd.read_csv(folder / "tournament.csv")
+    ranked = table[table["rank"].notna()]
+    assert f"{ranked['lppm'].iloc[0]} is ahead: the strongest of 6 attacks on it" in page
+    standings_of_page = page[page.index('data-part="standings"') : page.index('data-part="table"')]
+    assert standings_of_page.count("<tr>") == 1 + len(table)
+    assert standings_of_page.count("<b>") == len(table)
+    assert 'class="shade-8"' in standings_of_page
+    assert "\u2013" in standings_of_page
+
+
+def test_something_else_that_is_swept_leaves_no_tournament(many: tuple[Path, str], tmp_path: Path) -> None:
+    swept = MANY.replace('sweep: {"lppms.*.design.epsilon_per_km": [0.5, 2]}', "sweep: {users.count: [1, 2]}")
+    scenario = load_text(swept, tmp_path)
+    assert sim.run(scenario, out=tmp_path / "run", figures=False).tournament().empty
+
+
+def load_text(text: str, folder: Path) -> Scenario:
+    (folder / "scenario.yaml").write_text(text)
+    return load(folder / "scenario.yaml")

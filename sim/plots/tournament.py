@@ -44,7 +44,9 @@ def tournament_figure(standings: pd.DataFrame, *, title: str = "", width: float 
             f"a table of {columns} attacks needs {least_in:.1f} in, got {width:g}: choose a larger --width, or attacks "
             "with --attack"
         )
-    note = f"{ERROR_LABEL} in the cells; framed: the strongest attack on the mechanism; sorted by its error"
+    note = f"{ERROR_LABEL} in the cells; framed: the strongest attack on the mechanism, by which they are ranked"
+    if standings["rank"].isna().any():
+        note += "; below the line: mechanisms that do not reach the loss, at their own"
     with rc_context(STYLE | {"axes.grid": False}):
         height = _ROW_IN * rows + _HEAD_IN
         figure = style.with_legend(width, height, {}, note, title=title)
@@ -60,6 +62,9 @@ def tournament_figure(standings: pd.DataFrame, *, title: str = "", width: float 
                 panel.text(column, row, said, ha="center", va="center", fontsize=_SIZE, color=colour)
             framed = attacks.index(standings["strongest"].iloc[row])
             panel.add_patch(_frame(framed, row))
+        ranked = int(standings["rank"].notna().sum())
+        if 0 < ranked < rows:
+            panel.axhline(ranked - 0.5, color=INK, linewidth=0.8)
         _beside(panel, -1, r"$\bar{Q}$")
         panel.set_xticks(range(columns), [literal(name, _LONGEST) for name in attacks], rotation=45, ha="left")
         panel.set_yticks(range(rows), [literal(name, _LONGEST) for name in names])

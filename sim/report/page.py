@@ -37,6 +37,7 @@ def assembled(study: Study, *, live: bool = False) -> str:
         "style": style,
         "lead": text.lead(study),
         "answer": text.answer(study),
+        "standings": text.standings(study),
         "table": text.table(study),
         "tradeoff": _chart("tradeoff", drawn, "There is no attack in this run, so there is no error to draw."),
         "time": _chart("time", drawn, "There is no query in this run."),

@@ -18,8 +18,14 @@ from sim.report.study import OF_PEOPLE, Study
 from sim.result import Result
 from sim.rundir import RunError
 from sim.status import failed_where
+from sim.tournament import STANDINGS
 
 _FEW_DIFFERENCES, _MOST_DIFFERENCES = 8, 40
+_MOST_ATTACKS = 5
+"""With more, a tournament's standings take the place of a sentence on each attack."""
+_SHADES = 8
+_TALL = 40
+"""A table of more rows than this scrolls."""
 
 
 def title(study: Study) -> str:
@@ -53,9 +59,10 @@ def _counted(number: int, one: str, many: str | None = None) -> str:
 
 def answer(study: Study) -> Markup:
     """Return the sentences that say which mechanism protects best, and what to beware of."""
-    told: list[str] = []
+    table = tournament(study)
+    told: list[str] = [] if table.empty else [sentences.tournament(table)]
     in_part = []
-    for runs in study.people.values():
+    for runs in study.people.values() if table.empty else ():
         own = study.users[study.users["run"].isin(runs)]
         both = own[own.groupby("user")["run"].transform("nunique") == len(runs)]
         told += sentences.comparisons(both)
@@ -148,10 +155,48 @@ def table(study: Study) -> Markup:
     return _table(heads, rows, caption)
 
 
+def tournament(study: Study) -> pd.DataFrame:
+    """Return the standings where so many attacks are tried that a sentence on each would be too much; else nothing."""
+    (result, *others) = study.results
+    if others or study.summary["attack"].nunique() <= _MOST_ATTACKS:
+        return pd.DataFrame()
+    return result.tournament()
+
+
+def standings(study: Study) -> Markup:
+    """Return the standings of a tournament: cells are shaded by the error, the strongest attack's is bold."""
+    table = tournament(study)
+    if table.empty:
+        return Markup("")
+    attacks = list(table.columns.drop(STANDINGS))
+    top = float(table[attacks].to_numpy(float, na_value=0.0).max()) or 1.0
+    heads = [_head("rank", "number"), _head("LPPM", "text")]
+    heads += [_head(joined(["Q\u0304 ", tag("small", "km")]), "number", title="quality loss")]
+    heads += [_head(attack, "number", title="adversary error") for attack in attacks]
+    rows = []
+    for row in table.to_dict("records"):
+        rank = "" if pd.isna(row["rank"]) else row["rank"]
+        cells = [tag("td", rank, data_value=rank), tag("th", row["lppm"], scope="row")]
+        cells.append(_number(row, "quality_loss_km", 2))
+        for attack in attacks:
+            error = row[attack]
+            said = "\u2013" if pd.isna(error) else f"{error:.2f}"
+            shade = None if pd.isna(error) else f"shade-{round(_SHADES * error / top)}"
+            inside = tag("b", said) if attack == row["strongest"] else said
+            cells.append(tag("td", inside, data_value="" if pd.isna(error) else f"{error:.6g}", class_=shade))
+        rows.append(tag("tr", *cells))
+    caption = (
+        "P_AE in km of every attack on every mechanism, best protection first; bold: the strongest attack, by which "
+        "they are ranked. Without a rank: mechanisms that do not reach the loss, at their own."
+    )
+    return _table(heads, rows, caption)
+
+
 def _table(heads: Sequence[Markup], rows: Sequence[Markup], caption: str = "") -> Markup:
-    """Return a table to be sorted, in a place of its own that scrolls where the table is wider."""
+    """Return a table to be sorted, in a place of its own that scrolls where the table is wider or very long."""
     parts = [tag("caption", _typeset(caption)) if caption else "", tag("thead", tag("tr", *heads)), tag("tbody", *rows)]
-    return tag("div", tag("table", *parts, class_="sortable"), class_="wide")
+    place = "wide tall" if len(rows) > _TALL else "wide"
+    return tag("div", tag("table", *parts, class_="sortable"), class_=place)
 
 
 ADAPTED = {
