@@ -33,6 +33,7 @@ def a_run(path: Path, came: Mapping[str, float], **manifest: Any) -> RunDirector
     row: dict[str, Any] = dict.fromkeys(EVENTS.names, 0) | {
         "event": "query",
         "shift": None,
+        "identity": None,
         "user": "u",
         "lppm": "l",
         "attack": "a",

@@ -141,6 +141,7 @@ def a_run(place: str | Path) -> RunDirectory:
     row = dict.fromkeys(EVENTS.names, 1) | {
         "event": "query",
         "shift": None,
+        "identity": None,
         "user": "ann",
         "lppm": "SP",
         "attack": "bayes",
