@@ -176,7 +176,7 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
     names = {key: [thing["name"] for thing in scenario[key]] for key in ("lppms", "attacks")}
     table = result.tournament()
     if len(names["attacks"]) > _MOST_ATTACKS and not table.empty:
-        print_standings(table)
+        print_standings(table, drawn=redrawn and result.run.has("figures/tournament.png"))
     else:
         print_summary(result.summary(), result.points(), names["lppms"], names["attacks"])
         users = in_order(result.totals().users, result.run)
@@ -201,7 +201,7 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
     console.print(f"\n{', '.join(some)} and {last} are in {place}{older}", highlight=False, soft_wrap=True)
 
 
-def print_standings(table: pd.DataFrame) -> None:
+def print_standings(table: pd.DataFrame, *, drawn: bool) -> None:
     """Print who protects best against the attack that is strongest on it; takes a table of `tournament.standings`."""
     shown = Table()
     for heading in ("rank", "LPPM", "Q-bar", "P_AE", "of the strongest attack"):
@@ -220,7 +220,8 @@ def print_standings(table: pd.DataFrame) -> None:
         highlight=False,
     )
     console.print(shown)
-    console.print("All attacks are in tournament.csv and figures/tournament, with intervals in summary.csv.")
+    places = "tournament.csv and figures/tournament" if drawn else "tournament.csv"
+    console.print(f"All attacks are in {places}, with intervals in summary.csv.", highlight=False)
 
 
 def _print_own_adaptation(result: Result) -> None:
