@@ -30,6 +30,7 @@ from sim.status import failed_where
 
 if TYPE_CHECKING:
     from sim.bench import Outcome as Measured
+    from sim.bench.costs import Cost as PartCost
     from sim.status import Status
 
 LINE_EVERY_S = 10.0
@@ -558,6 +559,50 @@ def print_bench(outcomes: Sequence[Measured], machine: dict[str, Any]) -> None:
         )
     console = stdout()
     console.print(table, highlight=False)
+    _print_machine(console, machine)
+
+
+_COSTS = {
+    "design": (
+        "a query, with its channel",
+        ("first", "new prior", "budget", "same prior", "memory"),
+        "first: the design and its first channel; budget: a new prior and a quality_budget_km of 1",
+    ),
+    "belief": ("a report", ("report",), ""),
+    "attack": (
+        "a report",
+        ("report", "with expected figures", "end"),
+        "end: what is said of all queries after the last report, once",
+    ),
+}
+
+
+def print_costs(costs: Sequence[PartCost], cells: int, machine: dict[str, Any]) -> None:
+    """Print what each part costs, a table for each family, and where it was measured."""
+    console = stdout()
+    for family, (title, columns, note) in _COSTS.items():
+        rows = [cost for cost in costs if cost.part.family == family]
+        shown = [column for column in columns if any(column in row.figures for row in rows)]
+        if not rows:
+            continue
+        table = Table(title=f"{family}: {title}, {cells} cells", caption=note or None, title_justify="left")
+        table.add_column(family)
+        for column in shown:
+            table.add_column(column, justify="right", no_wrap=True)
+        for row in rows:
+            amounts = [
+                _amount(row.figures[column], "bytes" if column == "memory" else "s") if column in row.figures else ""
+                for column in shown
+            ]
+            table.add_row(row.part.name, *amounts)
+        console.print(table, highlight=False)
+        for row in rows:
+            if row.note:
+                console.print(escape(f"{row.part.name}: {row.note}"), highlight=False)
+    _print_machine(console, machine)
+
+
+def _print_machine(console: Console, machine: dict[str, Any]) -> None:
     console.print(
         escape(
             f"CPU time on {machine['cpu']}, Python {machine['python']}, numpy {machine['numpy']}, "

@@ -15,7 +15,7 @@ import pytest
 
 from sim import bench, console
 from sim.belief import FixedProfile
-from sim.bench import limits, rows
+from sim.bench import costs, limits, rows
 from sim.bench.people import DESIGNS, GAP, City, Contest, Run, timed_run
 from sim.bench.timing import Samples, median_case, seconds_of, side_by_side, slowest_case
 from sim.events import Guess, Report
@@ -23,6 +23,7 @@ from sim.inference import decide_many
 from sim.interfaces import FloatArray
 from sim.lppm.designs import Identity
 from sim.lppm.mechanism import Mechanism
+from sim.registry import listing
 from tests.support import done, lppm_sim, refused
 
 TINY = bench.Scale(
@@ -361,3 +362,41 @@ def test_the_memory_of_a_process_that_started_another_is_not_counted() -> None:
 def test_several_threads_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "8")
     assert "unset OPENBLAS_NUM_THREADS=8" in " ".join(refused("bench", "--quick", "mk").split())
+
+
+# What parts cost -------------------------------------------------------------------------------------------------
+
+
+def test_every_design_belief_and_attack_has_its_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    parts = costs.parts()
+    for family in ("design", "belief", "attack"):
+        kinds = {part.said["kind"] for part in parts.values() if part.family == family}
+        assert kinds == listing()[family][1].keys() - {"module:Class"}
+    found = costs.measure(list(parts.values()), cells=6, rounds=1)
+    assert [cost.part for cost in found] == list(parts.values())
+    for cost in found:
+        assert cost.figures
+        assert all(figure > 0 for figure in cost.figures.values()), cost
+        assert ("end" in cost.figures) == (cost.part.said["kind"].split("-")[0] in {"smoothing", "path"})
+        budget = cost.part.family == "design" and cost.part.said["kind"] not in {"identity", "dummies"}
+        assert ("budget" in cost.figures) == budget
+    console.print_costs(found, 6, bench.machine())
+    out = capsys.readouterr().out
+    assert [name for name in parts if f"│ {name} " not in out] == []
+
+
+def test_large_programs_are_solved_only_where_they_are_named() -> None:
+    chosen = [part for part in costs.parts().values() if part.is_program]
+    assert len(chosen) == 4
+    for cost in costs.measure(chosen, cells=54):
+        assert (cost.figures, cost.note) == ({}, "over 50 cells only if named")
+    said = " ".join(
+        done("bench", "--costs", "optimal_privacy-manhattan", "--cells", "54", "--solver", "simplex").split()
+    )
+    assert "54 cells" in said
+    assert "│ optimal_privacy-manhattan │" in said
+
+
+def test_costs_are_asked_for_in_words_that_go_together() -> None:
+    assert "Did you mean 'planar_laplace'" in " ".join(refused("bench", "--costs", "planar_laplas").split())
+    assert "found --quick or --out" in " ".join(refused("bench", "--costs", "--quick").split())
