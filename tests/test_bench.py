@@ -372,7 +372,7 @@ def test_every_design_belief_and_attack_has_its_cost(capsys: pytest.CaptureFixtu
     for family in ("design", "belief", "attack"):
         kinds = {part.said["kind"] for part in parts.values() if part.family == family}
         assert kinds == listing()[family][1].keys() - {"module:Class"}
-    found = costs.measure(list(parts.values()), cells=6, rounds=1)
+    found = costs.measure(list(parts.values()), cells=6, rounds=1, queries=20)
     assert [cost.part for cost in found] == list(parts.values())
     for cost in found:
         assert cost.figures

@@ -30,7 +30,6 @@ Family = Literal["design", "belief", "attack"]
 MOST_CELLS_OF_A_PROGRAM = 50
 """On more cells linear programs are solved only where they are named, once, and without a search for a budget."""
 BUDGET_KM = 1.0
-QUERIES = 300
 CANDIDATES = 20
 """So many users are told apart by identification."""
 _PRIORS = 500
@@ -104,11 +103,15 @@ def measure(
     cells: int,
     solver: str = "ipm",
     rounds: int = 3,
+    queries: int = 300,
     named: bool = False,
     progress: Callable[[Part], None] = lambda _part: None,
 ) -> list[Cost]:
-    """Measure parts one after the other. Large linear programs are solved only if the parts were `named`."""
-    bench = _Bench(City(shape_of(cells)), solver, rounds)
+    """Measure parts one after the other, with so many `queries` of a user.
+
+    Large linear programs are solved only if the parts were `named`.
+    """
+    bench = _Bench(City(shape_of(cells)), solver, rounds, queries)
     costs = []
     for part in chosen:
         large = part.is_program and bench.city.n_cells > MOST_CELLS_OF_A_PROGRAM
@@ -134,12 +137,13 @@ def shape_of(cells: int) -> tuple[int, int]:
 class _Bench:
     """A city with people who report, and who has statistics of them."""
 
-    def __init__(self, city: City, solver: str, rounds: int) -> None:
+    def __init__(self, city: City, solver: str, rounds: int, queries: int) -> None:
         self.city = city
         self._solver = solver
         self._rounds = rounds
-        self._traces = [city.trace(f"user-{number}", QUERIES) for number in range(CANDIDATES)]
-        self._training = city.statistics(city.trace("another user", QUERIES))
+        self._queries = queries
+        self._traces = [city.trace(f"user-{number}", queries) for number in range(CANDIDATES)]
+        self._training = city.statistics(city.trace("another user", queries))
         self._test = {trace.user: city.statistics(trace) for trace in self._traces}
         exponential = self._maker(Part("design", "exponential", {"kind": "exponential"}))
         self._channel = exponential()(self._training.profile)
@@ -226,7 +230,7 @@ class _Bench:
                 belief.prior(report.time_s)
                 belief.observe(report.time_s, likelihood)
 
-        return {"report": self._median(live) / QUERIES}
+        return {"report": self._median(live) / self._queries}
 
     def _cost_of_attack(self, part: Part) -> dict[str, float]:
         reports, users = self._heard(part)
@@ -239,7 +243,7 @@ class _Bench:
         users = [trace.user for trace in self._traces]
         if not part.said["kind"].startswith("identification"):
             return self._reports[users[0]], users[:1]
-        in_turn = zip(*(self._reports[user][: QUERIES // CANDIDATES] for user in users), strict=True)
+        in_turn = zip(*(self._reports[user][: self._queries // CANDIDATES] for user in users), strict=True)
         return [report for at_once in in_turn for report in at_once], users
 
     def _rounds_of_attack(
