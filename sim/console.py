@@ -615,13 +615,13 @@ def _print_machine(console: Console, machine: dict[str, Any]) -> None:
 def _amount(value: float, unit: str) -> str:
     """Write seconds or bytes with a unit in which they are easy to read.
 
-    >>> _amount(0.00123, "s"), _amount(6e8, "bytes"), _amount(1.0, "exponent")
-    ('1.23 ms', '600 MB', 'r^1')
+    >>> _amount(0.00123, "s"), _amount(6e8, "bytes"), _amount(2.6e9, "bytes"), _amount(1.0, "exponent")
+    ('1.23 ms', '600 MB', '2.6 GB', 'r^1')
     """
     if unit == "exponent":
         return f"r^{value:.3g}"
     if unit == "bytes":
-        return f"{value / 1e6:.3g} MB"
+        return f"{value / 1e9:.3g} GB" if value >= 1e9 else f"{value / 1e6:.3g} MB"
     size, name = next(((size, name) for size, name in ((1.0, "s"), (1e-3, "ms")) if value >= size), (1e-6, "us"))
     return f"{value / size:.3g} {name}"
 
