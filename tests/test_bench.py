@@ -15,7 +15,7 @@ import pytest
 
 from sim import bench, console
 from sim.belief import FixedProfile
-from sim.bench import costs, limits, rows
+from sim.bench import costs, limits, rows, timing
 from sim.bench.people import DESIGNS, GAP, City, Contest, Run, timed_run
 from sim.bench.timing import Samples, median_case, seconds_of, side_by_side, slowest_case
 from sim.events import Guess, Report
@@ -367,7 +367,10 @@ def test_several_threads_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 # What parts cost -------------------------------------------------------------------------------------------------
 
 
-def test_every_design_belief_and_attack_has_its_cost(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_design_belief_and_attack_has_its_cost(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timing, "BLOCK_S", 1e-5)
     parts = costs.parts()
     for family in ("design", "belief", "attack"):
         kinds = {part.said["kind"] for part in parts.values() if part.family == family}
