@@ -111,7 +111,9 @@ class OptimalPrivacy(_Optimal):
         matrix[np.arange(cells.size), cells] += truth
         error_km = float((matrix.T * own @ self._other.matrix_km[cells]).min(axis=1).sum())
         _verify("error", error_km, claimed_km, float(self._other.matrix_km.max()))
-        return np.asarray(matrix[self._quality.matrix_km[:, cells].argmin(axis=1)])
+        nearest = self._quality.matrix_km[:, cells].argmin(axis=1)
+        nearest[cells] = np.arange(cells.size)  # others may be at no distance
+        return np.asarray(matrix[nearest])
 
 
 class OptimalQuality(_Optimal):
@@ -231,8 +233,9 @@ def _check(name: str, value: float) -> None:
 
 
 def _verify(what: str, found_km: float, claimed_km: float, longest_km: float) -> None:
-    if not abs(found_km - claimed_km) <= VERIFIED * longest_km:
+    allowed_km = VERIFIED * (longest_km or 1.0)
+    if not abs(found_km - claimed_km) <= allowed_km:
         raise SolverError(
             f"the channel's {what} is {found_km:.9g} km, the solver claims {claimed_km:.9g} km, "
-            f"allowed is a difference of {VERIFIED * longest_km:.2g} km: try another `solver`"
+            f"allowed is a difference of {allowed_km:.2g} km: try another `solver`"
         )

@@ -21,7 +21,7 @@ from sim.lppm.designs import Exponential, LocationHiding
 from sim.lppm.linear import LinearProgram, Solution, SolverError
 from sim.lppm.optimal import OptimalPrivacy, OptimalQuality
 from sim.lppm.programs import exceeded, most_error, promised, unbeaten
-from sim.world.distance import Distance, euclidean, manhattan
+from sim.world.distance import Distance, euclidean, manhattan, semantic
 from sim.world.grid import Grid
 
 GRID = Grid.rectangle(rows=3, cols=3, width_km=3.9, height_km=3.3)
@@ -210,6 +210,23 @@ def test_no_budget_is_the_truth_unless_another_report_costs_nothing() -> None:
         want_km = textbook_privacy(prior, d_p.matrix_km, alike, 0.0)
         assert want_km > 0.2
         assert error_km(design(prior).matrix(), prior, d_p) == pytest.approx(want_km, abs=2e-6)
+
+
+@pytest.mark.parametrize("budget_km", [0.1, 0.4])
+def test_cells_at_no_distance_keep_their_own_rows(budget_km: float) -> None:
+    d_p, d_q = DISTANCES["manhattan"], semantic(list("abcabcabc"[:N].ljust(N, "a")), apart_km=2.0)
+    for seed in range(3):
+        prior = np.random.default_rng(seed).dirichlet(np.ones(N))
+        matrix = OptimalPrivacy(quality_distance=d_q, privacy_distance=d_p, quality_budget_km=budget_km).matrix(prior)
+        assert loss_km(matrix, prior, d_q) <= budget_km + 1e-9
+        want_km = textbook_privacy(prior, d_p.matrix_km, d_q.matrix_km, budget_km)
+        assert error_km(matrix, prior, d_p) == pytest.approx(want_km, abs=2e-6)
+
+
+def test_where_nothing_can_be_lost_nothing_is_refused() -> None:
+    nowhere = semantic(["home"] * N)
+    design = OptimalQuality(quality_distance=nowhere, metric=DISTANCES["euclidean"], epsilon_per_km=1.0)
+    assert loss_km(design.matrix(some_prior(1)), some_prior(1), nowhere) == 0
 
 
 # Least loss ------------------------------------------------------------------------------------------------------
