@@ -101,14 +101,14 @@ class Cloaking:
         """Return the mixture of two thresholds that spends the budget: losses change at the masses of regions alone."""
         cells, masses = np.arange(prior.size), self._tree.masses(prior)
         finer, finer_km = self._tree.smallest(masses, 0.0), 0.0
-        for least_mass in np.unique(masses):
+        for least_mass in (*np.unique(masses), np.inf):  # the last is the whole plane
             coarser = self._tree.smallest(masses, least_mass)
             coarser_km = float(prior @ self._losses_km[cells, coarser])
             if coarser_km > budget_km:
                 share = (budget_km - finer_km) / (coarser_km - finer_km)
                 return (1 - share) * self._matrix(finer) + share * self._matrix(coarser)
             finer, finer_km = coarser, coarser_km
-        return self._matrix(np.zeros(prior.size, dtype=np.int64))
+        return self._matrix(finer)
 
     def _matrix(self, region_of: IntArray) -> FloatArray:
         matrix = np.zeros((region_of.size, len(self.space.regions)))

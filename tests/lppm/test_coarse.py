@@ -56,6 +56,14 @@ def test_the_budget_is_met_on_the_design_s_own_model(kind: str, name: str, seed:
     assert loss_km(budget_km) == pytest.approx(budget_km, abs=BUDGET_TOLERANCE_KM)
 
 
+@pytest.mark.parametrize("budget_km", [0.0, 0.3, 1.0])
+def test_who_is_in_one_corner_for_sure_spends_no_more_than_the_budget(budget_km: float) -> None:
+    """All masses of regions are reached within the corner: the next step is the whole plane."""
+    distance, prior = DISTANCES["manhattan"], np.eye(12)[0]
+    channel = Cloaking(grid=GRID, distance=distance, quality_budget_km=budget_km)(prior)
+    assert expected_loss_km(channel, prior, distance) == pytest.approx(budget_km, abs=BUDGET_TOLERANCE_KM)
+
+
 @pytest.mark.parametrize("name", DISTANCES)
 @pytest.mark.parametrize("kind", ["cloaking", "snapping", "dropping"])
 @settings(max_examples=6, deadline=None)
