@@ -187,7 +187,9 @@ def _known(attack: AnyAttack, stage: Stage) -> dict[str, Statistics]:
     """
     statistics_of = stage.knowledge(attack.training) if attack.knows == "training" else stage.truth
     known = {trace.user: statistics_of(trace.user) for trace in stage.traces}
-    if stage.pseudonyms is None or isinstance(attack, IdentificationSpec) or stage.scenario.knows_by_name(attack):
+    if isinstance(attack, IdentificationSpec):
+        return {user: known[user] for user in stage.candidates}
+    if stage.pseudonyms is None or stage.scenario.knows_by_name(attack):
         return known
     return {name: known[user] for name, user in sorted((name, user) for user, name in stage.pseudonyms.items())}
 

@@ -28,14 +28,16 @@ def simulate(
     """Let every user live through her trace while every adversary listens; the log takes it all down.
 
     `lppm_of` gives each user the mechanism she carries, `noise_of` the randomness it draws from. Where the log knows
-    pseudonyms, the stream uses them. In the end those adversaries who `conclude` have a last word.
+    pseudonyms, the stream uses them, and of those who query at once they say who is first: the order of users would
+    tell the names. In the end those adversaries who `conclude` have a last word.
     """
     starts = [int(trace.times_s[0]) for trace in traces if len(trace)]
     environment = simpy.Environment(initial_time=min(starts, default=0))
     stream = Stream(environment, log.pseudonyms)
     for name, attack in attacks.items():
         environment.process(agents.adversary(attack, stream.subscribe(), log.attack(name)))
-    for trace in traces:
+    called = log.pseudonyms
+    for trace in traces if called is None else sorted(traces, key=lambda trace: called[trace.user]):
         lppm, noise = lppm_of(trace.user), noise_of(trace.user)
         environment.process(agents.user(environment, trace, lppm, stream, log.user(trace.user), noise))
     with _interrupted_between_events(environment):

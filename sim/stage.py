@@ -145,6 +145,13 @@ class Stage:
         drawn = stream(self.scenario.seed, "pseudonyms", self.replication).permutation(len(users)) + 1
         return {user: f"p{number}" for user, number in zip(users, drawn, strict=True)}
 
+    @cached_property
+    def candidates(self) -> list[str]:
+        """The users in an order that tells nothing: among equals an adversary names the first, who must be anybody."""
+        users = self.setting.users
+        drawn = stream(self.scenario.seed, "candidates", self.replication).permutation(len(users))
+        return [users[place] for place in drawn]
+
     @property
     def traces(self) -> list[Trace]:
         """The test traces, which are simulated."""

@@ -239,6 +239,23 @@ def test_hidden_names_hide_nothing_from_who_does_not_use_them(make_scenario: Mak
     assert named["expected_adversary_error_km"].notna().all()
 
 
+@pytest.mark.parametrize("names", ["known", "hidden"])
+def test_who_cannot_be_told_apart_is_named_by_chance(make_scenario: MakeScenario, tmp_path: Path, names: str) -> None:
+    """All query at once, and reports tell nothing: no order may tell more."""
+    scenario = make_scenario(
+        names=names,
+        replications=6,
+        world={"grid": {"kind": "rectangle", "rows": 2, "cols": 2, "width_km": 2, "height_km": 2}, "roads": "lattice"},
+        users={"count": 6, "queries": 2, "mobility": "commuters", "demand": {"kind": "periodic", "period_s": 3600}},
+        lppms=[{"kind": "Exp", "design": {"epsilon_per_km": 0.0}}],
+        attacks=["identification", {"kind": "identification", "name": "alone", "matching": "independent"}],
+    )
+    named = events(scenario, tmp_path)
+    assert named.groupby("attack")["time_s"].nunique().eq(2).all()
+    shares = (named["identity"] == named["user"]).groupby(named["attack"]).mean()
+    assert (shares < 0.45).all()
+
+
 def test_what_is_known_of_pseudonyms_does_not_lead_to_names(make_scenario: MakeScenario) -> None:
     for seed in range(5):
         scenario = make_scenario(attacks=["sporadic-trained"], names="hidden", seed=seed)
