@@ -31,6 +31,7 @@ from sim.belief import (
     Regularisation,
     smoothing_kernel,
 )
+from sim.errors import input_errors
 from sim.interfaces import Attack, Belief, Demand, Design, FloatArray, Mobility, OutputSpace
 from sim.lppm import coarse, designs, dummies, optimal, planar
 from sim.lppm.outputs import Cells
@@ -345,7 +346,9 @@ def build_attack(
             if spec.assumes is None:
                 return _inferring(spec, belief_of, world, scenario)
             belief_of = cache(belief_of)
-            attack, design = _inferring(spec, belief_of, world, scenario), build_design(spec.assumes, world)
+            attack = _inferring(spec, belief_of, world, scenario)
+            with input_errors(f"attacks.{spec.name}.assumes"):
+                design = build_design(spec.assumes, world)
             return AssumingAttack(
                 attack=attack, belief_of=belief_of, design=design, readable=output_space(design, world) == space
             )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sim import build
 from sim.engine import simulate
-from sim.errors import UserError
+from sim.errors import UserError, input_errors
 from sim.interfaces import LPPM
 from sim.lppm.mechanism import Mechanism
 from sim.lppm.theory import Theory
@@ -212,7 +212,8 @@ class _Mechanisms:
         self._spec = spec
         self._restart_s = stage.scenario.restart_s
         self._world = stage.setting.world
-        self._design = build.build_design(spec.design, self._world)
+        with input_errors(f"lppms.{spec.name}.design"):
+            self._design = build.build_design(spec.design, self._world)
         self.space = build.output_space(self._design, self._world)
         """What the outputs stand for."""
         self._knowledge = stage.knowledge(spec.training)

@@ -12,6 +12,7 @@ import pytest
 
 import sim
 from sim.cost import Cost, estimate
+from sim.errors import InputError
 from sim.scenario.models import Scenario
 
 MakeScenario = Callable[..., Scenario]
@@ -125,3 +126,16 @@ def test_the_time_is_roughly_true(changes: dict[str, Any], make_scenario: MakeSc
     taken = time.process_time() - began
     assert seconds is not None
     assert taken / 10 < seconds < taken * 10
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"lppms": [{"kind": "Dummies", "design": {"dummies": 10**5}}]},
+        {"lppms": [{"kind": "PL", "design": {"discretise": False, "quality_budget_km": 1e-9}}]},
+        {"attacks": [{"kind": "sporadic", "assumes": {"kind": "dummies", "dummies": 10**5}}]},
+    ],
+)
+def test_what_no_grid_can_make_is_refused_in_words(changes: dict[str, Any], make_scenario: MakeScenario) -> None:
+    with pytest.raises(InputError, match=r"(lppms\..*\.design|attacks\.sporadic\.assumes): "):
+        estimate(make_scenario(**changes))

@@ -8,7 +8,7 @@ from typing import Any
 
 from sim.scenario.did_you_mean import suggestion
 from sim.scenario.faults import Loc, listing
-from sim.scenario.protection import SHORT_ATTACKS
+from sim.scenario.protection import SHORT_ATTACKS, SHORT_LPPMS
 
 Finding = tuple[Loc, str]
 
@@ -175,9 +175,10 @@ def _nobody_attacks(data: dict[str, Any]) -> Iterator[Finding]:
     if not attacks or not all(map(needs_channel, attacks)):
         return
     for i, lppm in enumerate(_items(data.get("lppms"))):
-        if _mapping(lppm).get("learns_from") == "cells":
+        short = SHORT_LPPMS.get(_kind(lppm) or "", {})
+        if _mapping(lppm).get("learns_from", short.get("learns_from")) == "cells":
             yield (
-                ("lppms", i, "learns_from"),
+                ("lppms", i, "learns_from") if "learns_from" in _mapping(lppm) else ("lppms", i),
                 "it learns from real cells, so that its reports carry no channel, and every attack here needs one: add "
                 "`face-value` or one with `assumes` to the attacks, such as {kind: markov, name: assuming, assumes: "
                 "{kind: exponential, epsilon_per_km: 1}}",

@@ -12,6 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from sim.registry import listing
+from sim.scenario.consistency import findings
 from sim.scenario.faults import Loc
 from sim.scenario.models import Scenario
 from sim.scenario.paths import assign
@@ -410,3 +411,11 @@ def test_a_life_that_shifts_is_repeated(make_scenario: MakeScenario, tmp_path: P
     said: dict[str, Any] = {"users": users, "training": {}, "attacks": ["sporadic"], "lppms": ["SP-Exp"]}
     plain, shifted = make_scenario(**said), make_scenario(**said, shifts=[{"kind": "relocate", "at_query": 3}])
     assert [scenario.is_exact(scenario.lppms[0]) for scenario in (plain, shifted)] == [True, False]
+
+
+@pytest.mark.parametrize("lppm", ["PEB-full-Exp", {"kind": "PEB-full-LH"}, {"kind": "PEB-Exp", "learns_from": "cells"}])
+def test_nobody_who_can_attack_the_full_type_is_found_in_the_file_itself(lppm: Any) -> None:
+    """Before short names are filled in, so that `check` says it too."""
+    ((where, problem),) = findings({"lppms": [lppm], "attacks": ["sporadic"]})
+    assert where[:2] == ("lppms", 0)
+    assert "every attack here needs one" in problem
