@@ -27,7 +27,7 @@ MOST_BYTES = 2**30
 
 _MEMORY_BYTES = 2**26
 _LOOK_EVERY_BYTES = 2**26
-_FORMAT = 1
+_FORMAT = 2
 
 _in_memory: dict[str, FloatArray] = {}
 _written = {"bytes": _LOOK_EVERY_BYTES}

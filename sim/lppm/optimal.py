@@ -48,7 +48,10 @@ class _Optimal(ABC):
     def __call__(self, prior: FloatArray) -> Channel:
         """Return the channel for this prior over cells."""
         digest = digest_of(
-            self._decides, prior, self._quality.matrix_km, self._other.matrix_km, repr(self._other.shape)
+            f"{self._decides} {self._quality.shape} {self._other.shape}",
+            prior,
+            self._quality.matrix_km,
+            self._other.matrix_km,
         )
         return MatrixChannel(kept(digest, lambda: self.matrix(prior)))
 
