@@ -196,7 +196,7 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
     if len(warnings) > _MOST_NOTES:
         console.print(f"{len(warnings) - _MOST_NOTES} more such notes are in the report.", highlight=False)
     drawn = [name for name in ("figures", "report.html") if result.run.has(name)]
-    *some, last = ["event log", "summary.csv", *(drawn if redrawn else [])]
+    *some, last = ["event log", "summary.csv", "metrics.csv", *(drawn if redrawn else [])]
     older = f"; {' and '.join(drawn)} there are older" if drawn and not redrawn else ""
     place = escape(str(result.run))
     console.print(f"\n{', '.join(some)} and {last} are in {place}{older}", highlight=False, soft_wrap=True)
@@ -216,7 +216,7 @@ def print_standings(table: pd.DataFrame, *, drawn: bool) -> None:
     console = stdout()
     console.print(
         "Quality loss Q-bar and adversary error P_AE of the strongest attack, in km; "
-        + (f"ranked at {loss.iloc[0]:g} km of loss, others at their own" if same else "each at its own loss"),
+        + (f"ranked at {loss.iloc[0]:g} km of loss" if same else "each at its own loss"),
         style="italic",
         highlight=False,
     )

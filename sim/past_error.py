@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -31,16 +32,34 @@ def past_error(run: RunDirectory) -> pd.DataFrame:
     The log is read one part after another; memory grows with the number of (point, LPPM, attack, lag, user).
     """
     sums: pd.DataFrame | None = None
+    asked = _asked(run.manifest())
     for part in run.parts():
         both = run.read_part(part, ["index", "estimated_index"])
         if pc.any(pc.less(both["estimated_index"], both["index"])).as_py():
-            own = _summed(run.read_part(part, _NEEDED))
+            own = _summed(run.read_part(part, _NEEDED), asked)
             sums = own if sums is None else pd.concat([sums, own]).groupby(_USER, as_index=False)[_SUMS].sum()
     return pd.DataFrame(columns=[*SERIES, "lag", "users", "guesses", *COLUMNS]) if sums is None else _over_users(sums)
 
 
-def _summed(table: pa.Table) -> pd.DataFrame:
-    """Return the sums of each user and lag in a part, which holds whole simulations."""
+Asked = dict[str, tuple[frozenset[int], bool]]
+"""Which lags an attack was asked for, and whether it has a last word."""
+
+
+def _asked(manifest: Mapping[str, Any]) -> Asked:
+    """Return what the attacks of a scenario were asked for, of those that it says it for, the same at all points."""
+    scenario = manifest.get("scenario", {})
+    if any(str(path).startswith("attacks") for path in scenario.get("sweep", {})):
+        return {}
+    said = {attack["name"]: attack.get("hindsight") for attack in scenario.get("attacks", [])}
+    return {name: (frozenset(back["lags"]), back["final"]) for name, back in said.items() if isinstance(back, dict)}
+
+
+def _summed(table: pa.Table, asked: Asked) -> pd.DataFrame:
+    """Return the sums of each user and lag in a part, which holds whole simulations.
+
+    Of an attack of which nobody knows what it was asked for, such as one's own, lags are those that occur before the
+    last report, and its last word is one that is about all queries.
+    """
     # Rows of shifts, and those without an attack, have no estimate.
     frame = table.filter(pc.is_valid(table["estimated_index"])).to_pandas()
     past = frame[frame["estimated_index"] < frame["index"]]
@@ -51,11 +70,15 @@ def _summed(table: pa.Table) -> pd.DataFrame:
     past = past.merge(lasts, on=_SIMULATION, validate="many_to_one")
     past = past.assign(lag=past["index"] - past["estimated_index"], guesses=1)
     at_last = past["index"] == past["last"]
-    # What is said at the last report alone was not asked for by its lag.
     regular = past[~at_last][[*SERIES, "lag"]].drop_duplicates()
-    by_lag = past.merge(regular, on=[*SERIES, "lag"])
-    number = past[at_last].groupby(_SIMULATION)["estimated_index"].transform("nunique")
-    final = past[at_last][number == past[at_last]["last"] - 1]
+    seen = past[[*SERIES, "lag"]].merge(regular.assign(seen=True), how="left")["seen"].notna().to_numpy()
+    number = past.assign(now=at_last).groupby(_SIMULATION)["now"].transform("sum")
+    everything = (number == past["last"] - 1).to_numpy()
+    for name, (lags, concludes) in asked.items():
+        own = (past["attack"] == name).to_numpy()
+        seen = np.where(own, past["lag"].isin(lags), seen)
+        everything = np.where(own, concludes, everything)
+    by_lag, final = past[seen], past[at_last & everything]
     told = pd.concat([by_lag.assign(lag=by_lag["lag"].astype(str)), final.assign(lag=FINAL)])
     return told.groupby(_USER, as_index=False)[_SUMS].sum()
 

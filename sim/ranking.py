@@ -110,7 +110,7 @@ def _per_km(points: pd.DataFrame) -> Iterator[str]:
         sure = all(lead - half > 0 for lead, half in leads.values())
         behind = [f"{lppm} {gain[lppm]:.2f} km ({_less(*lead)})" for lppm, lead in leads.items()]
         verdict = f"a km of it buys most error with {order[0]}" if sure else f"{order[0]} is ahead"
-        start = f"Against {attack}, each at its own quality loss, {verdict}: {gain[order[0]]:.2f} km of error for each"
+        start = f"Against {attack}, each at its own quality loss, {verdict}: {gain[order[0]]:.2f} km of error per km"
         yield f"{start}; {', '.join(behind)}."
 
 

@@ -11,6 +11,8 @@ import pandas as pd
 
 from sim import analysis, metrics, ranking
 from sim.adaptation import BEFORE, RECOVERED, WINDOW, Adaptation, adaptation
+from sim.courses import output_space
+from sim.interfaces import OutputSpace
 from sim.past_error import past_error
 from sim.rundir import RunDirectory
 from sim.tournament import STANDINGS, is_tournament, standings
@@ -52,6 +54,10 @@ class Result:
     def events(self) -> pd.DataFrame:
         """Return the event log: one row per query and attack."""
         return pd.concat([table.to_pandas() for table in self.run.tables()], ignore_index=True)
+
+    def output_space(self, lppm: str, point: int = 0) -> OutputSpace:
+        """Return what the outputs of a mechanism stand for in the log: `cells` tells which cells one names."""
+        return output_space(self.run, lppm, point)
 
     def points(self) -> pd.DataFrame:
         """Return the sweep's points and their values."""

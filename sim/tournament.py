@@ -26,8 +26,9 @@ def standings(summary: pd.DataFrame, at_km: float | None = None) -> pd.DataFrame
 
     Where mechanisms were swept, say over budgets, errors are those at one quality loss, `at_km`, read off the straight
     lines between a mechanism's points; unless said, it is one that most of them reach (`common_loss_km`). A mechanism
-    that does not is behind the others, without a rank, with its point nearest to that loss. Without a sweep each stands
-    at its own loss: then all are ranked, and the loss beside the error must be looked at.
+    that does not is behind the others, without a rank, with its point nearest to that loss; so is one that some attack
+    cannot be computed against, as those of the full type: weak attacks alone rank nobody. Without a sweep each stands
+    at its own loss, and the loss beside the error must be looked at.
 
     Columns: rank (equal errors share it), lppm, quality_loss_km, adversary_error_km of the strongest attack, its name,
     and the error of each attack under its name, NaN where it cannot be computed. Figures are the expected ones where
@@ -46,8 +47,10 @@ def standings(summary: pd.DataFrame, at_km: float | None = None) -> pd.DataFrame
             loss, errors = float(losses[nearest]), curve.iloc[nearest].tolist()
         by_attack = dict(zip(curve.columns, errors, strict=True))
         known = {attack: error for attack, error in by_attack.items() if not np.isnan(error)}
+        if not known:
+            continue
         strongest = min(known, key=known.__getitem__)
-        equal = at_km is None or abs(loss - at_km) <= _SAME_KM
+        equal = len(known) == len(attacks) and (at_km is None or abs(loss - at_km) <= _SAME_KM)
         rows.append((equal, lppm, loss, by_attack[strongest], strongest, *(by_attack.get(name) for name in attacks)))
     table = pd.DataFrame(rows, columns=["equal", *STANDINGS[1:], *attacks])
     table = table.astype(dict.fromkeys(attacks, float))

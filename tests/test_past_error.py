@@ -182,3 +182,18 @@ def test_check_tells_which_attacks_are_left_out(write: Callable[..., Path]) -> N
         "Not computed against full, which learns from real cells and so keeps its channels to itself: markov." in told
     )
     assert "Not computed" not in done("check", write())
+
+
+def test_lags_are_those_that_were_asked_for_however_short_a_trace_is(
+    make_scenario: MakeScenario, tmp_path: Path
+) -> None:
+    """A lag of all but one query is said at the last report alone, and is no last word."""
+    attacks = [
+        {"kind": "smoothing", "hindsight": {"lags": [1, 3], "final": False}},
+        {"kind": "path", "hindsight": {"lags": [1, 2, 3], "final": False}},
+    ]
+    users = {"count": 2, "queries": 4, "mobility": "favourites"}
+    told = sim.run(make_scenario(attacks=attacks, users=users), out=tmp_path / "run", figures=False).hindsight()
+    found = {attack: own["lag"].tolist() for attack, own in told.groupby("attack")}
+    assert found == {"smoothing": ["1", "3"], "path": ["1", "2", "3"]}
+    assert told.loc[(told["attack"] == "path") & (told["lag"] == "3"), "guesses"].tolist() == [2]

@@ -48,13 +48,18 @@ SWEPT = summary(
 
 def test_mechanisms_stand_at_one_loss_by_their_strongest_attack() -> None:
     table = standings(SWEPT, 2.0)
-    assert table["lppm"].tolist() == ["fine", "full", "poor", "bare"]
-    assert table["rank"].tolist() == [1, 2, 3, pd.NA]
-    assert table["strongest"].tolist() == ["a", "b", "a", "a"]
+    assert table["lppm"].tolist() == ["fine", "poor", "full", "bare"]
+    assert table["rank"].tolist() == [1, 2, pd.NA, pd.NA], "weak attacks alone rank nobody"
+    assert table["strongest"].tolist() == ["a", "a", "b", "a"]
     assert table["quality_loss_km"].tolist() == [2.0, 2.0, 2.0, 0.0]
-    assert table["adversary_error_km"].tolist() == pytest.approx([1.4, 1.2, 0.85, 0.0])
-    assert table["a"].tolist() == pytest.approx([1.4, np.nan, 0.85, 0.0], nan_ok=True)
-    assert table["b"].tolist() == pytest.approx([1.4, 1.2, 1.9, 0.3])
+    assert table["adversary_error_km"].tolist() == pytest.approx([1.4, 0.85, 1.2, 0.0])
+    assert table["a"].tolist() == pytest.approx([1.4, 0.85, np.nan, 0.0], nan_ok=True)
+    assert table["b"].tolist() == pytest.approx([1.4, 1.9, 1.2, 0.3])
+
+
+def test_a_mechanism_without_any_figure_is_left_out() -> None:
+    rows = summary(("x", 0, "a", 1.0, np.nan), ("y", 0, "a", 1.0, 0.6))
+    assert standings(rows)["lppm"].tolist() == ["y"]
 
 
 def test_unless_said_the_loss_is_one_that_most_reach() -> None:
@@ -101,12 +106,12 @@ def test_the_figure_says_every_number_and_frames_the_strongest() -> None:
     figure = tournament_figure(standings(SWEPT, 2.0), width=4.0)
     (panel,) = figure.axes
     cells = [text.get_text() for text in panel.texts if not isinstance(text, Annotation)]
-    assert cells == ["1.40", "1.40", "–", "1.20", "0.85", "1.90", "0.00", "0.30"]
+    assert cells == ["1.40", "1.40", "0.85", "1.90", "–", "1.20", "0.00", "0.30"]
     beside = [text.get_text() for text in panel.texts if isinstance(text, Annotation)]
     assert beside == ["2.00", "2.00", "2.00", "0.00", r"$\bar{Q}$"]
-    assert [round(frame.get_x() + 0.46) for frame in panel.patches] == [0, 1, 0, 0]  # type: ignore[attr-defined]
+    assert [round(frame.get_x() + 0.46) for frame in panel.patches] == [0, 0, 1, 0]  # type: ignore[attr-defined]
     names = [label.get_text() for label in panel.get_yticklabels()]
-    assert names == ["fine", "full", "poor", "bare"]
+    assert names == ["fine", "poor", "full", "bare"]
 
 
 def test_numbers_are_readable_and_apart_at_the_least_width() -> None:

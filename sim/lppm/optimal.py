@@ -17,7 +17,7 @@ from sim.errors import InputError
 from sim.inference import decide
 from sim.interfaces import Channel, FloatArray, IntArray
 from sim.lppm.channel import MatrixChannel
-from sim.lppm.designs import BUDGET_TOLERANCE_KM
+from sim.lppm.designs import BUDGET_TOLERANCE_KM, require_budget, require_one
 from sim.lppm.kept import digest_of, kept
 from sim.lppm.linear import Solver, SolverError, require
 from sim.lppm.programs import exceeded, guesses_of, least_loss, most_error, promised, unbeaten
@@ -29,6 +29,9 @@ NO_MASS = 1e-9
 
 VERIFIED = 1e-6
 """Error and loss of a channel, as shares of the longest distance, may differ by this from what the solver claims."""
+
+_SPARED_KM = 1e-6
+"""A loss up to this is none."""
 
 _UNSEEN = 1e-6
 """What all cells without mass weigh together in a loss: enough to tell a good row of theirs from a bad one."""
@@ -84,7 +87,7 @@ class OptimalPrivacy(_Optimal):
         quality_budget_km: float = 1.0,
         solver: Solver = "ipm",
     ) -> None:
-        _check("quality_budget_km", quality_budget_km)
+        require_budget(quality_budget_km)
         super().__init__(
             quality_distance=quality_distance,
             other=privacy_distance,
@@ -107,9 +110,10 @@ class OptimalPrivacy(_Optimal):
         found, claimed_km = most_error(own, guesses, quality_km[:, outputs], self._budget_km, self._solver)
         matrix = np.zeros((cells.size, prior.size))
         matrix[:, outputs] = found
-        # What a solver's tolerance spends too much is given back by telling the truth now and then.
+        # What a solver's tolerance spends too much is given back by telling the truth now and then. Of next to no
+        # budget, which cells at no distance may have all the same, hardly any would be left.
         loss_km = float(own @ (matrix * quality_km).sum(axis=1))
-        truth = max(1 - self._budget_km / loss_km, 0.0) if loss_km > 0 else 0.0
+        truth = max(1 - self._budget_km / loss_km, 0.0) if loss_km > _SPARED_KM else 0.0
         matrix *= 1 - truth
         matrix[np.arange(cells.size), cells] += truth
         error_km = float((matrix.T * own @ self._other.matrix_km[cells]).min(axis=1).sum())
@@ -139,12 +143,10 @@ class OptimalQuality(_Optimal):
         spanner_dilation: float = 1.1,
         solver: Solver = "ipm",
     ) -> None:
-        if (epsilon_per_km is None) == (quality_budget_km is None):
-            raise ValueError(
-                f"give one of epsilon_per_km and quality_budget_km, got {epsilon_per_km} and {quality_budget_km}"
-            )
-        _check("epsilon_per_km", epsilon_per_km or 0.0)
-        _check("quality_budget_km", quality_budget_km or 0.0)
+        require_one("epsilon_per_km", epsilon_per_km, quality_budget_km)
+        require_budget(quality_budget_km)
+        if epsilon_per_km is not None and not 0 <= epsilon_per_km < np.inf:
+            raise ValueError(f"epsilon_per_km must be in [0, inf), got {epsilon_per_km}")
         if not 1 <= spanner_dilation < np.inf:
             raise ValueError(f"spanner_dilation must be in [1, inf), got {spanner_dilation}")
         super().__init__(
@@ -228,11 +230,6 @@ def _with_mass(prior: FloatArray) -> tuple[IntArray, FloatArray]:
     """Return the cells with mass, and theirs."""
     cells = np.flatnonzero(prior > min(NO_MASS, float(prior.max()) / 2))
     return cells, np.asarray(prior[cells] / prior[cells].sum())
-
-
-def _check(name: str, value: float) -> None:
-    if not 0 <= value < np.inf:
-        raise ValueError(f"{name} must be in [0, inf), got {value}")
 
 
 def _verify(what: str, found_km: float, claimed_km: float, longest_km: float) -> None:

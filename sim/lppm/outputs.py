@@ -16,8 +16,9 @@ from sim.interfaces import OutputSpace
 from sim.world.grid import Grid
 
 _M_PER_KM = 1000
-_HALF = 2**30
-_MOST = 2**63
+_HALF = 2**25
+_MOST = 2**53
+"""Below this a number survives as a float, which readers of a column with gaps make of it."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class Sets:
         if not 1 <= self.size <= self.n_cells:
             raise ValueError(f"size must be in [1, {self.n_cells}], the number of cells, got {self.size}")
         if self.count >= _MOST:
-            raise ValueError(f"there are more than 2^63 sets of {self.size} of {self.n_cells} cells: take smaller ones")
+            raise ValueError(f"there are more than 2^53 sets of {self.size} of {self.n_cells} cells: take smaller ones")
 
     @cached_property
     def count(self) -> int:
@@ -139,7 +140,8 @@ class Sets:
 
     def describe(self) -> dict[str, Any]:
         """Return what the manifest says."""
-        return {"kind": self.kind, "size": self.size}
+        coded = "sum over the cells c_1 < c_2 < ... of the set of binomial(c_i, i)"
+        return {"kind": self.kind, "size": self.size, "output": coded}
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ class Points:
     """How many such places there are."""
 
     def output(self, x_km: float, y_km: float) -> int:
-        """Return the number of the place nearest to this one, which lies up to 1,000 km from the corner."""
+        """Return the number of the place nearest to this one, which lies up to 33,000 km from the corner."""
         east, north = (min(max(round(km * _M_PER_KM) + _HALF, 0), 2 * _HALF - 1) for km in (x_km, y_km))
         return north * 2 * _HALF + east
 
@@ -180,7 +182,7 @@ class Points:
 
     def describe(self) -> dict[str, Any]:
         """Return what the manifest says."""
-        return {"kind": self.kind, "step_m": 1}
+        return {"kind": self.kind, "step_m": 1, "output": "(north_m + 2^25) 2^26 + east_m + 2^25"}
 
 
 def described(by_point: Mapping[int, Any]) -> Any:

@@ -195,9 +195,8 @@ class _LaplacePlaces:
         at_one_km = _LOSS_KM_AT_ONE.get(distance.kind)
         if quality_budget_km is not None and at_one_km is not None:
             epsilon_per_km = at_one_km / quality_budget_km
-        least, most = EPSILON_OF_PLACES_PER_KM
-        if epsilon_per_km is not None and not least <= epsilon_per_km <= most:
-            raise ValueError(f"epsilon_per_km of places must be in [{least}, {most:g}], got {epsilon_per_km:g}")
+        if epsilon_per_km is not None:
+            _require_places(epsilon_per_km, quality_budget_km)
         self.uses_prior = epsilon_per_km is None
         self._grid, self._distance, self._budget_km = grid, distance, quality_budget_km
         self._channel = None if epsilon_per_km is None else self._of(epsilon_per_km)
@@ -210,10 +209,21 @@ class _LaplacePlaces:
         def loss_km(epsilon_per_km: float) -> float:
             return float(prior @ _losses_of_places_km(self._grid, self._distance, epsilon_per_km))
 
-        return self._of(float(np.clip(epsilon_that_loses(loss_km, self._budget_km), *EPSILON_OF_PLACES_PER_KM)))
+        epsilon_per_km = max(
+            epsilon_that_loses(loss_km, self._budget_km), EPSILON_OF_PLACES_PER_KM[0]
+        )  # what cannot be spent is not
+        _require_places(epsilon_per_km, self._budget_km)
+        return self._of(epsilon_per_km)
 
     def _of(self, epsilon_per_km: float) -> LaplacePlacesChannel:
         return LaplacePlacesChannel(grid=self._grid, distance=self._distance, epsilon_per_km=epsilon_per_km)
+
+
+def _require_places(epsilon_per_km: float, budget_km: float | None) -> None:
+    least, most = EPSILON_OF_PLACES_PER_KM
+    if not least <= epsilon_per_km <= most:
+        needed = "" if budget_km is None else f", which quality_budget_km {budget_km:g} needs: choose another budget"
+        raise ValueError(f"epsilon_per_km of places must be in [{least}, {most:g}], got {epsilon_per_km:g}{needed}")
 
 
 def _laplace(grid: Grid, truncate: Truncate, epsilon_per_km: float) -> MatrixChannel:

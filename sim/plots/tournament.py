@@ -46,7 +46,7 @@ def tournament_figure(standings: pd.DataFrame, *, title: str = "", width: float 
         )
     note = f"{ERROR_LABEL} in the cells; framed: the strongest attack on the mechanism, by which they are ranked"
     if standings["rank"].isna().any():
-        note += "; below the line: mechanisms that do not reach the loss, at their own"
+        note += "; below the line: those that do not reach the loss, at their own, and those without an optimal attack"
     with rc_context(STYLE | {"axes.grid": False}):
         height = _ROW_IN * rows + _HEAD_IN
         figure = style.with_legend(width, height, {}, note, title=title)

@@ -187,7 +187,8 @@ def standings(study: Study) -> Markup:
         rows.append(tag("tr", *cells))
     caption = (
         "P_AE in km of every attack on every mechanism, best protection first; bold: the strongest attack, by which "
-        "they are ranked. Without a rank: mechanisms that do not reach the loss, at their own."
+        "they are ranked. Without a rank: mechanisms that do not reach the loss, at their own, and those against "
+        "which some attack cannot be computed."
     )
     return _table(heads, rows, caption)
 
