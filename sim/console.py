@@ -585,7 +585,11 @@ def print_costs(costs: Sequence[PartCost], cells: int, machine: dict[str, Any]) 
         shown = [column for column in columns if any(column in row.figures for row in rows)]
         if not rows:
             continue
-        table = Table(title=f"{family}: {title}, {cells} cells", caption=note or None, title_justify="left")
+        table = Table(
+            title=f"{family}: {title}, {cells} cells",
+            caption=note if note.partition(":")[0] in shown else None,
+            title_justify="left",
+        )
         table.add_column(family)
         for column in shown:
             table.add_column(column, justify="right", no_wrap=True)
