@@ -53,7 +53,7 @@ def test_run_prints_the_table_the_ranking_and_the_place(finished: tuple[Path, Re
     for attack in ("sporadic", "markov"):
         verdict = rf"^Against {attack}, at .* (protects best|is ahead|come out alike): P_AE "
         assert re.search(verdict, result.stdout, re.MULTILINE)
-    assert result.stdout.endswith(f"event log and summary.csv are in {folder}\n")
+    assert result.stdout.endswith(f"event log, summary.csv and metrics.csv are in {folder}\n")
     assert {name.split("/")[0] for name in files(folder)} == {
         "manifest.json",
         "summary.csv",
@@ -89,7 +89,7 @@ def test_a_second_run_goes_on_where_the_first_stopped(
 
     monkeypatch.setattr("sim.pool.run_chunk", what_is_left)
     out = done("run", small, "-o", "run", "--no-figures")
-    assert out.endswith("event log and summary.csv are in run\n")
+    assert out.endswith("event log, summary.csv and metrics.csv are in run\n")
     assert len(simulated) == len(set(simulated)) == 2
     assert done("run", small, "-o", "run", "--no-figures") == out
     assert len(simulated) == 2
@@ -194,7 +194,7 @@ def test_plot_draws_the_figures(a_run: Path, monkeypatch: pytest.MonkeyPatch) ->
     names = ["figures/tradeoff.svg", "figures/over_time.svg"]
     assert [str(Path(line).relative_to(a_run)) for line in done("plot", a_run).splitlines()] == names
     assert sorted(f"figures/{name}" for name in files(a_run / "figures")) == sorted(names)
-    assert done("summarize", a_run).endswith(f"event log, summary.csv and figures are in {a_run}\n")
+    assert done("summarize", a_run).endswith(f"event log, summary.csv, metrics.csv and figures are in {a_run}\n")
 
 
 def test_a_run_draws_its_figures_unless_told_not_to(a_run: Path, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -232,16 +232,18 @@ def test_a_run_is_printed_with_notes_and_place(make_scenario: MakeScenario, tmp_
         verdict = rf"^Against {attack}, at \d\.\d km of quality loss, .+ (protects best|is ahead|come out alike): P_AE "
         assert re.search(verdict, out, re.MULTILINE)
     assert re.search(r"^note: PEB-LH: its estimates are certain within a gap of \S+, not 1e-06$", out, re.MULTILINE)
-    assert out.endswith(f"\nevent log and summary.csv are in {folder}\n")
+    assert out.endswith(f"\nevent log, summary.csv and metrics.csv are in {folder}\n")
     (folder / "figures").mkdir()
     console.print_result(result)
-    assert capsys.readouterr().out.endswith(f"\nevent log, summary.csv and figures are in {folder}\n")
+    assert capsys.readouterr().out.endswith(f"\nevent log, summary.csv, metrics.csv and figures are in {folder}\n")
     (folder / "report.html").touch()
     console.print_result(result)
-    assert capsys.readouterr().out.endswith(f"\nevent log, summary.csv, figures and report.html are in {folder}\n")
+    assert capsys.readouterr().out.endswith(
+        f"\nevent log, summary.csv, metrics.csv, figures and report.html are in {folder}\n"
+    )
     console.print_result(result, redrawn=False)
     older = "figures and report.html there are older"
-    assert capsys.readouterr().out.endswith(f"\nevent log and summary.csv are in {folder}; {older}\n")
+    assert capsys.readouterr().out.endswith(f"\nevent log, summary.csv and metrics.csv are in {folder}; {older}\n")
 
 
 def test_progress_is_plain_lines_on_stderr(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

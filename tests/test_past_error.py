@@ -193,7 +193,9 @@ def test_lags_are_those_that_were_asked_for_however_short_a_trace_is(
         {"kind": "path", "hindsight": {"lags": [1, 2, 3], "final": False}},
     ]
     users = {"count": 2, "queries": 4, "mobility": "favourites"}
-    told = sim.run(make_scenario(attacks=attacks, users=users), out=tmp_path / "run", figures=False).hindsight()
+    told = sim.run(
+        make_scenario(attacks=attacks, users=users, lppms=["SP-Exp"]), out=tmp_path / "run", figures=False
+    ).hindsight()
     found = {attack: own["lag"].tolist() for attack, own in told.groupby("attack")}
     assert found == {"smoothing": ["1", "3"], "path": ["1", "2", "3"]}
     assert told.loc[(told["attack"] == "path") & (told["lag"] == "3"), "guesses"].tolist() == [2]

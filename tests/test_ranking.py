@@ -200,12 +200,12 @@ def test_mechanisms_with_a_single_loss_are_told_by_what_a_kilometre_buys() -> No
     half = stats.t.ppf(0.975, 3) * np.std(list(slopes.values()), ddof=1) / 2
     told, _ = remarks(pd.concat(tables))
     assert told == (
-        "Against markov, each at its own quality loss, a km of it buys most error with B: 0.80 km of error for each km; "
+        "Against markov, each at its own quality loss, a km of it buys most error with B: 0.80 km of error per km; "
         f"A 0.50 km (0.30 ± {half:.2f} less)."
     )
     alike = [rows("A", slopes, losses=(2.0,)), rows("B", 0.51, losses=(1.0,))]
     unsure = next(remarks(pd.concat(alike)))
-    assert "B is ahead: 0.51 km of error for each km; " in unsure
+    assert "B is ahead: 0.51 km of error per km; " in unsure
     assert unsure.endswith(f"A 0.50 km (0.01 ± {half:.2f} less, may be chance).")
 
 
@@ -213,7 +213,7 @@ def test_what_a_kilometre_buys_is_the_ratio_of_the_means() -> None:
     """As efficiency is everywhere: who loses much counts for much."""
     few = [rows("A", 0.9, losses=(1.0,), users=["ann"]), rows("A", 0.3, losses=(3.0,), users=["bob"])]
     told = next(remarks(pd.concat([*few, rows("B", 0.4, losses=(1.0,), users=["ann", "bob"])])))
-    assert f"A is ahead: {(0.9 + 0.9) / 4:.2f} km of error for each km; B 0.40 km" in told
+    assert f"A is ahead: {(0.9 + 0.9) / 4:.2f} km of error per km; B 0.40 km" in told
 
 
 def test_a_narrow_range_of_losses_is_told_exactly() -> None:

@@ -214,7 +214,7 @@ def test_places_promise_epsilon_in_any_distance() -> None:
 def test_places_are_not_listed() -> None:
     channel = places(epsilon_per_km=1.0)
     assert isinstance(channel.space, Points)
-    assert channel.n_outputs == 2**62
+    assert channel.n_outputs == 2**52
     for attempt in (channel.matrix, channel.likelihoods, lambda: channel.row(0)):
         with pytest.raises(ValueError, match="too many to list"):
             attempt()
