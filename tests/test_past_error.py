@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sim
+from sim import report
 from sim.cost import estimate
 from sim.courses import belief_distance, user_trace
 from sim.past_error import past_error
@@ -199,3 +200,12 @@ def test_lags_are_those_that_were_asked_for_however_short_a_trace_is(
     found = {attack: own["lag"].tolist() for attack, own in told.groupby("attack")}
     assert found == {"smoothing": ["1", "3"], "path": ["1", "2", "3"]}
     assert told.loc[(told["attack"] == "path") & (told["lag"] == "3"), "guesses"].tolist() == [2]
+
+
+def test_the_page_has_a_table_of_the_past(result: Result) -> None:
+    page = report.page([result])
+    table = page[page.index("<h3>The past</h3>") :]
+    told = result.hindsight()
+    assert table[: table.index("</table>")].count("<tr>") == 1 + len(told)
+    for row in told.to_dict("records"):
+        assert f'data-value="{row["gain_km"]:.6g}"' in table

@@ -71,6 +71,11 @@ class Study:
         return self.joined([result.metrics() for result in self.results])
 
     @cached_property
+    def hindsight(self) -> pd.DataFrame:
+        """The errors about past queries by point, LPPM, attack and lag; no rows where nobody came back to them."""
+        return self.joined([result.hindsight() for result in self.results])
+
+    @cached_property
     def users(self) -> pd.DataFrame:
         """The means of each user."""
         return self.joined([result.totals().users for result in self.results])

@@ -256,7 +256,33 @@ def figures(study: Study) -> Markup:
         "intervals over users."
     )
     meanings = [part for name in shown for part in (tag("dt", _heading(name)), tag("dd", METRICS[name].words))]
-    return joined([_table(heads, rows, caption), tag("dl", *meanings), _list(_untold(study), "notes")])
+    return joined(
+        [_table(heads, rows, caption), tag("dl", *meanings), _list(_untold(study), "notes"), hindsight(study)]
+    )
+
+
+PAST = {"adversary_error_km": "P_AE km", "online_error_km": "when asked km", "gain_km": "gain km"}
+"""What the table of past queries shows: its columns and their headings."""
+
+
+def hindsight(study: Study) -> Markup:
+    """Return the table of what attacks make of past queries; nothing where none came back to them."""
+    table = study.hindsight
+    if table.empty:
+        return Markup("")
+    words = {"at": "with", "attack": "attack", "lag": "reports later"}
+    words = {name: heading for name, heading in words.items() if table[name].astype(bool).any()}
+    heads = [_head("LPPM", "text"), *(_head(heading, "text") for heading in words.values())]
+    heads += [_head(_typeset(heading), "number", title=name) for name, heading in PAST.items()]
+    rows = []
+    for row in table.to_dict("records"):
+        cells = [tag("th", row["lppm"], scope="row"), *(tag("td", row[name]) for name in words)]
+        rows.append(tag("tr", *cells, *(_number(row, name, 3) for name in PAST)))
+    caption = (
+        "What attacks make of past queries: the error so many reports later, in the end (final) from all of them, and "
+        "that of the same queries when they were asked; 95 % intervals over users."
+    )
+    return joined([tag("h3", "The past"), _table(heads, rows, caption)])
 
 
 def _heading(name: str) -> Markup:
