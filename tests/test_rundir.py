@@ -70,7 +70,8 @@ def object_store() -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
             patch.setenv(name, value)
-        fsspec.filesystem("s3").mkdir("studies")
+        # Not `mkdir`: where a slow answer is asked for again, the bucket is there already.
+        fsspec.filesystem("s3").makedirs("studies", exist_ok=True)
         yield "s3://studies"
     fsspec.filesystem("s3").clear_instance_cache()
     service.stop()
