@@ -72,15 +72,15 @@ _COLUMNS = [
 _READ = ["cell", "estimate", "quality_loss_km", *_SHARES[1:3], "epsilon_per_km", "identity"]
 
 
-def metrics(run: RunDirectory, read: analysis.Totals | None = None) -> pd.DataFrame:
+def metrics(run: RunDirectory, summary: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return the table of `metrics.csv`: a row for each point, LPPM and attack, a column for each of `METRICS`.
 
     Beside them `users`, and `_low` and `_high` of the 95 % intervals of Student's t over users; epsilons, which may be
     infinite, and the worst loss, which is no mean, have none. A figure that the log does not tell is NaN: see `untold`.
 
-    Loss and error are those of `analysis.summarize`, for which the log is read unless `totals` did that already.
+    Loss and error are those of `analysis.summarize`, for which the log is read unless its table is given.
     """
-    summary = analysis.summarize(run, read)
+    summary = analysis.summarize(run) if summary is None else summary
     if summary.empty:
         return pd.DataFrame(columns=_COLUMNS)
     users = _Folded(_USER, worst=(_WORST,))
@@ -169,8 +169,36 @@ class _Folded:
         self._pieces, self._waiting, self._limit = [], 0, max(_COMPACT_ROWS, len(sums))
 
 
+_SUMMED = ("hit_rate", "posterior_entropy_bits", "posterior_at_truth", "identified_share", "epsilon_per_km")
+
+
 def _simulated(run: RunDirectory) -> Iterator[pd.DataFrame]:
-    """Yield, part by part, the figures of each simulated user."""
+    """Yield the figures of each simulated user, of as many parts at once as make a table that is worth it."""
+    waiting: list[pa.Table] = []
+    for summed in _summed(run):
+        waiting.append(summed)
+        if sum(table.num_rows for table in waiting) > _COMPACT_ROWS:
+            yield _figures(pa.concat_tables(waiting))
+            waiting = []
+    if waiting:
+        yield _figures(pa.concat_tables(waiting))
+
+
+def _figures(summed: pa.Table) -> pd.DataFrame:
+    """Return the figures of each simulated user from their sums and counts."""
+    found = summed.to_pandas()
+    frame = found[_SIMULATED].assign(attack=found["attack"].fillna(""))
+    for name in _SUMMED:
+        counts = found[f"{name}_count"]
+        frame[name] = found[f"{name}_sum"].astype(float) / counts.where(counts > 0)
+    return frame.assign(
+        epsilon_spent_per_km=found["epsilon_per_km_sum"].astype(float),
+        **{_WORST: found[f"{_WORST}_max"].astype(float)},
+    )
+
+
+def _summed(run: RunDirectory) -> Iterator[pa.Table]:
+    """Yield, part by part, the sums and counts of each simulated user."""
     for rows in analysis.query_rows(run, [*_SIMULATED, *_READ]):
         losses: Any = rows["quality_loss_km"]
         if "queries" in rows.column_names:  # a mean over a window is no loss of a query
@@ -183,18 +211,10 @@ def _simulated(run: RunDirectory) -> Iterator[pd.DataFrame]:
             "epsilon_per_km": rows["epsilon_per_km"],
         }
         table = rows.select(_SIMULATED).append_column(_WORST, losses)
-        for name, values in told.items():
-            table = table.append_column(name, values)
-        asked: list[Any] = [(name, what) for name in told for what in ("sum", "count")]
-        found = table.group_by(_SIMULATED, use_threads=False).aggregate([*asked, (_WORST, "max")]).to_pandas()
-        frame = found[_SIMULATED].assign(attack=found["attack"].fillna(""))
-        for name in told:
-            counts = found[f"{name}_count"]
-            frame[name] = found[f"{name}_sum"].astype(float) / counts.where(counts > 0)
-        yield frame.assign(
-            epsilon_spent_per_km=found["epsilon_per_km_sum"].astype(float),
-            **{_WORST: found[f"{_WORST}_max"].astype(float)},
-        )
+        for name in _SUMMED:
+            table = table.append_column(name, told[name])
+        asked: list[Any] = [(name, what) for name in _SUMMED for what in ("sum", "count")]
+        yield table.group_by(_SIMULATED, use_threads=False).aggregate([*asked, (_WORST, "max")])
 
 
 def _one_or_nought(same: Any) -> Any:

@@ -24,6 +24,7 @@ class Result:
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
         self._read: tuple[list[str], analysis.Totals] | None = None
+        self._summary: tuple[list[str], pd.DataFrame] | None = None
         self._metrics: tuple[list[str], pd.DataFrame] | None = None
         self._shifts: tuple[list[str], pd.DataFrame] | None = None
         self._courses: tuple[list[str], pd.DataFrame] | None = None
@@ -65,7 +66,10 @@ class Result:
 
     def summary(self) -> pd.DataFrame:
         """Return mean quality loss and adversary error, with intervals, by point, LPPM and attack, and swept values."""
-        return analysis.tradeoff(self.run, self.totals())
+        parts = self.run.parts()
+        if self._summary is None or self._summary[0] != parts:
+            self._summary = parts, analysis.tradeoff(self.run, self.totals())
+        return self._summary[1].copy()
 
     def totals(self) -> analysis.Totals:
         """Return what one reading of the log leaves. It is read again only when parts have come or gone."""
@@ -81,7 +85,7 @@ class Result:
         """
         parts = self.run.parts()
         if self._metrics is None or self._metrics[0] != parts:
-            found = metrics.metrics(self.run, self.totals())
+            found = metrics.metrics(self.run, self.summary())
             self._metrics = parts, analysis.with_swept_values(found, self.points())
         return self._metrics[1]
 
@@ -126,11 +130,10 @@ class Result:
 
         Empty where there are too few of them, and where something else is swept than the mechanisms.
         """
-        points = self.points()
-        summary = analysis.named_apart(analysis.in_order(self.summary(), self.run), points)
+        points, summary = self.points(), self.summary()
         if not is_tournament(summary) or any(analysis.circumstances(summary, points)):
             return pd.DataFrame(columns=STANDINGS)
-        return standings(summary, at_km)
+        return standings(analysis.named_apart(analysis.in_order(summary, self.run), points), at_km)
 
     def per_user(self) -> pd.DataFrame:
         """Return the means of each user and replication."""
