@@ -150,7 +150,6 @@ def log_of(
     ("privacy", "quality"),
     [
         ("manhattan", "manhattan"),
-        ("euclidean", "euclidean"),
         ("manhattan", "euclidean"),
         ("directed", "manhattan"),
         ("euclidean", "directed"),
