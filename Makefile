@@ -27,7 +27,7 @@ format: .venv/ready-to-develop
 
 .venv/ready-to-run: requirements.lock pyproject.toml | .venv/bin/python
 	@echo "installing the locked requirements (once)"
-	$(PIP) --require-hashes -r requirements.lock
+	$(PIP) --require-hashes --no-deps -r requirements.lock
 	$(PIP) --no-deps --no-build-isolation -e .
 	@echo "compiling for this machine (once)"
 	$(BIN)/python -m sim.kernels
@@ -35,7 +35,7 @@ format: .venv/ready-to-develop
 
 .venv/ready-to-develop: requirements-dev.lock pyproject.toml | .venv/bin/python
 	@echo "installing the locked requirements for development (once)"
-	$(PIP) --require-hashes -r requirements-dev.lock
+	$(PIP) --require-hashes --no-deps -r requirements-dev.lock
 	$(PIP) --no-deps --no-build-isolation -e .
 	@echo "compiling for this machine (once)"
 	$(BIN)/python -m sim.kernels
