@@ -263,6 +263,11 @@ def test_a_run_goes_to_an_object_store(
     assert there.file("summary.csv").read_bytes() == here.file("summary.csv").read_bytes()
 
 
+broken_off = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+"""Where workers die, Dask may leave a socket to the garbage collector."""
+
+
+@broken_off
 def test_a_worker_that_dies_loses_nothing(faulty: Any, tmp_path: Path) -> None:
     run(faulty("die", 2), tmp_path / "died", dask="local", workers=2)
     assert not list(tmp_path.glob("order-*"))
@@ -270,6 +275,7 @@ def test_a_worker_that_dies_loses_nothing(faulty: Any, tmp_path: Path) -> None:
     assert files(tmp_path / "died") == files(tmp_path / "lived")
 
 
+@broken_off
 def test_a_machine_that_dies_loses_nothing(tmp_path: Path, whole: Path) -> None:
     """A worker and its nanny are killed together, as when a machine goes down; another one takes over."""
     (tmp_path / "long.yaml").write_text(LONG)
@@ -287,6 +293,7 @@ def test_a_machine_that_dies_loses_nothing(tmp_path: Path, whole: Path) -> None:
     assert files(tmp_path / "begun" / "events") == files(whole / "events")
 
 
+@broken_off
 def test_a_chunk_that_kills_every_worker_is_reported_and_the_rest_finishes(faulty: Any, tmp_path: Path) -> None:
     sweep = {"lppms.faulty.design.how": ["nothing", "die", "nothing else", "nothing at all"]}
     scenario = faulty("nothing", 0, replications=1, sweep=sweep, always=True)
