@@ -268,14 +268,6 @@ broken_off = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 
 @broken_off
-def test_a_worker_that_dies_loses_nothing(faulty: Any, tmp_path: Path) -> None:
-    run(faulty("die", 2), tmp_path / "died", dask="local", workers=2)
-    assert not list(tmp_path.glob("order-*"))
-    run(faulty("die", 0), tmp_path / "lived")
-    assert files(tmp_path / "died") == files(tmp_path / "lived")
-
-
-@broken_off
 def test_a_machine_that_dies_loses_nothing(tmp_path: Path, whole: Path) -> None:
     """A worker and its nanny are killed together, as when a machine goes down; another one takes over."""
     (tmp_path / "long.yaml").write_text(LONG)

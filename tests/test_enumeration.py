@@ -152,7 +152,6 @@ def log_of(
         ("manhattan", "manhattan"),
         ("manhattan", "euclidean"),
         ("directed", "manhattan"),
-        ("euclidean", "directed"),
     ],
 )
 def test_every_row_against_the_joint_table(
