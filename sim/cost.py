@@ -13,6 +13,8 @@ from sim.stage import Stage
 from sim.sweep import Chunk, Plan, points, tasks
 
 BYTES_PER_ROW = 23
+_SHORT_S = 1.0
+"""A probe that took less is timed once more."""
 LONGEST_PROBE = 300
 """Queries of one user that are simulated to estimate the time: the cost of a mechanism that learns grows with them."""
 
@@ -102,6 +104,13 @@ def _seconds_per_query(lppm: str, chunks: list[Chunk], workshop: Workshop) -> fl
     probe.lives = {user: full.lives[user].first(LONGEST_PROBE)} | {
         other: full.lives[other].first(0) for other in others
     }
+    taken_s = _timed(chunk, probe)
+    if taken_s < _SHORT_S:  # what happens once, such as a collection of garbage, would count for every query
+        taken_s = min(taken_s, _timed(chunk, probe))
+    return taken_s / len(probe.lives[user].test)
+
+
+def _timed(chunk: Chunk, probe: Stage) -> float:
     began = time.process_time()
     run_chunk(chunk, Workshop.of(probe, chunk.point))
-    return (time.process_time() - began) / len(probe.lives[user].test)
+    return time.process_time() - began

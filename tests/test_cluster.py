@@ -263,8 +263,18 @@ def test_a_run_goes_to_an_object_store(
     assert there.file("summary.csv").read_bytes() == here.file("summary.csv").read_bytes()
 
 
-broken_off = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-"""Where workers die, Dask may leave a socket to the garbage collector."""
+broken_off = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <ssl.SSLSocket:pytest.PytestUnraisableExceptionWarning"
+)
+"""Where workers die, Dask may leave their socket, and nothing else, to the garbage collector."""
+
+
+@broken_off
+def test_a_worker_that_dies_loses_nothing(faulty: Any, tmp_path: Path) -> None:
+    run(faulty("die", 2), tmp_path / "died", dask="local", workers=2)
+    assert not list(tmp_path.glob("order-*"))
+    run(faulty("die", 0), tmp_path / "lived")
+    assert files(tmp_path / "died") == files(tmp_path / "lived")
 
 
 @broken_off
@@ -443,17 +453,24 @@ def group(leader: int) -> list[int]:
 
 
 @pytest.mark.slow
-def test_a_local_cluster_ends_with_its_driver_and_goes_on_to_the_same_bytes(tmp_path: Path, whole: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_local_cluster_ends_with_its_driver_and_goes_on_to_the_same_bytes(
+    how: signal.Signals, tmp_path: Path, whole: Path
+) -> None:
     (tmp_path / "long.yaml").write_text(LONG)
     driver = start(tmp_path, "--dask", "local", "--workers", "2")
     events = tmp_path / "run" / "events"
     until(lambda: list(events.glob("*.parquet")))
-    os.killpg(driver.pid, signal.SIGINT)  # a terminal tells all of them
+    if how is signal.SIGINT:
+        os.killpg(driver.pid, how)  # a terminal tells all of them
+    else:
+        driver.kill()
     _, said = driver.communicate(timeout=30)
-    assert driver.returncode == 1
-    assert "stopped; what is finished is kept, and the same command goes on from there" in said
-    assert "Traceback" not in said
-    assert "distributed" not in said
+    if how is signal.SIGINT:
+        assert driver.returncode == 1
+        assert "stopped; what is finished is kept, and the same command goes on from there" in said
+        assert "Traceback" not in said
+        assert "distributed" not in said
     until(lambda: not group(driver.pid))
     assert 0 < len(list(events.glob("*.parquet"))) < 10, "it was stopped in the middle"
     run(sim.load(tmp_path / "long.yaml"), tmp_path / "run")

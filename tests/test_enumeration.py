@@ -150,8 +150,10 @@ def log_of(
     ("privacy", "quality"),
     [
         ("manhattan", "manhattan"),
+        ("euclidean", "euclidean"),
         ("manhattan", "euclidean"),
         ("directed", "manhattan"),
+        ("euclidean", "directed"),
     ],
 )
 def test_every_row_against_the_joint_table(

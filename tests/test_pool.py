@@ -121,9 +121,12 @@ def test_a_chunk_that_kills_every_worker_is_reported_and_the_rest_finishes(fault
     assert files(tmp_path / "run") == files(tmp_path / "whole")
 
 
-def test_a_simulation_that_raises_is_reported_with_the_command_that_repeats_it(faulty: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_simulation_that_raises_is_reported_with_the_command_that_repeats_it(
+    workers: int, faulty: Any, tmp_path: Path
+) -> None:
     with pytest.raises(FailedChunks) as caught:
-        sim.run(faulty("raise", 1), out=tmp_path / "run", figures=False, chunk_queries=1, workers=2)
+        sim.run(faulty("raise", 1), out=tmp_path / "run", figures=False, chunk_queries=1, workers=workers)
     (failure,) = caught.value.failures
     assert failure["error"] == "RuntimeError: something went <wrong>"
     assert "faulty_design.py" in failure["traceback"]
