@@ -56,6 +56,24 @@ def main() -> None:
     """Simulate location privacy: users who move, mechanisms that protect them, adversaries who attack online."""
 
 
+class ScenarioCommand(click.Command):
+    """A command that reads a scenario. ``--allow-code`` may be followed by a folder."""
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        """Join ``--allow-code`` and the folder that follows it, so that it does not take the scenario for one."""
+        joined: list[str] = []
+        for arg in args:
+            if joined and joined[-1] == "--allow-code":
+                is_folder = Path(arg).is_dir()
+                joined[-1] = f"--allow-code={arg}" if is_folder else "--allow-code="
+                if is_folder:
+                    continue
+            joined.append(arg)
+        if joined and joined[-1] == "--allow-code":
+            joined[-1] = "--allow-code="
+        return super().parse_args(context, joined)
+
+
 def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add what every command that reads a scenario takes."""
     options = [
@@ -63,6 +81,12 @@ def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--set", "settings", multiple=True, metavar="PATH=VALUE", help="Change a value; may be repeated."),
         click.option("--seed", type=int, help="Short for --set seed=N."),
         click.option("--data", type=click.Path(path_type=Path), help="Folder of real data sets (data:NAME files)."),
+        click.option(
+            "--allow-code",
+            multiple=True,
+            metavar="[FOLDER]",
+            help="Run the custom components (module:Class) that SCENARIO names; with FOLDER, import only from there.",
+        ),
     ]
     return _with_options(command, options)
 
@@ -93,10 +117,40 @@ def _refuse_what_is_lost(out: str | None) -> None:
         raise click.UsageError(f"{out} would be gone when this command ends: that is for `sim.run` in Python")
 
 
-def _load(scenario: Path, settings: tuple[str, ...], seed: int | None, data: Path | None) -> Any:
+def _load(
+    scenario: Path,
+    settings: tuple[str, ...],
+    seed: int | None,
+    data: Path | None,
+    allow_code: tuple[str, ...],
+    *,
+    ask: bool = True,
+) -> Any:
+    """Load a scenario; where it names custom code without permission, ask for it on a terminal."""
     from sim.scenario.load import load
 
-    return load(scenario, settings=[*settings, *([] if seed is None else [f"seed={seed}"])], data=data)
+    folders = [folder for folder in allow_code if folder]
+    study = load(
+        scenario,
+        settings=[*settings, *([] if seed is None else [f"seed={seed}"])],
+        data=data,
+        allow_code=folders or (True if allow_code else None),
+    )
+    return _with_consent(study) if ask else study
+
+
+def _with_consent(study: Any) -> Any:
+    """Return the scenario with permission for its custom code, asked for on a terminal, or raise `CodeNotAllowed`."""
+    from sim.runner import custom_components, permitted
+
+    names, code = custom_components(study), study.place.code
+    if code.allowed is None and names and sys.stdin.isatty() and sys.stderr.isatty():
+        click.echo("This scenario runs custom code, with your rights:", err=True)
+        for name in names:
+            click.echo(f"  {name}  ({code.located(name)})", err=True)
+        if click.confirm("Do you trust this code?", default=False, err=True):
+            return permitted(study, allow_code=True)
+    return permitted(study)
 
 
 def _load_kernels() -> None:
@@ -123,7 +177,7 @@ def _shard(_context: click.Context, _parameter: click.Parameter, text: str | Non
     return int(said[1]), int(said[2])
 
 
-@main.command()
+@main.command(cls=ScenarioCommand)
 @scenario_options
 @run_options
 @click.option("--shard", callback=_shard, metavar="I/N", help="Simulate the I-th of N shares alone, for job arrays.")
@@ -138,6 +192,7 @@ def run(
     settings: tuple[str, ...],
     seed: int | None,
     data: Path | None,
+    allow_code: tuple[str, ...],
     out: str | None,
     figures: bool,
     workers: int | None,
@@ -154,7 +209,7 @@ def run(
     from sim.runner import run as run_scenario
 
     _refuse_what_is_lost(out)
-    study = _load(scenario, settings, seed, data)
+    study = _load(scenario, settings, seed, data, allow_code)
     _load_kernels()
     with console.Bar(study.name) as bar:
         result = run_scenario(
@@ -177,7 +232,7 @@ def run(
     console.print_result(result, redrawn=figures)
 
 
-@main.command()
+@main.command(cls=ScenarioCommand)
 @scenario_options
 @run_options
 @click.option("--chunk-queries", type=click.IntRange(1), help="As of `run`; smaller chunks are shown sooner.")
@@ -189,6 +244,7 @@ def watch(
     settings: tuple[str, ...],
     seed: int | None,
     data: Path | None,
+    allow_code: tuple[str, ...],
     out: str | None,
     figures: bool,
     workers: int | None,
@@ -213,7 +269,7 @@ def watch(
     from sim.watch import served
 
     _refuse_what_is_lost(out)
-    study = _load(scenario, settings, seed, data)
+    study = _load(scenario, settings, seed, data, allow_code)
     _load_kernels()
     place, bar = out or default_directory(study), console.Bar(study.name)
     with served(study.name, place, bar, port=port or 0) as server:
@@ -241,18 +297,30 @@ def watch(
                     time.sleep(3600)
 
 
-@main.command()
+@main.command(cls=ScenarioCommand)
 @scenario_options
 @click.option("--time/--no-time", "measure", default=True, help="Estimate the time by simulating one user.")
-def check(scenario: Path, settings: tuple[str, ...], seed: int | None, data: Path | None, measure: bool) -> None:
+def check(
+    scenario: Path,
+    settings: tuple[str, ...],
+    seed: int | None,
+    data: Path | None,
+    allow_code: tuple[str, ...],
+    measure: bool,
+) -> None:
     """Validate SCENARIO and estimate its cost.
 
-    Nothing is written. The time is measured on one user of it.
+    Nothing is written. The time is measured on one user of it. Custom components are not imported without
+    --allow-code; then there is no estimate.
     """
     from sim import console
     from sim.cost import estimate
+    from sim.runner import custom_components
 
-    study = _load(scenario, settings, seed, data)
+    study = _load(scenario, settings, seed, data, allow_code, ask=False)
+    if not study.place.code.allowed and (names := custom_components(study)):
+        console.print_not_loaded(study, names)
+        return
     if measure:
         _load_kernels()
     console.print_cost(study, estimate(study, measure=measure))
@@ -343,12 +411,18 @@ def _name_of(run_directory: str) -> str:
     )
 
 
-@main.command()
+@main.command(cls=ScenarioCommand)
 @scenario_options
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="CSV file; .gz compresses it.")
 @click.option("--overwrite", is_flag=True, help="Replace the file if it is there.")
 def traces(
-    scenario: Path, settings: tuple[str, ...], seed: int | None, data: Path | None, out: Path, overwrite: bool
+    scenario: Path,
+    settings: tuple[str, ...],
+    seed: int | None,
+    data: Path | None,
+    allow_code: tuple[str, ...],
+    out: Path,
+    overwrite: bool,
 ) -> None:
     """Write SCENARIO's true traces as CSV.
 
@@ -360,7 +434,7 @@ def traces(
 
     if out.exists() and not overwrite:
         raise click.UsageError(f"{out} is there already: choose another name or add --overwrite, nothing was written")
-    study = _load(scenario, settings, seed, data)
+    study = _load(scenario, settings, seed, data, allow_code)
     stage = Stage(Setting(study), 0)
     lived = stage.traces
     with input_errors("the traces cannot be written"):

@@ -31,8 +31,9 @@ from sim.chunks import Workshop
 from sim.errors import InputError, UserError
 from sim.pool import TRIES, Done, Failure, perform, to_stderr, told, usable_cores
 from sim.recorder import Tick
-from sim.registry import refuse_stale, search_in, source_file
+from sim.registry import refuse_stale, source_file
 from sim.rundir import RequestError, RunDirectory, RunError
+from sim.scenario.files import Place
 from sim.scenario.models import Scenario
 from sim.sweep import Chunk
 
@@ -305,22 +306,20 @@ class _Order:
 
     chunk: Chunk
     directory: RunDirectory
-    folder: Path
-    data: Path | None
+    place: Place
     token: str
 
 
 def _packed(chunk: Chunk, directory: RunDirectory, token: str) -> bytes:
     """Return an order as bytes, which a scheduler passes on unread."""
-    folder, data = chunk.point.scenario.place
     there = RunDirectory(directory.path.absolute()) if directory.in_folder else directory
-    order = _Order(chunk, there, folder.absolute(), None if data is None else data.absolute(), token)
+    order = _Order(chunk, there, chunk.point.scenario.place.absolute(), token)
     return pickle.dumps(order, protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def _unpacked(packed: bytes) -> _Order:
     order: _Order = pickle.loads(packed)
-    order.chunk.point.scenario.at(order.folder, order.data)
+    order.chunk.point.scenario.at(*order.place)
     return order
 
 
@@ -405,13 +404,12 @@ def _first_fault(order: _Order, desk: _Desk) -> str | None:
 
 def _other_file(scenario: Scenario, expected: Mapping[str, str], checked: set[str]) -> str | None:
     """Return which file that a scenario reads, or which component of one's own, is another one here, if any."""
-    own = scenario.own_components()
-    search_in(scenario.place[0])
+    own, access = scenario.own_components(), scenario.place.code
     for name in {*scenario.files(), *own} - checked:
         try:
             if name in own:
-                refuse_stale(name)
-            path = source_file(name) if name in own else scenario.locate(name)
+                refuse_stale(name, access)
+            path = source_file(name, access) if name in own else scenario.locate(name)
             found = hashlib.sha256(path.read_bytes()).hexdigest()
         except (OSError, ValueError, InputError) as error:
             return str(error)

@@ -442,6 +442,16 @@ def print_keys(family: str, kind: str, line: str) -> None:
         console.print("It has no keys.", highlight=False)
 
 
+def print_not_loaded(scenario: Scenario, names: Sequence[str]) -> None:
+    """Print that a scenario is valid as far as that is known without importing its custom components."""
+    print(
+        f"{scenario.name} is valid as far as it can be checked without running its custom code, which was not loaded:"
+    )
+    for name in names:
+        print(f"  {name}  ({scenario.place.code.located(name)})")
+    print("If you trust this code, add --allow-code to check it too and to estimate time and disk.")
+
+
 def print_cost(scenario: Scenario, cost: Cost) -> None:
     """Print what a scenario would take."""
     console = stdout()

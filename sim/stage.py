@@ -11,7 +11,6 @@ from sim.interfaces import Demand, Mobility
 from sim.mobility.replay import Replay
 from sim.mobility.traces import DAY_S, Life, Trace, live
 from sim.mobility.training import Statistics, check_cells, regimes, statistics
-from sim.registry import search_in
 from sim.rng import stream
 from sim.scenario import people
 from sim.scenario.beliefs import HomeProfileSpec
@@ -28,7 +27,6 @@ class Setting:
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
-        search_in(scenario.place[0])
         self._others = cache(self._statistics_of_others)
         self._movers: dict[str, Mobility] = {}
 

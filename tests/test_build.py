@@ -598,6 +598,13 @@ OWN = """
 class Own:
     def __init__(self, **given):
         self.given = given
+
+    def users(self, count): ...
+    def visits(self, user, rng): ...
+    def queries(self, visits, rng): ...
+    def prior(self, time_s): ...
+    def observe(self, *report): ...
+    def __call__(self, prior): ...
 """
 
 
@@ -606,6 +613,7 @@ def test_ones_own_components_get_the_scenarios_parameters_and_their_surroundings
 ) -> None:
     (tmp_path / "own_parts.py").write_text(OWN)
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("LPPM_SIM_ALLOW_CODE", str(tmp_path))
     spec = Custom.model_validate({"kind": "own_parts:Own", "x": 3, "name": "n", "deep": {"a": [1]}})
     scenario = make_scenario()
     mine = {"x": 3, "name": "n", "deep": {"a": [1]}}

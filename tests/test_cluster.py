@@ -24,6 +24,7 @@ from sim.pool import Done, Failure
 from sim.rundir import RequestError, RunDirectory, RunError
 from sim.runner import FailedChunks
 from sim.scenario.models import Scenario
+from sim.scenario.permission import CodeAccess
 from sim.sweep import Chunk
 from tests.conftest import MakeScenario
 from tests.support import INTERRUPTIBLE, files, plan
@@ -159,7 +160,9 @@ def faulty(make_scenario: MakeScenario, tmp_path: Path) -> Any:
             (tmp_path / f"order-{number}").touch()
         design = {"kind": f"{name}:Faulty", "how": how, "folder": str(tmp_path), "always": always}
         own = {"name": "faulty", "belief": "fixed_profile", "design": design}
-        return make_scenario(**({"lppms": ["SP-Exp", own], "replications": 3} | changes)).at(tmp_path, None)
+        return make_scenario(**({"lppms": ["SP-Exp", own], "replications": 3} | changes)).at(
+            tmp_path, None, CodeAccess(allowed=True, beside=tmp_path)
+        )
 
     return make
 

@@ -18,6 +18,7 @@ import pytest
 
 import sim
 from sim.runner import FailedChunks
+from sim.scenario.permission import CodeAccess
 from tests.conftest import MakeScenario
 from tests.support import INTERRUPTIBLE, done, files, lppm_sim
 
@@ -62,7 +63,9 @@ def faulty(make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.Monk
             (tmp_path / f"order-{number}").touch()
         design = {"kind": "faulty_design:Faulty", "how": how, "folder": str(tmp_path)}
         faulty = {"name": "faulty", "belief": "fixed_profile", "design": design}
-        return make_scenario(lppms=["SP-Exp", faulty], replications=3).at(tmp_path, None)
+        return make_scenario(lppms=["SP-Exp", faulty], replications=3).at(
+            tmp_path, None, CodeAccess(allowed=True, beside=tmp_path)
+        )
 
     return make
 
