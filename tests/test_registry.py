@@ -13,7 +13,7 @@ import pytest
 from sim import registry
 from sim.checks import check
 from sim.registry import ComponentError, construct, load_class, resolve
-from sim.scenario.permission import CodeAccess
+from sim.scenario.permission import CodeAccess, CodeNotAllowed
 
 PAGE = Path(__file__).parents[1] / "docs" / "extending.md"
 MODULE = "own_module_for_registry"
@@ -140,6 +140,14 @@ def test_only_classes_outside_the_standard_library_are_components(case: str, fol
 def test_the_standard_library_is_refused_with_permission_too(name: str) -> None:
     with pytest.raises(ComponentError, match="standard library"):
         load_class(name, CodeAccess(allowed=True))
+
+
+@pytest.mark.parametrize("allowed", [None, False])
+def test_nothing_is_imported_without_permission(allowed: bool | None, folders: dict[str, Path]) -> None:
+    write(folders["here"])
+    with pytest.raises(CodeNotAllowed, match=re.escape(str(folders["here"] / f"{MODULE}.py"))):
+        load_class(f"{MODULE}:X", CodeAccess(allowed=allowed))
+    assert MODULE not in sys.modules
 
 
 def test_a_permission_for_a_folder_is_for_that_folder_alone(folders: dict[str, Path]) -> None:
