@@ -46,7 +46,9 @@ def test_degrees_and_rows_outside_the_region(tmp_path: Path) -> None:
     )
     replay = Replay(grid=REGION, file=path)
     assert replayed(replay) == {"a": [(0, 0), (1, 2), (3, 1)]}
-    assert replay.report() == {"rows": 5, "rows_outside": 2, "users_in_region": 1, "users": 1, "visits": 3}
+    regular = {"rows_backward": 0, "users_backward": 0, "rows_same_time": 0, "users_same_time": 0}
+    expected = {"rows": 5, "rows_outside": 2, "users_in_region": 1, "users": 1, "visits": 3} | regular
+    assert replay.report() == expected
 
 
 def test_multiples_of_a_day_are_local_midnights(tmp_path: Path) -> None:
@@ -191,7 +193,7 @@ def test_shuffling_keeps_times_and_cells_apart(tmp_path: Path) -> None:
         ("user,order,lat,lon\na,first,10.5,20.5\n", "order must be a finite number"),
         ("user,time,cell\n", "none of its 0 rows is in the region"),
         ("user,time,lat,lon\na,0,20.5,10.5\n", "none of its 1 rows is in the region"),
-        ("", "No columns to parse"),
+        ("", "the file is empty: its first line must name the columns"),
         ("user,time,lat\na,0,1\n", r"no column for lat \(.*\) and lon \(.*\) or cell \(.*found user, time, lat$"),
     ],
 )
@@ -224,8 +226,8 @@ def test_parquet_with_holes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holes") as caught:
         Replay(grid=RECTANGLE, file=path)
     assert str(caught.value) == (
-        f"{path}: 2 bad rows: row 2: user must name a user, found nothing (nan); "
-        "row 3: cell must be an integer in [0, 5], found nothing (nan)"
+        f"{path}: 2 bad rows: row 2: user must name a user, found nothing; "
+        "row 3: cell must be an integer in [0, 5], found nothing"
     )
 
 
@@ -340,7 +342,15 @@ def test_days_are_local(tmp_path: Path) -> None:
 
 def test_no_such_days(tmp_path: Path) -> None:
     path = hourly(tmp_path, {"a": [1]})
-    with pytest.raises(ValueError, match=r"none of its 1 users has such days in the region: .*first=2"):
-        read(path, days=RecordedDays(first=2))
+    with pytest.raises(ValueError, match="`days`") as caught:
+        read(path, days=RecordedDays(longest_silence_h=3, first=2))
+    assert str(caught.value) == (
+        f"{path}: `days` (longest_silence_h: 3, first: 2, slot_s: 300) leaves none of its 1 users: nobody has 2 days "
+        "from midnight to midnight without a silence of over 3 h in the region. Allow a longer silence with "
+        "`longest_silence_h` (at most 24), ask for fewer days with `first`, check `utc_offset_h`, or leave out `days`"
+    )
+    with pytest.raises(ValueError, match=r"\(longest_silence_h: 0.5, slot_s: 300\) .* nobody has a day from") as caught:
+        read(path, days=RecordedDays(longest_silence_h=0.5))
+    assert "`first`" not in str(caught.value)
     with pytest.raises(ValueError, match="the order of visits but no times, so it has no `days`"):
         read(saved(tmp_path, "user,order,cell\na,1,0\n"), days=RecordedDays())
