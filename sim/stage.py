@@ -328,8 +328,8 @@ def _why_cut(mobility: Mobility, demand: Demand, users: Sequence[str]) -> str:
     if not gaps:
         return ""
     return (
-        f"; no queries are asked in {gaps:,} gap{'s' if gaps > 1 else ''} of over {gap_s:g} s between visits: raise `max_gap_s` of the "
-        "replay, use `demand: every_visit`, or leave out users with few visits by `select`"
+        f"; no queries are asked in {gaps:,} gap{'s' if gaps > 1 else ''} of over {gap_s:g} s between visits: raise "
+        "`max_gap_s` of the replay, use `demand: every_visit`, or leave out users with few visits by `select`"
     )
 
 

@@ -135,7 +135,7 @@ class ReplaySpec(Spec):
     utc_offset_h: Annotated[float, Field(ge=-14, le=14)] = 0.0
     """Local time, for where a day begins."""
     max_gap_s: Annotated[int, Field(ge=1, le=100_000_000_000)] = 7200
-    """Longest gap between visits that a position is carried over, in seconds; all demands but every_visit skip others."""
+    """Longest gap between visits, in seconds, that a position is carried over; no demand queries in a longer one."""
 
 
 MobilitySpec = Annotated[

@@ -132,7 +132,7 @@ def test_a_rate_counts_its_queries_over_all_sessions(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------------------------------------------------- counts
 
-times = st.lists(st.integers(0, 400), min_size=1, max_size=30).map(lambda steps: np.cumsum(steps))
+times = st.lists(st.integers(0, 400), min_size=1, max_size=30).map(np.cumsum)
 
 
 @settings(deadline=None)
