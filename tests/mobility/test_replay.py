@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sim.mobility.demand import EveryVisit
@@ -422,7 +424,7 @@ def test_slots_of_whole_days_without_a_row_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv", "t.csv.gz"])
 def test_a_damaged_file_is_read_or_refused_with_its_name(tmp_path: Path, name: str) -> None:
-    """Bits are flipped all over a small file; one of them gives Parquet integers of 128 bits."""
+    """Bits are flipped all over a small file."""
     frame = pd.DataFrame(
         {"user": [f"u{i % 3}" for i in range(9)], "time_s": range(9), "cell": [i % 6 for i in range(9)]}
     )
@@ -452,3 +454,24 @@ def test_what_is_no_parquet_file_is_refused(tmp_path: Path, content: bytes) -> N
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"t\.parquet: ."):
         Replay(grid=RECTANGLE, file=path)
+
+
+def test_integers_of_impossible_widths_are_refused(tmp_path: Path) -> None:
+    """Arrow has no integers of more than 64 bits, and says so with an error that is neither ValueError nor OSError."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"user": ["a"], "time_s": [1], "cell": [1]}), path)
+    content = path.read_bytes()
+    impossible = 0
+    for bit in range(8 * content.index(b"ARROW:schema"), 8 * len(content)):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        try:
+            pq.read_schema(pa.BufferReader(bytes(damaged)))
+        except pa.ArrowNotImplementedError:
+            impossible += 1
+            path.write_bytes(damaged)
+            with pytest.raises(ValueError, match=r"t\.parquet: ."):
+                Replay(grid=RECTANGLE, file=path)
+        except (pa.ArrowException, OSError, ValueError):
+            pass
+    assert impossible
