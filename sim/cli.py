@@ -14,6 +14,7 @@ import click
 
 from sim.datasets.commands import data
 from sim.paper.commands import paper
+from sim.terminal import visible
 
 # Small matrices are slower on several threads; must be said before numpy is imported.
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -43,8 +44,11 @@ class Group(click.Group):
         try:
             return super().invoke(context)
         except UserError as error:
-            click.echo(str(error), err=True)
+            click.echo(visible(str(error)), err=True)
             context.exit(error.exit_code)
+        except click.ClickException as error:
+            error.message = visible(error.message)  # type: ignore[misc]
+            raise
         except KeyboardInterrupt:
             click.echo("\nstopped; what is finished is kept, and the same command goes on from there", err=True)
             context.exit(1)
@@ -224,7 +228,7 @@ def run(
             chunk_queries=chunk_queries,
         )
     if chunk is not None:
-        click.echo(f"chunk {chunk} is in {result.run}")
+        click.echo(visible(f"chunk {chunk} is in {result.run}"))
         return
     if shard is not None:
         console.print_shard(shard, result)
@@ -343,7 +347,7 @@ def new(path: Path) -> None:
         if not path.parent.is_dir():
             raise click.UsageError(f"the folder {path.parent} does not exist: nothing was written")
         path.write_bytes(files("sim.scenario").joinpath("template.yaml").read_bytes())
-    click.echo(f"wrote {path}; now: lppm-sim run {path}")
+    click.echo(visible(f"wrote {path}; now: lppm-sim run {path}"))
 
 
 @main.command(name="list")
@@ -401,7 +405,7 @@ def export(run_directory: str, form: Any, out: Path | None, overwrite: bool) -> 
 
     destination = out or Path(f"{_name_of(run_directory)}.{form}")
     done = export_run(RunDirectory.open(run_directory), destination, form, overwrite=overwrite)
-    click.echo(f"wrote {done.rows:,} rows to {done.path}")
+    click.echo(visible(f"wrote {done.rows:,} rows to {done.path}"))
 
 
 def _name_of(run_directory: str) -> str:
@@ -439,7 +443,7 @@ def traces(
     lived = stage.traces
     with input_errors("the traces cannot be written"):
         write_csv(out, lived, stage.setting.world.grid)
-    click.echo(f"wrote {sum(map(len, lived)):,} queries of {len(lived)} users to {out}")
+    click.echo(visible(f"wrote {sum(map(len, lived)):,} queries of {len(lived)} users to {out}"))
 
 
 @main.command()
@@ -510,7 +514,7 @@ def adaptation(
         raise click.UsageError(f"no LPPM {against!r}: there are {', '.join(dict.fromkeys(found.summary['lppm']))}")
     sum_up_adaptation(result, found)
     console.print_adaptation(result, found, against)
-    click.echo(f"adaptation.csv and figures/adaptation are in {result.run}")
+    click.echo(visible(f"adaptation.csv and figures/adaptation are in {result.run}"))
 
 
 @main.command()
@@ -556,7 +560,7 @@ def plot(run_directory: str, kind: str | None, **asked: Any) -> None:
         with suppress(RunError):
             paths += write_adaptation(result.run, result.adaptation())
     for path in paths:
-        click.echo(path)
+        click.echo(visible(str(path)))
 
 
 def _plot_for_print(run_directory: str, kind: str, *, out: Path | None, width: str | None, **asked: Any) -> None:
@@ -565,7 +569,8 @@ def _plot_for_print(run_directory: str, kind: str, *, out: Path | None, width: s
 
     destination = out or Path(f"{_name_of(run_directory)}-{kind}.pdf")
     inches = width_in(width or "column")
-    click.echo(write_figure(RunDirectory.open(run_directory), kind, destination, width=inches, **asked))
+    path = write_figure(RunDirectory.open(run_directory), kind, destination, width=inches, **asked)
+    click.echo(visible(str(path)))
 
 
 @main.command()
@@ -579,7 +584,7 @@ def report(run_directory: str) -> None:
     from sim.report import write
     from sim.result import Result
 
-    click.echo(f"wrote {write(Result.open(run_directory))}")
+    click.echo(visible(f"wrote {write(Result.open(run_directory))}"))
 
 
 @main.command()
@@ -609,7 +614,7 @@ def compare(run_directories: tuple[str, ...], out: Path, overwrite: bool) -> Non
         content = page([Result.open(directory) for directory in run_directories]).encode()
         with atomic_file(out) as file:
             file.write(content)
-    click.echo(f"wrote {out}")
+    click.echo(visible(f"wrote {out}"))
 
 
 @main.command(name="check-component")

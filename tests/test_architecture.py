@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 LAYERS = [
-    ["sim.errors", "sim.events", "sim.interfaces", "sim.rng", "sim.ties"],
+    ["sim.errors", "sim.events", "sim.interfaces", "sim.rng", "sim.terminal", "sim.ties"],
     ["sim.compiled", "sim.kernels"],
     ["sim.inference", "sim.estimate", "sim.hindsight"],
     ["sim.world"],

@@ -343,6 +343,7 @@ def test_a_replay_gets_its_file_columns_and_selection(
         "visits": 6,
         "shuffle": True,
         "utc_offset_h": -8.0,
+        "max_gap_s": 600,
     }
     made = people.ReplaySpec.model_validate(said)
     build.build_mobility(made, make_scenario().at(tmp_path, None), world)
@@ -358,6 +359,7 @@ def test_a_replay_gets_its_file_columns_and_selection(
         "visits": 6,
         "shuffle": True,
         "utc_offset_h": -8.0,
+        "max_gap_s": 600,
     }
     build.build_mobility(people.ReplaySpec(kind="replay", file="t.csv"), make_scenario().at(tmp_path, None), world)
     assert recorder.given["columns"] is None
