@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import pandas as pd
 
-from sim import build, kernels
+from sim import build, interrupts, kernels
 from sim.adaptation import Adaptation
 from sim.analysis import with_swept_values
 from sim.chunks import FailedSimulation, Notes, Workshop, joined_notes
@@ -33,6 +33,7 @@ from sim.scenario.models import Scenario
 from sim.scenario.protection import LPPMSpec
 from sim.status import failed_where
 from sim.sweep import Chunk, Plan, Point, models, points, replications_in, tasks
+from sim.tally import Tally, explained_interrupt
 from sim.world import World
 
 OUTPUTS = Path("outputs")
@@ -108,6 +109,7 @@ def run(
     shard: tuple[int, int] | None = None,
     chunk: str | None = None,
     chunk_queries: int | None = None,
+    dask_timeout: float | None = None,
 ) -> Result:
     """Run a scenario, or go on with it: chunks whose part is there already are not simulated again.
 
@@ -116,9 +118,44 @@ def run(
     from, and however many queries make a chunk. With `shard` (i, N) only the i-th of N shares is simulated, and
     nothing is summed up: a run without it does that, when all shares are there. With `chunk` only the chunk with this
     id is simulated, in this process, and an error in it is raised as it is. Else one that fails is reported at the end
-    (`FailedChunks`), when everything else is done.
+    (`FailedChunks`), when everything else is done. `dask_timeout` limits, in seconds, how long the run waits for a
+    Dask worker while there is none (see `sim.cluster.WAIT_S`).
+
+    Ctrl-C raises `sim.interrupts.Interrupted`, a KeyboardInterrupt that says what is kept. An exception of component
+    code that would end the program, such as SystemExit, is a failure like any other.
     """
-    progress = progress or Silent()
+    tally = Tally(progress or Silent())
+    with interrupts.recorded(), explained_interrupt(tally), interrupts.contained(f"scenario {scenario.name!r}"):
+        return _run(
+            scenario,
+            out=out,
+            progress=tally,
+            figures=figures,
+            workers=workers,
+            dask=dask,
+            pool=pool,
+            shard=shard,
+            chunk=chunk,
+            chunk_queries=chunk_queries,
+            dask_timeout=dask_timeout,
+        )
+
+
+def _run(
+    scenario: Scenario,
+    *,
+    out: str | Path | None,
+    progress: Tally,
+    figures: bool,
+    workers: int | None,
+    dask: str | None,
+    pool: Pool | None,
+    shard: tuple[int, int] | None,
+    chunk: str | None,
+    chunk_queries: int | None,
+    dask_timeout: float | None,
+) -> Result:
+    """Plan, simulate and sum up, as `run` says."""
     if faults := [
         Fault("scenario", dotted(loc), message) for loc, message in findings(scenario.model_dump(mode="json"))
     ]:
@@ -147,7 +184,7 @@ def run(
         _simulate_alone(_named(chunk, plan, directory), queries, directory, workshop, progress)
         return Result(directory)
     directory.write_csv("points.csv", _points_frame(swept))
-    with closing(open_pool(workers, dask, workshop)) if pool is None else nullcontext(pool) as hands:
+    with closing(open_pool(workers, dask, workshop, dask_timeout)) if pool is None else nullcontext(pool) as hands:
         end, failures = _simulate(plan, directory, manifest, queries, progress, hands, shard)
     told = [_described(failure, directory, scenario, plan) for failure in failures]
     if shard is not None:
@@ -200,12 +237,16 @@ def sum_up_adaptation(result: Result, found: Adaptation, *, figures: bool = True
         write_adaptation(result.run, found)
 
 
-def open_pool(workers: int | None, dask: str | None, workshop: Workshop | None = None) -> Pool:
+def open_pool(
+    workers: int | None, dask: str | None, workshop: Workshop | None = None, dask_timeout: float | None = None
+) -> Pool:
     """Return who is to simulate: this process, so many others, or a Dask cluster."""
+    if dask is None and dask_timeout is not None:
+        raise RequestError("dask_timeout (--dask-timeout) limits the wait for Dask workers: it needs dask (--dask)")
     if dask is not None:
         from sim.cluster import Cluster
 
-        return Cluster(dask, workers)
+        return Cluster(dask, workers, timeout_s=dask_timeout)
     return Here(workshop) if workers is None or workers == 1 else Workers(workers)
 
 
@@ -214,7 +255,7 @@ def _simulate(
     directory: RunDirectory,
     manifest: dict[str, Any],
     queries: Callable[[Point], int],
-    progress: Progress,
+    progress: Tally,
     pool: Pool,
     shard: tuple[int, int] | None,
 ) -> tuple[Round, list[Failure]]:
@@ -233,15 +274,19 @@ def _simulate(
             expected = sum(_queries(chunk, queries) for chunk in todo)
             progress.start(expected, chunks=len(todo), skipped=0 if begun else len(share) - len(todo))
             begun = True
+            progress.plan(directory, chunks=len(share), kept=len(share) - len(todo))
             for ended in pool.run(todo, directory, progress.advance):
                 progress.end_chunk()
                 if isinstance(ended, Failure):
                     failures.append(ended)
+                    progress.give_up(_queries(ended.chunk, queries))
                 else:
                     done.add(ended.chunk.id)
+                    progress.keep(_queries(ended.chunk, queries))
         if failures or shard is not None:
             break
     if not begun:
+        progress.plan(directory, chunks=len(share), kept=len(share))
         progress.start(0, chunks=0, skipped=len(share))
     plan.chunks(state.times, directory.parts())  # refuses what another run may have written twice meanwhile
     return state, failures
@@ -285,6 +330,8 @@ def _simulate_alone(
         perform(chunk, directory, workshop, progress.advance)
     except FailedSimulation as failed:
         error = failed.__cause__
+    if error is not None and not isinstance(error, Exception):
+        raise RuntimeError(interrupts.described(error)) from error
     if error is not None:
         raise error
     progress.end_chunk()

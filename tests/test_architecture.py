@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 LAYERS = [
-    ["sim.errors", "sim.events", "sim.interfaces", "sim.rng", "sim.ties"],
+    ["sim.errors", "sim.events", "sim.interfaces", "sim.interrupts", "sim.rng", "sim.ties"],
     ["sim.compiled", "sim.kernels"],
     ["sim.inference", "sim.estimate", "sim.hindsight"],
     ["sim.world"],
@@ -19,7 +19,7 @@ LAYERS = [
     ["sim.attack", "sim.stream", "sim.storage", "sim.rundir", "sim.registry"],
     ["sim.recorder", "sim.build", "sim.shifting"],
     ["sim.agents", "sim.engine", "sim.stage", "sim.sweep", "sim.checks"],
-    ["sim.chunks"],
+    ["sim.chunks", "sim.tally"],
     ["sim.pool"],
     ["sim.cluster"],
     ["sim.analysis", "sim.adaptation", "sim.export", "sim.cost", "sim.courses", "sim.metrics", "sim.past_error"],

@@ -57,5 +57,6 @@ def test_every_test_has_a_limit(request: pytest.FixtureRequest) -> None:
 
 
 def test_no_example_has_a_deadline() -> None:
+    assert hypothesis.settings.default is not None
     assert hypothesis.settings.default.deadline is None
     assert hypothesis.settings(max_examples=5).deadline is None

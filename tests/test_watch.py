@@ -297,14 +297,15 @@ def test_the_page_stays_until_ctrl_c(small: Path) -> None:
         assert process.wait(30) == 0
 
 
-def test_ctrl_c_stops_the_run_and_its_page(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_stops_the_run_and_its_page(small: Path, monkeypatch: pytest.MonkeyPatch, interruptible: None) -> None:
     def interrupted(_: object) -> None:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(Told, "end_chunk", interrupted)
     result = lppm_sim("watch", small, "-o", "run")
     assert result.exit_code == 1
-    assert "stopped; what is finished is kept" in result.stderr
+    assert "chunks are finished and kept in run" in result.stderr
+    assert "resume with: lppm-sim watch small.yaml -o run\n" in result.stderr
 
 
 # In the browser --------------------------------------------------------------------------------------------------
