@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 
@@ -33,7 +33,7 @@ from sim.scenario.models import Scenario
 from sim.scenario.protection import LPPMSpec
 from sim.status import failed_where
 from sim.sweep import Chunk, Plan, Point, models, points, replications_in, tasks
-from sim.tally import Tally, explained_interrupt
+from sim.tally import Progress, Silent, Tally, explained_interrupt
 from sim.world import World
 
 OUTPUTS = Path("outputs")
@@ -43,38 +43,6 @@ _PACKAGES = ("simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pyd
 
 CHUNK_QUERIES = 10_000
 """A chunk holds so many queries or more, where there are replications enough: a second or a few of work."""
-
-
-class Progress(Protocol):
-    """Is told how a run gets on."""
-
-    def start(self, queries: int, *, chunks: int, skipped: int) -> None:
-        """About so many queries in so many chunks are to be simulated; so many chunks are there already.
-
-        Told again, with those to come, when figures turn out to need more replications.
-        """
-        ...
-
-    def advance(self, queries: int) -> None:
-        """So many more have been."""
-        ...
-
-    def end_chunk(self) -> None:
-        """One more chunk is written, or was given up."""
-        ...
-
-
-class Silent:
-    """Shows no progress."""
-
-    def start(self, queries: int, *, chunks: int, skipped: int) -> None:
-        """Say nothing."""
-
-    def advance(self, queries: int) -> None:
-        """Say nothing."""
-
-    def end_chunk(self) -> None:
-        """Say nothing."""
 
 
 def default_directory(scenario: Scenario) -> Path:

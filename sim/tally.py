@@ -5,12 +5,41 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from sim.interrupts import Interrupted
 
-if TYPE_CHECKING:
-    from sim.runner import Progress
+
+class Progress(Protocol):
+    """Is told how a run gets on."""
+
+    def start(self, queries: int, *, chunks: int, skipped: int) -> None:
+        """About so many queries in so many chunks are to be simulated; so many chunks are there already.
+
+        Told again, with those to come, when figures turn out to need more replications.
+        """
+        ...
+
+    def advance(self, queries: int) -> None:
+        """So many more have been."""
+        ...
+
+    def end_chunk(self) -> None:
+        """One more chunk is written, or was given up."""
+        ...
+
+
+class Silent:
+    """Shows no progress."""
+
+    def start(self, queries: int, *, chunks: int, skipped: int) -> None:
+        """Say nothing."""
+
+    def advance(self, queries: int) -> None:
+        """Say nothing."""
+
+    def end_chunk(self) -> None:
+        """Say nothing."""
 
 
 class Tally:

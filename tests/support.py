@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -87,6 +88,16 @@ def until(true: Callable[[], Any], seconds: float = 120) -> None:
     while not true():
         assert time.monotonic() < deadline, f"not in {seconds} s"
         time.sleep(0.02)
+
+
+@contextmanager
+def ending(process: subprocess.Popen[Any]) -> Iterator[subprocess.Popen[Any]]:
+    """Kill a process at the end of the block if it is still running: nobody waits for one that hangs."""
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def lppm_sim(*words: str | Path) -> Result:

@@ -86,5 +86,5 @@ def test_the_mathematics_knows_nothing_of_the_simulator() -> None:
 def test_nothing_heavy_is_imported_by_the_bare_package_or_the_command_line() -> None:
     heavy = ("numpy", "pandas", "scipy", "matplotlib", "pydantic")
     script = f"import sim, sim.cli, sys; print([name for name in {heavy} if name in sys.modules])"
-    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     assert out.stdout.strip() == "[]"

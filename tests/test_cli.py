@@ -19,7 +19,7 @@ from click.testing import Result
 import sim
 from sim import console
 from sim.chunks import run_chunk
-from tests.support import INTERRUPTIBLE, QUERIES, ROOT, SMALL, done, lppm_sim, refused, until
+from tests.support import INTERRUPTIBLE, QUERIES, ROOT, SMALL, done, ending, lppm_sim, refused, until
 
 
 @pytest.fixture(scope="module")
@@ -288,7 +288,7 @@ def test_exit_codes_of_the_process(small: Path, a_run: Path) -> None:
 
 def test_ctrl_c_stops_a_run_and_keeps_what_is_finished(small: Path) -> None:
     command = [sys.executable, "-c", INTERRUPTIBLE, "run", "small.yaml", "-o", "stopped", "--set", "replications=200"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    with ending(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)) as running:
         until(lambda: list(Path("stopped").glob("events/*.parquet")))
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=60)

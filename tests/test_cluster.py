@@ -27,7 +27,7 @@ from sim.runner import FailedChunks
 from sim.scenario.models import Scenario
 from sim.sweep import Chunk
 from tests.conftest import MakeScenario
-from tests.support import INTERRUPTIBLE, ROOT, done, files, plan, refused, until
+from tests.support import INTERRUPTIBLE, ROOT, done, ending, files, plan, refused, until
 from tests.test_rundir import object_store  # noqa: F401
 
 OWN = '''
@@ -565,14 +565,14 @@ def test_a_local_cluster_ends_with_its_driver_and_goes_on_to_the_same_bytes(
     how: signal.Signals, tmp_path: Path, whole: Path
 ) -> None:
     (tmp_path / "long.yaml").write_text(LONG)
-    driver = start(tmp_path, "--dask", "local", "--workers", "2")
     events = tmp_path / "run" / "events"
-    until(lambda: list(events.glob("*.parquet")))
-    if how is signal.SIGINT:
-        os.killpg(driver.pid, how)  # a terminal tells all of them
-    else:
-        driver.kill()
-    _, said = driver.communicate(timeout=120)
+    with ending(start(tmp_path, "--dask", "local", "--workers", "2")) as driver:
+        until(lambda: list(events.glob("*.parquet")))
+        if how is signal.SIGINT:
+            os.killpg(driver.pid, how)  # a terminal tells all of them
+        else:
+            driver.kill()
+        _, said = driver.communicate(timeout=120)
     if how is signal.SIGINT:
         assert driver.returncode == 1
         assert re.search(r"interrupted; \d+ of 10 chunks are finished and kept in run; .* start again", said)
@@ -588,10 +588,10 @@ def test_a_local_cluster_ends_with_its_driver_and_goes_on_to_the_same_bytes(
 @pytest.mark.slow
 def test_a_driver_that_is_killed_leaves_a_cluster_to_others(tmp_path: Path, two: Machines, whole: Path) -> None:
     (tmp_path / "long.yaml").write_text(LONG)
-    driver = start(tmp_path, "--dask", two.address)
-    until(lambda: list((tmp_path / "run" / "events").glob("*.parquet")))
-    driver.kill()
-    driver.communicate(timeout=60)
+    with ending(start(tmp_path, "--dask", two.address)) as driver:
+        until(lambda: list((tmp_path / "run" / "events").glob("*.parquet")))
+        driver.kill()
+        driver.communicate(timeout=60)
     until(lambda: two.ask(lambda client: client.run_on_scheduler(lambda dask_scheduler: not dask_scheduler.tasks)))
     assert two.count() == 2
     run(sim.load(tmp_path / "long.yaml"), tmp_path / "run", dask=two.address)

@@ -123,8 +123,7 @@ def test_code_that_leaves_while_it_is_made_is_a_named_error(
     with pytest.raises(ComponentExit, match=r"leaving_\d+\.py', line \d+, in leave raised .*which would end the progr"):
         sim.run(scenario, out=tmp_path / "run", figures=False)
     file = write(scenario, tmp_path / "study.json")
-    for words in (["run", file, "-o", "run"], ["check", file]):
-        result = lppm_sim(*words)
+    for result in (lppm_sim("run", file, "-o", "run"), lppm_sim("check", file)):
         assert result.exit_code == 2
         assert "in leave raised" in result.stderr
 

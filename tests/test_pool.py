@@ -19,7 +19,7 @@ import pytest
 import sim
 from sim.runner import FailedChunks
 from tests.conftest import MakeScenario
-from tests.support import INTERRUPTIBLE, ROOT, done, files, lppm_sim, until
+from tests.support import INTERRUPTIBLE, ROOT, done, ending, files, lppm_sim, until
 
 FAULTY = '''
 import os, signal
@@ -238,11 +238,11 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(
     how: signal.Signals, whole: dict[str, bytes], tmp_path: Path
 ) -> None:
     (tmp_path / "long.yaml").write_text(LONG)
-    driver = start(tmp_path)
-    until(lambda: list((tmp_path / "run" / "events").glob("*.parquet")))
-    workers = children(driver.pid)
-    driver.send_signal(how)
-    _, said = driver.communicate(timeout=60)
+    with ending(start(tmp_path)) as driver:
+        until(lambda: list((tmp_path / "run" / "events").glob("*.parquet")))
+        workers = children(driver.pid)
+        driver.send_signal(how)
+        _, said = driver.communicate(timeout=60)
     if how is signal.SIGINT:
         assert driver.returncode == 1
         assert re.search(r"interrupted; \d+ of 12 chunks are finished and kept in run; .* start again", said)
@@ -251,7 +251,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(
     until(lambda: not any(alive(pid) for pid in workers))
     unfinished = len(list((tmp_path / "run" / "events").glob("*.parquet")))
     assert 0 < unfinished < 12, "it was stopped in the middle"
-    with start(tmp_path) as again:
+    with ending(start(tmp_path)) as again:
         again.communicate(timeout=120)
     assert again.returncode == 0
     assert left_in(tmp_path, "run") == whole
@@ -261,7 +261,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(
 def test_two_runs_at_once_in_one_folder_leave_the_bytes_of_one(whole: dict[str, bytes], tmp_path: Path) -> None:
     """Each simulates what it finds undone when it begins, so most chunks are written twice."""
     (tmp_path / "long.yaml").write_text(LONG)
-    with start(tmp_path) as one, start(tmp_path) as other:
+    with ending(start(tmp_path)) as one, ending(start(tmp_path)) as other:
         said = [driver.communicate(timeout=120)[1] for driver in (one, other)]
     assert (one.returncode, other.returncode) == (0, 0), said
     assert left_in(tmp_path, "run") == whole
