@@ -26,6 +26,7 @@ from sim.interfaces import (
     OutputSpace,
     OwnOutputs,
 )
+from sim.interrupts import ComponentExit, contained
 from sim.lppm import outputs
 from sim.lppm.channel import exponential
 from sim.mobility.traces import Trace
@@ -90,8 +91,9 @@ def check(component: str, *, family: str | None = None, parameters: dict[str, An
     if taken := sorted(given.keys() & said.keys()):
         return [Outcome(made, f"{component}: the simulator itself passes {', '.join(taken)}")]
     try:
-        construct(component, family, access, **given, **said)
-    except ComponentError as error:
+        with contained(component):
+            construct(component, family, access, **given, **said)
+    except (ComponentError, ComponentExit) as error:
         return [Outcome(made, str(error))]
     return [
         Outcome(made, None),
@@ -122,8 +124,9 @@ def check_made(family: str, make: Callable[[], Any], bench: Bench | None = None)
 def _outcome(test: Check, make: Callable[[], Any], bench: Bench) -> Outcome:
     title = inspect.cleandoc(test.__doc__ or test.__name__).splitlines()[0].rstrip(".")
     try:
-        test(make(), bench)
-    except _Broken as broken:
+        with contained("component code"):
+            test(make(), bench)
+    except (_Broken, ComponentExit) as broken:
         return Outcome(title, str(broken))
     except FAULTS_OF_CODE as error:
         return Outcome(title, f"raised {type(error).__name__}: {error}")

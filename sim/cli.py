@@ -22,6 +22,19 @@ for _variable in _THREADS:
     os.environ.setdefault(_variable, "1")
 
 
+_WORDS = "lppm_sim.words"
+_INTERRUPTED = {
+    "new": "the file may be incomplete: remove it before you repeat the command",
+    "traces": "the file may be incomplete: repeat the command with --overwrite",
+    "summarize": "the event log is unchanged; repeat the command to write all tables",
+    "adaptation": "the event log is unchanged; repeat the command to write the table and the figure",
+    "plot": "the event log is unchanged; repeat the command to draw all figures",
+    "report": "the event log and the last complete report are unchanged",
+    "paper": "finished studies and chunks are kept, and the same command goes on from there",
+}
+"""What is true after Ctrl-C in a command that may have written something; others write one file, whole, at the end."""
+
+
 class Group(click.Group):
     """Commands in the order they are written, with a hint for a mistyped one and no traceback for a user's error."""
 
@@ -37,21 +50,42 @@ class Group(click.Group):
             context.fail(f"No such command {args[0]!r}.{meant} Commands: {', '.join(self.commands)}.")
         return super().resolve_command(context, args)
 
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        """Keep the words of the command: an interrupted run names the command that resumes it."""
+        context.meta[_WORDS] = list(args)
+        return super().parse_args(context, args)
+
     def invoke(self, context: click.Context) -> Any:
         """Show what the user can mend as a message, and end with its exit code."""
+        from sim import interrupts
         from sim.errors import UserError
 
         try:
-            return super().invoke(context)
+            with interrupts.recorded(), interrupts.contained("a component"):
+                return super().invoke(context)
         except UserError as error:
             click.echo(visible(str(error)), err=True)
             context.exit(error.exit_code)
         except click.ClickException as error:
             error.message = visible(error.message)  # type: ignore[misc]
             raise
-        except KeyboardInterrupt:
-            click.echo("\nstopped; what is finished is kept, and the same command goes on from there", err=True)
+        except KeyboardInterrupt as error:
+            click.echo(f"\n{visible(_interrupted(context, error))}", err=True)
             context.exit(1)
+
+
+def _interrupted(context: click.Context, error: KeyboardInterrupt) -> str:
+    """Return what is true after Ctrl-C in a command: what is kept, what is lost, how to resume."""
+    import shlex
+
+    from sim.interrupts import Interrupted
+    from sim.scenario.faults import one_line
+
+    if not isinstance(error, Interrupted):
+        return f"interrupted; {_INTERRUPTED.get(context.invoked_subcommand or '', 'nothing was written')}"
+    if context.invoked_subcommand not in ("run", "watch", "paper"):
+        return str(error)
+    return f"{error}\nresume with: {one_line(shlex.join(['lppm-sim', *context.meta[_WORDS]]))}"
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -103,6 +137,12 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--workers", type=click.IntRange(1, 1024), help="Processes to share the work  [default: 1]"),
         click.option(
             "--dask", metavar="ADDRESS", help="Run on the Dask cluster there; `local` starts one of --workers."
+        ),
+        click.option(
+            "--dask-timeout",
+            type=click.FloatRange(0, min_open=True),
+            metavar="SECONDS",
+            help="Longest wait for a Dask worker while there is none  [default: 3600; 120 for `local`]",
         ),
     ]
     return _with_options(command, options)
@@ -201,6 +241,7 @@ def run(
     figures: bool,
     workers: int | None,
     dask: str | None,
+    dask_timeout: float | None,
     shard: tuple[int, int] | None,
     chunk: str | None,
     chunk_queries: int | None,
@@ -210,6 +251,7 @@ def run(
     Leaves an event log, a table, figures and a report to look at. A second run goes on where the first was stopped.
     """
     from sim import console
+    from sim.interrupts import explained
     from sim.runner import run as run_scenario
 
     _refuse_what_is_lost(out)
@@ -223,17 +265,18 @@ def run(
             figures=figures,
             workers=workers,
             dask=dask,
+            dask_timeout=dask_timeout,
             shard=shard,
             chunk=chunk,
             chunk_queries=chunk_queries,
         )
-    if chunk is not None:
-        click.echo(visible(f"chunk {chunk} is in {result.run}"))
-        return
-    if shard is not None:
-        console.print_shard(shard, result)
-        return
-    console.print_result(result, redrawn=figures)
+    with explained(f"interrupted; the simulation is complete and kept in {result.run}"):
+        if chunk is not None:
+            click.echo(visible(f"chunk {chunk} is in {result.run}"))
+        elif shard is not None:
+            console.print_shard(shard, result)
+        else:
+            console.print_result(result, redrawn=figures)
 
 
 @main.command(cls=ScenarioCommand)
@@ -253,6 +296,7 @@ def watch(
     figures: bool,
     workers: int | None,
     dask: str | None,
+    dask_timeout: float | None,
     chunk_queries: int | None,
     port: int | None,
     in_browser: bool,
@@ -268,6 +312,7 @@ def watch(
     from contextlib import suppress
 
     from sim import console
+    from sim.interrupts import explained
     from sim.runner import default_directory
     from sim.runner import run as run_scenario
     from sim.watch import served
@@ -288,10 +333,12 @@ def watch(
                 figures=figures,
                 workers=workers,
                 dask=dask,
+                dask_timeout=dask_timeout,
                 chunk_queries=chunk_queries,
             )
         server.told.end()
-        console.print_result(result, redrawn=figures)
+        with explained(f"interrupted; the simulation is complete and kept in {result.run}"):
+            console.print_result(result, redrawn=figures)
         if once:
             server.say_farewell()
         else:
@@ -318,7 +365,9 @@ def check(
     --allow-code; then there is no estimate.
     """
     from sim import console
+    from sim.chunks import FailedSimulation
     from sim.cost import estimate
+    from sim.interrupts import ComponentExit, described
     from sim.runner import custom_components
 
     study = _load(scenario, settings, seed, data, allow_code, ask=False)
@@ -327,7 +376,13 @@ def check(
         return
     if measure:
         _load_kernels()
-    console.print_cost(study, estimate(study, measure=measure))
+    try:
+        cost = estimate(study, measure=measure)
+    except FailedSimulation as failed:
+        if failed.__cause__ is None or isinstance(failed.__cause__, Exception):
+            raise
+        raise ComponentExit(f"lppms.{failed.lppm}: {described(failed.__cause__)}") from failed
+    console.print_cost(study, cost)
 
 
 @main.command()
@@ -642,7 +697,7 @@ def check_component(component: str, family: str | None, settings: tuple[str, ...
     outcomes = check_all(component, family=family, parameters=said)
     console.print_checks(component, outcomes)
     if any(outcome.problem for outcome in outcomes):
-        sys.exit(1)
+        click.get_current_context().exit(1)
 
 
 @main.command()
@@ -717,7 +772,7 @@ def bench(
         with input_errors("the table cannot be written"):
             out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     if any(outcome.met is False for outcome in outcomes):
-        sys.exit(1)
+        click.get_current_context().exit(1)
 
 
 def _print_costs(names: tuple[str, ...], cells: int, solver: str) -> None:

@@ -11,11 +11,11 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 
-from sim import build, kernels
+from sim import build, interrupts, kernels
 from sim.adaptation import Adaptation
 from sim.analysis import with_swept_values
 from sim.chunks import FailedSimulation, Notes, Workshop, joined_notes
@@ -34,6 +34,7 @@ from sim.scenario.permission import AllowCode
 from sim.scenario.protection import LPPMSpec
 from sim.status import failed_where
 from sim.sweep import Chunk, Plan, Point, models, points, replications_in, tasks
+from sim.tally import Progress, Silent, Tally, explained_interrupt
 from sim.world import World
 
 OUTPUTS = Path("outputs")
@@ -43,38 +44,6 @@ _PACKAGES = ("simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pyd
 
 CHUNK_QUERIES = 10_000
 """A chunk holds so many queries or more, where there are replications enough: a second or a few of work."""
-
-
-class Progress(Protocol):
-    """Is told how a run gets on."""
-
-    def start(self, queries: int, *, chunks: int, skipped: int) -> None:
-        """About so many queries in so many chunks are to be simulated; so many chunks are there already.
-
-        Told again, with those to come, when figures turn out to need more replications.
-        """
-        ...
-
-    def advance(self, queries: int) -> None:
-        """So many more have been."""
-        ...
-
-    def end_chunk(self) -> None:
-        """One more chunk is written, or was given up."""
-        ...
-
-
-class Silent:
-    """Shows no progress."""
-
-    def start(self, queries: int, *, chunks: int, skipped: int) -> None:
-        """Say nothing."""
-
-    def advance(self, queries: int) -> None:
-        """Say nothing."""
-
-    def end_chunk(self) -> None:
-        """Say nothing."""
 
 
 def default_directory(scenario: Scenario) -> Path:
@@ -113,6 +82,7 @@ def run(
     shard: tuple[int, int] | None = None,
     chunk: str | None = None,
     chunk_queries: int | None = None,
+    dask_timeout: float | None = None,
     allow_code: AllowCode | None = None,
 ) -> Result:
     """Run a scenario, or go on with it: chunks whose part is there already are not simulated again.
@@ -122,11 +92,45 @@ def run(
     from, and however many queries make a chunk. With `shard` (i, N) only the i-th of N shares is simulated, and
     nothing is summed up: a run without it does that, when all shares are there. With `chunk` only the chunk with this
     id is simulated, in this process, and an error in it is raised as it is. Else one that fails is reported at the end
-    (`FailedChunks`), when everything else is done. Custom components (``module:Class``) are imported only with
-    `allow_code`: True, or the only folders to import from; the default is what `load` or the environment allowed.
+    (`FailedChunks`), when everything else is done. `dask_timeout` limits, in seconds, how long the run waits for a
+    Dask worker while there is none (see `sim.cluster.WAIT_S`). Custom components (``module:Class``) are imported only
+    with `allow_code`: True, or the only folders to import from; the default is what `load` or the environment allowed.
+
+    Ctrl-C raises `sim.interrupts.Interrupted`, a KeyboardInterrupt that says what is kept. An exception of component
+    code that would end the program, such as SystemExit, is a failure like any other.
     """
-    progress = progress or Silent()
-    scenario = permitted(scenario, allow_code)
+    tally = Tally(progress or Silent())
+    with interrupts.recorded(), explained_interrupt(tally), interrupts.contained(f"scenario {scenario.name!r}"):
+        return _run(
+            permitted(scenario, allow_code),
+            out=out,
+            progress=tally,
+            figures=figures,
+            workers=workers,
+            dask=dask,
+            pool=pool,
+            shard=shard,
+            chunk=chunk,
+            chunk_queries=chunk_queries,
+            dask_timeout=dask_timeout,
+        )
+
+
+def _run(
+    scenario: Scenario,
+    *,
+    out: str | Path | None,
+    progress: Tally,
+    figures: bool,
+    workers: int | None,
+    dask: str | None,
+    pool: Pool | None,
+    shard: tuple[int, int] | None,
+    chunk: str | None,
+    chunk_queries: int | None,
+    dask_timeout: float | None,
+) -> Result:
+    """Plan, simulate and sum up, as `run` says."""
     if faults := [
         Fault("scenario", dotted(loc), message) for loc, message in findings(scenario.model_dump(mode="json"))
     ]:
@@ -155,7 +159,7 @@ def run(
         _simulate_alone(_named(chunk, plan, directory), queries, directory, workshop, progress)
         return Result(directory)
     directory.write_csv("points.csv", _points_frame(swept))
-    with closing(open_pool(workers, dask, workshop)) if pool is None else nullcontext(pool) as hands:
+    with closing(open_pool(workers, dask, workshop, dask_timeout)) if pool is None else nullcontext(pool) as hands:
         end, failures = _simulate(plan, directory, manifest, queries, progress, hands, shard)
     told = [_described(failure, directory, scenario, plan) for failure in failures]
     if shard is not None:
@@ -221,12 +225,16 @@ def sum_up_adaptation(result: Result, found: Adaptation, *, figures: bool = True
         write_adaptation(result.run, found)
 
 
-def open_pool(workers: int | None, dask: str | None, workshop: Workshop | None = None) -> Pool:
+def open_pool(
+    workers: int | None, dask: str | None, workshop: Workshop | None = None, dask_timeout: float | None = None
+) -> Pool:
     """Return who is to simulate: this process, so many others, or a Dask cluster."""
+    if dask is None and dask_timeout is not None:
+        raise RequestError("dask_timeout (--dask-timeout) limits the wait for Dask workers: it needs dask (--dask)")
     if dask is not None:
         from sim.cluster import Cluster
 
-        return Cluster(dask, workers)
+        return Cluster(dask, workers, timeout_s=dask_timeout)
     return Here(workshop) if workers is None or workers == 1 else Workers(workers)
 
 
@@ -235,7 +243,7 @@ def _simulate(
     directory: RunDirectory,
     manifest: dict[str, Any],
     queries: Callable[[Point], int],
-    progress: Progress,
+    progress: Tally,
     pool: Pool,
     shard: tuple[int, int] | None,
 ) -> tuple[Round, list[Failure]]:
@@ -254,15 +262,19 @@ def _simulate(
             expected = sum(_queries(chunk, queries) for chunk in todo)
             progress.start(expected, chunks=len(todo), skipped=0 if begun else len(share) - len(todo))
             begun = True
+            progress.plan(directory, chunks=len(share), kept=len(share) - len(todo))
             for ended in pool.run(todo, directory, progress.advance):
                 progress.end_chunk()
                 if isinstance(ended, Failure):
                     failures.append(ended)
+                    progress.give_up(_queries(ended.chunk, queries))
                 else:
                     done.add(ended.chunk.id)
+                    progress.keep(_queries(ended.chunk, queries))
         if failures or shard is not None:
             break
     if not begun:
+        progress.plan(directory, chunks=len(share), kept=len(share))
         progress.start(0, chunks=0, skipped=len(share))
     plan.chunks(state.times, directory.parts())  # refuses what another run may have written twice meanwhile
     return state, failures
@@ -306,6 +318,8 @@ def _simulate_alone(
         perform(chunk, directory, workshop, progress.advance)
     except FailedSimulation as failed:
         error = failed.__cause__
+    if error is not None and not isinstance(error, Exception):
+        raise RuntimeError(interrupts.described(error)) from error
     if error is not None:
         raise error
     progress.end_chunk()

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,7 @@ from sim.errors import UserError
 from sim.runner import default_directory
 from sim.scenario.models import Scenario
 from sim.scenario.permission import CodeAccess
-from tests.support import files
+from tests.support import ending, files, until
 from tests.support import log_of as run
 
 MakeScenario = Callable[..., Scenario]
@@ -230,10 +229,8 @@ def test_a_kill_leaves_a_readable_run_that_can_be_finished(tmp_path: Path) -> No
     file.write_text(SCENARIO)
     words = ["run", str(file), "-o", str(out), "--no-figures", "--chunk-queries", "1"]
     command = [sys.executable, "-m", "sim.cli", *words]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + 60
-        while len(list(out.glob("events/*.parquet"))) < 3 and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.01)
+    with ending(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)) as process:
+        until(lambda: len(list(out.glob("events/*.parquet"))) >= 3)
         os.kill(process.pid, signal.SIGKILL)
     result = sim.Result.open(out)
     assert not result.manifest["finished"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import os
-import time
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -66,12 +65,10 @@ def test_known_numbers_without_the_twenty_most_active(name: str, left: int) -> N
     assert replay.report()["visits"] == left
 
 
-def test_gowalla_loads_fast_and_trains() -> None:
-    began = time.perf_counter()
+def test_gowalla_loads_and_trains() -> None:
     replay = Replay(grid=GRID, file=DATA / "gowalla_sf_ccs17.csv.gz", select=Selection(exclude=TWENTY))
     traces = [live(replay, EveryVisit(), user, moves=RNG, moments=RNG).test for user in replay.users(None)]
     found = statistics(traces, n_cells=GRID.n_cells, restart_s=86_400)
-    assert time.perf_counter() - began < 5
     assert found.n_visits == 120_680
     assert found.n_transitions == 120_680 - len(traces)  # no user has 86,400 check-ins
     np.testing.assert_allclose(found.transition.sum(axis=1), 1)
