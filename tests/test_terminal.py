@@ -37,7 +37,7 @@ def test_every_character_that_is_not_printable_is_escaped() -> None:
     assert escape("[red]\x1b") == "\\[red]\\x1b"
 
 
-@pytest.fixture(params=CODES.values(), ids=CODES)
+@pytest.fixture(params=list(CODES.values()), ids=list(CODES))
 def code(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -90,7 +90,7 @@ def test_orders_of_any_size_and_form_are_compared_exactly(tmp_path: Path, values
                                   pa.uint64(), pa.float32(), pa.float64(), pa.decimal128(12, 2), pa.decimal256(50, 3),
                                   pa.string(), pa.large_string()])  # fmt: skip
 def test_times_of_every_type(tmp_path: Path, kind: pa.DataType) -> None:
-    values = ["7", "3", "7", "100"] if kind in (pa.string(), pa.large_string()) else [7, 3, 7, 100]
+    values: list[Any] = ["7", "3", "7", "100"] if kind in (pa.string(), pa.large_string()) else [7, 3, 7, 100]
     if pa.types.is_decimal(kind):
         values = [Decimal(value) for value in values]
     path = parquet(tmp_path, user=["a"] * 4, time_s=pa.array(values, kind), cell=[0, 1, 2, 3])
