@@ -324,6 +324,16 @@ def loaded(pid: int, library: str) -> bool:
         return False
 
 
+def hears_sigint(pid: int) -> bool:
+    """Return whether SIGINT reaches a process."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return False
+    masks = [int(line.split()[1], 16) for line in lines if line.startswith(("SigBlk:", "SigIgn:"))]
+    return not any(mask >> (signal.SIGINT - 1) & 1 for mask in masks)
+
+
 MOMENTS: dict[str, Callable[[int], bool]] = {
     "one child": lambda leader: len(others(leader)) >= 1,
     "two children": lambda leader: len(others(leader)) >= 2,
@@ -371,6 +381,7 @@ def test_ctrl_c_while_workers_start_prints_no_traceback_and_leaves_nobody(
 ) -> None:
     process = driver("--workers", "2", *dask)
     until(lambda: MOMENTS[moment](process.pid))
+    assert not any(hears_sigint(pid) for pid in others(process.pid))
     os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to all of them
     _, said = process.communicate(timeout=120)
     assert process.returncode == 1
