@@ -156,8 +156,11 @@ def run(
     written = directory.write_csv("points.csv", _points_frame(swept)).read_bytes()
     manifest["tables"] = {"points.csv": hashlib.sha256(written).hexdigest()}
     done = _whole(there)
-    with closing(open_pool(workers, dask, workshop)) if pool is None else nullcontext(pool) as hands:
-        end, failures = _simulate(plan, directory, manifest, queries, progress, hands, shard, done)
+    try:
+        with closing(open_pool(workers, dask, workshop)) if pool is None else nullcontext(pool) as hands:
+            end, failures = _simulate(plan, directory, manifest, queries, progress, hands, shard, done)
+    finally:
+        directory.clean()  # workers may have been killed
     told = [_described(failure, directory, scenario, plan) for failure in failures]
     if shard is not None:
         if failures:
