@@ -603,16 +603,14 @@ def plot(run_directory: str, kind: str | None, **asked: Any) -> None:
         return
     if said := [f"--{name.removesuffix('s')}" for name, value in asked.items() if value]:
         raise click.UsageError(f"{', '.join(said)}: say with --figure which figure that is for")
-    from contextlib import suppress
-
     from sim.plots import write_adaptation, write_figures
     from sim.result import Result
-    from sim.rundir import RunError
+    from sim.storage import unless_untold
 
     result = Result.open(run_directory)
     paths = write_figures(result.run)
     if not result.shifts().empty:
-        with suppress(RunError):
+        with unless_untold():
             paths += write_adaptation(result.run, result.adaptation())
     for path in paths:
         click.echo(visible(str(path)))

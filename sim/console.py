@@ -20,7 +20,7 @@ from sim.checks import Outcome
 from sim.cost import BYTES_PER_ROW, Cost
 from sim.metrics import METRICS, told, untold
 from sim.result import Result
-from sim.rundir import RunError
+from sim.rundir import DamagedRun, RunError
 from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS, SHORT_LPPMS
 from sim.scenario.reference import SECTIONS, keys, kinds
@@ -229,6 +229,8 @@ def _print_own_adaptation(result: Result) -> None:
     """Print how mechanisms followed the first shift, if that can be told and is not too long."""
     try:
         found = result.adaptation()
+    except DamagedRun:
+        raise
     except RunError as error:
         stdout().print(f"[yellow]note:[/] {escape(f'how mechanisms adapt cannot be told: {error}')}", highlight=False)
         return

@@ -6,25 +6,37 @@ written. The same content gives the same bytes, wherever the run is.
 
 from __future__ import annotations
 
+import hashlib
 import io
-import json
 import os
 import re
-import zipfile
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from sim.storage import TEMPORARY, Folder, RequestError, RunError, Storage, atomic_file, named_errors, storage_at
+from sim import archives
+from sim import manifest as manifests
+from sim import parts as part_files
+from sim.manifest import SCHEMA_VERSION
+from sim.parts import EVENTS, MEASURES, PARQUET_OPTIONS, DamagedPart, Part
+from sim.storage import (
+    TEMPORARY,
+    DamagedRun,
+    Folder,
+    RequestError,
+    RunError,
+    Storage,
+    atomic_file,
+    named_errors,
+    storage_at,
+)
 
 __all__ = [
     "EVENTS",
@@ -32,54 +44,15 @@ __all__ = [
     "PARQUET_OPTIONS",
     "SCHEMA_VERSION",
     "TEXT_COLUMNS",
+    "DamagedManifestError",
+    "DamagedRun",
+    "PartCheck",
     "RequestError",
     "RunDirectory",
     "RunError",
     "RunFile",
     "atomic_file",
 ]
-
-SCHEMA_VERSION = 3
-
-MEASURES = (
-    "quality_loss_km",
-    "adversary_error_km",
-    "expected_quality_loss_km",
-    "expected_adversary_error_km",
-)
-
-_FIELDS: list[pa.Field[Any]] = [
-    pa.field("event", pa.string(), nullable=False),
-    pa.field("shift", pa.string()),
-    pa.field("point", pa.int32(), nullable=False),
-    pa.field("replication", pa.int32(), nullable=False),
-    pa.field("user", pa.string(), nullable=False),
-    pa.field("index", pa.int32(), nullable=False),
-    pa.field("time_s", pa.int64(), nullable=False),
-    pa.field("cell", pa.int32(), nullable=False),
-    pa.field("output", pa.int64()),
-    pa.field("lppm", pa.string(), nullable=False),
-    pa.field("attack", pa.string()),
-    pa.field("estimated_index", pa.int32()),
-    pa.field("estimate", pa.int32()),
-    *[pa.field(name, pa.float64()) for name in MEASURES],
-    pa.field("posterior_entropy_bits", pa.float64()),
-    pa.field("posterior_at_truth", pa.float64()),
-    pa.field("epsilon_per_km", pa.float64()),
-    pa.field("identity", pa.string()),
-]
-EVENTS: pa.Schema = pa.schema(_FIELDS)
-
-# Realised distances take few values and shrink as a dictionary; expected ones are all different and shrink
-# a little when their bytes are split. The types are plain, so that pandas, polars and DuckDB read them as is.
-_SPLIT = [name for name in EVENTS.names if name.startswith(("expected_", "posterior_"))]
-PARQUET_OPTIONS: dict[str, Any] = {
-    "compression": "zstd",
-    "use_dictionary": [name for name in EVENTS.names if name not in _SPLIT],
-    "use_byte_stream_split": _SPLIT,
-    "write_page_checksum": True,
-    "store_schema": False,
-}
 
 TEXT_COLUMNS = ("event", "shift", "user", "lppm", "attack", "identity", "lag")
 _NAMES = {
@@ -97,12 +70,28 @@ _NAMES = {
 }
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _MANIFEST = "manifest.json"
-_NOTES = "lppm_sim"
-_FIXED_DATE = (1980, 1, 1, 0, 0, 0)
 
 
-class _Torn(RunError):
-    """A part that is there and cannot be read."""
+class DamagedManifestError(DamagedRun):
+    """A manifest that exists and cannot be used."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class _DamagedSnapshots(DamagedRun):
+    """Snapshots that exist and cannot be read."""
+
+
+class PartCheck(NamedTuple):
+    """What a look at a part tells."""
+
+    part: str
+    fault: str | None
+    """Why it, or its snapshots, cannot be read."""
+    run: str | None
+    """The digest of the run that it belongs to; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +136,8 @@ class RunDirectory:
     place: str | os.PathLike[str]
     only: tuple[str, ...] | None = None
     """The parts that are looked at, see `frozen`; all that are there unless said."""
+    digest: str | None = None
+    """Digest of the run, written into its parts."""
 
     @classmethod
     def create(cls, place: str | os.PathLike[str]) -> RunDirectory:
@@ -160,7 +151,7 @@ class RunDirectory:
                 f"{run} is not empty and is no run directory (found {min(strangers)!r}, "
                 "no manifest.json). Choose another folder with -o."
             )
-        run._storage.prepare("events", "", "snapshots", "figures")
+        run.clean()
         return run
 
     @classmethod
@@ -182,6 +173,10 @@ class RunDirectory:
                 "The run was written by another version of lppm-sim; use that one to read it."
             )
         return run
+
+    def clean(self) -> None:
+        """Make the folder of parts and remove the temporary files of writers that are dead."""
+        self._storage.prepare("events", "", "snapshots", "figures")
 
     @property
     def path(self) -> Path:
@@ -225,19 +220,13 @@ class RunDirectory:
 
     def write_part(self, part_id: str, table: pa.Table, notes: Mapping[str, Any] | None = None) -> RunFile:
         """Write the rows of some whole simulations, with notes about them; an older part of that id is replaced."""
-        sink = io.BytesIO()
-        kept = json.dumps(notes or {}, sort_keys=True, allow_nan=False)
-        with pq.ParquetWriter(sink, EVENTS, **PARQUET_OPTIONS) as writer:
-            # Not as metadata of the table: without a stored Arrow schema that is dropped.
-            writer.add_key_value_metadata({_NOTES: kept})
-            writer.write_table(_checked(table))
-        return self._write(self.part_path(part_id).name, sink.getvalue())
+        place = self.part_path(part_id)
+        return self._write(place.name, part_files.encode(table, part=part_id, run=self.digest, notes=notes or {}))
 
     def notes(self, part_id: str) -> dict[str, Any]:
         """Return the notes that a part was written with."""
-        metadata = self.read_part(part_id, []).schema.metadata or {}
-        notes: dict[str, Any] = json.loads(metadata.get(_NOTES.encode(), b"{}"))
-        return notes
+        with self.open_part(part_id) as part:
+            return part.notes
 
     def frozen(self) -> RunDirectory:
         """Return the run with the parts that are there now: what is finished later does not show in the middle."""
@@ -252,27 +241,25 @@ class RunDirectory:
 
     def read_part(self, part_id: str, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of one part, or of some columns."""
-        with self.open_part(part_id) as file:
-            return file.read(columns=None if columns is None else list(columns))
+        with self.open_part(part_id) as part:
+            return part.read(columns)
 
     @contextmanager
-    def open_part(self, part_id: str) -> Iterator[pq.ParquetFile]:
+    def open_part(self, part_id: str) -> Iterator[Part]:
         """Open one part, to read some of it at a time."""
         place = self.part_path(part_id)
-        try:
-            with (
-                self._storage.open(place.name) as source,
-                pq.ParquetFile(source, page_checksum_verification=True) as file,
-            ):
-                found = file.schema_arrow
-                if found.names != EVENTS.names or found.types != EVENTS.types:
-                    raise pa.ArrowInvalid(f"it has not the columns of schema version {SCHEMA_VERSION}")
-                yield file
-        except (pa.ArrowException, OSError) as error:
-            raise _Torn(
-                f"{place} cannot be read: {error}. Delete it and run the scenario again: only its "
-                "simulations are repeated."
-            ) from error
+        remedy = f"{self.how_to_repair()} simulates it again, and nothing else."
+        with (
+            self._storage.open(place.name) as source,
+            part_files.opened(source, place=str(place), remedy=remedy) as part,
+        ):
+            if part.part not in (None, part_id):
+                raise part.fault(f"it holds part {part.part}")
+            yield part
+
+    def how_to_repair(self) -> str:
+        """Return the command that repairs a damaged run, for a message."""
+        return f"`lppm-sim run SCENARIO -o {shlex.quote(str(self))}`"
 
     def tables(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Yield the parts one after another in the order of their ids, so that memory holds one at a time."""
@@ -280,62 +267,67 @@ class RunDirectory:
             yield self.read_part(part_id, columns)
 
     def check_parts(self, *, thorough: bool = True) -> list[tuple[str, str]]:
-        """Return (part id, reason) for each part that cannot be read.
+        """Return (part id, reason) for each part that cannot be read; see `survey`."""
+        return [(found.part, found.fault) for found in self.survey(thorough=thorough) if found.fault is not None]
 
-        A thorough check reads every page and compares its checksum. The other looks at the end of each file
-        alone, which finds torn ones.
+    def survey(self, *, thorough: bool = True) -> list[PartCheck]:
+        """Check each part.
+
+        A thorough check reads every byte, of snapshots too, and compares checksums. The other looks at the end of each
+        part alone, which finds torn ones.
         """
-        faults = []
-        for part_id in self.parts():
-            try:
-                self.read_part(part_id, None if thorough else [])
-            except _Torn as error:
-                faults.append((part_id, str(error)))
-        return faults
+        return [self._checked_part(part_id, thorough=thorough) for part_id in self.parts()]
+
+    def _checked_part(self, part_id: str, *, thorough: bool) -> PartCheck:
+        run = None
+        try:
+            with self.open_part(part_id) as part:
+                run = part.run
+                if thorough:
+                    part.verify()
+            if thorough and self.has(name := _snapshots_name(part_id)):
+                with self._named_archive(name):
+                    archives.verify(self._storage.read(name))
+        except (DamagedPart, _DamagedSnapshots) as error:
+            return PartCheck(part_id, str(error), run)
+        return PartCheck(part_id, None, run)
 
     def write_snapshots(self, part_id: str, arrays: Mapping[str, NDArray[Any]]) -> RunFile:
         """Write arrays, such as learned profiles, as `snapshots/<part_id>.npz`."""
-        sink = io.BytesIO()
-        with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name in sorted(arrays):
-                entry = zipfile.ZipInfo(f"{name}.npy", date_time=_FIXED_DATE)
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                content = io.BytesIO()
-                np.lib.format.write_array(content, np.asarray(arrays[name]), allow_pickle=False)
-                archive.writestr(entry, content.getvalue())
-        return self._write(f"snapshots/{_plain(part_id)}.npz", sink.getvalue())
+        return self._write(_snapshots_name(part_id), archives.packed(arrays))
 
     def snapshots(self, part_id: str, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
         """Return the arrays of one part, or those of some names that are there; none when it wrote none."""
-        name = f"snapshots/{_plain(part_id)}.npz"
+        name = _snapshots_name(part_id)
         if not self.has(name):
             return {}
+        with self._named_archive(name):
+            return archives.unpacked(self._storage.read(name), names)
+
+    @contextmanager
+    def _named_archive(self, name: str) -> Iterator[None]:
         try:
-            with np.load(io.BytesIO(self._storage.read(name)), allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive if names is None or name in names}
-        except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
-            raise RunError(
-                f"{self.describe(name)} cannot be read: {error}. Delete it and its part, run again."
+            yield
+        except archives.DamagedArchive as error:
+            raise _DamagedSnapshots(
+                f"{self.describe(name)} cannot be read: {str(error).rstrip('.')}. "
+                f"{self.how_to_repair()} simulates its part again, and nothing else."
             ) from error
 
     def write_manifest(self, content: Mapping[str, Any]) -> RunFile:
-        """Write `manifest.json`, with the schema version added; NaN and infinity are refused."""
-        full = {**content, "schema_version": SCHEMA_VERSION}
-        try:
-            text = json.dumps(full, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
-        except ValueError as error:
-            raise ValueError(f"the manifest must hold finite numbers only: {error}") from error
-        return self._write(_MANIFEST, f"{text}\n".encode())
+        """Write `manifest.json`, with schema version and checksum added; NaN and infinity are refused."""
+        return self._write(_MANIFEST, manifests.encode({**content, "schema_version": SCHEMA_VERSION}))
 
     def manifest(self) -> dict[str, Any]:
-        """Return the manifest."""
+        """Return the manifest, verified: its checksum, the keys that it must have and their types."""
         try:
-            content = json.loads(self._storage.read(_MANIFEST))
-        except ValueError as error:
-            raise RunError(f"{self.describe(_MANIFEST)} is not JSON: {error}. Run the scenario again.") from error
-        if not isinstance(content, dict):
-            raise RunError(f"{self.describe(_MANIFEST)} must hold an object, got {type(content).__name__}")
-        return content
+            return manifests.decode(self._storage.read(_MANIFEST))
+        except manifests.DamagedManifest as error:
+            raise DamagedManifestError(
+                f"{self.describe(_MANIFEST)} is damaged: {error}. {self.how_to_repair()} rebuilds it from "
+                "the scenario and the parts.",
+                str(error),
+            ) from error
 
     def write_csv(self, name: str, frame: pd.DataFrame) -> RunFile:
         """Write a table, numbers in the shortest form that reads back to the same value."""
@@ -343,10 +335,21 @@ class RunDirectory:
         return self._write(_plain(name), text.encode())
 
     def read_csv(self, name: str) -> pd.DataFrame:
-        """Read a table that `write_csv` wrote; names stay text, whatever they look like."""
-        source = io.BytesIO(self._storage.read(_plain(name)))
-        text = dict.fromkeys(TEXT_COLUMNS, "str")
-        frame = pd.read_csv(source, dtype=text, keep_default_na=False, na_values=[""])
+        """Read a table that `write_csv` wrote; names stay text, whatever they look like.
+
+        The manifest has the checksum of `points.csv`, from which other tables take values.
+        """
+        content = self._storage.read(_plain(name))
+        known = self.manifest().get("tables", {}).get(name) if self.has(_MANIFEST) else None
+        try:
+            if known is not None and hashlib.sha256(content).hexdigest() != known:
+                raise ValueError("its checksum does not match")
+            text = dict.fromkeys(TEXT_COLUMNS, "str")
+            frame = pd.read_csv(io.BytesIO(content), dtype=text, keep_default_na=False, na_values=[""])
+        except ValueError as error:
+            raise DamagedRun(
+                f"{self.describe(name)} is damaged: {str(error).rstrip('.')}. {self.how_to_repair()} writes it again."
+            ) from error
         for column in frame.columns.intersection(list(TEXT_COLUMNS)):
             frame[column] = frame[column].fillna("")
         return frame
@@ -370,20 +373,11 @@ def _file_on_the_way(storage: Storage) -> str | None:
     return storage.describe() if storage.kind() == "file" else None
 
 
+def _snapshots_name(part_id: str) -> str:
+    return f"snapshots/{_plain(part_id)}.npz"
+
+
 def _plain(name: str) -> str:
     if not _PLAIN_NAME.fullmatch(name):
         raise ValueError(f"a file name must be letters, digits, dots, dashes, underscores, got {name!r}")
     return name
-
-
-def _checked(table: pa.Table) -> pa.Table:
-    """Return the table in the types of the contract, or say which column breaks it."""
-    if table.column_names != EVENTS.names:
-        wrong = sorted(set(table.column_names) ^ set(EVENTS.names)) or "their order"
-        raise ValueError(f"an event table must have the columns of EVENTS, they differ in {wrong}")
-    table = table.cast(EVENTS)
-    for name in MEASURES:
-        strange = table[name].filter(pc.invert(pc.is_finite(table[name])))
-        if len(strange):
-            raise ValueError(f"{name} must be finite or null, got {strange[0].as_py()}")
-    return table

@@ -6,10 +6,10 @@ import hashlib
 import importlib.metadata
 import json
 import platform
-import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +22,26 @@ from sim.chunks import FailedSimulation, Notes, Workshop, joined_notes
 from sim.errors import UserError, input_errors
 from sim.interfaces import OutputSpace
 from sim.lppm import outputs
-from sim.pool import Failure, Here, Pool, Workers, perform
+from sim.pool import Failure, Here, Pool, Workers, perform, to_stderr
 from sim.registry import refuse_stale, source_file
 from sim.result import Result
 from sim.rounds import Round, rounds
-from sim.rundir import SCHEMA_VERSION, RequestError, RunDirectory, RunError
+from sim.rundir import SCHEMA_VERSION, DamagedManifestError, PartCheck, RequestError, RunDirectory, RunError
 from sim.scenario.consistency import findings
 from sim.scenario.faults import Fault, ScenarioError, dotted
 from sim.scenario.models import Scenario
 from sim.scenario.permission import AllowCode
 from sim.scenario.protection import LPPMSpec
 from sim.status import failed_where
+from sim.storage import unless_untold
 from sim.sweep import Chunk, Plan, Point, models, points, replications_in, tasks
 from sim.tally import Progress, Silent, Tally, explained_interrupt
 from sim.world import World
 
 OUTPUTS = Path("outputs")
 MOST_FAILURES = 5
+_FREE = ("name", "description", "replications")
+"""Keys of a scenario that do not decide what is in a part."""
 _PACKAGES = ("simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pydantic", "pyarrow")
 
 
@@ -150,7 +153,12 @@ def _run(
     own = sorted({name for point in swept for name in point.scenario.own_components()})
     manifest = _manifest(scenario, files, swept, workshop)
     directory = RunDirectory.create(out if out is not None else _directory(scenario, files))
-    _refuse_to_mix(directory, manifest, {name: source_file(name, scenario.place.code) for name in own}, plan)
+    directory = replace(directory, digest=_parts_digest(manifest))
+    # Of many shards each would read all that the others have written.
+    there = directory.survey(thorough=shard is None and chunk is None)
+    before = _manifest_before(directory, rebuild=chunk is None)
+    sources = {name: source_file(name, scenario.place.code) for name in own}
+    _refuse_to_mix(directory, before, manifest, sources, plan, there)
     for name in own:
         refuse_stale(name, scenario.place.code)
     if chunk is not None:
@@ -158,22 +166,27 @@ def _run(
             raise RequestError("a chunk alone is simulated here: leave out what shares the work")
         _simulate_alone(_named(chunk, plan, directory), queries, directory, workshop, progress)
         return Result(directory)
-    directory.write_csv("points.csv", _points_frame(swept))
-    with closing(open_pool(workers, dask, workshop, dask_timeout)) if pool is None else nullcontext(pool) as hands:
-        end, failures = _simulate(plan, directory, manifest, queries, progress, hands, shard)
+    written = directory.write_csv("points.csv", _points_frame(swept)).read_bytes()
+    manifest["tables"] = {"points.csv": hashlib.sha256(written).hexdigest()}
+    done = _whole(there)
+    try:
+        with closing(open_pool(workers, dask, workshop, dask_timeout)) if pool is None else nullcontext(pool) as hands:
+            end, failures = _simulate(plan, directory, manifest, queries, progress, hands, shard, done)
+    finally:
+        directory.clean()  # workers may have been killed
     told = [_described(failure, directory, scenario, plan) for failure in failures]
     if shard is not None:
         if failures:
             raise FailedChunks(directory, told, len(_share(end.chunks, *shard)), shard=shard)
         return Result(directory)
     failed = {failure.chunk.id for failure in failures}
-    there = [chunk for chunk in end.chunks if chunk.id not in failed]
+    simulated = [chunk for chunk in end.chunks if chunk.id not in failed]
     found = {"parts": sorted(chunk.id for chunk in end.chunks), "repetitions": end.described()}
-    ended = {"finished": not failures, "notes": _notes(directory, there), "failures": told}
+    ended = {"finished": not failures, "notes": _notes(directory, simulated), "failures": told}
     directory.write_manifest(manifest | found | ended)
     result = Result(directory)
     with suppress(RunError) if failures else nullcontext():  # what has failed is told first
-        if there:
+        if simulated:
             _sum_up(result, figures=figures)
     if failures:
         raise FailedChunks(directory, told, len(end.chunks))
@@ -208,7 +221,7 @@ def _sum_up(result: Result, *, figures: bool) -> None:
         write_figures(result.run, **tables)
     # Where windows of a summary cut the shift there is no table, and whoever asks for it is told why.
     if not result.shifts().empty:
-        with suppress(RunError):
+        with unless_untold():
             sum_up_adaptation(result, result.adaptation(), figures=figures)
     if figures:
         from sim.report import write
@@ -246,9 +259,9 @@ def _simulate(
     progress: Tally,
     pool: Pool,
     shard: tuple[int, int] | None,
+    done: set[str],
 ) -> tuple[Round, list[Failure]]:
-    """Simulate what is not there yet, round by round; return the last round and what could not be simulated."""
-    done = set(directory.parts()) - {part for part, _ in directory.check_parts(thorough=False)}
+    """Simulate what is not done yet, round by round; return the last round and what could not be simulated."""
     failures: list[Failure] = []
     begun = False
     for state in rounds(plan, directory):
@@ -256,7 +269,7 @@ def _simulate(
         todo = [chunk for chunk in share if chunk.id not in done]
         # More than is planned so far may be there: a longer run was stopped.
         known = sorted({chunk.id for chunk in state.chunks} | set(directory.parts()))
-        if todo or not directory.has("manifest.json") or directory.manifest().get("parts") != known:
+        if todo or _planned(directory) != known:
             directory.write_manifest(manifest | {"parts": known, "repetitions": state.described()})
         if todo:
             expected = sum(_queries(chunk, queries) for chunk in todo)
@@ -278,6 +291,25 @@ def _simulate(
         progress.start(0, chunks=0, skipped=len(share))
     plan.chunks(state.times, directory.parts())  # refuses what another run may have written twice meanwhile
     return state, failures
+
+
+def _planned(directory: RunDirectory) -> list[str] | None:
+    """Return the parts that the manifest lists; None if there is none, or it is damaged."""
+    try:
+        return directory.manifest()["parts"] if directory.has("manifest.json") else None
+    except DamagedManifestError:
+        return None
+
+
+def _whole(there: Iterable[PartCheck]) -> set[str]:
+    """Return the parts that can be read, and say which ones cannot."""
+    there = list(there)
+    damaged = [found for found in there if found.fault is not None]
+    for found in damaged[:MOST_FAILURES]:
+        to_stderr(f"part {found.part} is damaged and simulated again: {found.fault}")
+    if len(damaged) > MOST_FAILURES:
+        to_stderr(f"and {len(damaged) - MOST_FAILURES} more damaged parts are simulated again")
+    return {found.part for found in there} - {found.part for found in damaged}
 
 
 def _queries(chunk: Chunk, queries: Callable[[Point], int]) -> int:
@@ -399,6 +431,14 @@ def _manifest(scenario: Scenario, files: dict[str, str], swept: list[Point], wor
     }
 
 
+def _parts_digest(manifest: Mapping[str, Any]) -> str:
+    """Return a digest of all that decides the content of parts: of what `_told_differences` compares."""
+    scenario = {key: value for key, value in manifest["scenario"].items() if key not in _FREE}
+    kernel = manifest["kernels"].split()[0]
+    decides = [manifest["schema_version"], scenario, manifest["files"], kernel, manifest["lppm_sim"]]
+    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+
+
 def _worlds(swept: list[Point], workshop: Workshop) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return each world once, with the points that lie in it, and what the outputs of each LPPM stand for.
 
@@ -446,15 +486,21 @@ def _fingerprints(scenarios: Iterable[Scenario]) -> dict[str, str]:
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in sorted(paths.items())}
 
 
-def _refuse_to_mix(directory: RunDirectory, manifest: dict[str, Any], own: Mapping[str, Path], plan: Plan) -> None:
+def _refuse_to_mix(
+    directory: RunDirectory,
+    before: dict[str, Any] | None,
+    manifest: dict[str, Any],
+    own: Mapping[str, Path],
+    plan: Plan,
+    there: Sequence[PartCheck],
+) -> None:
     """Never put two experiments into one directory: say what differs. More replications of the same are welcome."""
-    strangers = [part for part in directory.parts() if plan.named(part) is None]
-    known = directory.has("manifest.json")
-    before = directory.manifest() if known else {}
-    differences = list(_told_differences(before, manifest, own)) if known else []
+    strangers = [found.part for found in there if plan.named(found.part) is None]
+    differences = list(_told_differences(before, manifest, own)) if before is not None else []
     if not differences and not strangers:
+        _refuse_foreign_parts(directory, there, vouched_for=before is not None)
         return
-    if not differences and known and all(part in before["parts"] for part in strangers):
+    if not differences and before is not None and all(part in before["parts"] for part in strangers):
         _refuse_other_replications(directory, before, manifest, strangers)
     listed = "\n".join(differences[:20] or [f"  events/{strangers[0]}.parquet, which is no part of this one"])
     same = differences and not any(line.startswith("  scenario.") for line in differences)
@@ -462,11 +508,41 @@ def _refuse_to_mix(directory: RunDirectory, manifest: dict[str, Any], own: Mappi
     raise RequestError(f"{directory} holds {held}\n{listed}\nChoose another folder with -o, or remove this one.")
 
 
+def _manifest_before(directory: RunDirectory, *, rebuild: bool) -> dict[str, Any] | None:
+    """Return the manifest of the run that is there; None if there is none, or if a damaged one is to be rebuilt."""
+    if not directory.has("manifest.json"):
+        return None
+    try:
+        return directory.manifest()
+    except DamagedManifestError as error:
+        if not rebuild:
+            raise
+        to_stderr(
+            f"{directory.describe('manifest.json')} is damaged and rebuilt from the scenario and the parts: "
+            f"{error.reason}"
+        )
+        return None
+
+
+def _refuse_foreign_parts(directory: RunDirectory, there: Sequence[PartCheck], *, vouched_for: bool) -> None:
+    """Refuse parts of other input files, or of another version; without a manifest also those that do not say."""
+    for found in there:
+        if found.run not in (None, directory.digest):
+            reason = "belongs to another run: its scenario, input files, kernels or version of lppm-sim differ"
+        elif found.run is None and found.fault is None and not vouched_for:
+            reason = "was written by an earlier version, and without a manifest nothing tells which run it belongs to"
+        else:
+            continue
+        raise RequestError(
+            f"{directory.part_path(found.part)} {reason}. Choose another folder with -o, or remove this file."
+        )
+
+
 def _told_differences(before: dict[str, Any], now: dict[str, Any], own: Mapping[str, Path]) -> Iterator[str]:
     """Yield a line for each thing that makes two runs different ones."""
     for key in ("schema_version", "scenario"):
         for path, old, new in _differences(before.get(key), now[key], key):
-            if not re.fullmatch(r"scenario\.(name|description|replications(\..*)?)", path):
+            if not {*path.split(".")[1:2]} & {*_FREE}:
                 yield f"  {path}: {old!r} there, {new!r} now"
     files = before.get("files") or {}
     for name in sorted(files.keys() | now["files"].keys()):

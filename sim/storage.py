@@ -57,6 +57,10 @@ class RunError(UserError):
     """Something about a run on disk went wrong; the message says what and what to do."""
 
 
+class DamagedRun(RunError):
+    """A file of a run is damaged; the message names the command that repairs it. Never to be passed over."""
+
+
 class RequestError(RunError):
     """What was asked for cannot be done, and nothing was done."""
 
@@ -345,6 +349,17 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def unless_untold() -> Iterator[None]:
+    """Pass over a RunError that something cannot be told from a run, but never over damage to it."""
+    try:
+        yield
+    except DamagedRun:
+        raise
+    except RunError:
+        return
 
 
 @contextmanager

@@ -189,6 +189,26 @@ def rename_hostile(run: RunDirectory) -> None:
     run.write_manifest(manifest)
 
 
+def a_manifest(*, scenario: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    """Return a manifest with all keys that one must have, for runs that a test writes itself."""
+    plain: dict[str, Any] = {"name": "test", "lppms": [], "attacks": [], "record": {}, "replications": 1, "world": {}}
+    return {
+        "scenario": plain | (scenario or {}),
+        "folder": ".",
+        "digest": "0" * 64,
+        "seed": 1,
+        "files": {},
+        "lppm_sim": "0",
+        "versions": {},
+        "kernels": "plain",
+        "worlds": [],
+        "output_spaces": {},
+        "finished": True,
+        "parts": [],
+        "repetitions": [],
+    } | changes
+
+
 def assert_apart(page: BboxBase, boxes: Sequence[BboxBase], *, touch: float = 1.0) -> None:
     """Hold boxes of a figure to what makes it readable: they lie on the page, and none covers another."""
     for box in boxes:

@@ -20,7 +20,7 @@ from sim.adaptation import OF_USER, Adaptation, adaptation, compare, ratio_of_me
 from sim.events import Shift
 from sim.interfaces import FloatArray
 from sim.rundir import EVENTS, RequestError, RunDirectory, RunError
-from tests.support import done, files, lppm_sim, refused, told_shifts
+from tests.support import a_manifest, done, files, lppm_sim, refused, told_shifts
 
 
 def queries(
@@ -42,7 +42,7 @@ def shift(index: int, name: str = "move", *, ends: bool = False, **same: Any) ->
 
 def write(path: Path, *parts: Sequence[pd.DataFrame]) -> RunDirectory:
     run = RunDirectory.create(path)
-    run.write_manifest({})
+    run.write_manifest(a_manifest())
     for i, frames in enumerate(parts):
         rows = [
             {str(name): value for name, value in row.items()}

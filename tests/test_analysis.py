@@ -16,6 +16,7 @@ from scipy import stats
 
 from sim import analysis
 from sim.rundir import EVENTS, MEASURES, RunDirectory, RunError
+from tests.support import a_manifest
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -40,7 +41,7 @@ def row(**changes: Any) -> dict[str, Any]:
 
 def write(path: Path, *parts: list[dict[str, Any]]) -> RunDirectory:
     run = RunDirectory.create(path)
-    run.write_manifest({})
+    run.write_manifest(a_manifest())
     for i, rows in enumerate(parts):
         run.write_part(f"part{i}", pa.Table.from_pylist(rows, schema=EVENTS))
     return run

@@ -10,13 +10,14 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 LAYERS = [
-    ["sim.errors", "sim.events", "sim.interfaces", "sim.interrupts", "sim.rng", "sim.terminal", "sim.ties"],
+    ["sim.archives", "sim.errors", "sim.events", "sim.interfaces", "sim.interrupts", "sim.manifest", "sim.rng"],
+    ["sim.terminal", "sim.ties"],
     ["sim.compiled", "sim.kernels"],
     ["sim.inference", "sim.estimate", "sim.hindsight"],
     ["sim.world"],
     ["sim.mobility", "sim.belief", "sim.lppm"],
     ["sim.scenario"],
-    ["sim.attack", "sim.stream", "sim.storage", "sim.rundir", "sim.registry"],
+    ["sim.attack", "sim.stream", "sim.storage", "sim.parts", "sim.rundir", "sim.registry"],
     ["sim.recorder", "sim.build", "sim.shifting"],
     ["sim.agents", "sim.engine", "sim.stage", "sim.sweep", "sim.checks"],
     ["sim.chunks", "sim.tally"],

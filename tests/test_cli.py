@@ -19,6 +19,7 @@ from click.testing import Result
 import sim
 from sim import console
 from sim.chunks import run_chunk
+from sim.rundir import RunDirectory
 from tests.support import INTERRUPTIBLE, QUERIES, ROOT, SMALL, done, ending, lppm_sim, refused, until
 
 
@@ -227,14 +228,15 @@ def test_work_that_fails_ends_with_one(command: str, a_run: Path, monkeypatch: p
     assert result.exit_code == 1
     assert result.stdout == ""
     assert f"{part.name} cannot be read: " in result.stderr
-    assert "Delete it and run the scenario again" in result.stderr
+    assert f"`lppm-sim run SCENARIO -o {a_run}` simulates it again, and nothing else." in result.stderr
 
 
 def test_an_unfinished_run_can_be_looked_at(a_run: Path) -> None:
     max((a_run / "events").iterdir()).unlink()
-    manifest = json.loads((a_run / "manifest.json").read_text())
+    run = RunDirectory(a_run)
+    manifest = run.manifest()
     del manifest["notes"]
-    (a_run / "manifest.json").write_text(json.dumps(manifest | {"finished": False}))
+    run.write_manifest(manifest | {"finished": False})
     assert "note: the run is not finished" in done("summarize", a_run)
 
 

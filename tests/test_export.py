@@ -14,6 +14,7 @@ import pytest
 from sim import export as module
 from sim.export import Format, export
 from sim.rundir import EVENTS, MEASURES, RequestError, RunDirectory, RunError
+from tests.support import a_manifest
 
 HOSTILE = ["=cmd|' /C calc'!A0", "+1", "-2", "@x", 'quo"te', "comma,", "new\nline", "<script>", "007", "é"]
 
@@ -48,7 +49,7 @@ def rows(point: int) -> list[dict[str, Any]]:
 @pytest.fixture
 def run(tmp_path: Path) -> RunDirectory:
     run = RunDirectory.create(tmp_path / "run")
-    run.write_manifest({"name": "exported"})
+    run.write_manifest(a_manifest(scenario={"name": "exported"}))
     for point in (0, 1):
         run.write_part(f"p{point}", pa.Table.from_pylist(rows(point), schema=EVENTS))
     return run
@@ -97,7 +98,7 @@ def test_parquet_has_every_value_and_the_manifest(run: RunDirectory, tmp_path: P
     done = export(run, tmp_path / "x.parquet", "parquet")
     table = pq.read_table(done.path)
     assert table.to_pylist() == rows(0) + rows(1)
-    assert json.loads(table.schema.metadata[b"lppm-sim"])["name"] == "exported"
+    assert json.loads(table.schema.metadata[b"lppm-sim"])["scenario"]["name"] == "exported"
     assert pq.ParquetFile(done.path).num_row_groups == 1
     assert len(pd.read_parquet(done.path)) == 20
 

@@ -23,7 +23,7 @@ from sim.result import Result
 from sim.rundir import EVENTS, RunDirectory
 from sim.scenario.models import Scenario
 from sim.world.distance import euclidean
-from tests.support import done
+from tests.support import a_manifest, done
 
 SERIES = analysis.SERIES
 SCENARIO: dict[str, Any] = {
@@ -167,7 +167,7 @@ def test_users_are_known_by_name_and_past_queries_do_not_count(tmp_path: Path) -
         for user, index, about, identity, estimate in said
     ]
     run = RunDirectory.create(tmp_path / "run")
-    run.write_manifest({})
+    run.write_manifest(a_manifest())
     run.write_part("odd", pa.Table.from_pylist(rows, schema=EVENTS))
     (found,) = metrics.metrics(run).to_dict("records")
     assert found["identified_share"] == 0.75
@@ -183,7 +183,7 @@ def test_a_log_of_changes_alone_has_no_figures(tmp_path: Path) -> None:
         | {"cell": 3, "lppm": "mine"}
     ]
     run = RunDirectory.create(tmp_path / "run")
-    run.write_manifest({})
+    run.write_manifest(a_manifest())
     run.write_part("odd", pa.Table.from_pylist(rows, schema=EVENTS))
     assert metrics.metrics(run).empty
 

@@ -19,7 +19,7 @@ from sim.adaptation import Adaptation
 from sim.plots import style
 from sim.plots.labels import literal
 from sim.rundir import EVENTS, MEASURES, RunDirectory, RunError
-from tests.support import assert_apart
+from tests.support import a_manifest, assert_apart
 
 HOSTILE = ["$x_1$", "_hidden", "<script>alert(1)</script>", r"a\$b", "50 % _^{", "日本\n\x00"]
 
@@ -329,7 +329,7 @@ def a_run(path: Path, points: pd.DataFrame | None = None) -> RunDirectory:
     """Write a run in which two mechanisms and two attacks are not in the order of their names."""
     run = RunDirectory.create(path)
     scenario = {"lppms": [{"name": "SP"}, {"name": "PEB"}], "attacks": [{"name": "markov"}, {"name": "bayes"}]}
-    run.write_manifest({"scenario": scenario})
+    run.write_manifest(a_manifest(scenario=scenario))
     row: dict[str, Any] = (
         dict.fromkeys(EVENTS.names, 0)
         | {"event": "query", "shift": None, "identity": None}

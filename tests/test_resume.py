@@ -17,6 +17,7 @@ import pytest
 import sim
 from sim.cost import estimate
 from sim.errors import UserError
+from sim.rundir import RunDirectory
 from sim.runner import default_directory
 from sim.scenario.models import Scenario
 from sim.scenario.permission import CodeAccess
@@ -87,8 +88,8 @@ def test_parts_of_another_run_are_never_mixed_in(make_scenario: MakeScenario, tm
 
 def test_another_version_of_the_simulator_is_not_mixed_in(make_scenario: MakeScenario, tmp_path: Path) -> None:
     run(make_scenario(), tmp_path / "run")
-    manifest = tmp_path / "run" / "manifest.json"
-    manifest.write_text(re.sub(r'"lppm_sim": "[^"]*"', '"lppm_sim": "0.0.1"', manifest.read_text()))
+    before = RunDirectory(tmp_path / "run")
+    before.write_manifest(before.manifest() | {"lppm_sim": "0.0.1"})
     with pytest.raises(UserError, match=r"made by version 0\.0\.1 of lppm-sim, this is version \d"):
         run(make_scenario(), tmp_path / "run")
 

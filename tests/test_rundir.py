@@ -25,6 +25,7 @@ import pytest
 
 from sim.rundir import EVENTS, MEASURES, SCHEMA_VERSION, RequestError, RunDirectory, RunError, atomic_file
 from sim.storage import storage_at
+from tests.support import a_manifest
 
 SELDOM = EVENTS.names[EVENTS.names.index(MEASURES[-1]) + 1 :]
 """Columns that are empty unless a scenario asks for them."""
@@ -114,14 +115,14 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 @pytest.fixture
 def run(home: str) -> RunDirectory:
     run = RunDirectory.create(f"{home}/run")
-    run.write_manifest({"name": "test"})
+    run.write_manifest(a_manifest())
     return run
 
 
 @pytest.fixture
 def local(tmp_path: Path) -> RunDirectory:
     run = RunDirectory.create(tmp_path / "run")
-    run.write_manifest({"name": "test"})
+    run.write_manifest(a_manifest())
     return run
 
 
@@ -204,7 +205,7 @@ def test_part_ids_stay_in_their_folder(local: RunDirectory, part_id: str) -> Non
 def test_same_content_same_bytes_wherever_it_is(home: str, tmp_path: Path) -> None:
     def write(place: str | Path, keys: list[str]) -> dict[str, bytes]:
         run = RunDirectory.create(place)
-        run.write_manifest(dict.fromkeys(keys, 1))
+        run.write_manifest(a_manifest(versions=dict.fromkeys(keys, "1")))
         run.write_part("p", events(100))
         run.write_snapshots("p", {key: np.arange(5.0) for key in keys})
         run.write_csv("points.csv", pd.DataFrame({"point": [0, 1], "x": [0.1, 1 / 3]}))
@@ -234,8 +235,9 @@ def test_snapshots_round_trip(run: RunDirectory) -> None:
 
 
 def test_manifest(run: RunDirectory) -> None:
-    path = run.write_manifest({"b": [1, 2.5], "a": "é"})
-    assert run.manifest() == {"a": "é", "b": [1, 2.5], "schema_version": SCHEMA_VERSION}
+    content = a_manifest(b=[1, 2.5], a="é")
+    path = run.write_manifest(content)
+    assert run.manifest() == content | {"schema_version": SCHEMA_VERSION}
     assert path.read_text().startswith('{\n  "a": "é",\n  "b"')
     before = path.read_bytes()
     with pytest.raises(ValueError, match="finite"):
@@ -264,7 +266,7 @@ def test_torn_part_is_named(run: RunDirectory) -> None:
         faults = dict(run.check_parts(thorough=thorough))
         assert sorted(faults) == ["alien", "empty", "torn"]
         assert "columns of schema version 3" in faults["alien"]
-    with pytest.raises(RunError, match=r"torn.parquet cannot be read.*Delete it and run the scenario again"):
+    with pytest.raises(RunError, match=r"torn.parquet cannot be read.*`lppm-sim run SCENARIO -o .*/run` simulates it"):
         run.read_part("torn")
     with pytest.raises(RunError, match=r"alien.parquet"):
         list(run.tables())
@@ -291,7 +293,7 @@ def test_open_says_what_is_missing(home: str, run: RunDirectory) -> None:
     with pytest.raises(RequestError, match="schema_version must be 3, got 99"):
         RunDirectory.open(run.place)
     run.file("manifest.json").write_bytes(b"{torn")
-    with pytest.raises(RunError, match="is not JSON"):
+    with pytest.raises(RunError, match=r"manifest.json is damaged: it is not JSON .*`lppm-sim run SCENARIO -o .*run`"):
         RunDirectory.open(run.place)
 
 
@@ -503,7 +505,7 @@ def readable_only() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as name:
         folder, user = Path(name), os.geteuid()
         (folder / "run" / "events").mkdir(parents=True)
-        (folder / "run" / "manifest.json").write_text('{"schema_version": 3}')
+        RunDirectory(folder / "run").write_manifest(a_manifest())
         for path in (folder, folder / "run", folder / "run" / "events"):
             path.chmod(0o555)
         if user == 0:

@@ -12,7 +12,7 @@ import pytest
 
 from sim.rundir import EVENTS, MEASURES, RunDirectory
 from sim.status import RECENT, Status, status
-from tests.support import done, lppm_sim, refused
+from tests.support import a_manifest, done, lppm_sim, refused
 
 BEGUN_S = 1_000_000
 PLANNED = [f"part{i}" for i in range(10)]
@@ -29,7 +29,8 @@ FAILURE = {
 def a_run(path: Path, came: Mapping[str, float], **manifest: Any) -> RunDirectory:
     """Write a run begun at a moment; parts have 2, 3, ... rows and came so many seconds after that."""
     run = RunDirectory.create(path)
-    run.write_manifest({"parts": PLANNED, "finished": False, "scenario": {"replications": 1}} | manifest)
+    known: dict[str, Any] = {"parts": PLANNED, "finished": False}
+    run.write_manifest(a_manifest(**known | manifest))
     row: dict[str, Any] = dict.fromkeys(EVENTS.names, 0) | {
         "event": "query",
         "shift": None,
@@ -141,7 +142,7 @@ def test_a_torn_manifest_leaves_the_parts_to_count(text: str, tmp_path: Path) ->
 
 def test_failed_chunks_are_told_with_the_command_that_repeats_them(tmp_path: Path) -> None:
     again = FAILURE | {"chunk": "part0"}
-    told = [FAILURE, again, "no object"]
+    told = [FAILURE, again]
     a_run(tmp_path, {"part0": 10}, failures=told)
     found = look(tmp_path)
     assert found.failed == [FAILURE]  # the other one is there now
@@ -151,9 +152,15 @@ def test_failed_chunks_are_told_with_the_command_that_repeats_them(tmp_path: Pat
     assert f"alone: {FAILURE['command']}" in said
 
 
-@pytest.mark.parametrize("content", ["{}", "null", "3", '[{"chunk": [1], "lppms": 3}]', "[1, null]"])
-def test_strange_failures_break_nothing(content: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", ["{}", "null", "3", "[1, null]"])
+def test_strange_failures_are_a_fault_of_the_manifest(content: str, tmp_path: Path) -> None:
     a_run(tmp_path, {"part0": 10}, failures=json.loads(content))
+    assert "1 of ? chunks" in done("status", tmp_path)
+    assert re.search(r"`failures(\.0)?` must be", look(tmp_path).faults[0])
+
+
+def test_strange_entries_of_a_failure_break_nothing(tmp_path: Path) -> None:
+    a_run(tmp_path, {"part0": 10}, failures=[{"chunk": [1], "lppms": 3}])
     assert "1 of 10 chunks" in done("status", tmp_path)
 
 

@@ -17,6 +17,7 @@ from sim import plots
 from sim.export import export
 from sim.rundir import EVENTS, RunDirectory
 from sim.storage import Folder, Remote, RequestError, RunError, storage_at
+from tests.support import a_manifest
 
 
 class Faulty(MemoryFileSystem):  # type: ignore[misc]
@@ -123,8 +124,8 @@ def test_a_protocol_that_nobody_knows_is_refused() -> None:
 
 def test_a_folder_needs_no_fsspec(tmp_path: Path) -> None:
     script = (
-        "import sys; from sim.rundir import RunDirectory as R; R.create(sys.argv[1]).write_manifest({}); "
-        "R.open(sys.argv[1]); print('fsspec' in sys.modules)"
+        "import sys; from sim.rundir import RunDirectory as R; run = R.create(sys.argv[1]); "
+        f"run.write_manifest({a_manifest()}); R.open(sys.argv[1]); print('fsspec' in sys.modules)"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "run")]
     assert subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout.strip() == "False"
@@ -137,7 +138,7 @@ def test_a_url_of_a_folder_is_that_folder(tmp_path: Path) -> None:
 
 def a_run(place: str | Path) -> RunDirectory:
     run = RunDirectory.create(place)
-    run.write_manifest({"scenario": {}})
+    run.write_manifest(a_manifest())
     row = dict.fromkeys(EVENTS.names, 1) | {
         "event": "query",
         "shift": None,

@@ -6,6 +6,7 @@ All take d_P and d_Q of the cells with mass alone, and of the guesses and output
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -23,6 +24,34 @@ _FARTHEST = 600.0
 
 _NOUGHT = 1e-9
 """Outputs with no more than this from any cell are left to rounding: they are not used."""
+
+_INFEASIBLE = 1e-6
+"""Guesses of a certificate may break their limits by this, relative to the longest distance or to 1."""
+
+_NO_PRICE = 1e-11
+"""Multipliers up to this are left out of a certificate: any non-negative ones prove a bound."""
+
+
+class MostError(NamedTuple):
+    """The channel with the most error, what the solver claims it to be, and what proves that there is no more."""
+
+    channel: FloatArray
+    claimed_km: float
+    guesses: FloatArray
+    """The adversary's answer to each output, shape (outputs, variables of `Guesses`)."""
+    price: float
+    """Error gained by a unit of budget: lambda of the program."""
+
+
+class LeastLoss(NamedTuple):
+    """The channel with the least loss, what the solver claims it to be, and what proves that there is no less."""
+
+    channel: FloatArray
+    claimed_km: float
+    places: IntArray
+    """Where the multipliers of the promise are not 0, in an array of shape (outputs, directed edges), flat."""
+    prices: FloatArray
+    """Those multipliers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +111,8 @@ def _by_line(distance: Distance, cells: IntArray) -> Guesses:
 
 def most_error(
     prior: FloatArray, guesses: Guesses, quality_km: FloatArray, budget_km: float, solver: Solver
-) -> tuple[FloatArray, float]:
-    """Return the channel (m, outputs) with the most error within a budget, and that error: Shokri et al. 2012, Sect. 4.
+) -> MostError:
+    """Return the channel (m, outputs) with the most error within a budget: Shokri et al. 2012, Sect. 4.
 
     The prior (m,) has mass everywhere. What is solved is the dual of their program,
 
@@ -116,30 +145,56 @@ def most_error(
         lower=np.concatenate([np.full(n_outputs * n_errors, guesses.lower), np.full(n_cells, -np.inf), [0.0]]),
     )
     found = solve(program, solver)
-    return stochastic(found.multipliers[:pairs].reshape(n_outputs, n_cells).T), found.value
+    return MostError(
+        stochastic(found.multipliers[:pairs].reshape(n_outputs, n_cells).T),
+        found.value,
+        found.variables[: n_outputs * n_errors].reshape(n_outputs, n_errors),
+        max(float(found.variables[-1]), 0.0),
+    )
+
+
+def error_bound_km(
+    prior: FloatArray,
+    guesses: Guesses,
+    quality_km: FloatArray,
+    budget_km: float,
+    answers: FloatArray,
+    price: float,
+) -> float:
+    """Return an error that no channel within the budget exceeds, by weak duality; infinite for infeasible answers.
+
+    For any answers (outputs, variables of `guesses`) to the outputs and any price >= 0, the program of `most_error` is
+    feasible with mu(x) = max_z [sum_y q_z(y) d_P(x, y) - price d_Q(x, z)]. No solver is needed.
+    """
+    shape = (quality_km.shape[1], guesses.errors.shape[1])
+    if answers.shape != shape or not np.isfinite(answers).all() or not 0 <= price < np.inf:
+        return np.inf
+    variables = answers.T
+    limited = guesses.limits @ variables
+    allowed = _INFEASIBLE * max(1.0, float(quality_km.max()), float(abs(guesses.errors).max()))
+    over = max(
+        float((guesses.least[:, np.newaxis] - limited).max()),
+        float((limited - guesses.most[:, np.newaxis]).max()),
+        float((guesses.lower - variables).max()),
+    )
+    if not over <= allowed:
+        return np.inf
+    mu = (guesses.errors.toarray() @ variables - price * quality_km).max(axis=1)
+    return float(prior @ mu + budget_km * price)
 
 
 def least_loss(
     weights: FloatArray, quality_km: FloatArray, spanner: Spanner, epsilon_per_km: float, solver: Solver
-) -> tuple[FloatArray, float]:
-    """Return the channel (n, outputs) of least loss under geo-indistinguishability, and the least that can be.
+) -> LeastLoss:
+    """Return the channel (n, outputs) of least loss under geo-indistinguishability.
 
     Bordenabe et al., CCS 2014, Sect. 4: f(z | x) <= exp(epsilon / delta d(x, x')) f(z | x') on the edges of a spanner
     of dilation delta. The weights (n,) are those of the cells' losses. The promise holds but for the solver's
     tolerance: see `promised`.
     """
     n_cells, n_outputs = quality_km.shape
-    exponents = epsilon_per_km / spanner.dilation * spanner.length_km
-    binding = exponents <= _MOOT
-    one, other = spanner.start[binding], spanner.end[binding]
-    start, end = np.concatenate([one, other]), np.concatenate([other, one])
-    shares = np.exp(-np.tile(exponents[binding], 2))
-    row = np.arange(start.size)
-    edges = sparse.csr_array(
-        (np.concatenate([shares, -np.ones(row.size)]), (np.tile(row, 2), np.concatenate([start, end]))),
-        shape=(row.size, n_cells),
-    )
-    n_rows = n_outputs * row.size
+    edges = _promise_rows(spanner, epsilon_per_km, n_cells)
+    n_rows = n_outputs * edges.shape[0]
     program = LinearProgram(
         cost=(weights * quality_km.T).ravel(),
         matrix=sparse.csc_array(
@@ -155,7 +210,48 @@ def least_loss(
         lower=np.zeros(n_outputs * n_cells),
     )
     found = solve(program, solver)
-    return stochastic(found.variables.reshape(n_outputs, n_cells).T), found.bound
+    prices = -found.multipliers[:n_rows]
+    places = np.flatnonzero(prices > _NO_PRICE)
+    return LeastLoss(stochastic(found.variables.reshape(n_outputs, n_cells).T), found.bound, places, prices[places])
+
+
+def loss_bound_km(
+    weights: FloatArray,
+    quality_km: FloatArray,
+    spanner: Spanner,
+    epsilon_per_km: float,
+    places: IntArray,
+    prices: FloatArray,
+) -> float:
+    """Return a loss that no channel of the program of `least_loss` goes below, by weak duality.
+
+    For any multipliers >= 0 of the promise, `prices` at `places` as in `LeastLoss`, it is
+    sum_x min_z [w(x) d_Q(x, z) + (what x's edges cost at z)]. Minus infinity if they are not feasible. No solver is
+    needed.
+    """
+    n_outputs = quality_km.shape[1]
+    edges = _promise_rows(spanner, epsilon_per_km, quality_km.shape[0])
+    n_edges = edges.shape[0]
+    if places.size != prices.size or not np.isfinite(prices).all() or (prices < 0).any():
+        return -np.inf
+    if ((places < 0) | (places >= n_outputs * n_edges)).any():
+        return -np.inf
+    by_edge = sparse.csr_array((prices, np.divmod(places, max(n_edges, 1))), shape=(n_outputs, n_edges))
+    return float((weights[:, np.newaxis] * quality_km + (by_edge @ edges).T.toarray()).min(axis=1).sum())
+
+
+def _promise_rows(spanner: Spanner, epsilon_per_km: float, n_cells: int) -> sparse.csr_array:
+    """Return the rows of the promise: one for each directed edge that binds, exp(-exponent) f(start) - f(end) <= 0."""
+    exponents = epsilon_per_km / spanner.dilation * spanner.length_km
+    binding = exponents <= _MOOT
+    one, other = spanner.start[binding], spanner.end[binding]
+    start, end = np.concatenate([one, other]), np.concatenate([other, one])
+    shares = np.exp(-np.tile(exponents[binding], 2))
+    row = np.arange(start.size)
+    return sparse.csr_array(
+        (np.concatenate([shares, -np.ones(row.size)]), (np.tile(row, 2), np.concatenate([start, end]))),
+        shape=(row.size, n_cells),
+    )
 
 
 def promised(channel: FloatArray, metric_km: FloatArray, epsilon_per_km: float) -> FloatArray:

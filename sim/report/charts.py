@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from sim.courses import belief_distance, efficiency_course, middle, user_courses
 from sim.plots.marks import marks_of
 from sim.report.study import Study
 from sim.result import Result
-from sim.rundir import RunError
+from sim.rundir import DamagedRun, RunError
 
 MOST_USERS = 40
 """More panels than this nobody looks at."""
@@ -124,9 +123,12 @@ def beliefs(study: Study) -> list[Chart]:
 
 
 def _distances(result: Result) -> pd.DataFrame:
-    with suppress(RunError):
+    try:
         return belief_distance(result.run, points=middle(result.run, result.totals())).assign(attack="")
-    return pd.DataFrame({"point": [], "lppm": [], "attack": []})
+    except DamagedRun:
+        raise
+    except RunError:
+        return pd.DataFrame({"point": [], "lppm": [], "attack": []})
 
 
 def user_by_user(study: Study, of_users: pd.DataFrame) -> list[dict[str, Any]]:

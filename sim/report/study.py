@@ -14,7 +14,7 @@ from sim import analysis
 from sim.adaptation import Adaptation
 from sim.plots import COLOURS, LINES, MARKERS, looks, middle_points
 from sim.result import Result
-from sim.rundir import RunError
+from sim.rundir import DamagedRun, RunError
 from sim.sweep import SETTING
 
 OF_PEOPLE = SETTING - {"training", "markov_restart"}
@@ -103,6 +103,8 @@ class Study:
         for result in self.results:
             try:
                 found.append(None if result.shifts().empty else result.adaptation())
+            except DamagedRun:
+                raise
             except RunError as error:
                 found.append(error)
         return found

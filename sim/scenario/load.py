@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sim.manifest import DamagedManifest, decode
 from sim.scenario.consistency import findings
 from sim.scenario.faults import Fault, Loc, ScenarioError, dotted, listing, shown
 from sim.scenario.files import Place, data_folder
@@ -65,10 +67,14 @@ def load(
 def _of_manifest(path: Path) -> tuple[Source, Path]:
     """Return the scenario of a run, and the folder that its file names are relative to."""
     try:
-        manifest = json.loads(path.read_bytes())
+        manifest = decode(path.read_bytes())
         return Source(name=str(path), data=dict(manifest["scenario"])), Path(manifest["folder"])
     except OSError as error:
         raise ScenarioError([Fault(str(path), "", f"the file cannot be read: {error.strerror}")]) from None
+    except DamagedManifest as error:
+        repaired = f"`lppm-sim run SCENARIO -o {shlex.quote(str(path.parent))}` rebuilds it"
+        message = f"this is no manifest of a run, or a damaged one: {error}; with the scenario file, {repaired}"
+        raise ScenarioError([Fault(str(path), "", message)]) from None
     except (ValueError, KeyError, TypeError) as error:
         raise ScenarioError([Fault(str(path), "", f"this is no manifest of a run: {error!r}")]) from None
 

@@ -20,7 +20,7 @@ from sim.lppm import kept, linear, optimal
 from sim.lppm.designs import Exponential, LocationHiding
 from sim.lppm.linear import LinearProgram, Solution, SolverError
 from sim.lppm.optimal import OptimalPrivacy, OptimalQuality
-from sim.lppm.programs import exceeded, most_error, promised, unbeaten
+from sim.lppm.programs import MostError, exceeded, most_error, promised, unbeaten
 from sim.world.distance import Distance, euclidean, manhattan, semantic
 from sim.world.grid import Grid
 
@@ -354,7 +354,7 @@ def test_what_was_solved_is_found_again_and_nothing_else(tmp_path: Path, monkeyp
     crow, grid, prior = DISTANCES["euclidean"], DISTANCES["manhattan"], some_prior(1)
     solved: list[FloatArray] = []
 
-    def counted(*said: Any) -> tuple[FloatArray, float]:
+    def counted(*said: Any) -> MostError:
         solved.append(said[0])
         return most_error(*said)
 
@@ -408,9 +408,9 @@ def test_a_solver_s_answer_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> N
     distance, prior = DISTANCES["manhattan"], some_prior(1)
     boasting = most_error
 
-    def boast(*said: Any) -> tuple[FloatArray, float]:
-        channel, value = boasting(*said)
-        return channel, value + 1e-4
+    def boast(*said: Any) -> MostError:
+        honest = boasting(*said)
+        return honest._replace(claimed_km=honest.claimed_km + 1e-4)
 
     monkeypatch.setattr(optimal, "most_error", boast)
     with pytest.raises(SolverError, match=r"the channel's error is .* km, the solver claims .* try another `solver`"):
