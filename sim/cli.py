@@ -251,11 +251,14 @@ def check(scenario: Path, settings: tuple[str, ...], seed: int | None, data: Pat
     """
     from sim import console
     from sim.cost import estimate
+    from sim.plausibility import remarks
+    from sim.sweep import points
 
     study = _load(scenario, settings, seed, data)
     if measure:
         _load_kernels()
     console.print_cost(study, estimate(study, measure=measure))
+    console.print_remarks(remarks(point.scenario for point in points(study)))
 
 
 @main.command()
