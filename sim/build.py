@@ -69,7 +69,7 @@ def _custom(spec: Custom, family: str, **given: Any) -> Any:
 def build_world(scenario: Scenario) -> World:
     """Build grid, roads and distances."""
     spec = scenario.world
-    grid = _grid(spec.grid)
+    grid = build_grid(spec.grid)
     streets = None if spec.roads is None else _roads(spec.roads, scenario, grid)
     privacy = _distance(spec.privacy_distance, scenario, grid, streets)
     same = spec.privacy_distance == spec.quality_distance
@@ -77,7 +77,8 @@ def build_world(scenario: Scenario) -> World:
     return World(grid=grid, roads=streets, privacy_distance=privacy, quality_distance=quality)
 
 
-def _grid(spec: worlds.GridSpec) -> Grid:
+def build_grid(spec: worlds.GridSpec) -> Grid:
+    """Return the cells."""
     make: dict[type[Spec], Callable[..., Grid]] = {
         worlds.SanFrancisco: Grid.san_francisco,
         worlds.Region: Grid.region,

@@ -368,7 +368,9 @@ def check(
     from sim.chunks import FailedSimulation
     from sim.cost import estimate
     from sim.interrupts import ComponentExit, described
+    from sim.plausibility import remarks
     from sim.runner import custom_components
+    from sim.sweep import points
 
     study = _load(scenario, settings, seed, data, allow_code, ask=False)
     if not study.place.code.allowed and (names := custom_components(study)):
@@ -383,6 +385,7 @@ def check(
             raise
         raise ComponentExit(f"lppms.{failed.lppm}: {described(failed.__cause__)}") from failed
     console.print_cost(study, cost)
+    console.print_remarks(remarks(point.scenario for point in points(study)))
 
 
 @main.command()

@@ -15,13 +15,14 @@ from typing import Any
 
 import pandas as pd
 
-from sim import build, interrupts, kernels
+from sim import budgets, build, interrupts, kernels
 from sim.adaptation import Adaptation
-from sim.analysis import with_swept_values
+from sim.analysis import swept_words, with_swept_values
 from sim.chunks import FailedSimulation, Notes, Workshop, joined_notes
 from sim.errors import UserError, input_errors
 from sim.interfaces import OutputSpace
 from sim.lppm import outputs
+from sim.plausibility import remarks
 from sim.pool import Failure, Here, Pool, Workers, perform, to_stderr
 from sim.registry import refuse_stale, source_file
 from sim.result import Result
@@ -187,6 +188,7 @@ def _run(
     result = Result(directory)
     with suppress(RunError) if failures else nullcontext():  # what has failed is told first
         if simulated:
+            _note_budgets(result, swept)
             _sum_up(result, figures=figures)
     if failures:
         raise FailedChunks(directory, told, len(end.chunks))
@@ -206,6 +208,15 @@ def custom_components(scenario: Scenario) -> list[str]:
     return sorted({name for variant in _variants(scenario) for name in variant.own_components()})
 
 
+def _note_budgets(result: Result, swept: list[Point]) -> None:
+    """Write into the manifest which budgets of quality loss were exceeded, if any."""
+    found = budgets.found_exceeded([(point.index, point.scenario) for point in swept], result.shown_summary())
+    if found:
+        words = swept_words(pd.DataFrame(found), result.points())
+        noted = [one | {"at": at} for one, at in zip(found, words, strict=True)]
+        result.run.write_manifest(result.manifest | {budgets.EXCEEDED: noted})
+
+
 def _sum_up(result: Result, *, figures: bool) -> None:
     """Write the tables and, if asked for, the figures and the report."""
     result.run.write_csv("summary.csv", result.summary())
@@ -218,7 +229,7 @@ def _sum_up(result: Result, *, figures: bool) -> None:
         from sim.plots import write_figures
 
         tables = {"summary": result.summary(), "over_time": result.over_time(), "shifts": result.shifts()}
-        write_figures(result.run, **tables)
+        write_figures(result.run, read=result.totals(), **tables)
     # Where windows of a summary cut the shift there is no table, and whoever asks for it is told why.
     if not result.shifts().empty:
         with unless_untold():
@@ -427,6 +438,7 @@ def _manifest(scenario: Scenario, files: dict[str, str], swept: list[Point], wor
         "kernels": kernels.describe(),
         "worlds": worlds,
         "output_spaces": spaces,
+        "remarks": remarks(point.scenario for point in swept),
         "finished": False,
     }
 

@@ -8,11 +8,13 @@ from typing import Any
 import pandas as pd
 
 from sim.analysis import circumstances, named_apart, swept_words
-from sim.ranking import rankings, remarks
+from sim.budgets import EXCEEDED
+from sim.ranking import Leads, lower, rankings, remarks, verdict
 from sim.scenario.consistency import needs_channel
 from sim.tournament import STANDINGS
 
 _MOST_WIDE = 5
+_MOST_EXCEEDED = 3
 _MOST_APART = 3
 """Of more mechanisms an attack's note is told in one line."""
 
@@ -80,6 +82,8 @@ def warnings(manifest: dict[str, Any]) -> list[str]:
     """Return what a reader of the figures should know: beliefs that ran out of mass, gaps that were not reached."""
     found = [] if manifest["finished"] else ["the run is not finished: these are the figures of what is there"]
     found += [note for world in manifest.get("worlds", []) for note in left_out(world["traces"])]
+    found += manifest.get("remarks", [])
+    found += _exceeded_budgets(manifest)
     notes = pd.DataFrame(manifest.get("notes", []))
     if notes.empty:
         return found
@@ -104,15 +108,49 @@ def warnings(manifest: dict[str, Any]) -> list[str]:
     return found
 
 
-def tournament(table: pd.DataFrame) -> str:
-    """Return who protects best against the attack that is strongest on it; takes a table of `tournament.standings`."""
+def _exceeded_budgets(manifest: dict[str, Any]) -> list[str]:
+    """Return which mechanisms lost more than their budget, the worst few of them, and how many there are more."""
+    exceeded = manifest.get(EXCEEDED, [])
+    lines = [
+        f"{one['lppm']}{one['at'] and ' (' + one['at'] + ')'} lost more than its budget: "
+        f"asked {one['asked_km']:g} km, realised {one['realised_km']:.2f} km "
+        f"({_excess(one['asked_km'], one['realised_km'])})"
+        for one in exceeded[:_MOST_EXCEEDED]
+    ]
+    if lines:
+        lines[-1] += "; a budget holds on the mechanism's own model, these users are not as it believes"
+    more = len(exceeded) - len(lines)
+    if more:
+        lines.append(f"{more} more losses are above their budgets: see `{EXCEEDED}` in manifest.json")
+    return lines
+
+
+def _excess(asked_km: float, realised_km: float) -> str:
+    return f"+{100 * (realised_km / asked_km - 1):.0f} %" if asked_km else "nothing was to be lost"
+
+
+def tournament(table: pd.DataFrame, leads: Leads, users: int) -> str:
+    """Return who protects best against the attack that is strongest on it, where that is significant.
+
+    Takes a table of `tournament.standings` and what `tournament.leads` returns for it.
+    """
     ranked = table[table["rank"].notna()]
+    if ranked.empty:
+        return "No mechanism is ranked: not every attack can be computed against any of them."
     first, *others = ranked.to_dict("records")
     same = ranked["quality_loss_km"].max() - ranked["quality_loss_km"].min() < 1e-9
     where = f"At {first['quality_loss_km']:g} km of quality loss" if same else "Each at its own quality loss"
-    behind = ", ".join(f"{row['lppm']} {row['adversary_error_km']:.2f} km ({row['strongest']})" for row in others)
-    start = f"{where} {first['lppm']} is ahead: the strongest of {len(table.columns) - len(STANDINGS)} attacks on it"
-    return f"{start}, {first['strongest']}, has P_AE {first['adversary_error_km']:.2f} km; then {behind}."
+    number = len(table.columns) - len(STANDINGS)
+    error = f"P_AE {first['adversary_error_km']:.2f} km"
+    if not others:
+        return f"{where}, {first['lppm']} alone is ranked: {error} under the strongest of {number} attacks on it."
+    figure = f"{error} under the strongest of {number} attacks on it, {first['strongest']}"
+    best = f"{first['lppm']} {'protects best' if same else 'is ahead'}"
+    behind = ", ".join(
+        f"{row['lppm']} {row['adversary_error_km']:.2f} km ({row['strongest']}, {lower(*leads[row['lppm']], users)})"
+        for row in others
+    )
+    return f"{where}, {verdict(first['lppm'], leads, users, best, figure)}; {behind}."
 
 
 def found_changes(manifest: dict[str, Any]) -> list[str]:

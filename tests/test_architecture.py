@@ -23,7 +23,10 @@ LAYERS = [
     ["sim.chunks", "sim.tally"],
     ["sim.pool"],
     ["sim.cluster"],
-    ["sim.analysis", "sim.adaptation", "sim.export", "sim.cost", "sim.courses", "sim.metrics", "sim.past_error"],
+    [
+        *("sim.analysis", "sim.adaptation", "sim.budgets", "sim.courses", "sim.export", "sim.metrics"),
+        *("sim.cost", "sim.past_error", "sim.plausibility", "sim.spread"),
+    ],
     ["sim.status"],
     ["sim.plots", "sim.result", "sim.ranking", "sim.rounds", "sim.tournament"],
     ["sim.sentences"],

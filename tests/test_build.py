@@ -206,7 +206,7 @@ def test_every_parameter_arrives(
     scenario = make_scenario()
     known = statistics([], n_cells=world.grid.n_cells)
     for attempt in (
-        lambda: build._grid(made),  # type: ignore[arg-type]
+        lambda: build.build_grid(made),  # type: ignore[arg-type]
         lambda: build._roads(made, scenario, world.grid),  # type: ignore[arg-type]
         lambda: build.build_mobility(made, scenario, world),  # type: ignore[arg-type]
         lambda: build.build_demand(made),  # type: ignore[arg-type]
