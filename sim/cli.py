@@ -154,18 +154,10 @@ def _with_consent(study: Any) -> Any:
 
 
 def _load_kernels() -> None:
-    """Load the compiled kernels, and say so where it takes long: they are compiled once on each machine."""
-    from threading import Timer
+    """Load the compiled kernels, and print a notice where they are not in numba's cache: compiling takes long."""
+    from sim.kernels import load
 
-    from sim.kernels import compiled
-
-    notice = Timer(3.0, click.echo, ["compiling for this machine, once: about 20 s"], {"err": True})
-    notice.daemon = True
-    notice.start()
-    try:
-        compiled()
-    finally:
-        notice.cancel()
+    load(on_compile=lambda: click.echo("compiling for this machine, once: about 20 s", err=True))
 
 
 def _shard(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[int, int] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, GetJsonSchemaHandler, ModelWrapValidatorHandler, Tag, model_validator
 from pydantic_core.core_schema import CoreSchema
@@ -210,13 +210,17 @@ class HindsightSpec(Spec):
 
     def guesses(self, queries: int) -> int:
         """Return how many guesses about the past so many queries of a user lead to."""
-        at_reports = sum(max(queries - lag, 0) for lag in set(self.lags))
-        at_last = sum(lag not in self.lags for lag in range(1, queries)) if self.final else 0
+        within = [lag for lag in set(self.lags) if lag < queries]
+        at_reports = sum(queries - lag for lag in within)
+        at_last = max(queries - 1, 0) - len(within) if self.final else 0
         return at_reports + at_last
 
 
 class AttackSpec(Spec):
     """An adversary: a belief about the user with the optimal decision for d_P, unless said."""
+
+    sibling_kinds: ClassVar[tuple[str, ...]] = ("face-value", *SHORT_IDENTIFICATIONS)
+    """Kinds of attacks that are models of their own, listed where an unknown kind is refused."""
 
     kind: ShortAttack | None = None
     name: Name
