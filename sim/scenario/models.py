@@ -143,10 +143,19 @@ class Scenario(Spec):
     def at(self, folder: Path, data: Path | None = None, code: CodeAccess | None = None) -> Self:
         """Set the folder that file names are relative to, the data folder, and the access to custom components."""
         self._place = Place(folder, data, code or CodeAccess(beside=folder))
-        for part in parts_of(self):
+        self.allow_code_in(self)
+        return self
+
+    def beside(self, other: Scenario) -> Self:
+        """Take the place of another scenario, from which the custom components here have their access already."""
+        self._place = other.place
+        return self
+
+    def allow_code_in(self, model: Spec) -> None:
+        """Give the custom components of a model, such as one part of this scenario, its access."""
+        for part in parts_of(model):
             if isinstance(part, Custom):
                 part.allow(self._place.code)
-        return self
 
     @property
     def place(self) -> Place:

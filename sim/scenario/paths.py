@@ -69,9 +69,7 @@ def value_at(data: Any, loc: Loc) -> Any:
 
 
 def assign(data: Any, loc: Loc, value: Any, *, model: BaseModel | None = None) -> Any:
-    """Return the data with one value set, whatever mappings have to be made for it.
-
-    The data given stay as they are; what does not lie on the way to the place is shared with them.
+    """Return a copy of the data with one value set, whatever mappings have to be made for it.
 
     A component in short form, its kind alone, becomes a mapping. One that the data do not mention gets the kind
     that it has by default in the validated `model`: its keys would mean nothing without.
@@ -81,7 +79,7 @@ def assign(data: Any, loc: Loc, value: Any, *, model: BaseModel | None = None) -
     """
     if not loc:
         return copy.deepcopy(value)
-    root = copy.copy(data)
+    root = copy.deepcopy(data)
     node, built = root, model
     for depth, step in enumerate(loc[:-1]):
         _check_step(node, loc[: depth + 1])
@@ -91,7 +89,8 @@ def assign(data: Any, loc: Loc, value: Any, *, model: BaseModel | None = None) -
         kind = child if isinstance(child, str) else getattr(built, key, None)
         if child is None or isinstance(child, str):
             child = {key: kind} if isinstance(kind, str) else {}
-        node[step] = node = copy.copy(child)
+        node[step] = child
+        node = child
     _check_step(node, loc)
     node[loc[-1]] = copy.deepcopy(value)
     return root

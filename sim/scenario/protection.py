@@ -10,6 +10,7 @@ from pydantic_core.core_schema import CoreSchema
 from sim.scenario.beliefs import BeliefSpec, FixedProfileSpec, MarkovFilterSpec
 from sim.scenario.component import Count, Custom, Name, Share, as_mapping, short_form, tag_of
 from sim.scenario.designs import DesignSpec
+from sim.scenario.faults import shown
 from sim.scenario.spec import Spec
 
 ShortLPPM = Literal[
@@ -129,7 +130,7 @@ def _expand(value: Any, table: dict[str, dict[str, Any]]) -> Any:
             continue
         if "kind" in default and said.get("kind", default["kind"]) != default["kind"]:
             raise ValueError(
-                f"{value['kind']} stands for the {part} {default['kind']}, found {said['kind']!r}: "
+                f"{value['kind']} stands for the {part} {default['kind']}, found {shown(said['kind'])}: "
                 "leave out `kind` and say a `name`, a belief and, for an LPPM, a design"
             )
         filled[part] = default | said

@@ -7,7 +7,7 @@ and only values of the same part are validated in all their combinations.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from functools import cache
 from typing import Any
 
@@ -31,10 +31,10 @@ class Variants:
 
     def __init__(self, scenario: Scenario, data: dict[str, Any], context: Mapping[str, Any] | None = None) -> None:
         self._scenario = scenario
-        self._data = {key: value for key, value in data.items() if key != "sweep"}
+        self._data = dict(data)
         self._context = dict(context or {})
         self._set = frozenset(scenario.model_fields_set - {"sweep"})
-        self._fields = {name: getattr(scenario, name) for name in type(scenario).model_fields if name != "sweep"}
+        self._fields: dict[str, Any] = {name: getattr(scenario, name) for name in type(scenario).model_fields}
         self._plain: dict[Any, Any] = {}
         self._made: dict[Any, Any] = {}
         self.validations = 0
@@ -51,35 +51,45 @@ class Variants:
     def scenario(self, changes: Changes) -> Scenario:
         """Return the scenario with the changes, without a sweep; raise ValidationError if it is not valid."""
         parts = {part: self._part(part, own) for part, own in _by_part(changes).items()}
-        made = Scenario.model_construct(_fields_set=set(self._set | parts.keys()), **self._fields | parts)
-        return made.at(*self._scenario.place)
+        fields = self._fields | parts | {"sweep": {}}
+        made = Scenario.model_construct(_fields_set=set(self._set | parts.keys()), **fields)
+        return made.beside(self._scenario)
 
     def _plain_part(self, part: str, changes: Changes) -> Any:
         key = _key(part, changes)
         if key not in self._plain:
+            touched = _elements(self._data.get(part), changes)
             data = {part: self._data[part]} if part in self._data else {}
+            if touched is not None:  # what is assigned to is copied
+                data = {part: [item if i in touched else None for i, item in enumerate(self._data[part])]}
             for loc, value in changes.items():
                 data = assign(data, loc, value, model=self._scenario)
-            self._plain[key] = data[part]
+            self._plain[key] = data[part] if touched is None else _filled(data[part], self._data[part], touched)
         return self._plain[key]
 
     def _part(self, part: str, changes: Changes) -> Any:
-        """Return one validated part."""
+        """Return one validated part; elements of a list that have no changes are those of the valid scenario."""
         key = _key(part, changes)
         if key not in self._made:
-            data = self._with_elements(part, self._plain_part(part, changes), changes)
-            self._made[key] = getattr(_alone(part).model_validate({part: data}, context=self._context), part)
+            data, touched = self._plain_part(part, changes), _elements(self._data.get(part), changes)
+            if touched is not None:
+                data = _filled(data, self._fields[part], touched)
+            made = _alone(part).model_validate({part: data}, context=self._context)
+            self._scenario.allow_code_in(made)
+            self._made[key] = getattr(made, part)
             self.validations += 1
         return self._made[key]
 
 
-    def _with_elements(self, part: str, data: Any, changes: Changes) -> Any:
-        """Return the data of a part; of a list, elements without changes are those that were validated before."""
-        before = self._fields[part]
-        touched = {loc[1] if len(loc) > 1 else None for loc in changes}
-        if not (isinstance(data, list) and isinstance(before, list)) or None in touched or len(data) != len(before):
-            return data
-        return [new if i in touched else old for i, (new, old) in enumerate(zip(data, before, strict=True))]
+def _elements(data: Any, changes: Changes) -> set[str | int] | None:
+    """Return which elements of a list have changes; None where it is no list, or is replaced as a whole."""
+    whole = not isinstance(data, list) or any(len(loc) < 2 for loc in changes)
+    return None if whole else {loc[1] for loc in changes}
+
+
+def _filled(data: Sequence[Any], others: Sequence[Any], touched: Set[str | int]) -> list[Any]:
+    """Return a list with the touched elements of `data` and the others of `others`."""
+    return [new if i in touched else old for i, (new, old) in enumerate(zip(data, others, strict=True))]
 
 
 @cache
