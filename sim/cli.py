@@ -291,7 +291,15 @@ def watch(
 
 @main.command(cls=ScenarioCommand)
 @scenario_options
-@click.option("--time/--no-time", "measure", default=True, help="Estimate the time by simulating one user.")
+@click.option("--time/--no-time", "measure", default=True, help="Estimate the time by simulating a few users.")
+@click.option(
+    "--limit",
+    "limit_s",
+    type=click.FloatRange(0.1, 86_400),
+    default=2.5,
+    show_default=True,
+    help="Seconds for measuring; what takes longer is named as not measured.",
+)
 def check(
     scenario: Path,
     settings: tuple[str, ...],
@@ -299,10 +307,11 @@ def check(
     data: Path | None,
     allow_code: tuple[str, ...],
     measure: bool,
+    limit_s: float,
 ) -> None:
     """Validate SCENARIO and estimate its cost.
 
-    Nothing is written. The time is measured on one user of it. Custom components are not imported without
+    Nothing is written. Time and memory are estimated from a few of its users, in seconds. Custom components are not imported without
     --allow-code; then there is no estimate.
     """
     from sim import console
@@ -315,7 +324,7 @@ def check(
         return
     if measure:
         _load_kernels()
-    console.print_cost(study, estimate(study, measure=measure))
+    console.print_cost(study, estimate(study, measure=measure, limit_s=limit_s))
 
 
 @main.command()

@@ -33,16 +33,12 @@ from sim.scenario.models import Scenario
 from sim.scenario.permission import AllowCode
 from sim.scenario.protection import LPPMSpec
 from sim.status import failed_where
-from sim.sweep import Chunk, Plan, Point, models, points, replications_in, tasks
+from sim.sweep import CHUNK_QUERIES, Chunk, Plan, Point, models, points, replications_in, tasks
 from sim.world import World
 
 OUTPUTS = Path("outputs")
 MOST_FAILURES = 5
 _PACKAGES = ("simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pydantic", "pyarrow")
-
-
-CHUNK_QUERIES = 10_000
-"""A chunk holds so many queries or more, where there are replications enough: a second or a few of work."""
 
 
 class Progress(Protocol):

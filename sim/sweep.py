@@ -19,6 +19,9 @@ from sim.scenario.variants import Variants
 SETTING = frozenset({"seed", "markov_restart", "world", "users", "shifts", "training"})
 """The parts of a scenario that decide where people are and what is known of them."""
 
+CHUNK_QUERIES = 10_000
+"""A chunk holds so many queries or more, where there are replications enough: a second or a few of work."""
+
 _ID = re.compile(r"(?P<point>\d{4,})-(?P<first>\d{4,})-(?P<last>\d{4,})-[0-9a-f]{10}")
 
 

@@ -22,6 +22,7 @@ LAYERS = [
     ["sim.chunks"],
     ["sim.pool"],
     ["sim.cluster"],
+    ["sim.bounded", "sim.footprint", "sim.probe"],
     ["sim.analysis", "sim.adaptation", "sim.export", "sim.cost", "sim.courses", "sim.metrics", "sim.past_error"],
     ["sim.status"],
     ["sim.plots", "sim.result", "sim.ranking", "sim.rounds", "sim.tournament"],

@@ -75,8 +75,9 @@ class Variants:
             if touched is not None:
                 data = _filled(data, self._fields[part], touched)
             made = _alone(part).model_validate({part: data}, context=self._context)
-            self._scenario.allow_code_in(made)
-            self._made[key] = getattr(made, part)
+            value = self._made[key] = getattr(made, part)
+            fresh = [made] if touched is None else [value[i] for i in touched if isinstance(i, int)]
+            self._scenario.allow_code_in(*fresh)
             self.validations += 1
         return self._made[key]
 
