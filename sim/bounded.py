@@ -96,7 +96,7 @@ def _report(work: Callable[[], Iterable[Report]], sender: Connection, limit_s: f
             sender.send(report)
     except MemoryError:
         ended = _Ended("memory")
-    except BaseException as error:  # noqa: BLE001 - raised again in the parent
+    except BaseException as error:
         with suppress(Exception):
             error.add_note("".join(traceback.format_exception(error)))
         ended = _Ended("died", error)

@@ -311,8 +311,8 @@ def check(
 ) -> None:
     """Validate SCENARIO and estimate its cost.
 
-    Nothing is written. Time and memory are estimated from a few of its users, in seconds. Custom components are not imported without
-    --allow-code; then there is no estimate.
+    Nothing is written. Time and memory are estimated from a few of its users, within --limit seconds. Custom
+    components are not imported without --allow-code; then there is no estimate.
     """
     from sim import console
     from sim.cost import estimate

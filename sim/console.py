@@ -471,7 +471,10 @@ def print_cost(scenario: Scenario, cost: Cost) -> None:
             f"{about}{span(least.queries, cost.queries)}" if cost.queries else "not counted",
             f" in {span(least.simulations, cost.simulations)} simulations",
         ),
-        ("event log", f"{about}{span(least.rows, cost.rows)} rows, about {megabytes} MB" if cost.rows else "not counted"),
+        (
+            "event log",
+            f"{about}{span(least.rows, cost.rows)} rows, about {megabytes} MB" if cost.rows else "not counted",
+        ),
         ("memory", f"about {cost.peak_bytes / 1e6:,.0f} MB in each process that simulates"),
         ("time", _time(least, cost)),
         *(("note", f"not measured: {what}") for what in cost.unmeasured),

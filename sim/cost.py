@@ -245,7 +245,9 @@ def _seconds(
 
 def _some(work: Sequence[Task]) -> list[Task]:
     """Return some tasks that stand for all: the memory they take differs by world, people and kinds of components."""
-    return [work[len(work) * k // MOST_SETTINGS] for k in range(MOST_SETTINGS)] if len(work) > MOST_SETTINGS else [*work]
+    return (
+        [work[len(work) * k // MOST_SETTINGS] for k in range(MOST_SETTINGS)] if len(work) > MOST_SETTINGS else [*work]
+    )
 
 
 def _peak(task: Task, own: _People, rows: dict[tuple[int, str], float]) -> float:

@@ -61,7 +61,7 @@ def compilation_notice(on_compile: Callable[[], None]) -> Iterator[None]:
         yield
         return
 
-    class Notice(event.Listener):  # type: ignore[misc]  # numba has no types
+    class Notice(event.Listener):
         done = False
 
         def on_start(self, _event: Any) -> None:

@@ -275,7 +275,7 @@ def _cut_by(full: Scenario, small: Scenario) -> float:
 
 
 def _length(times_s: Any, scenario: Scenario) -> int:
-    """Return how many queries a user makes of whom the first ones are known; by their rate, where days are the limit."""
+    """Return how many queries a user makes, of whom the first are known: by their rate where days are the limit."""
     users, lived = scenario.users, len(times_s)
     if isinstance(users.mobility, people.ReplaySpec) or lived < LONGEST_PROBE or users.days is None:
         return lived if users.queries is None or users.days is not None else max(lived, users.queries)
@@ -316,9 +316,7 @@ def _rate(lppm: str, point: Point, setting: Setting, limit_s: float) -> Rate:
     return Rate(lppm, fixed_s, max(user_s, (all_s - fixed_s) / len(few)), more / len(few), complete=True)
 
 
-def _timed(
-    lppm: str, point: Point, setting: Setting, users: Sequence[str], limit_s: float
-) -> tuple[float, int, bool]:
+def _timed(lppm: str, point: Point, setting: Setting, users: Sequence[str], limit_s: float) -> tuple[float, int, bool]:
     """Return how long it took to simulate some users, how many queries that were, and whether it came to its end."""
     began_s = time.monotonic()
     taken_s, queries, complete = _once(lppm, point, setting, users, limit_s)
@@ -334,9 +332,7 @@ def _once(lppm: str, point: Point, setting: Setting, users: Sequence[str], limit
     # The user after the last is there too, without queries: her past may be what a mechanism was trained on.
     chosen = list(dict.fromkeys([*users, *setting.users[len(users) : len(users) + 1], *_named(setting.scenario)]))
     stage = Stage(_with_users(setting, chosen), 0)
-    stage.lives = {
-        user: life.first(LONGEST_PROBE if user in users else 0) for user, life in stage.lives.items()
-    }
+    stage.lives = {user: life.first(LONGEST_PROBE if user in users else 0) for user, life in stage.lives.items()}
     clock = _Clock(limit_s)
     chunk = Chunk(f"probe of {lppm}", point, range(1), (lppm,))
     began_s = time.process_time()
@@ -355,4 +351,3 @@ def _once(lppm: str, point: Point, setting: Setting, users: Sequence[str], limit
 def grows_with_users(scenario: Scenario) -> bool:
     """Whether a query takes the longer the more users there are: each may be the one behind a pseudonym."""
     return any(isinstance(attack, IdentificationSpec) for attack in scenario.attacks)
-

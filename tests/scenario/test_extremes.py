@@ -50,7 +50,21 @@ COMPONENTS: tuple[tuple[str | int, ...], ...] = (
     ("training", "others", "demand"),
     ("shifts", 0),
 )
-NO_KINDS = (["a", "b"], [], [["a"]], {"x": 1}, {}, {"a": {"b": []}}, 3, 2.5, True, "", "x" * 5000, "\x1b[31m", "a:b:c")
+NO_KINDS: tuple[Any, ...] = (
+    ["a", "b"],
+    [],
+    [["a"]],
+    {"x": 1},
+    {},
+    {"a": {"b": []}},
+    3,
+    2.5,
+    True,
+    "",
+    "x" * 5000,
+    "\x1b[31m",
+    "a:b:c",
+)
 
 
 def faults_of(data: dict[str, Any], folder: Path) -> list[Any]:
