@@ -198,18 +198,10 @@ def _with_consent(study: Any) -> Any:
 
 
 def _load_kernels() -> None:
-    """Load the compiled kernels, and say so where it takes long: they are compiled once on each machine."""
-    from threading import Timer
+    """Load the compiled kernels, and print a notice where they are not in numba's cache: compiling takes long."""
+    from sim.kernels import load
 
-    from sim.kernels import compiled
-
-    notice = Timer(3.0, click.echo, ["compiling for this machine, once: about 20 s"], {"err": True})
-    notice.daemon = True
-    notice.start()
-    try:
-        compiled()
-    finally:
-        notice.cancel()
+    load(on_compile=lambda: click.echo("compiling for this machine, once: about 20 s", err=True))
 
 
 def _shard(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[int, int] | None:
@@ -350,7 +342,15 @@ def watch(
 
 @main.command(cls=ScenarioCommand)
 @scenario_options
-@click.option("--time/--no-time", "measure", default=True, help="Estimate the time by simulating one user.")
+@click.option("--time/--no-time", "measure", default=True, help="Estimate the time by simulating a few users.")
+@click.option(
+    "--limit",
+    "limit_s",
+    type=click.FloatRange(0.1, 86_400),
+    default=2.5,
+    show_default=True,
+    help="Seconds for measuring; what takes longer is named as not measured.",
+)
 def check(
     scenario: Path,
     settings: tuple[str, ...],
@@ -358,11 +358,12 @@ def check(
     data: Path | None,
     allow_code: tuple[str, ...],
     measure: bool,
+    limit_s: float,
 ) -> None:
     """Validate SCENARIO and estimate its cost.
 
-    Nothing is written. The time is measured on one user of it. Custom components are not imported without
-    --allow-code; then there is no estimate.
+    Nothing is written. Time and memory are estimated from a few of its users, within --limit seconds. Custom
+    components are not imported without --allow-code; then there is no estimate.
     """
     from sim import console
     from sim.chunks import FailedSimulation
@@ -379,7 +380,7 @@ def check(
     if measure:
         _load_kernels()
     try:
-        cost = estimate(study, measure=measure)
+        cost = estimate(study, measure=measure, limit_s=limit_s)
     except FailedSimulation as failed:
         if failed.__cause__ is None or isinstance(failed.__cause__, Exception):
             raise

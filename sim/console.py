@@ -484,28 +484,40 @@ def print_cost(scenario: Scenario, cost: Cost) -> None:
     """Print what a scenario would take."""
     console = stdout()
     least = cost.least or cost
+    about = "about " if cost.approximate else ""
     megabytes = span(least.rows, cost.rows, lambda rows: f"{rows * BYTES_PER_ROW / 1e6:,.1f}")
-    time_text = "not measured"
-    if cost.seconds is not None:
-        time_text = f"about {span(least.seconds, cost.seconds, duration)} (measured on one user)"
-    for name, text in (
+    for name, *texts in (
         ("scenario", f"{scenario.name} is valid (digest {scenario.digest[:8]}, seed {scenario.seed})"),
         ("points", f"{cost.points} x {_replications(scenario)}"),
         *(
             ("exact", f"{name}: its expected figures need no repetition, it is run once (see docs/performance.md)")
             for name in cost.exact
         ),
-        ("users", f"{cost.users}"),
+        ("users", f"{cost.users:,}" if cost.users else "not counted"),
         (
             "queries",
-            f"{span(least.queries, cost.queries)} in {span(least.simulations, cost.simulations)} simulations",
+            f"{about}{span(least.queries, cost.queries)}" if cost.queries else "not counted",
+            f" in {span(least.simulations, cost.simulations)} simulations",
         ),
-        ("event log", f"{span(least.rows, cost.rows)} rows, about {megabytes} MB"),
-        ("time", time_text),
+        (
+            "event log",
+            f"{about}{span(least.rows, cost.rows)} rows, about {megabytes} MB" if cost.rows else "not counted",
+        ),
+        ("memory", f"about {cost.peak_bytes / 1e6:,.0f} MB in each process that simulates"),
+        ("time", _time(least, cost)),
+        *(("note", f"not measured: {what}") for what in cost.unmeasured),
         *(("note", note) for note in sentences.left_out(cost.readings)),
         *(("note", note) for note in sentences.hidden_channels({"scenario": scenario.model_dump(mode="json")})),
     ):
-        console.print(f"{name:>10}  {escape(text)}", highlight=False)
+        console.print(f"{name:>10}  {escape(''.join(texts))}", highlight=False)
+
+
+def _time(least: Cost, cost: Cost) -> str:
+    """Say how long a scenario takes on one core; a lower bound where something was not measured."""
+    if cost.seconds is None:
+        return "not measured"
+    bound = "at least" if cost.unmeasured else "about"
+    return f"{bound} {span(least.seconds, cost.seconds, duration)} (measured on a few users)"
 
 
 def print_remarks(remarks: Sequence[str]) -> None:

@@ -35,7 +35,7 @@ from sim.scenario.permission import AllowCode
 from sim.scenario.protection import LPPMSpec
 from sim.status import failed_where
 from sim.storage import unless_untold
-from sim.sweep import Chunk, Plan, Point, models, points, replications_in, tasks
+from sim.sweep import CHUNK_QUERIES, Chunk, Plan, Point, models, points, replications_in, tasks
 from sim.tally import Progress, Silent, Tally, explained_interrupt
 from sim.world import World
 
@@ -44,10 +44,6 @@ MOST_FAILURES = 5
 _FREE = ("name", "description", "replications")
 """Keys of a scenario that do not decide what is in a part."""
 _PACKAGES = ("simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pydantic", "pyarrow")
-
-
-CHUNK_QUERIES = 10_000
-"""A chunk holds so many queries or more, where there are replications enough: a second or a few of work."""
 
 
 def default_directory(scenario: Scenario) -> Path:

@@ -23,6 +23,7 @@ LAYERS = [
     ["sim.chunks", "sim.tally"],
     ["sim.pool"],
     ["sim.cluster"],
+    ["sim.bounded", "sim.footprint", "sim.probe"],
     [
         *("sim.analysis", "sim.adaptation", "sim.budgets", "sim.courses", "sim.export", "sim.metrics"),
         *("sim.cost", "sim.past_error", "sim.plausibility", "sim.spread"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -256,6 +257,47 @@ sys.modules["numba"] = None
 from sim import kernels
 print(kernels.compiled(), "|", kernels.describe())
 """
+
+
+TINY = """
+import numba
+from numba import types
+
+@numba.njit([(types.float64,)], cache=True)
+def one_more(x):
+    return x + 1
+
+@numba.njit([(types.float64,)], cache=True)
+def one_less(x):
+    return x - 1
+"""
+
+LOADED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from sim import cli, kernels
+
+def compiled():
+    import tiny_kernels
+    return tiny_kernels
+
+kernels.compiled = compiled
+cli._load_kernels()
+"""
+
+
+def test_compiling_is_named_when_it_happens_and_only_then(tmp_path: Path) -> None:
+    (tmp_path / "tiny_kernels.py").write_text(TINY)
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+    def notices(**changes: str) -> str:
+        command = [sys.executable, "-c", LOADED, str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment | changes)
+        return done.stderr
+
+    assert notices() == "compiling for this machine, once: about 20 s\n"  # once, however many are compiled
+    assert notices() == ""  # loaded from the cache
+    assert notices(NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="").startswith("compiling")  # another machine
 
 
 NOWHERE_TO_KEEP_IT = """

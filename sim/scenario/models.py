@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, field_validator, model_validator
 
 from sim.scenario.component import Count, Custom, Name, Positive, ShortForm, short_form
 from sim.scenario.files import Place, files_of, locate, parts_of
@@ -27,6 +27,9 @@ _LEFT_OUT: dict[str, dict[str, Any]] = {
     "record": {"posterior": False, "epsilon": "none"},
 }
 """What is not written out in a scenario's canonical form where it is so."""
+
+
+_NOWHERE = Place()
 
 
 class RecordSpec(Spec):
@@ -126,7 +129,7 @@ class Scenario(Spec):
             raise ValueError(f"a sweep must have at most {MOST_POINTS:,} combinations of values, found {points:,}")
         return sweep
 
-    _place: Place = PrivateAttr(default=Place())
+    _place: Place = PrivateAttr(default_factory=lambda: _NOWHERE)  # a default would be copied deeply for each
 
     def locate(self, name: str) -> Path:
         """Return where a file that the scenario names is to be found."""
@@ -143,10 +146,19 @@ class Scenario(Spec):
     def at(self, folder: Path, data: Path | None = None, code: CodeAccess | None = None) -> Self:
         """Set the folder that file names are relative to, the data folder, and the access to custom components."""
         self._place = Place(folder, data, code or CodeAccess(beside=folder))
-        for part in parts_of(self):
+        self.allow_code_in(self)
+        return self
+
+    def beside(self, other: Scenario) -> Self:
+        """Take the place of another scenario, from which the custom components here have their access already."""
+        self._place = other.place
+        return self
+
+    def allow_code_in(self, *models: BaseModel) -> None:
+        """Give the custom components of models, such as parts of this scenario, its access."""
+        for part in (part for model in models for part in parts_of(model)):
             if isinstance(part, Custom):
                 part.allow(self._place.code)
-        return self
 
     @property
     def place(self) -> Place:
