@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import multiprocessing
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -20,6 +21,8 @@ from tests.fuzz.targets import TARGETS
 
 WALL_LIMIT_S = 120.0
 """A case that neither ends nor uses CPU time is ended after this."""
+MOST_BYTES = 3 * 10**9
+"""Memory of a worker: a case that asks for more ends with a MemoryError, which is a failure."""
 
 
 class _Worker:
@@ -87,6 +90,7 @@ def _work(connection: Connection, seed: int, assets: Path, dump: Path) -> None:
     """Judge cases until there are no more; stdout and stderr are those of the driver."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.dont_write_bytecode = True
+    resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
     warm_up()
     targets = {name: make(assets) for name, make in TARGETS.items()}
     work = Path(tempfile.mkdtemp(dir=assets, prefix="work-"))

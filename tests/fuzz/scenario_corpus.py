@@ -121,6 +121,25 @@ _SETTINGS: tuple[dict[str, Any], ...] = (
 )
 
 
+def enlarge(data: dict[str, Any], rng: Random) -> None:
+    """Ask for far more than anybody can simulate, within the limits of the keys: checking it must stay cheap."""
+    users = data["users"] if isinstance(data.get("users"), dict) else {}
+    match rng.randrange(6):
+        case 0:
+            users |= {"count": rng.choice((20_000, 200_000, 1_000_000)), "queries": 10}
+        case 1:
+            users |= {"count": 2, "queries": rng.choice((100_000, 1_000_000))}
+        case 2:
+            data["replications"] = rng.choice((1_000_000, {"until_half_width_km": 0.001, "at_most": 1_000_000}))
+        case 3:
+            side = rng.choice((32, 100))
+            data["world"] = {"grid": {"kind": "rectangle", "rows": side, "cols": side, "width_km": 20, "height_km": 20}}
+        case 4:
+            data["sweep"] = {"seed": list(range(rng.choice((500, 10_000))))}
+        case _:
+            data["training"] = {"others": {"kind": "others", "count": rng.choice((20_000, 1_000_000)), "queries": 100}}
+
+
 def dump(data: Any) -> str:
     """Return data as YAML."""
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=10_000)

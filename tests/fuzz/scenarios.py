@@ -46,6 +46,10 @@ class Scenarios:
                 else:
                     small = mutated(small, rng, self._corpus)
         file = "manifest.json" if rng.random() < 0.06 else "scenario.yaml"
+        action = rng.choices(("load", "check", "run", "check large"), (20, 67, 10, 3))[0]
+        if rng.random() < 0.005 and isinstance(small, dict):
+            seeds.enlarge(small, rng)
+            action = "check large"
         text = seeds.dump(small) if way != "text" or rng.random() < 0.5 else text
         text = manifest(small, rng) if file == "manifest.json" else text
         content = text.encode("utf-8", "surrogatepass")
@@ -53,7 +57,6 @@ class Scenarios:
             content = mutated_text(content, rng)
         if way == "settings":
             settings = [setting(small, rng) for _ in range(rng.choice((1, 1, 2)))]
-        action = rng.choices(("load", "check", "run", "check large"), (20, 68, 10, 2))[0]
         (folder / file).write_bytes(content)
         case = {"file": file, "from": name, "way": way, "settings": settings, "action": action}
         (folder / CASE).write_text(json.dumps(case, indent=1))
