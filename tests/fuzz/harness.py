@@ -25,9 +25,10 @@ from random import Random
 from types import FrameType
 from typing import Literal, Protocol
 
+import click
 from click.testing import CliRunner
 
-from sim.cli import main
+from sim.cli import Group, main
 from sim.errors import UserError
 from sim.scenario.faults import ScenarioError
 from tests.fuzz.sandbox import EscapeError, sandbox
@@ -145,7 +146,20 @@ def wrong_with(error: UserError) -> str:
     """Return what makes the message of an error unfit for a terminal; empty if nothing does."""
     if isinstance(error, ScenarioError) and not all(fault.where for fault in error.faults):
         return "names no place"
-    return wrong_text(str(error))
+    return wrong_text(_printed(error))
+
+
+def _printed(error: UserError) -> str:
+    """Return what the command line prints of an error."""
+
+    @click.group(cls=Group)
+    def program() -> None: ...
+
+    @program.command()
+    def fail() -> None:
+        raise error
+
+    return CliRunner().invoke(program, ["fail"], color=True).output
 
 
 def wrong_text(text: str) -> str:
@@ -161,7 +175,7 @@ def wrong_text(text: str) -> str:
 
 def command(*words: str | Path) -> tuple[bool, str]:
     """Run a command of `lppm-sim` in this process; return whether it succeeded, and all that it printed."""
-    result = CliRunner().invoke(main, [str(word) for word in words])
+    result = CliRunner().invoke(main, [str(word) for word in words], color=True)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     if result.exit_code not in (0, 1, 2):

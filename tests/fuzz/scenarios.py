@@ -37,7 +37,7 @@ class Scenarios:
         seeds.plant(folder, self._data)
         name, text, data = rng.choice(self._corpus)
         small = seeds.cut_down(data, rng) if rng.random() < 0.9 else copy.deepcopy(data)
-        way = rng.choices(("text", "data", "settings", "as it is"), (30, 50, 17, 3))[0]
+        way = rng.choices(("text", "data", "settings", "as it is", "enlarged"), (30, 50, 16.5, 3, 0.5))[0]
         settings: list[str] = []
         if way == "data":
             for _ in range(rng.choice((1, 1, 1, 2, 3))):
@@ -47,7 +47,7 @@ class Scenarios:
                     small = mutated(small, rng, self._corpus)
         file = "manifest.json" if rng.random() < 0.06 else "scenario.yaml"
         action = rng.choices(("load", "check", "run", "check large"), (20, 67, 10, 3))[0]
-        if rng.random() < 0.005 and isinstance(small, dict):
+        if way == "enlarged":
             seeds.enlarge(small, rng)
             action = "check large"
         text = seeds.dump(small) if way != "text" or rng.random() < 0.5 else text

@@ -25,7 +25,7 @@ from sim.world.grid import Grid
 
 LATEST_S = 10**11
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,6})?", re.ASCII)
-_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_LONGEST = 4000
 _FRACTION = re.compile(r"(?P<before>.*:\d\d)[.,](?P<digits>\d+)(?P<zone>.*)")
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 Names = frozenset[str] | None
@@ -76,14 +76,11 @@ class Reading:
 
 
 def number(text: str) -> Fraction | None:
-    """Return the number that a text means: integers exactly, others as the nearest double; None if it is no number."""
+    """Return exactly the number that a text means; None if it is no number."""
     word = text.strip(" \t")
-    if not _NUMBER.fullmatch(word):
+    if not _NUMBER.fullmatch(word) or len(word) > _LONGEST:
         return None
-    if _INTEGER.fullmatch(word):
-        return Fraction(int(word)) if len(word) < 4000 else None
-    value = float(word)
-    return Fraction(value) if math.isfinite(value) else None
+    return Fraction(word)
 
 
 def moment(text: str) -> Fraction | None:
