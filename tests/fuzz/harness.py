@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import faulthandler
 import importlib
+import io
 import os
 import re
 import shutil
@@ -18,7 +19,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -107,7 +108,8 @@ def judge(target: Target, folder: Path, number: int = 0) -> Outcome:
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     verdict: Literal["accepted", "refused", "failed"] = "refused"
     cause = details = ""
-    with warnings.catch_warnings(record=True) as warned:
+    said = io.StringIO()
+    with warnings.catch_warnings(record=True) as warned, redirect_stderr(said), redirect_stdout(said):
         warnings.simplefilter("always")
         try:
             with _elsewhere(folder), cpu_limit(CPU_LIMIT_S), sandbox(folder):
@@ -118,6 +120,8 @@ def judge(target: Target, folder: Path, number: int = 0) -> Outcome:
         first = warned[0]
         place = f"{Path(first.filename).name}:{first.lineno}"
         cause, details = f"warning {first.category.__name__} at {place}", f"{place}: {first.message}"
+    if said.getvalue() and not cause and (wrong := wrong_text(said.getvalue())):
+        cause, details = f"output {wrong}", repr(said.getvalue()[:_LONGEST_TOLD])
     return Outcome(
         target.name, number, "failed" if cause else verdict, time.process_time() - began, cause, details, size
     )
