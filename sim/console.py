@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
@@ -27,6 +26,7 @@ from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS, SHORT_
 from sim.scenario.reference import SECTIONS, keys, kinds
 from sim.sentences import span
 from sim.status import failed_where
+from sim.terminal import escape, visible
 
 if TYPE_CHECKING:
     from sim.bench import Outcome as Measured
@@ -53,7 +53,7 @@ class Bar:
     """A progress bar on a terminal; a plain line now and then elsewhere."""
 
     def __init__(self, label: str) -> None:
-        self._label = label
+        self._label = visible(label)
         self._console = Console(stderr=True)
         self._bar: Progress | None = None
         self._done = self._total = self._pending = 0
@@ -440,6 +440,16 @@ def print_keys(family: str, kind: str, line: str) -> None:
         console.print(table, highlight=False)
     else:
         console.print("It has no keys.", highlight=False)
+
+
+def print_not_loaded(scenario: Scenario, names: Sequence[str]) -> None:
+    """Print that a scenario is valid as far as that is known without importing its custom components."""
+    print(
+        f"{scenario.name} is valid as far as it can be checked without running its custom code, which was not loaded:"
+    )
+    for name in names:
+        print(f"  {name}  ({scenario.place.code.located(name)})")
+    print("If you trust this code, add --allow-code to check it too and to estimate time and disk.")
 
 
 def print_cost(scenario: Scenario, cost: Cost) -> None:

@@ -138,12 +138,57 @@ def hidden_channels(manifest: dict[str, Any]) -> list[str]:
 
 
 def left_out(readings: dict[str, dict[str, int]]) -> list[str]:
-    """Return how many rows of trace files lie outside the region."""
+    """Return what trace files lack: rows outside the region, irregular times, and positions between visits."""
     return [
-        f"{where}: {report['rows_outside']:,} of {report['rows']:,} rows lie outside the region and are left out"
-        for where, report in readings.items()
-        if report["rows_outside"]
+        f"{where}: {note}"
+        for where, reading in readings.items()
+        for note in (*_odd_rows(reading), *_between_visits(reading))
     ]
+
+
+def _odd_rows(reading: dict[str, int]) -> Iterator[str]:
+    if rows := reading.get("rows_outside", 0):
+        yield f"{rows:,} of {reading['rows']:,} rows lie outside the region and are left out"
+    if rows := reading.get("rows_backward", 0):
+        yield (
+            f"time decreases between consecutive rows {_times(rows)} ({_users(reading['users_backward'])}): the rows "
+            "are sorted by time; check the time column and its time zone"
+        )
+    if rows := reading.get("rows_same_time", 0):
+        yield (
+            f"the same user is in different cells at the same time {_times(rows)} "
+            f"({_users(reading['users_same_time'])}): all rows are kept, in the order of the file; does an id stand "
+            "for several people?"
+        )
+    if slots := reading.get("visits_carried", 0):
+        yield (
+            f"{slots:,} of {reading['visits']:,} slots of whole days ({slots / reading['visits']:.0%}) have no row and "
+            "keep the last position before"
+        )
+
+
+def _between_visits(reading: dict[str, int]) -> Iterator[str]:
+    """Yield how many queries have no visit of their own; the numbers of `poisson` are expected values."""
+    carried, cut = reading.get("queries_carried", 0), reading.get("queries_cut", 0)
+    about = "about " if reading.get("expected") else ""
+    if carried:
+        asked = carried + reading["queries_recorded"]
+        yield (
+            f"{about}{carried:,} of {asked:,} queries ({carried / asked:.0%}) fall between recorded visits and repeat "
+            "the last position"
+        )
+    if gaps := reading.get("gaps", 0):
+        hours = f"{reading['max_gap_s'] / 3600:.3g} h"
+        skipped = f"{about}{cut:,} queries are cut" if "queries_cut" in reading else "no queries are asked"
+        yield f"{skipped} in {gaps:,} gap{'s' if gaps > 1 else ''} of over {hours} between visits (`max_gap_s`)"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
+
+
+def _users(count: int) -> str:
+    return f"{count:,} user{'s' if count > 1 else ''}"
 
 
 def _asked_gaps(scenario: dict[str, Any]) -> dict[str, float]:

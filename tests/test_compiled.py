@@ -270,13 +270,17 @@ except Exception as error:
 
 
 def test_a_machine_without_a_folder_for_compiled_code_is_told_what_to_do() -> None:
-    done = subprocess.run([sys.executable, "-c", NOWHERE_TO_KEEP_IT], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", NOWHERE_TO_KEEP_IT], capture_output=True, text=True, check=True, timeout=240
+    )
     assert done.stdout.startswith("InputError numba finds no folder")
     assert "NUMBA_CACHE_DIR" in done.stdout
 
 
 def test_without_numba_the_plain_functions_are_used() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT_NUMBA], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_NUMBA], capture_output=True, text=True, check=True, timeout=240
+    )
     assert done.stdout.strip() == "None | plain"
 
 

@@ -10,9 +10,10 @@ from typing import Any
 
 from sim.scenario.consistency import findings
 from sim.scenario.faults import Fault, Loc, ScenarioError, dotted, listing, shown
-from sim.scenario.files import data_folder
+from sim.scenario.files import Place, data_folder
 from sim.scenario.models import Scenario
 from sim.scenario.paths import combinations, expand, sweep_key
+from sim.scenario.permission import AllowCode, CodeAccess
 from sim.scenario.source import Source, parse_value, read
 from sim.scenario.spec import validate
 
@@ -24,19 +25,29 @@ _NOT_SWEPT = frozenset({"name", "description", "sweep"})
 Settings = Sequence[str] | Mapping[str, Any]
 
 
-def load(path: str | Path, *, settings: Settings = (), data: str | Path | None = None) -> Scenario:
+def load(
+    path: str | Path,
+    *,
+    settings: Settings = (),
+    data: str | Path | None = None,
+    allow_code: AllowCode | None = None,
+) -> Scenario:
     """Read and validate a scenario file, with some values changed: ``settings={"replications": 10}``.
 
     A path leads to the value, as in a sweep; texts such as ``replications=10`` do as well. What is swept is set by
     ``sweep.PATH``, a list of values, where ``PATH`` is all of the swept path. A run's ``manifest.json``
-    gives the scenario of that run. `data` is the folder that ``data:NAME`` files lie in. Raises `ScenarioError` with
-    all faults.
+    gives the scenario of that run. `data` is the folder that ``data:NAME`` files lie in. `allow_code` permits to
+    import custom components (``module:Class``) when the scenario is run: True, or the only folders to import from;
+    by default the environment variable ``LPPM_SIM_ALLOW_CODE`` decides. Loading itself imports none. Raises
+    `ScenarioError` with all faults.
     """
     path = Path(path)
-    source, folder = _of_manifest(path) if path.name == MANIFEST else (read(path), path.parent)
+    is_manifest = path.name == MANIFEST
+    source, folder = _of_manifest(path) if is_manifest else (read(path), path.parent)
     if "name" not in source.data:
         source = source.overlay(("name",), _plain_name(path), "the file's name")
-    place = (folder, data_folder(None if data is None else Path(data)))
+    code = CodeAccess(beside=None if is_manifest else folder).granted(allow_code)
+    place = Place(folder, data_folder(None if data is None else Path(data)), code)
     scenario = _validated(source, place)
     reached: list[tuple[str, list[Loc]]] = []
     for changed, value, where in _changes(settings):
@@ -70,8 +81,8 @@ def _plain_name(path: Path) -> str:
     return name.lstrip("_.+-")[:60] or "scenario"
 
 
-def _validated(source: Source, place: tuple[Path, Path | None]) -> Scenario:
-    context = {"folder": place[0], "data": place[1]}
+def _validated(source: Source, place: Place) -> Scenario:
+    context = {"folder": place.folder, "data": place.data}
     return validate(Scenario, source, context=context, findings=findings(source.data)).at(*place)
 
 
@@ -155,7 +166,7 @@ def _refuse_swept(source: Source, scenario: Scenario, reached: Sequence[tuple[st
         raise ScenarioError(faults)
 
 
-def _check_sweep(source: Source, scenario: Scenario, place: tuple[Path, Path | None]) -> None:
+def _check_sweep(source: Source, scenario: Scenario, place: Place) -> None:
     """Validate every value of every swept path, alone and then all combinations."""
     faults: list[Fault] = []
     reached: dict[Loc, str] = {}
@@ -190,7 +201,7 @@ def _no_effect(locs: Sequence[Loc], reached: dict[Loc, str]) -> Iterator[str]:
         yield f"sets the same value as the path {other!r}: leave one of them out"
 
 
-def _check_combinations(source: Source, scenario: Scenario, place: tuple[Path, Path | None]) -> None:
+def _check_combinations(source: Source, scenario: Scenario, place: Place) -> None:
     places = {path: expand(scenario, source.data, path) for path in scenario.sweep}
     brought_in = [source.origins[loc] for loc in source.origins if loc[0] == "sweep"]
     where = brought_in[-1] if brought_in else source.where(("sweep",), "key")
@@ -200,9 +211,7 @@ def _check_combinations(source: Source, scenario: Scenario, place: tuple[Path, P
             _check_point(source, scenario, changes, where, place)
 
 
-def _check_point(
-    source: Source, scenario: Scenario, changes: dict[Loc, Any], where: str, place: tuple[Path, Path | None]
-) -> None:
+def _check_point(source: Source, scenario: Scenario, changes: dict[Loc, Any], where: str, place: Place) -> None:
     for loc, value in changes.items():
         source = source.overlay(loc, value, where, model=scenario)
     _validated(source, place)
