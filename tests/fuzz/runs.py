@@ -194,7 +194,7 @@ def _says_more(output: str, right: str) -> bool:
 def _damage(path: Path, files: list[Path], rng: Random) -> str:
     """Damage a file in one of many ways and return which."""
     content = path.read_bytes()
-    way = rng.choices(("flip", "cut", "zeros", "delete", "copy over", "swap"), (60, 12, 10, 6, 4, 8))[0]
+    way = rng.choices(("flip", "digit", "cut", "zeros", "delete", "copy over", "swap"), (48, 15, 10, 10, 6, 4, 7))[0]
     alike = [other for other in files if other != path and other.parent == path.parent and other.suffix == path.suffix]
     if way in ("copy over", "swap") and not alike:
         way = "flip"
@@ -209,6 +209,10 @@ def _damage(path: Path, files: list[Path], rng: Random) -> str:
                 )
                 changed[at] ^= 1 << rng.randrange(8)
             path.write_bytes(changed)
+        case "digit":  # in a text file it stays well-formed
+            digits = [i for i, byte in enumerate(content) if 48 <= byte <= 57] or [0]
+            at = rng.choice(digits)
+            path.write_bytes(content[:at] + rng.choice(b"0123456789").to_bytes() + content[at + 1 :])
         case "cut":
             path.write_bytes(content[: rng.randrange(len(content))])
         case "zeros":
