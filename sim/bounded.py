@@ -20,6 +20,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
+from sim.interrupts import contained
+
 Report = TypeVar("Report")
 Ending = Literal["finished", "time", "memory", "died"]
 
@@ -92,11 +94,12 @@ def _report(work: Callable[[], Iterable[Report]], sender: Connection, limit_s: f
     _limit(limit_s)
     ended = _Ended("finished")
     try:
-        for report in work():
-            sender.send(report)
+        with contained("a component"):
+            for report in work():
+                sender.send(report)
     except MemoryError:
         ended = _Ended("memory")
-    except BaseException as error:
+    except Exception as error:
         with suppress(Exception):
             error.add_note("".join(traceback.format_exception(error)))
         ended = _Ended("died", error)

@@ -366,9 +366,7 @@ def check(
     components are not imported without --allow-code; then there is no estimate.
     """
     from sim import console
-    from sim.chunks import FailedSimulation
     from sim.cost import estimate
-    from sim.interrupts import ComponentExit, described
     from sim.plausibility import remarks
     from sim.runner import custom_components
     from sim.sweep import points
@@ -379,13 +377,7 @@ def check(
         return
     if measure:
         _load_kernels()
-    try:
-        cost = estimate(study, measure=measure, limit_s=limit_s)
-    except FailedSimulation as failed:
-        if failed.__cause__ is None or isinstance(failed.__cause__, Exception):
-            raise
-        raise ComponentExit(f"lppms.{failed.lppm}: {described(failed.__cause__)}") from failed
-    console.print_cost(study, cost)
+    console.print_cost(study, estimate(study, measure=measure, limit_s=limit_s))
     console.print_remarks(remarks(point.scenario for point in points(study)))
 
 

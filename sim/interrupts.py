@@ -106,13 +106,17 @@ def contained(doing: str) -> Iterator[None]:
 
 def described(error: BaseException) -> str:
     """Return what was raised where, and what to raise instead."""
+    return (
+        f"{raised_at(error)} raised {error!r}, which would end the program: raise a ValueError or RuntimeError instead"
+    )
+
+
+def raised_at(error: BaseException) -> str:
+    """Return file, line and function that raised an exception."""
     while type(error.__cause__) is type(error):  # SimPy raises a copy
         error = error.__cause__
     *_, frame = traceback.extract_tb(error.__traceback__)
-    return (
-        f"{frame.filename!r}, line {frame.lineno}, in {frame.name} raised {error!r}, which would end the program: "
-        "raise a ValueError or RuntimeError instead"
-    )
+    return f"{frame.filename!r}, line {frame.lineno}, in {frame.name}"
 
 
 @contextmanager

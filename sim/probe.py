@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from sim import build
-from sim.chunks import Workshop, run_chunk
+from sim.chunks import FailedSimulation, Workshop, run_chunk
 from sim.errors import InputError, input_errors
+from sim.interrupts import ComponentExit, described, raised_at
 from sim.mobility.city import DEFAULT_USERS
 from sim.mobility.traces import DAY_S, LONGEST
+from sim.registry import ComponentError
 from sim.scenario import people
 from sim.scenario.models import Scenario
 from sim.scenario.protection import IdentificationSpec, LPPMSpec
@@ -301,6 +303,18 @@ class _Clock:
             raise _Enough
 
 
+def _blame(failed: FailedSimulation, scenario: Scenario) -> None:
+    """Raise what custom code raised as an error of the user's; one of shipped code is ours and keeps its traceback."""
+    error = failed.__cause__
+    if error is None or not scenario.own_components():
+        return
+    if not isinstance(error, Exception):
+        raise ComponentExit(f"lppms.{failed.lppm}: {described(error)}") from failed
+    raise ComponentError(
+        f"lppms.{failed.lppm}: {raised_at(error)} raised {error!r}; a run with --chunk shows the whole traceback"
+    ) from failed
+
+
 def _rate(lppm: str, point: Point, setting: Setting, limit_s: float) -> Rate:
     """Simulate one LPPM for one user and for a few: what a user more takes is the difference."""
     one, few = setting.users[:1], setting.users[:PROBED_USERS]
@@ -341,8 +355,9 @@ def _once(lppm: str, point: Point, setting: Setting, users: Sequence[str], limit
         run_chunk(chunk, Workshop.of(stage, point), clock)
     except _Enough:
         complete = False
-    except Exception as error:
-        if not isinstance(error.__cause__, _Enough):
+    except FailedSimulation as failed:
+        if not isinstance(failed.__cause__, _Enough):
+            _blame(failed, point.scenario)
             raise
         complete = False
     return time.process_time() - began_s, clock.queries, complete
