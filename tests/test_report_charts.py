@@ -13,8 +13,8 @@ import pytest
 
 import sim
 from sim import report
-from sim.report.page import SCRIPTS
 from sim.plots.labels import printable
+from sim.report.page import SCRIPTS
 from sim.result import Result
 from sim.rundir import RunDirectory
 from sim.scenario.models import Scenario
