@@ -62,7 +62,7 @@ def _listed(values: list[float]) -> str:
 
 
 def _at(points: int, of_points: int) -> str:
-    return f" ({points} of {of_points} sweep points)" if of_points > 1 else ""
+    return f" ({points} of {of_points} sweep points)" if points < of_points else ""
 
 
 def _remarks_on(design: Any, scenario: Scenario) -> Iterator[tuple[str, str, float]]:

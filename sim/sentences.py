@@ -121,7 +121,8 @@ def _exceeded_budgets(manifest: dict[str, Any]) -> list[str]:
         lines[-1] += "; a budget holds on the mechanism's own model, these users are not as it believes"
     more = len(exceeded) - len(lines)
     if more:
-        lines.append(f"{more} more losses are above their budgets: see `{EXCEEDED}` in manifest.json")
+        losses = f"{more} more losses are above their budgets" if more > 1 else "1 more loss is above its budget"
+        lines.append(f"{losses}: see `{EXCEEDED}` in manifest.json")
     return lines
 
 

@@ -84,6 +84,8 @@ def test_the_warning_has_the_figures_and_counts_the_rest() -> None:
     assert second.startswith("SP-Exp lost more than its budget: asked 0 km, realised 0.85 km (nothing was to be lost)")
     assert "a budget holds on the mechanism's own model" in third
     assert rest == "2 more losses are above their budgets: see `exceeded_budgets` in manifest.json"
+    manifest["exceeded_budgets"] = [one] * 4
+    assert sentences.warnings(manifest)[-1].startswith("1 more loss is above its budget: see")
 
 
 def test_a_run_says_it_in_the_manifest_the_terminal_and_the_report(
