@@ -86,10 +86,21 @@ def explained(message: str) -> Iterator[None]:
         raise Interrupted(message) from error
 
 
+_STOPS = "_lppm_sim_stops_the_run"
+
+
+def stop_run(error: BaseException) -> None:
+    """Let an exception of the caller, such as one of a progress callback, end the run wherever it is raised."""
+    setattr(error, _STOPS, True)
+
+
 def reraise_interrupt(error: BaseException) -> None:
-    """Raise KeyboardInterrupt if SIGINT arrived, whatever component code made of it."""
+    """Raise KeyboardInterrupt if SIGINT arrived, whatever component code made of it, and what `stop_run` marked."""
     if interrupted():
         raise error if isinstance(error, KeyboardInterrupt) else KeyboardInterrupt from error
+    for candidate in (error, error.__cause__):  # SimPy raises a copy
+        if candidate is not None and getattr(candidate, _STOPS, False):
+            raise candidate
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from sim.interrupts import Interrupted
+from sim.interrupts import Interrupted, stop_run
 
 
 class Progress(Protocol):
@@ -73,7 +73,11 @@ class Tally:
     def advance(self, queries: int) -> None:
         """Count simulated queries."""
         self._simulated += queries
-        self._progress.advance(queries)
+        try:
+            self._progress.advance(queries)
+        except BaseException as error:
+            stop_run(error)  # it is raised amid component code, whose failure it is not
+            raise
 
     def end_chunk(self) -> None:
         """Pass on that a chunk has ended."""

@@ -212,6 +212,23 @@ def test_an_interrupt_that_component_code_swallows_still_stops_the_run(
         sim.run(make_scenario(lppms=[own]).at(tmp_path, None), out=tmp_path / "run", figures=False)
 
 
+class Stop(BaseException):
+    """Raised by a caller to end a run."""
+
+
+@pytest.mark.parametrize("error", [Stop, SystemExit, RuntimeError])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_exception_of_a_progress_callback_ends_the_run(
+    workers: int, error: type[BaseException], make_scenario: MakeScenario, tmp_path: Path
+) -> None:
+    class Stopping(InterruptedAt):
+        def advance(self, queries: int) -> None:
+            raise error
+
+    with pytest.raises(error):
+        sim.run(make_scenario(), out=tmp_path, figures=False, workers=workers, progress=Stopping(0))
+
+
 def test_a_custom_handler_is_called_and_restored() -> None:
     seen: list[int] = []
 
