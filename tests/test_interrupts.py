@@ -78,6 +78,7 @@ def leaving(make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / f"{name}.py").write_text(LEAVING)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{ROOT}")
+    monkeypatch.setenv("LPPM_SIM_ALLOW_CODE", str(tmp_path))
 
     def make(how: str, when: str = "call", **changes: Any) -> Scenario:
         design = {"kind": f"{name}:Leaving", "how": how, "when": when}
