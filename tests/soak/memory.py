@@ -1,8 +1,8 @@
 """Sample the memory of a process and its children, and judge whether it grows.
 
 The bound is `MOST_MB_PER_MIN` = 0.5 MB per minute and process, with a floor of `NOISE_MB` = 12 MB over the whole
-window. Allocators of numpy, Arrow and glibc take and give back pages in steps: in a worker of 410 MB, steps of 3 to 8 MB
-were measured over thousands of chunks while the number of Python objects stayed the same. In 20 minutes the floor
+window. Allocators of numpy, Arrow and glibc take and give back pages in steps: in a worker of 410 MB, steps of 3 to
+8 MB were measured over thousands of chunks while the number of Python objects stayed the same. In 20 minutes the floor
 corresponds to 0.9 MB per minute. The smallest leak that matters is one small object per chunk: on two free cores a soak
 simulates about 25 chunks per second, so 1 kB each is 1.5 MB per minute; one row of the event log per query is a hundred
 times that. The longer the soak, the more the bound per minute decides.
