@@ -15,7 +15,7 @@ from tests.fuzz.harness import judge, run_case, warm_up
 from tests.fuzz.targets import SHARES, TARGETS, split
 
 SEED = 1
-CASES = {"scenario": 150, "traces": 300, "runs": 60}
+CASES = {"scenario": 120, "traces": 300, "runs": 40}
 
 
 @pytest.mark.slow
@@ -73,7 +73,7 @@ def _spin() -> None:
     [
         (lambda: 1 / 0, "ZeroDivisionError"),
         (_raises(UserError("")), "message is empty"),
-        (_raises(UserError("a\x1b[31mb")), "message has control characters"),
+        (lambda: print("a\x1b[31mb"), "output has control characters"),
         (_raises(UserError("Traceback (most recent call last):")), "message shows Python internals"),
         (lambda: os.system("true"), "escape: starts a process"),
         (_swallows(lambda: os.system("true")), "escape: starts a process"),

@@ -38,7 +38,7 @@ def main() -> int:
         return 1
     states = {verdict.state for verdict in verdicts.values()}
     print(
-        f"bound: {MOST_MB_PER_MIN:g} MB/min per process after warm-up, at least {NOISE_MB:g} MB; "
+        f"bound: {MOST_MB_PER_MIN:g} MB/min per process after warm-up, or {NOISE_MB:g} MB if that is more; "
         f"verdict: {'grows' if 'grows' in states else 'too short to judge' if 'too short' in states else 'flat'}"
     )
     return 1 if "grows" in states else 2 if "too short" in states else 0
