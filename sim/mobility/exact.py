@@ -55,7 +55,9 @@ class Ids:
 def ids(column: Any) -> Ids:
     """Return the ids of an Arrow column as text, never "12.0" for 12.
 
-    >>> ids(pa.chunked_array([[12.0, None, 3.0, 12.0]])).texts
+    A number that is not finite is a missing id: frames hold NaN where an id is missing.
+
+    >>> ids(pa.chunked_array([[12.0, None, 3.0, 12.0, math.nan]])).texts
     ('12', '3')
     """
     encoded: Any = _decoded(column).dictionary_encode().combine_chunks()
@@ -64,9 +66,8 @@ def ids(column: Any) -> Ids:
     values: Any = encoded.dictionary
     indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     texts = np.array([*_id_texts(values), ""], dtype=object)
-    codes, unique = pd.factorize(texts[:-1])
+    codes, unique = pd.factorize(np.where(texts[:-1] == "", None, texts[:-1]))
     codes = np.append(codes, -1)
-    codes[texts == ""] = -1
     large = np.zeros(texts.size, dtype=bool)
     if pa.types.is_floating(values.type):
         floats = values.to_numpy(zero_copy_only=False)
@@ -80,10 +81,11 @@ def _id_texts(values: Any) -> list[str]:
     kind = values.type
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         numbers = values.to_pylist()
-        finite = [number for number in numbers if math.isfinite(number)]
-        if len(finite) == len(numbers) and all(number == int(number) for number in finite):
-            return [str(int(number)) for number in numbers]  # integers, from a column with missing values
-        return [str(number) for number in numbers]
+        known = [math.isfinite(number) for number in numbers]
+        whole = all(number == int(number) for number, is_known in zip(numbers, known, strict=True) if is_known)
+        # Whole numbers come from a column of integers with missing values.
+        texts = (str(int(number) if whole else number) if ok else "" for number, ok in zip(numbers, known, strict=True))
+        return list(texts)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return [value.decode("utf-8", "backslashreplace") for value in values.to_pylist()]
     return [str(value) for value in values.to_pylist()]

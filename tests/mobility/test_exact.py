@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
@@ -211,6 +212,14 @@ def test_float_ids_that_may_have_merged_are_refused(tmp_path: Path, kind: pa.Dat
         "1 bad row: row 3: user must be text or an integer (different ids of this size are the same floating-point "
         f"number), found {least}"
     )
+
+
+@pytest.mark.parametrize("missing", [math.nan, math.inf, -math.inf])
+def test_a_float_id_that_is_not_finite_is_missing(tmp_path: Path, missing: float) -> None:
+    """Pandas writes NaN where an id of a float column is missing: it must not become a user."""
+    path = parquet(tmp_path, user=[7.0, missing, 7.0], time_s=[0, 1, 2], cell=[0, 1, 2])
+    assert refused(path).startswith("1 bad row: row 2: user must")
+    assert list(read(parquet(tmp_path, user=[7.0, 8.0], time_s=[0, 1], cell=[0, 1]))) == ["7", "8"]
 
 
 def test_ids_in_text_files_stay_text(tmp_path: Path) -> None:
