@@ -516,7 +516,7 @@ def _time(least: Cost, cost: Cost) -> str:
     """Say how long a scenario takes on one core; a lower bound where something was not measured."""
     if cost.seconds is None:
         return "not measured"
-    bound = "at least" if cost.unmeasured else "about"
+    bound = "at least" if cost.incomplete else "about"
     return f"{bound} {span(least.seconds, cost.seconds, duration)} (measured on a few users)"
 
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from sim import kernels
 from sim.bounded import Collected, collect
 from sim.footprint import peak_bytes
-from sim.probe import PROBED_USERS, Prepared, Rate, Report, count_without_living, grows_with_users, measurements
+from sim.probe import PROBED_USERS, Prepared, Rate, Report, count_without_living, measurements
 from sim.scenario import people
 from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.protection import AttackSpec, LPPMSpec
@@ -47,7 +47,9 @@ class Cost:
     approximate: bool = False
     """Whether users, queries and rows are estimated from a sample."""
     unmeasured: tuple[str, ...] = ()
-    """What could not be measured: then the time is a lower bound."""
+    """What could not be measured or tried."""
+    incomplete: bool = False
+    """Whether the time of an LPPM is missing: then the time is a lower bound."""
     readings: dict[str, dict[str, int]] = field(default_factory=dict)
     """What was read of each trace file."""
     least: Cost | None = None
@@ -143,7 +145,8 @@ def _cost(
         seconds=None,
         peak_bytes=round(_bytes_here() + peak),
         approximate=not all(own.exact for own in folk.values()),
-        unmeasured=tuple(_unmeasured(collected, prepared, rates, probes, limit_s)),
+        unmeasured=tuple(_unmeasured(collected, settings, rates, probes, limit_s)),
+        incomplete=not probes.keys() <= rates.keys(),
         readings=next(iter(prepared.values())).readings if prepared else {},
         exact=tuple(dict.fromkeys(task.lppm for task in work if task.is_exact)),
     )
@@ -199,6 +202,8 @@ def rows_of_file(path: Path) -> int:
         return int(pq.ParquetFile(path).metadata.num_rows)
     with path.open("rb") as file:
         head = file.read(65_536)
+        file.seek(path.stat().st_size // 2)  # later lines may be longer: numbers grow
+        head += file.read(65_536)
     packed = 5 if path.suffix in (".gz", ".bz2", ".xz", ".zip") else 1  # as text of this kind is
     lines = head.count(b"\n") if packed == 1 else len(head) / 40
     return round(path.stat().st_size * packed * max(lines, 1) / max(len(head), 1))
@@ -237,8 +242,8 @@ def _seconds(
         replications[task.point.setting] = max(replications.get(task.point.setting, 0), times[task.key])
         if (rate := rates.get(task.lppm)) is None or not rate.queries:
             continue
-        growth = max(own.users / PROBED_USERS, 1.0) if grows_with_users(task.point.scenario) else 1.0
-        users_s = own.total * rate.user_s / rate.queries * growth
+        user_s = rate.user_s + rate.candidate_s * max(own.users - PROBED_USERS, 0)
+        users_s = own.total * user_s / rate.queries
         total_s += times[task.key] * (rate.fixed_s + users_s)
     return total_s + sum(folk[key].users * folk[key].each_s * count for key, count in replications.items())
 
@@ -282,7 +287,7 @@ def _bytes_here() -> int:
 
 def _unmeasured(
     collected: Collected[Report],
-    prepared: dict[str, Prepared],
+    settings: dict[str, Point],
     rates: dict[str, Rate],
     probes: dict[str, Point],
     limit_s: float,
@@ -293,9 +298,12 @@ def _unmeasured(
         "memory": "it needs more memory than is free",
         "died": "its process was ended from outside",
     }.get(collected.ending, f"not within {limit_s:g} s")
-    unchecked = [report.unchecked for report in prepared.values() if report.unchecked is not None]
+    prepared = [report for report in collected.reports if isinstance(report, Prepared)]
+    unchecked = [report.unchecked for report in prepared if report.unchecked is not None]
     missing = [f"{what}: not checked on all users" for what in dict.fromkeys(unchecked)]
     if not prepared:
         return [*missing, f"world, users and training data ({why})"]
+    if (skipped := len(settings) - len(prepared)) > 0:
+        missing.append(f"{skipped:,} of {len(settings):,} settings of the sweep, taken to be like their neighbours")
     slow = [lppm for lppm in probes if lppm not in rates]
     return [*missing, *([f"{', '.join(slow)} ({why})"] if slow else [])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sim import build
@@ -68,6 +68,8 @@ class Rate:
     queries: float
     complete: bool
     """Whether all queries of the probe were simulated in its time."""
+    candidate_s: float = 0.0
+    """What a user takes longer for each further user who may be behind a pseudonym."""
 
 
 Report = Prepared | Rate
@@ -327,24 +329,35 @@ def _rate(lppm: str, point: Point, setting: Setting, limit_s: float) -> Rate:
         return Rate(lppm, 0.0, first_s, queries, complete=True)
     user_s = max(all_s - first_s, 0.0) / (len(few) - 1)
     fixed_s = max(first_s - user_s, 0.0)
-    return Rate(lppm, fixed_s, max(user_s, (all_s - fixed_s) / len(few)), more / len(few), complete=True)
+    rate = Rate(lppm, fixed_s, max(user_s, (all_s - fixed_s) / len(few)), more / len(few), complete=True)
+    rest = setting.users[2:]
+    if not rest or not any(isinstance(attack, IdentificationSpec) for attack in point.scenario.attacks):
+        return rate
+    crowd_s, _, complete = _timed(lppm, point, setting, one, limit_s / 2, silent=rest)
+    return replace(rate, candidate_s=max(crowd_s - first_s, 0.0) / len(rest)) if complete else rate
 
 
-def _timed(lppm: str, point: Point, setting: Setting, users: Sequence[str], limit_s: float) -> tuple[float, int, bool]:
+def _timed(
+    lppm: str, point: Point, setting: Setting, users: Sequence[str], limit_s: float, silent: Sequence[str] = ()
+) -> tuple[float, int, bool]:
     """Return how long it took to simulate some users, how many queries that were, and whether it came to its end."""
     began_s = time.monotonic()
-    taken_s, queries, complete = _once(lppm, point, setting, users, limit_s)
+    taken_s, queries, complete = _once(lppm, point, setting, users, limit_s, silent)
     left_s = limit_s - (time.monotonic() - began_s)
     if complete and taken_s < _SHORT_S and left_s > 2 * taken_s:
         # What happens once, such as a collection of garbage, would count for every query.
-        again_s, _, done = _once(lppm, point, setting, users, left_s)
+        again_s, _, done = _once(lppm, point, setting, users, left_s, silent)
         taken_s = min(taken_s, again_s) if done else taken_s
     return taken_s, queries, complete
 
 
-def _once(lppm: str, point: Point, setting: Setting, users: Sequence[str], limit_s: float) -> tuple[float, int, bool]:
+def _once(
+    lppm: str, point: Point, setting: Setting, users: Sequence[str], limit_s: float, silent: Sequence[str]
+) -> tuple[float, int, bool]:
     # The user after the last is there too, without queries: her past may be what a mechanism was trained on.
-    chosen = list(dict.fromkeys([*users, *setting.users[len(users) : len(users) + 1], *_named(setting.scenario)]))
+    chosen = list(
+        dict.fromkeys([*users, *setting.users[len(users) : len(users) + 1], *silent, *_named(setting.scenario)])
+    )
     stage = Stage(_with_users(setting, chosen), 0)
     stage.lives = {user: life.first(LONGEST_PROBE if user in users else 0) for user, life in stage.lives.items()}
     clock = _Clock(limit_s)
@@ -361,8 +374,3 @@ def _once(lppm: str, point: Point, setting: Setting, users: Sequence[str], limit
             raise
         complete = False
     return time.process_time() - began_s, clock.queries, complete
-
-
-def grows_with_users(scenario: Scenario) -> bool:
-    """Whether a query takes the longer the more users there are: each may be the one behind a pseudonym."""
-    return any(isinstance(attack, IdentificationSpec) for attack in scenario.attacks)

@@ -293,14 +293,16 @@ def test_a_terminal_gets_a_bar(capsys: Capture, monkeypatch: pytest.MonkeyPatch)
 
 def test_the_cost(make_scenario: MakeScenario, capsys: Capture) -> None:
     scenario = make_scenario(replications=4)
-    console.print_cost(scenario, Cost(points=3, users=7, simulations=24, queries=12345, rows=2_000_000, seconds=600.0))
+    counts: dict[str, Any] = {"points": 3, "users": 7, "simulations": 24, "queries": 12345, "rows": 2_000_000}
+    console.print_cost(scenario, Cost(**counts, seconds=600.0, peak_bytes=345_000_000))
     lines = [line.split(None, 1) for line in capsys.readouterr().out.splitlines()]
     assert {line[0]: line[1] for line in lines if line[0] != "event"} == {
         "scenario": f"small is valid (digest {scenario.digest[:8]}, seed 3)",
         "points": "3 x 4 replications",
         "users": "7",
         "queries": "12,345 in 24 simulations",
-        "time": "about 10 min (measured on one user)",
+        "memory": "about 345 MB in each process that simulates",
+        "time": "about 10 min (measured on a few users)",
     }
     assert ["event", "log  2,000,000 rows, about 46.0 MB"] in lines
 
@@ -422,7 +424,26 @@ def test_an_open_cost_has_two_ends(make_scenario: MakeScenario, capsys: Capture)
     assert "exact  SP: its expected figures need no repetition, it is run once (see docs/performance.md)\n" in out
     assert "queries  1,000 to 8,000 in 30 to 240 simulations\n" in out
     assert "2,000 to 16,000 rows, about 0.0 to 0.4 MB\n" in out
-    assert "about 2 s to 16 s (measured on one user)\n" in out
+    assert "about 2 s to 16 s (measured on a few users)\n" in out
+
+
+def test_a_partial_cost_says_what_is_missing(make_scenario: MakeScenario, capsys: Capture) -> None:
+    counts: dict[str, Any] = {"points": 1, "users": 7, "simulations": 2, "queries": 1000, "rows": 2000}
+    missing = ("SP-Opt (not within 2.5 s)",)
+    cost = Cost(**counts, seconds=16.0, peak_bytes=1_234_567_890, approximate=True, unmeasured=missing, incomplete=True)
+    console.print_cost(make_scenario(), cost)
+    out = capsys.readouterr().out
+    assert "queries  about 1,000 in 2 simulations\n" in out
+    assert "event log  about 2,000 rows, about 0.0 MB\n" in out
+    assert "memory  about 1,235 MB in each process that simulates\n" in out
+    assert "time  at least 16 s (measured on a few users)\n" in out
+    assert "note  not measured: SP-Opt (not within 2.5 s)\n" in out
+    nothing = counts | {"users": 0, "queries": 0, "rows": 0}
+    console.print_cost(make_scenario(), Cost(**nothing, seconds=None, unmeasured=("world",)))
+    out = capsys.readouterr().out
+    assert "users  not counted\n" in out
+    assert "queries  not counted in 2 simulations\n" in out
+    assert "time  not measured\n" in out
 
 
 def test_more_queries_than_were_announced_raise_the_total(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -263,6 +263,7 @@ def test_settings_that_are_not_looked_at_are_like_their_neighbours(
     cost = estimate(make_scenario(users=DAYS, training={}, sweep=sweep), measure=False)
     assert cost.simulations == 800
     assert cost.approximate
+    assert cost.unmeasured[0].endswith("of 400 settings of the sweep, taken to be like their neighbours")
     assert cost.queries == pytest.approx(800 * 3 * 2 * 24 * 0.3, rel=0.3)
     assert len(lived) <= 3 * 4 * 50
 

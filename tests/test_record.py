@@ -294,7 +294,7 @@ def test_a_text_alone_says_which_log(write: Callable[..., Path]) -> None:
 
 def test_another_text_is_refused(write: Callable[..., Path]) -> None:
     allowed = "must be one of queries, summary"
-    assert faults(write(record="sumary")) == [f"6:9: record: {allowed}, found text 'sumary' (did you mean 'summary'?)"]
+    assert faults(write(record="sumary")) == [f"6:9: record: found text 'sumary' (did you mean 'summary'?), {allowed}"]
     assert faults(write(record="{log: all}")) == [f"6:15: record.log: {allowed}, found text 'all'"]
     assert "must be at least 1" in faults(write(record="{log: summary, window: 0}"))[0]
     assert "mapping" in faults(write(record="7"))[0]
