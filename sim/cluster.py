@@ -22,7 +22,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -313,7 +313,7 @@ class _Order:
 def _packed(chunk: Chunk, directory: RunDirectory, token: str) -> bytes:
     """Return an order as bytes, which a scheduler passes on unread."""
     folder, data = chunk.point.scenario.place
-    there = RunDirectory(directory.path.absolute()) if directory.in_folder else directory
+    there = replace(directory, place=directory.path.absolute()) if directory.in_folder else directory
     order = _Order(chunk, there, folder.absolute(), None if data is None else data.absolute(), token)
     return pickle.dumps(order, protocol=pickle.HIGHEST_PROTOCOL)
 

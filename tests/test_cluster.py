@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -172,9 +173,15 @@ def run(scenario: Scenario, out: Path | str, **more: Any) -> sim.Result:
 def begun(scenario: Scenario, out: Path) -> tuple[RunDirectory, list[Chunk]]:
     """Return a run that has its manifest and nothing else, and its chunks."""
     run(scenario, out / "finished")
-    directory = RunDirectory.create(out / "begun")
-    directory.write_manifest(RunDirectory.open(out / "finished").manifest())
-    return directory, plan(scenario)
+    return begun_as(RunDirectory.open(out / "finished"), out / "begun"), plan(scenario)
+
+
+def begun_as(finished: RunDirectory, out: Path) -> RunDirectory:
+    """Return a run that has the manifest of a finished one and nothing else."""
+    with finished.open_part(finished.parts()[0]) as part:
+        directory = replace(RunDirectory.create(out), digest=part.run)
+    directory.write_manifest(finished.manifest())
+    return directory
 
 
 @pytest.fixture(scope="module")
@@ -281,8 +288,7 @@ def test_a_worker_that_dies_loses_nothing(faulty: Any, tmp_path: Path) -> None:
 def test_a_machine_that_dies_loses_nothing(tmp_path: Path, whole: Path) -> None:
     """A worker and its nanny are killed together, as when a machine goes down; another one takes over."""
     (tmp_path / "long.yaml").write_text(LONG)
-    directory = RunDirectory.create(tmp_path / "begun")
-    directory.write_manifest(RunDirectory.open(whole).manifest())
+    directory = begun_as(RunDirectory.open(whole), tmp_path / "begun")
     chunks = plan(sim.load(tmp_path / "long.yaml"))
     with machines(tmp_path, 1) as found:
         doomed = found.add()
