@@ -1,10 +1,14 @@
 # All set-up is done by the targets themselves: a fresh clone needs Python 3.11 or newer, git and make.
 PYTHON ?= python3
 SCENARIO ?= scenarios/sporadic_checkins.yaml
+CASES ?= 20000
+SEED ?= 1
+WORKERS ?= 2
+MINUTES ?= 20
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: run test lint format lock clean
+.PHONY: run test lint format fuzz soak lock clean
 
 run: .venv/ready-to-run
 	$(BIN)/lppm-sim run $(SCENARIO)
@@ -16,6 +20,12 @@ lint: .venv/ready-to-develop
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+fuzz: .venv/ready-to-develop
+	$(BIN)/python -m tests.fuzz --cases $(CASES) --seed $(SEED) --workers $(WORKERS)
+
+soak: .venv/ready-to-develop
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) --workers $(WORKERS)
 
 format: .venv/ready-to-develop
 	$(BIN)/ruff format .

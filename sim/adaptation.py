@@ -13,7 +13,7 @@ replications of a user are added up before any ratio is taken.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from sim import analysis
 from sim.analysis import SERIES
 from sim.interfaces import FloatArray, IntArray
 from sim.rundir import MEASURES, RequestError, RunDirectory, RunError
+from sim.spread import are_few
 
 WINDOW = 50
 BEFORE = 150
@@ -58,6 +59,8 @@ class Adaptation:
     """
     window: int
     recovered: float
+    user_courses: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """The same course of each user, where two to four are too few for bands; columns as `course`, and user."""
 
     def compare(self, against: str) -> pd.DataFrame:
         """Compare each LPPM with one of them, paired by user, at the same point (or its only one) and attack.
@@ -104,7 +107,7 @@ def adaptation(
     changes = analysis.shifts(run)
     chosen = _chosen(changes, shift, run)
     parts = _parts_by_point(run, chosen)
-    tables: dict[str, list[pd.DataFrame]] = {"summary": [], "users": [], "course": []}
+    tables: dict[str, list[pd.DataFrame]] = {"summary": [], "users": [], "course": [], "user_courses": []}
     for point, name in chosen.items():
         sums = _Sums(_spans(changes[changes["point"] == point], name), before)
         for part in parts[point]:
@@ -114,7 +117,8 @@ def adaptation(
         for (lppm, attack), own in sorted(sums.series.items()):
             found = _Course(own, before=before, window=window, step=sums.step, recovered=recovered)
             key: dict[str, Any] = {"point": point, "lppm": lppm, "attack": attack, "shift": name}
-            for table, frame in (("summary", found.summary()), ("users", found.users), ("course", found.course)):
+            frames = {"summary": found.summary(), "users": found.users, "course": found.course}
+            for table, frame in (frames | {"user_courses": found.courses_of_few()}).items():
                 tables[table].append(frame.assign(**key)[[*key, *frame.columns]])
     if not tables["summary"]:
         raise RunError(f"{run} has no figures of an attack on users who change: there is no efficiency to look at.")
@@ -125,7 +129,7 @@ def adaptation(
             f"{run}: nobody has {window} queries after {names}, up to the next change or the end, and a loss before. "
             "A shorter window may do: `lppm-sim adaptation RUN --window N`."
         )
-    return Adaptation(joined["summary"], joined["users"], joined["course"], window, recovered)
+    return Adaptation(**joined, window=window, recovered=recovered)
 
 
 def ratio_of_means(over: FloatArray, under: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -384,6 +388,19 @@ class _Course:
                 "efficiency_high": high,
             }
         )
+
+    def courses_of_few(self) -> pd.DataFrame:
+        """Return the course of each user, where they are too few for an interval; else no rows."""
+        few = are_few(len(self._names))
+        efficiency = _divided(self._over, self._under) if few else np.empty((0, len(self._ends)))
+        names = self._names if few else []
+        return pd.DataFrame(
+            {
+                "user": pd.Series(names, dtype=object).repeat(len(self._ends)).to_numpy(),
+                "queries_after": np.tile(self._ends, len(names)),
+                "efficiency": efficiency.ravel(),
+            }
+        ).dropna(subset="efficiency", ignore_index=True)
 
     def summary(self) -> pd.DataFrame:
         """Return one row."""

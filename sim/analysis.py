@@ -386,7 +386,8 @@ def headings(paths: Sequence[str]) -> dict[str, str]:
 def halves(run: RunDirectory) -> pd.DataFrame:
     """Return `per_user` for the first and the last half of the queries apart, in a column `half`: first, last.
 
-    The first half are the indices up to half of the highest one. A summary with a window across the two is refused.
+    The first half are the indices up to half of the highest index in the run, for all users alike; the middle query
+    of an odd number belongs to the last half. A summary with a window across the two is refused.
     """
     last, windows = _extent(run)
     keys = [*_SIMULATED, "window"]

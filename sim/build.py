@@ -57,19 +57,19 @@ def _parameters(spec: Spec) -> dict[str, Any]:
     return {name: getattr(spec, name) for name in type(spec).model_fields if name != "kind"}
 
 
-def _own(spec: Custom, **given: Any) -> Any:
+def _custom(spec: Custom, family: str, **given: Any) -> Any:
     said = spec.model_extra or {}
     if taken := sorted(said.keys() & given.keys()):
         raise ComponentError(
             f"{spec.kind}: {', '.join(taken)} is given to it by the simulator, found it in the scenario"
         )
-    return construct(spec.kind, **given, **said)
+    return construct(spec.kind, family, spec.code, **given, **said)
 
 
 def build_world(scenario: Scenario) -> World:
     """Build grid, roads and distances."""
     spec = scenario.world
-    grid = _grid(spec.grid)
+    grid = build_grid(spec.grid)
     streets = None if spec.roads is None else _roads(spec.roads, scenario, grid)
     privacy = _distance(spec.privacy_distance, scenario, grid, streets)
     same = spec.privacy_distance == spec.quality_distance
@@ -77,7 +77,8 @@ def build_world(scenario: Scenario) -> World:
     return World(grid=grid, roads=streets, privacy_distance=privacy, quality_distance=quality)
 
 
-def _grid(spec: worlds.GridSpec) -> Grid:
+def build_grid(spec: worlds.GridSpec) -> Grid:
+    """Return the cells."""
     make: dict[type[Spec], Callable[..., Grid]] = {
         worlds.SanFrancisco: Grid.san_francisco,
         worlds.Region: Grid.region,
@@ -132,7 +133,7 @@ def build_mobility(spec: people.MobilitySpec, scenario: Scenario, world: World) 
             said["days"] = None if spec.days is None else replay.RecordedDays(**spec.days.model_dump())
             return movers.Replay(grid=world.grid, **said)
         case Custom():
-            return cast(Mobility, _own(spec, world=world, seed=scenario.seed))
+            return cast(Mobility, _custom(spec, "mobility", world=world, seed=scenario.seed))
 
 
 def _selection(spec: people.Selection) -> replay.Selection:
@@ -155,7 +156,7 @@ def build_demand(spec: people.DemandSpec) -> Demand:
         case people.PoissonSpec():
             return demands.Poisson(**_parameters(spec))
         case Custom():
-            return cast(Demand, _own(spec))
+            return cast(Demand, _custom(spec, "demand"))
 
 
 CANDIDATES = ((1.0, 0.0), (3.0, 0.0), (10.0, 0.0), (3.0, 0.5))
@@ -178,7 +179,7 @@ def build_belief(spec: beliefs.BeliefSpec, statistics: Statistics, restart_s: in
         case beliefs.HomeProfileSpec():
             return HomeProfile(profile=statistics.profile, **_parameters(spec))
         case Custom():
-            return cast(Belief, _own(spec, statistics=statistics, restart_s=restart_s))
+            return cast(Belief, _custom(spec, "belief", statistics=statistics, restart_s=restart_s))
 
 
 def _learning(
@@ -296,7 +297,7 @@ def build_design(spec: design_specs.DesignSpec, world: World) -> Design:  # noqa
         case design_specs.DummiesSpec():
             return dummies.Dummies(n_cells=grid.n_cells, **_parameters(spec))
         case Custom():
-            return cast(Design, _own(spec, world=world))
+            return cast(Design, _custom(spec, "design", world=world))
 
 
 @lru_cache(maxsize=4)
@@ -331,7 +332,7 @@ def build_attack(
     space = space or Cells(world.grid.n_cells)
     match spec:
         case protection.OwnAttack():
-            return cast(Attack, _own(spec, world=world, statistics_of=StatisticsOf(known)))
+            return cast(Attack, _custom(spec, "attack", world=world, statistics_of=StatisticsOf(known)))
         case protection.IdentificationSpec():
             return _identification(spec, world, known, scenario, in_force or {})
         case protection.FaceValueSpec():

@@ -26,12 +26,14 @@ from sim.interfaces import (
     OutputSpace,
     OwnOutputs,
 )
+from sim.interrupts import ComponentExit, contained
 from sim.lppm import outputs
 from sim.lppm.channel import exponential
 from sim.mobility.traces import Trace
 from sim.mobility.training import Statistics, statistics
-from sim.registry import FAULTS_OF_CODE, ComponentError, construct, resolve
+from sim.registry import FAULTS_OF_CODE, METHODS, ComponentError, construct, defined_in, load_class
 from sim.rng import stream
+from sim.scenario.permission import CodeAccess
 from sim.world import World
 from sim.world.distance import manhattan
 from sim.world.grid import Grid
@@ -39,9 +41,6 @@ from sim.world.roads import lattice
 
 MOST_VISITS = 100_000
 """So many visits are an endless life to a demand: one that asks for more before it queries is not lazy."""
-
-TOLD_BY = {"mobility": "visits", "demand": "queries", "belief": "prior", "design": "__call__", "attack": "observe"}
-"""Each family that can be brought along, in the order they are tried, and the method it is told by."""
 
 Check = Callable[[Any, "Bench"], None]
 
@@ -82,30 +81,38 @@ class Bench:
 
 
 def check(component: str, *, family: str | None = None, parameters: dict[str, Any] | None = None) -> list[Outcome]:
-    """Import ``module:Class`` and put it through the checks of its family."""
-    if family is not None and family not in TOLD_BY:
-        raise ComponentError(f"family must be one of {', '.join(TOLD_BY)}, got {family!r}")
-    bench = Bench()
-    family = family or _family(resolve(component), component)
+    """Import ``module:Class``, which runs its code, and put it through the checks of its family."""
+    if family is not None and family not in METHODS:
+        raise ComponentError(f"family must be one of {', '.join(METHODS)}, got {family!r}")
+    bench, access = Bench(), CodeAccess(allowed=True)
+    family = family or _family(load_class(component, access), component)
     given, said = bench.given(family), parameters or {}
     made = "can be made from a scenario"
     if taken := sorted(given.keys() & said.keys()):
         return [Outcome(made, f"{component}: the simulator itself passes {', '.join(taken)}")]
     try:
-        construct(component, **given, **said)
-    except ComponentError as error:
+        with contained(component):
+            construct(component, family, access, **given, **said)
+    except (ComponentError, ComponentExit) as error:
         return [Outcome(made, str(error))]
-    return [Outcome(made, None), *check_made(family, lambda: construct(component, **given, **said), bench)]
+    return [
+        Outcome(made, None),
+        *check_made(family, lambda: construct(component, family, access, **given, **said), bench),
+    ]
 
 
-def _family(found: Any, name: str) -> str:
-    # Not `hasattr`: every class can be called, which is not what makes a design.
-    named = {name for base in getattr(found, "__mro__", ()) for name in vars(base)}
-    for family, method in TOLD_BY.items():
-        if method in named:
+def _family(component: type[Any], name: str) -> str:
+    """Return the first family whose methods a class defines."""
+    if defined_in(component, "channel") is not None and defined_in(component, "observe") is not None:
+        raise ComponentError(
+            f"{name}: it defines channel and observe, so it is a whole LPPM, for which there are no checks: scenarios "
+            "compose LPPMs from a belief and a design. Check these; if it is an attack, add --as attack"
+        )
+    for family, methods in METHODS.items():
+        if all(defined_in(component, method) is not None for method in methods):
             return family
-    methods = ", ".join(f"{family} ({method})" for family, method in TOLD_BY.items())
-    raise ComponentError(f"{name}: cannot tell what it is, found none of the methods of {methods}; say it with --as")
+    expected = "; ".join(f"{family}: {', '.join(methods)}" for family, methods in METHODS.items())
+    raise ComponentError(f"{name}: its family is not clear from its methods ({expected}); name it with --as")
 
 
 def check_made(family: str, make: Callable[[], Any], bench: Bench | None = None) -> list[Outcome]:
@@ -117,8 +124,9 @@ def check_made(family: str, make: Callable[[], Any], bench: Bench | None = None)
 def _outcome(test: Check, make: Callable[[], Any], bench: Bench) -> Outcome:
     title = inspect.cleandoc(test.__doc__ or test.__name__).splitlines()[0].rstrip(".")
     try:
-        test(make(), bench)
-    except _Broken as broken:
+        with contained("component code"):
+            test(make(), bench)
+    except (_Broken, ComponentExit) as broken:
         return Outcome(title, str(broken))
     except FAULTS_OF_CODE as error:
         return Outcome(title, f"raised {type(error).__name__}: {error}")
@@ -238,7 +246,7 @@ def design_samples_what_it_says(design: Design, bench: Bench) -> None:
         row = channel.row(5)
         _require(not drawn[row == 0].any(), "sample(5) drew an output that row(5) gives probability 0")
         # Five standard deviations, and one draw for outputs that are hardly ever seen.
-        allowed = 5 * np.sqrt(row * (1 - row) / draws) + 1 / draws
+        allowed = 5 * np.sqrt(np.maximum(row * (1 - row), 0) / draws) + 1 / draws
         worst = int(np.argmax(np.abs(drawn - row) - allowed))
         _require(
             bool(abs(drawn[worst] - row[worst]) <= allowed[worst]),

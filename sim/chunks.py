@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sim import build
+from sim import build, interrupts
 from sim.engine import simulate
 from sim.errors import UserError, input_errors
 from sim.interfaces import LPPM
@@ -106,7 +106,8 @@ def run_chunk(chunk: Chunk, workshop: Workshop, tick: Tick | None = None) -> Out
                 run = _run(by_name[name], stage, chunk.point.scenario, tick)
             except UserError:
                 raise
-            except Exception as error:
+            except BaseException as error:  # component code may raise anything; only a real Ctrl-C stops the run
+                interrupts.reraise_interrupt(error)
                 raise FailedSimulation(stage.replication, name) from error
             tables.append(run.log.table(point=chunk.point.index, lppm=name, replication=stage.replication))
             snapshots.append(_Snapshots(name, stage.replication, run.log.snapshots))

@@ -14,11 +14,25 @@ import click
 
 from sim.datasets.commands import data
 from sim.paper.commands import paper
+from sim.terminal import visible
 
 # Small matrices are slower on several threads; must be said before numpy is imported.
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 for _variable in _THREADS:
     os.environ.setdefault(_variable, "1")
+
+
+_WORDS = "lppm_sim.words"
+_INTERRUPTED = {
+    "new": "the file may be incomplete: remove it before you repeat the command",
+    "traces": "the file may be incomplete: repeat the command with --overwrite",
+    "summarize": "the event log is unchanged; repeat the command to write all tables",
+    "adaptation": "the event log is unchanged; repeat the command to write the table and the figure",
+    "plot": "the event log is unchanged; repeat the command to draw all figures",
+    "report": "the event log and the last complete report are unchanged",
+    "paper": "finished studies and chunks are kept, and the same command goes on from there",
+}
+"""What is true after Ctrl-C in a command that may have written something; others write one file, whole, at the end."""
 
 
 class Group(click.Group):
@@ -36,24 +50,66 @@ class Group(click.Group):
             context.fail(f"No such command {args[0]!r}.{meant} Commands: {', '.join(self.commands)}.")
         return super().resolve_command(context, args)
 
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        """Keep the words of the command: an interrupted run names the command that resumes it."""
+        context.meta[_WORDS] = list(args)
+        return super().parse_args(context, args)
+
     def invoke(self, context: click.Context) -> Any:
         """Show what the user can mend as a message, and end with its exit code."""
+        from sim import interrupts
         from sim.errors import UserError
 
         try:
-            return super().invoke(context)
+            with interrupts.recorded(), interrupts.contained("a component"):
+                return super().invoke(context)
         except UserError as error:
-            click.echo(str(error), err=True)
+            click.echo(visible(str(error)), err=True)
             context.exit(error.exit_code)
-        except KeyboardInterrupt:
-            click.echo("\nstopped; what is finished is kept, and the same command goes on from there", err=True)
+        except click.ClickException as error:
+            error.message = visible(error.message)  # type: ignore[misc]
+            raise
+        except KeyboardInterrupt as error:
+            click.echo(f"\n{visible(_interrupted(context, error))}", err=True)
             context.exit(1)
+
+
+def _interrupted(context: click.Context, error: KeyboardInterrupt) -> str:
+    """Return what is true after Ctrl-C in a command: what is kept, what is lost, how to resume."""
+    import shlex
+
+    from sim.interrupts import Interrupted
+    from sim.scenario.faults import one_line
+
+    if not isinstance(error, Interrupted):
+        return f"interrupted; {_INTERRUPTED.get(context.invoked_subcommand or '', 'nothing was written')}"
+    if context.invoked_subcommand not in ("run", "watch", "paper"):
+        return str(error)
+    return f"{error}\nresume with: {one_line(shlex.join(['lppm-sim', *context.meta[_WORDS]]))}"
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="lppm-sim", message="%(package)s %(version)s")
 def main() -> None:
     """Simulate location privacy: users who move, mechanisms that protect them, adversaries who attack online."""
+
+
+class ScenarioCommand(click.Command):
+    """A command that reads a scenario. ``--allow-code`` may be followed by a folder."""
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        """Join ``--allow-code`` and the folder that follows it, so that it does not take the scenario for one."""
+        joined: list[str] = []
+        for arg in args:
+            if joined and joined[-1] == "--allow-code":
+                is_folder = Path(arg).is_dir()
+                joined[-1] = f"--allow-code={arg}" if is_folder else "--allow-code="
+                if is_folder:
+                    continue
+            joined.append(arg)
+        if joined and joined[-1] == "--allow-code":
+            joined[-1] = "--allow-code="
+        return super().parse_args(context, joined)
 
 
 def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -63,6 +119,12 @@ def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--set", "settings", multiple=True, metavar="PATH=VALUE", help="Change a value; may be repeated."),
         click.option("--seed", type=int, help="Short for --set seed=N."),
         click.option("--data", type=click.Path(path_type=Path), help="Folder of real data sets (data:NAME files)."),
+        click.option(
+            "--allow-code",
+            multiple=True,
+            metavar="[FOLDER]",
+            help="Run the custom components (module:Class) that SCENARIO names; with FOLDER, import only from there.",
+        ),
     ]
     return _with_options(command, options)
 
@@ -75,6 +137,12 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--workers", type=click.IntRange(1, 1024), help="Processes to share the work  [default: 1]"),
         click.option(
             "--dask", metavar="ADDRESS", help="Run on the Dask cluster there; `local` starts one of --workers."
+        ),
+        click.option(
+            "--dask-timeout",
+            type=click.FloatRange(0, min_open=True),
+            metavar="SECONDS",
+            help="Longest wait for a Dask worker while there is none  [default: 3600; 120 for `local`]",
         ),
     ]
     return _with_options(command, options)
@@ -93,25 +161,47 @@ def _refuse_what_is_lost(out: str | None) -> None:
         raise click.UsageError(f"{out} would be gone when this command ends: that is for `sim.run` in Python")
 
 
-def _load(scenario: Path, settings: tuple[str, ...], seed: int | None, data: Path | None) -> Any:
+def _load(
+    scenario: Path,
+    settings: tuple[str, ...],
+    seed: int | None,
+    data: Path | None,
+    allow_code: tuple[str, ...],
+    *,
+    ask: bool = True,
+) -> Any:
+    """Load a scenario; where it names custom code without permission, ask for it on a terminal."""
     from sim.scenario.load import load
 
-    return load(scenario, settings=[*settings, *([] if seed is None else [f"seed={seed}"])], data=data)
+    folders = [folder for folder in allow_code if folder]
+    study = load(
+        scenario,
+        settings=[*settings, *([] if seed is None else [f"seed={seed}"])],
+        data=data,
+        allow_code=folders or (True if allow_code else None),
+    )
+    return _with_consent(study) if ask else study
+
+
+def _with_consent(study: Any) -> Any:
+    """Return the scenario with permission for its custom code, asked for on a terminal, or raise `CodeNotAllowed`."""
+    from sim.runner import custom_components, permitted
+
+    names, code = custom_components(study), study.place.code
+    if code.allowed is None and names and sys.stdin.isatty() and sys.stderr.isatty():
+        click.echo("This scenario runs custom code, with your rights:", err=True)
+        for name in names:
+            click.echo(f"  {name}  ({code.located(name)})", err=True)
+        if click.confirm("Do you trust this code?", default=False, err=True):
+            return permitted(study, allow_code=True)
+    return permitted(study)
 
 
 def _load_kernels() -> None:
-    """Load the compiled kernels, and say so where it takes long: they are compiled once on each machine."""
-    from threading import Timer
+    """Load the compiled kernels, and print a notice where they are not in numba's cache: compiling takes long."""
+    from sim.kernels import load
 
-    from sim.kernels import compiled
-
-    notice = Timer(3.0, click.echo, ["compiling for this machine, once: about 20 s"], {"err": True})
-    notice.daemon = True
-    notice.start()
-    try:
-        compiled()
-    finally:
-        notice.cancel()
+    load(on_compile=lambda: click.echo("compiling for this machine, once: about 20 s", err=True))
 
 
 def _shard(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[int, int] | None:
@@ -123,7 +213,7 @@ def _shard(_context: click.Context, _parameter: click.Parameter, text: str | Non
     return int(said[1]), int(said[2])
 
 
-@main.command()
+@main.command(cls=ScenarioCommand)
 @scenario_options
 @run_options
 @click.option("--shard", callback=_shard, metavar="I/N", help="Simulate the I-th of N shares alone, for job arrays.")
@@ -138,10 +228,12 @@ def run(
     settings: tuple[str, ...],
     seed: int | None,
     data: Path | None,
+    allow_code: tuple[str, ...],
     out: str | None,
     figures: bool,
     workers: int | None,
     dask: str | None,
+    dask_timeout: float | None,
     shard: tuple[int, int] | None,
     chunk: str | None,
     chunk_queries: int | None,
@@ -151,10 +243,11 @@ def run(
     Leaves an event log, a table, figures and a report to look at. A second run goes on where the first was stopped.
     """
     from sim import console
+    from sim.interrupts import explained
     from sim.runner import run as run_scenario
 
     _refuse_what_is_lost(out)
-    study = _load(scenario, settings, seed, data)
+    study = _load(scenario, settings, seed, data, allow_code)
     _load_kernels()
     with console.Bar(study.name) as bar:
         result = run_scenario(
@@ -164,20 +257,21 @@ def run(
             figures=figures,
             workers=workers,
             dask=dask,
+            dask_timeout=dask_timeout,
             shard=shard,
             chunk=chunk,
             chunk_queries=chunk_queries,
         )
-    if chunk is not None:
-        click.echo(f"chunk {chunk} is in {result.run}")
-        return
-    if shard is not None:
-        console.print_shard(shard, result)
-        return
-    console.print_result(result, redrawn=figures)
+    with explained(f"interrupted; the simulation is complete and kept in {result.run}"):
+        if chunk is not None:
+            click.echo(visible(f"chunk {chunk} is in {result.run}"))
+        elif shard is not None:
+            console.print_shard(shard, result)
+        else:
+            console.print_result(result, redrawn=figures)
 
 
-@main.command()
+@main.command(cls=ScenarioCommand)
 @scenario_options
 @run_options
 @click.option("--chunk-queries", type=click.IntRange(1), help="As of `run`; smaller chunks are shown sooner.")
@@ -189,10 +283,12 @@ def watch(
     settings: tuple[str, ...],
     seed: int | None,
     data: Path | None,
+    allow_code: tuple[str, ...],
     out: str | None,
     figures: bool,
     workers: int | None,
     dask: str | None,
+    dask_timeout: float | None,
     chunk_queries: int | None,
     port: int | None,
     in_browser: bool,
@@ -208,12 +304,13 @@ def watch(
     from contextlib import suppress
 
     from sim import console
+    from sim.interrupts import explained
     from sim.runner import default_directory
     from sim.runner import run as run_scenario
     from sim.watch import served
 
     _refuse_what_is_lost(out)
-    study = _load(scenario, settings, seed, data)
+    study = _load(scenario, settings, seed, data, allow_code)
     _load_kernels()
     place, bar = out or default_directory(study), console.Bar(study.name)
     with served(study.name, place, bar, port=port or 0) as server:
@@ -228,10 +325,12 @@ def watch(
                 figures=figures,
                 workers=workers,
                 dask=dask,
+                dask_timeout=dask_timeout,
                 chunk_queries=chunk_queries,
             )
         server.told.end()
-        console.print_result(result, redrawn=figures)
+        with explained(f"interrupted; the simulation is complete and kept in {result.run}"):
+            console.print_result(result, redrawn=figures)
         if once:
             server.say_farewell()
         else:
@@ -241,21 +340,45 @@ def watch(
                     time.sleep(3600)
 
 
-@main.command()
+@main.command(cls=ScenarioCommand)
 @scenario_options
-@click.option("--time/--no-time", "measure", default=True, help="Estimate the time by simulating one user.")
-def check(scenario: Path, settings: tuple[str, ...], seed: int | None, data: Path | None, measure: bool) -> None:
+@click.option("--time/--no-time", "measure", default=True, help="Estimate the time by simulating a few users.")
+@click.option(
+    "--limit",
+    "limit_s",
+    type=click.FloatRange(0.1, 86_400),
+    default=2.5,
+    show_default=True,
+    help="Seconds for measuring; what takes longer is named as not measured.",
+)
+def check(
+    scenario: Path,
+    settings: tuple[str, ...],
+    seed: int | None,
+    data: Path | None,
+    allow_code: tuple[str, ...],
+    measure: bool,
+    limit_s: float,
+) -> None:
     """Validate SCENARIO and estimate its cost.
 
-    Nothing is written. The time is measured on one user of it.
+    Nothing is written. Time and memory are estimated from a few of its users, within --limit seconds. Custom
+    components are not imported without --allow-code; then there is no estimate.
     """
     from sim import console
     from sim.cost import estimate
+    from sim.plausibility import remarks
+    from sim.runner import custom_components
+    from sim.sweep import points
 
-    study = _load(scenario, settings, seed, data)
+    study = _load(scenario, settings, seed, data, allow_code, ask=False)
+    if not study.place.code.allowed and (names := custom_components(study)):
+        console.print_not_loaded(study, names)
+        return
     if measure:
         _load_kernels()
-    console.print_cost(study, estimate(study, measure=measure))
+    console.print_cost(study, estimate(study, measure=measure, limit_s=limit_s))
+    console.print_remarks(remarks(point.scenario for point in points(study)))
 
 
 @main.command()
@@ -275,7 +398,7 @@ def new(path: Path) -> None:
         if not path.parent.is_dir():
             raise click.UsageError(f"the folder {path.parent} does not exist: nothing was written")
         path.write_bytes(files("sim.scenario").joinpath("template.yaml").read_bytes())
-    click.echo(f"wrote {path}; now: lppm-sim run {path}")
+    click.echo(visible(f"wrote {path}; now: lppm-sim run {path}"))
 
 
 @main.command(name="list")
@@ -333,7 +456,7 @@ def export(run_directory: str, form: Any, out: Path | None, overwrite: bool) -> 
 
     destination = out or Path(f"{_name_of(run_directory)}.{form}")
     done = export_run(RunDirectory.open(run_directory), destination, form, overwrite=overwrite)
-    click.echo(f"wrote {done.rows:,} rows to {done.path}")
+    click.echo(visible(f"wrote {done.rows:,} rows to {done.path}"))
 
 
 def _name_of(run_directory: str) -> str:
@@ -343,12 +466,18 @@ def _name_of(run_directory: str) -> str:
     )
 
 
-@main.command()
+@main.command(cls=ScenarioCommand)
 @scenario_options
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="CSV file; .gz compresses it.")
 @click.option("--overwrite", is_flag=True, help="Replace the file if it is there.")
 def traces(
-    scenario: Path, settings: tuple[str, ...], seed: int | None, data: Path | None, out: Path, overwrite: bool
+    scenario: Path,
+    settings: tuple[str, ...],
+    seed: int | None,
+    data: Path | None,
+    allow_code: tuple[str, ...],
+    out: Path,
+    overwrite: bool,
 ) -> None:
     """Write SCENARIO's true traces as CSV.
 
@@ -360,12 +489,12 @@ def traces(
 
     if out.exists() and not overwrite:
         raise click.UsageError(f"{out} is there already: choose another name or add --overwrite, nothing was written")
-    study = _load(scenario, settings, seed, data)
+    study = _load(scenario, settings, seed, data, allow_code)
     stage = Stage(Setting(study), 0)
     lived = stage.traces
     with input_errors("the traces cannot be written"):
         write_csv(out, lived, stage.setting.world.grid)
-    click.echo(f"wrote {sum(map(len, lived)):,} queries of {len(lived)} users to {out}")
+    click.echo(visible(f"wrote {sum(map(len, lived)):,} queries of {len(lived)} users to {out}"))
 
 
 @main.command()
@@ -436,7 +565,7 @@ def adaptation(
         raise click.UsageError(f"no LPPM {against!r}: there are {', '.join(dict.fromkeys(found.summary['lppm']))}")
     sum_up_adaptation(result, found)
     console.print_adaptation(result, found, against)
-    click.echo(f"adaptation.csv and figures/adaptation are in {result.run}")
+    click.echo(visible(f"adaptation.csv and figures/adaptation are in {result.run}"))
 
 
 @main.command()
@@ -480,7 +609,7 @@ def plot(run_directory: str, kind: str | None, **asked: Any) -> None:
         with unless_untold():
             paths += write_adaptation(result.run, result.adaptation())
     for path in paths:
-        click.echo(path)
+        click.echo(visible(str(path)))
 
 
 def _plot_for_print(run_directory: str, kind: str, *, out: Path | None, width: str | None, **asked: Any) -> None:
@@ -489,7 +618,8 @@ def _plot_for_print(run_directory: str, kind: str, *, out: Path | None, width: s
 
     destination = out or Path(f"{_name_of(run_directory)}-{kind}.pdf")
     inches = width_in(width or "column")
-    click.echo(write_figure(RunDirectory.open(run_directory), kind, destination, width=inches, **asked))
+    path = write_figure(RunDirectory.open(run_directory), kind, destination, width=inches, **asked)
+    click.echo(visible(str(path)))
 
 
 @main.command()
@@ -503,7 +633,7 @@ def report(run_directory: str) -> None:
     from sim.report import write
     from sim.result import Result
 
-    click.echo(f"wrote {write(Result.open(run_directory))}")
+    click.echo(visible(f"wrote {write(Result.open(run_directory))}"))
 
 
 @main.command()
@@ -533,7 +663,7 @@ def compare(run_directories: tuple[str, ...], out: Path, overwrite: bool) -> Non
         content = page([Result.open(directory) for directory in run_directories]).encode()
         with atomic_file(out) as file:
             file.write(content)
-    click.echo(f"wrote {out}")
+    click.echo(visible(f"wrote {out}"))
 
 
 @main.command(name="check-component")
@@ -561,7 +691,7 @@ def check_component(component: str, family: str | None, settings: tuple[str, ...
     outcomes = check_all(component, family=family, parameters=said)
     console.print_checks(component, outcomes)
     if any(outcome.problem for outcome in outcomes):
-        sys.exit(1)
+        click.get_current_context().exit(1)
 
 
 @main.command()
@@ -636,7 +766,7 @@ def bench(
         with input_errors("the table cannot be written"):
             out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     if any(outcome.met is False for outcome in outcomes):
-        sys.exit(1)
+        click.get_current_context().exit(1)
 
 
 def _print_costs(names: tuple[str, ...], cells: int, solver: str) -> None:

@@ -21,27 +21,38 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sim import kernels
+from sim import interrupts, kernels
 from sim.chunks import Workshop
 from sim.errors import InputError, UserError
 from sim.pool import TRIES, Done, Failure, perform, to_stderr, told, usable_cores
 from sim.recorder import Tick
-from sim.registry import refuse_stale, search_in, source_file
+from sim.registry import refuse_stale, source_file
 from sim.rundir import RequestError, RunDirectory, RunError
+from sim.scenario.files import Place
 from sim.scenario.models import Scenario
 from sim.sweep import Chunk
 
 WINDOW = 2
 """How many chunks are under way for each thread of the cluster: one is simulated, the next one is there already."""
 
+WAIT_S = 3600.0
+"""How long a run waits, by default, while a cluster elsewhere has no worker: a batch system may start them late."""
+LOCAL_WAIT_S = 120.0
+"""How long it waits, by default, while a local cluster has none, before it starts the cluster again."""
+MOST_LOSSES = 5
+"""How often in a row a local cluster is started again without a chunk that ended in between."""
+
 _REACH_S = 10.0
+_ANSWER_S = 60.0
+"""How long a scheduler may take to answer, and a worker to load lppm-sim when it is first asked is ten times that."""
 _LOOK_EVERY_S = 1.0
 _PATIENCE_S = 5.0
+_REMIND_EVERY_S = 300.0
 _MOST_TOLD = 5
 
 Answer = tuple[str, int, tuple[Any, ...]]
@@ -51,13 +62,24 @@ Answer = tuple[str, int, tuple[Any, ...]]
 class Cluster:
     """A pool on Dask. Workers may come, go and die; a chunk whose workers keep dying is reported."""
 
-    def __init__(self, address: str, workers: int | None = None, say: Callable[[str], None] = to_stderr) -> None:
+    def __init__(
+        self,
+        address: str,
+        workers: int | None = None,
+        say: Callable[[str], None] = to_stderr,
+        *,
+        timeout_s: float | None = None,
+    ) -> None:
         """Start `workers` processes for "local", else go to the scheduler at an address or in a scheduler file.
 
-        `say` is told, in a line, what the run waits for.
+        `say` is told, in a line, what the run waits for. While the cluster has no worker it waits at most `timeout_s`
+        in (0, inf) (default: `WAIT_S`, for "local" `LOCAL_WAIT_S`), then it ends the run with an error, or starts a
+        local cluster again.
         """
         if workers is not None and workers < 1:
             raise ValueError(f"workers must be in [1, inf), got {workers}")
+        if timeout_s is not None and not 0 < timeout_s < float("inf"):
+            raise RequestError(f"dask_timeout (--dask-timeout) must be in (0, inf) seconds, got {timeout_s}")
         dask = _dask()
         self._say = say
         self._token = uuid.uuid4().hex[:8]
@@ -65,7 +87,9 @@ class Cluster:
         self._threads = 0
         self._looked = -float("inf")
         self._busy = time.monotonic()
-        self._told_to_wait = False
+        self._reminded: float | None = None
+        self._timeout_s = timeout_s or (LOCAL_WAIT_S if address == "local" else WAIT_S)
+        self._losses = 0
         self._checked: RunDirectory | None = None
         self._quiet = ExitStack()
         self._quiet.enter_context(dask.utils.silence_logging_cmgr(logging.CRITICAL))
@@ -73,7 +97,10 @@ class Cluster:
         self._client: Any = None
         try:
             if address == "local":
-                self._own = _local(workers or usable_cores())
+                # A worker may take longer than Dask's 15 s to start again; Dask would give its nanny up.
+                self._quiet.enter_context(_dask("dask").config.set({_LOST_AFTER: f"{self._timeout_s} s"}))
+                self._workers = workers or usable_cores()
+                self._own = _local(self._workers)
                 self.address = self._own.scheduler_address
             elif workers is not None:
                 raise RequestError(f"the workers of {address} are its own: say how many with `local` alone")
@@ -105,26 +132,58 @@ class Cluster:
                 yield _ended(chunk, answer, tick)
         # Dask blames every chunk that a dead worker held. One at a time it is clear which of them kills.
         for suspect in suspects:
-            for chunk, answer in self._answers(iter([suspect]), directory, None):
-                if isinstance(answer, _Killed):
-                    yield Failure(chunk, f"its worker died {answer.times} times")
-                else:
-                    yield _ended(chunk, answer, tick)
+            yield self._alone(suspect, directory, tick)
+
+    def _alone(self, suspect: Chunk, directory: RunDirectory, tick: Tick) -> Done | Failure:
+        """Simulate a chunk while nothing else is under way; one that keeps killing its workers has failed."""
+        deaths = 0
+        while True:
+            ((chunk, answer),) = self._answers(iter([suspect]), directory, None)
+            if not isinstance(answer, _Killed):
+                return _ended(chunk, answer, tick)
+            deaths += answer.times
+            if deaths >= TRIES:
+                self._losses = 0
+                return Failure(chunk, f"its worker died {deaths} times")
 
     def close(self) -> None:
         """Let go of the cluster: one's own ends at once, another one forgets what is not finished."""
+        self._disconnect()
+        self._quiet.close()
+
+    def _disconnect(self) -> None:
         client, own = self._client, self._own
         self._client = self._own = None
         if client is not None:
             if own is None:
                 with suppress(Exception):  # a courtesy: it may be gone
-                    client.run(_forget_unwatched, self._token, wait=False)
+                    client.run(_forget_unwatched, self._token, wait=False, callback_timeout=_REACH_S)
             with suppress(Exception):
                 client.close(timeout=_REACH_S)
         if own is not None:
             with suppress(Exception):
                 _end(own)
-        self._quiet.close()
+
+    def _start_again(self) -> None:
+        """Replace a local cluster that has lost its workers; end the run if that has not helped often enough."""
+        self._losses += 1
+        if self._losses > MOST_LOSSES:
+            raise RunError(
+                f"the local Dask cluster lost all its workers {self._losses} times without finishing a chunk: try "
+                f"fewer --workers, more memory, or run without --dask. {_KEPT}"
+            )
+        self._say(
+            f"the local Dask cluster has lost all its workers: starting it again ({self._losses} of at most "
+            f"{MOST_LOSSES} times in a row)"
+        )
+        self._disconnect()
+        try:
+            self._own = _local(self._workers)
+            self.address = self._own.scheduler_address
+            self._client = _client(self.address, self._own)
+        except (OSError, RuntimeError, RequestError) as error:
+            raise RunError(f"the local Dask cluster cannot be started again ({error!r}). {_KEPT}") from error
+        self._busy, self._looked, self._reminded = time.monotonic(), -float("inf"), None
 
     def _answers(
         self, chunks: Iterator[Chunk], directory: RunDirectory, window: int | None
@@ -134,7 +193,14 @@ class Cluster:
         ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
         try:
             while True:
-                threads = max(self._look(), 1)
+                try:
+                    threads = max(self._look(), 1)
+                except _WorkersLostError:
+                    lost = [chunk for _, chunk in under_way.values()]
+                    under_way.clear()
+                    self._start_again()
+                    yield from ((chunk, _Killed(1)) for chunk in lost)
+                    continue
                 limit = 1 if window is None else window * threads
                 for chunk in itertools.islice(chunks, max(limit - len(under_way), 0)):
                     key = f"lppm_sim-{chunk.id}-{self._token}-{next(self._tries)}"
@@ -147,18 +213,28 @@ class Cluster:
                     future = ended.get(timeout=_LOOK_EVERY_S)
                 except queue.Empty:
                     continue
-                _, chunk = under_way.pop(future.key)
-                yield chunk, self._answer(future, chunk)
+                if future.key not in under_way:  # of a cluster that has been replaced
+                    continue
+                _, chunk = under_way[future.key]
+                if (answer := self._answer(future, chunk)) is None:
+                    future.add_done_callback(ended.put)
+                    continue
+                del under_way[future.key]
+                if not isinstance(answer, _Killed):
+                    self._losses = 0
+                yield chunk, answer
         finally:
             if under_way:
                 with suppress(Exception):
                     self._client.cancel([future for future, _ in under_way.values()], force=True)
 
-    def _answer(self, future: Any, chunk: Chunk) -> Answer | _Killed:
-        """Return what a task said, or that Dask gave it up."""
+    def _answer(self, future: Any, chunk: Chunk) -> Answer | _Killed | None:
+        """Return what a task said, or that Dask gave it up; nothing yet if its worker died before it could say it."""
         try:
-            answer: Answer = future.result()
+            answer: Answer = future.result(timeout=_REACH_S)
             return answer
+        except TimeoutError:
+            return None
         except _dask().KilledWorker as error:
             return _Killed(error.allowed_failures + 1)
         except CancelledError as error:
@@ -169,33 +245,66 @@ class Cluster:
             return "failed", 0, Failure.of(chunk, error).words
 
     def _look(self) -> int:
-        """Return how many threads the cluster has now; say it when there has been none for a while."""
+        """Return how many threads the cluster has now; say it when there has been none for a while.
+
+        Raise _WorkersLostError when a local cluster has lost its workers for good, RunError when another cluster has
+        had none for too long.
+        """
         now = time.monotonic()
         if now - self._looked < _LOOK_EVERY_S:
             return self._threads
         try:
-            self._threads = sum(self._client.nthreads().values())
+            self._threads = sum(self._client.nthreads(callback_timeout=_ANSWER_S).values())
         except OSError as error:
             raise RunError(f"the Dask scheduler at {self.address} does not answer any more. {_KEPT}") from error
         self._looked = now
         if self._threads:
-            self._busy, self._told_to_wait = now, False
-        elif now - self._busy > _PATIENCE_S and not self._told_to_wait:
-            self._say(f"waiting for workers: the Dask scheduler at {self.address} has none (Ctrl-C stops)")
-            self._told_to_wait = True
+            self._busy, self._reminded = now, None
+        else:
+            self._wait(now)
         return self._threads
+
+    def _wait(self, now: float) -> None:
+        """Go on waiting for workers and say so now and then, up to the time limit."""
+        waited = now - self._busy
+        if self._own is not None and (waited >= self._timeout_s or _given_up(self._own)):
+            raise _WorkersLostError
+        if waited >= self._timeout_s:
+            raise RunError(
+                f"the Dask scheduler at {self.address} has had no worker for {waited:,.0f} s (--dask-timeout): "
+                f"start workers, or allow more time. {_KEPT}"
+            )
+        if waited > _PATIENCE_S and (self._reminded is None or now - self._reminded > _REMIND_EVERY_S):
+            self._say(
+                f"waiting for workers: the Dask scheduler at {self.address} has none; giving up in "
+                f"{self._timeout_s - waited:,.0f} s (--dask-timeout; Ctrl-C stops)"
+            )
+            self._reminded = now
+
+    def _has_workers(self) -> bool:
+        """Return whether there is a worker; start a local cluster again that has lost all of them."""
+        try:
+            return self._look() > 0
+        except _WorkersLostError:
+            self._start_again()
+            return False
 
     def _refuse_strangers(self, chunk: Chunk, directory: RunDirectory) -> None:
         """Wait for the first worker, then refuse the cluster if one of its workers cannot take part in this run."""
         if self._checked == directory:
             return
-        while not self._look():
+        while not self._has_workers():
             time.sleep(_LOOK_EVERY_S / 5)
         try:
-            self._client.run_on_scheduler(_forget, self._token)  # it reads what it passes on
+            # The scheduler reads what it passes on.
+            self._client.run_on_scheduler(_forget, self._token, callback_timeout=_ANSWER_S)
         except Exception as error:
             raise RequestError(f"the scheduler at {self.address} cannot run lppm-sim ({error!r}): {_ALIKE}") from error
-        found = self._client.run(_fault, _packed(chunk, directory, self._token), on_error="return")
+        packed = _packed(chunk, directory, self._token)
+        try:
+            found = self._client.run(_fault, packed, on_error="return", callback_timeout=10 * _ANSWER_S)
+        except TimeoutError as error:
+            raise RunError(f"a worker of {self.address} does not answer. {_KEPT}") from error
         faults = {name: said for name, said in found.items() if said is not None and not isinstance(said, OSError)}
         if faults:
             words = {
@@ -210,9 +319,13 @@ class Cluster:
         self._checked = directory
 
 
+class _WorkersLostError(Exception):
+    """A local cluster has no worker, and none will come."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Killed:
-    """Dask has given a chunk up after so many workers died with it."""
+    """A chunk was given up after so many workers died with it."""
 
     times: int
 
@@ -233,15 +346,22 @@ def _dask(module: str = "distributed") -> Any:
         raise RequestError(f"Dask is not there ({error}): pip install 'lppm-sim[dask]'") from error
 
 
+_LOST_AFTER = "distributed.deploy.lost-worker-timeout"
+
+
 def _local(workers: int) -> Any:
-    """Start a scheduler in this process, and worker processes that end with it; Dask gives each one BLAS thread."""
+    """Start a scheduler in this process, and worker processes that end with it; Dask gives each one BLAS thread.
+
+    A worker that takes longer than `LOCAL_WAIT_S` to start is given up.
+    """
     _dask("cryptography")
-    with _sigint_blocked():
+    with interrupts.sigint_blocked():
         return _dask().LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
             dashboard_address="127.0.0.1:0",
+            death_timeout=LOCAL_WAIT_S,
             memory_limit=0,  # the operating system's; Dask would kill what uses more than its share
             silence_logs=logging.CRITICAL,
             security=True,  # else whoever is on this machine could have code run here
@@ -250,17 +370,10 @@ def _local(workers: int) -> Any:
         )
 
 
-@contextmanager
-def _sigint_blocked() -> Iterator[None]:
-    """Let threads and processes that are started meanwhile never hear of Ctrl-C: it is the driver's business."""
-    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+def _given_up(own: Any) -> bool:
+    """Return whether no nanny of a local cluster will start a worker again."""
+    over = {"closing", "closing_gracefully", "closed", "failed", "stopping", "stopped"}
+    return all(nanny.status.name in over for nanny in list(own.workers.values()))
 
 
 def _end(own: Any) -> None:
@@ -305,22 +418,20 @@ class _Order:
 
     chunk: Chunk
     directory: RunDirectory
-    folder: Path
-    data: Path | None
+    place: Place
     token: str
 
 
 def _packed(chunk: Chunk, directory: RunDirectory, token: str) -> bytes:
     """Return an order as bytes, which a scheduler passes on unread."""
-    folder, data = chunk.point.scenario.place
     there = replace(directory, place=directory.path.absolute()) if directory.in_folder else directory
-    order = _Order(chunk, there, folder.absolute(), None if data is None else data.absolute(), token)
+    order = _Order(chunk, there, chunk.point.scenario.place.absolute(), token)
     return pickle.dumps(order, protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def _unpacked(packed: bytes) -> _Order:
     order: _Order = pickle.loads(packed)
-    order.chunk.point.scenario.at(order.folder, order.data)
+    order.chunk.point.scenario.at(*order.place)
     return order
 
 
@@ -373,7 +484,7 @@ def _task(packed: bytes) -> Answer:
         perform(order.chunk, order.directory, desk.workshop, tick)
     except UserError as error:
         return "user error", queries, (str(error), error.exit_code)
-    except Exception as error:
+    except BaseException as error:  # no signal reaches a worker's threads: component code has raised it
         return "failed", queries, Failure.of(order.chunk, error).words
     return "done", queries, ()
 
@@ -382,7 +493,8 @@ def _fault(packed: bytes) -> str | None:
     """Return why a worker cannot take part in a run, if so."""
     order = _unpacked(packed)
     try:
-        return _first_fault(order, _Desk(order.token))
+        with interrupts.contained("it cannot load the scenario's components"):
+            return _first_fault(order, _Desk(order.token))
     except UserError as error:
         return str(error)
 
@@ -405,13 +517,12 @@ def _first_fault(order: _Order, desk: _Desk) -> str | None:
 
 def _other_file(scenario: Scenario, expected: Mapping[str, str], checked: set[str]) -> str | None:
     """Return which file that a scenario reads, or which component of one's own, is another one here, if any."""
-    own = scenario.own_components()
-    search_in(scenario.place[0])
+    own, access = scenario.own_components(), scenario.place.code
     for name in {*scenario.files(), *own} - checked:
         try:
             if name in own:
-                refuse_stale(name)
-            path = source_file(name) if name in own else scenario.locate(name)
+                refuse_stale(name, access)
+            path = source_file(name, access) if name in own else scenario.locate(name)
             found = hashlib.sha256(path.read_bytes()).hexdigest()
         except (OSError, ValueError, InputError) as error:
             return str(error)

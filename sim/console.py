@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from sim import sentences
-from sim.adaptation import Adaptation
-from sim.analysis import headings, in_order, plain, with_swept_values
+from sim import budgets, sentences, spread
+from sim.adaptation import OF_USER, Adaptation
+from sim.analysis import SERIES, headings, in_order, plain, with_swept_values
 from sim.checks import Outcome
 from sim.cost import BYTES_PER_ROW, Cost
 from sim.metrics import METRICS, told, untold
@@ -27,6 +26,7 @@ from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS, SHORT_
 from sim.scenario.reference import SECTIONS, keys, kinds
 from sim.sentences import span
 from sim.status import failed_where
+from sim.terminal import escape, visible
 
 if TYPE_CHECKING:
     from sim.bench import Outcome as Measured
@@ -53,7 +53,7 @@ class Bar:
     """A progress bar on a terminal; a plain line now and then elsewhere."""
 
     def __init__(self, label: str) -> None:
-        self._label = label
+        self._label = visible(label)
         self._console = Console(stderr=True)
         self._bar: Progress | None = None
         self._done = self._total = self._pending = 0
@@ -122,11 +122,18 @@ class Bar:
             self._bar.stop()
 
 
-def print_summary(summary: pd.DataFrame, points: pd.DataFrame, lppms: Sequence[str], attacks: Sequence[str]) -> None:
-    """Print the table: quality loss of each mechanism, and the error of each adversary, in km with 95 % intervals.
+def print_summary(
+    summary: pd.DataFrame,
+    points: pd.DataFrame,
+    lppms: Sequence[str],
+    attacks: Sequence[str],
+    over_budget: Collection[tuple[int, str]] = (),
+) -> None:
+    """Print the table: quality loss of each mechanism, and the error of each adversary, in km, with their spread.
 
-    LPPMs and attacks come in the order given, then those that a sweep has brought in. A swept value stands beside
-    the mechanisms it makes a difference to.
+    Takes a summary of `spread.shown`. LPPMs and attacks come in the order given, then those that a sweep has brought
+    in. A swept value stands beside the mechanisms it makes a difference to. Losses above the budget, given as points
+    and LPPMs, are marked.
     """
     swept = headings([path for path in points.columns if path != "point"])
     valued = with_swept_values(summary[["lppm", "point"]], points).to_dict("records")
@@ -142,15 +149,17 @@ def print_summary(summary: pd.DataFrame, points: pd.DataFrame, lppms: Sequence[s
             table.add_row(
                 escape(lppm),
                 *(_value(values[lppm, point][path]) for path in swept),
-                _figure(rows.iloc[0], "quality_loss_km"),
+                _figure(rows.iloc[0], "quality_loss_km") + (" !" if (point, lppm) in over_budget else ""),
                 *(_figure(by_attack[name], "adversary_error_km") if name in by_attack else "" for name in attacks),
             )
         table.add_section()
     expected = summary["expected_quality_loss_km"].notna().any()
     console = stdout()
+    units = "replications" if (summary["users"] == 1).all() else "users"
     console.print(
-        "Quality loss Q-bar and adversary error P_AE, in km, with 95 % intervals over users"
-        + ("; means expected over the mechanism's noise" if expected else ""),
+        f"Quality loss Q-bar and adversary error P_AE, in km; {spread.caption(_spreads(summary), units)}"
+        + ("; means expected over the mechanism's noise" if expected else "")
+        + ("; ! above the quality budget asked for" if over_budget else ""),
         style="italic",
         highlight=False,
     )
@@ -162,12 +171,18 @@ def _value(value: Any) -> str:
 
 
 def _figure(row: pd.Series[float], name: str) -> str:
-    """Write a figure with its interval; the expected one where there is one, which has less noise."""
+    """Write a figure with its spread; the expected one where there is one, which has less noise."""
     best = f"expected_{name}" if pd.notna(row.get(f"expected_{name}")) else name
-    if pd.isna(row[best]):
-        return ""
-    half = (row[f"{best}_high"] - row[f"{best}_low"]) / 2
-    return f"{row[best]:.3f}" + ("" if pd.isna(half) else f" ± {half:.3f}")
+    return _with_spread(row.to_dict(), best, 3)
+
+
+def _with_spread(row: dict[Any, Any], name: str, digits: int, *, signed: bool = False) -> str:
+    """Write a figure, with its spread where it has one."""
+    return " ".join(filter(None, spread.written(row, name, digits, signed=signed)))
+
+
+def _spreads(table: pd.DataFrame) -> list[str]:
+    return list(table[spread.SPREAD]) if spread.SPREAD in table else [spread.INTERVAL]
 
 
 def print_result(result: Result, *, redrawn: bool = True) -> None:
@@ -178,15 +193,17 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
     table = result.tournament()
     if len(names["attacks"]) > _MOST_ATTACKS and not table.empty:
         print_standings(table, drawn=redrawn and result.run.has("figures/tournament.png"))
+        console.print(escape(sentences.tournament(table, *result.tournament_leads(table))), highlight=False)
     else:
-        print_summary(result.summary(), result.points(), names["lppms"], names["attacks"])
+        over = budgets.exceeded(result.manifest)
+        print_summary(result.shown_summary(), result.points(), names["lppms"], names["attacks"], over)
         users = in_order(result.totals().users, result.run)
         for line in sentences.comparisons(sentences.comparable(users, result.points())):
             console.print(escape(line), highlight=False)
     if not result.shifts().empty:
         _print_own_adaptation(result)
-    if not (past := result.hindsight()).empty:
-        print_hindsight(result, past)
+    if not result.hindsight().empty:
+        print_hindsight(result, result.shown_hindsight())
     remarks = (sentences.repetitions, sentences.found_changes, sentences.hidden_channels)
     for line in (line for said in remarks for line in said(result.manifest)):
         console.print(escape(line), highlight=False)
@@ -244,13 +261,11 @@ def print_adaptation(result: Result, found: Adaptation, against: str | None = No
     """Print the efficiency of each mechanism around a shift, how long it takes to recover, and what is lost."""
     points = result.points()
     swept = headings([path for path in points.columns if path != "point"])
-    summary = in_order(found.summary, result.run)
+    summary = in_order(spread.shown(found.summary, found.users, OF_USER, SERIES), result.run)
     valued = with_swept_values(summary[["lppm", "point"]], points).to_dict("records")
     against = summary["lppm"].iloc[0] if against is None else against
-    differences = {
-        (row["point"], row["attack"], row["lppm"]): row
-        for row in (found.compare(against).to_dict("records") if against in set(found.users["lppm"]) else [])
-    }
+    compared = found.compare(against) if against in set(found.users["lppm"]) else pd.DataFrame()
+    differences = {(row["point"], row["attack"], row["lppm"]): row for row in _differences(compared)}
     table = Table()
     table.add_column("LPPM")
     table.add_column("attack")
@@ -264,15 +279,15 @@ def print_adaptation(result: Result, found: Adaptation, against: str | None = No
             escape(row["lppm"]),
             escape(row["attack"]),
             *(_value(values[path]) for path in swept),
-            _with_half(row, "efficiency_before", 3),
-            _with_half(row, "efficiency_lowest", 3),
-            _with_half(row, "efficiency_end", 3),
+            _with_spread(row, "efficiency_before", 3),
+            _with_spread(row, "efficiency_lowest", 3),
+            _with_spread(row, "efficiency_end", 3),
             "" if pd.isna(row["queries_to_recover_median"]) else f"{row['queries_to_recover_median']:.0f}",
-            _with_half(row, "queries_to_recover", 0),
-            "" if apart is None else _with_half(apart, "queries_to_recover", 0),
+            _with_spread(row, "queries_to_recover", 0),
+            "" if apart is None else _with_spread(apart, "queries_to_recover", 0, signed=True),
             f"{row['censored']} of {row['users']}",
             f"> {together}" if row["pooled_censored"] and together else together,
-            _with_half(row, "queries_lost", 1),
+            _with_spread(row, "queries_lost", 1),
         )
     shifts = ", ".join(dict.fromkeys(found.summary["shift"]))
     console = stdout()
@@ -280,7 +295,7 @@ def print_adaptation(result: Result, found: Adaptation, against: str | None = No
         escape(
             f"Efficiency P_AE / Q-bar before and after {shifts}; queries until a window of {found.window} is back at "
             f"{100 * found.recovered:g} %: median and mean over users, those not back counted with all they have, and "
-            "of all users together; queries lost until then. 95 % intervals over users"
+            f"of all users together; queries lost until then; {spread.caption(_spreads(summary))}"
         ),
         style="italic",
         highlight=False,
@@ -292,6 +307,14 @@ def print_adaptation(result: Result, found: Adaptation, against: str | None = No
             f"is left out: {left_out} of the users at most.",
             highlight=False,
         )
+
+
+def _differences(compared: pd.DataFrame) -> list[dict[Any, Any]]:
+    """Return the rows of a comparison of mechanisms, without intervals where users are few."""
+    if compared.empty:
+        return []
+    nobody = pd.DataFrame({name: pd.Series(dtype=float) for name in ("point", "attack", "lppm")})
+    return spread.shown(compared, nobody, OF_USER, ["point", "attack", "lppm"], signed=True).to_dict("records")
 
 
 def print_hindsight(result: Result, found: pd.DataFrame) -> None:
@@ -315,37 +338,29 @@ def print_hindsight(result: Result, found: pd.DataFrame) -> None:
             escape(row["attack"]),
             *(_value(values[path]) for path in swept),
             row["lag"],
-            _with_half(row, "adversary_error_km", 3),
-            _with_half(row, "online_error_km", 3),
-            _with_half(row, "gain_km", 3),
+            _with_spread(row, "adversary_error_km", 3),
+            _with_spread(row, "online_error_km", 3),
+            _with_spread(row, "gain_km", 3),
             str(row["users"]),
         )
     console.print(
         "Adversary error about past queries s, in km: so many reports later or at the last one (final), and when they "
-        "were asked; 95 % intervals over users, gains paired by query",
+        f"were asked, gains paired by query; {spread.caption(_spreads(found))}",
         style="italic",
         highlight=False,
     )
     console.print(table, highlight=False)
 
 
-def _with_half(row: dict[Any, Any], name: str, digits: int) -> str:
-    """Write a figure, with half of its interval where it has one."""
-    if pd.isna(row[name]):
-        return ""
-    low = row.get(f"{name}_low")
-    half = "" if low is None or pd.isna(low) else f" ± {row[name] - low:.{digits}f}"
-    return f"{row[name]:.{digits}f}{half}"
-
-
 def print_metrics(result: Result) -> None:
     """Print more figures of each mechanism and adversary, those in km apart from the others, and what each says."""
     console = stdout()
-    found, points = in_order(result.metrics(), result.run), result.points()
+    found, points = in_order(result.shown_metrics(), result.run), result.points()
     swept = headings([path for path in points.columns if path != "point"])
     valued = with_swept_values(found[["lppm", "point"]], points).to_dict("records")
     shown = told(found)
     distances = [name for name in shown if name.endswith(("_loss_km", "_error_km"))]
+    console.print(f"More metrics; {spread.caption(_spreads(found))}", style="italic", highlight=False)
     for names in filter(None, (distances, [name for name in shown if name not in distances])):
         table = Table()
         for heading in ("LPPM", "attack"):
@@ -353,7 +368,7 @@ def print_metrics(result: Result) -> None:
         for heading in (*swept.values(), *(METRICS[name].heading for name in names)):
             table.add_column(escape(heading), justify="right")
         for values, row in zip(valued, found.to_dict("records"), strict=True):
-            figures = (_with_half(row, name, METRICS[name].digits) for name in names)
+            figures = (_with_spread(row, name, METRICS[name].digits) for name in names)
             table.add_row(
                 escape(row["lppm"]), escape(row["attack"]), *(_value(values[path]) for path in swept), *figures
             )
@@ -370,6 +385,7 @@ def print_at_loss(compared: pd.DataFrame) -> None:
     table = Table()
     said = compared["circumstances"].astype(bool).any()
     against = compared["against"].iloc[0] if len(compared) else ""
+    compared = _at_loss_shown(compared)
     for heading in (*(["with"] if said else []), "attack"):
         table.add_column(heading)
     table.add_column("Q-bar", justify="right")
@@ -384,18 +400,28 @@ def print_at_loss(compared: pd.DataFrame) -> None:
                 escape(row["attack"]),
                 f"{row['quality_loss_km']:g}",
                 escape(row["lppm"]),
-                _with_half(row, "error_km", 3),
-                "" if row["lppm"] == against else _with_half(row, "difference_km", 3),
+                _with_spread(row, "error_km", 3),
+                "" if row["lppm"] == against else _with_spread(row, "difference_km", 3),
                 f"{row['users']} of {row['of_users']}{of_this}",
             )
         table.add_section()
     console.print(
         "Adversary error P_AE at equal quality loss Q-bar, in km, off each user's own curve, over the users who reach "
-        "it with every LPPM; differences paired by user; 95 % intervals",
+        f"it with every LPPM; differences paired by user; {spread.caption(_spreads(compared))}",
         style="italic",
         highlight=False,
     )
     console.print(table, highlight=False)
+
+
+def _at_loss_shown(compared: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of `ranking.at_loss` with the users' own extremes instead of intervals where users are few."""
+    few = compared["users"].map(spread.are_few)
+    found = compared.assign(**{spread.SPREAD: few.map({True: spread.OWN_VALUES, False: spread.INTERVAL})})
+    for name in ("error_km", "difference_km"):
+        for end, extreme in (("_low", "_min"), ("_high", "_max")):
+            found[name + end] = found[name + end].where(~few, found[name + extreme])
+    return found
 
 
 def print_shard(shard: tuple[int, int], result: Result) -> None:
@@ -444,32 +470,60 @@ def print_keys(family: str, kind: str, line: str) -> None:
         console.print("It has no keys.", highlight=False)
 
 
+def print_not_loaded(scenario: Scenario, names: Sequence[str]) -> None:
+    """Print that a scenario is valid as far as that is known without importing its custom components."""
+    print(
+        f"{scenario.name} is valid as far as it can be checked without running its custom code, which was not loaded:"
+    )
+    for name in names:
+        print(f"  {name}  ({scenario.place.code.located(name)})")
+    print("If you trust this code, add --allow-code to check it too and to estimate time and disk.")
+
+
 def print_cost(scenario: Scenario, cost: Cost) -> None:
     """Print what a scenario would take."""
     console = stdout()
     least = cost.least or cost
+    about = "about " if cost.approximate else ""
     megabytes = span(least.rows, cost.rows, lambda rows: f"{rows * BYTES_PER_ROW / 1e6:,.1f}")
-    time_text = "not measured"
-    if cost.seconds is not None:
-        time_text = f"about {span(least.seconds, cost.seconds, duration)} (measured on one user)"
-    for name, text in (
+    for name, *texts in (
         ("scenario", f"{scenario.name} is valid (digest {scenario.digest[:8]}, seed {scenario.seed})"),
         ("points", f"{cost.points} x {_replications(scenario)}"),
         *(
             ("exact", f"{name}: its expected figures need no repetition, it is run once (see docs/performance.md)")
             for name in cost.exact
         ),
-        ("users", f"{cost.users}"),
+        ("users", f"{cost.users:,}" if cost.users else "not counted"),
         (
             "queries",
-            f"{span(least.queries, cost.queries)} in {span(least.simulations, cost.simulations)} simulations",
+            f"{about}{span(least.queries, cost.queries)}" if cost.queries else "not counted",
+            f" in {span(least.simulations, cost.simulations)} simulations",
         ),
-        ("event log", f"{span(least.rows, cost.rows)} rows, about {megabytes} MB"),
-        ("time", time_text),
+        (
+            "event log",
+            f"{about}{span(least.rows, cost.rows)} rows, about {megabytes} MB" if cost.rows else "not counted",
+        ),
+        ("memory", f"about {cost.peak_bytes / 1e6:,.0f} MB in each process that simulates"),
+        ("time", _time(least, cost)),
+        *(("note", f"not measured: {what}") for what in cost.unmeasured),
         *(("note", note) for note in sentences.left_out(cost.readings)),
         *(("note", note) for note in sentences.hidden_channels({"scenario": scenario.model_dump(mode="json")})),
     ):
-        console.print(f"{name:>10}  {escape(text)}", highlight=False)
+        console.print(f"{name:>10}  {escape(''.join(texts))}", highlight=False)
+
+
+def _time(least: Cost, cost: Cost) -> str:
+    """Say how long a scenario takes on one core; a lower bound where something was not measured."""
+    if cost.seconds is None:
+        return "not measured"
+    bound = "at least" if cost.unmeasured else "about"
+    return f"{bound} {span(least.seconds, cost.seconds, duration)} (measured on a few users)"
+
+
+def print_remarks(remarks: Sequence[str]) -> None:
+    """Print what `check` finds odd in a scenario that is valid, in the lines of `print_cost`."""
+    for remark in remarks:
+        stdout().print(f"{'note':>10}  {escape(remark)}", highlight=False)
 
 
 def _replications(scenario: Scenario) -> str:

@@ -1,27 +1,39 @@
-"""What a scenario would take: counted from its plan, timed on one of its users."""
+"""What a scenario would take: work counted by arithmetic, lives and time estimated from a sample."""
 
 from __future__ import annotations
 
+import math
+import os
+import sys
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import pyarrow.parquet as pq
 
 from sim import kernels
-from sim.chunks import Workshop, run_chunk
-from sim.scenario.models import Scenario
+from sim.bounded import Collected, collect
+from sim.footprint import peak_bytes
+from sim.probe import PROBED_USERS, Prepared, Rate, Report, count_without_living, grows_with_users, measurements
+from sim.scenario import people
+from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.protection import AttackSpec, LPPMSpec
-from sim.stage import Stage
-from sim.sweep import Chunk, Plan, points, tasks
+from sim.sweep import CHUNK_QUERIES, Point, Task, points, tasks
 
 BYTES_PER_ROW = 23
-_SHORT_S = 1.0
-"""A probe that took less is timed once more."""
-LONGEST_PROBE = 300
-"""Queries of one user that are simulated to estimate the time: the cost of a mechanism that learns grows with them."""
+LIMIT_S = 2.5
+"""Seconds that measuring may take; with the start of Python and the reading of a scenario less than five."""
+KERNEL_BYTES = 110_000_000
+"""Memory of compiled kernels, where they are not loaded yet."""
+MOST_SETTINGS = 50
+"""Of more settings, so many are looked at; the others are taken for the nearest of these."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """How much work a scenario is; at most, where it repeats until its figures are sharp."""
+    """How much work a scenario is; at most, where it repeats until its metrics are precise."""
 
     points: int
     users: int
@@ -29,63 +41,184 @@ class Cost:
     queries: int
     rows: int
     seconds: float | None
+    """CPU time; None if it was not measured at all."""
+    peak_bytes: int = 0
+    """Memory of the largest process, an estimate."""
+    approximate: bool = False
+    """Whether users, queries and rows are estimated from a sample."""
+    unmeasured: tuple[str, ...] = ()
+    """What could not be measured: then the time is a lower bound."""
     readings: dict[str, dict[str, int]] = field(default_factory=dict)
     """What was read of each trace file."""
     least: Cost | None = None
     """What it is at least, where the number of replications is open."""
     exact: tuple[str, ...] = ()
-    """The LPPMs whose figures need one replication alone, at some point at least."""
+    """The LPPMs whose metrics need one replication alone, at some point at least."""
 
 
-def estimate(scenario: Scenario, *, measure: bool = True) -> Cost:
-    """Count the work of a scenario and, if asked to, time one user of its first replication to scale it up."""
-    began = time.process_time()
-    work = tasks(points(scenario))
-    plan = Plan(work)
-    surely, most = plan.chunks(), plan.chunks({task.key: task.at_most for task in work})
-    workshop = Workshop()
-    first = [chunk for chunk in surely if 0 in chunk.replications]
-    # Replications differ in their randomness alone: the first stands for the others.
-    lengths = {chunk.point.index: _prepare(workshop.stage(chunk.point, 0)) for chunk in first}
-    queries = {point: sum(own) for point, own in lengths.items()}
-    rows = {
-        (chunk.point.index, lppm.name): _rows(chunk.point.scenario, lppm, lengths[chunk.point.index])
-        for chunk in first
-        for lppm in chunk.point.scenario.lppms
-    }
-    prepared_s = time.process_time() - began
-    names = dict.fromkeys(task.lppm for task in work)
+def estimate(scenario: Scenario, *, measure: bool = True, limit_s: float = LIMIT_S) -> Cost:
+    """Count the work of a scenario and, if `measure`, estimate its time from a few users of its first replication.
+
+    What takes longer than `limit_s` seconds, planning included, is given up; the answer says what was not measured.
+    """
+    began_s = time.monotonic()
+    swept = points(scenario)
+    work = tasks(swept)
+    settings = {task.point.setting: task.point for task in work}
     if measure:
         kernels.compiled()  # what loading them takes is no part of a query
-    rates = {lppm: _seconds_per_query(lppm, first, workshop) for lppm in names} if measure else None
+    probes = _middle_points(work) if measure else {}
+    left_s = max(limit_s - (time.monotonic() - began_s), 0.2 * limit_s)
+    job = partial(
+        measurements,
+        _spread(list(settings.values()), MOST_SETTINGS),
+        probes,
+        time_each_s=0.6 * left_s / len(probes) if probes else 0.0,
+        prepare_s=0.3 * left_s,
+    )
+    collected: Collected[Report] = collect(job, limit_s=left_s)
+    return _cost(work, settings, collected, probes, limit_s)
 
-    def count(chunks: list[Chunk]) -> Cost:
-        counts = [(chunk, lppm, queries[chunk.point.index]) for chunk in chunks for lppm in chunk.lppms]
-        return Cost(
-            points=len({chunk.point.index for chunk in chunks}),
-            users=max(len(workshop.setting(chunk.point).users) for chunk in first),
-            simulations=len(counts),
-            queries=sum(count for *_, count in counts),
-            rows=sum(rows[chunk.point.index, lppm] for chunk, lppm, _ in counts),
-            seconds=None if rates is None else prepared_s + sum(count * rates[lppm] for _, lppm, count in counts),
-        )
 
-    return replace(
-        count(most),
-        readings=workshop.setting(first[0].point).readings(),
-        least=count(surely) if len(surely) < len(most) else None,
+def _middle_points(work: Sequence[Task]) -> dict[str, Point]:
+    """Return, of each LPPM, the point in the middle of those where it is simulated."""
+    own: dict[str, list[Point]] = {}
+    for task in work:
+        own.setdefault(task.lppm, []).append(task.point)
+    return {lppm: found[len(found) // 2] for lppm, found in own.items()}
+
+
+def _spread(items: Sequence[Point], count: int) -> list[Point]:
+    """Return so many of the items, at even distances, or all."""
+    if len(items) <= count:
+        return list(items)
+    return [items[len(items) * k // count] for k in range(count)]
+
+
+@dataclass(frozen=True, slots=True)
+class _People:
+    """How many users a setting has and how many queries they make, as far as that is known."""
+
+    users: int
+    lengths: Sequence[int]
+    past: float
+    exact: bool
+    once_s: float
+    each_s: float
+
+    @property
+    def mean(self) -> float:
+        """Queries of a user, on average."""
+        return sum(self.lengths) / len(self.lengths)
+
+    @property
+    def total(self) -> float:
+        """Queries of all users in one simulation."""
+        return self.scaled(sum(self.lengths))
+
+    def scaled(self, total: float) -> float:
+        """Return the sum over all users of what has a sum over those looked at."""
+        return total * max(self.users, 1) / len(self.lengths)
+
+
+def _cost(
+    work: Sequence[Task],
+    settings: dict[str, Point],
+    collected: Collected[Report],
+    probes: dict[str, Point],
+    limit_s: float,
+) -> Cost:
+    """Put together what was counted and what was measured."""
+    prepared = {report.setting: report for report in collected.reports if isinstance(report, Prepared)}
+    rates = {report.lppm: report for report in collected.reports if isinstance(report, Rate)}
+    folk = _folk(settings, prepared)
+    rows = _rows_by_task(work, folk)
+    peak = max((_peak(task, folk[task.point.setting], rows) for task in _some(work)), default=0.0)
+    whole = Cost(
+        points=len({task.point.index for task in work}),
+        users=max(own.users for own in folk.values()),
+        simulations=0,
+        queries=0,
+        rows=0,
+        seconds=None,
+        peak_bytes=round(_bytes_here() + peak),
+        approximate=not all(own.exact for own in folk.values()),
+        unmeasured=tuple(_unmeasured(collected, prepared, rates, probes, limit_s)),
+        readings=next(iter(prepared.values())).readings if prepared else {},
         exact=tuple(dict.fromkeys(task.lppm for task in work if task.is_exact)),
     )
 
+    def count(times: dict[tuple[int, str], int]) -> Cost:
+        queries = sum(times[task.key] * folk[task.point.setting].total for task in work)
+        return replace(
+            whole,
+            simulations=sum(times.values()),
+            queries=round(queries),
+            rows=round(sum(times[task.key] * rows[task.key] for task in work)),
+            seconds=_seconds(work, times, folk, rates) if rates else None,
+        )
 
-def _prepare(stage: Stage) -> list[int]:
-    """Gather the training data, let the people live, and return how many queries each is to make."""
-    for training in stage.scenario.training:
-        stage.knowledge(training)
-    return [len(trace) for trace in stage.traces]
+    least, most = ({task.key: getattr(task, bound) for task in work} for bound in ("at_least", "at_most"))
+    return replace(count(most), least=count(least) if least != most else None)
 
 
-def _rows(scenario: Scenario, lppm: LPPMSpec, lengths: list[int]) -> int:
+def _folk(settings: dict[str, Point], prepared: dict[str, Prepared]) -> dict[str, _People]:
+    """Return the people of each setting: as measured, as the scenario tells, or as in the last one measured."""
+    last: Prepared | None = next(iter(prepared.values()), None)
+    folk = {}
+    for key, point in settings.items():
+        report = prepared.get(key)
+        last = report or last
+        once_s, each_s = (0.0, 0.0) if last is None else (last.once_s, last.each_s)
+        if report is not None:
+            folk[key] = _People(report.users, report.lengths, report.past, report.exact, once_s, each_s)
+        elif (counted := count_without_living(point.scenario)) is not None:
+            past = float(point.scenario.users.past_queries or 0)
+            folk[key] = _People(counted[0], [counted[1]], past, True, once_s, each_s)
+        elif last is not None:
+            users = point.scenario.users.count or last.users
+            folk[key] = _People(users, last.lengths, last.past, False, once_s, each_s)
+        else:
+            folk[key] = _People(point.scenario.users.count or 0, [_guess(point.scenario)], 0.0, False, 0.0, 0.0)
+    return folk
+
+
+def _guess(scenario: Scenario) -> int:
+    """Return how many queries a user may make of whom nothing could be measured, by the size of a trace file."""
+    users = scenario.users
+    if isinstance(users.mobility, people.ReplaySpec):
+        rows = rows_of_file(scenario.locate(users.mobility.file))
+        each = math.ceil(rows / users.count) if users.count else rows
+        return min(each, users.queries or each)
+    return users.queries or 0
+
+
+def rows_of_file(path: Path) -> int:
+    """Return about how many rows a trace file has: by its footer, or by its size and its first lines."""
+    if path.suffix == ".parquet":
+        return int(pq.ParquetFile(path).metadata.num_rows)
+    with path.open("rb") as file:
+        head = file.read(65_536)
+    packed = 5 if path.suffix in (".gz", ".bz2", ".xz", ".zip") else 1  # as text of this kind is
+    lines = head.count(b"\n") if packed == 1 else len(head) / 40
+    return round(path.stat().st_size * packed * max(lines, 1) / max(len(head), 1))
+
+
+def _rows_by_task(work: Sequence[Task], folk: dict[str, _People]) -> dict[tuple[int, str], float]:
+    """Return how many rows of the event log one simulation of each task leaves."""
+    rows: dict[tuple[int, str], float] = {}
+    known: dict[tuple[str, int, int, bool], float] = {}
+    for task in work:
+        scenario, own = task.point.scenario, folk[task.point.setting]
+        lppm = next(lppm for lppm in scenario.lppms if lppm.name == task.lppm)
+        alike = (task.point.setting, id(scenario.attacks), id(scenario.record), lppm.full)
+        if alike not in known:
+            known[alike] = own.scaled(_rows(scenario, lppm, own.lengths))
+        rows[task.key] = known[alike]
+    return rows
+
+
+def _rows(scenario: Scenario, lppm: LPPMSpec, lengths: Iterable[int]) -> int:
     """Return how many rows one simulation leaves of users with so many queries."""
     attacks = scenario.attacks_on(lppm)
     past = [attack.hindsight for attack in attacks if isinstance(attack, AttackSpec) and attack.hindsight is not None]
@@ -93,24 +226,76 @@ def _rows(scenario: Scenario, lppm: LPPMSpec, lengths: list[int]) -> int:
     return sum(map(scenario.record.rows, lengths)) * max(len(attacks), 1) + about_the_past
 
 
-def _seconds_per_query(lppm: str, chunks: list[Chunk], workshop: Workshop) -> float:
-    """Simulate one LPPM for the first user, at most `LONGEST_PROBE` queries, at the middle one of its points."""
-    own = [chunk for chunk in chunks if lppm in chunk.lppms]
-    chunk = replace(own[len(own) // 2], lppms=(lppm,))
-    full = workshop.stage(chunk.point, 0)
-    probe = Stage(full.setting, 0)
-    # The others live on without queries: their past may be what the first user's mechanism was trained on.
-    user, *others = full.lives
-    probe.lives = {user: full.lives[user].first(LONGEST_PROBE)} | {
-        other: full.lives[other].first(0) for other in others
-    }
-    taken_s = _timed(chunk, probe)
-    if taken_s < _SHORT_S:  # what happens once, such as a collection of garbage, would count for every query
-        taken_s = min(taken_s, _timed(chunk, probe))
-    return taken_s / len(probe.lives[user].test)
+def _seconds(
+    work: Sequence[Task], times: dict[tuple[int, str], int], folk: dict[str, _People], rates: dict[str, Rate]
+) -> float:
+    """Return the CPU time of all simulations whose LPPM was measured, and of what comes before them."""
+    total_s = sum(own.once_s for own in folk.values())
+    replications: dict[str, int] = {}
+    for task in work:
+        own = folk[task.point.setting]
+        replications[task.point.setting] = max(replications.get(task.point.setting, 0), times[task.key])
+        if (rate := rates.get(task.lppm)) is None or not rate.queries:
+            continue
+        growth = max(own.users / PROBED_USERS, 1.0) if grows_with_users(task.point.scenario) else 1.0
+        users_s = own.total * rate.user_s / rate.queries * growth
+        total_s += times[task.key] * (rate.fixed_s + users_s)
+    return total_s + sum(folk[key].users * folk[key].each_s * count for key, count in replications.items())
 
 
-def _timed(chunk: Chunk, probe: Stage) -> float:
-    began = time.process_time()
-    run_chunk(chunk, Workshop.of(probe, chunk.point))
-    return time.process_time() - began
+def _some(work: Sequence[Task]) -> list[Task]:
+    """Return some tasks that stand for all: the memory they take differs by world, people and kinds of components."""
+    return (
+        [work[len(work) * k // MOST_SETTINGS] for k in range(MOST_SETTINGS)] if len(work) > MOST_SETTINGS else [*work]
+    )
+
+
+def _peak(task: Task, own: _People, rows: dict[tuple[int, str], float]) -> float:
+    """Return the memory that the chunk of a task takes, beyond that of the code."""
+    scenario = task.point.scenario
+    alone = isinstance(scenario.replications, RepeatUntil)
+    names = [task.lppm] if alone else [lppm.name for lppm in scenario.lppms]
+    in_one = sum(rows.get((task.point.index, name), 0.0) for name in names)
+    joined = min(task.at_most, max(math.ceil(CHUNK_QUERIES / max(own.total * len(names), 1)), 1))
+    file_rows = 0
+    if isinstance(scenario.users.mobility, people.ReplaySpec):
+        file_rows = rows_of_file(scenario.locate(scenario.users.mobility.file))
+    return peak_bytes(
+        scenario,
+        users=max(own.users, 1),
+        queries=own.mean,
+        past=own.past,
+        rows=math.ceil(in_one * joined),
+        file_rows=file_rows,
+    )
+
+
+def _bytes_here() -> int:
+    """Return the memory of this process, with all that a run imports but for figures."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 300_000_000
+    loaded = "numba" in sys.modules or os.environ.get(kernels.VARIABLE) == "plain"
+    return pages * os.sysconf("SC_PAGE_SIZE") + (0 if loaded else KERNEL_BYTES)
+
+
+def _unmeasured(
+    collected: Collected[Report],
+    prepared: dict[str, Prepared],
+    rates: dict[str, Rate],
+    probes: dict[str, Point],
+    limit_s: float,
+) -> list[str]:
+    """Say what is missing, and why."""
+    why = {
+        "time": f"not within {limit_s:g} s",
+        "memory": "it needs more memory than is free",
+        "died": "its process was ended from outside",
+    }.get(collected.ending, f"not within {limit_s:g} s")
+    unchecked = [report.unchecked for report in prepared.values() if report.unchecked is not None]
+    missing = [f"{what}: not checked on all users" for what in dict.fromkeys(unchecked)]
+    if not prepared:
+        return [*missing, f"world, users and training data ({why})"]
+    slow = [lppm for lppm in probes if lppm not in rates]
+    return [*missing, *([f"{', '.join(slow)} ({why})"] if slow else [])]

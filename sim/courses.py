@@ -102,6 +102,13 @@ def belief_distance(
     `distance_low` and `distance_high`, its 95 % interval of Student's t. LPPMs that believe nothing are left out, and
     so are those of the design `identity`, which make no use of what they believe.
     """
+    return mean_belief_distance(user_belief_distances(run, points=points, users=users))
+
+
+def user_belief_distances(
+    run: RunDirectory, *, points: Chosen | None = None, users: Collection[str] | None = None
+) -> pd.DataFrame:
+    """Return the distances of `belief_distance` of each user; columns: point, lppm, user, index, distance."""
     points = middle(run) if points is None else points
     indifferent = _indifferent(run)
     if all(lppm in indifferent for lppm, _ in points):
@@ -116,7 +123,12 @@ def belief_distance(
             f"{run} has no snapshot of what its mechanisms believe: set record.snapshots, such as [1, 10, 30, 100], "
             "with a mechanism that uses what it believes, and run the scenario into another folder."
         )
-    groups = found.groupby(["point", "lppm", "index"], sort=True)["distance"]
+    return found
+
+
+def mean_belief_distance(of_users: pd.DataFrame) -> pd.DataFrame:
+    """Return the table of `belief_distance`; takes one of `user_belief_distances`."""
+    groups = of_users.groupby(["point", "lppm", "index"], sort=True)["distance"]
     mean, half = groups.mean(), analysis.half_width(groups.std(ddof=1), groups.count())
     table = pd.DataFrame(
         {"users": groups.count(), "distance": mean, "distance_low": mean - half, "distance_high": mean + half}

@@ -10,7 +10,7 @@ from types import FrameType
 
 import simpy
 
-from sim import agents
+from sim import agents, interrupts
 from sim.interfaces import LPPM, Attack, Generator
 from sim.mobility.traces import Trace
 from sim.recorder import SimulationLog
@@ -50,13 +50,14 @@ def simulate(
 @contextmanager
 def _interrupted_between_events(environment: simpy.Environment) -> Iterator[None]:
     """Let Ctrl-C come between two events. In a compiled kernel an exception gets lost, or turned into another one."""
-    mine = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if not mine or threading.current_thread() is not threading.main_thread():
+    before = signal.getsignal(signal.SIGINT)
+    if not interrupts.is_default(before) or threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a second one comes at once
+        interrupts.record()
+        signal.signal(signal.SIGINT, before)  # a second one comes at once
         event = environment.event()
         event.callbacks.append(_interrupt)
         event.succeed()
@@ -65,7 +66,7 @@ def _interrupted_between_events(environment: simpy.Environment) -> Iterator[None
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, before)
 
 
 def _interrupt(_event: simpy.Event) -> None:

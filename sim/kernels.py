@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
 
 from sim.errors import InputError
 
@@ -39,6 +42,38 @@ def compiled() -> ModuleType | None:
             f"to, or {VARIABLE}=plain"
         ) from error
     return module
+
+
+def load(*, on_compile: Callable[[], None]) -> ModuleType | None:
+    """Return `compiled()`; call `on_compile` once, when numba has to compile code that is not in its cache."""
+    if os.environ.get(VARIABLE) == "plain":
+        return compiled()
+    with compilation_notice(on_compile):
+        return compiled()
+
+
+@contextmanager
+def compilation_notice(on_compile: Callable[[], None]) -> Iterator[None]:
+    """Call `on_compile` before the first compilation by numba inside the block; code from its cache is not compiled."""
+    try:
+        from numba.core import event
+    except ImportError:  # no numba, or one without events: then there is nothing to tell
+        yield
+        return
+
+    class Notice(event.Listener):
+        done = False
+
+        def on_start(self, _event: Any) -> None:
+            if not self.done:
+                self.done = True
+                on_compile()
+
+        def on_end(self, _event: Any) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Notice()):
+        yield
 
 
 def describe() -> str:

@@ -64,37 +64,45 @@ _SHARES = ("hit_rate", "posterior_entropy_bits", "posterior_at_truth", "identifi
 _WORST = "worst_quality_loss_km"
 _EPSILONS = ("epsilon_per_km", "epsilon_spent_per_km")
 _ENDS = ("", "_low", "_high")
-_WITH_INTERVAL = (*analysis.FIGURES, *_OWN, *_SHARES)
+WITH_INTERVAL = (*analysis.FIGURES, *_OWN, *_SHARES)
 _COLUMNS = [
     *(*SERIES, "users"),
-    *(f"{name}{end}" for name in METRICS for end in (_ENDS if name in _WITH_INTERVAL else ("",))),
+    *(f"{name}{end}" for name in METRICS for end in (_ENDS if name in WITH_INTERVAL else ("",))),
 ]
 _READ = ["cell", "estimate", "quality_loss_km", *_SHARES[1:3], "epsilon_per_km", "identity"]
 
 
-def metrics(run: RunDirectory, summary: pd.DataFrame | None = None) -> pd.DataFrame:
+def metrics(run: RunDirectory, summary: pd.DataFrame | None = None, users: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return the table of `metrics.csv`: a row for each point, LPPM and attack, a column for each of `METRICS`.
 
     Beside them `users`, and `_low` and `_high` of the 95 % intervals of Student's t over users; epsilons, which may be
     infinite, and the worst loss, which is no mean, have none. A figure that the log does not tell is NaN: see `untold`.
 
-    Loss and error are those of `analysis.summarize`, for which the log is read unless its table is given.
+    Loss and error are those of `analysis.summarize`, the others those of `of_users`, for which the log is read unless
+    their tables are given.
     """
     summary = analysis.summarize(run) if summary is None else summary
     if summary.empty:
         return pd.DataFrame(columns=_COLUMNS)
-    users = _Folded(_USER, worst=(_WORST,))
-    for found in _simulated(run):
-        users.add(found)
-    means = users.means()
-    of_series = means.groupby(SERIES, sort=True)
-    over_users = analysis.intervals(means, SERIES, _SHARES).set_index(SERIES)
+    users = of_users(run) if users is None else users
+    of_series = users.groupby(SERIES, sort=True)
+    over_users = analysis.intervals(users, SERIES, [*_SHARES, *_OWN]).set_index(SERIES)
     over_users = over_users.join(of_series[list(_EPSILONS)].mean()).join(of_series[[_WORST]].max())
     columns = {"users": summary["users"]}
     for name in analysis.FIGURES:
         columns |= {name + end: analysis.preferred(summary, name, end) for end in _ENDS}
-    table = summary[SERIES].assign(**columns).join(over_users, on=SERIES)
-    return table.join(_promised(run).set_index(_OF_LPPM), on=_OF_LPPM)[_COLUMNS]
+    return summary[SERIES].assign(**columns).join(over_users, on=SERIES)[_COLUMNS]
+
+
+def of_users(run: RunDirectory) -> pd.DataFrame:
+    """Return each user's own values of the metrics other than loss and error: means over queries and replications.
+
+    A row for each point, LPPM, attack and user. What mechanisms promised does not depend on the attack.
+    """
+    users = _Folded(_USER, worst=(_WORST,))
+    for found in _simulated(run):
+        users.add(found)
+    return users.means().merge(_promised(run), on=[*_OF_LPPM, "user"], how="left", validate="many_to_one")
 
 
 def told(table: pd.DataFrame) -> list[str]:
@@ -222,7 +230,7 @@ def _one_or_nought(same: Any) -> Any:
 
 
 def _promised(run: RunDirectory) -> pd.DataFrame:
-    """Return, by point and LPPM, the means over snapshots, replications and users of what mechanisms promised."""
+    """Return, by point, LPPM and user, the means over snapshots and replications of what mechanisms promised."""
     users = _Folded([*_OF_LPPM, "user"])
     some = False
     for part in run.parts():
@@ -235,5 +243,6 @@ def _promised(run: RunDirectory) -> pd.DataFrame:
         users.add(pd.DataFrame(told).assign(point=point))
         some = True
     if not some:
-        return pd.DataFrame(columns=[*_OF_LPPM, *(f"{name}{end}" for name in _OWN for end in _ENDS)])
-    return analysis.intervals(users.means(), _OF_LPPM, _OWN)
+        types = {"point": "int64", "lppm": "str", "user": "str"} | dict.fromkeys(_OWN, "float64")
+        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in types.items()})
+    return users.means()

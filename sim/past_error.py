@@ -21,13 +21,22 @@ _NEEDED = [*_SIMULATION, "index", "estimated_index", "adversary_error_km"]
 _SUMS = ["guesses", *COLUMNS[:2]]
 
 
-def past_error(run: RunDirectory) -> pd.DataFrame:
+def past_error(run: RunDirectory, users: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return the mean error about past queries by how many reports later they were estimated once more.
 
     A row for each point, LPPM, attack and `lag` r - s, as text; `final` is about all past queries, from a user's last
     report. `adversary_error_km` is the error then, `online_error_km` that of the same queries when they were asked,
     `gain_km` what hindsight gains; `_low` and `_high` are the ends of 95 % intervals over users, whose means come
     first. Other columns: users, guesses. Without such guesses in the log, no rows.
+
+    Takes a table of `of_users`, which is made unless it is given.
+    """
+    users = of_users(run) if users is None else users
+    return users.rename(columns={"user": "users"}) if users.empty else _over_users(users)
+
+
+def of_users(run: RunDirectory) -> pd.DataFrame:
+    """Return the same of each user: a row for each point, LPPM, attack, lag and user with `COLUMNS` and guesses.
 
     The log is read one part after another; memory grows with the number of (point, LPPM, attack, lag, user).
     """
@@ -38,7 +47,10 @@ def past_error(run: RunDirectory) -> pd.DataFrame:
         if pc.any(pc.less(both["estimated_index"], both["index"])).as_py():
             own = _summed(run.read_part(part, _NEEDED), asked)
             sums = own if sums is None else pd.concat([sums, own]).groupby(_USER, as_index=False)[_SUMS].sum()
-    return pd.DataFrame(columns=[*SERIES, "lag", "users", "guesses", *COLUMNS]) if sums is None else _over_users(sums)
+    if sums is None:
+        return pd.DataFrame(columns=[*_USER, "guesses", *COLUMNS])
+    own = sums.assign(**{name: sums[name] / sums["guesses"] for name in COLUMNS[:2]})
+    return own.assign(gain_km=own["online_error_km"] - own["adversary_error_km"])
 
 
 Asked = dict[str, tuple[frozenset[int], bool]]
@@ -83,10 +95,8 @@ def _summed(table: pa.Table, asked: Asked) -> pd.DataFrame:
     return told.groupby(_USER, as_index=False)[_SUMS].sum()
 
 
-def _over_users(sums: pd.DataFrame) -> pd.DataFrame:
+def _over_users(own: pd.DataFrame) -> pd.DataFrame:
     """Return the means over users of each user's mean, with intervals."""
-    own = sums.assign(**{name: sums[name] / sums["guesses"] for name in COLUMNS[:2]})
-    own["gain_km"] = own["online_error_km"] - own["adversary_error_km"]
     groups = own.groupby([*SERIES, "lag"])
     columns: dict[str, pd.Series[Any]] = {"users": groups["user"].size(), "guesses": groups["guesses"].sum()}
     for name in COLUMNS:

@@ -20,6 +20,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
+from sim import interrupts
 from sim.chunks import FailedSimulation, Workshop, run_chunk
 from sim.errors import UserError
 from sim.recorder import Tick
@@ -30,6 +31,8 @@ TRIES = 3
 """How often a chunk is given to a worker that dies over it."""
 
 _TICK_EVERY_S = 0.2
+_KILL_S = 10.0
+"""How long to wait for a process that was killed: one that waits for a dead network disk may take for ever."""
 _BLAS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -47,11 +50,11 @@ class Failure:
     """Which simulation it was, if one is to blame."""
 
     @classmethod
-    def of(cls, chunk: Chunk, error: Exception) -> Failure:
+    def of(cls, chunk: Chunk, error: BaseException) -> Failure:
         """Return what an error in a chunk is told as."""
         blamed = (error.replication, error.lppm) if isinstance(error, FailedSimulation) else (None, None)
         cause = error.__cause__ if isinstance(error, FailedSimulation) and error.__cause__ else error
-        line = f"{type(cause).__name__}: {cause}".splitlines()[0]
+        line = f"{type(cause).__name__}: {cause}".splitlines()[0].removesuffix(": ")
         return cls(chunk, line, "".join(traceback.format_exception(cause)), *blamed)
 
     @property
@@ -110,7 +113,8 @@ class Here:
                 perform(chunk, directory, self._workshop, tick)
             except UserError:
                 raise
-            except Exception as error:
+            except BaseException as error:  # component code may raise anything; only a real Ctrl-C stops the run
+                interrupts.reraise_interrupt(error)
                 yield Failure.of(chunk, error)
             else:
                 yield Done(chunk)
@@ -135,21 +139,21 @@ class Workers:
             raise RequestError(f"{directory} is in the memory of this process: other workers cannot write there")
         left = _Queue(chunks)
         tries: dict[str, int] = {}
-        self._workers += [_Worker() for _ in range(min(self._count, len(left)) - len(self._workers))]
+        for _ in range(min(self._count, len(left)) - len(self._workers)):
+            self._start()
         while left or any(worker.chunk for worker in self._workers):
             for worker in self._workers:
                 if worker.chunk is None and left:
                     worker.give(left.pop(worker.last), directory)
-            busy = {worker.connection: worker for worker in self._workers if worker.chunk is not None}
-            for connection in wait(list(busy)):
-                worker = busy[connection]  # type: ignore[index]
+            for worker in _ready([worker for worker in self._workers if worker.chunk is not None]):
                 chunk = worker.chunk
                 assert chunk is not None
                 try:
-                    kind, said = worker.connection.recv()
+                    kind, said = worker.hear()
                 except (EOFError, OSError):
                     code = worker.end(patience_s=1.0)  # it is dying: of what is worth a moment
-                    self._workers[self._workers.index(worker)] = _Worker()
+                    self._workers.remove(worker)
+                    self._start()
                     tries[chunk.id] = tries.get(chunk.id, 0) + 1
                     if tries[chunk.id] < TRIES:
                         self._say(f"a worker died ({_exit(code)}): another one takes its place and chunk {chunk.id}")
@@ -164,6 +168,11 @@ class Workers:
                 if kind == "user error":
                     raise told(*said)
                 yield Done(chunk) if kind == "done" else Failure(chunk, *said)
+
+    def _start(self) -> None:
+        """Start one more worker. Ctrl-C waits until it is known, so that `close` ends it."""
+        with interrupts.sigint_blocked():
+            self._workers.append(_Worker())
 
     def close(self) -> None:
         """End the workers at once: a part is written whole or not at all."""
@@ -229,18 +238,35 @@ class _Worker:
         except OSError:
             return
 
+    @property
+    def events(self) -> tuple[Connection, int]:
+        """What becomes ready when it says something and when it dies: its children may keep the line open."""
+        return self.connection, self._process.sentinel
+
+    def hear(self) -> Any:
+        """Return what it says; raise EOFError if it has died."""
+        if not self.connection.poll():
+            raise EOFError
+        return self.connection.recv()
+
     def end(self, *, patience_s: float = 0.0) -> int | None:
         """End the process, if it does not end itself within some time, and return its exit code."""
         self.connection.close()
         self._process.join(patience_s)
         self._process.kill()
-        self._process.join()
+        self._process.join(_KILL_S)
         return self._process.exitcode
+
+
+def _ready(workers: list[_Worker]) -> list[_Worker]:
+    """Wait until a worker says something or dies, and return those that do."""
+    ready = set(wait([event for worker in workers for event in worker.events]))
+    return [worker for worker in workers if not ready.isdisjoint(worker.events)]
 
 
 def _serve(connection: Connection) -> None:
     """Simulate what comes down the line until it is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's business
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's business, see `sigint_blocked`
     workshop = Workshop()
     while True:
         try:
@@ -253,7 +279,7 @@ def _serve(connection: Connection) -> None:
             perform(chunk, directory, workshop, ticker)
         except UserError as error:
             answer = ("user error", (str(error), error.exit_code))
-        except Exception as error:
+        except BaseException as error:  # no signal reaches this process: component code has raised it
             answer = ("failed", Failure.of(chunk, error).words)
         ticker.flush()
         _say(connection, answer)

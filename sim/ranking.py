@@ -1,8 +1,11 @@
-"""The answer in a sentence: which mechanism protects best against an attack at equal quality loss, and how surely."""
+"""The answer in a sentence: which mechanism protects best against an attack at equal quality loss.
+
+A mechanism is called better only where its lead, paired by user, is significant at 95 % over five users or more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,13 +14,13 @@ import pandas as pd
 from sim.analysis import curve_of_user, half_width, read_off, user_points
 from sim.interfaces import FloatArray
 from sim.rundir import RequestError
+from sim.spread import FEWEST_USERS
+
+_MOST_LEVEL = 5
+"""Of more mechanisms without a significant difference these are named."""
 
 Curve = dict[str, tuple[FloatArray, FloatArray]]
 """For each user the losses of one mechanism, sorted, and the adversary's errors at them."""
-
-
-_LEVEL_KM = 0.005
-"""A lead below this reads 0.00 and is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,30 +38,57 @@ class Ranking:
     """Users who reach the loss with every mechanism, and users in all."""
 
     def is_sure(self, name: str) -> bool:
-        """Tell whether the first is surely ahead of this one: the interval of the lead lies above zero."""
-        lead, half = self.leads_km[name]
-        return lead - half > 0
+        """Tell whether the first is significantly ahead of this one, with enough users to tell."""
+        return self.users >= FEWEST_USERS and _is_significant(*self.leads_km[name])
 
     def __str__(self) -> str:
         first, *others = self.errors_km
-        # A loss that no tenth of a kilometre stands for is told exactly, or it would read 0.0.
+        # A loss that is no tenth of a kilometre is written exactly, or it would read 0.0.
         tenths = abs(self.quality_loss_km - round(self.quality_loss_km, 1)) < 1e-9
         loss = f"{self.quality_loss_km:.1f}" if tenths else f"{self.quality_loss_km:.2g}"
         some = "" if self.users == self.of_users else f" ({self.users} of {self.of_users} users)"
-        level = [name for name in others if self.leads_km[name][0] < _LEVEL_KM]
-        ahead = f"{', '.join([first, *level[:-1]])} and {level[-1]} come out alike" if level else f"{first} is ahead"
-        verdict = f"{first} protects best" if all(map(self.is_sure, others)) else ahead
-        start = f"Against {self.attack}, at {loss} km of quality loss{some}, {verdict}"
-        return f"{start}: P_AE {self.errors_km[first]:.2f} km; {', '.join(map(self._behind, others))}."
+        start = f"Against {self.attack}, at {loss} km of quality loss{some}, "
+        figure = f"P_AE {self.errors_km[first]:.2f} km"
+        answer = verdict(first, self.leads_km, self.users, f"{first} protects best", figure)
+        behind = [
+            f"{name} {self.errors_km[name]:.2f} km ({lower(*self.leads_km[name], self.users)})" for name in others
+        ]
+        return f"{start}{answer}; {', '.join(behind)}."
 
-    def _behind(self, name: str) -> str:
-        return f"{name} {self.errors_km[name]:.2f} km ({_less(*self.leads_km[name])})"
+
+Leads = Mapping[str, tuple[float, float]]
+"""Of each one behind, nearest first, by how much the first leads it, and half of the 95 % interval of that."""
 
 
-def _less(lead: float, half: float) -> str:
-    """Say by how much something is behind; NaN where nobody knows how surely."""
-    by = f"{lead:.2f}" if np.isnan(half) else f"{lead:.2f} ± {half:.2f}"
-    return f"{by} less" if lead - half > 0 else f"{by} less, may be chance"
+def verdict(first: str, leads: Leads, users: int, best: str, figure: str) -> str:
+    """Say who is ahead, and the first one's figure: `best` where its lead is significant over all others.
+
+    It "is ahead" where it leads the runner-up significantly, but not all of those further behind. Else there is no
+    significant difference to those named; with fewer than five users none is tested.
+    """
+    if users < FEWEST_USERS:
+        few = f"{users} users are" if users != 1 else "1 user is"
+        return f"{few} too few to tell which mechanism protects better: {first} has {figure}"
+    level = [name for name, lead in leads.items() if not _is_significant(*lead)]
+    if not level:
+        return f"{best}: {figure}"
+    if next(iter(leads)) not in level:
+        return f"{first} is ahead: {figure}"
+    *some, last = [first, *level]
+    if len(some) > _MOST_LEVEL:
+        some, last = some[:_MOST_LEVEL], f"{len(level) + 1 - _MOST_LEVEL} others"
+    return f"there is no significant difference between {', '.join(some)} and {last}: {first} has {figure}"
+
+
+def lower(lead: float, half: float, users: int) -> str:
+    """Say by how much something is behind, and whether that is significant, where there are users enough."""
+    if users < FEWEST_USERS:
+        return f"{lead:.2f} lower"
+    return f"{lead:.2f} ± {half:.2f} lower" + ("" if _is_significant(lead, half) else ", not significant")
+
+
+def _is_significant(lead: float, half: float) -> bool:
+    return lead - half > 0
 
 
 def rankings(per_user: pd.DataFrame) -> Iterator[Ranking]:
@@ -107,17 +137,16 @@ def _per_km(points: pd.DataFrame) -> Iterator[str]:
         spread = residuals[order].rsub(residuals[order[0]], axis=0).std(ddof=1)
         halves = half_width(spread, pd.Series(len(lossy), index=spread.index))
         leads = {lppm: (float(gain[order[0]] - gain[lppm]), float(halves[lppm])) for lppm in order[1:]}
-        sure = all(lead - half > 0 for lead, half in leads.values())
-        behind = [f"{lppm} {gain[lppm]:.2f} km ({_less(*lead)})" for lppm, lead in leads.items()]
-        verdict = f"a km of it buys most error with {order[0]}" if sure else f"{order[0]} is ahead"
-        start = f"Against {attack}, each at its own quality loss, {verdict}: {gain[order[0]]:.2f} km of error per km"
-        yield f"{start}; {', '.join(behind)}."
+        behind = [f"{lppm} {gain[lppm]:.2f} km ({lower(*lead, len(lossy))})" for lppm, lead in leads.items()]
+        best, figure = f"a km of it buys most error with {order[0]}", f"{gain[order[0]]:.2f} km of error per km"
+        answer = verdict(order[0], leads, len(lossy), best, figure)
+        yield f"Against {attack}, each at its own quality loss, {answer}; {', '.join(behind)}."
 
 
 AT_LOSS = [
     *("attack", "quality_loss_km", "lppm", "reached", "users", "of_users"),
-    *("error_km", "error_km_low", "error_km_high"),
-    *("against", "difference_km", "difference_km_low", "difference_km_high"),
+    *("error_km", "error_km_low", "error_km_high", "error_km_min", "error_km_max"),
+    *("against", "difference_km", "difference_km_low", "difference_km_high", "difference_km_min", "difference_km_max"),
 ]
 
 
@@ -127,7 +156,8 @@ def at_loss(per_user: pd.DataFrame, losses_km: Sequence[float], *, against: str 
     Errors are read off each user's own trade-off curve, straight between her points and never beyond them. Means and
     differences, LPPM - `against` (unless said the first one), are over the `users` who reach the loss with every LPPM
     that is compared; `reached` is how many do with this one, `of_users` how many there are. Intervals are 95 % of
-    Student's t over users, that of the difference paired by user. An LPPM that has a single loss for every user has
+    Student's t over users, that of the difference paired by user; `_min` and `_max` are the extremes of the users' own
+    values, which are shown instead below five users. An LPPM that has a single loss for every user has
     no curve and is left out. Columns: AT_LOSS; attacks and LPPMs in the order in which they appear.
     """
     points = user_points(per_user)
@@ -162,6 +192,7 @@ def _compared(errors: pd.DataFrame, against: str, attack: str, loss: float) -> I
             half = half_width(pd.Series([values.std(ddof=1)]), pd.Series([len(values)])).iloc[0]
             mean = values.mean()
             row |= {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
+            row |= {f"{name}_min": values.min(), f"{name}_max": values.max()}
         yield row
 
 

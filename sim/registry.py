@@ -1,4 +1,4 @@
-"""Which kinds of components there are, and how other people's are found."""
+"""List the shipped components and import custom ones."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from sim.errors import InputError
 from sim.scenario import protection
 from sim.scenario.did_you_mean import suggestion
+from sim.scenario.permission import CodeAccess, is_standard_library, top_level
 from sim.scenario.reference import UNIONS, kinds, line
 
 
@@ -51,7 +52,7 @@ def _model(parts: dict[str, Any]) -> str:
 
 
 class ComponentError(InputError):
-    """One's own component cannot be used; says why."""
+    """A custom component cannot be used; the message says why."""
 
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -78,85 +79,134 @@ GIVEN = frozenset({"world", "seed", "statistics", "restart_s", "statistics_of"})
 """What the simulator passes to constructors, which no scenario says."""
 
 
-class _Search:
-    """Where modules are looked for besides the environment, and what was put into `sys.path` for it."""
+METHODS: dict[str, tuple[str, ...]] = {
+    "mobility": ("users", "visits"),
+    "demand": ("queries",),
+    "belief": ("prior", "observe"),
+    "design": ("__call__",),
+    "attack": ("observe",),
+}
+"""The methods that a custom class of each family must define."""
 
-    beside: Path | None = None
+
+class _SearchPath:
+    """The folders that were put into `sys.path` to import custom components."""
+
     added: frozenset[str] = frozenset()
 
 
 _as_imported: WeakKeyDictionary[ModuleType, str] = WeakKeyDictionary()
 
 
-def search_in(folder: Path) -> None:
-    """Look for modules in a scenario's folder too, after the current one; the folder said before is forgotten."""
-    _Search.beside = folder.resolve()
+def resolve(name: str, family: str, access: CodeAccess) -> type[Any]:
+    """Import the class that ``module:Class`` names, which must have the methods of its family."""
+    component = load_class(name, access)
+    if missing := [method for method in METHODS[family] if not callable(defined_in(component, method))]:
+        raise ComponentError(
+            f"{name}: a class of family {family} must define {', '.join(METHODS[family])}; "
+            f"{component.__name__} does not define {', '.join(missing)}"
+        )
+    return component
 
 
-def folders() -> list[str]:
-    """Return where modules are looked for before the environment: the current folder, then the scenario's."""
-    return list(dict.fromkeys(str(folder) for folder in (Path.cwd(), _Search.beside) if folder is not None))
+def load_class(name: str, access: CodeAccess) -> type[Any]:
+    """Import the class that ``module:Class`` names, which runs the module's code.
+
+    Raise `CodeNotAllowed` without permission, and `ComponentError` for anything but a class outside the standard
+    library.
+    """
+    module = _imported(name, access)
+    class_name = name.partition(":")[2]
+    if not hasattr(module, class_name):
+        own = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
+        defined = ", ".join(own) or "nothing"
+        raise ComponentError(
+            f"{name}: {module.__name__!r} has no {class_name!r}{suggestion(class_name, own)}, it defines {defined}"
+        )
+    component = getattr(module, class_name)
+    if not inspect.isclass(component):
+        raise ComponentError(f"{name}: a custom component must be a class, found {_described(component)}")
+    if is_standard_library(component.__module__):
+        raise ComponentError(
+            f"{name}: a custom component must not be a class of the standard library, found "
+            f"{component.__module__}.{component.__qualname__}"
+        )
+    return component
 
 
-def resolve(name: str) -> Any:
-    """Import ``module:Class``, which runs the module's code: from `folders`, else from the environment."""
+def defined_in(component: type[Any], method: str) -> Any:
+    """Return what a class or one of its bases defines under a name, or None.
+
+    Unlike `getattr` this does not take the call of the class itself for a method ``__call__``.
+    """
+    return next((vars(base)[method] for base in component.__mro__ if method in vars(base)), None)
+
+
+def _described(value: Any) -> str:
+    return "a function" if inspect.isroutine(value) else f"a value of type {type(value).__name__}"
+
+
+def _imported(name: str, access: CodeAccess) -> ModuleType:
+    """Import the module of ``module:Class`` from the folders of `access`, else from the environment."""
     if not _NAME.fullmatch(name):
-        raise ComponentError(f"a component of one's own is called module:Class, found {name!r}")
-    module_name, _, class_name = name.partition(":")
-    _put_first(folders())
-    _refuse_namesake(name, module_name.partition(".")[0])
+        raise ComponentError(f"a custom component is named module:Class, found {name!r}")
+    if is_standard_library(name):
+        raise ComponentError(f"{name}: the standard library has no components: name a class of yours")
+    access = access.granted()
+    access.require([name])
+    module_name = name.partition(":")[0]
+    if access.only and access.folder_of(name) is None:
+        listed = ", ".join(map(str, access.only))
+        raise ComponentError(f"{name}: --allow-code permits modules in {listed} only, where {module_name!r} is not")
+    _put_first(access.search_path())
+    _refuse_namesake(name, access)
     try:
         module = importlib.import_module(module_name)
     except FAULTS_OF_CODE as error:
         raise ComponentError(
-            f"{name}: module {module_name!r} cannot be imported: {told(error)}{_looked_in(error)}"
+            f"{name}: module {module_name!r} cannot be imported: {told(error)}{_searched(error, access)}"
         ) from error
     if module not in _as_imported:
         _as_imported[module] = _fingerprint(module)
-    if not hasattr(module, class_name):
-        own = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
-        found = ", ".join(own) or "nothing"
-        raise ComponentError(
-            f"{name}: {module_name!r} has no {class_name!r}{suggestion(class_name, own)}, it defines {found}"
-        )
-    return getattr(module, class_name)
+    return module
 
 
 def _put_first(wanted: list[str]) -> None:
     """Let `sys.path` begin with these folders, each once, and take out those of an earlier search."""
-    rest = [path for path in sys.path if path not in wanted and path not in _Search.added]
-    _Search.added = (_Search.added & frozenset(wanted)) | (frozenset(wanted) - frozenset(sys.path))
+    rest = [path for path in sys.path if path not in wanted and path not in _SearchPath.added]
+    _SearchPath.added = (_SearchPath.added & frozenset(wanted)) | (frozenset(wanted) - frozenset(sys.path))
     if sys.path != [*wanted, *rest]:
         sys.path[:] = [*wanted, *rest]
         importlib.invalidate_caches()
 
 
-def _refuse_namesake(name: str, package: str) -> None:
+def _refuse_namesake(name: str, access: CodeAccess) -> None:
     """Refuse a module when another one of its name is loaded: Python would silently take that one."""
+    package = top_level(name)
     loaded = getattr(sys.modules.get(package), "__file__", None)
-    spec = PathFinder.find_spec(package, folders())
+    spec = PathFinder.find_spec(package, access.search_path())
     if loaded is None or spec is None or spec.origin is None or Path(spec.origin).resolve() == Path(loaded).resolve():
         return
     raise ComponentError(
         f"{name}: {spec.origin} is meant, but another module {package!r} is loaded, {loaded}: "
-        "rename one of them, or start Python anew"
+        "rename one of them, or restart Python"
     )
 
 
-def _looked_in(error: Exception) -> str:
+def _searched(error: Exception, access: CodeAccess) -> str:
     if not isinstance(error, ModuleNotFoundError):
         return ""
-    return f" (looked in {', '.join(folders())} and the environment)"
+    return f" (looked in {', '.join(access.search_path())} and the environment)"
 
 
-def construct(name: str, /, **parameters: Any) -> Any:
+def construct(name: str, family: str, access: CodeAccess, /, **parameters: Any) -> Any:
     """Make an instance of ``module:Class`` with the parameters of the scenario and what the simulator gives."""
-    make = resolve(name)
+    component = resolve(name, family, access)
     try:
-        return make(**parameters)
+        return component(**parameters)
     except FAULTS_OF_CODE as error:
-        said = ", ".join(f"{key}={value!r}" for key, value in parameters.items() if key not in GIVEN)
-        made = f"with {said}" if said else "without parameters"
+        listed = ", ".join(f"{key}={value!r}" for key, value in parameters.items() if key not in GIVEN)
+        made = f"with {listed}" if listed else "without parameters"
         raise ComponentError(f"{name} raised {type(error).__name__} when made {made}: {error}") from error
 
 
@@ -165,12 +215,11 @@ def told(error: Exception) -> str:
     return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
 
 
-def refuse_stale(name: str) -> None:
+def refuse_stale(name: str, access: CodeAccess) -> None:
     """Refuse a ``module:Class`` whose file has changed since it was imported: what runs is not what it says."""
-    resolve(name)
-    module = sys.modules[name.partition(":")[0]]
+    module = _imported(name, access)
     if _as_imported[module] != _fingerprint(module):
-        raise ComponentError(f"{name}: {module.__file__} has changed since it was imported: start Python anew")
+        raise ComponentError(f"{name}: {module.__file__} has changed since it was imported: restart Python")
 
 
 def _fingerprint(module: ModuleType) -> str:
@@ -178,10 +227,11 @@ def _fingerprint(module: ModuleType) -> str:
     return "" if file is None or not Path(file).is_file() else hashlib.sha256(Path(file).read_bytes()).hexdigest()
 
 
-def source_file(name: str) -> Path:
+def source_file(name: str, access: CodeAccess) -> Path:
     """Return the file that ``module:Class`` is written in, whose changes change what a scenario means."""
-    found = resolve(name)
+    module = _imported(name, access)
+    component = getattr(module, name.partition(":")[2], module)
     try:
-        return Path(inspect.getfile(found))
+        return Path(inspect.getfile(component))
     except TypeError as error:
         raise ComponentError(f"{name}: it has no source file: {error}") from error

@@ -9,13 +9,14 @@ from typing import Any
 
 import pandas as pd
 
-from sim import analysis, metrics, ranking
+from sim import analysis, metrics, past_error, ranking, spread
 from sim.adaptation import BEFORE, RECOVERED, WINDOW, Adaptation, adaptation
+from sim.analysis import SERIES
 from sim.courses import output_space
 from sim.interfaces import OutputSpace
-from sim.past_error import past_error
-from sim.rundir import RunDirectory
-from sim.tournament import STANDINGS, is_tournament, standings
+from sim.past_error import COLUMNS
+from sim.rundir import MEASURES, RunDirectory
+from sim.tournament import STANDINGS, is_tournament, leads, standings
 
 
 class Result:
@@ -26,9 +27,11 @@ class Result:
         self._read: tuple[list[str], analysis.Totals] | None = None
         self._summary: tuple[list[str], pd.DataFrame] | None = None
         self._metrics: tuple[list[str], pd.DataFrame] | None = None
+        self._metrics_of_users: tuple[list[str], pd.DataFrame] | None = None
         self._shifts: tuple[list[str], pd.DataFrame] | None = None
         self._courses: tuple[list[str], pd.DataFrame] | None = None
         self._past: tuple[list[str], pd.DataFrame] | None = None
+        self._past_of_users: tuple[list[str], pd.DataFrame] | None = None
         self._adapted: tuple[Any, Adaptation] | None = None
 
     @classmethod
@@ -85,9 +88,32 @@ class Result:
         """
         parts = self.run.parts()
         if self._metrics is None or self._metrics[0] != parts:
-            found = metrics.metrics(self.run, self.summary())
+            found = metrics.metrics(self.run, self.summary(), self._user_metrics())
             self._metrics = parts, analysis.with_swept_values(found, self.points())
         return self._metrics[1]
+
+    def _user_metrics(self) -> pd.DataFrame:
+        parts = self.run.parts()
+        if self._metrics_of_users is None or self._metrics_of_users[0] != parts:
+            self._metrics_of_users = parts, metrics.of_users(self.run)
+        return self._metrics_of_users[1]
+
+    def shown_summary(self) -> pd.DataFrame:
+        """Return `summary` with the spread that tables and figures show, see `sim.spread.shown`."""
+        return spread.shown(self.summary(), self.totals().users, MEASURES, SERIES)
+
+    def shown_metrics(self) -> pd.DataFrame:
+        """Return `metrics` with the spread that tables show, see `sim.spread.shown`."""
+        users = self.totals().users
+        best = users[[*SERIES, "user"]].assign(**{name: analysis.preferred(users, name) for name in analysis.FIGURES})
+        own = best.merge(self._user_metrics(), on=[*SERIES, "user"], how="left", validate="one_to_one")
+        times = self.summary()[[*SERIES, "replications"]]
+        table = self.metrics().merge(times, on=SERIES, validate="one_to_one", suffixes=("_swept", ""))
+        return spread.shown(table, own, metrics.WITH_INTERVAL, SERIES)
+
+    def shown_hindsight(self) -> pd.DataFrame:
+        """Return `hindsight` with the spread that tables show, see `sim.spread.shown`."""
+        return spread.shown(self.hindsight(), self._user_hindsight(), COLUMNS, [*SERIES, "lag"])
 
     def shifts(self) -> pd.DataFrame:
         """Return the changes in users' lives, each once."""
@@ -135,6 +161,14 @@ class Result:
             return pd.DataFrame(columns=STANDINGS)
         return standings(analysis.named_apart(analysis.in_order(summary, self.run), points), at_km)
 
+    def tournament_leads(self, table: pd.DataFrame) -> tuple[dict[str, tuple[float, float]], int]:
+        """Return by how much the first of a table of `tournament` leads the others, see `sim.tournament.leads`."""
+        points = self.points()
+        if table["rank"].isna().all():
+            return {}, 0
+        summary, users = (analysis.named_apart(frame, points) for frame in (self.summary(), self.totals().users))
+        return leads(summary, users, table)
+
     def per_user(self) -> pd.DataFrame:
         """Return the means of each user and replication."""
         return analysis.per_user(self.run)
@@ -150,8 +184,14 @@ class Result:
         """Return the error of adversaries who come back to past queries, P_AE(r, s); see `sim.past_error`."""
         parts = self.run.parts()
         if self._past is None or self._past[0] != parts:
-            self._past = parts, past_error(self.run)
+            self._past = parts, past_error.past_error(self.run, self._user_hindsight())
         return self._past[1]
+
+    def _user_hindsight(self) -> pd.DataFrame:
+        parts = self.run.parts()
+        if self._past_of_users is None or self._past_of_users[0] != parts:
+            self._past_of_users = parts, past_error.of_users(self.run)
+        return self._past_of_users[1]
 
     def variance_ratio(self) -> pd.DataFrame:
         """Return how many times fewer replications the expected figures need than the sampled ones.

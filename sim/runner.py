@@ -11,29 +11,32 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 
-from sim import build, kernels
+from sim import budgets, build, interrupts, kernels
 from sim.adaptation import Adaptation
-from sim.analysis import with_swept_values
+from sim.analysis import swept_words, with_swept_values
 from sim.chunks import FailedSimulation, Notes, Workshop, joined_notes
 from sim.errors import UserError, input_errors
 from sim.interfaces import OutputSpace
 from sim.lppm import outputs
+from sim.plausibility import remarks
 from sim.pool import Failure, Here, Pool, Workers, perform, to_stderr
-from sim.registry import refuse_stale, search_in, source_file
+from sim.registry import refuse_stale, source_file
 from sim.result import Result
 from sim.rounds import Round, rounds
 from sim.rundir import SCHEMA_VERSION, DamagedManifestError, PartCheck, RequestError, RunDirectory, RunError
 from sim.scenario.consistency import findings
 from sim.scenario.faults import Fault, ScenarioError, dotted
 from sim.scenario.models import Scenario
+from sim.scenario.permission import AllowCode
 from sim.scenario.protection import LPPMSpec
 from sim.status import failed_where
 from sim.storage import unless_untold
-from sim.sweep import Chunk, Plan, Point, models, points, replications_in, tasks
+from sim.sweep import CHUNK_QUERIES, Chunk, Plan, Point, models, points, replications_in, tasks
+from sim.tally import Progress, Silent, Tally, explained_interrupt
 from sim.world import World
 
 OUTPUTS = Path("outputs")
@@ -43,49 +46,17 @@ _FREE = ("name", "description", "replications")
 _PACKAGES = ("simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pydantic", "pyarrow")
 
 
-CHUNK_QUERIES = 10_000
-"""A chunk holds so many queries or more, where there are replications enough: a second or a few of work."""
-
-
-class Progress(Protocol):
-    """Is told how a run gets on."""
-
-    def start(self, queries: int, *, chunks: int, skipped: int) -> None:
-        """About so many queries in so many chunks are to be simulated; so many chunks are there already.
-
-        Told again, with those to come, when figures turn out to need more replications.
-        """
-        ...
-
-    def advance(self, queries: int) -> None:
-        """So many more have been."""
-        ...
-
-    def end_chunk(self) -> None:
-        """One more chunk is written, or was given up."""
-        ...
-
-
-class Silent:
-    """Shows no progress."""
-
-    def start(self, queries: int, *, chunks: int, skipped: int) -> None:
-        """Say nothing."""
-
-    def advance(self, queries: int) -> None:
-        """Say nothing."""
-
-    def end_chunk(self) -> None:
-        """Say nothing."""
-
-
 def default_directory(scenario: Scenario) -> Path:
     """Return where a scenario's run goes unless said: its name and the first letters of its run's digest."""
+    return _directory(scenario, _fingerprints(_variants(scenario)))
+
+
+def _variants(scenario: Scenario) -> list[Scenario]:
+    """Return scenarios that together name every file and component that the points of a sweep do."""
     values = [value for tried in scenario.sweep.values() for value in tried]
     # Numbers bring in no file and no component, so the points need not be made to know which there are.
     plain = all(isinstance(value, int | float) for value in values)
-    variants = [scenario] if plain else [point.scenario for point in points(scenario)]
-    return _directory(scenario, _fingerprints(variants))
+    return [scenario] if plain else [point.scenario for point in points(scenario)]
 
 
 def _directory(scenario: Scenario, files: dict[str, str]) -> Path:
@@ -111,6 +82,8 @@ def run(
     shard: tuple[int, int] | None = None,
     chunk: str | None = None,
     chunk_queries: int | None = None,
+    dask_timeout: float | None = None,
+    allow_code: AllowCode | None = None,
 ) -> Result:
     """Run a scenario, or go on with it: chunks whose part is there already are not simulated again.
 
@@ -119,9 +92,45 @@ def run(
     from, and however many queries make a chunk. With `shard` (i, N) only the i-th of N shares is simulated, and
     nothing is summed up: a run without it does that, when all shares are there. With `chunk` only the chunk with this
     id is simulated, in this process, and an error in it is raised as it is. Else one that fails is reported at the end
-    (`FailedChunks`), when everything else is done.
+    (`FailedChunks`), when everything else is done. `dask_timeout` limits, in seconds, how long the run waits for a
+    Dask worker while there is none (see `sim.cluster.WAIT_S`). Custom components (``module:Class``) are imported only
+    with `allow_code`: True, or the only folders to import from; the default is what `load` or the environment allowed.
+
+    Ctrl-C raises `sim.interrupts.Interrupted`, a KeyboardInterrupt that says what is kept. An exception of component
+    code that would end the program, such as SystemExit, is a failure like any other.
     """
-    progress = progress or Silent()
+    tally = Tally(progress or Silent())
+    with interrupts.recorded(), explained_interrupt(tally), interrupts.contained(f"scenario {scenario.name!r}"):
+        return _run(
+            permitted(scenario, allow_code),
+            out=out,
+            progress=tally,
+            figures=figures,
+            workers=workers,
+            dask=dask,
+            pool=pool,
+            shard=shard,
+            chunk=chunk,
+            chunk_queries=chunk_queries,
+            dask_timeout=dask_timeout,
+        )
+
+
+def _run(
+    scenario: Scenario,
+    *,
+    out: str | Path | None,
+    progress: Tally,
+    figures: bool,
+    workers: int | None,
+    dask: str | None,
+    pool: Pool | None,
+    shard: tuple[int, int] | None,
+    chunk: str | None,
+    chunk_queries: int | None,
+    dask_timeout: float | None,
+) -> Result:
+    """Plan, simulate and sum up, as `run` says."""
     if faults := [
         Fault("scenario", dotted(loc), message) for loc, message in findings(scenario.model_dump(mode="json"))
     ]:
@@ -145,9 +154,10 @@ def run(
     # Of many shards each would read all that the others have written.
     there = directory.survey(thorough=shard is None and chunk is None)
     before = _manifest_before(directory, rebuild=chunk is None)
-    _refuse_to_mix(directory, before, manifest, own, plan, there)
+    sources = {name: source_file(name, scenario.place.code) for name in own}
+    _refuse_to_mix(directory, before, manifest, sources, plan, there)
     for name in own:
-        refuse_stale(name)
+        refuse_stale(name, scenario.place.code)
     if chunk is not None:
         if shard is not None or dask is not None or workers is not None:
             raise RequestError("a chunk alone is simulated here: leave out what shares the work")
@@ -157,7 +167,7 @@ def run(
     manifest["tables"] = {"points.csv": hashlib.sha256(written).hexdigest()}
     done = _whole(there)
     try:
-        with closing(open_pool(workers, dask, workshop)) if pool is None else nullcontext(pool) as hands:
+        with closing(open_pool(workers, dask, workshop, dask_timeout)) if pool is None else nullcontext(pool) as hands:
             end, failures = _simulate(plan, directory, manifest, queries, progress, hands, shard, done)
     finally:
         directory.clean()  # workers may have been killed
@@ -174,10 +184,33 @@ def run(
     result = Result(directory)
     with suppress(RunError) if failures else nullcontext():  # what has failed is told first
         if simulated:
+            _note_budgets(result, swept)
             _sum_up(result, figures=figures)
     if failures:
         raise FailedChunks(directory, told, len(end.chunks))
     return result
+
+
+def permitted(scenario: Scenario, allow_code: AllowCode | None = None) -> Scenario:
+    """Return the scenario with the permission to import its custom components, or raise `CodeNotAllowed`."""
+    place = scenario.place
+    code = place.code.granted(allow_code)
+    code.require(custom_components(scenario))
+    return scenario if code == place.code else scenario.model_copy(deep=True).at(place.folder, place.data, code)
+
+
+def custom_components(scenario: Scenario) -> list[str]:
+    """Return every ``module:Class`` that a scenario or a point of its sweep names, without importing any."""
+    return sorted({name for variant in _variants(scenario) for name in variant.own_components()})
+
+
+def _note_budgets(result: Result, swept: list[Point]) -> None:
+    """Write into the manifest which budgets of quality loss were exceeded, if any."""
+    found = budgets.found_exceeded([(point.index, point.scenario) for point in swept], result.shown_summary())
+    if found:
+        words = swept_words(pd.DataFrame(found), result.points())
+        noted = [one | {"at": at} for one, at in zip(found, words, strict=True)]
+        result.run.write_manifest(result.manifest | {budgets.EXCEEDED: noted})
 
 
 def _sum_up(result: Result, *, figures: bool) -> None:
@@ -192,7 +225,7 @@ def _sum_up(result: Result, *, figures: bool) -> None:
         from sim.plots import write_figures
 
         tables = {"summary": result.summary(), "over_time": result.over_time(), "shifts": result.shifts()}
-        write_figures(result.run, **tables)
+        write_figures(result.run, read=result.totals(), **tables)
     # Where windows of a summary cut the shift there is no table, and whoever asks for it is told why.
     if not result.shifts().empty:
         with unless_untold():
@@ -212,12 +245,16 @@ def sum_up_adaptation(result: Result, found: Adaptation, *, figures: bool = True
         write_adaptation(result.run, found)
 
 
-def open_pool(workers: int | None, dask: str | None, workshop: Workshop | None = None) -> Pool:
+def open_pool(
+    workers: int | None, dask: str | None, workshop: Workshop | None = None, dask_timeout: float | None = None
+) -> Pool:
     """Return who is to simulate: this process, so many others, or a Dask cluster."""
+    if dask is None and dask_timeout is not None:
+        raise RequestError("dask_timeout (--dask-timeout) limits the wait for Dask workers: it needs dask (--dask)")
     if dask is not None:
         from sim.cluster import Cluster
 
-        return Cluster(dask, workers)
+        return Cluster(dask, workers, timeout_s=dask_timeout)
     return Here(workshop) if workers is None or workers == 1 else Workers(workers)
 
 
@@ -226,7 +263,7 @@ def _simulate(
     directory: RunDirectory,
     manifest: dict[str, Any],
     queries: Callable[[Point], int],
-    progress: Progress,
+    progress: Tally,
     pool: Pool,
     shard: tuple[int, int] | None,
     done: set[str],
@@ -245,15 +282,19 @@ def _simulate(
             expected = sum(_queries(chunk, queries) for chunk in todo)
             progress.start(expected, chunks=len(todo), skipped=0 if begun else len(share) - len(todo))
             begun = True
+            progress.plan(directory, chunks=len(share), kept=len(share) - len(todo))
             for ended in pool.run(todo, directory, progress.advance):
                 progress.end_chunk()
                 if isinstance(ended, Failure):
                     failures.append(ended)
+                    progress.give_up(_queries(ended.chunk, queries))
                 else:
                     done.add(ended.chunk.id)
+                    progress.keep(_queries(ended.chunk, queries))
         if failures or shard is not None:
             break
     if not begun:
+        progress.plan(directory, chunks=len(share), kept=len(share))
         progress.start(0, chunks=0, skipped=len(share))
     plan.chunks(state.times, directory.parts())  # refuses what another run may have written twice meanwhile
     return state, failures
@@ -316,6 +357,8 @@ def _simulate_alone(
         perform(chunk, directory, workshop, progress.advance)
     except FailedSimulation as failed:
         error = failed.__cause__
+    if error is not None and not isinstance(error, Exception):
+        raise RuntimeError(interrupts.described(error)) from error
     if error is not None:
         raise error
     progress.end_chunk()
@@ -351,9 +394,10 @@ class FailedChunks(UserError):
 
 def _described(failure: Failure, directory: RunDirectory, scenario: Scenario, plan: Plan) -> dict[str, Any]:
     """Return a failure for the manifest, with the command that repeats it alone."""
-    chunk, (_, data) = failure.chunk, scenario.place
+    chunk, data = failure.chunk, scenario.place.data
     alone = chunk if failure.replication is None else plan.alone(chunk, failure.replication)
     words = ["lppm-sim", "run", directory.describe("manifest.json"), "-o", str(directory), "--chunk", alone.id]
+    words += _code_options(scenario)
     return {
         "chunk": chunk.id,
         "point": chunk.point.index,
@@ -366,9 +410,16 @@ def _described(failure: Failure, directory: RunDirectory, scenario: Scenario, pl
     }
 
 
+def _code_options(scenario: Scenario) -> list[str]:
+    """Return the options that permit a command on the manifest to import what the scenario could import."""
+    names, code = custom_components(scenario), scenario.place.code
+    folders = sorted({str(folder) for folder in map(code.folder_of, names) if folder is not None})
+    return [f"--allow-code={folder}" for folder in folders] or ["--allow-code"] * bool(names)
+
+
 def _manifest(scenario: Scenario, files: dict[str, str], swept: list[Point], workshop: Workshop) -> dict[str, Any]:
     """Return everything needed to run the scenario again and to read its log: a part of the run, not of the code."""
-    folder, _ = scenario.place
+    folder = scenario.place.folder
     worlds, spaces = _worlds(swept, workshop)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -383,6 +434,7 @@ def _manifest(scenario: Scenario, files: dict[str, str], swept: list[Point], wor
         "kernels": kernels.describe(),
         "worlds": worlds,
         "output_spaces": spaces,
+        "remarks": remarks(point.scenario for point in swept),
         "finished": False,
     }
 
@@ -437,9 +489,8 @@ def _fingerprints(scenarios: Iterable[Scenario]) -> dict[str, str]:
     """Return the SHA-256 of each file that the scenarios read, and of the source of each ``module:Class``."""
     paths: dict[str, Path] = {}
     for scenario in scenarios:
-        search_in(scenario.place[0])
         paths |= {name: scenario.locate(name) for name in scenario.files()}
-        paths |= {name: source_file(name) for name in scenario.own_components()}
+        paths |= {name: source_file(name, scenario.place.code) for name in scenario.own_components()}
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in sorted(paths.items())}
 
 
@@ -447,7 +498,7 @@ def _refuse_to_mix(
     directory: RunDirectory,
     before: dict[str, Any] | None,
     manifest: dict[str, Any],
-    own: list[str],
+    own: Mapping[str, Path],
     plan: Plan,
     there: Sequence[PartCheck],
 ) -> None:
@@ -495,7 +546,7 @@ def _refuse_foreign_parts(directory: RunDirectory, there: Sequence[PartCheck], *
         )
 
 
-def _told_differences(before: dict[str, Any], now: dict[str, Any], own: list[str]) -> Iterator[str]:
+def _told_differences(before: dict[str, Any], now: dict[str, Any], own: Mapping[str, Path]) -> Iterator[str]:
     """Yield a line for each thing that makes two runs different ones."""
     for key in ("schema_version", "scenario"):
         for path, old, new in _differences(before.get(key), now[key], key):
@@ -503,7 +554,7 @@ def _told_differences(before: dict[str, Any], now: dict[str, Any], own: list[str
                 yield f"  {path}: {old!r} there, {new!r} now"
     files = before.get("files") or {}
     for name in sorted(files.keys() | now["files"].keys()):
-        called = f"{name} ({source_file(name).name})" if name in own else name
+        called = f"{name} ({own[name].name})" if name in own else name
         if name not in files or name not in now["files"]:
             yield f"  {called}: " + ("only read there" if name in files else "only read now")
         elif files[name] != now["files"][name]:

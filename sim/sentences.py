@@ -8,11 +8,13 @@ from typing import Any
 import pandas as pd
 
 from sim.analysis import circumstances, named_apart, swept_words
-from sim.ranking import rankings, remarks
+from sim.budgets import EXCEEDED
+from sim.ranking import Leads, lower, rankings, remarks, verdict
 from sim.scenario.consistency import needs_channel
 from sim.tournament import STANDINGS
 
 _MOST_WIDE = 5
+_MOST_EXCEEDED = 3
 _MOST_APART = 3
 """Of more mechanisms an attack's note is told in one line."""
 
@@ -80,6 +82,8 @@ def warnings(manifest: dict[str, Any]) -> list[str]:
     """Return what a reader of the figures should know: beliefs that ran out of mass, gaps that were not reached."""
     found = [] if manifest["finished"] else ["the run is not finished: these are the figures of what is there"]
     found += [note for world in manifest.get("worlds", []) for note in left_out(world["traces"])]
+    found += manifest.get("remarks", [])
+    found += _exceeded_budgets(manifest)
     notes = pd.DataFrame(manifest.get("notes", []))
     if notes.empty:
         return found
@@ -104,15 +108,50 @@ def warnings(manifest: dict[str, Any]) -> list[str]:
     return found
 
 
-def tournament(table: pd.DataFrame) -> str:
-    """Return who protects best against the attack that is strongest on it; takes a table of `tournament.standings`."""
+def _exceeded_budgets(manifest: dict[str, Any]) -> list[str]:
+    """Return which mechanisms lost more than their budget, the worst few of them, and how many there are more."""
+    exceeded = manifest.get(EXCEEDED, [])
+    lines = [
+        f"{one['lppm']}{one['at'] and ' (' + one['at'] + ')'} lost more than its budget: "
+        f"asked {one['asked_km']:g} km, realised {one['realised_km']:.2f} km "
+        f"({_excess(one['asked_km'], one['realised_km'])})"
+        for one in exceeded[:_MOST_EXCEEDED]
+    ]
+    if lines:
+        lines[-1] += "; a budget holds on the mechanism's own model, these users are not as it believes"
+    more = len(exceeded) - len(lines)
+    if more:
+        losses = f"{more} more losses are above their budgets" if more > 1 else "1 more loss is above its budget"
+        lines.append(f"{losses}: see `{EXCEEDED}` in manifest.json")
+    return lines
+
+
+def _excess(asked_km: float, realised_km: float) -> str:
+    return f"+{100 * (realised_km / asked_km - 1):.0f} %" if asked_km else "nothing was to be lost"
+
+
+def tournament(table: pd.DataFrame, leads: Leads, users: int) -> str:
+    """Return who protects best against the attack that is strongest on it, where that is significant.
+
+    Takes a table of `tournament.standings` and what `tournament.leads` returns for it.
+    """
     ranked = table[table["rank"].notna()]
+    if ranked.empty:
+        return "No mechanism is ranked: not every attack can be computed against any of them."
     first, *others = ranked.to_dict("records")
     same = ranked["quality_loss_km"].max() - ranked["quality_loss_km"].min() < 1e-9
     where = f"At {first['quality_loss_km']:g} km of quality loss" if same else "Each at its own quality loss"
-    behind = ", ".join(f"{row['lppm']} {row['adversary_error_km']:.2f} km ({row['strongest']})" for row in others)
-    start = f"{where} {first['lppm']} is ahead: the strongest of {len(table.columns) - len(STANDINGS)} attacks on it"
-    return f"{start}, {first['strongest']}, has P_AE {first['adversary_error_km']:.2f} km; then {behind}."
+    number = len(table.columns) - len(STANDINGS)
+    error = f"P_AE {first['adversary_error_km']:.2f} km"
+    if not others:
+        return f"{where}, {first['lppm']} alone is ranked: {error} under the strongest of {number} attacks on it."
+    figure = f"{error} under the strongest of {number} attacks on it, {first['strongest']}"
+    best = f"{first['lppm']} {'protects best' if same else 'is ahead'}"
+    behind = ", ".join(
+        f"{row['lppm']} {row['adversary_error_km']:.2f} km ({row['strongest']}, {lower(*leads[row['lppm']], users)})"
+        for row in others
+    )
+    return f"{where}, {verdict(first['lppm'], leads, users, best, figure)}; {behind}."
 
 
 def found_changes(manifest: dict[str, Any]) -> list[str]:
@@ -138,12 +177,57 @@ def hidden_channels(manifest: dict[str, Any]) -> list[str]:
 
 
 def left_out(readings: dict[str, dict[str, int]]) -> list[str]:
-    """Return how many rows of trace files lie outside the region."""
+    """Return what trace files lack: rows outside the region, irregular times, and positions between visits."""
     return [
-        f"{where}: {report['rows_outside']:,} of {report['rows']:,} rows lie outside the region and are left out"
-        for where, report in readings.items()
-        if report["rows_outside"]
+        f"{where}: {note}"
+        for where, reading in readings.items()
+        for note in (*_odd_rows(reading), *_between_visits(reading))
     ]
+
+
+def _odd_rows(reading: dict[str, int]) -> Iterator[str]:
+    if rows := reading.get("rows_outside", 0):
+        yield f"{rows:,} of {reading['rows']:,} rows lie outside the region and are left out"
+    if rows := reading.get("rows_backward", 0):
+        yield (
+            f"time decreases between consecutive rows {_times(rows)} ({_users(reading['users_backward'])}): the rows "
+            "are sorted by time; check the time column and its time zone"
+        )
+    if rows := reading.get("rows_same_time", 0):
+        yield (
+            f"the same user is in different cells at the same time {_times(rows)} "
+            f"({_users(reading['users_same_time'])}): all rows are kept, in the order of the file; does an id stand "
+            "for several people?"
+        )
+    if slots := reading.get("visits_carried", 0):
+        yield (
+            f"{slots:,} of {reading['visits']:,} slots of whole days ({slots / reading['visits']:.0%}) have no row and "
+            "keep the last position before"
+        )
+
+
+def _between_visits(reading: dict[str, int]) -> Iterator[str]:
+    """Yield how many queries have no visit of their own; the numbers of `poisson` are expected values."""
+    carried, cut = reading.get("queries_carried", 0), reading.get("queries_cut", 0)
+    about = "about " if reading.get("expected") else ""
+    if carried:
+        asked = carried + reading["queries_recorded"]
+        yield (
+            f"{about}{carried:,} of {asked:,} queries ({carried / asked:.0%}) fall between recorded visits and repeat "
+            "the last position"
+        )
+    if gaps := reading.get("gaps", 0):
+        hours = f"{reading['max_gap_s'] / 3600:.3g} h"
+        skipped = f"{about}{cut:,} queries are cut" if "queries_cut" in reading else "no queries are asked"
+        yield f"{skipped} in {gaps:,} gap{'s' if gaps > 1 else ''} of over {hours} between visits (`max_gap_s`)"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
+
+
+def _users(count: int) -> str:
+    return f"{count:,} user{'s' if count > 1 else ''}"
 
 
 def _asked_gaps(scenario: dict[str, Any]) -> dict[str, float]:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 
 from sim import build
 from sim.errors import InputError, input_errors
 from sim.interfaces import Demand, Mobility
+from sim.mobility.demand import EveryVisit, Poisson
+from sim.mobility.gaps import Coverage, Schedule, count_gaps, schedule
 from sim.mobility.replay import Replay
 from sim.mobility.traces import DAY_S, Life, Trace, live
 from sim.mobility.training import Statistics, check_cells, regimes, statistics
-from sim.registry import search_in
 from sim.rng import stream
 from sim.scenario import people
 from sim.scenario.beliefs import HomeProfileSpec
 from sim.scenario.files import parts_of
 from sim.scenario.models import Scenario
+from sim.scenario.shifts import RateSpec
 from sim.shifting import Shifting
 from sim.world import World
 
@@ -28,7 +30,6 @@ class Setting:
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
-        search_in(scenario.place[0])
         self._others = cache(self._statistics_of_others)
         self._movers: dict[str, Mobility] = {}
 
@@ -68,13 +69,59 @@ class Setting:
         return Shifting(self.scenario, self.world, self.users, self.mobility, self.demand)
 
     def readings(self) -> dict[str, dict[str, int]]:
-        """Return what was read of each trace file, and how many rows of it lie outside the region."""
-        models = {"users": self.mobility} | {
-            f"training.{name}": self._mobility_of_others(spec)
-            for name, spec in self.scenario.training.items()
-            if isinstance(spec, people.OthersSpec) and spec.mobility is not None
-        }
-        return {where: mobility.report() for where, mobility in models.items() if isinstance(mobility, Replay)}
+        """Return, for the users and each training set of others, what was read of their trace file and what it lacks.
+
+        Rows outside the region, irregular times and, for demands that query between visits, where the positions of
+        their queries come from: see `sim.mobility.gaps.Coverage`.
+        """
+        with input_errors("users"):
+            found = {"users": self._reading(self.mobility, self.demand, self.scenario.users)}
+        for name, spec in self.scenario.training.items():
+            if isinstance(spec, people.OthersSpec):
+                with input_errors(f"training.{name}"):
+                    mobility, demand = self._mobility_of_others(spec), self._demand_of_others(spec)
+                    found[f"training.{name}"] = self._reading(mobility, demand, spec)
+        return {where: reading for where, reading in found.items() if reading}
+
+    def _reading(
+        self, mobility: Mobility, demand: Demand, spec: people.UsersSpec | people.OthersSpec
+    ) -> dict[str, int]:
+        if not isinstance(mobility, Replay):
+            return {}
+        reading = {} if spec.mobility is None else mobility.report()
+        if mobility.max_gap_s is None or (isinstance(demand, EveryVisit) and not self._adds_queries(spec)):
+            return reading
+        gap_s, users = mobility.max_gap_s, mobility.users(spec.count)
+        reading["max_gap_s"] = int(gap_s)
+        schedules = [schedule(demand, mobility.times_s(user), max_gap_s=gap_s) for user in users]
+        counts = Coverage()
+        for plan in schedules:
+            if plan is None:  # a custom demand, or visits and the queries that a shift adds
+                return reading | {"gaps": sum(count_gaps(mobility.times_s(user), max_gap_s=gap_s) for user in users)}
+            counts += plan.coverage(self._taken(plan, spec))
+        return (
+            reading
+            | {"queries_recorded": counts.recorded, "queries_carried": counts.carried, "queries_cut": counts.cut}
+            | {"gaps": counts.gaps, "expected": int(isinstance(demand, Poisson))}
+        )
+
+    def _adds_queries(self, spec: people.UsersSpec | people.OthersSpec) -> bool:
+        """Tell whether a shift makes these people query between their visits."""
+        shifts = self.scenario.shifts if isinstance(spec, people.UsersSpec) else []
+        return any(isinstance(shift, RateSpec) and shift.factor > 1 for shift in shifts)
+
+    def _taken(self, plan: Schedule, spec: people.UsersSpec | people.OthersSpec) -> int:
+        """Return how many of a recorded user's queries the past and the test take together."""
+        origin_s = plan.first_s // DAY_S * DAY_S
+        if isinstance(spec, people.OthersSpec):
+            queries, days = self._limits_of_others(spec)
+            past, until_s = 0, _seconds(days)
+        else:
+            queries, past_s = spec.queries, _seconds(spec.past_days) or 0
+            past = max(spec.past_queries or 0, plan.before(origin_s + past_s), int(plan.total * (spec.past_share or 0)))
+            until_s = None if spec.days is None else past_s + int(spec.days * DAY_S)
+        most = plan.total if until_s is None else plan.before(origin_s + until_s)
+        return most if queries is None else min(most, past + queries)
 
     def others(self, training: str) -> Statistics:
         """Return the pooled statistics of other people, the same in every replication."""
@@ -89,16 +136,21 @@ class Setting:
             self._movers[key] = build.build_mobility(spec.mobility, self.scenario, self.world)
         return self._movers[key]
 
+    def _demand_of_others(self, spec: people.OthersSpec) -> Demand:
+        return self.demand if spec.demand is None else build.build_demand(spec.demand)
+
+    def _limits_of_others(self, spec: people.OthersSpec) -> tuple[int | None, float | None]:
+        """Return how many queries and days each of them has at most."""
+        if spec.queries is not None or spec.days is not None or isinstance(spec.mobility, people.ReplaySpec):
+            return spec.queries, spec.days
+        return self.scenario.users.queries, self.scenario.users.days
+
     def _statistics_of_others(self, training: str) -> Statistics:
         spec, scenario = self.scenario.training[training], self.scenario
         if not isinstance(spec, people.OthersSpec):
             raise TypeError(f"{training} is not a training set of other people")
-        replays = isinstance(spec.mobility, people.ReplaySpec)
-        mobility = self._mobility_of_others(spec)
-        demand = self.demand if spec.demand is None else build.build_demand(spec.demand)
-        bounded = spec.queries is not None or spec.days is not None or replays
-        queries = spec.queries if bounded else scenario.users.queries
-        days = spec.days if bounded else scenario.users.days
+        mobility, demand = self._mobility_of_others(spec), self._demand_of_others(spec)
+        queries, days = self._limits_of_others(spec)
         _need_times(mobility, spec.demand or scenario.users.demand, scenario, days)
         traces = []
         for user in mobility.users(spec.count):
@@ -108,7 +160,10 @@ class Setting:
             life = live(mobility, demand, name, moves=moves, moments=moments, queries=queries, until_s=_seconds(days))
             traces.append(life.test)
         if not sum(map(len, traces)):
-            raise ValueError(f"none of these {len(traces)} people ever queries: give them more `queries` or `days`")
+            raise ValueError(
+                f"none of these {len(traces)} people ever queries: give them more `queries` or `days`"
+                f"{_why_cut(mobility, demand, [trace.user for trace in traces])}"
+            )
         return statistics(traces, n_cells=self.world.grid.n_cells, restart_s=scenario.restart_s)
 
 
@@ -179,7 +234,10 @@ class Stage:
             for trace in (life.past, life.test):
                 check_cells(trace, self.setting.world.grid.n_cells)
             if not len(life.test):
-                raise ValueError(f"{user} never queries in the test; in her past she does {len(life.past)} times")
+                raise ValueError(
+                    f"{user} never queries in the test; in her past she does {len(life.past)} times"
+                    f"{_why_cut(mobility, demand, [user])}"
+                )
         return life
 
     def knowledge(self, training: str | None) -> StatisticsOf:
@@ -257,6 +315,20 @@ def _need_times(mobility: Mobility, demand: people.DemandSpec, scenario: Scenari
             f"`past_queries` and `markov_restart: never`, found {demand.kind}"
             f"{', a length in days' if any(days) else ''}{', markov_restart: daily' if daily else ''}"
         )
+
+
+def _why_cut(mobility: Mobility, demand: Demand, users: Sequence[str]) -> str:
+    """Say that gaps between recorded visits are cut, and what to do; empty where none is."""
+    if not isinstance(mobility, Replay) or mobility.max_gap_s is None or isinstance(demand, EveryVisit):
+        return ""
+    gap_s = mobility.max_gap_s
+    gaps = sum(count_gaps(mobility.times_s(user), max_gap_s=gap_s) for user in users)
+    if not gaps:
+        return ""
+    return (
+        f"; no queries are asked in {gaps:,} gap{'s' if gaps > 1 else ''} of over {gap_s:g} s between visits: raise "
+        "`max_gap_s` of the replay, use `demand: every_visit`, or leave out users with few visits by `select`"
+    )
 
 
 def _seconds(days: float | None) -> int | None:

@@ -12,11 +12,15 @@ from typing import Any
 
 from sim.rundir import SCHEMA_VERSION, RequestError
 from sim.scenario.models import RepeatUntil, Scenario
-from sim.scenario.paths import assign, combinations, expand
+from sim.scenario.paths import combinations, expand
 from sim.scenario.protection import LPPMSpec
+from sim.scenario.variants import Variants
 
 SETTING = frozenset({"seed", "markov_restart", "world", "users", "shifts", "training"})
 """The parts of a scenario that decide where people are and what is known of them."""
+
+CHUNK_QUERIES = 10_000
+"""A chunk holds so many queries or more, where there are replications enough: a second or a few of work."""
 
 _ID = re.compile(r"(?P<point>\d{4,})-(?P<first>\d{4,})-(?P<last>\d{4,})-[0-9a-f]{10}")
 
@@ -53,15 +57,30 @@ def points(scenario: Scenario) -> list[Point]:
     They are numbered by the names of the paths, not by the order of the file, which a manifest does not keep.
     """
     plain = scenario.model_dump(mode="json", exclude_unset=True, exclude={"sweep"})
-    found = []
-    for index, values in enumerate(combinations(dict(sorted(scenario.sweep.items())))):
-        data = plain
-        for path, value in values.items():
-            for loc in expand(scenario, plain, path):
-                data = assign(data, loc, value, model=scenario)
-        swept = Scenario.model_validate(data).at(*scenario.place)
-        found.append(Point(index, values, swept, swept.canonical(only=SETTING)))
-    return found
+    swept = dict(sorted(scenario.sweep.items()))
+    places = {path: expand(scenario, plain, path) for path in swept}
+    variants, texts = Variants(scenario, plain), _Texts()
+    made = []
+    for index, values in enumerate(combinations(swept)):
+        one = variants.scenario({loc: value for path, value in values.items() for loc in places[path]})
+        made.append(Point(index, values, one, texts.of(one, SETTING)))
+    return made
+
+
+class _Texts:
+    """Canonical texts of scenarios, made once for those that share the objects of their parts."""
+
+    def __init__(self) -> None:
+        self._made: dict[Any, tuple[str, Scenario]] = {}
+
+    def of(self, scenario: Scenario, only: frozenset[str]) -> str:
+        """Return `scenario.canonical(only=only)`."""
+        # Which training set is the first is written out with what is trained. Beside a text lies the scenario, so
+        # that an id stays that of one object.
+        key = (only, *(id(getattr(scenario, part)) for part in sorted(only | {"training"})))
+        if key not in self._made:
+            self._made[key] = scenario.canonical(only=only), scenario
+        return self._made[key][0]
 
 
 def models(found: Iterable[Point]) -> dict[str, Point]:
@@ -110,9 +129,10 @@ def tasks(found: Iterable[Point]) -> list[Task]:
     """
     fresh: list[Task] = []
     seen: set[tuple[str, int | RepeatUntil]] = set()
+    texts = _Texts()
     for point in found:
         scenario = point.scenario
-        identities = _identities(scenario)
+        identities = _identities(scenario, texts)
         fresh += [
             _task(point, lppm, identities[lppm.name])
             for lppm in scenario.lppms
@@ -266,8 +286,8 @@ def replications_in(part: str) -> range:
     return range(int(said["first"]), int(said["last"]) + 1) if said else range(0)
 
 
-def _identities(scenario: Scenario) -> dict[str, str]:
+def _identities(scenario: Scenario, texts: _Texts) -> dict[str, str]:
     """Return, by the name of each LPPM, everything that decides what one replication of it comes to."""
-    setting = scenario.canonical(only=SETTING | {"attacks", "record"})
-    lppms = json.loads(scenario.canonical(only=frozenset({"lppms"})))["lppms"]
+    setting = texts.of(scenario, SETTING | {"attacks", "record"})
+    lppms = json.loads(texts.of(scenario, frozenset({"lppms"})))["lppms"]
     return {lppm["name"]: json.dumps([setting, lppm]) for lppm in lppms}

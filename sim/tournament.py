@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
 from sim import analysis
+from sim.interfaces import FloatArray
 
 LEAST_LPPMS, LEAST_ATTACKS = 3, 3
 """With fewer, the summary says it all."""
@@ -58,6 +61,38 @@ def standings(summary: pd.DataFrame, at_km: float | None = None) -> pd.DataFrame
     table["rank"] = ranked.astype("Int64")
     table = table.sort_values(["equal", "adversary_error_km"], ascending=False, kind="stable", ignore_index=True)
     return table[[*STANDINGS, *attacks]]
+
+
+def leads(
+    summary: pd.DataFrame, users: pd.DataFrame, table: pd.DataFrame
+) -> tuple[dict[str, tuple[float, float]], int]:
+    """Return by how much the first of the standings leads each other that has a rank, and over how many users.
+
+    A lead is the mean of the differences of the users' own errors, each under the attack that is strongest on the
+    mechanism, with half of its 95 % interval (Student's t, paired by user). Where errors are read off between the
+    points of a sweep, so are those of each user, at the mean losses of the points: their mean is the error of the
+    standings. Takes the tables that `standings` was made of, the users' means of `analysis.totals`, and its table.
+    """
+    first, *others = table[table["rank"].notna()].to_dict("records")
+    errors = pd.DataFrame({row["lppm"]: _errors_of_users(summary, users, row) for row in (first, *others)}).dropna()
+    behind = {str(row["lppm"]): errors[first["lppm"]] - errors[row["lppm"]] for row in others}
+    count = pd.Series([len(errors)])
+    halves = {lppm: analysis.half_width(pd.Series([lead.std(ddof=1)]), count).iloc[0] for lppm, lead in behind.items()}
+    return {lppm: (float(lead.mean()), float(halves[lppm])) for lppm, lead in behind.items()}, len(errors)
+
+
+def _errors_of_users(summary: pd.DataFrame, users: pd.DataFrame, row: dict[Any, Any]) -> pd.Series[float]:
+    """Return each user's error of a mechanism under the attack that is strongest on it, at the loss of its row."""
+    own, of_users = (
+        frame[(frame["lppm"] == row["lppm"]) & (frame["attack"] == row["strongest"])] for frame in (summary, users)
+    )
+    losses = analysis.preferred(own, "quality_loss_km").round(9).set_axis(own["point"])
+    errors = of_users.assign(error=analysis.preferred(of_users, "adversary_error_km"))
+    by_point = errors.pivot(index="point", columns="user", values="error")
+    curve = by_point.groupby(losses.loc[by_point.index].to_numpy()).mean()
+    at, values = curve.index.to_numpy(dtype=float), curve.to_numpy(dtype=float)
+    read: FloatArray = np.array([np.interp(row["quality_loss_km"], at, column) for column in values.T])
+    return pd.Series(read, index=curve.columns)
 
 
 def common_loss_km(summary: pd.DataFrame) -> float | None:

@@ -26,7 +26,7 @@ from typing import Any
 from sim import report
 from sim.errors import InputError, UserError
 from sim.result import Result
-from sim.runner import Progress
+from sim.tally import Progress
 
 HOST = "127.0.0.1"
 PAUSE = 3.0
@@ -212,7 +212,7 @@ class Server:
         self._pages.close()
         self._http.shutdown()
         self._http.server_close()
-        self._thread.join()
+        self._thread.join(_FAREWELL_S)
 
     def knows(self, host: str) -> bool:
         """Tell whether this is the address itself, not a name that somebody has made to point here."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 from sim import kernels
 from sim.lppm import kept
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
 
 MakeScenario = Callable[..., Scenario]
 
+# No example has a deadline: machines are slow at times. In CI the same examples are tried every time.
+settings.register_profile("lppm-sim", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("lppm-sim")
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _nothing_kept() -> Iterator[None]:
@@ -27,6 +34,16 @@ def _nothing_kept() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(kept.VARIABLE, "off")
         yield
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let SIGINT raise KeyboardInterrupt: processes started in the background ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

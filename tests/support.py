@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -78,6 +80,24 @@ from sim.cli import main
 main()
 """
 """The command line in a process that heeds Ctrl-C, however the tests were started."""
+
+
+def until(true: Callable[[], Any], seconds: float = 120) -> None:
+    """Wait until something is true. Only a test that fails waits for so long: machines are slow at times."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"not in {seconds} s"
+        time.sleep(0.02)
+
+
+@contextmanager
+def ending(process: subprocess.Popen[Any]) -> Iterator[subprocess.Popen[Any]]:
+    """Kill a process at the end of the block if it is still running: nobody waits for one that hangs."""
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def lppm_sim(*words: str | Path) -> Result:

@@ -505,9 +505,11 @@ def test_the_command_has_the_same_defaults_and_takes_others(scenario: Path) -> N
     assert heading[:5] == ["LPPM", "attack", "before", "lowest", "at the end"]
     assert "minus SP-Exp" in heading
     assert [row[:2] for row in body] == [["SP-Exp", "sporadic"], ["mild", "sporadic"]]
-    row = sim.Result.open("run").adaptation().summary.iloc[0]
-    half = row["efficiency_before"] - row["efficiency_before_low"]
-    assert body[0][2] == f"{row['efficiency_before']:.3f} ± {half:.3f}"
+    found = sim.Result.open("run").adaptation()
+    own = found.users.loc[found.users["lppm"] == "SP-Exp", "efficiency_before"]
+    written_before = f"{found.summary['efficiency_before'].iloc[0]:.3f} ({own.min():.3f} to {own.max():.3f})"
+    assert written_before.startswith(body[0][2])
+    assert body[0][2].count("(") == 1
     text = done("adaptation", "run", "--window", "10", "--recovered", "0.5", "--before", "20", "--against", "mild")
     assert "a window of 10 is back at 50 %" in " ".join(text.split())
     assert "minus mild" in cells(text)[0]

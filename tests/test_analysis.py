@@ -523,3 +523,21 @@ def test_exact_figures_need_infinitely_fewer_replications_and_a_single_one_tells
     assert analysis.variance_ratio(of_replications({"ann": [1, 2]})).empty
     nothing = analysis.variance_ratio(of_replications({"ann": [0, 0]}, {"ann": [0, 0]}))
     assert nothing["ratio"].isna().all()
+
+
+@pytest.mark.parametrize("last", [1, 2, 5, 6, 7])
+def test_the_middle_one_of_an_odd_number_of_queries_is_in_the_last_half(last: int, tmp_path: Path) -> None:
+    run = write(tmp_path, queries([float(i) for i in range(1, last + 1)]))
+    found = analysis.halves(run).set_index("half")
+    first = [i for i in range(1, last + 1) if i <= last / 2]
+    rest = [i for i in range(1, last + 1) if i > last / 2]
+    assert found["queries"].to_dict() == {half: len(own) for half, own in (("first", first), ("last", rest)) if own}
+    means = {half: np.mean(own) for half, own in (("first", first), ("last", rest)) if own}
+    assert found["quality_loss_km"].to_dict() == pytest.approx(means)
+
+
+def test_the_halves_are_those_of_the_longest_trace(tmp_path: Path) -> None:
+    """The indices are cut at one place for everybody, half of the highest index of the run."""
+    run = write(tmp_path, queries([1, 2, 3, 4, 5, 6, 7], user="ann"), queries([1, 2, 3, 4, 5], user="bob"))
+    found = analysis.halves(run).set_index(["user", "half"])["queries"].to_dict()
+    assert found == {("ann", "first"): 3, ("ann", "last"): 4, ("bob", "first"): 3, ("bob", "last"): 2}

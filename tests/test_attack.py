@@ -67,6 +67,50 @@ def test_foresight_changes_no_answer_and_no_count(belief: str, name: str, distan
         assert seeing.fallbacks > 0
 
 
+def uphill() -> Distance:
+    """Return a distance that is twice as long to the east and to the north as back."""
+    east, north = (km[None, :] - km[:, None] for km in (GRID.x_km, GRID.y_km))
+    return Distance(
+        kind="file", matrix_km=np.where(east > 0, 2, 1) * abs(east) + np.where(north > 0, 2, 1) * abs(north)
+    )
+
+
+@pytest.mark.parametrize("foresee", [False, True])
+@pytest.mark.parametrize("belief", ["fixed", "markov", "learning"])
+def test_the_estimate_has_the_least_error_from_the_true_cell_to_it(belief: str, foresee: bool) -> None:
+    """d_P(x, y) goes from the true cell to the estimate; the other way round the estimate is another one."""
+    distance = uphill()
+    profile = np.array([0.2, 0.1, 0.05, 0.15, 0.1, 0.2, 0.05, 0.15])
+    channel = exponential(manhattan(GRID), 0.4)
+
+    def believed() -> Belief:
+        of_kind: dict[str, Belief] = {
+            "fixed": FixedProfile(profile=profile),
+            "markov": MarkovFilter(start_profile=profile, transition=np.full((N, N), 0.5 / N) + 0.5 * np.eye(N)),
+            "learning": EstimatedProfile(initial_profile=profile),
+        }
+        return of_kind[belief]
+
+    attack = OptimalAttack(belief_of=lambda _: believed(), distance=distance, foresee=foresee)
+    alongside, turned = believed(), 0
+    for index, output in enumerate(OUTPUTS, start=1):
+        prior = alongside.prior(300 * index)
+        by_output = {}
+        for z in range(N) if foresee else [output]:
+            weights = prior * channel.likelihood(z)
+            costs = [sum(weights[x] * distance.matrix_km[x, y] for x in range(N)) for y in range(N)]
+            wrong = [sum(weights[x] * distance.matrix_km[y, x] for x in range(N)) for y in range(N)]
+            by_output[z] = int(np.argmin(costs))
+            turned += by_output[z] != int(np.argmin(wrong))
+        guess = attack.observe(Report("ann", index, 300 * index, output, channel))
+        assert guess.estimate == by_output[output]
+        if foresee:
+            assert guess.estimate_by_output is not None
+            assert dict(enumerate(guess.estimate_by_output.tolist())) == by_output
+        alongside.observe(300 * index, channel.likelihood(output))
+    assert turned > 0
+
+
 def test_an_impossible_report_is_read_as_the_filter_will_read_it() -> None:
     """The filter starts anew at its start profile; foresight must ask that before the likelihood alone."""
     start = np.array([0, 0, 0, 0, 0, 0.9, 0.1, 0])

@@ -355,7 +355,9 @@ def test_the_memory_of_a_process_that_started_another_is_not_counted() -> None:
         "held = np.ones(40_000_000)\n"
         "print(bytes_of_users(2, 4, (3, 4), 1e-6), held[0])"
     )
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=240
+    ).stdout
     assert 0 < int(said.split()[0]) < 40_000_000 * 8 / 4
 
 

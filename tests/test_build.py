@@ -206,7 +206,7 @@ def test_every_parameter_arrives(
     scenario = make_scenario()
     known = statistics([], n_cells=world.grid.n_cells)
     for attempt in (
-        lambda: build._grid(made),  # type: ignore[arg-type]
+        lambda: build.build_grid(made),  # type: ignore[arg-type]
         lambda: build._roads(made, scenario, world.grid),  # type: ignore[arg-type]
         lambda: build.build_mobility(made, scenario, world),  # type: ignore[arg-type]
         lambda: build.build_demand(made),  # type: ignore[arg-type]
@@ -343,6 +343,7 @@ def test_a_replay_gets_its_file_columns_and_selection(
         "visits": 6,
         "shuffle": True,
         "utc_offset_h": -8.0,
+        "max_gap_s": 600,
     }
     made = people.ReplaySpec.model_validate(said)
     build.build_mobility(made, make_scenario().at(tmp_path, None), world)
@@ -358,6 +359,7 @@ def test_a_replay_gets_its_file_columns_and_selection(
         "visits": 6,
         "shuffle": True,
         "utc_offset_h": -8.0,
+        "max_gap_s": 600,
     }
     build.build_mobility(people.ReplaySpec(kind="replay", file="t.csv"), make_scenario().at(tmp_path, None), world)
     assert recorder.given["columns"] is None
@@ -598,6 +600,13 @@ OWN = """
 class Own:
     def __init__(self, **given):
         self.given = given
+
+    def users(self, count): ...
+    def visits(self, user, rng): ...
+    def queries(self, visits, rng): ...
+    def prior(self, time_s): ...
+    def observe(self, *report): ...
+    def __call__(self, prior): ...
 """
 
 
@@ -606,6 +615,7 @@ def test_ones_own_components_get_the_scenarios_parameters_and_their_surroundings
 ) -> None:
     (tmp_path / "own_parts.py").write_text(OWN)
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("LPPM_SIM_ALLOW_CODE", str(tmp_path))
     spec = Custom.model_validate({"kind": "own_parts:Own", "x": 3, "name": "n", "deep": {"a": [1]}})
     scenario = make_scenario()
     mine = {"x": 3, "name": "n", "deep": {"a": [1]}}

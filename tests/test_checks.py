@@ -14,10 +14,10 @@ import pytest
 from pydantic import TypeAdapter
 
 import sim
-from sim import build, checks, cli
+from sim import build, cli
 from sim.checks import CHECKS, Bench, check, check_made
 from sim.lppm import dummies
-from sim.registry import ComponentError, listing
+from sim.registry import METHODS, ComponentError, listing
 from sim.scenario import beliefs, people, protection
 from sim.scenario import designs as design_specs
 from sim.scenario.models import Scenario
@@ -134,7 +134,7 @@ def test_every_attack_keeps_the_contract(kind: str, expected: bool, make_scenari
 
 def test_every_family_that_can_be_brought_along_has_checks() -> None:
     open_families = {family for family, (_, found) in listing().items() if "module:Class" in found}
-    assert set(checks.TOLD_BY) == set(CHECKS) == open_families | {"attack"}
+    assert set(METHODS) == set(CHECKS) == open_families | {"attack"}
     assert all(test.__doc__ for tests in CHECKS.values() for test in tests)
 
 
@@ -142,7 +142,7 @@ def test_the_command_line_offers_the_families_there_are() -> None:
     """It cannot import them: that would take as long as everything else."""
     (said,) = (option for option in cli.check_component.params if option.name == "family")
     assert isinstance(said.type, click.Choice)
-    assert list(said.type.choices) == list(checks.TOLD_BY)
+    assert list(said.type.choices) == list(METHODS)
 
 
 # One's own, by name ----------------------------------------------------------------------------------------------
@@ -262,6 +262,14 @@ class Nothing:
     pass
 
 
+class Whole:
+    def __init__(self, **given): ...
+
+    def channel(self, time_s): ...
+
+    def observe(self, report): ...
+
+
 class Fragile:
     def __init__(self, *, world):
         self.world = world.no_such_thing
@@ -306,10 +314,18 @@ def test_ones_own_component_is_found_and_recognised(name: str, parameters: dict[
     assert len({outcome.check for outcome in outcomes}) == len(outcomes)
 
 
-def test_a_function_can_be_said_to_be_a_design(own: str) -> None:
-    with pytest.raises(ComponentError, match="cannot tell what it is"):
+def test_a_function_is_no_component(own: str) -> None:
+    with pytest.raises(ComponentError, match="must be a class, found a function"):
         check(f"{own}:make_design")
-    assert not [outcome for outcome in check(f"{own}:make_design", family="design") if outcome.problem]
+    (outcome,) = check(f"{own}:make_design", family="design")
+    assert outcome.problem is not None
+    assert "must be a class, found a function" in outcome.problem
+
+
+def test_a_whole_lppm_is_not_taken_for_an_attack(own: str) -> None:
+    with pytest.raises(ComponentError, match="a whole LPPM, for which there are no checks"):
+        check(f"{own}:Whole")
+    assert check(f"{own}:Whole", family="attack")[1].problem, "by request it is checked as an attack, which it is not"
 
 
 @pytest.mark.parametrize(
@@ -317,11 +333,11 @@ def test_a_function_can_be_said_to_be_a_design(own: str) -> None:
     [
         ("no_such_module:X", "module 'no_such_module' cannot be imported: ModuleNotFoundError: No module named"),
         ("{own}:NextDor", "has no 'NextDor' (did you mean 'NextDoor'?), it defines Patrol, EveryThird"),
-        ("{own}:Nothing", "cannot tell what it is, found none of the methods of mobility (visits), demand (queries)"),
-        ("{own}", "is called module:Class, found "),
-        (":", "is called module:Class, found ':'"),
-        (".own:X", "is called module:Class"),
-        ("", "is called module:Class, found ''"),
+        ("{own}:Nothing", "its family is not clear from its methods (mobility: users, visits; demand: queries;"),
+        ("{own}", "is named module:Class, found "),
+        (":", "is named module:Class, found ':'"),
+        (".own:X", "is named module:Class"),
+        ("", "is named module:Class, found ''"),
     ],
 )
 def test_a_component_that_is_not_there(name: str, words: str, own: str) -> None:
@@ -393,7 +409,7 @@ def test_a_scenario_made_of_ones_own_components(own: str, make_scenario: MakeSce
         attacks=[{"name": "credulous", "kind": f"{own}:Credulous"}, "sporadic"],
         sweep={"lppms.mine.design.lie": [0, 0.25, 1]},
     )
-    result = sim.run(scenario, out=tmp_path / "run", figures=False)
+    result = sim.run(scenario, out=tmp_path / "run", figures=False, allow_code=True)
     events = result.events()
     for user, start in (("north", 0), ("south", 10)):
         rows = events[events["user"] == user].drop_duplicates("index").sort_values("index")
@@ -412,5 +428,7 @@ def test_a_scenario_made_of_ones_own_components(own: str, make_scenario: MakeSce
     shifted = mine[(mine["point"] == 2) & (mine["attack"] == "sporadic")]
     assert (shifted["estimate"] == shifted["cell"]).all()
     assert events[events["lppm"] == "half"]["point"].unique().tolist() == [0]
-    again = sim.run(sim.load(tmp_path / "run" / "manifest.json"), out=tmp_path / "again", figures=False)
+    again = sim.run(
+        sim.load(tmp_path / "run" / "manifest.json", allow_code=True), out=tmp_path / "again", figures=False
+    )
     pd.testing.assert_frame_equal(events, again.events())

@@ -17,9 +17,9 @@ from sim.chunks import Workshop, joined_notes
 from sim.errors import UserError
 from sim.events import Shift
 from sim.rundir import EVENTS
-from sim.runner import Silent
 from sim.scenario.models import Scenario
 from sim.sweep import points
+from sim.tally import Silent
 from tests.support import done, files, lppm_sim, told_shifts
 
 MakeScenario = Callable[..., Scenario]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,12 +22,14 @@ from sim import cluster as module
 from sim.cluster import WINDOW, Cluster
 from sim.errors import UserError
 from sim.pool import Done, Failure
+from sim.recorder import Tick
 from sim.rundir import RequestError, RunDirectory, RunError
 from sim.runner import FailedChunks
 from sim.scenario.models import Scenario
+from sim.scenario.permission import CodeAccess
 from sim.sweep import Chunk
 from tests.conftest import MakeScenario
-from tests.support import INTERRUPTIBLE, files, plan
+from tests.support import INTERRUPTIBLE, ROOT, done, ending, files, plan, refused, until
 from tests.test_rundir import object_store  # noqa: F401
 
 OWN = '''
@@ -112,7 +114,7 @@ class Machines:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        self._stack.callback(process.wait)
+        self._stack.callback(process.wait, 60)
         self._stack.callback(kill_group, process)
         return process
 
@@ -141,14 +143,6 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
         yield found
 
 
-def until(true: Callable[[], Any], seconds: float = 30) -> None:
-    for _ in range(int(seconds / 0.05)):
-        if true():
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"not in {seconds} s")
-
-
 @pytest.fixture
 def faulty(make_scenario: MakeScenario, tmp_path: Path) -> Any:
     """Return a function that makes a scenario which fails so often, in some way."""
@@ -160,7 +154,9 @@ def faulty(make_scenario: MakeScenario, tmp_path: Path) -> Any:
             (tmp_path / f"order-{number}").touch()
         design = {"kind": f"{name}:Faulty", "how": how, "folder": str(tmp_path), "always": always}
         own = {"name": "faulty", "belief": "fixed_profile", "design": design}
-        return make_scenario(**({"lppms": ["SP-Exp", own], "replications": 3} | changes)).at(tmp_path, None)
+        return make_scenario(**({"lppms": ["SP-Exp", own], "replications": 3} | changes)).at(
+            tmp_path, None, CodeAccess(allowed=True, beside=tmp_path)
+        )
 
     return make
 
@@ -182,6 +178,22 @@ def begun_as(finished: RunDirectory, out: Path) -> RunDirectory:
         directory = replace(RunDirectory.create(out), digest=part.run)
     directory.write_manifest(finished.manifest())
     return directory
+
+
+def begun_alone(scenario: Scenario, out: Path) -> tuple[RunDirectory, list[Chunk]]:
+    """Return a run of a scenario that no process survives: it has its manifest and nothing else."""
+
+    class Nobody:
+        def run(self, chunks: Iterable[Chunk], directory: RunDirectory, tick: Tick) -> Iterator[Done | Failure]:
+            return (Failure(chunk, "not simulated") for chunk in chunks)
+
+        def close(self) -> None: ...
+
+    with pytest.raises(FailedChunks):
+        run(scenario, out / "failed", pool=Nobody())
+    directory = RunDirectory.create(out / "begun")
+    directory.write_manifest(RunDirectory.open(out / "failed").manifest())
+    return directory, plan(scenario)
 
 
 @pytest.fixture(scope="module")
@@ -312,6 +324,100 @@ def test_a_chunk_that_kills_every_worker_is_reported_and_the_rest_finishes(fault
     assert set(sim.Result.open(tmp_path / "run").events()["point"]) == {0, 2, 3}
 
 
+def closed_nannies(cluster: Cluster) -> None:
+    """End all workers of a local cluster and the nannies that would start them again."""
+    for nanny in list(cluster._own.workers.values()):
+        cluster._own.sync(nanny.close)
+
+
+@broken_off
+def test_a_local_cluster_that_loses_all_workers_is_started_again(tmp_path: Path, whole: Path) -> None:
+    (tmp_path / "long.yaml").write_text(LONG)
+    directory = begun_as(RunDirectory.open(whole), tmp_path / "begun")
+    said: list[str] = []
+    with closing(Cluster("local", 2, say=said.append)) as cluster:
+        closed_nannies(cluster)  # before the first worker is asked
+        ends = cluster.run(plan(sim.load(tmp_path / "long.yaml")), directory, silent)
+        some = [next(ends), next(ends)]
+        closed_nannies(cluster)  # in the midst
+        some += ends
+    assert [type(end) for end in some] == [Done] * 10
+    assert files(tmp_path / "begun" / "events") == files(whole / "events")
+    assert (
+        said
+        == ["the local Dask cluster has lost all its workers: starting it again (1 of at most 5 times in a row)"] * 2
+    )
+
+
+@broken_off
+def test_a_chunk_that_local_clusters_do_not_survive_is_reported_and_the_rest_finishes(
+    faulty: Any, tmp_path: Path
+) -> None:
+    """The wait is so short that no nanny starts a worker again in time: the whole cluster is started anew."""
+    sweep = {"lppms.faulty.design.how": ["nothing", "die", "nothing else"]}
+    scenario = faulty("nothing", 0, replications=1, sweep=sweep, always=True)
+    directory, chunks = begun_alone(scenario, tmp_path)
+    said: list[str] = []
+    with closing(Cluster("local", 1, say=said.append)) as cluster:
+        cluster._timeout_s = 0.01
+        ends = list(cluster.run(chunks, directory, silent))
+    assert sorted(type(end).__name__ for end in ends) == ["Done", "Done", "Failure"]
+    (failure,) = [end for end in ends if isinstance(end, Failure)]
+    assert failure.chunk.point.index == 1
+    assert failure.error.startswith("its worker died ")
+
+
+@broken_off
+def test_a_local_cluster_that_never_gets_anywhere_ends_the_run(
+    faulty: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_LOSSES", 1)
+    directory, chunks = begun_alone(faulty("die", 0, replications=6, always=True), tmp_path)
+    said: list[str] = []
+    with closing(Cluster("local", 1, say=said.append)) as cluster:
+        cluster._timeout_s = 0.01
+        with pytest.raises(
+            RunError, match=r"lost all its workers 2 times .*run without --dask\. What is finished is k"
+        ):
+            list(cluster.run(chunks, directory, silent))
+    assert len(said) == 1
+
+
+@broken_off
+def test_workers_elsewhere_that_are_all_gone_are_waited_for_up_to_a_limit(
+    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(module, "_REMIND_EVERY_S", 0.0)
+    (tmp_path / "long.yaml").write_text(LONG)
+    directory = begun_as(RunDirectory.open(whole), tmp_path / "begun")
+    chunks = plan(sim.load(tmp_path / "long.yaml"))
+    said: list[str] = []
+    with machines(tmp_path, 0) as found:
+        doomed = [found.add(), found.add()]
+        with closing(Cluster(found.address, say=said.append, timeout_s=5)) as cluster:
+            ends = cluster.run(chunks, directory, silent)
+            next(ends)
+            for worker in doomed:
+                kill_group(worker)
+            with pytest.raises(
+                RunError, match=r"has had no worker for \d+ s \(--dask-timeout\): start workers.* is kept"
+            ):
+                list(ends)
+    assert len(said) >= 2, "it is said again and again"
+    assert 0 < len(directory.parts()) < 10
+    run(sim.load(tmp_path / "long.yaml"), tmp_path / "begun")
+    assert files(tmp_path / "begun" / "events") == files(whole / "events")
+
+
+def test_the_limit_of_the_wait_is_an_option(small: Path, two: Machines) -> None:
+    assert "dask_timeout (--dask-timeout) limits the wait" in refused("run", small, "--dask-timeout", "5")
+    assert "x>0" in refused("run", small, "--dask", two.address, "--dask-timeout", "0")
+    with pytest.raises(RequestError, match=r"must be in \(0, inf\) seconds, got -1"):
+        Cluster(two.address, timeout_s=-1)
+    done("run", small, "--dask", two.address, "--dask-timeout", "60", "--no-figures")
+
+
 def test_a_simulation_that_raises_is_reported(faulty: Any, tmp_path: Path, two: Machines) -> None:
     with pytest.raises(FailedChunks) as caught:
         run(faulty("raise", 1), tmp_path / "run", dask=two.address)
@@ -372,7 +478,7 @@ def test_workers_of_another_kind_are_refused_also_when_they_come_later(
             with pytest.raises(UserError, match=f"a worker, cannot take part: {plain}") as caught:
                 list(ends)
         assert caught.value.exit_code == 2
-        found.add({"PYTHONPATH": str(other.parent)})
+        found.add({"PYTHONPATH": f"{other.parent}{os.pathsep}{ROOT}"})
         with pytest.raises(RequestError, match=f"2 of 3 workers of {found.address} cannot take part:") as refused:
             run(make_scenario(replications=2), tmp_path / "run", dask=found.address)
     assert plain in str(refused.value)
@@ -432,7 +538,8 @@ def test_workers_that_come_late_are_waited_for_and_a_scheduler_that_goes_is_told
         with closing(Cluster(found.address, say=come)) as cluster:
             ends = cluster.run(chunks, directory, silent)
             assert isinstance(next(ends), Done)
-            assert said == [f"waiting for workers: the Dask scheduler at {found.address} has none (Ctrl-C stops)"]
+            assert said[0].startswith(f"waiting for workers: the Dask scheduler at {found.address} has none; giving up")
+            assert len(said) == 1, "it is said once in a while"
             found.scheduler.kill()
             with pytest.raises(RunError, match=rf"{found.address} .* What is finished is kept, and the same command"):
                 list(ends)
@@ -453,7 +560,8 @@ def start(folder: Path, *words: str) -> subprocess.Popen[str]:
 
 def group(leader: int) -> list[int]:
     """Return the processes of a group that are alive."""
-    listed = subprocess.run(["ps", "-e", "-o", "pgid=,pid=,stat="], capture_output=True, text=True, check=True)
+    words = ["ps", "-e", "-o", "pgid=,pid=,stat="]
+    listed = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
     rows = [line.split() for line in listed.stdout.splitlines()]
     return [int(pid) for pgid, pid, stat in rows if int(pgid) == leader and not stat.startswith("Z")]
 
@@ -464,17 +572,18 @@ def test_a_local_cluster_ends_with_its_driver_and_goes_on_to_the_same_bytes(
     how: signal.Signals, tmp_path: Path, whole: Path
 ) -> None:
     (tmp_path / "long.yaml").write_text(LONG)
-    driver = start(tmp_path, "--dask", "local", "--workers", "2")
     events = tmp_path / "run" / "events"
-    until(lambda: list(events.glob("*.parquet")))
-    if how is signal.SIGINT:
-        os.killpg(driver.pid, how)  # a terminal tells all of them
-    else:
-        driver.kill()
-    _, said = driver.communicate(timeout=30)
+    with ending(start(tmp_path, "--dask", "local", "--workers", "2")) as driver:
+        until(lambda: list(events.glob("*.parquet")))
+        if how is signal.SIGINT:
+            os.killpg(driver.pid, how)  # a terminal tells all of them
+        else:
+            driver.kill()
+        _, said = driver.communicate(timeout=120)
     if how is signal.SIGINT:
         assert driver.returncode == 1
-        assert "stopped; what is finished is kept, and the same command goes on from there" in said
+        assert re.search(r"interrupted; \d+ of 10 chunks are finished and kept in run; .* start again", said)
+        assert "resume with: lppm-sim run long.yaml -o run" in said
         assert "Traceback" not in said
         assert "distributed" not in said
     until(lambda: not group(driver.pid))
@@ -486,10 +595,10 @@ def test_a_local_cluster_ends_with_its_driver_and_goes_on_to_the_same_bytes(
 @pytest.mark.slow
 def test_a_driver_that_is_killed_leaves_a_cluster_to_others(tmp_path: Path, two: Machines, whole: Path) -> None:
     (tmp_path / "long.yaml").write_text(LONG)
-    driver = start(tmp_path, "--dask", two.address)
-    until(lambda: list((tmp_path / "run" / "events").glob("*.parquet")))
-    driver.kill()
-    driver.communicate()
+    with ending(start(tmp_path, "--dask", two.address)) as driver:
+        until(lambda: list((tmp_path / "run" / "events").glob("*.parquet")))
+        driver.kill()
+        driver.communicate(timeout=60)
     until(lambda: two.ask(lambda client: client.run_on_scheduler(lambda dask_scheduler: not dask_scheduler.tasks)))
     assert two.count() == 2
     run(sim.load(tmp_path / "long.yaml"), tmp_path / "run", dask=two.address)

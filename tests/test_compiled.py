@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -258,6 +259,47 @@ print(kernels.compiled(), "|", kernels.describe())
 """
 
 
+TINY = """
+import numba
+from numba import types
+
+@numba.njit([(types.float64,)], cache=True)
+def one_more(x):
+    return x + 1
+
+@numba.njit([(types.float64,)], cache=True)
+def one_less(x):
+    return x - 1
+"""
+
+LOADED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from sim import cli, kernels
+
+def compiled():
+    import tiny_kernels
+    return tiny_kernels
+
+kernels.compiled = compiled
+cli._load_kernels()
+"""
+
+
+def test_compiling_is_named_when_it_happens_and_only_then(tmp_path: Path) -> None:
+    (tmp_path / "tiny_kernels.py").write_text(TINY)
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+    def notices(**changes: str) -> str:
+        command = [sys.executable, "-c", LOADED, str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment | changes)
+        return done.stderr
+
+    assert notices() == "compiling for this machine, once: about 20 s\n"  # once, however many are compiled
+    assert notices() == ""  # loaded from the cache
+    assert notices(NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="").startswith("compiling")  # another machine
+
+
 NOWHERE_TO_KEEP_IT = """
 from numba.core import caching
 caching.CacheImpl._locator_classes = []
@@ -270,13 +312,17 @@ except Exception as error:
 
 
 def test_a_machine_without_a_folder_for_compiled_code_is_told_what_to_do() -> None:
-    done = subprocess.run([sys.executable, "-c", NOWHERE_TO_KEEP_IT], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", NOWHERE_TO_KEEP_IT], capture_output=True, text=True, check=True, timeout=240
+    )
     assert done.stdout.startswith("InputError numba finds no folder")
     assert "NUMBA_CACHE_DIR" in done.stdout
 
 
 def test_without_numba_the_plain_functions_are_used() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT_NUMBA], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_NUMBA], capture_output=True, text=True, check=True, timeout=240
+    )
     assert done.stdout.strip() == "None | plain"
 
 

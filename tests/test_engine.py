@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from sim.engine import simulate
 from sim.lppm.designs import Exponential
 from sim.lppm.mechanism import Mechanism
 from sim.mobility.traces import Trace
-from sim.recorder import SimulationLog
+from sim.recorder import SimulationLog, Tick
 from sim.world import World
 from sim.world.distance import manhattan
 from sim.world.grid import Grid
@@ -29,10 +29,10 @@ WORLD = World(grid=GRID, roads=None, privacy_distance=manhattan(GRID), quality_d
 PROFILE = np.full(GRID.n_cells, 1 / GRID.n_cells)
 
 
-def long_simulation(queries: int) -> SimulationLog:
+def long_simulation(queries: int, tick: Tick | None = None) -> SimulationLog:
     cells = np.random.default_rng(0).integers(0, GRID.n_cells, queries)
     traces = [Trace("ann", np.arange(queries), cells)]
-    log = SimulationLog(world=WORLD, traces=traces, attacks=["sporadic"])
+    log = SimulationLog(world=WORLD, traces=traces, attacks=["sporadic"], tick=tick)
     design = Exponential(distance=WORLD.quality_distance, epsilon_per_km=1.0)
     attack = OptimalAttack(
         belief_of=lambda _: FixedProfile(profile=PROFILE), distance=WORLD.privacy_distance, foresee=True
@@ -52,18 +52,23 @@ def interrupt_again_and_again() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     long_simulation(2)
     for attempt in range(10):
+        begun, left = threading.Event(), iter(range(20 + attempt, -1, -1))
 
-        def interrupt(after_s: float = 0.2 + 0.003 * attempt) -> None:
-            time.sleep(after_s)
+        def interrupt(begun: threading.Event = begun) -> None:
+            begun.wait(60)
             os.kill(os.getpid(), signal.SIGINT)
+
+        def tick(_: int, begun: threading.Event = begun, left: Iterator[int] = left) -> None:
+            if next(left, 1) == 0:
+                begun.set()
 
         thread = threading.Thread(target=interrupt)
         thread.start()
         try:
-            long_simulation(5_000)
+            long_simulation(20_000, tick)
         except BaseException as error:
             print(type(error).__name__)
-        thread.join()
+        thread.join(60)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -78,6 +83,7 @@ def test_an_interrupt_is_never_lost() -> None:
         capture_output=True,
         text=True,
         check=True,
+        timeout=240,
     )
     assert done.stdout.split() == ["KeyboardInterrupt"] * 10
 

@@ -219,7 +219,7 @@ IDENTIFICATIONS = ["identification", "identification-markov"]
 
 
 def events(scenario: Scenario, folder: Path) -> pd.DataFrame:
-    found = sim.run(scenario, out=folder, figures=False).events()
+    found = sim.run(scenario, out=folder, figures=False, allow_code=bool(scenario.own_components())).events()
     return found[found["event"] == "query"].sort_values(["attack", "lppm", "user", "index"], ignore_index=True)
 
 

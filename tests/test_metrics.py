@@ -201,7 +201,11 @@ def test_a_run_leaves_its_table_and_summarize_prints_it(result: Result) -> None:
     said = done("summarize", result.path, "--metrics")
     assert result.run.file("metrics.csv").read_bytes() == written
     row = row_of(result, "SP-Exp", "markov")
-    assert f"{row['hit_rate']:.3f} ± {row['hit_rate_high'] - row['hit_rate']:.3f}" in said
+    events = result.events().query("lppm == 'SP-Exp' and attack == 'markov' and index == estimated_index")
+    hits = events.assign(hit=events["cell"] == events["estimate"]).groupby(["user", "replication"])["hit"].mean()
+    own = hits.groupby("user").mean()
+    assert f"{row['hit_rate']:.3f} ({own.min():.3f} to {own.max():.3f})" in said
+    assert "the range of the users' own values (fewer than 5: no intervals)" in said
     assert f"{row['own_quality_loss_km']:.3f}" in said
     assert "inf" in said
     assert "share of queries at which the estimate is the true cell" in said

@@ -215,7 +215,7 @@ def test_profiles_are_those_of_the_courses_where_they_were_recorded(run: RunDire
 def distances(low: float, high: float) -> pd.DataFrame:
     """Return a table in which two of three mechanisms are at the same distance."""
     rows = [
-        {"point": 0, "lppm": lppm, "index": index, "users": 3, "distance": distance}
+        {"point": 0, "lppm": lppm, "index": index, "users": 5, "distance": distance}
         | {"distance_low": distance - 0.02, "distance_high": distance + 0.02}
         for lppm, distance in (("a", low), ("b", low), ("c", high))
         for index in (1, 200, 600)

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,9 @@ import pytest
 
 import sim
 from sim.runner import FailedChunks
+from sim.scenario.permission import CodeAccess
 from tests.conftest import MakeScenario
-from tests.support import INTERRUPTIBLE, done, files, lppm_sim
+from tests.support import INTERRUPTIBLE, ROOT, done, ending, files, lppm_sim, until
 
 FAULTY = '''
 import os, signal
@@ -61,7 +61,7 @@ def faulty(make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.Monk
     """Return a function that makes a scenario which fails so often, in some way."""
     (tmp_path / "faulty_design.py").write_text(FAULTY)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{ROOT}")
     monkeypatch.delitem(sys.modules, "faulty_design", raising=False)
 
     def make(how: str, times: int) -> Any:
@@ -69,7 +69,9 @@ def faulty(make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.Monk
             (tmp_path / f"order-{number}").touch()
         design = {"kind": "faulty_design:Faulty", "how": how, "folder": str(tmp_path)}
         faulty = {"name": "faulty", "belief": "fixed_profile", "design": design}
-        return make_scenario(lppms=["SP-Exp", faulty], replications=3).at(tmp_path, None)
+        return make_scenario(lppms=["SP-Exp", faulty], replications=3).at(
+            tmp_path, None, CodeAccess(allowed=True, beside=tmp_path)
+        )
 
     return make
 
@@ -152,11 +154,11 @@ def test_a_simulation_that_raises_is_reported_with_the_command_that_repeats_it(
     command = shlex.split(failure["command"])
     assert command[0] == "lppm-sim"
     alone = [sys.executable, "-m", "sim.cli", *command[1:]]
-    again = subprocess.run(alone, capture_output=True, text=True, check=False)
+    again = subprocess.run(alone, capture_output=True, text=True, check=False, timeout=120)
     assert again.returncode == 1
     assert "RuntimeError: something went <wrong>" in again.stderr
     assert "faulty_design.py" in again.stderr, "one's own line is in the traceback"
-    subprocess.run(alone, check=True, capture_output=True)  # no order is left: now it works
+    subprocess.run(alone, check=True, capture_output=True, timeout=120)  # no order is left: now it works
     assert len(sim.Result.open(tmp_path / "run").events()) == 3 * 2 * 2 * 3 * 25
 
 
@@ -231,16 +233,9 @@ def start(folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
 
 
-def wait_for_a_part(folder: Path) -> None:
-    for _ in range(600):
-        if list((folder / "run" / "events").glob("*.parquet")):
-            return
-        time.sleep(0.05)
-    raise AssertionError("no part in 30 s")
-
-
 def children(pid: int) -> list[int]:
-    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    words = ["ps", "-o", "pid=", "--ppid", str(pid)]
+    listed = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     return [int(word) for word in listed.stdout.split()]
 
 
@@ -259,24 +254,21 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(
     how: signal.Signals, whole: dict[str, bytes], tmp_path: Path
 ) -> None:
     (tmp_path / "long.yaml").write_text(LONG)
-    driver = start(tmp_path)
-    wait_for_a_part(tmp_path)
-    workers = children(driver.pid)
-    driver.send_signal(how)
-    _, said = driver.communicate(timeout=20)
+    with ending(start(tmp_path)) as driver:
+        until(lambda: list((tmp_path / "run" / "events").glob("*.parquet")))
+        workers = children(driver.pid)
+        driver.send_signal(how)
+        _, said = driver.communicate(timeout=60)
     if how is signal.SIGINT:
         assert driver.returncode == 1
-        assert "stopped; what is finished is kept, and the same command goes on from there" in said
+        assert re.search(r"interrupted; \d+ of 12 chunks are finished and kept in run; .* start again", said)
+        assert "resume with: lppm-sim run long.yaml -o run" in said
         assert "Traceback" not in said
-    for _ in range(200):
-        if not any(alive(pid) for pid in workers):
-            break
-        time.sleep(0.05)
-    assert not any(alive(pid) for pid in workers), "nobody is left behind"
+    until(lambda: not any(alive(pid) for pid in workers))
     unfinished = len(list((tmp_path / "run" / "events").glob("*.parquet")))
     assert 0 < unfinished < 12, "it was stopped in the middle"
-    with start(tmp_path) as again:
-        again.communicate(timeout=60)
+    with ending(start(tmp_path)) as again:
+        again.communicate(timeout=120)
     assert again.returncode == 0
     assert left_in(tmp_path, "run") == whole
 
@@ -285,7 +277,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_bytes(
 def test_two_runs_at_once_in_one_folder_leave_the_bytes_of_one(whole: dict[str, bytes], tmp_path: Path) -> None:
     """Each simulates what it finds undone when it begins, so most chunks are written twice."""
     (tmp_path / "long.yaml").write_text(LONG)
-    with start(tmp_path) as one, start(tmp_path) as other:
+    with ending(start(tmp_path)) as one, ending(start(tmp_path)) as other:
         said = [driver.communicate(timeout=120)[1] for driver in (one, other)]
     assert (one.returncode, other.returncode) == (0, 0), said
     assert left_in(tmp_path, "run") == whole
@@ -298,10 +290,10 @@ disk, scenario, copy = map(Path, sys.argv[1:])
 words = [sys.executable, "-m", "sim.cli", "run", scenario, "-o", disk / "run", "--no-figures"]
 words += ["--chunk-queries", "1", "--workers", "2"]
 (disk / "ballast").write_bytes(bytes(400_000))
-full = subprocess.run(words, capture_output=True, text=True)
+full = subprocess.run(words, capture_output=True, text=True, timeout=120)
 there = len(list(disk.glob("run/events/*.parquet")))
 (disk / "ballast").unlink()
-again = subprocess.run(words, capture_output=True, text=True)
+again = subprocess.run(words, capture_output=True, text=True, timeout=120)
 shutil.copytree(disk / "run", copy)
 print(json.dumps([full.returncode, full.stderr, there, again.returncode]))
 """
@@ -316,11 +308,11 @@ def test_a_disk_that_runs_full_stops_the_run_which_goes_on_when_there_is_room(
     disk.mkdir()
     apart = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
     mount = 'mount -t tmpfs -o size=512k tmpfs "$0"'
-    if shutil.which("unshare") is None or subprocess.run([*apart, mount, disk], check=False).returncode != 0:
+    if shutil.which("unshare") is None or subprocess.run([*apart, mount, disk], check=False, timeout=60).returncode:
         pytest.skip("this machine lets nobody mount a tiny disk")
     places: list[str | Path] = [disk, sys.executable, ON_A_FULL_DISK, tmp_path / "long.yaml", tmp_path / "run"]
     command: list[str | Path] = [*apart, f'{mount} && "$1" -c "$2" "$0" "$3" "$4"', *places]
-    told = subprocess.run(command, check=True, capture_output=True, text=True)
+    told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=280)
     code, said, there, code_again = json.loads(told.stdout)
     assert code == 1
     assert "No space left on device. Free some space and run again" in said

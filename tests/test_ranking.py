@@ -13,7 +13,7 @@ from scipy import stats
 from sim.ranking import Ranking, at_loss, rankings, remarks
 from sim.rundir import RequestError
 
-USERS = ("ann", "bob", "cem", "dan")
+USERS = ("ann", "bob", "cem", "dan", "eve")
 UNCOMPARED = "Not compared at equal loss, for want of a second quality loss, which a sweep gives"
 
 
@@ -86,13 +86,13 @@ def test_expected_figures_count_and_replications_are_averaged() -> None:
     assert ranking.errors_km == pytest.approx({"A": 1.0, "B": 0.6})
 
 
-LEADS = [0.1, 0.3, 0.2, 0.25]
+LEADS = [0.1, 0.3, 0.2, 0.25, 0.2]
 
 
 @pytest.mark.parametrize("noise", [0.2, 2.0])
 def test_the_lead_is_paired_by_user(noise: float) -> None:
     """Users differ by far more than the mechanisms do: a test that does not pair them would see nothing."""
-    base = dict(zip(USERS, [1.0, 5.0, 2.0, 9.0], strict=True))
+    base = dict(zip(USERS, [1.0, 5.0, 2.0, 9.0, 3.0], strict=True))
     ahead = {user: base[user] + noise * lead for (user, lead) in zip(USERS, LEADS, strict=True)}
     ranking = only(rows("B", base), rows("A", ahead))
     assert list(ranking.errors_km) == ["A", "B"]
@@ -104,8 +104,8 @@ def test_the_lead_is_paired_by_user(noise: float) -> None:
 @pytest.mark.parametrize("shift", [-0.02, 0.02])
 def test_sure_means_a_significant_paired_test(shift: float) -> None:
     """Just below and just above the limit of Student's test, as scipy knows it."""
-    leads = np.array([0.1, -0.2, 0.3, 0.0])
-    half = stats.t.ppf(0.975, 3) * stats.sem(leads)
+    leads = np.array([0.1, -0.2, 0.3, 0.0, 0.1])
+    half = stats.t.ppf(0.975, 4) * stats.sem(leads)
     leads += half - leads.mean() + shift
     ahead = dict(zip(USERS, 1.0 + leads, strict=True))
     ranking = only(rows("A", ahead, losses=(0.0, 2.0)), rows("B", 1.0, losses=(0.0, 2.0)))
@@ -114,10 +114,17 @@ def test_sure_means_a_significant_paired_test(shift: float) -> None:
     assert (stats.ttest_1samp(leads, 0).pvalue < 0.05) == (shift > 0)
 
 
-def test_one_user_makes_nothing_sure() -> None:
-    ranking = only(rows("A", 5.0, users=["ann"]), rows("B", 0.1, users=["ann"]))
-    assert sure(ranking) == {"B": False}
-    assert "may be chance" in str(ranking)
+@pytest.mark.parametrize("number", [1, 2, 4, 5])
+def test_fewer_than_five_users_make_nothing_sure(number: int) -> None:
+    """However large and even the lead is."""
+    users = USERS[:number]
+    ranking = only(rows("A", 5.0, users=users), rows("B", 0.1, users=users))
+    assert sure(ranking) == {"B": number == 5}
+    text = str(ranking)
+    assert ("A protects best" in text) == (number == 5)
+    few = {1: "1 user is too few", 2: "2 users are too few", 4: "4 users are too few"}
+    assert number == 5 or f"{few[number]} to tell which mechanism protects better: A has P_AE 10.00 km; B 0.20" in text
+    assert not any(word in text for word in ("ahead", "nan", *(["±"] if number < 5 else [])))
 
 
 def test_a_tie_is_not_sure() -> None:
@@ -160,27 +167,29 @@ def test_attacks_are_ranked_apart() -> None:
 def test_the_sentence() -> None:
     errors = {"A": 1.5, "B": 1.234, "C": 1.0}
     leads = {"B": (0.266, 0.3), "C": (0.5, 0.1)}
-    assert str(Ranking("markov", 2.0, errors, leads, users=3, of_users=5)) == (
-        "Against markov, at 2.0 km of quality loss (3 of 5 users), A is ahead: "
-        "P_AE 1.50 km; B 1.23 km (0.27 ± 0.30 less, may be chance), C 1.00 km (0.50 ± 0.10 less)."
+    assert str(Ranking("markov", 2.0, errors, leads, users=6, of_users=8)) == (
+        "Against markov, at 2.0 km of quality loss (6 of 8 users), there is no significant difference between A and B: "
+        "A has P_AE 1.50 km; B 1.23 km (0.27 ± 0.30 lower, not significant), C 1.00 km (0.50 ± 0.10 lower)."
     )
     assert str(Ranking("markov", 2.0, errors, leads | {"B": (0.266, 0.2)}, users=5, of_users=5)).startswith(
-        "Against markov, at 2.0 km of quality loss, A protects best: P_AE 1.50 km; B 1.23 km (0.27 ± 0.20 less),"
+        "Against markov, at 2.0 km of quality loss, A protects best: P_AE 1.50 km; B 1.23 km (0.27 ± 0.20 lower),"
     )
-    level = Ranking("markov", 2.0, {"A": 1.5, "B": 1.5, "C": 1.0}, {"B": (0.004, 0.1), "C": (0.5, 0.1)}, 3, 3)
-    assert "A and B come out alike: P_AE 1.50 km; B 1.50 km (0.00 ± 0.10 less, may be chance)" in str(level)
-    alone = Ranking("markov", 2.0, {"A": 1.5, "B": 1.0}, {"B": (0.5, np.nan)}, users=1, of_users=1)
-    assert str(alone).endswith("A is ahead: P_AE 1.50 km; B 1.00 km (0.50 less, may be chance).")
+    # The runner-up is behind for sure, one that is further behind but varies more is not.
+    ahead = Ranking("markov", 2.0, errors, {"B": (0.266, 0.2), "C": (0.5, 0.6)}, users=5, of_users=5)
+    assert "A is ahead: P_AE 1.50 km; B 1.23 km (0.27 ± 0.20 lower), C 1.00 km (0.50 ± 0.60 lower, not" in str(ahead)
+    many = {"A": 1.5} | {f"B{i}": 1.4 for i in range(9)}
+    level = Ranking("markov", 2.0, many, dict.fromkeys(list(many)[1:], (0.1, 0.2)), users=5, of_users=5)
+    assert "no significant difference between A, B0, B1, B2, B3 and 5 others: A has P_AE 1.50 km" in str(level)
 
 
 def test_users_who_reach_no_common_loss_are_left_out_while_half_do() -> None:
     out_of_reach = rows("A", 0.9, losses=(7.0, 9.0), users=["dan"])
     most = rows("A", 0.9, losses=(1.0, 3.0), users=["ann", "bob", "cem"])
-    ranking = only(most, out_of_reach, rows("B", 0.5, losses=(0.0, 4.0)))
+    ranking = only(most, out_of_reach, rows("B", 0.5, losses=(0.0, 4.0), users=USERS[:4]))
     assert (ranking.users, ranking.of_users, ranking.quality_loss_km) == (3, 4, 2.0)
     few = rows("A", 0.9, losses=(1.0, 3.0), users=["ann"])
     others = rows("A", 0.9, losses=(7.0, 9.0), users=["bob", "cem", "dan"])
-    table = pd.concat([few, others, rows("B", 0.5, losses=(0.0, 4.0))])
+    table = pd.concat([few, others, rows("B", 0.5, losses=(0.0, 4.0), users=USERS[:4])])
     assert list(rankings(table)) == []
     (remark,) = remarks(table)
     assert remark.startswith("Against markov nothing is compared at equal quality loss: A, B share none")
@@ -195,25 +204,26 @@ def test_what_is_not_compared_is_named() -> None:
 
 
 def test_mechanisms_with_a_single_loss_are_told_by_what_a_kilometre_buys() -> None:
-    slopes = {"ann": 0.4, "bob": 0.5, "cem": 0.5, "dan": 0.6}
+    slopes = dict(zip(USERS, (0.4, 0.5, 0.5, 0.6, 0.5), strict=True))
     tables = [rows("A", slopes, losses=(2.0,)), rows("B", 0.8, losses=(1.0,)), rows("identity", 0.0, losses=(0.0,))]
-    half = stats.t.ppf(0.975, 3) * np.std(list(slopes.values()), ddof=1) / 2
+    half = stats.t.ppf(0.975, 4) * np.std(list(slopes.values()), ddof=1) / np.sqrt(5)
     told, _ = remarks(pd.concat(tables))
     assert told == (
         "Against markov, each at its own quality loss, a km of it buys most error with B: 0.80 km of error per km; "
-        f"A 0.50 km (0.30 ± {half:.2f} less)."
+        f"A 0.50 km (0.30 ± {half:.2f} lower)."
     )
     alike = [rows("A", slopes, losses=(2.0,)), rows("B", 0.51, losses=(1.0,))]
     unsure = next(remarks(pd.concat(alike)))
-    assert "B is ahead: 0.51 km of error per km; " in unsure
-    assert unsure.endswith(f"A 0.50 km (0.01 ± {half:.2f} less, may be chance).")
+    assert "there is no significant difference between B and A: B has 0.51 km of error per km; " in unsure
+    assert unsure.endswith(f"A 0.50 km (0.01 ± {half:.2f} lower, not significant).")
 
 
 def test_what_a_kilometre_buys_is_the_ratio_of_the_means() -> None:
     """As efficiency is everywhere: who loses much counts for much."""
     few = [rows("A", 0.9, losses=(1.0,), users=["ann"]), rows("A", 0.3, losses=(3.0,), users=["bob"])]
     told = next(remarks(pd.concat([*few, rows("B", 0.4, losses=(1.0,), users=["ann", "bob"])])))
-    assert f"A is ahead: {(0.9 + 0.9) / 4:.2f} km of error per km; B 0.40 km" in told
+    assert "2 users are too few to tell" in told
+    assert f"A has {(0.9 + 0.9) / 4:.2f} km of error per km; B 0.40 km (0.05 lower)" in told
 
 
 def test_a_narrow_range_of_losses_is_told_exactly() -> None:
@@ -226,7 +236,7 @@ def test_a_narrow_range_of_losses_is_told_exactly() -> None:
 
 
 def test_errors_are_read_off_at_the_losses_asked_for() -> None:
-    slopes = {"ann": 0.5, "bob": 0.7, "cem": 1.2, "dan": 0.4}
+    slopes = dict(zip(USERS, (0.5, 0.7, 1.2, 0.4, 0.8), strict=True))
     table = at_loss(pd.concat([rows("B", slopes), rows("A", 0.5)]), [1.0, 2.5])
     assert table["lppm"].tolist() == ["B", "A"] * 2
     assert set(table["against"]) == {"B"}
@@ -237,7 +247,9 @@ def test_errors_are_read_off_at_the_losses_asked_for() -> None:
         assert first["error_km"] == pytest.approx(loss * errors.mean())
         assert (first["difference_km"], first["difference_km_low"]) == (0, 0)
         assert second["error_km"] == pytest.approx(0.5 * loss)
-        test = stats.ttest_rel(np.full(4, 0.5 * loss), errors * loss).confidence_interval(0.95)
+        assert (first["error_km_min"], first["error_km_max"]) == pytest.approx((0.4 * loss, 1.2 * loss))
+        assert (second["difference_km_min"], second["difference_km_max"]) == pytest.approx((-0.7 * loss, 0.1 * loss))
+        test = stats.ttest_rel(np.full(5, 0.5 * loss), errors * loss).confidence_interval(0.95)
         assert second["difference_km"] == pytest.approx(loss * (0.5 - errors.mean()))
         assert (second["difference_km_low"], second["difference_km_high"]) == pytest.approx((test.low, test.high))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,12 +27,21 @@ from sim.recorder import SimulationLog
 from sim.rng import stream
 from sim.rundir import EVENTS
 from sim.world import World
-from sim.world.distance import euclidean, manhattan
+from sim.world.distance import Distance, euclidean, manhattan
 from sim.world.grid import Grid
 
 GRID = Grid.rectangle(rows=2, cols=3, width_km=3.0, height_km=2.0)
 N = GRID.n_cells
-WORLD = World(grid=GRID, roads=None, quality_distance=manhattan(GRID), privacy_distance=euclidean(GRID))
+
+
+def uphill(distance: Distance) -> Distance:
+    """Return a distance that is longer from a cell to one of a higher number than back."""
+    return Distance(kind="file", matrix_km=distance.matrix_km * (1 + np.triu(np.ones((N, N)))))
+
+
+WORLD = World(grid=GRID, roads=None, quality_distance=manhattan(GRID), privacy_distance=uphill(euclidean(GRID)))
+"""With a privacy distance that is another one the other way round, so that no figure may take it so."""
+ONE_WAY = replace(WORLD, quality_distance=uphill(manhattan(GRID)))
 PROFILE = np.array([0.3, 0.3, 0.2, 0.1, 0.1, 0.0])
 TRACES = [
     Trace("ann", np.array([0, 5, 5, 9, 20, 21]), np.array([1, 1, 3, 1, 3, 0])),
@@ -63,11 +73,11 @@ class Witness:
         return guess
 
 
-def plain_rows(witnesses: dict[str, Witness], *, expected: bool) -> list[dict[str, Any]]:
+def plain_rows(witnesses: dict[str, Witness], *, world: World, expected: bool) -> list[dict[str, Any]]:
     """Return the rows that the reports and guesses make, each worked out on its own."""
     cells = {(trace.user, i): int(cell) for trace in TRACES for i, cell in enumerate(trace.cells, start=1)}
     order = {trace.user: i for i, trace in enumerate(TRACES)}
-    quality_km, privacy_km = WORLD.quality_distance.matrix_km, WORLD.privacy_distance.matrix_km
+    quality_km, privacy_km = world.quality_distance.matrix_km, world.privacy_distance.matrix_km
     rows = []
     for name, witness in witnesses.items():
         for report, guess in witness.seen:
@@ -100,11 +110,12 @@ def plain_rows(witnesses: dict[str, Witness], *, expected: bool) -> list[dict[st
     return sorted(rows, key=lambda row: (order[row["user"]], row["index"]))
 
 
+@pytest.mark.parametrize("world", [WORLD, ONE_WAY], ids=["manhattan", "one way"])
 @pytest.mark.parametrize("expected", [True, False])
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("kind", ["fixed", "markov", "learning", "identity"])
-def test_the_table_holds_what_happened(kind: str, shared: bool, expected: bool) -> None:
-    distance = WORLD.quality_distance
+def test_the_table_holds_what_happened(kind: str, shared: bool, expected: bool, world: World) -> None:
+    distance = world.quality_distance
     design = Identity(n_cells=N) if kind == "identity" else Exponential(distance=distance, epsilon_per_km=0.7)
 
     def mechanism() -> LPPM:
@@ -113,10 +124,10 @@ def test_the_table_holds_what_happened(kind: str, shared: bool, expected: bool) 
     of_all = mechanism()
 
     def attack(name: str) -> Attack:
-        return OptimalAttack(belief_of=lambda _: beliefs()[name], distance=WORLD.privacy_distance, foresee=expected)
+        return OptimalAttack(belief_of=lambda _: beliefs()[name], distance=world.privacy_distance, foresee=expected)
 
     witnesses = {name: Witness(attack(name)) for name in ("fixed", "markov")}
-    log = SimulationLog(world=WORLD, traces=TRACES, attacks=list(witnesses), expected=expected)
+    log = SimulationLog(world=world, traces=TRACES, attacks=list(witnesses), expected=expected)
     simulate(
         traces=TRACES,
         lppm_of=lambda _: of_all if shared else mechanism(),
@@ -125,7 +136,7 @@ def test_the_table_holds_what_happened(kind: str, shared: bool, expected: bool) 
         log=log,
     )
     table = log.table(point=4, lppm="mine", replication=2)
-    assert table.equals(pa.Table.from_pylist(plain_rows(witnesses, expected=expected), schema=EVENTS))
+    assert table.equals(pa.Table.from_pylist(plain_rows(witnesses, world=world, expected=expected), schema=EVENTS))
     assert table.num_rows == 2 * sum(map(len, TRACES))
 
 

@@ -18,9 +18,9 @@ import sim
 from sim.cost import estimate
 from sim.errors import UserError
 from sim.result import Result
-from sim.runner import Progress
 from sim.scenario.models import Scenario
 from sim.sweep import Plan, next_look, points, tasks
+from sim.tally import Progress
 from tests.support import files, plan
 
 MakeScenario = Callable[..., Scenario]

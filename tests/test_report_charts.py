@@ -13,6 +13,7 @@ import pytest
 
 import sim
 from sim import report
+from sim.plots.labels import printable
 from sim.report.page import SCRIPTS
 from sim.result import Result
 from sim.rundir import RunDirectory
@@ -51,7 +52,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
         "seed": 3,
         "replications": 1,
         "world": {"grid": {"kind": "rectangle", "rows": 4, "cols": 5, "width_km": 5.0, "height_km": 4.0}},
-        "users": {"count": 3, "queries": 40, "mobility": {"kind": "favourites", "places": 4}},
+        "users": {"count": 5, "queries": 40, "mobility": {"kind": "favourites", "places": 4}},
         "training": {"others": {"kind": "others", "count": 8, "queries": 30}},
         "lppms": ["SP-Exp", "PEB-Exp", "identity"],
         "attacks": ["sporadic", "markov"],
@@ -320,7 +321,7 @@ def test_hostile_names_are_text_in_charts_and_tips(result: Result, browser_page:
     assert list(pressed(browser_page, "tradeoff")) == names
     assert browser_page.locator(".mark text").first.text_content() == f"{HOSTILE[0][:23]}\u2026"
     assert browser_page.locator("[data-chart=users] .panel-title").all_text_contents() == [
-        f"{name} user" for name in sorted(HOSTILE[:3])
+        f"{printable(name)} user" for name in sorted(HOSTILE)
     ]
     browser_page.locator("[data-chart=time] .plot").first.focus()
     browser_page.keyboard.press("End")
@@ -383,3 +384,28 @@ def test_no_part_of_the_script_takes_the_name_of_another() -> None:
     top = re.compile(r"^(?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
     names = [name for part in SCRIPTS for name in top.findall(asset(part))]
     assert sorted(names) == sorted(set(names))
+
+
+# ---------------------------------------------------------------------------------------------------------- few users
+
+
+def test_two_users_are_drawn_one_by_one_and_nothing_below_zero(
+    result: Result, browser_page: Page, tmp_path: Path
+) -> None:
+    scenario = result.manifest["scenario"] | {"users": result.manifest["scenario"]["users"] | {"count": 2}}
+    few = sim.run(Scenario.model_validate(scenario), out=tmp_path / "run", figures=False)
+    path = tmp_path / "report.html"
+    path.write_text(report.page([few]), encoding="utf-8")
+    browser_page.goto(path.as_uri())
+    for chart in ("tradeoff", "time", "profiles"):
+        panels = browser_page.locator(f"[data-chart={chart}] .plot")
+        panels.first.wait_for()
+        assert browser_page.locator(f"[data-chart={chart}] .band").count() == 0
+        for panel in panels.all():
+            # Mechanisms that differ have a line, or dots, for each of the two.
+            assert panel.locator("path.user, circle.user").count() >= 2
+    ticks = browser_page.locator("[data-chart] .axes text").all_text_contents()
+    assert ticks
+    assert not any(text.startswith(("-", "\u2212")) for text in ticks)
+    notes = browser_page.locator("[data-chart=tradeoff] .note").all_inner_texts()
+    assert notes == ["thin or small: single users (fewer than 5: no intervals)"]

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,8 @@ from sim.errors import UserError
 from sim.rundir import RunDirectory
 from sim.runner import default_directory
 from sim.scenario.models import Scenario
-from tests.support import files
+from sim.scenario.permission import CodeAccess
+from tests.support import ending, files, until
 from tests.support import log_of as run
 
 MakeScenario = Callable[..., Scenario]
@@ -130,7 +130,9 @@ def own_constant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_changed_component_of_ones_own_is_noticed(
     make_scenario: MakeScenario, tmp_path: Path, own_constant: Path
 ) -> None:
-    scenario = make_scenario(lppms=[OWN]).at(own_constant.parent, None)
+    scenario = make_scenario(lppms=[OWN]).at(
+        own_constant.parent, None, CodeAccess(allowed=True, beside=own_constant.parent)
+    )
     assert run(scenario, tmp_path / "run")["output"].eq(7).all()
     own_constant.write_text(DESIGN + "# changed")
     with pytest.raises(UserError) as caught:
@@ -142,12 +144,14 @@ def test_a_changed_component_of_ones_own_is_noticed(
 
 
 def test_a_changed_component_has_another_folder_by_default(make_scenario: MakeScenario, own_constant: Path) -> None:
-    scenario = make_scenario(lppms=[OWN]).at(own_constant.parent, None)
+    scenario = make_scenario(lppms=[OWN]).at(
+        own_constant.parent, None, CodeAccess(allowed=True, beside=own_constant.parent)
+    )
     first = sim.run(scenario, figures=False)
     assert sim.run(scenario, figures=False).run.path == first.run.path == default_directory(scenario)
     # Another length, or the bytecode of the same second would be taken for the new source.
     own_constant.write_text(DESIGN.replace("np.full(n, cell)", "np.full(n, cell + 1)"))
-    with pytest.raises(UserError, match=r"own_constant\.py has changed since it was imported: start Python anew"):
+    with pytest.raises(UserError, match=r"own_constant\.py has changed since it was imported: restart Python"):
         sim.run(scenario, figures=False)
     del sys.modules["own_constant"]
     second = sim.run(scenario, figures=False)
@@ -200,7 +204,9 @@ def test_a_scenario_without_files_keeps_its_name_and_is_not_spread_out(
 def test_a_module_beside_the_scenario_is_found_by_run_and_by_check(
     make_scenario: MakeScenario, tmp_path: Path, own_constant: Path
 ) -> None:
-    scenario = make_scenario(lppms=[OWN]).at(own_constant.parent, None)
+    scenario = make_scenario(lppms=[OWN]).at(
+        own_constant.parent, None, CodeAccess(allowed=True, beside=own_constant.parent)
+    )
     assert estimate(scenario).queries == 75
     del sys.modules["own_constant"]
     assert run(scenario, tmp_path / "run")["output"].eq(7).all()
@@ -224,10 +230,8 @@ def test_a_kill_leaves_a_readable_run_that_can_be_finished(tmp_path: Path) -> No
     file.write_text(SCENARIO)
     words = ["run", str(file), "-o", str(out), "--no-figures", "--chunk-queries", "1"]
     command = [sys.executable, "-m", "sim.cli", *words]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + 60
-        while len(list(out.glob("events/*.parquet"))) < 3 and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.01)
+    with ending(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)) as process:
+        until(lambda: len(list(out.glob("events/*.parquet"))) >= 3)
         os.kill(process.pid, signal.SIGKILL)
     result = sim.Result.open(out)
     assert not result.manifest["finished"]

@@ -364,7 +364,7 @@ def test_what_others_write_is_seen(run: RunDirectory) -> None:
     if str(run).startswith(("memory:", "shelf:")):  # another process has another memory, and knows no shelf
         run.part_path("a").write_bytes(b"x")
     else:
-        subprocess.run([sys.executable, "-c", script], check=True)
+        subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
     assert run.parts() == ["a", "b"]
     assert run.part_path("a").exists()
     run.part_path("a").unlink()
@@ -401,7 +401,7 @@ KILLED = """
 def test_kill_in_the_middle_of_a_write_loses_that_file_alone(local: RunDirectory) -> None:
     local.write_part("done", events())
     target = local.path / "events" / "next.parquet"
-    subprocess.run([sys.executable, "-c", textwrap.dedent(KILLED), str(target)], check=False)
+    subprocess.run([sys.executable, "-c", textwrap.dedent(KILLED), str(target)], check=False, timeout=120)
     left = [name for name in names(local.path / "events") if name.endswith(".tmp")]
     assert len(left) == 1
     assert local.parts() == ["done"]
@@ -432,7 +432,7 @@ def test_leftovers_of_other_machines_go_when_old(local: RunDirectory, shelf: str
 
 def test_leftovers_of_dead_writers_go(local: RunDirectory, shelf: str) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
+    gone.wait(60)
     host = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())
     left, at_work = (f".a.parquet.{host}~{pid}~0.tmp" for pid in (gone.pid, os.getpid()))
     for place in (local.path, f"{shelf}/run"):
@@ -481,7 +481,7 @@ FILLED = """
 def test_disk_that_is_really_full(tmp_path: Path) -> None:
     apart = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
     mount = 'mount -t tmpfs -o size=64k tmpfs "$0"'
-    if shutil.which("unshare") is None or subprocess.run([*apart, mount, tmp_path], check=False).returncode != 0:
+    if shutil.which("unshare") is None or subprocess.run([*apart, mount, tmp_path], check=False, timeout=60).returncode:
         pytest.skip("this machine lets nobody mount a tiny disk")
     command: list[str | Path] = [
         *apart,
@@ -490,7 +490,7 @@ def test_disk_that_is_really_full(tmp_path: Path) -> None:
         sys.executable,
         textwrap.dedent(FILLED),
     ]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=240)
     said, before, after = json.loads(done.stdout)
     assert said
     assert all(re.search(r"cannot write .*parquet: No space left on device\. Free some space", line) for line in said)

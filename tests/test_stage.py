@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sim import sentences
 from sim import stage as stage_module
 from sim.errors import InputError
 from sim.interfaces import FloatArray
@@ -298,10 +299,136 @@ def test_a_demand_that_never_ends_is_stopped(
     make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sim.mobility.traces.LONGEST", 1000)
-    users = replay(tmp_path, {"user": ["a", "a"], "time": [0, 10**9], "cell": [0, 1]})
+    users = replay(tmp_path, {"user": ["a", "a"], "time": [0, 10**9], "cell": [0, 1]}, max_gap_s=10**9)
     users |= {"demand": {"kind": "periodic", "period_s": 1}}
     stage = Stage(Setting(make_scenario(users=users, training={})), 0)
     assert message(lambda: stage.lives).startswith("users: a queries more than 1,000 times")
+
+
+def trips(days: Sequence[int], user: str = "a", minutes: int = 90) -> dict[str, list[Any]]:
+    """Return rows as in Geolife: on each of these days a trip with a row a minute, and nothing in between."""
+    times = [day * 86_400 + 28_800 + minute * 60 for day in days for minute in range(minutes)]
+    return {"user": [user] * len(times), "time": times, "cell": [number % 20 for number in range(len(times))]}
+
+
+def both(one: dict[str, list[Any]], other: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    return {name: one[name] + other[name] for name in one}
+
+
+COVERAGE = ("queries_recorded", "queries_carried", "queries_cut", "gaps")
+
+
+def coverage(reading: dict[str, int]) -> list[int]:
+    return [reading[name] for name in COVERAGE]
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {},
+        {"queries": 40},
+        {"days": 3},
+        {"past_queries": 3},
+        {"past_queries": 3, "queries": 7},
+        {"past_days": 2, "queries": 7},
+        {"past_days": 2, "days": 4},
+        {"past_share": 0.5},
+        {"past_share": 0.5, "queries": 3},
+    ],
+)
+@pytest.mark.parametrize("period_s", [60, 300, 1800])
+def test_queries_in_the_past_and_the_test_are_counted_as_they_are_asked(
+    limits: dict[str, Any], period_s: int, make_scenario: MakeScenario, tmp_path: Path
+) -> None:
+    table = both(trips([0, 3, 4, 11]), trips([7, 7, 9], "b", minutes=40))
+    users = replay(tmp_path, table) | {"demand": {"kind": "periodic", "period_s": period_s}} | limits
+    setting = Setting(make_scenario(users=users, training={}))
+    lives = Stage(setting, 0).lives.values()
+    recorded, carried, cut, gaps = coverage(setting.readings()["users"])
+    assert recorded + carried == sum(len(life.past) + len(life.test) for life in lives)
+    uncut = replay(tmp_path, table, max_gap_s=10**9) | {"demand": users["demand"]}
+    whole = Stage(Setting(make_scenario(users=uncut, training={})), 0).lives
+    last = {life.test.user: life.test.times_s[-1] for life in lives}
+    possible = sum((life.test.times_s <= last[user]).sum() for user, life in whole.items())
+    assert cut == possible - recorded - carried
+    assert (gaps > 0) == (cut > 0)
+
+
+def test_a_carried_position_is_counted(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    users = replay(tmp_path, {"user": ["a"] * 3, "time": [0, 3600, 86_400], "cell": [0, 1, 2]}) | {"demand": "periodic"}
+    setting = Setting(make_scenario(users=users, training={}))
+    assert coverage(setting.readings()["users"]) == [3, 11, 275, 1]
+    assert sentences.left_out(setting.readings()) == [
+        "users: 11 of 14 queries (79%) fall between recorded visits and repeat the last position",
+        "users: 275 queries are cut in 1 gap of over 2 h between visits (`max_gap_s`)",
+    ]
+
+
+def test_other_people_are_cut_and_counted_too(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    table = both(trips([0, 3]), trips([7, 9], "b"))
+    users = replay(tmp_path, table, select={"users": ["a"]}) | {"queries": 5}
+    mobility = users["mobility"] | {"select": {"users": ["b"]}, "max_gap_s": 90_000}
+    sets = {
+        "own file": {"kind": "others", "mobility": mobility, "demand": "periodic"},
+        "as users": {"kind": "others", "demand": "periodic"},
+        "short": {"kind": "others", "mobility": mobility, "demand": "periodic", "queries": 20},
+    }
+    setting = Setting(make_scenario(users=users, training=sets))
+    found = setting.readings()
+    assert "gaps" not in found["users"], "every visit is a query, nothing is carried or cut"
+    assert coverage(found["training.own file"]) == [36, 0, 558, 1]
+    assert coverage(found["training.as users"]) == [5, 0, 0, 0]
+    assert "rows" not in found["training.as users"], "the file is that of the users, which is told of there"
+    assert coverage(found["training.short"]) == [20, 0, 558, 1]
+    assert Stage(setting, 0).knowledge("own file")("a").n_visits == 36
+
+
+def test_expected_queries_at_random_moments_are_said_to_be_so(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    users = replay(tmp_path, trips([0, 3])) | {"demand": {"kind": "poisson", "per_hour": 120}}
+    notes = sentences.left_out(Setting(make_scenario(users=users, training={})).readings())
+    assert notes == [
+        "users: about 202 of 356 queries (57%) fall between recorded visits and repeat the last position",
+        "users: about 8,462 queries are cut in 1 gap of over 2 h between visits (`max_gap_s`)",
+    ]
+
+
+def test_queries_that_a_shift_adds_do_not_fall_into_gaps(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    users = replay(tmp_path, trips([0, 3]))
+    shift = {"kind": "rate", "name": "busy", "factor": 10, "at_query": 2}
+    setting = Setting(make_scenario(users=users, training={}, shifts=[shift]))
+    times_s = Stage(setting, 0).lives["a"].test.times_s % 86_400
+    assert times_s.size > 5 * 180
+    assert times_s.max() <= 28_800 + 90 * 60
+    assert sentences.left_out(setting.readings()) == [
+        "users: no queries are asked in 1 gap of over 2 h between visits (`max_gap_s`)"
+    ]
+
+
+def test_a_user_whom_the_cut_leaves_without_queries_is_named_with_a_remedy(
+    make_scenario: MakeScenario, tmp_path: Path
+) -> None:
+    table = {"user": list("aaaa"), "time": [0, 10_000, 20_000, 30_000], "cell": range(4)}
+    demand = {"demand": {"kind": "poisson", "per_hour": 60}}
+    stage = Stage(Setting(make_scenario(users=replay(tmp_path, table) | demand, training={})), 0)
+    remedy = (
+        "; no queries are asked in 3 gaps of over 7200 s between visits: raise `max_gap_s` of the replay, use "
+        "`demand: every_visit`, or leave out users with few visits by `select`"
+    )
+    assert message(lambda: stage.lives) == "users: a never queries in the test; in her past she does 0 times" + remedy
+    assert Stage(Setting(make_scenario(users=replay(tmp_path, table, max_gap_s=10_000) | demand, training={})), 0).lives
+    others = {"kind": "others", "mobility": replay(tmp_path, table)["mobility"]} | demand
+    stage = Stage(Setting(make_scenario(training={"t": others})), 0)
+    assert message(lambda: stage.knowledge("t")).endswith(remedy)
+
+
+def test_days_of_a_recorded_past_count_from_its_first_day(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    """Not from 1970: a past that begins on day 14,000 has its first day there."""
+    times = [(14_000 + day) * 86_400 + 5 for day in range(6)]
+    users = replay(tmp_path, {"user": ["a"] * 6, "time": times, "cell": range(6)}) | {"past_days": 4}
+    sets = {"two": {"kind": "own_past", "days": 2}, "half": {"kind": "own_past", "days": 0.5}, "all": "own_past"}
+    stage = Stage(Setting(make_scenario(users=users, training=sets)), 0)
+    assert {name: stage.knowledge(name)("a").n_visits for name in sets} == {"two": 2, "half": 1, "all": 4}
+    np.testing.assert_allclose(stage.knowledge("two")("a").profile[:4], [0.5, 0.5, 0, 0])
 
 
 def test_more_users_than_the_file_has_are_refused(make_scenario: MakeScenario, tmp_path: Path) -> None:
@@ -360,7 +487,7 @@ HEADER = "user,time,cell\n"
         ("t.csv", "who,when,where\na,1,2\n", "name them with `columns: {user: who, time: when, cell: where}`"),
         ("t.csv", "user,time,lat,lon\na,1,2,3\n", "no column for cell (cell, cell_id); lat and lon need a grid"),
         ("t.csv", HEADER, "none of its 0 rows is in the region"),
-        ("t.csv", "", "No columns to parse"),
+        ("t.csv", "", "the file is empty: its first line must name the columns"),
         ("t.csv.gz", "no gzip", "Not a gzipped file"),
         ("t.zip", "no zip", "File is not a zip file"),
         ("t.tar", "no tar", "file could not be opened"),

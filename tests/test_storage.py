@@ -128,7 +128,7 @@ def test_a_folder_needs_no_fsspec(tmp_path: Path) -> None:
         f"run.write_manifest({a_manifest()}); R.open(sys.argv[1]); print('fsspec' in sys.modules)"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "run")]
-    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip() == "False"
+    assert subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout.strip() == "False"
 
 
 def test_a_url_of_a_folder_is_that_folder(tmp_path: Path) -> None:

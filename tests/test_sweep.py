@@ -124,7 +124,8 @@ def test_a_path_that_leads_nowhere_is_refused_without_a_file_too(make_scenario: 
 
 def test_points_find_their_files_where_the_scenario_did(make_scenario: MakeScenario, tmp_path: Path) -> None:
     scenario = make_scenario(sweep={"seed": [1, 2]}).at(tmp_path, tmp_path / "data")
-    assert [point.scenario.place for point in points(scenario)] == [(tmp_path, tmp_path / "data")] * 2
+    assert [point.scenario.place for point in points(scenario)] == [scenario.place] * 2
+    assert scenario.place[:2] == (tmp_path, tmp_path / "data")
 
 
 def test_points_from_a_file_are_those_from_its_data(make_scenario: MakeScenario, tmp_path: Path) -> None:

@@ -11,16 +11,17 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation, Text
+from scipy import stats
 
 import sim
-from sim import report
+from sim import report, sentences
 from sim.plots import of_run
 from sim.plots.tournament import tournament_figure
 from sim.result import Result
 from sim.rundir import MEASURES, RequestError, RunDirectory
 from sim.scenario.load import load
 from sim.scenario.models import Scenario
-from sim.tournament import common_loss_km, is_tournament, standings
+from sim.tournament import common_loss_km, is_tournament, leads, standings
 from tests.support import SMALL, done
 
 
@@ -55,6 +56,54 @@ def test_mechanisms_stand_at_one_loss_by_their_strongest_attack() -> None:
     assert table["adversary_error_km"].tolist() == pytest.approx([1.4, 0.85, 1.2, 0.0])
     assert table["a"].tolist() == pytest.approx([1.4, 0.85, np.nan, 0.0], nan_ok=True)
     assert table["b"].tolist() == pytest.approx([1.4, 1.9, 1.2, 0.3])
+
+
+def of_users(errors: dict[tuple[str, int, str], list[float]], losses: dict[tuple[str, int], float]) -> pd.DataFrame:
+    """Return the means of users, named by numbers, who all have the mean loss of a point."""
+    rows = [
+        {"lppm": lppm, "point": point, "attack": attack, "user": f"u{i}", "adversary_error_km": error}
+        | {"quality_loss_km": losses[lppm, point]}
+        for (lppm, point, attack), of_all in errors.items()
+        for i, error in enumerate(of_all)
+    ]
+    return pd.DataFrame(rows).reindex(columns=["lppm", "point", "attack", "user", *MEASURES])
+
+
+@pytest.mark.parametrize("users", [2, 5, 8])
+def test_a_lead_is_paired_by_user_and_its_mean_is_that_of_the_standings(users: int) -> None:
+    rng = np.random.default_rng(4)
+    level = 5 * rng.random(users)  # users differ by far more than mechanisms
+    losses = {("A", 0): 1.0, ("A", 1): 3.0, ("B", 0): 0.5, ("B", 1): 2.5, ("C", 0): 1.0, ("C", 1): 2.0}
+    errors = {
+        (lppm, point, attack): (level + loss + {"A": 0.6, "B": 0.3, "C": 0.0}[lppm] + 0.05 * rng.random(users)).tolist()
+        for (lppm, point), loss in losses.items()
+        for attack in ("a", "b")
+    }
+    rows = [(lppm, p, attack, losses[lppm, p], float(np.mean(own))) for (lppm, p, attack), own in errors.items()]
+    table = standings(summary(*rows), 1.8)
+    found, number = leads(summary(*rows), of_users(errors, losses), table)
+    assert number == users
+    first, *others = table.to_dict("records")
+    for row in others:
+        lead, half = found[row["lppm"]]
+        assert lead == pytest.approx(first["adversary_error_km"] - row["adversary_error_km"])
+        weights = {name: (1.8 - losses[name, 0]) / (losses[name, 1] - losses[name, 0]) for name in "ABC"}
+        one, other = (
+            (1 - weights[name]) * np.array(errors[name, 0, attack]) + weights[name] * np.array(errors[name, 1, attack])
+            for name, attack in ((first["lppm"], first["strongest"]), (row["lppm"], row["strongest"]))
+        )
+        interval = stats.ttest_rel(one, other).confidence_interval(0.95)
+        assert (lead - half, lead + half) == pytest.approx((interval.low, interval.high))
+    text = sentences.tournament(table, found, number)
+    if users < 5:
+        assert "At 1.8 km of quality loss, 2 users are too few to tell which mechanism protects better: A has" in text
+        assert "±" not in text
+    else:
+        assert "At 1.8 km of quality loss, A protects best: P_AE" in text
+    level_found = {name: (lead, 2 * lead) for name, (lead, _) in found.items()}
+    level_text = sentences.tournament(table, level_found, 5)
+    assert "there is no significant difference between A, B and C: A has P_AE" in level_text
+    assert level_text.count("not significant") == 2
 
 
 def test_a_mechanism_without_any_figure_is_left_out() -> None:
@@ -157,6 +206,7 @@ def test_a_run_with_many_attacks_prints_and_keeps_its_standings(many: tuple[Path
     for row in table.itertuples():
         assert f"{row.adversary_error_km:.3f}" in printed
     assert "Not computed against full" in printed
+    assert "users are too few to tell which mechanism protects better" in printed
 
 
 def test_its_figure_is_drawn_with_the_others(many: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +224,10 @@ def test_the_page_has_the_standings_first_and_shaded(many: tuple[Path, str]) -> 
     page = report.page([Result.open(folder)])
     table = pd.read_csv(folder / "tournament.csv")
     ranked = table[table["rank"].notna()]
-    assert f"{ranked['lppm'].iloc[0]} is ahead: the strongest of 6 attacks on it" in page
+    answer = page[page.index('data-part="answer"') : page.index('data-part="standings"')]
+    first = ranked.iloc[0]
+    assert f"users are too few to tell which mechanism protects better: {first['lppm']} has " in answer
+    assert f"under the strongest of 6 attacks on it, {first['strongest']}" in answer
     standings_of_page = page[page.index('data-part="standings"') : page.index('data-part="table"')]
     assert standings_of_page.count("<tr>") == 1 + len(table)
     assert standings_of_page.count("<b>") == len(table)

@@ -20,10 +20,10 @@ import pytest
 import sim
 from sim import report, watch
 from sim.errors import UserError
-from sim.runner import Silent
+from sim.tally import Silent
 from sim.watch import Pages, Server, Told, served
 from tests.conftest import MakeScenario
-from tests.support import INTERRUPTIBLE, done, files, lppm_sim, refused
+from tests.support import INTERRUPTIBLE, done, ending, files, lppm_sim, refused
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -281,12 +281,9 @@ def test_a_port_that_is_taken(small: Path, server: Server) -> None:
 @pytest.mark.slow
 def test_the_page_stays_until_ctrl_c(small: Path) -> None:
     words = ["watch", "small.yaml", "-o", "run", "--no-figures"]
-    with subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTIBLE, *words],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
+    command = [sys.executable, "-c", INTERRUPTIBLE, *words]
+    with ending(
+        subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True)
     ) as process:
         assert process.stderr is not None
         for line in process.stderr:
@@ -297,14 +294,15 @@ def test_the_page_stays_until_ctrl_c(small: Path) -> None:
         assert process.wait(30) == 0
 
 
-def test_ctrl_c_stops_the_run_and_its_page(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_stops_the_run_and_its_page(small: Path, monkeypatch: pytest.MonkeyPatch, interruptible: None) -> None:
     def interrupted(_: object) -> None:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(Told, "end_chunk", interrupted)
     result = lppm_sim("watch", small, "-o", "run")
     assert result.exit_code == 1
-    assert "stopped; what is finished is kept" in result.stderr
+    assert "chunks are finished and kept in run" in result.stderr
+    assert "resume with: lppm-sim watch small.yaml -o run\n" in result.stderr
 
 
 # In the browser --------------------------------------------------------------------------------------------------

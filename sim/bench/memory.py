@@ -12,6 +12,8 @@ from sim.belief import EstimatedProfile, FixedProfile
 from sim.bench.people import DESIGNS, City, timed_run
 from sim.lppm.mechanism import Mechanism
 
+LIMIT_S = 3600.0
+"""How long a measurement in a process of its own may take."""
 _STATUS = Path("/proc/self/status")
 
 
@@ -19,7 +21,9 @@ def bytes_of_users(users: int, queries: int, shape: tuple[int, int], gap: float)
     """Return by how much the memory of a fresh process grows at most while it simulates PEB users, in bytes."""
     said = json.dumps({"users": users, "queries": queries, "shape": shape, "gap": gap})
     script = f"from {__name__} import main; main()"
-    done = subprocess.run([sys.executable, "-c", script, said], stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, said], stdout=subprocess.PIPE, text=True, check=True, timeout=LIMIT_S
+    )
     return int(json.loads(done.stdout))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from sim.bench.memory import resident
+from sim.bench.memory import LIMIT_S, resident
 from sim.bench.timing import Samples, seconds_of, side_by_side
 from sim.chunks import Workshop, run_chunk
 from sim.pool import Here, Pool, Workers
@@ -109,7 +109,7 @@ def _seconds_of_run(study: Scenario, workers: int) -> float:
         file.write_text(study.model_dump_json(exclude_unset=True))
         words = [sys.executable, "-m", "sim.cli", "run", str(file), "-o", f"{folder}/run", "--no-figures"]
         began = perf_counter()
-        subprocess.run([*words, "--workers", str(workers)], check=True, capture_output=True)
+        subprocess.run([*words, "--workers", str(workers)], check=True, capture_output=True, timeout=LIMIT_S)
         return perf_counter() - began
 
 
@@ -117,7 +117,11 @@ def driver_bytes(simulations: int) -> int:
     """Return the most memory that the driver of so many short simulations on two workers ever has, in bytes."""
     script = f"from {__name__} import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", script, str(simulations)], stdout=subprocess.PIPE, text=True, check=True
+        [sys.executable, "-c", script, str(simulations)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=LIMIT_S,
     )
     return int(json.loads(done.stdout))
 

@@ -84,6 +84,7 @@ def describe(file: Path, out: Path | None, overwrite: bool, figure: bool) -> Non
     from sim.datasets.trace_file import check_output
     from sim.errors import input_errors
     from sim.storage import atomic_file
+    from sim.terminal import visible
 
     path = file.with_name(f"{file.name}.png") if out is None else out
     if figure and out is not None:
@@ -98,4 +99,4 @@ def describe(file: Path, out: Path | None, overwrite: bool, figure: bool) -> Non
         content = picture(traces, found, title=file.name)
         with atomic_file(path) as target:
             target.write(content)
-        click.echo(f"\nthe picture is in {path}")
+        click.echo(visible(f"\nthe picture is in {path}"))

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sim.datasets import trace_file
 from sim.datasets.files import SOURCES, RawFile, find_files, find_layout
-from sim.datasets.lines import Layout, parse
+from sim.datasets.lines import Layout, joined, parse
 from sim.datasets.trace_file import SIDES, Traces
 from sim.errors import InputError
 from sim.storage import atomic_file
@@ -100,8 +100,8 @@ def read_raw(
     counts = reader.counts
     if not counts.kept:
         raise InputError(f"none of the {counts.outside:,} rows is in the region{reader.extent()}")
-    kept = pa.concat_tables(reader.parts)
-    columns = {name: kept[name] for name in first.columns}
+    kept = joined(reader.parts)
+    columns = {name: kept[name] for name in kept.column_names}
     notes = {
         "source": source,
         "region": None if region is None else dict(zip(SIDES, region, strict=True)),

@@ -8,9 +8,10 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +32,9 @@ TYPES: dict[str, Any] = {
 }
 """What a field may be, and the column that it makes, in the order of a trace file's columns."""
 
+FRACTION = "fraction"
+"""Column of the fractions of seconds that `time_s` leaves off, in [0, 1): only in tables that have any."""
+
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 _BOUNDS = {
@@ -41,6 +45,7 @@ _BOUNDS = {
     "occupied": (0, 1),
 }
 _BOM = "\ufeff".encode()
+_EPOCH, _SECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(seconds=1)
 _LONGEST = 40
 
 
@@ -90,7 +95,16 @@ def parse(block: bytes, layout: Layout) -> Rows:
         tables.append(rows.table)
         faults += [(start + line, why) for line, why in rows.faults]
         start += rows.lines
-    return Rows(pa.concat_tables(tables) if tables else slow(b"", layout).table, lines, faults)
+    return Rows(joined(tables) if tables else slow(b"", layout).table, lines, faults)
+
+
+def joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of several tables; times without a fraction have the fraction 0."""
+    table = pa.concat_tables(tables, promote_options="default")
+    if FRACTION not in table.column_names:
+        return table
+    fractions: Any = table[FRACTION]
+    return table.set_column(table.column_names.index(FRACTION), FRACTION, fractions.fill_null(0.0))
 
 
 def _count(block: bytes) -> int:
@@ -188,13 +202,18 @@ def slow(block: bytes, layout: Layout) -> Rows:
             faults.append((number, f"is not UTF-8 text: {_shown(raw.decode('utf-8', 'replace'))}"))
         except ValueError as error:
             faults.append((number, str(error)))
-    columns = list(zip(*found, strict=True)) if found else [()] * len(layout.columns)
-    arrays = {name: pa.array(values, type=TYPES[name]) for name, values in zip(layout.columns, columns, strict=True)}
+    columns = list(zip(*found, strict=True)) if found else [()] * (len(layout.columns) + 1)
+    arrays = {name: pa.array(values, type=TYPES[name]) for name, values in zip(layout.columns, columns, strict=False)}
+    if any(columns[-1]):
+        arrays[FRACTION] = pa.array(columns[-1], type=pa.float64())
     return Rows(pa.table(arrays), len(lines), faults)
 
 
 def _row(line: str, layout: Layout) -> tuple[Any, ...]:
-    """Return the values of one line, in the order of the layout's columns; raise ValueError with what is wrong."""
+    """Return the values of one line, in the order of the layout's columns, and the fraction of its second.
+
+    Raises ValueError with what is wrong.
+    """
     if layout.separator == "," and '"' in line:
         raise ValueError(f"has quotes, which are not read here: {_shown(line)}")
     texts = line.split() if layout.separator == " " else line.split(layout.separator)
@@ -204,7 +223,9 @@ def _row(line: str, layout: Layout) -> tuple[Any, ...]:
     for name, text in zip(layout.fields, texts, strict=True):
         if name:
             values[name] = text if name == "location" else _READERS[name](text, name)
-    return tuple(values[name] for name in layout.columns)
+    seconds, fraction = values.get("time_s", (0, 0.0))
+    values["time_s"] = seconds
+    return (*(values[name] for name in layout.columns), fraction)
 
 
 def _user(text: str, _name: str) -> str:
@@ -213,22 +234,31 @@ def _user(text: str, _name: str) -> str:
     return text
 
 
-def _time(text: str, name: str) -> int:
-    """Read seconds or ISO-8601 text, in UTC where it names no zone; fractions are cut off."""
+def _time(text: str, name: str) -> tuple[int, float]:
+    """Read seconds or ISO-8601 text, in UTC where it names no zone; return whole seconds and the fraction."""
     word = text.strip()
     try:
         if _NUMBER.fullmatch(word):
-            seconds = int(word) if _INTEGER.fullmatch(word) else math.floor(float(word))
+            seconds, fraction = (int(word), 0.0) if _INTEGER.fullmatch(word) else _split(Decimal(word))
         else:
             moment = datetime.fromisoformat(word)
             moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-            seconds = math.floor(moment.timestamp())
-    except (ValueError, OverflowError):
+            since = moment - _EPOCH
+            seconds, fraction = since // _SECOND, since % _SECOND / _SECOND
+    except (ValueError, OverflowError, ArithmeticError):
         raise ValueError(f"{name} must be seconds or ISO-8601 text, found {_shown(text)}") from None
     least, most = _BOUNDS[name]
     if not least <= seconds <= most:
         raise ValueError(f"{name} must be seconds, not milliseconds or less, found {_shown(text)}")
-    return seconds
+    return seconds, fraction
+
+
+def _split(number: Decimal) -> tuple[int, float]:
+    """Return a number rounded down, and the rest; of one that is far too large any that is."""
+    if abs(number) > 2 * LATEST_S:
+        return math.trunc(math.copysign(2 * LATEST_S, number)), 0.0
+    whole = math.floor(number)
+    return whole, float(number - whole)
 
 
 def _integer(text: str, name: str) -> int:

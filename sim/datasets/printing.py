@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from sim.datasets.describing import MANY_DAYS, MANY_ROWS, Description
 from sim.datasets.importing import Box, Counts
+from sim.terminal import escape, visible
 
 LINE_EVERY_S = 10.0
 
@@ -24,7 +24,7 @@ class BytesBar:
     """How much of the raw files was read: a bar on a terminal, a plain line now and then elsewhere."""
 
     def __init__(self, label: str) -> None:
-        self._label = label
+        self._label = visible(label)
         self._console = Console(stderr=True)
         self._bar: Progress | None = None
         self._began = self._said = time.monotonic()
@@ -107,18 +107,9 @@ def print_description(said: Description, path: Path) -> None:
 def _print(lines: Iterable[tuple[str, str]], notes: Iterable[str] = ()) -> None:
     console = Console(width=None if sys.stdout.isatty() else 160, emoji=False)
     for name, text in lines:
-        console.print(f"{name:>10}  {escape(_plain(text))}", highlight=False, soft_wrap=True)
+        console.print(f"{name:>10}  {escape(visible(text, keep=''))}", highlight=False, soft_wrap=True)
     for note in notes:
-        console.print(f"[yellow]note:[/] {escape(_plain(note))}", highlight=False, soft_wrap=True)
-
-
-def _plain(text: str) -> str:
-    r"""Return a text in which letters that cannot be printed are spelt out.
-
-    >>> print(_plain("a\x1b[2Jb"))
-    a\x1b[2Jb
-    """
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+        console.print(f"[yellow]note:[/] {escape(visible(note, keep=''))}", highlight=False, soft_wrap=True)
 
 
 def _box(box: Box) -> str:

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sim.datasets.lines import TYPES
+from sim.datasets.lines import FRACTION, TYPES
 from sim.errors import InputError
 from sim.interfaces import FloatArray, IntArray
+from sim.mobility.tables import UNREADABLE, numeric_order
 from sim.storage import RequestError, is_url
 
 FORMAT_VERSION = 1
@@ -100,8 +101,10 @@ def read(path: Path) -> Traces:
     """Read a trace file; one that was not written by `write` is fine if its columns are the same."""
     try:
         table = pq.read_table(path, partitioning=None)
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path} cannot be read as a trace file: {error}") from error
+    except UNREADABLE as error:
+        raise InputError(
+            f"{path} cannot be read as a trace file: {error}. It may be damaged: make or download it again."
+        ) from error
     names = table.column_names
     timed = "time_s" in names
     needed = ["user", "time_s" if timed else "order", "lat", "lon"]
@@ -118,8 +121,8 @@ def _column(path: Path, name: str, column: Any, *, needed: bool) -> Any:
         if TYPES[name] == pa.int64() and not pa.types.is_integer(column.type):
             raise pa.ArrowInvalid(f"it is {column.type}")
         column = column.cast(TYPES[name])
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise InputError(f"{path}: the column {name} must be {TYPES[name]}: {error}") from error
+    except UNREADABLE as error:
+        raise InputError(f"{path}: the column {name} must be {TYPES[name]}: {error}{_where(column)}") from error
     if needed and column.null_count:
         raise InputError(f"{path}: every row must have {name}, {column.null_count:,} have none")
     if name in ("lat", "lon"):
@@ -127,6 +130,14 @@ def _column(path: Path, name: str, column: Any, *, needed: bool) -> Any:
         if wrong := int((~(np.abs(degrees) <= (90 if name == "lat" else 180))).sum()):
             raise InputError(f"{path}: {name} must be degrees on the earth, {wrong:,} rows are not")
     return column
+
+
+def _where(column: Any) -> str:
+    """Say which row has an integer that does not fit into 64 bits with a sign; empty if none has."""
+    if column.type != pa.uint64():
+        return ""
+    rows = np.flatnonzero(column.fill_null(0).to_numpy() > np.iinfo(np.int64).max)
+    return f" (row {rows[0] + 1})" if rows.size else ""
 
 
 def _notes(text: bytes) -> dict[str, Any]:
@@ -153,8 +164,8 @@ def region_of(notes: Mapping[str, Any]) -> tuple[float, float, float, float] | N
 def ordered(columns: Mapping[str, Any], *, notes: Mapping[str, Any], newest_first: bool = False) -> Traces:
     """Return rows, given as Arrow columns, with users in order and each in time.
 
-    Users are in numeric order if all ids are whole numbers, else as they first appear. Rows of one moment stay as
-    they are, or are turned around if the newest come first.
+    Users are in numeric order if all ids are whole numbers, else as they first appear. Rows are ordered by their exact
+    times, with fractions of seconds; rows of one moment stay as they are, or are reversed if the newest come first.
     """
     timed = "time_s" in columns
     encoded: Any = pc.dictionary_encode(columns["user"])
@@ -162,12 +173,13 @@ def ordered(columns: Mapping[str, Any], *, notes: Mapping[str, Any], newest_firs
     if isinstance(encoded, pa.ChunkedArray):  # of no chunks or of several that share nothing
         encoded = pa.concat_arrays(encoded.unify_dictionaries().chunks)
     users = [str(user) for user in encoded.dictionary.to_pylist()]
-    ranked = sorted(range(len(users)), key=lambda code: int(users[code])) if _whole(users) else list(range(len(users)))
+    ranked = numeric_order(users)
     rank = np.empty(len(users), dtype=np.int64)
     rank[ranked] = np.arange(len(users))
     user = rank[encoded.indices.to_numpy()]
     when = columns["time_s" if timed else "order"].to_numpy()
-    order = np.lexsort((when[::-1], user[::-1])) if newest_first else np.lexsort((when, user))
+    keys = (columns[FRACTION].to_numpy(), when, user) if FRACTION in columns else (when, user)
+    order = np.lexsort([key[::-1] for key in keys] if newest_first else keys)
     if newest_first:
         order = order.size - 1 - order
     others = {name: columns[name].take(pa.array(order)) for name in ("location", "occupied") if name in columns}
@@ -184,7 +196,3 @@ def ordered(columns: Mapping[str, Any], *, notes: Mapping[str, Any], newest_firs
         },
         notes=notes,
     )
-
-
-def _whole(users: Sequence[str]) -> bool:
-    return all(user.removeprefix("-").isdecimal() for user in users)

@@ -89,6 +89,7 @@ class Rate:
     Below 1, each query is kept with that probability. Above 1, a Poisson number of mean factor - 1 comes between each
     query and the next, at uniform moments, in the cell of the last visit at or before them. It ends at `until_s`
     (exclusive) or after `for_queries`. `rng` is its own: the queries before are those of the other demand, to the bit.
+    It counts its queries across calls of `queries`, one for each session of a recorded life: use one object per life.
     """
 
     def __init__(
@@ -104,23 +105,24 @@ class Rate:
         require("factor", factor, 0, float("inf"), ends="()")
         self.demand, self.factor, self._rng = demand, factor, rng
         self.from_s, self.until_s, self.for_queries = from_s, until_s, for_queries
+        self.period_s: int = getattr(demand, "period_s", 0)
+        self._left = for_queries
 
     def queries(self, visits: Iterable[Visit], rng: Generator) -> Iterator[Visit]:
         """Yield the queries of the other demand, some of them or more."""
         seen: deque[Visit] = deque()
-        left = self.for_queries
         last: Visit | None = None
         for query in self.demand.queries(_watched(visits, seen), rng):
             for time_s in self._more(last, query.time_s):
-                if left > 0:
-                    left -= 1
+                if self._left > 0:
+                    self._left -= 1
                     yield Visit(time_s, _last_before(time_s, seen).cell)
             last = query
             _last_before(query.time_s, seen)
-            is_on = left > 0 and self._is_on(query.time_s)
+            is_on = self._left > 0 and self._is_on(query.time_s)
             if is_on and self.factor < 1 and self._rng.random() >= self.factor:
                 continue
-            left -= is_on
+            self._left -= is_on
             yield query
 
     def _is_on(self, time_s: int) -> bool:

@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 
 from sim.events import Visit
-from sim.interfaces import Generator, IntArray
+from sim.interfaces import BoolArray, Generator, IntArray
 from sim.mobility.days import LONGEST_SILENCE_S, SLOT_S, good_days, slots
+from sim.mobility.gaps import MAX_GAP_S
 from sim.mobility.parameters import require
-from sim.mobility.tables import Table, read_table
+from sim.mobility.tables import Table, numeric_order, read_table
 from sim.mobility.traces import DAY_S, Trace
 
 if TYPE_CHECKING:
@@ -87,6 +88,10 @@ class RecordedDays:
         if self.first is not None:
             require("first", self.first, 1, float("inf"), ends="[)")
 
+    def __str__(self) -> str:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return ", ".join(f"{name}: {value:g}" for name, value in values.items() if value is not None)
+
     def cut(self, times_s: IntArray, cells: IntArray) -> tuple[IntArray, IntArray]:
         """Return when the slots of these days begin and where the user is in them; local times in and out."""
         days = good_days(times_s, longest_silence_s=round(self.longest_silence_h * 3600))
@@ -94,6 +99,11 @@ class RecordedDays:
             days = days[: self.first] if days.size >= self.first else days[:0]
         begins_s = days[:, None] * DAY_S + np.arange(0, DAY_S, self.slot_s)
         return begins_s.ravel(), slots(times_s, cells, days, slot_s=self.slot_s).ravel()
+
+    def carried(self, times_s: IntArray, begins_s: IntArray) -> int:
+        """Return how many of these slots hold no point of their own."""
+        found = np.searchsorted(times_s, begins_s), np.searchsorted(times_s, begins_s + self.slot_s)
+        return int((found[0] == found[1]).sum())
 
 
 class Replay:
@@ -106,7 +116,9 @@ class Replay:
     2... among the user's visits. Users come in numeric order if all ids are integers, else as they first appear.
     `days` keeps whole days, with a visit at the beginning of each slot. `select` picks users among those who then have
     visits; `visits` (in [1, inf)) keeps the first so many of each; `shuffle` deals the user's cells anew
-    over her times, so that only her profile stays.
+    over her times, so that only her profile stays. Rows are sorted by their exact times, which are then rounded down
+    to seconds; ties stay in the order of the file. Between visits that are more than `max_gap_s` (in [1, inf)) apart
+    nobody knows where the user is: demands that query between visits skip the gap (see `live`).
     """
 
     finite: ClassVar[bool] = True
@@ -123,25 +135,23 @@ class Replay:
         visits: int | None = None,
         shuffle: bool = False,
         utc_offset_h: float = 0.0,
+        max_gap_s: float = MAX_GAP_S,
     ) -> None:
         if visits is not None:
             require("visits", visits, 1, float("inf"), ends="[)")
         require("utc_offset_h", utc_offset_h, -24, 24)
+        require("max_gap_s", max_gap_s, 1, float("inf"), ends="[)")
         self.file, self.shuffle = Path(file), shuffle
         table = read_table(file, grid=grid, columns=columns)
         self.timed = table.timed
+        self.max_gap_s = max_gap_s if table.timed else None
         everybody = _by_user(table)
         if not everybody:
             raise ValueError(f"{file}: none of its {table.cell.size} rows is in the region{table.extent}")
         in_region = len(everybody)
         offset_s = round(utc_offset_h * 3600) if table.timed else 0
-        everybody = {user: (when + offset_s, cells) for user, (when, cells) in everybody.items()}
-        if days is not None:
-            if not table.timed:
-                raise ValueError(f"{file}: it tells the order of visits but no times, so it has no `days`")
-            everybody = _whole_days(everybody, days)
-            if not everybody:
-                raise ValueError(f"{file}: none of its {in_region} users has such days in the region: {days}")
+        points = {user: (when + offset_s, cells) for user, (when, cells) in everybody.items()}
+        everybody = points if days is None else _whole_days(file, points, days, timed=table.timed)
         counts = {user: cells.size for user, (_, cells) in everybody.items()}
         chosen = (select or Selection()).choose(counts)
         if not chosen:
@@ -154,6 +164,11 @@ class Replay:
             "users": len(chosen),
             "visits": sum(cells.size for _, cells in self._visits.values()),
         }
+        if table.timed:
+            self._report |= _irregular(table, set(chosen))
+        if days is not None:
+            carried = (days.carried(points[user][0], times_s) for user, (times_s, _) in self._visits.items())
+            self._report["visits_carried"] = sum(carried)
 
     def users(self, count: int | None = None) -> Sequence[str]:
         """Return the ids of the first `count` users, or of all."""
@@ -169,6 +184,10 @@ class Replay:
         if self.shuffle:
             cells = rng.permutation(cells)
         return starmap(Visit, zip(times_s.tolist(), cells.tolist(), strict=True))
+
+    def times_s(self, user: str) -> IntArray:
+        """Return the times of the user's visits, in order."""
+        return self._visits[user][0]
 
     def report(self) -> dict[str, int]:
         """Return how much of the file was kept, for the manifest."""
@@ -193,11 +212,11 @@ def write_csv(path: str | Path, traces: Iterable[Trace], grid: Grid) -> None:
 
 def _by_user(table: Table) -> dict[str, tuple[IntArray, IntArray]]:
     """Return when and where each user was inside the region, in order; without times, `when` is a position."""
-    ordered = _ordered(table.users)
+    ordered = numeric_order(table.users)
     rank = np.argsort(ordered)
-    inside = table.cell >= 0
-    user, when, cell = rank[table.user[inside]], table.when[inside], table.cell[inside]
-    order = np.lexsort((when, user))
+    user, when, cell = rank[table.user], table.when, table.cell
+    order = table.order(user)
+    order = order[cell[order] >= 0]
     starts = np.searchsorted(user[order], np.arange(len(table.users) + 1))
     found: dict[str, tuple[IntArray, IntArray]] = {}
     for number, code in enumerate(ordered):
@@ -208,20 +227,54 @@ def _by_user(table: Table) -> dict[str, tuple[IntArray, IntArray]]:
     return found
 
 
+def _irregular(table: Table, users: set[str]) -> dict[str, int]:
+    """Count what is odd about these users' times, among the rows in the region in the order of the file.
+
+    A time that decreases between consecutive rows of a user counts, unless the user's times never increase: files that
+    begin with the newest row are common. So do rows at the same time as the row before but in another cell.
+    """
+    kept = np.array([user in users for user in table.users])
+    rows = np.flatnonzero(kept[table.user] & (table.cell >= 0))
+    by_file = rows[np.argsort(table.user[rows], kind="stable")]
+    same, before, after = _steps(table, by_file)
+    mixed = np.unique(table.user[by_file[1:]][same & after])
+    backward = same & before & np.isin(table.user[by_file[1:]], mixed)
+    by_time = table.order(table.user)
+    by_time = by_time[kept[table.user[by_time]] & (table.cell[by_time] >= 0)]
+    same, before, after = _steps(table, by_time)
+    twice = same & ~before & ~after & (np.diff(table.cell[by_time]) != 0)
+    return {
+        "rows_backward": int(backward.sum()),
+        "users_backward": int(np.unique(table.user[by_file[1:]][backward]).size),
+        "rows_same_time": int(twice.sum()),
+        "users_same_time": int(np.unique(table.user[by_time[1:]][twice]).size),
+    }
+
+
+def _steps(table: Table, rows: IntArray) -> tuple[BoolArray, BoolArray, BoolArray]:
+    """Return of each row but the first whether it is of the same user as the one before, and earlier or later."""
+    user, when = table.user[rows], table.when[rows]
+    before, after = when[1:] < when[:-1], when[1:] > when[:-1]
+    if table.rest is not None:
+        rest, equal = table.rest[rows], ~before & ~after
+        before, after = before | (equal & (rest[1:] < rest[:-1])), after | (equal & (rest[1:] > rest[:-1]))
+    return user[1:] == user[:-1], before, after
+
+
 def _whole_days(
-    everybody: Mapping[str, tuple[IntArray, IntArray]], days: RecordedDays
+    file: str | Path, everybody: Mapping[str, tuple[IntArray, IntArray]], days: RecordedDays, *, timed: bool
 ) -> dict[str, tuple[IntArray, IntArray]]:
     """Return the slots of the days of those who have any."""
+    if not timed:
+        raise ValueError(f"{file}: it tells the order of visits but no times, so it has no `days`")
     found = {user: days.cut(*visits) for user, visits in everybody.items()}
-    return {user: (when, cells) for user, (when, cells) in found.items() if cells.size}
-
-
-def _ordered(users: Sequence[str]) -> list[int]:
-    """Return the positions of the users in numeric order if all are integers, else as they are.
-
-    >>> _ordered(["10", "9", "-1"]), _ordered(["10", "9", "b"])
-    ([2, 1, 0], [0, 1, 2])
-    """
-    if all(user.removeprefix("-").isdecimal() for user in users):
-        return sorted(range(len(users)), key=lambda position: int(users[position]))
-    return list(range(len(users)))
+    kept = {user: (when, cells) for user, (when, cells) in found.items() if cells.size}
+    if not kept:
+        needed = "a day" if days.first is None else f"{days.first} days"
+        remedy = "" if days.first is None else ", ask for fewer days with `first`"
+        raise ValueError(
+            f"{file}: `days` ({days}) leaves none of its {len(everybody)} users: nobody has {needed} from midnight to "
+            f"midnight without a silence of over {days.longest_silence_h:g} h in the region. Allow a longer silence "
+            f"with `longest_silence_h` (at most 24){remedy}, check `utc_offset_h`, or leave out `days`"
+        )
+    return kept

@@ -10,27 +10,34 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sim.interfaces import BoolArray, FloatArray, IntArray
+from sim.mobility import exact
 from sim.mobility.columns import ACCEPTED, find_columns
+from sim.mobility.exact import LATEST_S
 
 if TYPE_CHECKING:
     from sim.world.grid import Grid
 
-__all__ = ["ACCEPTED", "LATEST_S", "UNREADABLE", "Table", "read_table"]
+__all__ = ["ACCEPTED", "LATEST_S", "UNREADABLE", "Table", "numeric_order", "read_table"]
 
-LATEST_S = 10**11  # the year 5138: a larger number counts milliseconds, not seconds
 UNREADABLE = (
     ValueError,
     OSError,
     ImportError,  # a packing that needs another package, such as .zst
     EOFError,
+    MemoryError,  # a damaged file may claim any size
+    OverflowError,
+    csv.Error,
+    pa.ArrowException,
     pd.errors.ParserWarning,
     lzma.LZMAError,
     tarfile.TarError,
@@ -38,6 +45,8 @@ UNREADABLE = (
     zlib.error,
 )
 
+Columns = Mapping[str, Any]
+"""Arrow columns of a file by its own names, each of shape (n_rows,)."""
 Fault = tuple[str, str, BoolArray]
 """Which column breaks which rule, and in which rows."""
 
@@ -63,57 +72,115 @@ class Table:
     """The cell, -1 outside the region."""
     extent: str = ""
     """Where the rows lie and where the region does, in words; empty without degrees."""
+    rest: IntArray | FloatArray | None = None
+    """What puts rows with the same `when` in order, such as fractions of a second; None if nothing does."""
+
+    def order(self, user: IntArray) -> IntArray:
+        """Return the rows by user (a number for each row), then by exact time; ties stay as in the file."""
+        keys = (self.when, user) if self.rest is None else (self.rest, self.when, user)
+        return np.lexsort(keys)
 
 
 def read_table(file: str | Path, *, grid: Grid, columns: Mapping[str, str] | None = None) -> Table:
     """Read a file whose columns are named by `columns` (our name to the file's) or else guessed.
 
-    Rows that cannot be read are never dropped: a ValueError names the file, how many they are and the first few.
+    Rows that cannot be read exactly are never dropped: a ValueError names the file, their number and the first few.
     """
     path = Path(file)
-    frame, named = _load(path, columns, degrees=grid.south is not None)
-    text, no_user = _ids(frame[named["user"]])
-    timed = "time" in named
-    when, wrong_when = _when(frame, named)
-    cell, wrong_cell, swapped, extent = _cells(frame, named, grid)
-    _refuse(path, frame, [(named["user"], "must name a user", no_user), *wrong_when, *wrong_cell], swapped)
-    codes, users = pd.factorize(text)
-    return Table(tuple(map(str, users)), codes.astype(np.int64), when, timed, cell, extent)
-
-
-def _load(path: Path, columns: Mapping[str, str] | None, *, degrees: bool) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Read the file, ids as they are written, and find its columns; of Parquet no others are read."""
-    given = dict(columns or {})
     try:
-        if _is_parquet(path):
-            named = find_columns(pq.read_schema(path).names, given, degrees=degrees)
-            table = pq.read_table(path, columns=list(dict.fromkeys(named.values())), partitioning=None)
-            return table.to_pandas(ignore_metadata=True), named
-        separator, header = _header(path)
-        named = find_columns(header, given, degrees=degrees)
-        return _rows(path, separator, header, named["user"]), named
+        frame, named = _load(path, columns, degrees=grid.south is not None)
+        return _checked(path, frame, named, grid)
     except FileNotFoundError:
         raise
+    except _BadRows:
+        raise
     except UNREADABLE as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise ValueError(f"{path}: {_reason(error)}") from error
 
 
-def _rows(path: Path, separator: str, header: Sequence[str], user: str) -> pd.DataFrame:
-    """Read a CSV file; more fields than the header has are refused, not cut off quietly."""
+class _BadRows(ValueError):
+    """Rows that cannot be read, with the file and the first few."""
+
+
+def _reason(error: BaseException) -> str:
+    """Say in one line what a library found wrong with a file."""
+    text = " ".join(str(error).split())
+    return text or f"it cannot be read ({type(error).__name__}): it may be damaged, make or download it again"
+
+
+def _checked(path: Path, frame: Columns, named: Mapping[str, str], grid: Grid) -> Table:
+    """Turn the columns of a file into a table, or raise with the rows that are bad."""
+    users = exact.ids(frame[named["user"]])
+    timed = "time" in named
+    when, rest, wrong_when = _when(frame, named)
+    cell, wrong_cell, swapped, extent = _cells(frame, named, grid)
+    wrong_user = [
+        (named["user"], "must name a user", users.codes < 0),
+        (
+            named["user"],
+            "must be text or an integer (different ids of this size are the same floating-point number)",
+            users.ambiguous,
+        ),
+    ]
+    _refuse(path, frame, [*wrong_user, *wrong_when, *wrong_cell], swapped)
+    return Table(users.texts, users.codes, when, timed, cell, extent, rest)
+
+
+def numeric_order(users: Sequence[str]) -> list[int]:
+    """Return the positions of the users in numeric order if all are integers, else as they are.
+
+    >>> numeric_order(["10", "9", "-1"]), numeric_order(["10", "9", "b"])
+    ([2, 1, 0], [0, 1, 2])
+    """
+    if all(user.removeprefix("-").isdecimal() for user in users):
+        return sorted(range(len(users)), key=lambda position: Decimal(users[position]))  # an int has a limit of digits
+    return list(range(len(users)))
+
+
+def _load(path: Path, columns: Mapping[str, str] | None, *, degrees: bool) -> tuple[Columns, dict[str, str]]:
+    """Read the columns that are needed, and return which is which."""
+    given = dict(columns or {})
+    if _is_parquet(path):
+        named = find_columns(pq.read_schema(path).names, given, degrees=degrees)
+        table = pq.read_table(path, columns=list(dict.fromkeys(named.values())), partitioning=None)
+        return {name: table[name] for name in named.values()}, named
+    separator, header = _header(path)
+    named = find_columns(header, given, degrees=degrees)
+    frame = _rows(path, separator, header, named)
+    return {name: _arrow(frame[name]) for name in named.values()}, named
+
+
+def _arrow(column: pd.Series) -> Any:
+    """Return a column of a CSV file for Arrow; empty fields are empty texts."""
+    values = pa.array(column, from_pandas=False)
+    return values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
+
+
+def _rows(path: Path, separator: str, header: Sequence[str], named: Mapping[str, str]) -> pd.DataFrame:
+    """Read a CSV file, ids and fractions of times as text; more fields than the header has are refused."""
+    options: dict[str, Any] = {
+        "sep": separator,
+        "keep_default_na": False,  # "NA" may be somebody's id
+        "index_col": False,
+        "low_memory": False,
+        "encoding": "utf-8-sig",
+    }
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(
-                path,
-                sep=separator,
-                dtype={user: str},
-                keep_default_na=False,  # "NA" may be somebody's id
-                index_col=False,
-                low_memory=False,
-                encoding="utf-8-sig",
-            )
+            frame: pd.DataFrame = pd.read_csv(path, dtype={named["user"]: str}, **options)
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
         raise ValueError(_too_long(path, separator, len(header)) or str(error).strip()) from error
+    when = named.get("time") or named["order"]
+    inexact = [name for name in set(named.values()) if _is_inexact(frame[name], is_moment=name == when)]
+    if inexact:
+        frame[inexact] = pd.read_csv(path, usecols=inexact, dtype=str, **options)[inexact]
+    return frame
+
+
+def _is_inexact(column: pd.Series, *, is_moment: bool) -> bool:
+    """Tell whether pandas may have changed what is written: moments as floats, integers of more than 64 bits."""
+    return bool(column.dtype == object or (is_moment and pd.api.types.is_float_dtype(column)))
 
 
 def _too_long(path: Path, separator: str, expected: int) -> str | None:
@@ -143,85 +210,40 @@ def _header(path: Path) -> tuple[str, list[str]]:
     header: list[str] = []
     separator = ","
     for separator in (",", "\t", ";", " "):
-        header = pd.read_csv(path, sep=separator, nrows=0, index_col=False, encoding="utf-8-sig").columns.tolist()
+        try:
+            frame = pd.read_csv(path, sep=separator, nrows=0, index_col=False, encoding="utf-8-sig")
+        except pd.errors.EmptyDataError as error:
+            raise ValueError(
+                "the file is empty: its first line must name the columns, such as user,time_s,lat,lon"
+            ) from error
+        header = frame.columns.tolist()
         if len(header) > 1:
             break
     return separator, header
 
 
-def _ids(column: pd.Series) -> tuple[pd.Series, BoolArray]:
-    """Return the ids as text, never "12.0" for 12, and where there are none."""
-    missing = column.isna()
-    if pd.api.types.is_float_dtype(column) and (column[~missing] % 1 == 0).all():
-        column = column.fillna(0).astype(np.int64)  # a Parquet column of integers with holes
-    text = column.astype(str)
-    return text, (missing | (text == "")).to_numpy(dtype=bool)
-
-
-def _numbers(column: pd.Series) -> tuple[IntArray | FloatArray, BoolArray]:
-    """Return the numbers of a column, and where there is none or an infinite one."""
-    if pd.api.types.is_bool_dtype(column):
-        return np.zeros(column.size), np.ones(column.size, dtype=bool)
-    values = pd.to_numeric(column, errors="coerce").to_numpy(na_value=np.nan)
-    if np.issubdtype(values.dtype, np.integer):
-        return values.astype(np.int64), np.zeros(values.size, dtype=bool)
-    numbers = values.astype(np.float64)
-    return numbers, ~np.isfinite(numbers)
-
-
-def _when(frame: pd.DataFrame, named: Mapping[str, str]) -> tuple[IntArray | FloatArray, list[Fault]]:
-    """Return the times or else the order, and the faults found."""
+def _when(frame: Columns, named: Mapping[str, str]) -> tuple[Any, Any, list[Fault]]:
+    """Return the times or else the order, what tells equal ones apart, and the faults found."""
     if "time" not in named:
-        numbers, bad = _numbers(frame[named["order"]])
-        return numbers, [(named["order"], "must be a finite number", bad)]
-    column = frame[named["time"]]
-    seconds, bad = _seconds(column)
-    large = bad & _is_large(column)
-    return seconds, [
-        (named["time"], "must be seconds or ISO-8601 text", bad & ~large),
-        (named["time"], "must be seconds, not milliseconds or less", large),
+        order = exact.points(frame[named["order"]])
+        return order.whole, order.rest, [(named["order"], "must be a finite number", order.bad)]
+    times = exact.moments(frame[named["time"]])
+    faults = [
+        (named["time"], "must be seconds or ISO-8601 text", times.bad & ~times.too_large),
+        (named["time"], "must be seconds, not milliseconds or less", times.too_large),
     ]
+    return times.seconds, times.rest, faults
 
 
-def _is_large(column: pd.Series) -> BoolArray:
-    """Tell which rows hold a number, but one that counts something shorter than seconds."""
-    if pd.api.types.is_datetime64_any_dtype(column):
-        return np.zeros(column.size, dtype=bool)
-    numbers, bad = _numbers(column)
-    return ~bad & (np.abs(numbers) > LATEST_S)
-
-
-def _seconds(column: pd.Series) -> tuple[IntArray, BoolArray]:
-    """Return Unix seconds from numbers or from ISO-8601 text, whichever more rows can be read as."""
-    if pd.api.types.is_datetime64_any_dtype(column):
-        return _stamps(column)
-    numbers, bad = _numbers(column)
-    bad = bad | ~(np.abs(numbers) <= LATEST_S)
-    if bad.any() and not pd.api.types.is_numeric_dtype(column):
-        stamps, bad_stamps = _stamps(column)
-        if bad_stamps.sum() < bad.sum():
-            return stamps, bad_stamps
-    return np.floor(np.where(bad, 0, numbers)).astype(np.int64), bad
-
-
-def _stamps(column: pd.Series) -> tuple[IntArray, BoolArray]:
-    """Return Unix seconds, fractions cut off, of points in time that are in UTC where they name no zone."""
-    stamps = pd.to_datetime(column, utc=True, errors="coerce", format="ISO8601")
-    bad = stamps.isna().to_numpy(dtype=bool)
-    stamps = stamps.fillna(pd.Timestamp(0, tz="UTC")).dt.tz_localize(None)
-    # Older pandas count nanoseconds, newer ones often microseconds: ask numpy for seconds, rounded down.
-    return stamps.to_numpy().astype("datetime64[s]").astype(np.int64), bad
-
-
-def _cells(frame: pd.DataFrame, named: Mapping[str, str], grid: Grid) -> tuple[IntArray, list[Fault], str, str]:
+def _cells(frame: Columns, named: Mapping[str, str], grid: Grid) -> tuple[IntArray, list[Fault], str, str]:
     """Return the cell of each row, the faults found, a word if lat and lon seem swapped, and the extent in words."""
     if "cell" in named:
-        numbers, bad = _numbers(frame[named["cell"]])
+        numbers, bad = exact.numbers(frame[named["cell"]])
         bad = bad | (numbers < 0) | (numbers >= grid.n_cells) | (numbers != np.floor(numbers))
-        cells = np.where(bad, -1, numbers).astype(np.int64)
+        cells = np.where(bad, 0, numbers).astype(np.int64)
         return cells, [(named["cell"], f"must be an integer in [0, {grid.n_cells - 1}]", bad)], "", ""
-    lat, bad_lat = _numbers(frame[named["lat"]])
-    lon, bad_lon = _numbers(frame[named["lon"]])
+    lat, bad_lat = exact.numbers(frame[named["lat"]])
+    lon, bad_lon = exact.numbers(frame[named["lon"]])
     faults = [
         (named["lat"], "must be a number of degrees", bad_lat),
         (named["lat"], f"must be in [-{_MOST_LAT}, {_MOST_LAT}]", ~bad_lat & (np.abs(lat) > _MOST_LAT)),
@@ -258,7 +280,7 @@ def _extent(lat: IntArray | FloatArray, lon: IntArray | FloatArray, grid: Grid) 
     return f": they lie in {box(lat.min(), lat.max(), lon.min(), lon.max())}, the region is {region}"
 
 
-def _refuse(path: Path, frame: pd.DataFrame, faults: Sequence[Fault], hint: str) -> None:
+def _refuse(path: Path, frame: Columns, faults: Sequence[Fault], hint: str) -> None:
     """Raise ValueError if any row is bad, and show the first few with all that is wrong in them, and a hint."""
     bad = np.logical_or.reduce([mask for _, _, mask in faults])
     if not bad.any():
@@ -269,21 +291,24 @@ def _refuse(path: Path, frame: pd.DataFrame, faults: Sequence[Fault], hint: str)
     places = [f"row {row + 1}" for row in rows] if lines is None else [f"line {line}" for line in lines]
     wrong = [
         f"{place}: "
-        + ", ".join(f"{name} {rule}, found {_shown(frame[name].iloc[row])}" for name, rule, mask in faults if mask[row])
+        + ", ".join(
+            f"{name} {rule}, found {_shown(frame[name][row].as_py())}" for name, rule, mask in faults if mask[row]
+        )
         for place, row in zip(places, rows, strict=True)
     ]
     more = [f"and {n_bad - len(rows)} more"] if n_bad > len(rows) else []
-    raise ValueError(f"{path}: {n_bad} bad row{'s' if n_bad > 1 else ''}: {'; '.join([*wrong, *more])}{hint}")
+    raise _BadRows(f"{path}: {n_bad} bad row{'s' if n_bad > 1 else ''}: {'; '.join([*wrong, *more])}{hint}")
 
 
 def _shown(value: object) -> str:
     """Write a value as it stands in the file, shortened."""
-    if value is None or value is pd.NA or value is pd.NaT or value == "":
+    if value is None or value == "":
         return "nothing"
     if isinstance(value, float) and np.isnan(value):
         return "nothing (nan)"
     if not isinstance(value, str):  # whole numbers are floats in a column with others
-        return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+        text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+        return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
     return repr(value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…")
 
 

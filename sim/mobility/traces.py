@@ -10,6 +10,8 @@ import numpy as np
 
 from sim.events import Shift, Visit
 from sim.interfaces import Demand, Generator, IntArray, Mobility
+from sim.mobility.demand import EveryVisit
+from sim.mobility.gaps import longest_carry_s, sessions
 from sim.mobility.parameters import require
 
 LONGEST = 2_000_000
@@ -92,13 +94,15 @@ def live(
 
     One of the two limits must be given, unless the mobility says by ``finite = True`` that it ends by itself. The
     first `past_queries`, and those before `past_s`, are the past; `queries` counts what comes after. Times count from
-    0, or, for a recorded life, which may begin on any day, from the midnight before its own first query.
+    0, or, for a recorded life, which may begin on any day, from the midnight before its own first query. A mobility
+    with a `max_gap_s` is split at longer gaps: the demand runs on each session separately, so that no query falls into
+    a gap. `EveryVisit` needs no split.
     """
     if queries is None and until_s is None and not getattr(mobility, "finite", False):
         raise ValueError(f"{type(mobility).__name__} goes on for ever: give queries or until_s")
     if queries is not None:
         require("queries", queries, 0, float("inf"), ends="[)")
-    found = _not_for_ever(user, demand.queries(mobility.visits(user, moves), moments))
+    found = _not_for_ever(user, _queries(mobility, demand, user, moves, moments))
     origin_s = 0
     if getattr(mobility, "finite", False) and (first := next(found, None)) is not None:
         origin_s = first.time_s // DAY_S * DAY_S
@@ -112,6 +116,15 @@ def live(
             break
         past.append(query)
     return Life(_trace(user, past), _trace(user, islice(found, queries)), origin_s)
+
+
+def _queries(mobility: Mobility, demand: Demand, user: str, moves: Generator, moments: Generator) -> Iterator[Visit]:
+    visits = mobility.visits(user, moves)
+    max_gap_s = getattr(mobility, "max_gap_s", None)
+    if max_gap_s is None or isinstance(demand, EveryVisit):
+        return demand.queries(visits, moments)
+    parts = sessions(visits, max_gap_s=longest_carry_s(demand, max_gap_s))
+    return chain.from_iterable(demand.queries(session, moments) for session in parts)
 
 
 def _not_for_ever(user: str, queries: Iterable[Visit]) -> Iterator[Visit]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rich.markup import escape
 from rich.table import Table
 
 from sim.console import duration, stdout
 from sim.paper.claims import Finding
 from sim.paper.reproduce import Evaluation
+from sim.terminal import escape
 
 _COLOURS = {"holds": "green", "does not hold": "red", "cannot be told": "yellow"}
 

@@ -16,7 +16,8 @@ from sim.paper.panels import PANELS, draw, draw_all, series_of, table
 from sim.paper.studies import STUDIES, Study
 from sim.plots import pictures
 from sim.rundir import atomic_file
-from sim.runner import Progress, open_pool, run
+from sim.runner import open_pool, run
+from sim.tally import Progress
 
 SYNTHETIC = "synthetic population made by the simulator, not the paper's data"
 

@@ -51,7 +51,7 @@ class Study:
         if log == "summary":
             data["record"] |= {"log": log, "window": HALF[self.dataset]}
         folders = {"folder": path.parent, "data": file.parent.resolve()}
-        return Scenario.model_validate(data, context=folders).at(*folders.values())
+        return Scenario.model_validate(data, context=folders).at(folders["folder"], folders["data"])
 
 
 STUDIES = [

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sim.adaptation import Adaptation
+from sim.analysis import SERIES
 from sim.courses import middle_points
 from sim.plots import style
 from sim.plots.labels import literal
@@ -42,21 +43,24 @@ def adaptation_figure(
     columns = len(attacks) if width is None else style.columns(width, len(attacks))
     room = full / columns
     high = 2.3 if width is None else 1.2 * style.row_height(room)
-    bands = "bands: 95 % intervals over users; " if course["efficiency_low"].notna().any() else ""
+    users = found.user_courses
+    note = style.note_on(course, "bands", "efficiency", users=users)
     shown = dict.fromkeys(course["shift"])
     what = f" ({literal(next(iter(shown)), MOST_LETTERS)})" if len(shown) == 1 else ""
     with rc_context(STYLE):
-        note = f"{bands}windows of the last {found.window} queries; rings: back at {100 * found.recovered:g} %"
+        note = f"{note}; " if note else ""
+        note += f"windows of the last {found.window} queries; rings: back at {100 * found.recovered:g} %"
         blocks = -(-len(attacks) // columns)
         figure = style.with_legend(full, blocks * (high * len(rows) + 0.5), own_looks, note, title=title)
         for (text, attack), panel in style.grid(figure, rows, attacks, columns).items():
             drawn = course[course["circumstances"] == text]
             drawn = drawn[(drawn["point"] == drawn["lppm"].map(middle_points(drawn))) & (drawn["attack"] == attack)]
+            _users(panel, drawn, users, own_looks)
             panel.axvline(0, color=MARK, linewidth=0.9, zorder=1.5)
             _adaptation_panel(panel, drawn, own_looks)
             _rings(panel, drawn, summary, own_looks, found.recovered)
             panel.set_title(style.joined(style.against(attack, room), f", {literal(text)}" if text else "", room))
-            panel.set_ylim(style.limits(course, "efficiency"))
+            panel.set_ylim(_limits(course, users))
             if attacks.index(attack) % columns == 0:
                 panel.set_ylabel(style.broken(EFFICIENCY_LABEL, high))
             if text == rows[-1]:
@@ -64,8 +68,26 @@ def adaptation_figure(
         return style.settled(figure)
 
 
+def _users(panel: Axes, drawn: pd.DataFrame, users: pd.DataFrame, names: dict[str, Look]) -> None:
+    """Draw each user, where they are too few for bands."""
+    if users.empty:
+        return
+    own = users.merge(drawn[SERIES].drop_duplicates(), on=SERIES)
+    for (name, _), line in own.groupby(["lppm", own["queries_after"] > 0], sort=False):
+        style.draw_users(panel, line, "queries_after", "efficiency", names[str(name)])
+
+
+def _limits(course: pd.DataFrame, users: pd.DataFrame) -> tuple[float, float]:
+    """Return the range of the axis; single users may leave the picture above twice of what all together reach."""
+    bottom, top = style.limits(course, "efficiency")
+    if users.empty:
+        return bottom, top
+    own = users.merge(course[SERIES].drop_duplicates(), on=SERIES)["efficiency"]
+    return min(bottom, 0.97 * float(own.min())), max(top, min(1.05 * float(own.max()), 2 * top))
+
+
 def _adaptation_panel(panel: Axes, rows: pd.DataFrame, names: dict[str, Look]) -> None:
-    for name, own in rows.groupby("lppm", sort=False):
+    for name, own in style.blank_few(rows, "efficiency").groupby("lppm", sort=False):
         look = names[str(name)]
         for side in (own[own["queries_after"] <= 0], own[own["queries_after"] > 0]):
             at = side["queries_after"].to_numpy(float)

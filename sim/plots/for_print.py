@@ -18,7 +18,7 @@ from sim.export import checked_destination
 from sim.plots import style
 from sim.plots.adaptation import adaptation_figure
 from sim.plots.map import BaseMap, Guesses, map_figure
-from sim.plots.of_run import sweep_title
+from sim.plots.of_run import sweep_title, users_of_few
 from sim.plots.over_time import efficiency_figure, over_time_figure
 from sim.plots.profiles import profiles_figure
 from sim.plots.style import Look, looks
@@ -143,6 +143,11 @@ class _View:
         """The part of the summary that is drawn."""
         return self.only(self.whole)
 
+    @cached_property
+    def of_few(self) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
+        """The values of each user, where they are too few for intervals."""
+        return users_of_few(self.run, self.whole, self.read)
+
     @property
     def looks(self) -> dict[str, Look]:
         return looks(self.whole["lppm"])
@@ -189,12 +194,14 @@ class _View:
 
 def _tradeoff(view: _View) -> Figure:
     view.refuse_no_attack("adversary error")
-    return tradeoff_figure(view.summary, width=view.width, names=series_looks(view.whole))
+    own, _ = view.of_few
+    return tradeoff_figure(view.summary, users=own, width=view.width, names=series_looks(view.whole))
 
 
 def _over_time(view: _View) -> Figure:
     rows = view.only(view.named(analysis.over_time(view.run, read=view.read)))
-    return over_time_figure(rows, title=view.title, shifts=view.shifts, width=view.width, names=view.looks)
+    _, own = view.of_few
+    return over_time_figure(rows, users=own, title=view.title, shifts=view.shifts, width=view.width, names=view.looks)
 
 
 def _efficiency(view: _View) -> Figure:
@@ -203,14 +210,16 @@ def _efficiency(view: _View) -> Figure:
     rows = view.only(view.named(courses.efficiency_course(users)))
     if rows.empty:
         raise RequestError(f"{view.run}: nothing of what was chosen loses quality, and there is no efficiency to draw")
-    return efficiency_figure(rows, title=view.title, shifts=view.shifts, width=view.width, names=view.looks)
+    _, own = view.of_few
+    return efficiency_figure(rows, users=own, title=view.title, shifts=view.shifts, width=view.width, names=view.looks)
 
 
 def _adaptation(view: _View) -> Figure:
     found = adaptation(view.run)
     course, summary = (view.only(view.named(table)) for table in (found.course, found.summary))
     title = "" if course["circumstances"].any() else view.title
-    chosen = replace(found, course=course, summary=summary)
+    users = found.user_courses if found.user_courses.empty else analysis.named_apart(found.user_courses, view.points)
+    chosen = replace(found, course=course, summary=summary, user_courses=users)
     return adaptation_figure(chosen, title=title, width=view.width, names=view.looks)
 
 
@@ -228,8 +237,9 @@ def _users(view: _View) -> Figure:
 
 
 def _profiles(view: _View) -> Figure:
-    rows = view.named(courses.belief_distance(view.run, points=view.middle))
-    return profiles_figure(rows, title=view.title, shifts=view.shifts, width=view.width, names=view.looks)
+    own = courses.user_belief_distances(view.run, points=view.middle)
+    rows, users = (view.named(table) for table in (courses.mean_belief_distance(own), own))
+    return profiles_figure(rows, users=users, title=view.title, shifts=view.shifts, width=view.width, names=view.looks)
 
 
 def _map(view: _View) -> Figure:

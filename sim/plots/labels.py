@@ -41,10 +41,15 @@ def literal(name: str, limit: int = 32) -> str:
     return shown.replace("$", r"\$")
 
 
-def label_points(panel: Axes, points: FloatArray, names: Sequence[str], colours: Sequence[str]) -> None:
-    """Write a name beside each point (x, y), given in parts of a square panel, joined to it by a thin line."""
+def label_points(
+    panel: Axes, points: FloatArray, names: Sequence[str], colours: Sequence[str], others: FloatArray | None = None
+) -> None:
+    """Write a name beside each point (x, y), given in parts of a square panel, joined to it by a thin line.
+
+    Names cover none of `others`, further points without a name.
+    """
     texts = [literal(name) for name in names]
-    places = place_labels(points, [LETTER * len(text) for text in texts])
+    places = place_labels(points, [LETTER * len(text) for text in texts], others)
     for text, colour, point, place in zip(texts, colours, points, places, strict=True):
         label = panel.annotate(
             text,
@@ -60,7 +65,9 @@ def label_points(panel: Axes, points: FloatArray, names: Sequence[str], colours:
         label.set_path_effects([withStroke(linewidth=2, foreground="white")])
 
 
-def place_labels(points: FloatArray, widths: Sequence[float]) -> list[tuple[float, float]]:
+def place_labels(
+    points: FloatArray, widths: Sequence[float], others: FloatArray | None = None
+) -> list[tuple[float, float]]:
     """Return where each label starts, at half its height, in parts of a square panel.
 
     A label goes to the right of its point, else to the left, else ever higher or lower, so that it covers
@@ -69,7 +76,8 @@ def place_labels(points: FloatArray, widths: Sequence[float]) -> list[tuple[floa
     >>> place_labels(np.array([[0.5, 0.5]]), [0.2])
     [(0.535, 0.5)]
     """
-    taken = [(x - POINT, x + POINT, y - POINT, y + POINT) for x, y in points.tolist()]
+    there = points.tolist() + ([] if others is None else others.tolist())
+    taken = [(x - POINT, x + POINT, y - POINT, y + POINT) for x, y in there]
     places = []
     for (x, y), width in zip(points.tolist(), widths, strict=True):
         candidates = [

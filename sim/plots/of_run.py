@@ -10,19 +10,21 @@ from matplotlib.figure import Figure
 
 from sim import analysis
 from sim.adaptation import Adaptation
-from sim.courses import middle_points
+from sim.courses import middle_points, user_courses
 from sim.plots import style
 from sim.plots.adaptation import adaptation_figure
 from sim.plots.over_time import over_time_figure
 from sim.plots.tournament import tournament_figure
 from sim.plots.tradeoff import tradeoff_figure
 from sim.rundir import RunDirectory
+from sim.spread import are_few
 from sim.tournament import is_tournament, standings
 
 
 def write_figures(
     run: RunDirectory,
     *,
+    read: analysis.Totals | None = None,
     summary: pd.DataFrame | None = None,
     over_time: pd.DataFrame | None = None,
     shifts: pd.DataFrame | None = None,
@@ -36,18 +38,36 @@ def write_figures(
     points = run.read_csv("points.csv")
     summary = analysis.in_order(analysis.summarize(run) if summary is None else summary, run)
     summary = summary.assign(circumstances=analysis.circumstances(summary, points))
+    own, windows = users_of_few(run, summary, read)
     over_time = analysis.named_apart(
         analysis.in_order(analysis.over_time(run) if over_time is None else over_time, run), points
     )
     shifts = analysis.shifts(run) if shifts is None else shifts
     named = analysis.named_apart(summary, points)
     figures = {
-        "tradeoff": tradeoff_figure(named),
-        "over_time": over_time_figure(over_time, title=sweep_title(over_time, points), shifts=shifts),
+        "tradeoff": tradeoff_figure(named, users=own),
+        "over_time": over_time_figure(over_time, users=windows, title=sweep_title(over_time, points), shifts=shifts),
     }
     if is_tournament(named) and not named["circumstances"].any():
         figures["tournament"] = tournament_figure(standings(named))
     return _written(run, figures)
+
+
+def users_of_few(
+    run: RunDirectory, summary: pd.DataFrame, read: analysis.Totals | None = None
+) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
+    """Return the means of each user and those in each window, where a run has too few users for intervals; else None.
+
+    LPPMs are named apart, as in the tables that are drawn.
+    """
+    if not summary["users"].map(are_few).any():
+        return None, None
+    points, read = run.read_csv("points.csv"), read or analysis.totals(run)
+    own, windows = (
+        analysis.named_apart(table.assign(circumstances=analysis.circumstances(table, points)), points)
+        for table in (read.users, user_courses(run, read=read))
+    )
+    return own, windows
 
 
 def write_adaptation(run: RunDirectory, found: Adaptation) -> list[Any]:
@@ -57,8 +77,17 @@ def write_adaptation(run: RunDirectory, found: Adaptation) -> list[Any]:
         analysis.named_apart(table.assign(circumstances=analysis.circumstances(table, points)), points)
         for table in (analysis.in_order(table, run) for table in (found.course, found.summary))
     )
+    users = found.user_courses
+    users = users if users.empty else analysis.named_apart(users, points)
     title = "" if course["circumstances"].any() else sweep_title(course, points)
-    return _written(run, {"adaptation": adaptation_figure(replace(found, course=course, summary=summary), title=title)})
+    return _written(
+        run,
+        {
+            "adaptation": adaptation_figure(
+                replace(found, course=course, summary=summary, user_courses=users), title=title
+            )
+        },
+    )
 
 
 def _written(run: RunDirectory, figures: dict[str, Figure]) -> list[Any]:

@@ -11,6 +11,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from sim.analysis import SERIES
 from sim.courses import middle_points
 from sim.plots import style
 from sim.plots.labels import literal
@@ -21,6 +22,7 @@ from sim.plots.style import EFFICIENCY_LABEL, ERROR_LABEL, PAIR, QUALITY_LABEL, 
 def over_time_figure(
     over_time: pd.DataFrame,
     *,
+    users: pd.DataFrame | None = None,
     title: str = "",
     shifts: pd.DataFrame | None = None,
     width: float | None = None,
@@ -31,38 +33,59 @@ def over_time_figure(
     A loss that is the same whatever the attack is drawn once. Mechanisms that are at nought throughout, as without any
     protection, may lie below the frame, and then a note says so.
 
-    Bands are 95 % intervals over users. Of several sweep points each mechanism is drawn at the middle one of those it
-    was run at. Expected figures are drawn where the table has them. Changes in users' lives, a table of
-    `analysis.shifts`, are lines at the median of the users. With a width, in inches, columns go on in further rows
-    where it is too narrow for all. Looks are those of `names`, or by the order of appearance.
+    Bands are 95 % intervals over users, none where fewer than five have a query. Where a mechanism has two to four
+    users in all, each is drawn as a thin line, given by `users`, a table of `courses.user_courses` with LPPMs named
+    alike. Of several sweep points each mechanism is drawn at the middle one of those it was run at. Expected figures
+    are drawn where the table has them. Changes in users' lives, a table of `analysis.shifts`, are lines at the median
+    of the users. With a width, in inches, columns go on in further rows where it is too narrow for all. Looks are those
+    of `names`, or by the order of appearance.
     """
     if over_time.empty:
         return style.empty_figure("no query in this run: there is nothing to draw over time")
     chosen = style.preferred_figures(over_time[over_time["point"] == over_time["lppm"].map(middle_points(over_time))])
     labels = zip(PAIR, (QUALITY_LABEL, ERROR_LABEL), strict=True)
     measures = {measure: label for measure, label in labels if chosen[measure].notna().any()}
-    note = style.note_on(chosen, "bands")
-    return _by_index(chosen, measures, style.own_looks(names, chosen["lppm"]), shifts, title, note, width)
+    own = _of_few(chosen, users)
+    note = style.note_on(chosen, "bands", users=own)
+    return _by_index(chosen, own, measures, style.own_looks(names, chosen["lppm"]), shifts, title, note, width)
 
 
 def efficiency_figure(
     course: pd.DataFrame,
     *,
+    users: pd.DataFrame | None = None,
     title: str = "",
     shifts: pd.DataFrame | None = None,
     width: float | None = None,
     names: Mapping[str, Look] | None = None,
 ) -> Figure:
-    """Draw the efficiency by query index, a column for each attack; takes a table of `courses.efficiency_course`."""
+    """Draw the efficiency by query index, a column for each attack; takes a table of `courses.efficiency_course`.
+
+    Of two to four users each is drawn, given by `users`, as in `over_time_figure`.
+    """
     if course.empty:
         return style.empty_figure("no adversary error and quality loss in this run: there is no efficiency to draw")
-    note = "bands: 95 % intervals over users" if course["efficiency_low"].notna().any() else ""
+    of_few = _of_few(course, users)
+    note = style.note_on(course, "bands", "efficiency", users=of_few)
     own = style.own_looks(names, course["lppm"])
-    return _by_index(course, {"efficiency": EFFICIENCY_LABEL}, own, shifts, title, note, width)
+    return _by_index(course, of_few, {"efficiency": EFFICIENCY_LABEL}, own, shifts, title, note, width)
+
+
+def _of_few(rows: pd.DataFrame, users: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the windows of each user, with their efficiency, of the series that have too few users for intervals."""
+    few = style.few_users(rows)
+    if users is None or few.empty:
+        return pd.DataFrame(columns=[*SERIES, "user", "at", *PAIR, "efficiency"])
+    own = users.merge(few, on=SERIES)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = own[PAIR[1]].to_numpy(float) / own[PAIR[0]].to_numpy(float)
+    efficiency = np.where(np.isfinite(ratio), ratio, np.nan)
+    return own.assign(at=(own["first_index"] + own["last_index"]) / 2, efficiency=efficiency)
 
 
 def _by_index(
     rows: pd.DataFrame,
+    users: pd.DataFrame,
     measures: dict[str, str],
     names: dict[str, Look],
     shifts: pd.DataFrame | None,
@@ -80,7 +103,7 @@ def _by_index(
     blocks = -(-len(attacks) // columns)
     high = 1.8 if width is None else style.row_height(full / columns)
     once = len(attacks) > 1 and len(measures) > 1 and _same_for_all(rows, PAIR[0])
-    limits = {measure: _limits(rows, measure) for measure in measures}
+    limits = {measure: _limits(rows, users, measure) for measure in measures}
     below = dict.fromkeys(name for measure in measures for name in _at_nought(rows, measure) if limits[measure][0] > 0)
     if below:
         note = "; ".join(filter(None, [note, f"at 0, below the frame: {', '.join(map(literal, below))}"]))
@@ -93,6 +116,8 @@ def _by_index(
         for (measure, attack), panel in panels.items():
             first = measure == next(iter(measures))
             draw_marks(panel, marks, labelled=first)
+            for name, own in users[users["attack"] == attack].groupby("lppm", sort=False):
+                style.draw_users(panel, own, "at", measure, names[str(name)])
             _course(panel, rows[rows["attack"] == attack], measure, names)
             panel.set_ylim(limits[measure])
             if first != once:
@@ -142,15 +167,21 @@ def _at_nought(rows: pd.DataFrame, measure: str) -> list[str]:
     return [str(name) for name in most.index[most == 0]]
 
 
-def _limits(rows: pd.DataFrame, measure: str) -> tuple[float, float]:
-    if measure == "efficiency":
-        return style.limits(rows, measure)
-    kept = rows[~rows["lppm"].isin(_at_nought(rows, measure))]
-    return style.whole_limits(kept if len(kept) else rows, measure)
+def _limits(rows: pd.DataFrame, users: pd.DataFrame, measure: str) -> tuple[float, float]:
+    """Return the range of an axis, with the lines of single users in it."""
+    kept = rows if measure == "efficiency" else rows[~rows["lppm"].isin(_at_nought(rows, measure))]
+    kept = kept if len(kept) else rows
+    bottom, top = (style.limits if measure == "efficiency" else style.whole_limits)(kept, measure)
+    own = users.loc[users["lppm"].isin(kept["lppm"]), measure].dropna()
+    if own.empty:
+        return bottom, top
+    # The efficiency of a user in a window without any loss to speak of may be anything.
+    most = 2 * top if measure == "efficiency" else np.inf
+    return min(bottom, max(0.0, 0.97 * float(own.min()))), max(top, min(1.05 * float(own.max()), most))
 
 
 def _course(panel: Axes, rows: pd.DataFrame, measure: str, names: dict[str, Look]) -> None:
-    for name, own in rows.dropna(subset=[measure]).groupby("lppm", sort=False):
+    for name, own in style.blank_few(rows, measure).dropna(subset=[measure]).groupby("lppm", sort=False):
         look = names[str(name)]
         at = (own["first_index"] + own["last_index"]).to_numpy(float) / 2
         mean, low, high = (own[measure + end].to_numpy(float) for end in ("", "_low", "_high"))

@@ -28,6 +28,7 @@ from sim import analysis
 from sim.interfaces import FloatArray
 from sim.plots.labels import literal
 from sim.rundir import atomic_file
+from sim.spread import FEWEST_USERS, INTERVAL, are_few, bounds, kinds
 
 INK = "#333333"
 STYLE: dict[Any, Any] = {
@@ -167,18 +168,23 @@ def count_queries(panel: Axes, width_in: float, label: str = "query index $r$") 
 
 def limits(course: pd.DataFrame, measure: str) -> tuple[float, float]:
     """Return the range of an axis; wide bands of a few users may leave the picture, the lines may not."""
+    course = blank_few(course, measure)
     low, high = course[measure].min(), course[measure].max()
     room = max(high - low, 0.1 * high, 1e-9)
     ends = course[[f"{measure}_low", f"{measure}_high"]].clip(low - 0.5 * room, high + 0.5 * room)
     low, high = np.nanmin([low, *ends[f"{measure}_low"]]), np.nanmax([high, *ends[f"{measure}_high"]])
     low = 0.0 if low < 0.4 * high else low
-    return float(low - 0.03 * (high - low)), float(high + 0.05 * (high - low))
+    return float(max(low - 0.03 * (high - low), 0.0)), float(high + 0.05 * (high - low))
 
 
 def whole_limits(course: pd.DataFrame, measure: str) -> tuple[float, float]:
-    """Return the range of an axis with all bands in it, from nought unless all lines lie far above."""
+    """Return the range of an axis from nought, unless all lines lie far above, with the bands in it up to twice those.
+
+    Wider bands would bury the lines.
+    """
+    course = blank_few(course, measure)
     low, high = (course[f"{measure}_{end}"].combine_first(course[measure]) for end in ("low", "high"))
-    top = float(high.max())
+    top = min(float(high.max()), 2 * float(course[measure].max()) or np.inf)
     bottom = 0.0 if course[measure].min() < 0.4 * course[measure].max() else max(0.0, float(low.min()))
     room = 0.05 * (top - bottom) or 0.05 * top or 1.0
     return bottom - room if bottom else 0.0, top + room
@@ -272,10 +278,35 @@ def wrapped(note: str, width: float) -> str:
     return "\n".join(textwrap.wrap(note, int(width / 0.054)))
 
 
-def note_on(rows: pd.DataFrame, what: str) -> str:
-    """Say what bars or bands are, if there are any."""
+def blank_few(rows: pd.DataFrame, *measures: str) -> pd.DataFrame:
+    """Return rows with the intervals that may be drawn: none over a few units, none beyond a metric's bounds."""
+    few = np.array([kind != INTERVAL for kind in kinds(rows)], dtype=bool)
+    ends = {f"{name}{end}": name for name in measures for end in ("_low", "_high")}
+    return rows.assign(**{end: rows[end].astype(float).mask(few).clip(*bounds(name)) for end, name in ends.items()})
+
+
+def few_users(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the point, LPPM and attack of the series that have too few users for intervals throughout."""
+    most = rows.groupby(analysis.SERIES, sort=False)["users"].max()
+    return most[most.map(are_few)].index.to_frame(index=False)
+
+
+def draw_users(panel: Axes, own: pd.DataFrame, x: str, y: str, look: Look) -> None:
+    """Draw the values of each user as a thin line, or as a small dot where there is one."""
+    for _, of_user in own.dropna(subset=[x, y]).groupby("user", sort=False):
+        single = {"marker": look.marker, "markersize": 2.2} if len(of_user) == 1 else {}
+        at, values = of_user[x].to_numpy(float), of_user[y].to_numpy(float)
+        panel.plot(at, values, color=look.colour, alpha=0.5, linewidth=0.6, zorder=1.8, **single)  # type: ignore[arg-type]
+
+
+def note_on(rows: pd.DataFrame, what: str, measure: str = "quality_loss_km", *, users: pd.DataFrame | None) -> str:
+    """Say what bars, bands and thin lines are, if there are any; `users` are the values that are drawn one by one."""
     units = "replications" if (rows["users"] == 1).all() else "users"
-    return f"{what}: 95 % intervals over {units}" if rows["quality_loss_km_low"].notna().any() else ""
+    drawn = blank_few(rows, measure)[f"{measure}_low"].notna().any()
+    parts = [f"{what}: 95 % intervals over {units}"] if drawn else []
+    if users is not None and len(users):
+        parts.append(f"thin or small: single users (fewer than {FEWEST_USERS}: no intervals)")
+    return "; ".join(parts)
 
 
 def empty_figure(message: str) -> Figure:

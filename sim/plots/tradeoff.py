@@ -12,6 +12,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from sim.analysis import SERIES, preferred
 from sim.interfaces import FloatArray
 from sim.plots import style
 from sim.plots.labels import label_points
@@ -24,18 +25,26 @@ _PAGE_IN, _NARROWEST_IN = 7.0, 2.2
 
 
 def tradeoff_figure(
-    summary: pd.DataFrame, *, width: float | None = None, names: Mapping[str, Look] | None = None
+    summary: pd.DataFrame,
+    *,
+    users: pd.DataFrame | None = None,
+    width: float | None = None,
+    names: Mapping[str, Look] | None = None,
 ) -> Figure:
     """Draw the adversary's error against the quality loss, a panel for each attack.
 
     Each LPPM is a line through its sweep points, sorted by loss, or a labelled dot when it has one point.
-    Above the dashed line P_AE = Q-bar the adversary does worse than to believe the report. Expected figures
-    are drawn where the summary has them. A figure is as wide as its panels need, or as said, in inches. Looks are those
-    of `names`, a table of `series_looks`, or by the order of appearance.
+    Bars are intervals; of two to four users the values of each are drawn instead, given by `users`, a table of the
+    means of each user (`analysis.totals`) with LPPMs named as in the summary. Above the dashed line P_AE = Q-bar the
+    adversary does worse than to believe the report. Expected figures are drawn where the summary has them. A figure is
+    as wide as its panels need, or as said, in inches. Looks are those of `names`, a table of `series_looks`, or by the
+    order of appearance.
     """
     shown = style.preferred_figures(_with_series(summary)).dropna(subset=PAIR)
     if shown.empty:
         return style.empty_figure("no attack in this run: there is no adversary error to draw")
+    shown = style.blank_few(shown, *PAIR)
+    own_values = _values_of_few(shown, users)
     known, attacks = names or series_looks(summary), list(dict.fromkeys(shown["attack"]))
     series = {name: known[name] for name in dict.fromkeys(_with_series(summary)["series"])}
     if width is None:
@@ -49,22 +58,26 @@ def tradeoff_figure(
     single = not shown.duplicated(["series", "attack"]).any()
     few = len(series) <= 6 and len(attacks) <= 4 and max(map(len, series)) <= 14
     direct = single and few and room > 2.5
-    limits, cut = _limits(shown, room=0.35 if direct else 0.18)
-    share = 1.0 if direct else _height(shown, limits)
+    limits, cut = _limits(shown, own_values, room=0.35 if direct else 0.18)
+    share = 1.0 if direct else _height(shown, own_values, limits)
     room = side if width is None else _below_one_another(side, share, rows)
     with rc_context(STYLE if width is None else STYLE | style.lines_for(width)):
         height = (min(room, _HIGHEST_IN) * share + 0.2) * rows + 0.45
-        note = style.note_on(shown, "bars") + ("; some go on beyond the frame" if cut else "")
+        note = style.note_on(shown, "bars", users=own_values) + ("; some go on beyond the frame" if cut else "")
         figure = style.with_legend(side * columns + 0.4, height, {} if direct else series, note, lines=not single)
         panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         for panel, attack in zip(panels.flat, attacks, strict=False):
             own = shown[shown["attack"] == attack].sort_values(["quality_loss_km", "point"])
+            own_of_attack = own_values[own_values["attack"] == attack].sort_values([PAIR[0], "point"])
+            for name, of_users in own_of_attack.groupby("series", sort=False):
+                style.draw_users(panel, of_users, PAIR[0], PAIR[1], series[str(name)])
             _tradeoff_panel(panel, own, series, limits, share)
             panel.set_title(style.against(attack, side))
             if direct:
                 within = (own[PAIR].to_numpy(float) - limits[0]) / (limits[1] - limits[0])
                 colours = [series[name].colour for name in own["series"]]
-                label_points(panel, within, own["series"].tolist(), colours)
+                others = (own_of_attack[PAIR].to_numpy(float) - limits[0]) / (limits[1] - limits[0])
+                label_points(panel, within, own["series"].tolist(), colours, others)
         _label_outer(panels, len(attacks), style.broken(ERROR_LABEL, min(room, _HIGHEST_IN) * share))
         return style.settled(figure)
 
@@ -90,12 +103,22 @@ def series_looks(summary: pd.DataFrame) -> dict[str, Look]:
     }
 
 
+def _values_of_few(shown: pd.DataFrame, users: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the loss and error of each user of the series that have too few users for intervals."""
+    columns = ["series", "point", "attack", "user", *PAIR]
+    few = style.few_users(shown)
+    if users is None or few.empty:
+        return pd.DataFrame(columns=columns)
+    own = _with_series(users).assign(**{name: preferred(users, name) for name in PAIR})
+    return own.merge(few, on=SERIES)[columns].dropna()
+
+
 def _below_one_another(side: float, share: float, rows: int) -> float:
     """Return how wide panels are on paper where so many, of this share of a square, stand below one another."""
     return min(side, max(_NARROWEST_IN, (_PAGE_IN / rows - 0.35) / share))
 
 
-def _limits(shown: pd.DataFrame, *, room: float) -> tuple[tuple[float, float], bool]:
+def _limits(shown: pd.DataFrame, users: pd.DataFrame, *, room: float) -> tuple[tuple[float, float], bool]:
     """Return the range of both axes, from zero, or closer in when all lie close together, and whether bars are cut.
 
     Bars so long that the points would have less than half of the range are.
@@ -104,18 +127,19 @@ def _limits(shown: pd.DataFrame, *, room: float) -> tuple[tuple[float, float], b
     top = float(means.max()) or 1.0
     ends = shown[[f"{name}_{end}" for name in PAIR for end in ("low", "high")]].to_numpy(dtype=float)
     reach = np.clip(ends, -0.3 * top, 2 * top)
-    low, high = np.nanmin([means.min(), *reach.flat]), np.nanmax([top, *reach.flat])
+    own = users[PAIR].to_numpy(dtype=float)
+    low, high = (of([*means.flat, *reach.flat, *own.flat]) for of in (np.nanmin, np.nanmax))
     low = low - 0.1 * top if low > 0.5 * top else min(low, 0.0)
     span = high - low
     limits = float(low - 0.03 * span), float(max(high + 0.05 * span, top + room * (top - low)))
     return limits, bool(np.nanmax(np.abs(reach - ends), initial=0) > 0)
 
 
-def _height(shown: pd.DataFrame, limits: tuple[float, float]) -> float:
+def _height(shown: pd.DataFrame, users: pd.DataFrame, limits: tuple[float, float]) -> float:
     """Return how much of the range the panels need upwards, at least half: losses may be far larger than errors."""
     low, high = limits
     top = float(shown["adversary_error_km"].max())
-    reach = float(np.nanmax([top, *shown["adversary_error_km_high"]]))
+    reach = float(np.nanmax([top, *shown["adversary_error_km_high"], *users["adversary_error_km"]]))
     needed = (max(1.1 * top, reach + 0.04 * (high - low)) - low) / (high - low)
     return float(np.clip(needed, 0.5, 1.0))
 

@@ -9,11 +9,13 @@ import numpy as np
 import pandas as pd
 
 from sim import analysis
-from sim.courses import belief_distance, efficiency_course, middle, user_courses
+from sim.courses import efficiency_course, mean_belief_distance, middle, user_belief_distances, user_courses
 from sim.plots.marks import marks_of
+from sim.plots.style import blank_few, few_users
 from sim.report.study import Study
 from sim.result import Result
 from sim.rundir import DamagedRun, RunError
+from sim.spread import FEWEST_USERS
 
 MOST_USERS = 40
 """More panels than this nobody looks at."""
@@ -39,26 +41,34 @@ def charts(study: Study) -> dict[str, Any]:
 
 def tradeoff(study: Study) -> Chart:
     """Return the adversary's error against the quality loss, a panel for each attack."""
-    shown = _best(study.summary).dropna(subset=list(analysis.FIGURES))
+    shown = blank_few(_best(study.summary).dropna(subset=list(analysis.FIGURES)), *analysis.FIGURES)
+    own_values = _of_few(study.users.assign(**_preferred_pair(study.users)), shown)
     lines = {text: i for i, text in enumerate(dict.fromkeys(study.summary["circumstances"]))}
     panels = []
     for attack, rows in shown.groupby("attack", sort=False):
         curves = []
         for (lppm, text), own in rows.groupby(["lppm", "circumstances"], sort=False):
             ordered = own.sort_values(["quality_loss_km", "point"])
-            curve = _curve(study, lppm, ordered, "quality_loss_km", "adversary_error_km") | {"at": list(ordered["at"])}
+            curve = _curve(study, lppm, ordered, *analysis.FIGURES) | {"at": list(ordered["at"])}
+            of_users = own_values[(own_values["attack"] == attack) & (own_values["circumstances"] == text)]
+            curve |= _each(
+                of_users[of_users["lppm"] == lppm].sort_values(["quality_loss_km", "point"]), *analysis.FIGURES
+            )
             if len(lines) > 1:
                 curve |= {"line": lines[text] % 4, "name": f"{lppm} ({text})" if text else lppm}
             curves.append(curve)
         panels.append({"title": _against(attack), "curves": curves})
-    return _chart(_km(LOSS), _km(ERROR), panels, note=_note(study, shown, "quality_loss_km", "bars"), equal=True)
+    return _chart(
+        _km(LOSS), _km(ERROR), panels, note=_note(study, shown, "quality_loss_km", "bars", own_values), equal=True
+    )
 
 
 def over_time(study: Study, of_users: pd.DataFrame) -> list[Chart]:
     """Return quality loss, adversary error and efficiency by query index, a panel for each attack."""
     shown = _best(study.at_middle(study.joined([result.over_time() for result in study.results])))
     efficiency = efficiency_course(of_users)
-    marks, note = _marks(study), _note(study, shown, "quality_loss_km", "bands")
+    own_values = _of_few(_at_index(of_users.assign(efficiency=_efficiency(of_users))), shown)
+    marks, note = _marks(study), _note(study, shown, "quality_loss_km", "bands", own_values)
     measures = (
         (_km(LOSS), shown, "quality_loss_km"),
         (_km(ERROR), shown, "adversary_error_km"),
@@ -67,7 +77,7 @@ def over_time(study: Study, of_users: pd.DataFrame) -> list[Chart]:
     tables = [(axis, _at_index(table.dropna(subset=[name])), name) for axis, table, name in measures]
     found = []
     for axis, table, name in tables:
-        panels = _by_attack(study, table, "at_index", name)
+        panels = _by_attack(study, blank_few(table, name), "at_index", name, own_values)
         if name == "quality_loss_km":
             panels = _once(panels)
         if panels:
@@ -87,44 +97,55 @@ def adaptation(study: Study) -> list[Chart]:
     if course.empty:
         return []
     table = study.at_middle(course).dropna(subset=["efficiency"])
-    panels = _by_attack(study, table, "queries_after", "efficiency")
+    users = study.adapted("user_courses")
+    own_values = table.head(0).assign(user="") if users.empty else study.at_middle(users)
+    panels = _by_attack(study, blank_few(table, "efficiency"), "queries_after", "efficiency", own_values)
     for curve in (curve for panel in panels for curve in panel["curves"]):
         _break_at_nought(curve)
     marks = [{"x": 0.0, "low": 0.0, "high": 0.0, "name": name, "ends": False} for name in dict.fromkeys(table["shift"])]
     window = table["window"].iloc[0]
     note = (
         f"windows of the last {window} queries, none with queries of both sides: the first after the shift ends "
-        f"{window} queries later; bands: 95 % intervals over {study.units}"
+        f"{window} queries later"
     )
+    note = "; ".join(filter(None, (note, _note(study, table, "efficiency", "bands", own_values))))
     x = {"label": "queries after the shift", "unit": "", "whole": True}
     return [_chart(x, _plain(EFFICIENCY), panels, note=note, marks=marks, title="How they follow the shift")]
 
 
 def _break_at_nought(curve: dict[str, Any]) -> None:
     """Leave a gap where windows would hold queries of both sides."""
-    after = next((i for i, x in enumerate(curve["x"]) if x > 0), None)
-    if after:
-        for key, value in (("x", curve["x"][after]), ("y", None), ("low", None), ("high", None)):
-            if curve[key] is not None:
-                curve[key].insert(after, value)
+    for line in (curve, *(curve.get("each") or [])):
+        after = next((i for i, x in enumerate(line["x"]) if x > 0), None)
+        if after:
+            for key, value in (("x", line["x"][after]), ("y", None), ("low", None), ("high", None)):
+                if line.get(key) is not None:
+                    line[key].insert(after, value)
 
 
 def beliefs(study: Study) -> list[Chart]:
     """Return how far what mechanisms believe is from the truth, by query index."""
-    table = study.joined([_distances(result) for result in study.results])
-    if table.empty:
+    of_users = study.joined([_distances(result) for result in study.results])
+    if of_users.empty:
         return []
+    means = [mean_belief_distance(own) for _, own in of_users.groupby("lppm", sort=False)]
+    table = blank_few(pd.concat(means, ignore_index=True).assign(attack=""), "distance")
+    own_values = _of_few(of_users, table)
     axis = _plain("distance of where a query is expected from the true profile")
     note = "total variation distance; what a Markov mechanism expects moves with its last report"
-    said = "; ".join(filter(None, (note, _note(study, table, "distance", "bands"))))
-    curves = [_curve(study, lppm, own, "index", "distance") for lppm, own in table.groupby("lppm", sort=False)]
+    said = "; ".join(filter(None, (note, _note(study, table, "distance", "bands", own_values))))
+    curves = [
+        _curve(study, lppm, own, "index", "distance")
+        | _each(own_values[own_values["lppm"] == lppm], "index", "distance")
+        for lppm, own in table.groupby("lppm", sort=False)
+    ]
     panels = [{"title": "", "curves": curves}]
     return [_chart(_QUERY, axis, panels, note=said, marks=_marks(study), title="What they believe")]
 
 
 def _distances(result: Result) -> pd.DataFrame:
     try:
-        return belief_distance(result.run, points=middle(result.run, result.totals())).assign(attack="")
+        return user_belief_distances(result.run, points=middle(result.run, result.totals())).assign(attack="")
     except DamagedRun:
         raise
     except RunError:
@@ -160,14 +181,41 @@ def user_by_user(study: Study, of_users: pd.DataFrame) -> list[dict[str, Any]]:
     return found
 
 
-def _by_attack(study: Study, table: pd.DataFrame, x: str, y: str) -> list[dict[str, Any]]:
-    return [
-        {
-            "title": _against(attack),
-            "curves": [_curve(study, lppm, own, x, y) for lppm, own in rows.groupby("lppm", sort=False)],
-        }
-        for attack, rows in table.groupby("attack", sort=False)
+def _by_attack(study: Study, table: pd.DataFrame, x: str, y: str, users: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return a panel for each attack; `users` are the values of users that are drawn one by one."""
+    panels = []
+    for attack, rows in table.groupby("attack", sort=False):
+        of_attack = users[users["attack"] == attack]
+        curves = [
+            _curve(study, lppm, own, x, y) | _each(of_attack[of_attack["lppm"] == lppm], x, y)
+            for lppm, own in rows.groupby("lppm", sort=False)
+        ]
+        panels.append({"title": _against(attack), "curves": curves})
+    return panels
+
+
+def _each(users: pd.DataFrame, x: str, y: str) -> dict[str, Any]:
+    """Return the curves of single users, which are drawn thin where they are too few for an interval."""
+    lines = [
+        {"x": _numbers(own[x]), "y": _numbers(own[y])}
+        for _, own in users.dropna(subset=[x, y]).groupby("user", sort=True)
     ]
+    return {"each": lines} if lines else {}
+
+
+def _of_few(users: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of users of the series that have too few of them for an interval."""
+    return users.merge(few_users(table), on=analysis.SERIES)
+
+
+def _preferred_pair(users: pd.DataFrame) -> dict[str, Any]:
+    return {name: analysis.preferred(users, name) for name in analysis.FIGURES}
+
+
+def _efficiency(users: pd.DataFrame) -> Any:
+    """Return P_AE / Q-bar of each row, NaN where nothing is lost."""
+    loss = users["quality_loss_km"].astype(float)
+    return users["adversary_error_km"].astype(float) / loss.where(loss > 0)
 
 
 def _at_index(table: pd.DataFrame) -> pd.DataFrame:
@@ -235,6 +283,10 @@ def _against(attack: Any) -> str:
     return f"against {attack}" if attack else "no attack"
 
 
-def _note(study: Study, rows: pd.DataFrame, name: str, what: str) -> str:
-    """Say what bars or bands are, if there are any."""
-    return f"{what}: 95 % intervals over {study.units}" if rows[f"{name}_low"].notna().any() else ""
+def _note(study: Study, rows: pd.DataFrame, name: str, what: str, users: pd.DataFrame) -> str:
+    """Say what bars, bands and thin lines are, if there are any."""
+    drawn = blank_few(rows, name)[f"{name}_low"].notna().any()
+    parts = [f"{what}: 95 % intervals over {study.units}"] if drawn else []
+    if len(users):
+        parts.append(f"thin or small: single users (fewer than {FEWEST_USERS}: no intervals)")
+    return "; ".join(parts)

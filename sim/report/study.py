@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from sim import analysis
-from sim.adaptation import Adaptation
+from sim import analysis, spread
+from sim.adaptation import OF_USER, Adaptation
 from sim.plots import COLOURS, LINES, MARKERS, looks, middle_points
 from sim.result import Result
 from sim.rundir import DamagedRun, RunError
@@ -63,17 +63,17 @@ class Study:
     @cached_property
     def summary(self) -> pd.DataFrame:
         """Means and intervals by point, LPPM and attack."""
-        return self.joined([result.summary() for result in self.results])
+        return self.joined([result.shown_summary() for result in self.results])
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
         """More figures by point, LPPM and attack, and what mechanisms promised."""
-        return self.joined([result.metrics() for result in self.results])
+        return self.joined([result.shown_metrics() for result in self.results])
 
     @cached_property
     def hindsight(self) -> pd.DataFrame:
         """The errors about past queries by point, LPPM, attack and lag; no rows where nobody came back to them."""
-        return self.joined([result.hindsight() for result in self.results])
+        return self.joined([result.shown_hindsight() for result in self.results])
 
     @cached_property
     def users(self) -> pd.DataFrame:
@@ -110,11 +110,11 @@ class Study:
         return found
 
     def adapted(self, table: str) -> pd.DataFrame:
-        """Return a table of the adaptations as one."""
+        """Return a table of the adaptations as one, the summary with the spread that is shown."""
         nothing = pd.DataFrame({"point": [], "lppm": [], "attack": []})
         return self.joined(
             [
-                getattr(found, table).assign(window=found.window, recovered=found.recovered)
+                _table_of(found, table).assign(window=found.window, recovered=found.recovered)
                 if isinstance(found, Adaptation)
                 else nothing
                 for found in self.adaptations
@@ -147,3 +147,10 @@ class Study:
     def at_middle(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of each LPPM at the middle one of its sweep points."""
         return table[table["point"] == table["lppm"].map(middle_points(self.summary))]
+
+
+def _table_of(found: Adaptation, table: str) -> pd.DataFrame:
+    if table == "summary":
+        return spread.shown(found.summary, found.users, OF_USER, analysis.SERIES)
+    own: pd.DataFrame = getattr(found, table)
+    return own if len(own.columns) else pd.DataFrame({"point": [], "lppm": [], "attack": []})

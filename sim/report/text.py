@@ -11,7 +11,8 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from sim import analysis, sentences
+from sim import analysis, sentences, spread
+from sim.budgets import exceeded
 from sim.metrics import METRICS, told, untold
 from sim.report.markup import Markup, escaped, joined, tag
 from sim.report.study import OF_PEOPLE, Study
@@ -60,7 +61,9 @@ def _counted(number: int, one: str, many: str | None = None) -> str:
 def answer(study: Study) -> Markup:
     """Return the sentences that say which mechanism protects best, and what to beware of."""
     table = tournament(study)
-    told: list[str] = [] if table.empty else [sentences.tournament(table)]
+    told: list[str] = []
+    if not table.empty:
+        told = [sentences.tournament(table, *study.results[0].tournament_leads(table))]
     in_part = []
     for runs in study.people.values() if table.empty else ():
         own = study.users[study.users["run"].isin(runs)]
@@ -79,7 +82,8 @@ def answer(study: Study) -> Markup:
         groups = " | ".join(", ".join(runs) for runs in study.people.values())
         beware.insert(0, f"These runs are of different people ({groups}): only within a group are sentences told.")
     beware += in_part
-    note = f"± and bands are 95 % intervals over {study.units}; differences are paired by user."
+    note = f"{_said_of_spread(study.summary, study.units)}; differences are paired by user."
+    note = note[0].upper() + note[1:]
     return joined(
         [
             *(_sentence(line) for line in told or _alone(study)),
@@ -137,22 +141,23 @@ def table(study: Study) -> Markup:
         ),
     ]
     rows = []
-    for (run, lppm, _), own in study.summary.groupby(["run", "lppm", "point"], sort=False):
+    over = {name: exceeded(result.manifest) for name, result in zip(study.names, study.results, strict=True)}
+    for (run, lppm, point), own in study.summary.groupby(["run", "lppm", "point"], sort=False):
         first = own.iloc[0]
         of_attack = {row["attack"]: row for row in own.to_dict("records")}
         cells = [
             *([tag("td", run)] if study.compared else []),
             tag("th", first["own_lppm"] if study.compared else lppm, scope="row"),
             *(_swept(first.get(path, first.get(f"{path}_swept"))) for path in paths),
-            _figure(of_attack[first["attack"]], "quality_loss_km"),
+            _figure(of_attack[first["attack"]], "quality_loss_km", mark=(point, first["own_lppm"]) in over[str(run)]),
             *(_figure(of_attack.get(attack, {}), "adversary_error_km") for attack in attacks),
         ]
         rows.append(tag("tr", *cells))
     expected = study.summary["expected_quality_loss_km"].notna().any()
-    caption = f"Quality loss and adversary error with 95 % intervals over {study.units}" + (
-        "; means expected over the mechanism's noise." if expected else "."
-    )
-    return _table(heads, rows, caption)
+    caption = f"Quality loss and adversary error; {_said_of_spread(study.summary, study.units)}"
+    caption += "; means expected over the mechanism's noise" if expected else ""
+    caption += "; ! above the quality budget asked for" if any(over.values()) else ""
+    return _table(heads, rows, f"{caption}.")
 
 
 def tournament(study: Study) -> pd.DataFrame:
@@ -234,7 +239,7 @@ def adaptation(study: Study) -> Markup:
     window, back = table["window"].iloc[0], 100 * table["recovered"].iloc[0]
     caption = (
         f"Efficiency P_AE / Q\u0304 around {shifts}; queries until a window of {window}, the least there is, is "
-        f"first back at {back:g} %; queries lost until then; 95 % intervals over users."
+        f"first back at {back:g} %; queries lost until then; {_said_of_spread(table)}."
     )
     return _table(heads, rows, caption)
 
@@ -252,8 +257,8 @@ def figures(study: Study) -> Markup:
         cells = [tag("th", row["lppm"], scope="row"), *(tag("td", row[name]) for name in words)]
         rows.append(tag("tr", *cells, *(_number(row, name, METRICS[name].digits) for name in shown)))
     caption = (
-        "What mechanisms promise under their own models (own), means over snapshots, beside what happened; 95 % "
-        "intervals over users."
+        "What mechanisms promise under their own models (own), means over snapshots, beside what happened; "
+        f"{_said_of_spread(table)}."
     )
     meanings = [part for name in shown for part in (tag("dt", _heading(name)), tag("dd", METRICS[name].words))]
     return joined(
@@ -280,7 +285,7 @@ def hindsight(study: Study) -> Markup:
         rows.append(tag("tr", *cells, *(_number(row, name, 3) for name in PAST)))
     caption = (
         "What attacks make of past queries: the error so many reports later, in the end (final) from all of them, and "
-        "that of the same queries when they were asked; 95 % intervals over users."
+        f"that of the same queries when they were asked; {_said_of_spread(table)}."
     )
     return joined([tag("h3", "The past"), _table(heads, rows, caption)])
 
@@ -303,15 +308,20 @@ def _together(row: Mapping[Any, Any]) -> Markup:
     return tag("td", f"> {taken:.0f}" if row["pooled_censored"] else f"{taken:.0f}", data_value=f"{taken:.0f}")
 
 
-def _number(row: Mapping[Any, Any], name: str, digits: int) -> Markup:
-    """Return a figure with half of its interval where it has one."""
+def _number(row: Mapping[Any, Any], name: str, digits: int, *, mark: bool = False) -> Markup:
+    """Return a figure with its spread where it has one, and a mark where it is above its budget."""
     if pd.isna(row[name]):
         return tag("td", data_value="")
     if math.isinf(row[name]):
         return tag("td", "\u221e", data_value="Infinity")
-    low = row.get(f"{name}_low")
-    interval = "" if low is None or pd.isna(low) else tag("span", f" ± {row[name] - low:.{digits}f}", class_="pm")
-    return tag("td", f"{row[name]:.{digits}f}", interval, data_value=f"{row[name]:.6g}")
+    text, around = spread.written(row, name, digits)
+    shown = tag("span", f" {around}", class_="pm") if around else ""
+    over = tag("b", " !", title="above the quality budget asked for") if mark else ""
+    return tag("td", text, shown, over, data_value=f"{row[name]:.6g}")
+
+
+def _said_of_spread(table: pd.DataFrame, units: str = "users") -> str:
+    return spread.caption(list(table[spread.SPREAD]), units)
 
 
 def _head(name: object, kind: str, **attributes: object) -> Markup:
@@ -325,10 +335,10 @@ def _swept(value: Any) -> Markup:
     return tag("td", analysis.plain(value), data_value=value if number else None)
 
 
-def _figure(row: Mapping[Any, Any], name: str) -> Markup:
-    """Return a figure with half of its interval; the expected one where there is one, which has less noise."""
+def _figure(row: Mapping[Any, Any], name: str, *, mark: bool = False) -> Markup:
+    """Return a figure with its spread; the expected one where there is one, which has less noise."""
     best = f"expected_{name}" if pd.notna(row.get(f"expected_{name}")) else name
-    return _number(row, best, 3) if best in row else tag("td", data_value="")
+    return _number(row, best, 3, mark=mark) if best in row else tag("td", data_value="")
 
 
 def run(study: Study) -> Markup:

@@ -18,11 +18,14 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    PrivateAttr,
     Tag,
+    field_validator,
     model_validator,
 )
 from pydantic_core.core_schema import CoreSchema, no_info_before_validator_function
 
+from sim.scenario.permission import CodeAccess, is_standard_library
 from sim.scenario.spec import Spec
 from sim.scenario.wording import NAME, OWN_CLASS
 
@@ -84,7 +87,28 @@ class Custom(Spec):
     model_config = ConfigDict(extra="allow")
 
     kind: Annotated[str, Field(pattern=OWN_CLASS)]
-    """``module:Class``. Running the scenario runs this code: only use files you trust."""
+    """``module:Class``. Running the scenario runs this code, which needs permission (`--allow-code`)."""
+
+    _code: CodeAccess = PrivateAttr(default=CodeAccess())
+
+    @property
+    def code(self) -> CodeAccess:
+        """Whether and from where the class may be imported."""
+        return self._code
+
+    def allow(self, code: CodeAccess) -> None:
+        """Set whether and from where the class may be imported."""
+        self._code = code
+
+    @field_validator("kind")
+    @classmethod
+    def _not_of_python(cls, kind: str) -> str:
+        if is_standard_library(kind):
+            raise ValueError(
+                f"a custom component is a class of a module of yours or of an installed package, found {kind!r}, "
+                "whose module belongs to Python's standard library; rename the module if it is yours"
+            )
+        return kind
 
     @model_validator(mode="after")
     def _finite(self) -> Self:

@@ -41,8 +41,10 @@ def _items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _kind(value: Any) -> Any:
-    return value if isinstance(value, str) else _mapping(value).get("kind")
+def _kind(value: Any) -> str | None:
+    """Return the kind of a component, None where it has none; a kind that is not text, a fault of its own, is empty."""
+    kind = value if isinstance(value, str) else _mapping(value).get("kind")
+    return kind if kind is None or isinstance(kind, str) else ""
 
 
 def _number(value: Any) -> float:
@@ -164,7 +166,7 @@ def _repetitions(data: dict[str, Any]) -> Iterator[Finding]:
 def needs_channel(attack: Any) -> bool:
     """Tell whether an attack, as plain data, must know the channel of each report."""
     kind = _kind(attack)
-    if isinstance(kind, str) and (":" in kind or kind == "face-value"):
+    if kind is not None and (":" in kind or kind == "face-value"):
         return False
     return _mapping(attack).get("assumes") is None
 
@@ -218,7 +220,7 @@ def _known_by_name(attack: Any, training: dict[str, Any]) -> str | None:
     kind, said = _kind(attack), _mapping(attack)
     if kind is not None and kind not in (*SHORT_ATTACKS, "face-value"):
         return None
-    by_itself = "training" if kind == "face-value" else SHORT_ATTACKS.get(kind, {}).get("knows", "test")
+    by_itself = "training" if kind == "face-value" else SHORT_ATTACKS.get(kind or "", {}).get("knows", "test")
     knows = said.get("knows", by_itself)
     if knows != "training":
         return f"`knows: {knows}`"

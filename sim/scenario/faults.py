@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sim.errors import InputError
+from sim.terminal import visible
 
 Loc = tuple[str | int, ...]
 """A place in the data: keys of mappings and indices of lists, from the top."""
@@ -51,7 +52,7 @@ def one_line(text: str) -> str:
     >>> print(one_line("a\nb\x1b[31m ü"))
     a\nb\x1b[31m ü
     """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return visible(text, keep="")
 
 
 def dotted(loc: Loc) -> str:

@@ -4,13 +4,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationInfo
 
+from sim.scenario.permission import CodeAccess
+
 PREFIX = "data:"
 VARIABLE = "LPPM_SIM_DATA"
+
+
+class Place(NamedTuple):
+    """Where a scenario finds its files and custom components."""
+
+    folder: Path = Path()
+    """Folder that file names are relative to."""
+    data: Path | None = None
+    """Folder of the files named ``data:NAME``."""
+    code: CodeAccess = CodeAccess()
+    """Whether and from where custom components may be imported."""
+
+    def absolute(self) -> Place:
+        """Return the same place for a process with another current folder."""
+        beside = self.code.beside
+        code = replace(self.code, beside=None if beside is None else beside.absolute())
+        return Place(self.folder.absolute(), None if self.data is None else self.data.absolute(), code)
 
 
 def data_folder(said: Path | None = None) -> Path | None:

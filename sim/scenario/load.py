@@ -9,36 +9,52 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from sim.manifest import DamagedManifest, decode
 from sim.scenario.consistency import findings
 from sim.scenario.faults import Fault, Loc, ScenarioError, dotted, listing, shown
-from sim.scenario.files import data_folder
+from sim.scenario.files import Place, data_folder
 from sim.scenario.models import Scenario
 from sim.scenario.paths import combinations, expand, sweep_key
+from sim.scenario.permission import AllowCode, CodeAccess
 from sim.scenario.source import Source, parse_value, read
 from sim.scenario.spec import validate
+from sim.scenario.variants import Variants, frozen
 
 MANIFEST = "manifest.json"
 _MOST_PLACES = 4
+MOST_BAD_VALUES = 20
+"""Of a sweep, so many values or combinations that are wrong are described; the others are not validated."""
 _NOT_SWEPT = frozenset({"name", "description", "sweep"})
 
 
 Settings = Sequence[str] | Mapping[str, Any]
 
 
-def load(path: str | Path, *, settings: Settings = (), data: str | Path | None = None) -> Scenario:
+def load(
+    path: str | Path,
+    *,
+    settings: Settings = (),
+    data: str | Path | None = None,
+    allow_code: AllowCode | None = None,
+) -> Scenario:
     """Read and validate a scenario file, with some values changed: ``settings={"replications": 10}``.
 
     A path leads to the value, as in a sweep; texts such as ``replications=10`` do as well. What is swept is set by
     ``sweep.PATH``, a list of values, where ``PATH`` is all of the swept path. A run's ``manifest.json``
-    gives the scenario of that run. `data` is the folder that ``data:NAME`` files lie in. Raises `ScenarioError` with
-    all faults.
+    gives the scenario of that run. `data` is the folder that ``data:NAME`` files lie in. `allow_code` permits to
+    import custom components (``module:Class``) when the scenario is run: True, or the only folders to import from;
+    by default the environment variable ``LPPM_SIM_ALLOW_CODE`` decides. Loading itself imports none. Raises
+    `ScenarioError` with all faults.
     """
     path = Path(path)
-    source, folder = _of_manifest(path) if path.name == MANIFEST else (read(path), path.parent)
+    is_manifest = path.name == MANIFEST
+    source, folder = _of_manifest(path) if is_manifest else (read(path), path.parent)
     if "name" not in source.data:
         source = source.overlay(("name",), _plain_name(path), "the file's name")
-    place = (folder, data_folder(None if data is None else Path(data)))
+    code = CodeAccess(beside=None if is_manifest else folder).granted(allow_code)
+    place = Place(folder, data_folder(None if data is None else Path(data)), code)
     scenario = _validated(source, place)
     reached: list[tuple[str, list[Loc]]] = []
     for changed, value, where in _changes(settings):
@@ -76,8 +92,8 @@ def _plain_name(path: Path) -> str:
     return name.lstrip("_.+-")[:60] or "scenario"
 
 
-def _validated(source: Source, place: tuple[Path, Path | None]) -> Scenario:
-    context = {"folder": place[0], "data": place[1]}
+def _validated(source: Source, place: Place) -> Scenario:
+    context = {"folder": place.folder, "data": place.data}
     return validate(Scenario, source, context=context, findings=findings(source.data)).at(*place)
 
 
@@ -161,10 +177,11 @@ def _refuse_swept(source: Source, scenario: Scenario, reached: Sequence[tuple[st
         raise ScenarioError(faults)
 
 
-def _check_sweep(source: Source, scenario: Scenario, place: tuple[Path, Path | None]) -> None:
+def _check_sweep(source: Source, scenario: Scenario, place: Place) -> None:
     """Validate every value of every swept path, alone and then all combinations."""
     faults: list[Fault] = []
     reached: dict[Loc, str] = {}
+    points = _Points(source, scenario, place)
     for path, values in sorted(
         scenario.sweep.items(), key=lambda item: (("sweep", item[0]) in source.origins, item[0])
     ):
@@ -176,16 +193,34 @@ def _check_sweep(source: Source, scenario: Scenario, place: tuple[Path, Path | N
             continue
         faults += [Fault(where, f"sweep.{path}", message) for message in _no_effect(locs, reached)]
         reached |= dict.fromkeys(locs, path)
-        for i, value in enumerate(values):
-            there = source.where(("sweep", path, i))
-            if value in values[:i]:
-                faults.append(Fault(there, f"sweep.{path}", f"this value is given twice, found {shown(value)} again"))
-            with _collected(faults), _blamed_on(there, f"sweep.{path}"):
-                _check_point(source, scenario, dict.fromkeys(locs, value), there, place)
+        faults += _faults_of_values(source, points, path, values, locs)
     if faults:
         raise ScenarioError(faults)
     if len(scenario.sweep) > 1:
-        _check_combinations(source, scenario, place)
+        _check_combinations(source, scenario, points)
+
+
+def _faults_of_values(
+    source: Source, points: _Points, path: str, values: Sequence[Any], locs: Sequence[Loc]
+) -> list[Fault]:
+    """Return what is wrong with the values of one swept path, each tried alone."""
+    faults: list[Fault] = []
+    seen: set[Any] = set()
+    bad = 0
+    for i, value in enumerate(values):
+        there = source.where(("sweep", path, i))
+        before = len(faults)
+        if (key := frozen(value)) in seen:
+            faults.append(Fault(there, f"sweep.{path}", f"this value is given twice, found {shown(value)} again"))
+        seen.add(key)
+        with _collected(faults), _blamed_on(there, f"sweep.{path}"):
+            points.check(dict.fromkeys(locs, value), there)
+        bad += len(faults) > before
+        if bad == MOST_BAD_VALUES and i + 1 < len(values):
+            rest = f"{len(values) - i - 1:,} values after this one were not validated: {bad} before them are wrong"
+            faults.append(Fault(there, f"sweep.{path}", rest))
+            break
+    return faults
 
 
 def _no_effect(locs: Sequence[Loc], reached: dict[Loc, str]) -> Iterator[str]:
@@ -196,22 +231,35 @@ def _no_effect(locs: Sequence[Loc], reached: dict[Loc, str]) -> Iterator[str]:
         yield f"sets the same value as the path {other!r}: leave one of them out"
 
 
-def _check_combinations(source: Source, scenario: Scenario, place: tuple[Path, Path | None]) -> None:
-    places = {path: expand(scenario, source.data, path) for path in scenario.sweep}
+def _check_combinations(source: Source, scenario: Scenario, points: _Points) -> None:
+    places = {path: expand(scenario, source.data, path) for path in sorted(scenario.sweep)}
     brought_in = [source.origins[loc] for loc in source.origins if loc[0] == "sweep"]
     where = brought_in[-1] if brought_in else source.where(("sweep",), "key")
     for values in combinations(dict(sorted(scenario.sweep.items()))):
         changes = {loc: values[path] for path, locs in places.items() for loc in locs}
         with _blamed_on(where, "sweep"):
-            _check_point(source, scenario, changes, where, place)
+            points.check(changes, where)
 
 
-def _check_point(
-    source: Source, scenario: Scenario, changes: dict[Loc, Any], where: str, place: tuple[Path, Path | None]
-) -> None:
-    for loc, value in changes.items():
-        source = source.overlay(loc, value, where, model=scenario)
-    _validated(source, place)
+class _Points:
+    """Validates points of a sweep: quickly, and where one is wrong once more, for faults with their places."""
+
+    def __init__(self, source: Source, scenario: Scenario, place: Place) -> None:
+        self._source, self._scenario, self._place = source, scenario, place
+        self._variants = Variants(scenario, source.data, {"folder": place.folder, "data": place.data})
+
+    def check(self, changes: dict[Loc, Any], where: str) -> None:
+        """Raise ScenarioError unless the scenario with these changes, brought in by `where`, is valid."""
+        try:
+            if next(findings(self._variants.plain(changes)), None) is None:
+                self._variants.validate(changes)
+                return
+        except (ValidationError, ValueError):
+            pass
+        source = self._source
+        for loc, value in changes.items():
+            source = source.overlay(loc, value, where, model=self._scenario)
+        _validated(source, self._place)
 
 
 def schema() -> str:

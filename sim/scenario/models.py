@@ -8,11 +8,12 @@ import math
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, field_validator, model_validator
 
 from sim.scenario.component import Count, Custom, Name, Positive, ShortForm, short_form
-from sim.scenario.files import files_of, locate, parts_of
+from sim.scenario.files import Place, files_of, locate, parts_of
 from sim.scenario.people import NothingSpec, OthersSpec, TrainingSpec, UsersSpec
+from sim.scenario.permission import CodeAccess
 from sim.scenario.protection import AnyAttack, AttackSpec, IdentificationSpec, LPPMSpec
 from sim.scenario.shifts import ShiftSpec
 from sim.scenario.spec import Spec
@@ -26,6 +27,9 @@ _LEFT_OUT: dict[str, dict[str, Any]] = {
     "record": {"posterior": False, "epsilon": "none"},
 }
 """What is not written out in a scenario's canonical form where it is so."""
+
+
+_NOWHERE = Place()
 
 
 class RecordSpec(Spec):
@@ -125,12 +129,11 @@ class Scenario(Spec):
             raise ValueError(f"a sweep must have at most {MOST_POINTS:,} combinations of values, found {points:,}")
         return sweep
 
-    _folder: Path = PrivateAttr(default_factory=Path)
-    _data: Path | None = PrivateAttr(default=None)
+    _place: Place = PrivateAttr(default_factory=lambda: _NOWHERE)  # a default would be copied deeply for each
 
     def locate(self, name: str) -> Path:
         """Return where a file that the scenario names is to be found."""
-        return locate(name, folder=self._folder, data=self._data)
+        return locate(name, folder=self._place.folder, data=self._place.data)
 
     def files(self) -> list[str]:
         """Return the names of all files that the scenario reads."""
@@ -140,15 +143,27 @@ class Scenario(Spec):
         """Return every ``module:Class`` that the scenario names."""
         return sorted({part.kind for part in parts_of(self) if isinstance(part, Custom)})
 
-    def at(self, folder: Path, data: Path | None) -> Self:
-        """Remember the folder that file names are relative to, and the data folder."""
-        self._folder, self._data = folder, data
+    def at(self, folder: Path, data: Path | None = None, code: CodeAccess | None = None) -> Self:
+        """Set the folder that file names are relative to, the data folder, and the access to custom components."""
+        self._place = Place(folder, data, code or CodeAccess(beside=folder))
+        self.allow_code_in(self)
         return self
 
+    def beside(self, other: Scenario) -> Self:
+        """Take the place of another scenario, from which the custom components here have their access already."""
+        self._place = other.place
+        return self
+
+    def allow_code_in(self, *models: BaseModel) -> None:
+        """Give the custom components of models, such as parts of this scenario, its access."""
+        for part in (part for model in models for part in parts_of(model)):
+            if isinstance(part, Custom):
+                part.allow(self._place.code)
+
     @property
-    def place(self) -> tuple[Path, Path | None]:
-        """The folder that file names are relative to, and the data folder."""
-        return self._folder, self._data
+    def place(self) -> Place:
+        """Where files and custom components are found."""
+        return self._place
 
     @property
     def restart_s(self) -> int | None:

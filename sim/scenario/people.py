@@ -134,6 +134,8 @@ class ReplaySpec(Spec):
     """Shuffle the cells of each trace anew in every replication, as the paper's Experiment SP does."""
     utc_offset_h: Annotated[float, Field(ge=-14, le=14)] = 0.0
     """Local time, for where a day begins."""
+    max_gap_s: Annotated[int, Field(ge=1, le=100_000_000_000)] = 7200
+    """Longest gap between visits, in seconds, that a position is carried over; no demand queries in a longer one."""
 
 
 MobilitySpec = Annotated[
@@ -155,7 +157,7 @@ class EveryVisitSpec(Spec):
 
 
 class PeriodicSpec(Spec):
-    """A query every `period_s` seconds; the user is where she was last seen."""
+    """A query every `period_s` seconds; the user is where she was last seen (see `max_gap_s` of a replay)."""
 
     kind: Literal["periodic"]
     period_s: Count = 300

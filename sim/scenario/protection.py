@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, GetJsonSchemaHandler, ModelWrapValidatorHandler, Tag, model_validator
 from pydantic_core.core_schema import CoreSchema
@@ -10,6 +10,7 @@ from pydantic_core.core_schema import CoreSchema
 from sim.scenario.beliefs import BeliefSpec, FixedProfileSpec, MarkovFilterSpec
 from sim.scenario.component import Count, Custom, Name, Share, as_mapping, short_form, tag_of
 from sim.scenario.designs import DesignSpec
+from sim.scenario.faults import shown
 from sim.scenario.spec import Spec
 
 ShortLPPM = Literal[
@@ -129,7 +130,7 @@ def _expand(value: Any, table: dict[str, dict[str, Any]]) -> Any:
             continue
         if "kind" in default and said.get("kind", default["kind"]) != default["kind"]:
             raise ValueError(
-                f"{value['kind']} stands for the {part} {default['kind']}, found {said['kind']!r}: "
+                f"{value['kind']} stands for the {part} {default['kind']}, found {shown(said['kind'])}: "
                 "leave out `kind` and say a `name`, a belief and, for an LPPM, a design"
             )
         filled[part] = default | said
@@ -210,13 +211,17 @@ class HindsightSpec(Spec):
 
     def guesses(self, queries: int) -> int:
         """Return how many guesses about the past so many queries of a user lead to."""
-        at_reports = sum(max(queries - lag, 0) for lag in set(self.lags))
-        at_last = sum(lag not in self.lags for lag in range(1, queries)) if self.final else 0
+        within = [lag for lag in set(self.lags) if lag < queries]
+        at_reports = sum(queries - lag for lag in within)
+        at_last = max(queries - 1, 0) - len(within) if self.final else 0
         return at_reports + at_last
 
 
 class AttackSpec(Spec):
     """An adversary: a belief about the user with the optimal decision for d_P, unless said."""
+
+    sibling_kinds: ClassVar[tuple[str, ...]] = ("face-value", *SHORT_IDENTIFICATIONS)
+    """Kinds of attacks that are models of their own, listed where an unknown kind is refused."""
 
     kind: ShortAttack | None = None
     name: Name

@@ -52,6 +52,11 @@ class Spot:
     kind_of: Loc | None
     """The component whose kind this is about."""
 
+    @property
+    def is_kind(self) -> bool:
+        """Whether this is about the kind of a component."""
+        return self.kind_of is not None
+
 
 def spot_of(model: type[BaseModel], data: Any, error: ErrorDetails) -> Spot:
     """Find where an error lies, in the data and in the models."""

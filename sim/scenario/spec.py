@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from sim.scenario.faults import Fault, Loc, ScenarioError
 from sim.scenario.schema_walk import Spot, spot_of
@@ -14,6 +14,9 @@ from sim.scenario.wording import TYPE_ERRORS, sentence
 
 T = TypeVar("T")
 Model = TypeVar("Model", bound=BaseModel)
+
+SMALLEST = 1e-12
+"""Numbers nearer to 0 are refused: nobody means them, and products of them underflow."""
 
 Many = Annotated[tuple[T, ...], Field(strict=False)]
 """A list in the file, a tuple in the model: strict mode would ask for a tuple in the file. Its elements stay strict."""
@@ -32,6 +35,15 @@ class Spec(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
+
+    @field_validator("*", mode="after")
+    @classmethod
+    def _not_tiny(cls, value: Any) -> Any:
+        """Refuse numbers that are as good as zero but not zero, alone or in a list; read -0.0 as 0."""
+        for number in value if isinstance(value, list) else [value]:
+            if isinstance(number, float) and 0 < abs(number) < SMALLEST:
+                raise ValueError(f"must be 0 or at least {SMALLEST:g}, as far as 0 is allowed, found {number!r}")
+        return 0.0 if isinstance(value, float) and value == 0 else value
 
 
 def validate(

@@ -113,13 +113,15 @@ def _wrong_type(spots: Sequence[Spot]) -> str:
     choices = [choice for spot in spots if spot.error in _CHOICES for choice in _choices(spot)]
     shapes = list(dict.fromkeys(_SHAPE_OF[spot.error] for spot in spots if spot.error in _SHAPE_OF))
     phrases = [*shapes, *([f"one of {', '.join(choices)}" if len(choices) > 1 else choices[0]] if choices else [])]
-    near = suggestion(value, choices)
-    return f"must be {listing(phrases)}, found {found(value)}{near or _hint(shapes, value)}"
+    if near := suggestion(value, choices):  # first, for some lists of names are long
+        return f"found {found(value)}{near}, must be {listing(phrases)}"
+    return f"must be {listing(phrases)}, found {found(value)}{_hint(shapes, value)}"
 
 
 def _choices(spot: Spot) -> list[str]:
     expected = str(spot.ctx.get("expected", ""))
-    return _quoted(expected) or [expected]
+    siblings = [name for model in spot.parents for name in getattr(model, "sibling_kinds", ())]
+    return [*(_quoted(expected) or [expected]), *(siblings if spot.is_kind else ())]
 
 
 def _quoted(text: str) -> list[str]:

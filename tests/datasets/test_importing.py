@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sim.datasets import files
+from sim.datasets import describing, files
 from sim.datasets.importing import SAN_FRANCISCO, Counts, import_traces
 from sim.errors import InputError
 from sim.mobility.replay import Replay, Selection
@@ -401,3 +401,54 @@ def test_cabs_written_as_the_download_is_import_to_the_same(real_data: Path, tmp
     import_traces("cabspotting", paths, tmp_path / "raw.parquet", region=SAN_FRANCISCO)
     import_traces("cabspotting", [real_data / "cabs_sf_points.csv.gz"], tmp_path / "csv.parquet", region=SAN_FRANCISCO)
     assert pq.read_table(tmp_path / "raw.parquet").equals(pq.read_table(tmp_path / "csv.parquet"))
+
+
+def test_an_id_of_thousands_of_digits(tmp_path: Path) -> None:
+    raw = tmp_path / "loc.txt"
+    raw.write_text(checkin("9" * 5000, 1) + checkin("8" * 5000, 2) + checkin("7", 3))
+    out, counts = imported(raw)
+    assert counts.users == 3
+    assert load(out)["user"] == ["7", "8" * 5000, "9" * 5000]
+
+
+@pytest.mark.parametrize("moment", ["{}", "2010-10-13T20:00:{}Z"])
+def test_rows_are_ordered_by_exact_time_and_then_floored(tmp_path: Path, moment: str) -> None:
+    """Newest first within a user, so that ties are reversed."""
+    seconds = ["06", "05.95", "05.1", "05.9", "05.1"]
+    rows = [f"1\t{moment.format(second)}\t37.6\t-122.4\tl{n}\n" for n, second in enumerate(seconds)]
+    raw = tmp_path / "loc.txt"
+    raw.write_text("".join(rows) + checkin("0", 1))
+    found = load(imported(raw)[0])
+    assert found["location"] == ["7", "l4", "l2", "l3", "l1", "l0"]
+    assert [time % 60 for time in found["time_s"][1:]] == [5, 5, 5, 5, 6]
+    assert list(found) == ["user", "time_s", "lat", "lon", "location"]
+
+
+def test_a_time_that_wraps_is_refused_with_row_and_value(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    times = pa.array([5, 2**64 - 1], pa.uint64())
+    pq.write_table(pa.table({"user": ["a", "a"], "time_s": times, "lat": [37.6] * 2, "lon": [-122.4] * 2}), path)
+    with pytest.raises(InputError, match=r"the column time_s must be int64: .*18446744073709551615.*\(row 2\)"):
+        describing.load(path)
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
+def test_a_damaged_file_is_described_or_refused(tmp_path: Path, name: str) -> None:
+    frame = pd.DataFrame({"user": ["a", "b"], "time_s": [1, 2], "lat": [37.6, 37.7], "lon": [-122.4, -122.5]})
+    path = tmp_path / name
+    if name.endswith("csv"):
+        frame.to_csv(path, index=False)
+    else:
+        frame.to_parquet(path)
+    content, rng = path.read_bytes(), np.random.default_rng(3)
+    refused = []
+    for _ in range(200):
+        damaged = bytearray(content)
+        damaged[rng.integers(len(content))] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged)
+        try:
+            describing.describe(describing.load(path))
+        except InputError as error:
+            refused.append(str(error))
+    assert len(refused) > 20
+    assert all(str(path) in message or "region" in message for message in refused)

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sim.mobility.demand import EveryVisit
@@ -46,7 +48,9 @@ def test_degrees_and_rows_outside_the_region(tmp_path: Path) -> None:
     )
     replay = Replay(grid=REGION, file=path)
     assert replayed(replay) == {"a": [(0, 0), (1, 2), (3, 1)]}
-    assert replay.report() == {"rows": 5, "rows_outside": 2, "users_in_region": 1, "users": 1, "visits": 3}
+    regular = {"rows_backward": 0, "users_backward": 0, "rows_same_time": 0, "users_same_time": 0}
+    expected = {"rows": 5, "rows_outside": 2, "users_in_region": 1, "users": 1, "visits": 3} | regular
+    assert replay.report() == expected
 
 
 def test_multiples_of_a_day_are_local_midnights(tmp_path: Path) -> None:
@@ -191,7 +195,7 @@ def test_shuffling_keeps_times_and_cells_apart(tmp_path: Path) -> None:
         ("user,order,lat,lon\na,first,10.5,20.5\n", "order must be a finite number"),
         ("user,time,cell\n", "none of its 0 rows is in the region"),
         ("user,time,lat,lon\na,0,20.5,10.5\n", "none of its 1 rows is in the region"),
-        ("", "No columns to parse"),
+        ("", "the file is empty: its first line must name the columns"),
         ("user,time,lat\na,0,1\n", r"no column for lat \(.*\) and lon \(.*\) or cell \(.*found user, time, lat$"),
     ],
 )
@@ -224,8 +228,8 @@ def test_parquet_with_holes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holes") as caught:
         Replay(grid=RECTANGLE, file=path)
     assert str(caught.value) == (
-        f"{path}: 2 bad rows: row 2: user must name a user, found nothing (nan); "
-        "row 3: cell must be an integer in [0, 5], found nothing (nan)"
+        f"{path}: 2 bad rows: row 2: user must name a user, found nothing; "
+        "row 3: cell must be an integer in [0, 5], found nothing"
     )
 
 
@@ -340,7 +344,134 @@ def test_days_are_local(tmp_path: Path) -> None:
 
 def test_no_such_days(tmp_path: Path) -> None:
     path = hourly(tmp_path, {"a": [1]})
-    with pytest.raises(ValueError, match=r"none of its 1 users has such days in the region: .*first=2"):
-        read(path, days=RecordedDays(first=2))
+    with pytest.raises(ValueError, match="`days`") as caught:
+        read(path, days=RecordedDays(longest_silence_h=3, first=2))
+    assert str(caught.value) == (
+        f"{path}: `days` (longest_silence_h: 3, first: 2, slot_s: 300) leaves none of its 1 users: nobody has 2 days "
+        "from midnight to midnight without a silence of over 3 h in the region. Allow a longer silence with "
+        "`longest_silence_h` (at most 24), ask for fewer days with `first`, check `utc_offset_h`, or leave out `days`"
+    )
+    with pytest.raises(ValueError, match=r"\(longest_silence_h: 0.5, slot_s: 300\) .* nobody has a day from") as caught:
+        read(path, days=RecordedDays(longest_silence_h=0.5))
+    assert "`first`" not in str(caught.value)
     with pytest.raises(ValueError, match="the order of visits but no times, so it has no `days`"):
         read(saved(tmp_path, "user,order,cell\na,1,0\n"), days=RecordedDays())
+
+
+# ------------------------------------------------------------------------------------------------- irregular times
+
+
+def irregular(path: Path, **options: Any) -> dict[str, int]:
+    report = Replay(grid=RECTANGLE, file=path, **options).report()
+    return {name: report[name] for name in report if name.endswith(("_backward", "_same_time"))}
+
+
+def odd(rows: tuple[int, int] = (0, 0), twice: tuple[int, int] = (0, 0)) -> dict[str, int]:
+    return {
+        "rows_backward": rows[0],
+        "users_backward": rows[1],
+        "rows_same_time": twice[0],
+        "users_same_time": twice[1],
+    }
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ("1 2 2 3", odd()),
+        ("3 2 2 1", odd()),  # newest first, as SNAP writes it
+        ("5", odd()),
+        ("1 3 2 4", odd((1, 1))),
+        ("9 8 7 8", odd((2, 1))),
+        ("1.1 1.3 1.2 1.4", odd((1, 1))),
+        ("1.3 1.2 1.1", odd()),
+    ],
+)
+def test_times_that_decrease_are_counted_unless_the_newest_come_first(
+    tmp_path: Path, times: str, expected: dict[str, int]
+) -> None:
+    rows = "".join(f"a,{time},1\nb,{10 * at},2\n" for at, time in enumerate(times.split()))
+    assert irregular(saved(tmp_path, "user,time,cell\n" + rows)) == expected
+
+
+def test_a_user_in_two_cells_at_one_time_is_counted(tmp_path: Path) -> None:
+    rows = "a,1,0\na,1,0\na,2,0\na,2,1\na,2,2\na,3.25,3\na,3.5,4\nb,1,5\nb,7,5\nb,7,4\n"
+    path = saved(tmp_path, "user,time,cell\n" + rows)
+    assert irregular(path) == odd(twice=(3, 2))
+    assert irregular(path, select=Selection(users=("a",))) == odd(twice=(2, 1))
+
+
+def test_an_order_has_no_irregular_times(tmp_path: Path) -> None:
+    path = saved(tmp_path, "user,order,cell\na,1,0\na,3,1\na,2,2\na,2,3\n")
+    assert irregular(path) == {}
+
+
+def test_rows_outside_the_region_are_not_irregular(tmp_path: Path) -> None:
+    text = "user,time,lat,lon\na,5,10.5,20.5\na,1,50,20.5\na,6,10.5,20.5\na,6,50,20.5\n"
+    report = Replay(grid=REGION, file=saved(tmp_path, text)).report()
+    assert (report["rows_backward"], report["rows_same_time"]) == (0, 0)
+
+
+def test_slots_of_whole_days_without_a_row_are_counted(tmp_path: Path) -> None:
+    path = hourly(tmp_path, {"a": [1, 2], "b": [1]})
+    assert Replay(grid=RECTANGLE, file=path, days=RecordedDays(slot_s=3600)).report()["visits_carried"] == 0
+    assert Replay(grid=RECTANGLE, file=path, days=RecordedDays(slot_s=1800)).report()["visits_carried"] == 3 * 24
+    assert Replay(grid=RECTANGLE, file=path, days=RecordedDays(slot_s=1800), visits=6).report()["visits_carried"] == 6
+
+
+# ------------------------------------------------------------------------------------------------- damaged files
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv", "t.csv.gz"])
+def test_a_damaged_file_is_read_or_refused_with_its_name(tmp_path: Path, name: str) -> None:
+    """Bits are flipped all over a small file."""
+    frame = pd.DataFrame(
+        {"user": [f"u{i % 3}" for i in range(9)], "time_s": range(9), "cell": [i % 6 for i in range(9)]}
+    )
+    path = tmp_path / name
+    if name.endswith("parquet"):
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, index=False)
+    content = path.read_bytes()
+    rng = np.random.default_rng(7)
+    refused = []
+    for _ in range(300):
+        damaged = bytearray(content)
+        damaged[rng.integers(len(content))] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged[: rng.integers(1, len(content) + 1)] if rng.random() < 0.1 else damaged)
+        try:
+            Replay(grid=RECTANGLE, file=path)
+        except ValueError as error:
+            refused.append(str(error))
+    assert len(refused) > 40
+    assert all(message.startswith(f"{path}: ") for message in refused)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1PAR1", b"PAR1" + bytes(100) + b"PAR1"])
+def test_what_is_no_parquet_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "t.parquet"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"t\.parquet: ."):
+        Replay(grid=RECTANGLE, file=path)
+
+
+def test_integers_of_impossible_widths_are_refused(tmp_path: Path) -> None:
+    """Arrow has no integers of more than 64 bits, and says so with an error that is neither ValueError nor OSError."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"user": ["a"], "time_s": [1], "cell": [1]}), path)
+    content = path.read_bytes()
+    impossible = 0
+    for bit in range(8 * content.index(b"ARROW:schema"), 8 * len(content)):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        try:
+            pq.read_schema(pa.BufferReader(bytes(damaged)))
+        except pa.ArrowNotImplementedError:
+            impossible += 1
+            path.write_bytes(damaged)
+            with pytest.raises(ValueError, match=r"t\.parquet: ."):
+                Replay(grid=RECTANGLE, file=path)
+        except (pa.ArrowException, OSError, ValueError):
+            pass
+    assert impossible

@@ -34,8 +34,8 @@ def small(self: Study, file: Path, *, quick: bool = False, log: str = "queries")
     data["users"]["queries"] = 16
     if log == "summary":
         data["record"]["window"] = 8
-    folder, place = asked.place
-    return Scenario.model_validate(data, context={"folder": folder, "data": place}).at(folder, place)
+    place = asked.place
+    return Scenario.model_validate(data, context={"folder": place.folder, "data": place.data}).at(*place)
 
 
 @pytest.fixture(scope="module")

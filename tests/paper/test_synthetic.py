@@ -63,6 +63,7 @@ def test_another_process_writes_the_same_bytes(files: dict[str, Path], tmp_path:
         [sys.executable, "-c", script, tmp_path, *reversed(DATASETS)],
         check=True,
         env={**os.environ, "PYTHONHASHSEED": "7"},
+        timeout=240,
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[0] for names in DATASETS.values())
     for path in files.values():

@@ -141,8 +141,8 @@ def test_all_faults_come_at_once_each_at_its_line_and_column(write: Write) -> No
         "19:30: lppms.0.training: no such training set, found 'otherz' (did you mean 'others'?); allowed: others, own",
         "20:5: lppms.1: two of the lppms are called 'SP-Exp' (also lppms.0); give one another `name`",
         "21:5: lppms.2.design: this key is required, but missing; required here: name, belief and design",
-        "22:48: lppms.2.belief.initial: must be one of training, uniform, found text 'unifrom' "
-        "(did you mean 'uniform'?)",
+        "22:48: lppms.2.belief.initial: found text 'unifrom' (did you mean 'uniform'?), must be one of training, "
+        "uniform",
         "23:21: attacks.1: must be a mapping (key: value), found the list ['markov']",
         "25:9: sweep.seed: must be a list, found 5; write [5]",
     ]
@@ -269,7 +269,7 @@ def test_all_faults_come_at_once_each_at_its_line_and_column(write: Write) -> No
         ),
         (
             {"attacks": "[{kind: sporadic, knows: whole_tset}]"},
-            "attacks.0.knows: must be one of test, whole_test, training, found text 'whole_tset' (did you mean",
+            "attacks.0.knows: found text 'whole_tset' (did you mean 'whole_test'?), must be one of test, whole_test",
         ),
         ({"repeats": "3"}, "repeats: unknown key (did you mean 'replications'?)"),
         ({"population": "{}"}, "population: unknown key (did you mean 'users'?)"),

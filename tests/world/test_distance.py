@@ -174,7 +174,7 @@ def test_a_world_has_distances_of_its_own_grid() -> None:
 def test_a_world_without_roads_does_not_import_networkx() -> None:
     loaded = "'networkx' in sys.modules, 'scipy' in sys.modules"
     code = f"import sys, sim.world; print({loaded}, sim.world.Roads.__name__)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.split() == ["False", "False", "Roads"]
 
 

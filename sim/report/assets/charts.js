@@ -280,7 +280,10 @@ function placed(curve, x, y, sorted) {
   const points = (curve.x ?? []).map((value, i) => ({ curve, i, x: x(value), y: y(curve.y?.[i]), known: isKnown(i) }));
   if (sorted) points.sort((one, other) => curve.x[one.i] - curve.x[other.i]);
   const end = (key, at) => points.map(({ i }) => (curve[key]?.[i] == null ? null : at(curve[key][i])));
-  return { curve, points, low: end("low", y), high: end("high", y), xLow: end("x_low", x), xHigh: end("x_high", x) };
+  const each = (curve.each ?? []).map((own) =>
+    own.x.map((value, i) => ({ x: x(value), y: y(own.y[i]), known: value != null && own.y[i] != null })));
+  const ends = { low: end("low", y), high: end("high", y), xLow: end("x_low", x), xHigh: end("x_high", x) };
+  return { curve, points, each, ...ends };
 }
 
 // Cut a list of points where one is unknown.
@@ -297,7 +300,8 @@ function pieces(points) {
 function drawCurves(chart, curves, { width, height }, { left, top }) {
   const box = { x: left, y: top, width, height, viewBox: `${left} ${top} ${width} ${height}` };
   const many = curves.length > 4;
-  return shape("svg", box, curves.flatMap((curve) => drawUncertainty(curve, chart.equal, many)), curves.map(drawLine));
+  const around = curves.flatMap((curve) => [...drawUncertainty(curve, chart.equal, many), ...drawSingleUsers(curve)]);
+  return shape("svg", box, around, curves.map(drawLine));
 }
 
 const pathOf = (points) => points.map(({ x, y }, i) => `${i ? "L" : "M"}${x.toFixed(1)},${y.toFixed(1)}`).join("");
@@ -305,6 +309,16 @@ const pathOf = (points) => points.map(({ x, y }, i) => `${i ? "L" : "M"}${x.toFi
 function drawLine({ curve, points }) {
   const d = pieces(points).map(pathOf).join("");
   return shape("path", { class: "line", d, stroke: colour(seriesOf(curve)), "stroke-dasharray": DASHES[curve.line] });
+}
+
+// Single users, where they are too few for an interval: thin lines, or dots where a user has one point.
+function drawSingleUsers({ curve, each }) {
+  const ink = colour(seriesOf(curve));
+  return each.flatMap((points) => {
+    const dots = pieces(points).filter((piece) => piece.length === 1).flat();
+    const line = shape("path", { class: "user", d: pieces(points).map(pathOf).join(""), stroke: ink });
+    return [line, ...dots.map(({ x, y }) => shape("circle", { class: "user", cx: x, cy: y, r: 2.2, fill: ink }))];
+  });
 }
 
 function drawUncertainty(placedCurve, equal, many) {

@@ -55,7 +55,8 @@ function rangeOf(values, ends, nearZero) {
   const low = Math.min(least, Math.max(lowEnd, least - room, least < 0 ? -Infinity : 0));
   const high = Math.max(most, Math.min(highEnd, most + room));
   const pad = 0.05 * (high - low || Math.abs(high) || 1);
-  return [low >= 0 && low <= nearZero * high ? 0 : low - pad, high + pad];
+  if (low < 0) return [low - pad, high + pad];
+  return [low <= nearZero * high ? 0 : Math.max(0, low - pad), high + pad];
 }
 
 // The range of an axis of places, such as query indices: no more than there is.
@@ -69,8 +70,12 @@ function ranges(chart) {
   const curves = all.some(isOn) ? all.filter(isOn) : all;
   const of = (...keys) => keys.flatMap((key) => curves.flatMap((curve) => curve[key] ?? []));
   const nearZero = chart.equal ? 0.25 : 0.4;
-  const x = chart.equal ? rangeOf(of("x"), of("x_low", "x_high"), nearZero) : spanOf(of("x", "x_low", "x_high"));
-  return { x, y: rangeOf(of("y"), of("low", "high"), nearZero) };
+  const users = (key) => curves.flatMap((curve) => curve.each ?? []).flatMap((own) => own[key]);
+  // Single users are whole in the frame, but for ratios, which may be anything where a user loses next to nothing.
+  const [own, ratios] = chart.y.unit ? [users("y"), []] : [[], users("y")];
+  const ends = of("x_low", "x_high");
+  const x = chart.equal ? rangeOf([...of("x"), ...users("x")], ends, nearZero) : spanOf([...of("x"), ...ends]);
+  return { x, y: rangeOf([...of("y"), ...own], [...of("low", "high"), ...ratios], nearZero) };
 }
 
 const ruler = document.createElement("canvas").getContext("2d");

@@ -1,0 +1,126 @@
+"""How much memory a simulation takes at its peak, from the sizes of what it holds at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sim.scenario import beliefs, designs, people
+from sim.scenario.models import Scenario
+from sim.scenario.protection import AttackSpec, IdentificationSpec, LPPMSpec
+
+NUMBER = 8
+"""Bytes of a number."""
+ROW_BYTES = 260
+"""Bytes that a row of the event log takes until it is written: its columns, and the arrays that they are made of."""
+USER_BYTES = 6_000
+"""Bytes of the objects that each user has, however short the trace."""
+QUERY_BYTES = 90
+"""Bytes of a query of the test, in the trace, the statistics and the log of its outputs."""
+FILE_ROW_BYTES = 150
+"""Bytes of a row of a trace file while it is read."""
+FIGURES_BYTES = 90_000_000
+"""Bytes of the libraries for figures, and of what they draw."""
+
+
+def peak_bytes(scenario: Scenario, *, users: int, queries: float, past: float, rows: int, file_rows: int = 0) -> float:
+    """Return the memory that a process takes beyond its code to run a chunk of a scenario.
+
+    `queries` and `past` are those of one user, on average; `rows` are those of the event log in one chunk.
+    """
+    cells = scenario.world.grid.rows * scenario.world.grid.cols
+    matrix = cells**2 * NUMBER
+    lppms = max(_lppm(lppm, users=users, queries=queries, cells=cells) for lppm in scenario.lppms)
+    attacks = sum(_belief(getattr(attack, "belief", None), queries, cells) for attack in scenario.attacks)
+    attacks += sum(_hindsight(attack, queries) * cells * NUMBER for attack in scenario.attacks)
+    snapshots = sum(at <= queries for at in scenario.record.snapshots) * cells * NUMBER
+    each = USER_BYTES + QUERY_BYTES * queries + 2 * NUMBER * past + 2 * cells * NUMBER + attacks + snapshots
+    return (
+        _world(scenario) * matrix
+        + users * (each + _transitions(scenario) * matrix)
+        + lppms
+        + rows * ROW_BYTES
+        + file_rows * FILE_ROW_BYTES
+        + FIGURES_BYTES
+    )
+
+
+def _world(scenario: Scenario) -> float:
+    """Return how many matrices over all pairs of cells there are whoever is simulated."""
+    world = scenario.world
+    count = 1.0 + (world.privacy_distance != world.quality_distance)
+    movers = [scenario.users.mobility, *(getattr(spec, "mobility", None) for spec in scenario.training.values())]
+    count += 3 * any(isinstance(mobility, people.MarkovChainSpec) for mobility in movers)
+    count += any(getattr(lppm.design, "metric", None) not in (None, "quality", "privacy") for lppm in scenario.lppms)
+    count += scenario.record.epsilon not in ("none", "quality", "privacy")
+    count += any(isinstance(lppm.belief, beliefs.GravityFilterSpec) for lppm in scenario.lppms) * 8
+    return count + 1  # made on the way
+
+
+def _transitions(scenario: Scenario) -> int:
+    """Return how many transition matrices each user has, for adversaries and mechanisms that follow her."""
+    of_each = {
+        name for name, spec in scenario.training.items() if not isinstance(spec, people.OthersSpec | people.NothingSpec)
+    }
+    stretches = 1 + 3 * len(scenario.shifts)
+    known = set[str]()
+    for attack in scenario.attacks:
+        if _follows(attack):
+            trained = attack.knows == "training"
+            known.add(str(scenario.training_set(attack.training)) if trained else f"test of {attack.knows}")
+    for lppm in scenario.lppms:
+        if isinstance(lppm.belief, beliefs.MarkovFilterSpec | beliefs.EstimatedMarkovSpec):
+            known.add(str(scenario.training_set(lppm.training)))
+    own = sum(name in of_each for name in known)
+    return own + sum(stretches if name == "test of test" else 1 for name in known if name.startswith("test of "))
+
+
+def _follows(attack: Any) -> bool:
+    if isinstance(attack, IdentificationSpec):
+        return attack.model == "markov"
+    return isinstance(attack, AttackSpec) and isinstance(
+        attack.belief, beliefs.MarkovFilterSpec | beliefs.EstimatedMarkovSpec
+    )
+
+
+def _lppm(lppm: LPPMSpec, *, users: int, queries: float, cells: int) -> float:
+    """Return the bytes of what all users' mechanisms hold, and of what designing a channel takes for a while."""
+    matrix = cells**2 * NUMBER
+    shared = isinstance(lppm.belief, beliefs.FixedProfileSpec)
+    of_user = _belief(lppm.belief, queries, cells) + 2 * cells * NUMBER
+    channel, solving = 0.0, 0.0
+    match lppm.design:
+        case designs.OptimalPrivacySpec():
+            channel, solving = matrix, cells * matrix * 8
+        case designs.OptimalQualitySpec():
+            channel, solving = matrix, matrix * 60
+        case designs.IdentitySpec() | designs.LocationHidingSpec() | designs.DummiesSpec() | designs.DroppingSpec():
+            pass
+        case _:
+            solving = 3 * matrix
+    return users * of_user + (1 if shared else users) * channel + solving
+
+
+def _belief(belief: Any, queries: float, cells: int) -> float:
+    """Return the bytes that a belief about one user holds after so many reports: their likelihoods, cell by cell."""
+    row = cells * NUMBER
+    match belief:
+        case beliefs.EstimatedProfileSpec():
+            window = getattr(belief.forget, "window", None)
+            rows = queries if window is None else min(queries, 2 * window)
+            return float(rows * row * (4 if belief.regularise == "cross_validated" else 1) * 1.5)
+        case beliefs.EstimatedMarkovSpec():
+            return float(min(queries, belief.window) * row * 2 + 2 * cells * row)
+        case beliefs.GravityFilterSpec():
+            return float(4 * row + (cells * row if belief.transitions == "learned" else 0))
+        case _:
+            return float(2 * row)
+
+
+def _hindsight(attack: Any, queries: float) -> float:
+    """Return how many reports an adversary who looks back keeps of each user."""
+    hindsight = getattr(attack, "hindsight", None)
+    if hindsight is None:
+        return 0.0
+    lags: Iterable[int] = hindsight.lags
+    return queries if hindsight.final else min(queries, max(lags, default=0))

@@ -1,0 +1,145 @@
+"""Tell a real Ctrl-C from a `KeyboardInterrupt`, `SystemExit` or the like that component code raises.
+
+Only the operating system may stop a run. An exception of component code that would end the program, whatever its
+class, is a failure of that component; the two are told apart by a handler that records each SIGINT.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+from types import FrameType
+from typing import Any, NoReturn
+
+from sim.errors import InputError
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, with a message that says what was kept and what was lost."""
+
+
+class ComponentExit(InputError):
+    """Component code raised an exception that would have ended the program."""
+
+
+class _Signals:
+    """Whether SIGINT arrived since the outermost `recorded` block began."""
+
+    received = False
+
+
+def record(_signal: int = signal.SIGINT, _frame: FrameType | None = None) -> None:
+    """Record that SIGINT arrived."""
+    _Signals.received = True
+
+
+def handle(_signal: int, _frame: FrameType | None) -> NoReturn:
+    """Handle SIGINT as Python does, and record it."""
+    record()
+    raise KeyboardInterrupt
+
+
+def interrupted() -> bool:
+    """Return whether SIGINT arrived, in the only thread that it stops."""
+    return _Signals.received and threading.current_thread() is threading.main_thread()
+
+
+def is_default(handler: Any) -> bool:
+    """Return whether a handler of SIGINT raises KeyboardInterrupt and does nothing else that matters."""
+    return handler in (signal.default_int_handler, handle)
+
+
+@contextmanager
+def recorded() -> Iterator[None]:
+    """Record SIGINT while the block runs. A custom handler is called as before; an ignored signal stays ignored."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is handle or not callable(before):
+        yield
+        return
+    _Signals.received = False
+    custom = None if is_default(before) else before
+
+    def record_and_call(number: int, frame: FrameType | None) -> None:
+        record()
+        assert custom is not None
+        custom(number, frame)
+
+    signal.signal(signal.SIGINT, handle if custom is None else record_and_call)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def explained(message: str) -> Iterator[None]:
+    """Let an interrupt of the block say what is true then."""
+    try:
+        yield
+    except Interrupted:
+        raise
+    except KeyboardInterrupt as error:
+        raise Interrupted(message) from error
+
+
+_STOPS = "_lppm_sim_stops_the_run"
+
+
+def stop_run(error: BaseException) -> None:
+    """Let an exception of the caller, such as one of a progress callback, end the run wherever it is raised."""
+    setattr(error, _STOPS, True)
+
+
+def reraise_interrupt(error: BaseException) -> None:
+    """Raise KeyboardInterrupt if SIGINT arrived, whatever component code made of it, and what `stop_run` marked."""
+    if interrupted():
+        raise error if isinstance(error, KeyboardInterrupt) else KeyboardInterrupt from error
+    for candidate in (error, error.__cause__):  # SimPy raises a copy
+        if candidate is not None and getattr(candidate, _STOPS, False):
+            raise candidate
+
+
+@contextmanager
+def contained(doing: str) -> Iterator[None]:
+    """Raise a `ComponentExit` for an exception in the block that would end the program without a Ctrl-C."""
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as error:
+        reraise_interrupt(error)
+        raise ComponentExit(f"{doing}: {described(error)}") from error
+
+
+def described(error: BaseException) -> str:
+    """Return what was raised where, and what to raise instead."""
+    return (
+        f"{raised_at(error)} raised {error!r}, which would end the program: raise a ValueError or RuntimeError instead"
+    )
+
+
+def raised_at(error: BaseException) -> str:
+    """Return file, line and function that raised an exception."""
+    while type(error.__cause__) is type(error):  # SimPy raises a copy
+        error = error.__cause__
+    *_, frame = traceback.extract_tb(error.__traceback__)
+    return f"{frame.filename!r}, line {frame.lineno}, in {frame.name}"
+
+
+@contextmanager
+def sigint_blocked() -> Iterator[None]:
+    """Let processes and threads that are started in the block never receive SIGINT; this one receives it afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    # Python 3.11 and 3.12 unblock SIGINT when multiprocessing starts this helper process, so it is started before.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

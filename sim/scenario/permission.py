@@ -1,0 +1,124 @@
+"""Permission to import custom components.
+
+A scenario file is data. Naming ``module:Class`` in it asks for code to be run, which needs consent from outside the
+file: ``--allow-code`` on the command line, the environment variable ``LPPM_SIM_ALLOW_CODE``, or ``allow_code`` in
+Python. Nothing in this module imports anything.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from sim.errors import InputError
+
+VARIABLE = "LPPM_SIM_ALLOW_CODE"
+
+AllowCode = bool | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""True or False, or the folders from which alone custom components may be imported."""
+
+_NO = frozenset({"", "0", "no", "false", "off"})
+_YES = frozenset({"1", "yes", "true", "on"})
+
+
+class CodeNotAllowed(InputError):
+    """A custom component was to be imported without permission."""
+
+    def __init__(self, names: Iterable[str], access: CodeAccess | None = None) -> None:
+        access = access or CodeAccess()
+        self.names = sorted(names)
+        listed = "\n".join(f"  {name}  ({access.located(name)})" for name in self.names)
+        super().__init__(
+            f"this scenario runs custom code, which needs your permission:\n{listed}\n"
+            "If you trust this code, repeat the command with --allow-code, or with --allow-code FOLDER to import from "
+            f"that folder only. In scripts set {VARIABLE}=1 or pass allow_code=True in Python."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CodeAccess:
+    """Whether custom components may be imported, and the folders that are searched for them."""
+
+    allowed: bool | None = None
+    """None leaves the decision to the environment."""
+    only: tuple[Path, ...] = ()
+    """If not empty, the only folders to import from."""
+    beside: Path | None = None
+    """Folder of the scenario file, searched after the current one. None for a manifest: its folder is hearsay."""
+
+    def granted(self, allow_code: AllowCode | None = None) -> CodeAccess:
+        """Return this access as the caller decides, or where nobody has decided yet as the environment does."""
+        if allow_code is None:
+            return self if self.allowed is not None else self._from_environment()
+        if isinstance(allow_code, bool):
+            return replace(self, allowed=allow_code, only=())
+        folders = [allow_code] if isinstance(allow_code, str | os.PathLike) else allow_code
+        return replace(self, allowed=True, only=tuple(_existing_folder(folder) for folder in folders))
+
+    def _from_environment(self) -> CodeAccess:
+        text = os.environ.get(VARIABLE, "").strip()
+        if text.lower() in _NO:
+            return self
+        return self.granted(True if text.lower() in _YES else text.split(os.pathsep))
+
+    def search_path(self) -> list[str]:
+        """Return the folders that are searched before the environment."""
+        folders = self.only or tuple(folder for folder in (Path.cwd(), self.beside) if folder is not None)
+        return list(dict.fromkeys(str(folder.resolve()) for folder in folders))
+
+    def located(self, name: str) -> str:
+        """Return the file that ``module:Class`` would be imported from, as far as that is known without importing."""
+        if is_standard_library(name):
+            return "the standard library, which is never allowed"
+        if (file := self._file_of(name, self.search_path())) is not None:
+            return str(file)
+        installed = None if self.only else self._file_of(name, None)
+        return "not found" if installed is None else f"installed: {installed}"
+
+    def folder_of(self, name: str) -> Path | None:
+        """Return the folder on the search path that holds the module of ``module:Class``; None if it is installed."""
+        file = self._file_of(name, self.search_path())
+        return None if file is None else file.parent.parent if file.stem == "__init__" else file.parent
+
+    @staticmethod
+    def _file_of(name: str, folders: list[str] | None) -> Path | None:
+        spec = PathFinder.find_spec(top_level(name), folders)
+        if spec is None:
+            return None
+        origin = spec.origin or next((f"{folder}/__init__.py" for folder in spec.submodule_search_locations or ()), "")
+        return Path(origin)
+
+    def require(self, names: Iterable[str]) -> None:
+        """Raise `CodeNotAllowed` if these components may not be imported."""
+        if (listed := list(names)) and not self.granted().allowed:
+            raise CodeNotAllowed(listed, self)
+
+
+def top_level(name: str) -> str:
+    """Return the package of ``module:Class``, or of a module.
+
+    >>> top_level("shop.designs:Rounding")
+    'shop'
+    """
+    return name.partition(":")[0].partition(".")[0]
+
+
+def is_standard_library(name: str) -> bool:
+    """Return whether a module, or the module of ``module:Class``, belongs to Python itself.
+
+    >>> is_standard_library("os:system"), is_standard_library("os.path:join"), is_standard_library("numpy:ndarray")
+    (True, True, False)
+    """
+    return top_level(name) in sys.stdlib_module_names or top_level(name) in sys.builtin_module_names
+
+
+def _existing_folder(folder: str | os.PathLike[str]) -> Path:
+    path = Path(folder)
+    if not path.is_dir():
+        what = "is a file" if path.exists() else "does not exist"
+        raise InputError(f"--allow-code takes a folder to import custom components from, found {str(folder)!r}: {what}")
+    return path.resolve()

@@ -1,0 +1,180 @@
+"""Kinds of every type, numbers of every size and names with a slip: refused at the edge, each in words."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sim.scenario.faults import ScenarioError
+from sim.scenario.load import load
+from sim.scenario.paths import assign
+from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS, SHORT_LPPMS
+from sim.scenario.reference import SECTIONS, UNIONS, kinds
+from sim.scenario.spec import SMALLEST, Spec
+
+FULL: dict[str, Any] = {
+    "world": {
+        "grid": {"kind": "san_francisco"},
+        "roads": {"kind": "lattice"},
+        "privacy_distance": {"kind": "manhattan"},
+        "quality_distance": {"kind": "manhattan"},
+    },
+    "users": {"count": 3, "queries": 20, "mobility": {"kind": "favourites"}, "demand": {"kind": "every_visit"}},
+    "training": {"others": {"kind": "others", "mobility": {"kind": "markov"}, "demand": {"kind": "periodic"}}},
+    "lppms": [{"kind": "PEB-Exp", "belief": {"forget": {"window": 5}}, "design": {"kind": "exponential"}}],
+    "attacks": [{"kind": "markov", "belief": {"kind": "markov_filter"}, "assumes": {"kind": "exponential"}}, "path"],
+    "shifts": [{"kind": "relocate", "at_query": 5}],
+    "record": {"log": "queries"},
+}
+COMPONENTS: tuple[tuple[str | int, ...], ...] = (
+    ("lppms", 0),
+    ("lppms", 0, "belief"),
+    ("lppms", 0, "design"),
+    ("attacks", 0),
+    ("attacks", 0, "belief"),
+    ("attacks", 0, "assumes"),
+    ("attacks", 1),
+    ("world", "grid"),
+    ("world", "roads"),
+    ("world", "privacy_distance"),
+    ("world", "quality_distance"),
+    ("users", "mobility"),
+    ("users", "demand"),
+    ("training", "others"),
+    ("training", "others", "mobility"),
+    ("training", "others", "demand"),
+    ("shifts", 0),
+)
+NO_KINDS: tuple[Any, ...] = (
+    ["a", "b"],
+    [],
+    [["a"]],
+    {"x": 1},
+    {},
+    {"a": {"b": []}},
+    3,
+    2.5,
+    True,
+    "",
+    "x" * 5000,
+    "\x1b[31m",
+    "a:b:c",
+)
+
+
+def faults_of(data: dict[str, Any], folder: Path) -> list[Any]:
+    path = folder / "s.yaml"
+    path.write_text(json.dumps(data))
+    with pytest.raises(ScenarioError) as refused:
+        load(path)
+    return refused.value.faults
+
+
+@pytest.mark.parametrize("names", ["known", "hidden"])
+@pytest.mark.parametrize("log", ["queries", "summary"])
+@pytest.mark.parametrize("place", COMPONENTS, ids=lambda place: ".".join(map(str, place)))
+def test_a_kind_of_any_type_is_a_fault_with_its_place(
+    place: tuple[str | int, ...], log: str, names: str, tmp_path: Path
+) -> None:
+    for kind in NO_KINDS:
+        base = FULL | {"names": names, "record": log}  # what parts ask of each other looks at kinds too
+        data = assign(base, (*place, "kind"), kind)
+        faults = faults_of(data, tmp_path)
+        own = ".".join(map(str, place[:2]))
+        assert any(fault.path.startswith(own) for fault in faults), (kind, faults)
+        assert all(fault.where.startswith(str(tmp_path)) and len(str(fault)) < 2000 for fault in faults)
+        # Every attack needs a channel: the kind of each LPPM is looked at.
+        if place[0] == "lppms":
+            assert faults_of(assign(data, ("attacks",), ["sporadic"]), tmp_path)
+
+
+@pytest.mark.parametrize("value", [["queries"], {"a": 1}, 3, None, True, "x" * 5000])
+@pytest.mark.parametrize("place", [("record",), ("record", "log"), ("lppms",), ("attacks",), ("training",)])
+def test_parts_of_any_type_are_faults(place: tuple[str, ...], value: Any, tmp_path: Path) -> None:
+    assert faults_of(assign(FULL, place, value), tmp_path)
+
+
+def floats() -> Iterator[tuple[str, type[Spec], str, bool]]:
+    """Yield each key of each model that may hold a number with a fraction, and whether it holds a list of them."""
+    models = {f"{family}.{kind}": spec for family in UNIONS for kind, spec in kinds(family).items()}
+    for name, spec in (models | {name: spec for name, (_, spec) in SECTIONS.items()}).items():
+        schema = spec.model_json_schema()
+        schema = schema["$defs"][spec.__name__] if "$ref" in schema else schema
+        for key, said in schema["properties"].items():
+            for option in (said, *said.get("anyOf", [])):
+                if option.get("type") == "number":
+                    yield f"{name}.{key}", spec, key, False
+                if option.get("type") == "array" and option["items"].get("type") == "number":
+                    yield f"{name}.{key}", spec, key, True
+
+
+@pytest.mark.parametrize(("name", "spec", "key", "listed"), [pytest.param(*row, id=row[0]) for row in floats()])
+def test_numbers_as_good_as_zero_are_refused_wherever_they_stand(
+    name: str, spec: type[Spec], key: str, listed: bool
+) -> None:
+    del name
+    for number in (1e-320, 5e-324, 1e-308, -1e-320, 0.99 * SMALLEST):
+        value = [number] if listed else number
+        with pytest.raises(ValueError, match=key) as refused:
+            spec.model_validate({key: value})
+        assert any(error["loc"][0] == key for error in refused.value.errors())  # type: ignore[attr-defined]
+
+
+def test_the_full_scenario_is_valid(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(json.dumps(FULL))
+    load(tmp_path / "s.yaml")
+
+
+def test_minus_zero_is_zero(tmp_path: Path) -> None:
+    digests = []
+    for zero in (0.0, -0.0):
+        path = tmp_path / "s.yaml"
+        path.write_text(json.dumps(FULL | {"lppms": [{"kind": "SP-Exp", "design": {"epsilon_per_km": zero}}]}))
+        digests.append(load(path).digest)
+    assert digests[0] == digests[1]
+
+
+def slips(name: str) -> list[str]:
+    """Return a name in capital letters, in small ones, and with two letters that changed places."""
+    at = max(len(name) // 2, 1)
+    turned = name[: at - 1] + name[at] + name[at - 1] + name[at + 1 :]
+    same = name.upper(), name.lower()
+    return [wrong for wrong in (*same, *([turned] if len(name) > 3 else [])) if wrong != name]
+
+
+FAMILIES = {
+    "lppms.0": list(SHORT_LPPMS),
+    "attacks.0": [*SHORT_ATTACKS, "face-value", *SHORT_IDENTIFICATIONS],
+    "world.grid": list(kinds("grid")),
+    "world.roads": list(kinds("roads")),
+    "world.privacy_distance": list(kinds("distance")),
+    "users.mobility": [kind for kind in kinds("mobility") if ":" not in kind],
+    "users.demand": [kind for kind in kinds("demand") if ":" not in kind],
+    "training.others": list(kinds("training")),
+    "lppms.0.belief": [kind for kind in kinds("belief") if ":" not in kind],
+    "lppms.0.design": [kind for kind in kinds("design") if ":" not in kind],
+}
+
+
+@pytest.mark.parametrize("place", FAMILIES)
+def test_the_nearest_name_comes_before_the_list(place: str, tmp_path: Path) -> None:
+    names = FAMILIES[place]
+    loc = tuple(int(step) if step.isdigit() else step for step in place.split("."))
+    base = FULL | {"lppms": [{"name": "x", "belief": "fixed_profile", "design": "exponential"}]}
+    for name, mapping in itertools.product(names, (False, True)):
+        for wrong in slips(name):
+            if wrong in names:
+                continue
+            faults = faults_of(assign(base, loc, {"kind": wrong} if mapping else wrong), tmp_path)
+            said = [fault.message for fault in faults if "did you mean" in fault.message]
+            assert said, (wrong, faults)
+            near, _, rest = said[0].partition("(did you mean '")
+            assert not any(f" {other}," in near for other in names)
+            meant, _, allowed = rest.partition("'?)")
+            assert name in allowed
+            assert meant == name or wrong not in (name.upper(), name.lower()), (wrong, meant)

@@ -1,0 +1,107 @@
+"""What recorded traces lack is said everywhere: by `check`, after `run`, in manifest.json and in the report."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from tests.support import done, refused
+
+HEADER = "user,time_s,cell\n"
+CARRIED = "users: 6 of 42 queries (14%) fall between recorded visits and repeat the last position"
+CUT = "users: 1,422 queries are cut in 2 gaps of over 2 h between visits (`max_gap_s`)"
+BACKWARD = (
+    "users: time decreases between consecutive rows 2 times (1 user): the rows are sorted by time; check the time "
+    "column and its time zone"
+)
+TWICE = (
+    "users: the same user is in different cells at the same time once (1 user): all rows are kept, in the order of the "
+    "file; does an id stand for several people?"
+)
+
+
+def trips() -> str:
+    """Return rows as in Geolife: trips of an hour with a row each five minutes, days apart; then ones that are odd."""
+    rows = [
+        f"{user},{day * 86_400 + 36_000 + 300 * n},{n}\n"
+        for user in "ab"
+        for day in (0, 2 + (user == "b"))
+        for n in range(9)
+    ]
+    rows.remove(f"a,{36_000 + 600},2\n")
+    rows.append(f"b,{3 * 86_400 + 36_000 + 8 * 300 + 1800},7\n")  # half an hour later: five slots are carried
+    rows[3], rows[4] = rows[4], rows[3]
+    rows.insert(8, rows.pop(6))
+    rows.insert(9, rows[9].replace(",1\n", ",15\n"))
+    return HEADER + "".join(rows)
+
+
+@pytest.fixture
+def scenario(write: Callable[..., Path], tmp_path: Path) -> Path:
+    (tmp_path / "t.csv").write_text(trips())
+    users = "{mobility: {kind: replay, file: t.csv}, demand: periodic}"
+    return write(users=users, training="{}", lppms="[identity]", attacks="[sporadic]")
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_counts_are_said_everywhere(scenario: Path, tmp_path: Path) -> None:
+    notes = [BACKWARD, TWICE, CARRIED, CUT]
+    checked = flat(done("check", scenario))
+    assert "42 in 1 simulations" in checked
+    printed = flat(done("run", scenario, "-o", tmp_path / "out"))
+    page = flat(unescape(re.sub("<[^>]+>", "", (tmp_path / "out" / "report.html").read_text())))
+    for place in (checked, printed, page):
+        assert [note for note in notes if note not in place] == []
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["worlds"][0]["traces"] == {
+        "users": {
+            "rows": 37,
+            "rows_outside": 0,
+            "users_in_region": 2,
+            "users": 2,
+            "visits": 37,
+            "rows_backward": 2,
+            "users_backward": 1,
+            "rows_same_time": 1,
+            "users_same_time": 1,
+            "max_gap_s": 7200,
+            "queries_recorded": 36,
+            "queries_carried": 6,
+            "queries_cut": 1422,
+            "gaps": 2,
+            "expected": 0,
+        }
+    }
+    assert flat(done("summarize", tmp_path / "out")).count(CUT) == 1
+
+
+def test_nothing_is_said_of_regular_visits(scenario: Path) -> None:
+    rows = "".join(f"{user},{time},{time // 300 % 20}\n" for user in "ab" for time in range(0, 9000, 300))
+    (scenario.parent / "t.csv").write_text(HEADER + rows)
+    assert "note" not in done("check", scenario)
+
+
+def test_files_that_begin_with_the_newest_row_are_not_warned_of(scenario: Path) -> None:
+    rows = "".join(f"{user},{time},{time // 300 % 20}\n" for user in "ab" for time in range(9000, 0, -300))
+    (scenario.parent / "t.csv").write_text(HEADER + rows)
+    assert "note" not in done("check", scenario)
+
+
+def test_an_empty_file_and_days_that_nobody_has(scenario: Path) -> None:
+    text = scenario.read_text().replace("file: t.csv", "file: t.csv, days: {longest_silence_h: 3}")
+    scenario.write_text(text)
+    assert "`days` (longest_silence_h: 3, slot_s: 300) leaves none of its 2 users: nobody has a day" in refused(
+        "check", scenario
+    )
+    (scenario.parent / "t.csv").write_text("")
+    assert "t.csv: the file is empty: its first line must name the columns, such as user,time_s,lat,lon" in refused(
+        "check", scenario
+    )
