@@ -22,7 +22,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -424,7 +424,7 @@ class _Order:
 
 def _packed(chunk: Chunk, directory: RunDirectory, token: str) -> bytes:
     """Return an order as bytes, which a scheduler passes on unread."""
-    there = RunDirectory(directory.path.absolute()) if directory.in_folder else directory
+    there = replace(directory, place=directory.path.absolute()) if directory.in_folder else directory
     order = _Order(chunk, there, chunk.point.scenario.place.absolute(), token)
     return pickle.dumps(order, protocol=pickle.HIGHEST_PROTOCOL)
 

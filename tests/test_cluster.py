@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -168,9 +169,15 @@ def run(scenario: Scenario, out: Path | str, **more: Any) -> sim.Result:
 def begun(scenario: Scenario, out: Path) -> tuple[RunDirectory, list[Chunk]]:
     """Return a run that has its manifest and nothing else, and its chunks."""
     run(scenario, out / "finished")
-    directory = RunDirectory.create(out / "begun")
-    directory.write_manifest(RunDirectory.open(out / "finished").manifest())
-    return directory, plan(scenario)
+    return begun_as(RunDirectory.open(out / "finished"), out / "begun"), plan(scenario)
+
+
+def begun_as(finished: RunDirectory, out: Path) -> RunDirectory:
+    """Return a run that has the manifest of a finished one and nothing else."""
+    with finished.open_part(finished.parts()[0]) as part:
+        directory = replace(RunDirectory.create(out), digest=part.run)
+    directory.write_manifest(finished.manifest())
+    return directory
 
 
 def begun_alone(scenario: Scenario, out: Path) -> tuple[RunDirectory, list[Chunk]]:
@@ -293,8 +300,7 @@ def test_a_worker_that_dies_loses_nothing(faulty: Any, tmp_path: Path) -> None:
 def test_a_machine_that_dies_loses_nothing(tmp_path: Path, whole: Path) -> None:
     """A worker and its nanny are killed together, as when a machine goes down; another one takes over."""
     (tmp_path / "long.yaml").write_text(LONG)
-    directory = RunDirectory.create(tmp_path / "begun")
-    directory.write_manifest(RunDirectory.open(whole).manifest())
+    directory = begun_as(RunDirectory.open(whole), tmp_path / "begun")
     chunks = plan(sim.load(tmp_path / "long.yaml"))
     with machines(tmp_path, 1) as found:
         doomed = found.add()
@@ -327,8 +333,7 @@ def closed_nannies(cluster: Cluster) -> None:
 @broken_off
 def test_a_local_cluster_that_loses_all_workers_is_started_again(tmp_path: Path, whole: Path) -> None:
     (tmp_path / "long.yaml").write_text(LONG)
-    directory = RunDirectory.create(tmp_path / "begun")
-    directory.write_manifest(RunDirectory.open(whole).manifest())
+    directory = begun_as(RunDirectory.open(whole), tmp_path / "begun")
     said: list[str] = []
     with closing(Cluster("local", 2, say=said.append)) as cluster:
         closed_nannies(cluster)  # before the first worker is asked
@@ -385,8 +390,7 @@ def test_workers_elsewhere_that_are_all_gone_are_waited_for_up_to_a_limit(
     monkeypatch.setattr(module, "_PATIENCE_S", 0.0)
     monkeypatch.setattr(module, "_REMIND_EVERY_S", 0.0)
     (tmp_path / "long.yaml").write_text(LONG)
-    directory = RunDirectory.create(tmp_path / "begun")
-    directory.write_manifest(RunDirectory.open(whole).manifest())
+    directory = begun_as(RunDirectory.open(whole), tmp_path / "begun")
     chunks = plan(sim.load(tmp_path / "long.yaml"))
     said: list[str] = []
     with machines(tmp_path, 0) as found:
