@@ -17,7 +17,7 @@ from sim import budgets, sentences, spread
 from sim.adaptation import OF_USER, Adaptation
 from sim.analysis import SERIES, headings, in_order, plain, with_swept_values
 from sim.checks import Outcome
-from sim.cost import BYTES_PER_ROW, Cost
+from sim.cost import BYTES_PER_ROW, Cost, installed_bytes
 from sim.metrics import METRICS, told, untold
 from sim.result import Result
 from sim.rundir import DamagedRun, RunError
@@ -485,7 +485,7 @@ def print_cost(scenario: Scenario, cost: Cost) -> None:
     console = stdout()
     least = cost.least or cost
     about = "about " if cost.approximate else ""
-    megabytes = span(least.rows, cost.rows, lambda rows: f"{rows * BYTES_PER_ROW / 1e6:,.1f}")
+    size = span(least.rows, cost.rows, lambda rows: _size(rows * BYTES_PER_ROW))
     for name, *texts in (
         ("scenario", f"{scenario.name} is valid (digest {scenario.digest[:8]}, seed {scenario.seed})"),
         ("points", f"{cost.points} x {_replications(scenario)}"),
@@ -501,15 +501,33 @@ def print_cost(scenario: Scenario, cost: Cost) -> None:
         ),
         (
             "event log",
-            f"{about}{span(least.rows, cost.rows)} rows, about {megabytes} MB" if cost.rows else "not counted",
+            f"{about}{span(least.rows, cost.rows)} rows, about {size}" if cost.rows else "not counted",
         ),
-        ("memory", f"about {cost.peak_bytes / 1e6:,.0f} MB in each process that simulates"),
+        ("memory", f"about {_size(cost.peak_bytes, digits=0)} in each process that simulates"),
+        *(("note", note) for note in _more_than_installed(cost.peak_bytes)),
         ("time", _time(least, cost)),
         *(("note", f"not measured: {what}") for what in cost.unmeasured),
         *(("note", note) for note in sentences.left_out(cost.readings)),
         *(("note", note) for note in sentences.hidden_channels({"scenario": scenario.model_dump(mode="json")})),
     ):
         console.print(f"{name:>10}  {escape(''.join(texts))}", highlight=False)
+
+
+def _size(size_bytes: float, *, digits: int = 1) -> str:
+    """Write bytes as megabytes, or as gigabytes where there are thousands of them.
+
+    >>> _size(12.34e6), _size(5.2e9), _size(261_497e6)
+    ('12.3 MB', '5.2 GB', '261.5 GB')
+    """
+    return f"{size_bytes / 1e9:,.1f} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:,.{digits}f} MB"
+
+
+def _more_than_installed(peak_bytes: int) -> list[str]:
+    """Warn where a process needs more memory than the machine has."""
+    installed = installed_bytes()
+    if installed is None or peak_bytes <= installed:
+        return []
+    return [f"that is more memory than this machine has ({_size(installed)}): reduce users, queries or cells"]
 
 
 def _time(least: Cost, cost: Cost) -> str:

@@ -82,6 +82,14 @@ def estimate(scenario: Scenario, *, measure: bool = True, limit_s: float = LIMIT
     return _cost(work, settings, collected, probes, limit_s)
 
 
+def installed_bytes() -> int | None:
+    """Return the memory of this machine; None where the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
 def _middle_points(work: Sequence[Task]) -> dict[str, Point]:
     """Return, of each LPPM, the point in the middle of those where it is simulated."""
     own: dict[str, list[Point]] = {}

@@ -423,7 +423,7 @@ def test_an_open_cost_has_two_ends(make_scenario: MakeScenario, capsys: Capture)
     assert "3 x 5 to 40 replications, until all figures are within ± 0.02 km\n" in out
     assert "exact  SP: its expected figures need no repetition, it is run once (see docs/performance.md)\n" in out
     assert "queries  1,000 to 8,000 in 30 to 240 simulations\n" in out
-    assert "2,000 to 16,000 rows, about 0.0 to 0.4 MB\n" in out
+    assert "2,000 to 16,000 rows, about 0.0 MB to 0.4 MB\n" in out
     assert "about 2 s to 16 s (measured on a few users)\n" in out
 
 
@@ -435,7 +435,7 @@ def test_a_partial_cost_says_what_is_missing(make_scenario: MakeScenario, capsys
     out = capsys.readouterr().out
     assert "queries  about 1,000 in 2 simulations\n" in out
     assert "event log  about 2,000 rows, about 0.0 MB\n" in out
-    assert "memory  about 1,235 MB in each process that simulates\n" in out
+    assert "memory  about 1.2 GB in each process that simulates\n" in out
     assert "time  at least 16 s (measured on a few users)\n" in out
     assert "note  not measured: SP-Opt (not within 2.5 s)\n" in out
     nothing = counts | {"users": 0, "queries": 0, "rows": 0}
@@ -453,3 +453,16 @@ def test_more_queries_than_were_announced_raise_the_total(capsys: Capture, monke
             bar.start(queries)
             bar.advance(queries)
     assert [line.split()[3] for line in capsys.readouterr().err.splitlines()] == ["200/200", "300/300"]
+
+
+def test_check_warns_of_more_memory_than_the_machine_has(
+    make_scenario: MakeScenario, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cost = Cost(points=1, users=2, simulations=1, queries=1, rows=1, seconds=1.0, peak_bytes=3 * 10**9)
+    monkeypatch.setattr(console, "installed_bytes", lambda: 2 * 10**9)
+    console.print_cost(make_scenario(), cost)
+    assert "about 3.0 GB in each process" in (shown := capsys.readouterr().out)
+    assert "more memory than this machine has (2.0 GB)" in shown
+    monkeypatch.setattr(console, "installed_bytes", lambda: 4 * 10**9)
+    console.print_cost(make_scenario(), cost)
+    assert "more memory" not in capsys.readouterr().out

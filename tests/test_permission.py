@@ -209,11 +209,11 @@ def test_with_permission_only_components_of_the_family_are_accepted(kind: str, f
 
 
 def manifest(folder: Path, beside: Path) -> Path:
-    """Return a manifest from elsewhere, whose scenario names a module and which says where to find it."""
-    run = folder / "downloaded"
-    run.mkdir()
-    content = {"scenario": PLAIN | design("evil_parts:Design"), "folder": str(beside), "schema_version": 3}
-    return write(run, json.dumps(content), "manifest.json")
+    """Return a well-formed manifest from elsewhere, whose scenario names a module and which says where to find it."""
+    run = sim.run(sim.load(write(folder, PLAIN, "plain.yaml")), out=folder / "downloaded", figures=False).run
+    named = json.loads(sim.load(write(folder, PLAIN | design("evil_parts:Design"))).canonical())
+    run.write_manifest(run.manifest() | {"scenario": named, "folder": str(beside)})
+    return run.path / "manifest.json"
 
 
 def test_a_manifest_needs_permission_too_and_its_folder_is_not_searched(

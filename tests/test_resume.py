@@ -208,7 +208,7 @@ def test_a_module_beside_the_scenario_is_found_by_run_and_by_check(
         own_constant.parent, None, CodeAccess(allowed=True, beside=own_constant.parent)
     )
     assert estimate(scenario).queries == 75
-    del sys.modules["own_constant"]
+    sys.modules.pop("own_constant", None)  # estimated in a child process, where there is one
     assert run(scenario, tmp_path / "run")["output"].eq(7).all()
     assert sys.path[:2] == [str(Path.cwd()), str(own_constant.parent)]
     assert sys.path.count(str(own_constant.parent)) == 1

@@ -66,7 +66,7 @@ def ids(column: Any) -> Ids:
     values: Any = encoded.dictionary
     indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     texts = np.array([*_id_texts(values), ""], dtype=object)
-    codes, unique = pd.factorize(np.where(texts[:-1] == "", None, texts[:-1]))
+    codes, unique = pd.factorize(np.array([text or None for text in texts[:-1]], dtype=object))
     codes = np.append(codes, -1)
     large = np.zeros(texts.size, dtype=bool)
     if pa.types.is_floating(values.type):
