@@ -78,14 +78,17 @@ class DamagedPart(DamagedRun):
     """A part that exists and cannot be read."""
 
 
-def encode(table: pa.Table, *, part: str, run: str | None, notes: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a part: rows, the part's id, a digest of the run that it belongs to, and notes."""
+def encode(
+    table: pa.Table, *, part: str, run: str | None, notes: Mapping[str, Any], snapshots: str | None = None
+) -> bytes:
+    """Return the bytes of a part: rows, the part's id, notes, and digests of its run and of its snapshots."""
     sink = io.BytesIO()
-    about = json.dumps({"notes": notes, "part": part, "run": run}, sort_keys=True, allow_nan=False)
+    about = {"notes": notes, "part": part, "run": run, "snapshots": snapshots}
+    text = json.dumps(about, sort_keys=True, allow_nan=False)
     blank = _MARKER + b"0" * _DIGITS * (1 + len(EVENTS.names))
     with pq.ParquetWriter(sink, EVENTS, **PARQUET_OPTIONS) as writer:
         # Not as metadata of the table: without a stored Arrow schema that is dropped.
-        writer.add_key_value_metadata({_ABOUT: about, _CHECKSUMS: blank.decode()})
+        writer.add_key_value_metadata({_ABOUT: text, _CHECKSUMS: blank.decode()})
         writer.write_table(_checked(table))
     return _with_checksums(sink.getvalue())
 
@@ -122,6 +125,10 @@ class Part:
         """The part's id, None from an earlier version."""
         self.run: str | None = about["run"]
         """The digest of the run that it belongs to, None from an earlier version."""
+        self.snapshots: str | None = about["snapshots"]
+        """The digest of its file of snapshots, None if it has none."""
+        self.knows_snapshots = self._columns is not None
+        """Whether it was written with the digest of its snapshots; parts of an earlier version were not."""
 
     @property
     def metadata(self) -> pq.FileMetaData:
@@ -164,7 +171,7 @@ class Part:
         notes = json.loads(known[_EARLIER_NOTES])
         if not isinstance(notes, dict):
             raise ValueError("its notes are not an object")
-        return {"notes": notes, "part": None, "run": None}
+        return {"notes": notes, "part": None, "run": None, "snapshots": None}
 
     @contextmanager
     def _named(self) -> Iterator[None]:

@@ -93,11 +93,10 @@ class Pool(Protocol):
 
 
 def perform(chunk: Chunk, directory: RunDirectory, workshop: Workshop, tick: Tick | None = None) -> None:
-    """Simulate a chunk and write what it leaves behind: the part last, since it says that the chunk is done."""
+    """Simulate a chunk and write its part and snapshots."""
     outcome = run_chunk(chunk, workshop, tick)
-    if outcome.snapshots["index"].size:
-        directory.write_snapshots(chunk.id, outcome.snapshots)
-    directory.write_part(chunk.id, outcome.table, outcome.notes)
+    snapshots = outcome.snapshots if outcome.snapshots["index"].size else None
+    directory.write_part(chunk.id, outcome.table, outcome.notes, snapshots=snapshots)
 
 
 class Here:

@@ -166,13 +166,24 @@ class RunDirectory:
         missing = [name for name in needed if not run.has(name)]
         if missing:
             raise RequestError(f"{run} is no run directory: it has no {' and no '.join(missing)}. {hint}")
-        version = run.manifest().get("schema_version")
+        manifest = run.manifest()
+        version = manifest.get("schema_version")
         if version != SCHEMA_VERSION:
             raise RequestError(
                 f"{run.describe(_MANIFEST)}: schema_version must be {SCHEMA_VERSION}, got {version!r}. "
                 "The run was written by another version of lppm-sim; use that one to read it."
             )
+        run._require_parts(manifest)
         return run
+
+    def _require_parts(self, manifest: Mapping[str, Any]) -> None:
+        """Refuse a finished run that lacks parts: its metrics would be those of something else."""
+        lost = sorted(set(manifest["parts"]) - set(self.parts())) if manifest["finished"] else []
+        if lost:
+            raise DamagedRun(
+                f"{self} has lost {len(lost):,} of the {len(manifest['parts']):,} parts of its finished run, such as "
+                f"{self.part_path(lost[0])}. {self.how_to_repair()} simulates them again, and nothing else."
+            )
 
     def clean(self) -> None:
         """Make the folder of parts and remove the temporary files of writers that are dead."""
@@ -218,10 +229,26 @@ class RunDirectory:
         """Return where the part is or will be."""
         return RunFile(self._storage, f"events/{_plain(part_id)}.parquet")
 
-    def write_part(self, part_id: str, table: pa.Table, notes: Mapping[str, Any] | None = None) -> RunFile:
-        """Write the rows of some whole simulations, with notes about them; an older part of that id is replaced."""
-        place = self.part_path(part_id)
-        return self._write(place.name, part_files.encode(table, part=part_id, run=self.digest, notes=notes or {}))
+    def write_part(
+        self,
+        part_id: str,
+        table: pa.Table,
+        notes: Mapping[str, Any] | None = None,
+        *,
+        snapshots: Mapping[str, NDArray[Any]] | None = None,
+    ) -> RunFile:
+        """Write the rows of some whole simulations, with notes about them; an older part of that id is replaced.
+
+        `snapshots`, arrays such as learned profiles, go to `snapshots/<part_id>.npz` first: a part that exists is
+        complete. It holds the digest of its snapshots.
+        """
+        digest = None
+        if snapshots is not None:
+            archive = archives.packed(snapshots)
+            self._write(_snapshots_name(part_id), archive)
+            digest = hashlib.sha256(archive).hexdigest()
+        content = part_files.encode(table, part=part_id, run=self.digest, notes=notes or {}, snapshots=digest)
+        return self._write(self.part_path(part_id).name, content)
 
     def notes(self, part_id: str) -> dict[str, Any]:
         """Return the notes that a part was written with."""
@@ -285,24 +312,34 @@ class RunDirectory:
                 run = part.run
                 if thorough:
                     part.verify()
-            if thorough and self.has(name := _snapshots_name(part_id)):
-                with self._named_archive(name):
-                    archives.verify(self._storage.read(name))
+                    self._archive(part_id, part)
         except (DamagedPart, _DamagedSnapshots) as error:
             return PartCheck(part_id, str(error), run)
         return PartCheck(part_id, None, run)
 
-    def write_snapshots(self, part_id: str, arrays: Mapping[str, NDArray[Any]]) -> RunFile:
-        """Write arrays, such as learned profiles, as `snapshots/<part_id>.npz`."""
-        return self._write(_snapshots_name(part_id), archives.packed(arrays))
-
     def snapshots(self, part_id: str, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
         """Return the arrays of one part, or those of some names that are there; none when it wrote none."""
-        name = _snapshots_name(part_id)
-        if not self.has(name):
+        with self.open_part(part_id) as part:
+            archive = self._archive(part_id, part)
+        if archive is None:
             return {}
+        with self._named_archive(_snapshots_name(part_id)):
+            return archives.unpacked(archive, names)
+
+    def _archive(self, part_id: str, part: Part) -> bytes | None:
+        """Return the file of a part's snapshots, verified; None when the part wrote none."""
+        name = _snapshots_name(part_id)
+        exists = self.has(name)
         with self._named_archive(name):
-            return archives.unpacked(self._storage.read(name), names)
+            if part.snapshots is not None and not exists:
+                raise archives.DamagedArchive("it does not exist")
+            if not exists or (part.knows_snapshots and part.snapshots is None):
+                return None
+            archive = self._storage.read(name)
+            archives.verify(archive)
+            if part.snapshots not in (None, hashlib.sha256(archive).hexdigest()):
+                raise archives.DamagedArchive("it does not belong to its part")
+            return archive
 
     @contextmanager
     def _named_archive(self, name: str) -> Iterator[None]:

@@ -180,10 +180,10 @@ def rename_hostile(run: RunDirectory) -> None:
         kept, snapshots = run.notes(part), run.snapshots(part)
         for column in ("lppm", "attack", "shift", "user"):
             frame[column] = frame[column].map(names, na_action="ignore")
-        run.write_part(part, pa.Table.from_pandas(frame, schema=EVENTS, preserve_index=False), renamed(kept))
         for column in ("lppm", "user"):
             snapshots[column] = np.array([names[name] for name in snapshots[column].tolist()])
-        run.write_snapshots(part, snapshots)
+        table = pa.Table.from_pandas(frame, schema=EVENTS, preserve_index=False)
+        run.write_part(part, table, renamed(kept), snapshots=snapshots)
     manifest = renamed(run.manifest())
     manifest["scenario"]["name"], manifest["scenario"]["description"] = HOSTILE[0], HOSTILE[1]
     run.write_manifest(manifest)

@@ -120,8 +120,8 @@ def test_the_past_disturbs_no_other_reader(result: Result, tmp_path: Path) -> No
         frame = result.run.read_part(part).to_pandas()
         kept = frame[frame["estimated_index"].isna() | (frame["estimated_index"] == frame["index"])]
         assert len(kept) < len(frame)
-        bare.write_part(part, pa.Table.from_pandas(kept, schema=EVENTS, preserve_index=False), result.run.notes(part))
-        bare.write_snapshots(part, result.run.snapshots(part))
+        rows = pa.Table.from_pandas(kept, schema=EVENTS, preserve_index=False)
+        bare.write_part(part, rows, result.run.notes(part), snapshots=result.run.snapshots(part))
     bare.write_manifest(result.manifest)
     bare.write_csv("points.csv", result.points())
     other = Result(bare)

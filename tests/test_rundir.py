@@ -206,8 +206,7 @@ def test_same_content_same_bytes_wherever_it_is(home: str, tmp_path: Path) -> No
     def write(place: str | Path, keys: list[str]) -> dict[str, bytes]:
         run = RunDirectory.create(place)
         run.write_manifest(a_manifest(versions=dict.fromkeys(keys, "1")))
-        run.write_part("p", events(100))
-        run.write_snapshots("p", {key: np.arange(5.0) for key in keys})
+        run.write_part("p", events(100), snapshots={key: np.arange(5.0) for key in keys})
         run.write_csv("points.csv", pd.DataFrame({"point": [0, 1], "x": [0.1, 1 / 3]}))
         run.write_figure("f.png", b"PNG")
         found = [f"{folder}/{name}".strip("/") for folder in ("", *listed(run, "")) for name in listed(run, folder)]
@@ -220,18 +219,38 @@ def test_same_content_same_bytes_wherever_it_is(home: str, tmp_path: Path) -> No
 
 def test_snapshots_round_trip(run: RunDirectory) -> None:
     arrays = {"ann/SP-LH": np.array([0.25, 0.75]), "cells": np.arange(6).reshape(2, 3)}
-    run.write_snapshots("p", arrays)
+    run.write_part("p", events(), snapshots=arrays)
     found = run.snapshots("p")
     assert sorted(found) == sorted(arrays)
     for name, array in arrays.items():
         np.testing.assert_array_equal(found[name], array)
+    run.write_part("none", events())
     assert run.snapshots("none") == {}
     with pytest.raises(ValueError, match=r"[Oo]bject"):
-        run.write_snapshots("q", {"bad": np.array([{}], dtype=object)})
+        run.write_part("q", events(), snapshots={"bad": np.array([{}], dtype=object)})
     for torn in (b"PK torn", b""):
         run.file("snapshots/p.npz").write_bytes(torn)
         with pytest.raises(RunError, match=r"p.npz cannot be read"):
             run.snapshots("p")
+
+
+def test_snapshots_belong_to_their_part(run: RunDirectory) -> None:
+    for part in ("a", "b"):
+        run.write_part(part, events(), snapshots={"part": np.array([part])})
+    run.write_part("c", events())
+    own, other = (run.file(f"snapshots/{part}.npz") for part in ("a", "b"))
+    content = own.read_bytes()
+    own.write_bytes(other.read_bytes())
+    with pytest.raises(RunError, match=r"a.npz cannot be read: it does not belong to its part"):
+        run.snapshots("a")
+    own.unlink()
+    with pytest.raises(RunError, match=r"a.npz cannot be read: it does not exist"):
+        run.snapshots("a")
+    assert [found.part for found in run.survey() if found.fault] == ["a"]
+    run.file("snapshots/c.npz").write_bytes(content)
+    assert run.snapshots("c") == {}, "the part wrote none"
+    own.write_bytes(content)
+    assert run.snapshots("a")["part"].tolist() == ["a"]
 
 
 def test_manifest(run: RunDirectory) -> None:

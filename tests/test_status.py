@@ -196,8 +196,8 @@ def test_a_real_run_is_followed_to_its_end(small: Path, monkeypatch: pytest.Monk
     seen: list[Status] = []
     write_part = RunDirectory.write_part
 
-    def write_and_look(run: RunDirectory, *args: Any) -> Any:
-        path = write_part(run, *args)
+    def write_and_look(run: RunDirectory, *args: Any, **named: Any) -> Any:
+        path = write_part(run, *args, **named)
         seen.append(status("run"))
         return path
 
