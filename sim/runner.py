@@ -147,17 +147,12 @@ def _run(
     if shard is not None:
         _refuse_shard(shard, plan)
     files = _fingerprints([point.scenario for point in swept])
-    own = sorted({name for point in swept for name in point.scenario.own_components()})
     manifest = _manifest(scenario, files, swept, workshop)
     directory = RunDirectory.create(out if out is not None else _directory(scenario, files))
     directory = replace(directory, digest=_parts_digest(manifest))
     # Of many shards each would read all that the others have written.
     there = directory.survey(thorough=shard is None and chunk is None)
-    before = _manifest_before(directory, rebuild=chunk is None)
-    sources = {name: source_file(name, scenario.place.code) for name in own}
-    _refuse_to_mix(directory, before, manifest, sources, plan, there)
-    for name in own:
-        refuse_stale(name, scenario.place.code)
+    _refuse_another_run(directory, manifest, scenario, plan, there, rebuild=chunk is None)
     if chunk is not None:
         if shard is not None or dask is not None or workers is not None:
             raise RequestError("a chunk alone is simulated here: leave out what shares the work")
@@ -172,22 +167,35 @@ def _run(
     finally:
         directory.clean()  # workers may have been killed
     told = [_described(failure, directory, scenario, plan) for failure in failures]
-    if shard is not None:
-        if failures:
-            raise FailedChunks(directory, told, len(_share(end.chunks, *shard)), shard=shard)
-        return Result(directory)
-    failed = {failure.chunk.id for failure in failures}
+    if shard is None:
+        return _finish(directory, manifest, swept, end, told, figures=figures)
+    if told:
+        raise FailedChunks(directory, told, len(_share(end.chunks, *shard)), shard=shard)
+    return Result(directory)
+
+
+def _finish(
+    directory: RunDirectory,
+    manifest: dict[str, Any],
+    swept: list[Point],
+    end: Round,
+    failures: list[dict[str, Any]],
+    *,
+    figures: bool,
+) -> Result:
+    """Write the final manifest, sum up what was simulated, and raise `FailedChunks` for the rest."""
+    failed = {failure["chunk"] for failure in failures}
     simulated = [chunk for chunk in end.chunks if chunk.id not in failed]
-    found = {"parts": sorted(chunk.id for chunk in end.chunks), "repetitions": end.described()}
-    ended = {"finished": not failures, "notes": _notes(directory, simulated), "failures": told}
-    directory.write_manifest(manifest | found | ended)
+    planned = {"parts": sorted(chunk.id for chunk in end.chunks), "repetitions": end.described()}
+    ended = {"finished": not failures, "notes": _notes(directory, simulated), "failures": failures}
+    directory.write_manifest(manifest | planned | ended)
     result = Result(directory)
-    with suppress(RunError) if failures else nullcontext():  # what has failed is told first
+    with suppress(RunError) if failures else nullcontext():  # failures are reported first
         if simulated:
             _note_budgets(result, swept)
             _sum_up(result, figures=figures)
     if failures:
-        raise FailedChunks(directory, told, len(end.chunks))
+        raise FailedChunks(directory, failures, len(end.chunks))
     return result
 
 
@@ -492,6 +500,22 @@ def _fingerprints(scenarios: Iterable[Scenario]) -> dict[str, str]:
         paths |= {name: scenario.locate(name) for name in scenario.files()}
         paths |= {name: source_file(name, scenario.place.code) for name in scenario.own_components()}
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in sorted(paths.items())}
+
+
+def _refuse_another_run(
+    directory: RunDirectory,
+    manifest: dict[str, Any],
+    scenario: Scenario,
+    plan: Plan,
+    there: Sequence[PartCheck],
+    *,
+    rebuild: bool,
+) -> None:
+    """Refuse a directory that holds another run, and custom components that have changed since they were imported."""
+    sources = {name: source_file(name, scenario.place.code) for name in custom_components(scenario)}
+    _refuse_to_mix(directory, _manifest_before(directory, rebuild=rebuild), manifest, sources, plan, there)
+    for name in sources:
+        refuse_stale(name, scenario.place.code)
 
 
 def _refuse_to_mix(

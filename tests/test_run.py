@@ -201,7 +201,8 @@ def test_an_attack_that_answers_nonsense_is_stopped(
     module.__dict__["Nonsense"] = Nonsense
     module.__file__ = __file__
     monkeypatch.setitem(sys.modules, "nonsense", module)
-    monkeypatch.setattr("sim.runner.source_file", lambda _: Path(__file__))
+    monkeypatch.setattr("sim.runner.source_file", lambda _name, _access: Path(__file__))
+    monkeypatch.setenv("LPPM_SIM_ALLOW_CODE", "1")
     with pytest.raises(FailedChunks, match=r"RuntimeError: .*answered"):
         run(make_scenario(attacks=[{"kind": "nonsense:Nonsense", "name": "nonsense"}]), tmp_path / "run")
 

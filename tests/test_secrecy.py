@@ -113,6 +113,7 @@ def test_an_own_attack_is_given_nothing_secret(
     module = types.ModuleType("burglary")
     module.__dict__["Burglar"] = Burglar
     monkeypatch.setitem(sys.modules, "burglary", module)
+    monkeypatch.setenv("LPPM_SIM_ALLOW_CODE", "1")
     attack = {"kind": "burglary:Burglar", "name": "burglar", "knows": knows}
     scenario = with_a_past(make_scenario, attacks=[attack])
     stage = Stage(Setting(scenario), 0)

@@ -447,6 +447,7 @@ def test_somebodys_own_movers_stay_on_the_grid_and_in_time(make_scenario: MakeSc
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(tmp_path))
+        patch.setenv("LPPM_SIM_ALLOW_CODE", "1")
         for said, expected in (
             ({"cell": 20}, "users: cells of a must be in [0, 20), got 20 to 20"),
             ({"step": -1}, "users: times_s must not decrease, got 0 then -1"),
