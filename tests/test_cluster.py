@@ -380,7 +380,9 @@ def test_a_local_cluster_that_never_gets_anywhere_ends_the_run(
             RunError, match=r"lost all its workers 2 times .*run without --dask\. What is finished is k"
         ):
             list(cluster.run(chunks, directory, silent))
-    assert len(said) == 1
+    # A chunk that is given up in between, after three workers died of it, counts as progress.
+    assert 1 <= len(said) <= 1 + len(chunks)
+    assert all("starting it again (1 of at most 1 times in a row)" in line for line in said)
 
 
 @broken_off

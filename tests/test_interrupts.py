@@ -210,7 +210,7 @@ def test_an_interrupt_that_component_code_swallows_still_stops_the_run(
     monkeypatch.chdir(tmp_path)
     own = {"name": "greedy", "belief": "fixed_profile", "design": {"kind": "greedy:Greedy"}}
     with pytest.raises(Interrupted):
-        sim.run(make_scenario(lppms=[own]).at(tmp_path, None), out=tmp_path / "run", figures=False)
+        sim.run(make_scenario(lppms=[own]).at(tmp_path, None), out=tmp_path / "run", figures=False, allow_code=True)
 
 
 class Stop(BaseException):

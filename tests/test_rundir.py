@@ -461,6 +461,23 @@ def test_leftovers_of_dead_writers_go(local: RunDirectory, shelf: str) -> None:
         assert names(local.path / "events") == [at_work]
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system does not tell the state of a process")
+def test_a_writer_that_nobody_has_reaped_is_dead(local: RunDirectory) -> None:
+    """A killed worker of a killed driver stays a zombie until init reaps it, which a container may never do."""
+    zombie = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
+    assert zombie.stdout is not None
+    zombie.stdout.read()  # until it has ended; it is not waited for
+    os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
+    host = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())
+    (local.path / "events" / f".a.parquet.{host}~{zombie.pid}~0.tmp").write_bytes(b"half")
+    try:
+        RunDirectory.create(local.path)
+        assert names(local.path / "events") == []
+    finally:
+        zombie.stdout.close()
+        zombie.wait(60)
+
+
 def test_full_disk(local: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     local.write_part("a", events())
     before = local.part_path("a").read_bytes()

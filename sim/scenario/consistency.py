@@ -57,7 +57,7 @@ def _names(data: dict[str, Any]) -> Iterator[Finding]:
         seen: dict[str, int] = {}
         for i, item in enumerate(_items(data.get(key))):
             name = item if isinstance(item, str) else _mapping(item).get("name", _kind(item))
-            if not isinstance(name, str):
+            if not isinstance(name, str) or not name:
                 continue
             if name in seen:
                 yield (
