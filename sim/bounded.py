@@ -46,10 +46,12 @@ class _Ended:
 def collect(work: Callable[[], Iterable[Report]], *, limit_s: float) -> Collected[Report]:
     """Collect what `work` yields until it ends or `limit_s` seconds have passed. An error in it is raised here.
 
-    The work is done in a child process, which is killed at the limit. Where there is no fork, or this process has
-    several threads, which a fork would not copy, it is done here: then the limit is looked at after each report.
+    The work is done in a child process, which is killed at the limit. Where there is no fork, where this process has
+    several threads, which a fork would not copy, or may have no children (daemonic), it is done here: then the limit is
+    looked at after each report.
     """
-    if not hasattr(os, "fork") or sys.platform == "darwin" or threading.active_count() > 1:
+    can_fork = hasattr(os, "fork") and sys.platform != "darwin"
+    if not can_fork or threading.active_count() > 1 or multiprocessing.current_process().daemon:
         return _collect_here(work, limit_s)
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)

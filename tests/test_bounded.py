@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -91,3 +92,8 @@ def test_a_process_with_threads_does_the_work_itself() -> None:
     finally:
         stop.set()
         other.join()
+
+
+def test_a_process_that_may_have_no_children_does_the_work_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)  # type: ignore[attr-defined]
+    assert collect(lambda: iter([os.getpid()]), limit_s=600).reports == [os.getpid()]
