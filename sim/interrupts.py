@@ -27,9 +27,10 @@ class ComponentExit(InputError):
 
 
 class _Signals:
-    """Whether SIGINT arrived since the outermost `recorded` block began."""
+    """Whether SIGINT arrived since the outermost `recorded` block began, and how many such blocks are open."""
 
     received = False
+    depth = 0
 
 
 def record(_signal: int = signal.SIGINT, _frame: FrameType | None = None) -> None:
@@ -56,11 +57,25 @@ def is_default(handler: Any) -> bool:
 @contextmanager
 def recorded() -> Iterator[None]:
     """Record SIGINT while the block runs. A custom handler is called as before; an ignored signal stays ignored."""
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or before is handle or not callable(before):
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    _Signals.received = False
+    if not _Signals.depth:
+        _Signals.received = False
+    _Signals.depth += 1
+    try:
+        with _recording_handler():
+            yield
+    finally:
+        _Signals.depth -= 1
+
+
+@contextmanager
+def _recording_handler() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGINT)
+    if before is handle or not callable(before):
+        yield
+        return
     custom = None if is_default(before) else before
 
     def record_and_call(number: int, frame: FrameType | None) -> None:

@@ -230,6 +230,20 @@ def test_an_exception_of_a_progress_callback_ends_the_run(
         sim.run(make_scenario(), out=tmp_path, figures=False, workers=workers, progress=Stopping(0))
 
 
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.default_int_handler])
+def test_an_earlier_interrupt_does_not_stop_a_later_run(handler: Any) -> None:
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        interrupts.record()
+        with interrupts.recorded():
+            assert not interrupts.interrupted()
+            interrupts.record()
+            with interrupts.recorded():
+                assert interrupts.interrupted(), "an inner block forgets nothing"
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_a_custom_handler_is_called_and_restored() -> None:
     seen: list[int] = []
 
