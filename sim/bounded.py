@@ -105,8 +105,12 @@ def _report(work: Callable[[], Iterable[Report]], sender: Connection, limit_s: f
         with suppress(Exception):
             error.add_note("".join(traceback.format_exception(error)))
         ended = _Ended("died", error)
-    with suppress(OSError):
+    try:
         sender.send(ended)
+    except OSError:  # nobody listens any more
+        pass
+    except Exception:  # an error that cannot be pickled
+        sender.send(_Ended("died", RuntimeError(f"{type(ended.error).__name__}: {ended.error}")))
 
 
 def _limit(limit_s: float) -> None:

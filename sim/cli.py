@@ -16,6 +16,9 @@ from sim.datasets.commands import data
 from sim.paper.commands import paper
 from sim.terminal import visible
 
+# Worker processes start as `python -c`: without this, modules of the current folder would shadow Python's own in them.
+os.environ.setdefault("PYTHONSAFEPATH", "1")
+
 # Small matrices are slower on several threads; must be said before numpy is imported.
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 for _variable in _THREADS:
@@ -94,6 +97,10 @@ def main() -> None:
     """Simulate location privacy: users who move, mechanisms that protect them, adversaries who attack online."""
 
 
+_ANYWHERE = "\0"
+"""What ``--allow-code`` without a folder is read as: nothing that a command line can hold."""
+
+
 class ScenarioCommand(click.Command):
     """A command that reads a scenario. ``--allow-code`` may be followed by a folder."""
 
@@ -103,12 +110,12 @@ class ScenarioCommand(click.Command):
         for arg in args:
             if joined and joined[-1] == "--allow-code":
                 is_folder = Path(arg).is_dir()
-                joined[-1] = f"--allow-code={arg}" if is_folder else "--allow-code="
+                joined[-1] = f"--allow-code={arg if is_folder else _ANYWHERE}"
                 if is_folder:
                     continue
             joined.append(arg)
         if joined and joined[-1] == "--allow-code":
-            joined[-1] = "--allow-code="
+            joined[-1] = f"--allow-code={_ANYWHERE}"
         return super().parse_args(context, joined)
 
 
@@ -173,7 +180,7 @@ def _load(
     """Load a scenario; where it names custom code without permission, ask for it on a terminal."""
     from sim.scenario.load import load
 
-    folders = [folder for folder in allow_code if folder]
+    folders = [folder for folder in allow_code if folder != _ANYWHERE]
     study = load(
         scenario,
         settings=[*settings, *([] if seed is None else [f"seed={seed}"])],
@@ -194,6 +201,7 @@ def _with_consent(study: Any) -> Any:
             click.echo(f"  {name}  ({code.located(name)})", err=True)
         if click.confirm("Do you trust this code?", default=False, err=True):
             return permitted(study, allow_code=True)
+        raise click.UsageError("permission to run custom code was declined; nothing was run")
     return permitted(study)
 
 
@@ -377,8 +385,9 @@ def check(
         return
     if measure:
         _load_kernels()
-    console.print_cost(study, estimate(study, measure=measure, limit_s=limit_s))
-    console.print_remarks(remarks(point.scenario for point in points(study)))
+    swept = points(study)
+    console.print_cost(study, estimate(study, swept, measure=measure, limit_s=limit_s))
+    console.print_remarks(remarks(point.scenario for point in swept))
 
 
 @main.command()

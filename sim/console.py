@@ -69,7 +69,8 @@ class Bar:
         self._chunks += chunks
         if skipped:
             rest = "going on with the rest" if queries else "nothing is left to simulate"
-            print(f"{self._label}: {skipped} parts are there already, {rest}", file=sys.stderr, flush=True)
+            kept = "1 part is there already" if skipped == 1 else f"{skipped:,} parts are there already"
+            print(f"{self._label}: {kept}, {rest}", file=sys.stderr, flush=True)
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], total=self._total, chunks=self._counted_chunks())
         if self._total > queries:
@@ -487,7 +488,7 @@ def print_cost(scenario: Scenario, cost: Cost) -> None:
     about = "about " if cost.approximate else ""
     size = span(least.rows, cost.rows, lambda rows: _size(rows * BYTES_PER_ROW))
     for name, *texts in (
-        ("scenario", f"{scenario.name} is valid (digest {scenario.digest[:8]}, seed {scenario.seed})"),
+        ("scenario", f"{scenario.name} is valid ({_digest(scenario)}seed {scenario.seed})"),
         ("points", f"{cost.points} x {_replications(scenario)}"),
         *(
             ("exact", f"{name}: its expected figures need no repetition, it is run once (see docs/performance.md)")
@@ -511,6 +512,11 @@ def print_cost(scenario: Scenario, cost: Cost) -> None:
         *(("note", note) for note in sentences.hidden_channels({"scenario": scenario.model_dump(mode="json")})),
     ):
         console.print(f"{name:>10}  {escape(''.join(texts))}", highlight=False)
+
+
+def _digest(scenario: Scenario) -> str:
+    """Return the digest of a run that reads no files; that of others depends on what is in them."""
+    return "" if scenario.files() or scenario.own_components() else f"digest {scenario.digest[:8]}, "
 
 
 def _size(size_bytes: float, *, digits: int = 1) -> str:

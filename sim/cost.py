@@ -58,14 +58,16 @@ class Cost:
     """The LPPMs whose metrics need one replication alone, at some point at least."""
 
 
-def estimate(scenario: Scenario, *, measure: bool = True, limit_s: float = LIMIT_S) -> Cost:
+def estimate(
+    scenario: Scenario, swept: list[Point] | None = None, *, measure: bool = True, limit_s: float = LIMIT_S
+) -> Cost:
     """Count the work of a scenario and, if `measure`, estimate its time from a few users of its first replication.
 
+    `swept` are the points of its sweep, where they are known already.
     What takes longer than `limit_s` seconds, planning included, is given up; the answer says what was not measured.
     """
     began_s = time.monotonic()
-    swept = points(scenario)
-    work = tasks(swept)
+    work = tasks(points(scenario) if swept is None else swept)
     settings = {task.point.setting: task.point for task in work}
     if measure:
         kernels.compiled()  # what loading them takes is no part of a query

@@ -127,6 +127,8 @@ def contained(doing: str) -> Iterator[None]:
         raise
     except BaseException as error:
         reraise_interrupt(error)
+        if isinstance(error.__context__, BrokenPipeError):  # rich ends the program when nobody reads its output
+            raise
         raise ComponentExit(f"{doing}: {described(error)}") from error
 
 

@@ -7,17 +7,20 @@ but for rounding, so a run says in its manifest which it took (`describe`), and 
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from sim.errors import InputError
 
 VARIABLE = "LPPM_SIM_KERNELS"
+_NUMBA_SETTINGS = Path(".numba_config.yaml")
 
 
 @cache
@@ -28,6 +31,7 @@ def compiled() -> ModuleType | None:
         raise InputError(f"{VARIABLE} must be plain, numba or empty, found {wish!r}")
     if wish == "plain":
         return None
+    _refuse_numba_settings()
     try:
         from sim import compiled as module
     except ImportError as error:
@@ -44,6 +48,15 @@ def compiled() -> ModuleType | None:
     return module
 
 
+def _refuse_numba_settings() -> None:
+    """Refuse a settings file in the current folder: it names a cache, and numba runs what it loads from there."""
+    if "numba" not in sys.modules and _NUMBA_SETTINGS.exists():
+        raise InputError(
+            f"the current folder has a {_NUMBA_SETTINGS}, by which numba would run code from any cache that it names: "
+            f"use another folder, remove the file, or set {VARIABLE}=plain"
+        )
+
+
 def load(*, on_compile: Callable[[], None]) -> ModuleType | None:
     """Return `compiled()`; call `on_compile` once, when numba has to compile code that is not in its cache."""
     if os.environ.get(VARIABLE) == "plain":
@@ -55,6 +68,7 @@ def load(*, on_compile: Callable[[], None]) -> ModuleType | None:
 @contextmanager
 def compilation_notice(on_compile: Callable[[], None]) -> Iterator[None]:
     """Call `on_compile` before the first compilation by numba inside the block; code from its cache is not compiled."""
+    _refuse_numba_settings()
     try:
         from numba.core import event
     except ImportError:  # no numba, or one without events: then there is nothing to tell

@@ -11,6 +11,9 @@ from typing import Any
 SCHEMA_VERSION = 3
 """Of the event log and the manifest."""
 
+FREE_KEYS = ("name", "description", "replications")
+"""Keys of a scenario that do not decide what is in a part."""
+
 CHECKSUM = "checksum"
 _PREFIX = "sha256:"
 
@@ -54,6 +57,14 @@ _JSON_NAMES: dict[type, str] = {
 
 class DamagedManifest(ValueError):
     """A manifest that cannot be used; the message says why."""
+
+
+def parts_digest(manifest: Mapping[str, Any]) -> str:
+    """Return a digest of all that decides the content of a run's parts."""
+    scenario = {key: value for key, value in manifest["scenario"].items() if key not in FREE_KEYS}
+    kernel = manifest["kernels"].split()[0]
+    decides = [manifest["schema_version"], scenario, manifest["files"], kernel, manifest["lppm_sim"]]
+    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
 
 def encode(content: Mapping[str, Any]) -> bytes:

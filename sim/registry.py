@@ -196,7 +196,8 @@ def _refuse_namesake(name: str, access: CodeAccess) -> None:
 def _searched(error: Exception, access: CodeAccess) -> str:
     if not isinstance(error, ModuleNotFoundError):
         return ""
-    return f" (looked in {', '.join(access.search_path())} and the environment)"
+    remedy = "" if access.beside is not None or access.only else "; name its folder with --allow-code FOLDER"
+    return f" (looked in {', '.join(access.search_path())} and the environment{remedy})"
 
 
 def construct(name: str, family: str, access: CodeAccess, /, **parameters: Any) -> Any:

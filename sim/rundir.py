@@ -137,7 +137,7 @@ class RunDirectory:
     only: tuple[str, ...] | None = None
     """The parts that are looked at, see `frozen`; all that are there unless said."""
     digest: str | None = None
-    """Digest of the run, written into its parts."""
+    """Digest of the run, written into its parts; a part with another one is refused."""
 
     @classmethod
     def create(cls, place: str | os.PathLike[str]) -> RunDirectory:
@@ -165,6 +165,8 @@ class RunDirectory:
         needed = (_MANIFEST, "events") if run._storage.empty_folders else (_MANIFEST,)
         missing = [name for name in needed if not run.has(name)]
         if missing:
+            if run.parts():
+                hint = f"{run.how_to_repair()} rebuilds it from the scenario and the parts."
             raise RequestError(f"{run} is no run directory: it has no {' and no '.join(missing)}. {hint}")
         manifest = run.manifest()
         version = manifest.get("schema_version")
@@ -174,14 +176,14 @@ class RunDirectory:
                 "The run was written by another version of lppm-sim; use that one to read it."
             )
         run._require_parts(manifest)
-        return run
+        return replace(run, digest=manifests.parts_digest(manifest))
 
     def _require_parts(self, manifest: Mapping[str, Any]) -> None:
         """Refuse a finished run that lacks parts: its metrics would be those of something else."""
         lost = sorted(set(manifest["parts"]) - set(self.parts())) if manifest["finished"] else []
         if lost:
             raise DamagedRun(
-                f"{self} has lost {len(lost):,} of the {len(manifest['parts']):,} parts of its finished run, such as "
+                f"{self} has lost {len(lost):,} of the {len(manifest['parts']):,} parts of its finished run, first "
                 f"{self.part_path(lost[0])}. {self.how_to_repair()} simulates them again, and nothing else."
             )
 
@@ -273,7 +275,15 @@ class RunDirectory:
 
     @contextmanager
     def open_part(self, part_id: str) -> Iterator[Part]:
-        """Open one part, to read some of it at a time."""
+        """Open one part of this run, to read some of it at a time."""
+        with self._any_part(part_id) as part:
+            if self.digest is not None and part.run not in (None, self.digest):
+                raise part.fault("it belongs to another run: scenario, input files, kernels or version differ")
+            yield part
+
+    @contextmanager
+    def _any_part(self, part_id: str) -> Iterator[Part]:
+        """Open one part, whichever run it belongs to."""
         place = self.part_path(part_id)
         remedy = f"{self.how_to_repair()} simulates it again, and nothing else."
         with (
@@ -308,7 +318,7 @@ class RunDirectory:
     def _checked_part(self, part_id: str, *, thorough: bool) -> PartCheck:
         run = None
         try:
-            with self.open_part(part_id) as part:
+            with self._any_part(part_id) as part:
                 run = part.run
                 if thorough:
                     part.verify()

@@ -22,6 +22,7 @@ from sim.chunks import FailedSimulation, Notes, Workshop, joined_notes
 from sim.errors import UserError, input_errors
 from sim.interfaces import OutputSpace
 from sim.lppm import outputs
+from sim.manifest import FREE_KEYS, parts_digest
 from sim.plausibility import remarks
 from sim.pool import Failure, Here, Pool, Workers, perform, to_stderr
 from sim.registry import refuse_stale, source_file
@@ -41,8 +42,6 @@ from sim.world import World
 
 OUTPUTS = Path("outputs")
 MOST_FAILURES = 5
-_FREE = ("name", "description", "replications")
-"""Keys of a scenario that do not decide what is in a part."""
 _PACKAGES = ("simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pydantic", "pyarrow")
 
 
@@ -149,7 +148,7 @@ def _run(
     files = _fingerprints([point.scenario for point in swept])
     manifest = _manifest(scenario, files, swept, workshop)
     directory = RunDirectory.create(out if out is not None else _directory(scenario, files))
-    directory = replace(directory, digest=_parts_digest(manifest))
+    directory = replace(directory, digest=parts_digest(manifest))
     # Of many shards each would read all that the others have written.
     there = directory.survey(thorough=shard is None and chunk is None)
     _refuse_another_run(directory, manifest, scenario, plan, there, rebuild=chunk is None)
@@ -447,14 +446,6 @@ def _manifest(scenario: Scenario, files: dict[str, str], swept: list[Point], wor
     }
 
 
-def _parts_digest(manifest: Mapping[str, Any]) -> str:
-    """Return a digest of all that decides the content of parts: of what `_told_differences` compares."""
-    scenario = {key: value for key, value in manifest["scenario"].items() if key not in _FREE}
-    kernel = manifest["kernels"].split()[0]
-    decides = [manifest["schema_version"], scenario, manifest["files"], kernel, manifest["lppm_sim"]]
-    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
-
-
 def _worlds(swept: list[Point], workshop: Workshop) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return each world once, with the points that lie in it, and what the outputs of each LPPM stand for.
 
@@ -574,7 +565,7 @@ def _told_differences(before: dict[str, Any], now: dict[str, Any], own: Mapping[
     """Yield a line for each thing that makes two runs different ones."""
     for key in ("schema_version", "scenario"):
         for path, old, new in _differences(before.get(key), now[key], key):
-            if not {*path.split(".")[1:2]} & {*_FREE}:
+            if not {*path.split(".")[1:2]} & {*FREE_KEYS}:
                 yield f"  {path}: {old!r} there, {new!r} now"
     files = before.get("files") or {}
     for name in sorted(files.keys() | now["files"].keys()):

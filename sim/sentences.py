@@ -118,7 +118,7 @@ def _exceeded_budgets(manifest: dict[str, Any]) -> list[str]:
         for one in exceeded[:_MOST_EXCEEDED]
     ]
     if lines:
-        lines[-1] += "; a budget holds on the mechanism's own model, these users are not as it believes"
+        lines[-1] += "; a budget holds on the mechanism's own model, which these users do not follow"
     more = len(exceeded) - len(lines)
     if more:
         losses = f"{more} more losses are above their budgets" if more > 1 else "1 more loss is above its budget"
@@ -201,8 +201,8 @@ def _odd_rows(reading: dict[str, int]) -> Iterator[str]:
         )
     if slots := reading.get("visits_carried", 0):
         yield (
-            f"{slots:,} of {reading['visits']:,} slots of whole days ({slots / reading['visits']:.0%}) have no row and "
-            "keep the last position before"
+            f"{slots:,} of {reading['visits']:,} slots of whole days ({_percent(slots, reading['visits'])}) have no row "
+            "and keep the last position before"
         )
 
 
@@ -213,13 +213,21 @@ def _between_visits(reading: dict[str, int]) -> Iterator[str]:
     if carried:
         asked = carried + reading["queries_recorded"]
         yield (
-            f"{about}{carried:,} of {asked:,} queries ({carried / asked:.0%}) fall between recorded visits and repeat "
-            "the last position"
+            f"{about}{carried:,} of {asked:,} queries ({_percent(carried, asked)}) fall between recorded visits and "
+            "repeat the last position"
         )
     if gaps := reading.get("gaps", 0):
         hours = f"{reading['max_gap_s'] / 3600:.3g} h"
-        skipped = f"{about}{cut:,} queries are cut" if "queries_cut" in reading else "no queries are asked"
-        yield f"{skipped} in {gaps:,} gap{'s' if gaps > 1 else ''} of over {hours} between visits (`max_gap_s`)"
+        during = f"{gaps:,} gap{'s' if gaps > 1 else ''} of over {hours} between visits (max_gap_s)"
+        if "queries_cut" not in reading:
+            yield f"no queries are made in {during}"
+        else:
+            made = reading["queries_recorded"] + carried
+            yield f"{about}{made:,} queries are made while positions are recorded; {cut:,} are cut in {during}"
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.0f} %"
 
 
 def _times(count: int) -> str:

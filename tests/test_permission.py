@@ -258,9 +258,13 @@ def test_the_environment_may_name_folders(folder: Path, monkeypatch: pytest.Monk
 # -- the command line ---------------------------------------------------------------------------------------------
 
 
+START = "import sys; sys.path.pop(0); from sim.cli import main; main()"
+"""As the installed command starts: without the current folder on the search path, and without -P, which children get."""
+
+
 def lppm_sim(*words: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-P", "-m", "sim.cli", *words],
+        [sys.executable, "-c", START, *words],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(Path(sim.__file__).parents[1])} | environment,
         capture_output=True,
@@ -306,6 +310,62 @@ def test_the_flag_may_have_a_folder(words: list[str], folder: Path) -> None:
     done = lppm_sim(*words, "--no-figures", "-o", "run", folder=folder)
     assert done.returncode == 0, done.stderr
     assert (folder / "run" / "manifest.json").exists()
+
+
+def test_an_empty_folder_name_is_no_permission(folder: Path) -> None:
+    write(folder, PLAIN | design("evil_parts:Design"))
+    for words in (["--allow-code", "", "hostile.yaml"], ["--allow-code=", "hostile.yaml"]):
+        done = lppm_sim("run", *words, folder=folder)
+        assert done.returncode == 2
+        assert "takes a folder" in done.stderr
+    other = folder / "evil_package"
+    done = lppm_sim("run", "hostile.yaml", folder=folder, LPPM_SIM_ALLOW_CODE=f"{other}{os.pathsep}")
+    assert done.returncode == 2
+    assert "where 'evil_parts' is not" in done.stderr
+    assert not pwned(folder)
+
+
+def test_workers_do_not_import_from_the_current_folder(folder: Path) -> None:
+    """A worker starts as ``python -c``, which would look for every module in the current folder first."""
+    for name in ("multiprocessing", "numpy", "pickle"):
+        (folder / f"{name}.py").write_text("import pathlib; pathlib.Path(__file__).with_name('pwned').touch()\n")
+    write(folder, PLAIN | {"replications": 2, "lppms": ["PEB-Exp"]})
+    done = lppm_sim("run", "hostile.yaml", "--workers", "2", "--no-figures", "--chunk-queries", "1", folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert not pwned(folder)
+
+
+def test_a_settings_file_of_numba_in_the_current_folder_is_refused(folder: Path) -> None:
+    write(folder, PLAIN)
+    (folder / ".numba_config.yaml").write_text("cache_dir: planted\n")
+    done = lppm_sim("check", "hostile.yaml", folder=folder)
+    assert done.returncode == 2
+    assert ".numba_config.yaml" in done.stderr
+    assert not (folder / "planted").exists()
+    assert lppm_sim("check", "hostile.yaml", folder=folder, LPPM_SIM_KERNELS="plain").returncode == 0
+
+
+def test_a_matplotlibrc_in_the_current_folder_changes_no_figure(folder: Path) -> None:
+    write(folder, PLAIN)
+    (folder / "matplotlibrc").write_text("text.usetex: True\nfont.size: 40\n")
+    done = lppm_sim("run", "hostile.yaml", "-o", "here", folder=folder)
+    assert done.returncode == 0, done.stderr
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    assert lppm_sim("run", "../hostile.yaml", "-o", "../there", folder=elsewhere).returncode == 0
+    figures = [folder / run / "figures" / "tradeoff.png" for run in ("here", "there")]
+    assert figures[0].read_bytes() == figures[1].read_bytes()
+
+
+def test_output_that_nobody_reads_is_not_blamed_on_a_component(folder: Path) -> None:
+    write(folder, PLAIN)
+    assert lppm_sim("run", "hostile.yaml", "-o", "run", "--no-figures", folder=folder).returncode == 0
+    words = f"{sys.executable} -P -m sim.cli summarize run 2>err | true; cat err"
+    environment = os.environ | {"PYTHONPATH": str(Path(sim.__file__).parents[1])}
+    done = subprocess.run(
+        ["bash", "-c", words], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "component" not in done.stdout
 
 
 def test_the_flag_for_another_folder_does_not_help(folder: Path) -> None:

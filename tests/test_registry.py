@@ -156,6 +156,9 @@ def test_a_permission_for_a_folder_is_for_that_folder_alone(folders: dict[str, P
     access = CodeAccess(beside=folders["scenario"]).granted(folders["other"])
     with pytest.raises(ComponentError, match=re.escape(f"permits modules in {folders['other']} only")):
         load_class(f"{MODULE}:X", access)
+    (folders["other"] / MODULE).mkdir()  # without __init__.py: Python would take the installed one instead
+    with pytest.raises(ComponentError, match=re.escape(f"permits modules in {folders['other']} only")):
+        load_class(f"{MODULE}:X", access)
     write(folders["other"])
     assert load_class(f"{MODULE}:X", access).where == "other"
 

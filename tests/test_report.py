@@ -118,7 +118,7 @@ def test_the_curves_are_those_of_the_summary(result: Result) -> None:
             for line, (_, of_user) in zip(curve["each"], users.groupby("user"), strict=True):
                 assert line["x"] == pytest.approx(of_user["expected_quality_loss_km"].tolist(), rel=1e-4)
                 assert line["y"] == pytest.approx(of_user["expected_adversary_error_km"].tolist(), rel=1e-4)
-    assert chart["note"] == "thin or small: single users (fewer than 5: no intervals)"
+    assert chart["note"] == "thin lines or small marks: single users (no intervals below 5 users)"
     swept = next(curve for curve in chart["panels"][0]["curves"] if curve["name"] == "SP-Exp")
     assert swept["at"] == ["epsilon_per_km 2", "epsilon_per_km 0.5"]
 

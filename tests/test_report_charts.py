@@ -408,4 +408,4 @@ def test_two_users_are_drawn_one_by_one_and_nothing_below_zero(
     assert ticks
     assert not any(text.startswith(("-", "\u2212")) for text in ticks)
     notes = browser_page.locator("[data-chart=tradeoff] .note").all_inner_texts()
-    assert notes == ["thin or small: single users (fewer than 5: no intervals)"]
+    assert notes == ["thin lines or small marks: single users (no intervals below 5 users)"]

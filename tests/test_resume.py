@@ -248,3 +248,17 @@ def test_a_manifest_is_enough_to_run_it_again(make_scenario: MakeScenario, tmp_p
     first = sim.run(make_scenario(), out=tmp_path / "a", figures=False)
     again = sim.run(sim.load(tmp_path / "a" / "manifest.json"), out=tmp_path / "b", figures=False)
     pd.testing.assert_frame_equal(first.events(), again.events())
+
+
+def test_a_part_of_a_run_with_other_input_files_is_not_read(tmp_path: Path, make_scenario: MakeScenario) -> None:
+    """Both runs have parts of the same names, which do not depend on what is in the files."""
+    users = {"mobility": {"kind": "replay", "file": "t.csv"}}
+    scenario = make_scenario(users=users, training={}, lppms=["SP-Exp"]).at(tmp_path, None)
+    for name, cell in (("one", 1), ("other", 2)):
+        rows = "".join(f"a,{time},{cell + time % 3}\n" for time in range(9))
+        (tmp_path / "t.csv").write_text("user,time,cell\n" + rows)
+        sim.run(scenario, out=tmp_path / name, figures=False)
+    (part,) = (tmp_path / "one" / "events").glob("*.parquet")
+    (tmp_path / "other" / "events" / part.name).write_bytes(part.read_bytes())
+    with pytest.raises(UserError, match="belongs to another run"):
+        sim.Result.open(tmp_path / "other").summary()

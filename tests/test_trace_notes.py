@@ -13,8 +13,11 @@ import pytest
 from tests.support import done, refused
 
 HEADER = "user,time_s,cell\n"
-CARRIED = "users: 6 of 42 queries (14%) fall between recorded visits and repeat the last position"
-CUT = "users: 1,422 queries are cut in 2 gaps of over 2 h between visits (`max_gap_s`)"
+CARRIED = "users: 6 of 42 queries (14 %) fall between recorded visits and repeat the last position"
+CUT = (
+    "users: 42 queries are made while positions are recorded; 1,422 are cut in 2 gaps of over 2 h between visits "
+    "(max_gap_s)"
+)
 BACKWARD = (
     "users: time decreases between consecutive rows 2 times (1 user): the rows are sorted by time; check the time "
     "column and its time zone"

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from matplotlib import rc_context
+from matplotlib import rc_context, rcParamsDefault
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
@@ -31,7 +31,20 @@ from sim.rundir import atomic_file
 from sim.spread import FEWEST_USERS, INTERVAL, are_few, bounds, kinds
 
 INK = "#333333"
-STYLE: dict[Any, Any] = {
+# A matplotlibrc of the user or of the current folder must not change figures, nor start LaTeX: defaults come first.
+_NOT_STYLE = (
+    "backend",
+    "interactive",
+    "toolbar",
+    "webagg",
+    "tk.",
+    "timezone",
+    "date.epoch",
+    "docstring",
+    "savefig.dir",
+)
+_DEFAULTS = {key: value for key, value in rcParamsDefault.items() if not key.startswith((*_NOT_STYLE, "figure.raise"))}
+STYLE: dict[Any, Any] = _DEFAULTS | {
     "font.family": "DejaVu Sans",
     "mathtext.fontset": "dejavusans",
     "font.size": 8,
@@ -305,7 +318,7 @@ def note_on(rows: pd.DataFrame, what: str, measure: str = "quality_loss_km", *, 
     drawn = blank_few(rows, measure)[f"{measure}_low"].notna().any()
     parts = [f"{what}: 95 % intervals over {units}"] if drawn else []
     if users is not None and len(users):
-        parts.append(f"thin or small: single users (fewer than {FEWEST_USERS}: no intervals)")
+        parts.append(f"thin lines or small marks: single users (no intervals below {FEWEST_USERS} users)")
     return "; ".join(parts)
 
 

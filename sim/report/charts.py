@@ -288,5 +288,5 @@ def _note(study: Study, rows: pd.DataFrame, name: str, what: str, users: pd.Data
     drawn = blank_few(rows, name)[f"{name}_low"].notna().any()
     parts = [f"{what}: 95 % intervals over {study.units}"] if drawn else []
     if len(users):
-        parts.append(f"thin or small: single users (fewer than {FEWEST_USERS}: no intervals)")
+        parts.append(f"thin lines or small marks: single users (no intervals below {FEWEST_USERS} users)")
     return "; ".join(parts)

@@ -14,6 +14,8 @@ Loc = tuple[str | int, ...]
 """A place in the data: keys of mappings and indices of lists, from the top."""
 
 LONGEST = 60
+MOST_SHOWN = 50
+"""Of more faults, the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,10 @@ class ScenarioError(InputError):
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = sorted(dict.fromkeys(faults), key=_place)
-        super().__init__("\n".join(map(str, self.faults)))
+        lines = [str(fault) for fault in self.faults[:MOST_SHOWN]]
+        if len(self.faults) > MOST_SHOWN:
+            lines.append(f"and {len(self.faults) - MOST_SHOWN:,} more faults")
+        super().__init__("\n".join(lines))
 
     def __reduce__(self) -> tuple[type[ScenarioError], tuple[list[Fault]]]:
         return type(self), (self.faults,)

@@ -10,6 +10,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationInfo
 
+from sim.scenario.faults import shown
 from sim.scenario.permission import CodeAccess
 
 PREFIX = "data:"
@@ -58,8 +59,12 @@ def locate(name: str, *, folder: Path, data: Path | None) -> Path:
         path = data / name.removeprefix(PREFIX)
     else:
         path = folder / name
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
+    try:
+        exists, is_folder = path.is_file(), path.is_dir()
+    except OSError as error:  # such as a name that is too long
+        raise ValueError(f"file {shown(name)} cannot be looked for: {error.strerror}") from error
+    if not exists:
+        what = "is a folder" if is_folder else "does not exist"
         raise ValueError(f"file {name!r} {what} (looked for {path})")
     return path
 

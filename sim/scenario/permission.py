@@ -48,7 +48,7 @@ class CodeAccess:
     only: tuple[Path, ...] = ()
     """If not empty, the only folders to import from."""
     beside: Path | None = None
-    """Folder of the scenario file, searched after the current one. None for a manifest: its folder is hearsay."""
+    """Folder of the scenario file, searched after the current one. None for a manifest, which may name any folder."""
 
     def granted(self, allow_code: AllowCode | None = None) -> CodeAccess:
         """Return this access as the caller decides, or where nobody has decided yet as the environment does."""
@@ -63,7 +63,7 @@ class CodeAccess:
         text = os.environ.get(VARIABLE, "").strip()
         if text.lower() in _NO:
             return self
-        return self.granted(True if text.lower() in _YES else text.split(os.pathsep))
+        return self.granted(True if text.lower() in _YES else [folder for folder in text.split(os.pathsep) if folder])
 
     def search_path(self) -> list[str]:
         """Return the folders that are searched before the environment."""
@@ -80,9 +80,14 @@ class CodeAccess:
         return "not found" if installed is None else f"installed: {installed}"
 
     def folder_of(self, name: str) -> Path | None:
-        """Return the folder on the search path that holds the module of ``module:Class``; None if it is installed."""
+        """Return the folder on the search path that holds the module of ``module:Class``; None if none does.
+
+        A folder without ``__init__.py`` does not count: Python prefers an installed package of that name to it.
+        """
         file = self._file_of(name, self.search_path())
-        return None if file is None else file.parent.parent if file.stem == "__init__" else file.parent
+        if file is None or not file.is_file():
+            return None
+        return file.parent.parent if file.stem == "__init__" else file.parent
 
     @staticmethod
     def _file_of(name: str, folders: list[str] | None) -> Path | None:
@@ -118,7 +123,7 @@ def is_standard_library(name: str) -> bool:
 
 def _existing_folder(folder: str | os.PathLike[str]) -> Path:
     path = Path(folder)
-    if not path.is_dir():
-        what = "is a file" if path.exists() else "does not exist"
+    if not os.fspath(folder) or not path.is_dir():
+        what = "it is empty" if not os.fspath(folder) else "is a file" if path.exists() else "does not exist"
         raise InputError(f"--allow-code takes a folder to import custom components from, found {str(folder)!r}: {what}")
     return path.resolve()

@@ -348,3 +348,9 @@ def _faults_or_none(data: dict[str, Any]) -> list[Fault]:
     except ScenarioError as error:
         return error.faults or pytest.fail("an error without a fault")
     return []
+
+
+def test_many_faults_are_counted() -> None:
+    error = ScenarioError(Fault(f"x.yaml:{line}:1", "lppms", "wrong") for line in range(1, 130))
+    assert len(error.faults) == 129
+    assert str(error).splitlines()[-2:] == ["x.yaml:50:1: lppms: wrong", "and 79 more faults"]
