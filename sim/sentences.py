@@ -201,8 +201,8 @@ def _odd_rows(reading: dict[str, int]) -> Iterator[str]:
         )
     if slots := reading.get("visits_carried", 0):
         yield (
-            f"{slots:,} of {reading['visits']:,} slots of whole days ({_percent(slots, reading['visits'])}) have no row "
-            "and keep the last position before"
+            f"{slots:,} of {reading['visits']:,} slots of whole days ({_percent(slots, reading['visits'])}) have no "
+            "row and keep the last position before"
         )
 
 

@@ -259,14 +259,15 @@ def test_the_environment_may_name_folders(folder: Path, monkeypatch: pytest.Monk
 
 
 START = "import sys; sys.path.pop(0); from sim.cli import main; main()"
-"""As the installed command starts: without the current folder on the search path, and without -P, which children get."""
+"""As the installed command starts: without the current folder on its path, and without -P, which children inherit."""
 
 
 def lppm_sim(*words: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     return subprocess.run(
         [sys.executable, "-c", START, *words],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(Path(sim.__file__).parents[1])} | environment,
+        env=inherited | {"PYTHONPATH": str(Path(sim.__file__).parents[1])} | environment,
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
