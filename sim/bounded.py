@@ -48,7 +48,7 @@ def collect(work: Callable[[], Iterable[Report]], *, limit_s: float) -> Collecte
 
     The work is done in a child process, which is killed at the limit. Where there is no fork, where this process has
     several threads, which a fork would not copy, or may have no children (daemonic), it is done here: then the limit is
-    looked at after each report.
+    checked after each report.
     """
     can_fork = hasattr(os, "fork") and sys.platform != "darwin"
     if not can_fork or threading.active_count() > 1 or multiprocessing.current_process().daemon:
@@ -107,14 +107,14 @@ def _report(work: Callable[[], Iterable[Report]], sender: Connection, limit_s: f
         ended = _Ended("died", error)
     try:
         sender.send(ended)
-    except OSError:  # nobody listens any more
+    except OSError:  # the parent process has ended
         pass
     except Exception:  # an error that cannot be pickled
         sender.send(_Ended("died", RuntimeError(f"{type(ended.error).__name__}: {ended.error}")))
 
 
 def _limit(limit_s: float) -> None:
-    """Bound the memory of this process, and its time should nobody be left to kill it."""
+    """Limit the memory of this process, and its CPU time in case the parent process dies."""
     import resource
 
     if (free := _free_bytes()) is not None:

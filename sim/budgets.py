@@ -19,7 +19,7 @@ EXCEEDED = "exceeded_budgets"
 TOLERANCE = 0.05
 """An excess of less than this share of the budget is not reported."""
 _CLEARLY, _MANY_QUERIES = 0.25, 100
-"""Without any interval the excess must be this large, over so many queries."""
+"""Where there is no interval: the smallest relative excess, and the smallest number of queries, that are reported."""
 
 
 def asked_km(scenario: Scenario) -> dict[str, float]:

@@ -28,7 +28,7 @@ LIMIT_S = 2.5
 KERNEL_BYTES = 110_000_000
 """Memory of compiled kernels, where they are not loaded yet."""
 MOST_SETTINGS = 50
-"""Of more settings, so many are looked at; the others are taken for the nearest of these."""
+"""Largest number of settings that are measured; others are assumed to equal the nearest of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def _middle_points(work: Sequence[Task]) -> dict[str, Point]:
 
 
 def _spread(items: Sequence[Point], count: int) -> list[Point]:
-    """Return so many of the items, at even distances, or all."""
+    """Return `count` items at even distances, or all if there are fewer."""
     if len(items) <= count:
         return list(items)
     return [items[len(items) * k // count] for k in range(count)]
@@ -129,7 +129,7 @@ class _People:
         return self.scaled(sum(self.lengths))
 
     def scaled(self, total: float) -> float:
-        """Return the sum over all users of what has a sum over those looked at."""
+        """Scale a sum over the sampled users to all users."""
         return total * max(self.users, 1) / len(self.lengths)
 
 
@@ -143,18 +143,18 @@ def _cost(
     """Put together what was counted and what was measured."""
     prepared = {report.setting: report for report in collected.reports if isinstance(report, Prepared)}
     rates = {report.lppm: report for report in collected.reports if isinstance(report, Rate)}
-    folk = _folk(settings, prepared)
-    rows = _rows_by_task(work, folk)
-    peak = max((_peak(task, folk[task.point.setting], rows) for task in _some(work)), default=0.0)
+    people_of = _people_of(settings, prepared)
+    rows = _rows_by_task(work, people_of)
+    peak = max((_peak(task, people_of[task.point.setting], rows) for task in _some(work)), default=0.0)
     whole = Cost(
         points=len({task.point.index for task in work}),
-        users=max(own.users for own in folk.values()),
+        users=max(own.users for own in people_of.values()),
         simulations=0,
         queries=0,
         rows=0,
         seconds=None,
         peak_bytes=round(_bytes_here() + peak),
-        approximate=not all(own.exact for own in folk.values()),
+        approximate=not all(own.exact for own in people_of.values()),
         unmeasured=tuple(_unmeasured(collected, settings, rates, probes, limit_s)),
         incomplete=not probes.keys() <= rates.keys(),
         readings=next(iter(prepared.values())).readings if prepared else {},
@@ -162,38 +162,38 @@ def _cost(
     )
 
     def count(times: dict[tuple[int, str], int]) -> Cost:
-        queries = sum(times[task.key] * folk[task.point.setting].total for task in work)
+        queries = sum(times[task.key] * people_of[task.point.setting].total for task in work)
         return replace(
             whole,
             simulations=sum(times.values()),
             queries=round(queries),
             rows=round(sum(times[task.key] * rows[task.key] for task in work)),
-            seconds=_seconds(work, times, folk, rates) if rates else None,
+            seconds=_seconds(work, times, people_of, rates) if rates else None,
         )
 
     least, most = ({task.key: getattr(task, bound) for task in work} for bound in ("at_least", "at_most"))
     return replace(count(most), least=count(least) if least != most else None)
 
 
-def _folk(settings: dict[str, Point], prepared: dict[str, Prepared]) -> dict[str, _People]:
+def _people_of(settings: dict[str, Point], prepared: dict[str, Prepared]) -> dict[str, _People]:
     """Return the people of each setting: as measured, as the scenario tells, or as in the last one measured."""
     last: Prepared | None = next(iter(prepared.values()), None)
-    folk = {}
+    people_of = {}
     for key, point in settings.items():
         report = prepared.get(key)
         last = report or last
         once_s, each_s = (0.0, 0.0) if last is None else (last.once_s, last.each_s)
         if report is not None:
-            folk[key] = _People(report.users, report.lengths, report.past, report.exact, once_s, each_s)
+            people_of[key] = _People(report.users, report.lengths, report.past, report.exact, once_s, each_s)
         elif (counted := count_without_living(point.scenario)) is not None:
             past = float(point.scenario.users.past_queries or 0)
-            folk[key] = _People(counted[0], [counted[1]], past, True, once_s, each_s)
+            people_of[key] = _People(counted[0], [counted[1]], past, True, once_s, each_s)
         elif last is not None:
             users = point.scenario.users.count or last.users
-            folk[key] = _People(users, last.lengths, last.past, False, once_s, each_s)
+            people_of[key] = _People(users, last.lengths, last.past, False, once_s, each_s)
         else:
-            folk[key] = _People(point.scenario.users.count or 0, [_guess(point.scenario)], 0.0, False, 0.0, 0.0)
-    return folk
+            people_of[key] = _People(point.scenario.users.count or 0, [_guess(point.scenario)], 0.0, False, 0.0, 0.0)
+    return people_of
 
 
 def _guess(scenario: Scenario) -> int:
@@ -219,12 +219,12 @@ def rows_of_file(path: Path) -> int:
     return round(path.stat().st_size * packed * max(lines, 1) / max(len(head), 1))
 
 
-def _rows_by_task(work: Sequence[Task], folk: dict[str, _People]) -> dict[tuple[int, str], float]:
+def _rows_by_task(work: Sequence[Task], people_of: dict[str, _People]) -> dict[tuple[int, str], float]:
     """Return how many rows of the event log one simulation of each task leaves."""
     rows: dict[tuple[int, str], float] = {}
     known: dict[tuple[str, int, int, bool], float] = {}
     for task in work:
-        scenario, own = task.point.scenario, folk[task.point.setting]
+        scenario, own = task.point.scenario, people_of[task.point.setting]
         lppm = next(lppm for lppm in scenario.lppms if lppm.name == task.lppm)
         alike = (task.point.setting, id(scenario.attacks), id(scenario.record), lppm.full)
         if alike not in known:
@@ -234,7 +234,7 @@ def _rows_by_task(work: Sequence[Task], folk: dict[str, _People]) -> dict[tuple[
 
 
 def _rows(scenario: Scenario, lppm: LPPMSpec, lengths: Iterable[int]) -> int:
-    """Return how many rows one simulation leaves of users with so many queries."""
+    """Return the number of rows that one simulation writes, given the number of queries of each user."""
     attacks = scenario.attacks_on(lppm)
     past = [attack.hindsight for attack in attacks if isinstance(attack, AttackSpec) and attack.hindsight is not None]
     about_the_past = sum(hindsight.guesses(queries) for hindsight in past for queries in lengths)
@@ -242,20 +242,20 @@ def _rows(scenario: Scenario, lppm: LPPMSpec, lengths: Iterable[int]) -> int:
 
 
 def _seconds(
-    work: Sequence[Task], times: dict[tuple[int, str], int], folk: dict[str, _People], rates: dict[str, Rate]
+    work: Sequence[Task], times: dict[tuple[int, str], int], people_of: dict[str, _People], rates: dict[str, Rate]
 ) -> float:
     """Return the CPU time of all simulations whose LPPM was measured, and of what comes before them."""
-    total_s = sum(own.once_s for own in folk.values())
+    total_s = sum(own.once_s for own in people_of.values())
     replications: dict[str, int] = {}
     for task in work:
-        own = folk[task.point.setting]
+        own = people_of[task.point.setting]
         replications[task.point.setting] = max(replications.get(task.point.setting, 0), times[task.key])
         if (rate := rates.get(task.lppm)) is None or not rate.queries:
             continue
         user_s = rate.user_s + rate.candidate_s * max(own.users - PROBED_USERS, 0)
         users_s = own.total * user_s / rate.queries
         total_s += times[task.key] * (rate.fixed_s + users_s)
-    return total_s + sum(folk[key].users * folk[key].each_s * count for key, count in replications.items())
+    return total_s + sum(people_of[key].users * people_of[key].each_s * count for key, count in replications.items())
 
 
 def _some(work: Sequence[Task]) -> list[Task]:

@@ -102,7 +102,7 @@ def _lppm(lppm: LPPMSpec, *, users: int, queries: float, cells: int) -> float:
 
 
 def _belief(belief: Any, queries: float, cells: int) -> float:
-    """Return the bytes that a belief about one user holds after so many reports: their likelihoods, cell by cell."""
+    """Return the bytes of a belief about one user after a number of reports: their likelihoods, cell by cell."""
     row = cells * NUMBER
     match belief:
         case beliefs.EstimatedProfileSpec():

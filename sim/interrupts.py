@@ -1,7 +1,7 @@
-"""Tell a real Ctrl-C from a `KeyboardInterrupt`, `SystemExit` or the like that component code raises.
+"""Distinguish a real Ctrl-C from a `KeyboardInterrupt`, `SystemExit` or the like that component code raises.
 
 Only the operating system may stop a run. An exception of component code that would end the program, whatever its
-class, is a failure of that component; the two are told apart by a handler that records each SIGINT.
+class, is a failure of that component; a handler that records each SIGINT distinguishes the two.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _DETOUR = 4.0
 def remarks(scenarios: Iterable[Scenario]) -> list[str]:
     """Return a line for each LPPM and parameter that makes no sense, at any of the points of a sweep.
 
-    Takes the scenario of each point (`sweep.points`); equal mechanisms in equal grids are looked at once.
+    Takes the scenario of each point (`sweep.points`); equal mechanisms on equal grids are evaluated once.
     """
     known: dict[tuple[str, str, str], list[tuple[str, str, float]]] = {}
     found: dict[tuple[str, str, str], dict[float, int]] = {}

@@ -26,10 +26,10 @@ LONGEST_PROBE = 300
 EXACT_USERS, EXACT_QUERIES = 2_000, 100_000
 """Where there are no more users and queries, past and test, all of them live, and queries are counted exactly."""
 SAMPLED_USERS = 20
-"""Of more users, so many live."""
+"""Number of users whose lives are generated where there are more."""
 SAMPLED_OTHERS = 20
 SAMPLED_QUERIES = 50_000
-"""Fewer of them where lives are long: about so many queries in all."""
+"""Approximate number of queries of all sampled users; where lives are long, fewer users are sampled."""
 LONGEST_PAST_DAYS, LONGEST_PAST = 30.0, 5_000
 PROBED_USERS = 4
 _SHORT_S = 1.0
@@ -43,11 +43,11 @@ class Prepared:
     setting: str
     users: int
     lengths: tuple[int, ...]
-    """How many queries each of the users has who were looked at."""
+    """Number of queries of each sampled user."""
     past: float
     """How many queries the past of a user has, on average."""
     exact: bool
-    """Whether all users were looked at."""
+    """Whether all users were sampled."""
     once_s: float
     """Time for the world and the training sets of other people."""
     each_s: float
@@ -60,7 +60,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What simulating one LPPM takes: once for each simulation, and for each user with so many queries."""
+    """Time to simulate one LPPM: once for each simulation, and for each user with a number of queries."""
 
     lppm: str
     fixed_s: float
@@ -142,7 +142,7 @@ def _prepare(point: Point) -> tuple[Setting, Prepared]:
     except InputError as error:
         if not scenario.shifts or len(setting.users) == len(everybody):
             raise
-        # A shift may reach nobody of a sample, and somebody of all.
+        # A shift may affect none of the sampled users and some of the others.
         unchecked = f"shifts ({error})"
         setting = copy.copy(setting)
         setting.scenario = setting.scenario.model_copy(update={"shifts": []})
@@ -162,8 +162,8 @@ def _prepare(point: Point) -> tuple[Setting, Prepared]:
             f"users: each queries about {mean:,.0f} times, at most {LONGEST:,} are allowed; say fewer `queries` or "
             "`days`, or a slower demand"
         )
-    if (told := count_without_living(scenario)) is not None:
-        lengths, exact = [told[1]], True
+    if (counts := count_without_living(scenario)) is not None:
+        lengths, exact = [counts[1]], True
     elif len(everybody) <= EXACT_USERS and (mean + past) * len(everybody) <= EXACT_QUERIES:
         lengths, exact = _all_lengths(scenario, setting, everybody), True
     each_s *= max((mean + past) / lived, 1.0) if lived else 1.0
@@ -205,7 +205,7 @@ def _with_users(setting: Setting, users: Sequence[str]) -> Setting:
 
 
 def sample(users: Sequence[str], count: int, named: Sequence[str] = ()) -> list[str]:
-    """Return so many users at even distances, the first among them, and those named, in their order.
+    """Return `count` users at even distances, the first among them, and those named, in their order.
 
     >>> sample(["a", "b", "c", "d", "e"], 2, ["b"])
     ['a', 'b', 'c']

@@ -72,7 +72,7 @@ FAULTS_OF_CODE: tuple[type[Exception], ...] = (
     TypeError,
     ValueError,
 )
-"""What somebody's own code may raise when it is wrong: told as a message, for it is hers to mend."""
+"""Exceptions of custom code that are reported as an error of the user's, without a traceback."""
 
 
 GIVEN = frozenset({"world", "seed", "statistics", "restart_s", "statistics_of"})

@@ -11,35 +11,35 @@ from sim.interrupts import Interrupted, stop_run
 
 
 class Progress(Protocol):
-    """Is told how a run gets on."""
+    """Progress callback of a run."""
 
     def start(self, queries: int, *, chunks: int, skipped: int) -> None:
-        """About so many queries in so many chunks are to be simulated; so many chunks are there already.
+        """Announce an approximate number of queries in a number of chunks; `skipped` chunks exist already.
 
-        Told again, with those to come, when figures turn out to need more replications.
+        Called again with the additional work when metrics turn out to need more replications.
         """
         ...
 
     def advance(self, queries: int) -> None:
-        """So many more have been."""
+        """Count simulated queries."""
         ...
 
     def end_chunk(self) -> None:
-        """One more chunk is written, or was given up."""
+        """Count a chunk that was written or given up."""
         ...
 
 
 class Silent:
-    """Shows no progress."""
+    """Progress callback that shows nothing."""
 
     def start(self, queries: int, *, chunks: int, skipped: int) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def advance(self, queries: int) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def end_chunk(self) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
 
 class Tally:
@@ -57,12 +57,12 @@ class Tally:
         self._place, self._planned, self._kept = str(place), chunks, kept
 
     def keep(self, queries: int) -> None:
-        """Count a finished chunk of about so many queries."""
+        """Count a finished chunk with an approximate number of queries."""
         self._kept += 1
         self._finished += queries
 
     def give_up(self, queries: int) -> None:
-        """Count a failed chunk of about so many queries: no interrupt loses them."""
+        """Count a failed chunk with an approximate number of queries: no interrupt loses them."""
         self._finished += queries
 
     def start(self, queries: int, *, chunks: int, skipped: int) -> None:

@@ -52,7 +52,7 @@ class Coverage:
     recorded: int = 0
     """Queries that are the first to use a visit."""
     carried: int = 0
-    """Queries that repeat the position of the query before, for want of a new visit within the allowed gap."""
+    """Queries that repeat the position of the query before, because there is no new visit within the allowed gap."""
     cut: int = 0
     """Queries that are not asked because they fall into a longer gap."""
     gaps: int = 0
