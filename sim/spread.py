@@ -126,7 +126,7 @@ def written(row: Mapping[Any, Any], name: str, digits: int, *, signed: bool = Fa
         return text, f"({low:.{digits}f} to {high:.{digits}f})"
     least, most = bounds("difference_km" if signed else name)
     low, high = max(low, least), min(high, most)
-    is_cut = abs((high - mean) - (mean - low)) > _ROUNDING * max(1.0, high - low)
+    is_cut = (low, high) == (least, most) or abs((high - mean) - (mean - low)) > _ROUNDING * max(1.0, high - low)
     return text, f"[{low:.{digits}f}, {high:.{digits}f}]" if is_cut else f"± {high - mean:.{digits}f}"
 
 

@@ -23,6 +23,7 @@ from sim import kernels
 from sim.cli import main
 from sim.events import Shift
 from sim.interfaces import Demand, Mobility
+from sim.manifest import parts_digest
 from sim.mobility.traces import Life
 from sim.rundir import EVENTS, RunDirectory
 from sim.scenario.faults import ScenarioError
@@ -160,7 +161,7 @@ def plan(scenario: Scenario) -> list[Chunk]:
     return Plan(tasks(points(scenario))).chunks()
 
 
-def rename_hostile(run: RunDirectory) -> None:
+def rename_hostile(run: RunDirectory) -> RunDirectory:
     """Give users, LPPMs, attacks and shifts of a run names that would do harm, as if its files came from a stranger."""
     names: dict[str, str] = {}
 
@@ -176,6 +177,9 @@ def rename_hostile(run: RunDirectory) -> None:
     for column in ("lppm", "attack", "shift", "user"):
         old = every[column].dropna().unique().tolist()
         names |= dict(zip(old, (f"{name} {column}" for name in HOSTILE), strict=False))
+    manifest = renamed(run.manifest())
+    manifest["scenario"]["name"], manifest["scenario"]["description"] = HOSTILE[0], HOSTILE[1]
+    stranger = replace(run, digest=parts_digest(manifest))
     for part, frame in tables.items():
         kept, snapshots = run.notes(part), run.snapshots(part)
         for column in ("lppm", "attack", "shift", "user"):
@@ -183,10 +187,9 @@ def rename_hostile(run: RunDirectory) -> None:
         for column in ("lppm", "user"):
             snapshots[column] = np.array([names[name] for name in snapshots[column].tolist()])
         table = pa.Table.from_pandas(frame, schema=EVENTS, preserve_index=False)
-        run.write_part(part, table, renamed(kept), snapshots=snapshots)
-    manifest = renamed(run.manifest())
-    manifest["scenario"]["name"], manifest["scenario"]["description"] = HOSTILE[0], HOSTILE[1]
-    run.write_manifest(manifest)
+        stranger.write_part(part, table, renamed(kept), snapshots=snapshots)
+    stranger.write_manifest(manifest)
+    return stranger
 
 
 def a_manifest(*, scenario: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:

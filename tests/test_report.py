@@ -273,7 +273,7 @@ def test_a_summary_has_no_replay_and_the_page_says_why(make_scenario: MakeScenar
 
 def test_names_are_text_whatever_they_contain(result: Result, tmp_path: Path) -> None:
     stranger = RunDirectory.open(shutil.copytree(result.path, tmp_path / "run"))
-    rename_hostile(stranger)
+    stranger = rename_hostile(stranger)
     page = report.page([Result(stranger)])
     reader = Reader(page)
     assert [tag for tag, _ in reader.tags].count("script") == 2

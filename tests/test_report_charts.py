@@ -313,7 +313,7 @@ def test_keys_read_a_course_and_go_to_the_next_chart(page: Page) -> None:
 def test_hostile_names_are_text_in_charts_and_tips(result: Result, browser_page: Page, tmp_path: Path) -> None:
     shutil.copytree(result.run.path, tmp_path / "run")
     stranger = RunDirectory(tmp_path / "run")
-    rename_hostile(stranger)
+    stranger = rename_hostile(stranger)
     file = tmp_path / "report.html"
     file.write_text(report.page([Result(stranger)]), encoding="utf-8")
     browser_page.goto(file.as_uri())

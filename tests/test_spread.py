@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
@@ -47,6 +47,7 @@ def test_below_five_users_the_ends_are_the_users_own_extremes(number: int) -> No
     assert spread.written(row, "hit_rate", 2) == ("0.50", f"({min(values):.2f} to {max(values):.2f})")
 
 
+@example(0.5, 1.0)  # cut at both ends, by the same amount
 @given(st.floats(0, 1), st.floats(0, 20))
 @settings(deadline=None, max_examples=50)
 def test_an_interval_stays_within_the_bounds_of_its_metric_and_holds_the_mean(mean: float, half: float) -> None:
@@ -128,7 +129,7 @@ def test_figures_draw_single_users_or_bands_and_nothing_below_zero(
     figure = for_print.draw(results[users].run, kind, width=7.16)
     assert bool(thin(figure)) == (users == 2)
     note = figure.legends[0].get_title().get_text().replace("\n", " ")
-    assert ("single users (fewer than 5: no intervals)" in note) == (users == 2)
+    assert ("single users (no intervals below 5 users)" in note) == (users == 2)
     assert ("intervals over users" in note) == (users == 5)
     for axes in figure.axes:
         low, high = axes.get_ylim()
