@@ -253,6 +253,18 @@ def test_snapshots_belong_to_their_part(run: RunDirectory) -> None:
     assert run.snapshots("a")["part"].tolist() == ["a"]
 
 
+def test_a_finished_run_that_lost_a_part_is_refused(run: RunDirectory) -> None:
+    for part in ("a", "b"):
+        run.write_part(part, events())
+    run.write_manifest(a_manifest(parts=["a", "b"], finished=True))
+    assert RunDirectory.open(run.place).parts() == ["a", "b"]
+    run.part_path("b").unlink()
+    with pytest.raises(RunError, match=r"has lost 1 of the 2 parts .*b\.parquet.* simulates them again"):
+        RunDirectory.open(run.place)
+    run.write_manifest(a_manifest(parts=["a", "b"], finished=False))
+    assert RunDirectory.open(run.place).parts() == ["a"], "a run that goes on lacks parts"
+
+
 def test_manifest(run: RunDirectory) -> None:
     content = a_manifest(b=[1, 2.5], a="é")
     path = run.write_manifest(content)
