@@ -40,7 +40,7 @@ format: .venv/ready-to-develop
 	$(PIP) --require-hashes --no-deps -r requirements.lock
 	$(PIP) --no-deps --no-build-isolation -e .
 	@echo "compiling for this machine (once)"
-	$(BIN)/python -m sim.kernels
+	$(BIN)/python -m sim.inference.kernels
 	touch $@
 
 .venv/ready-to-develop: requirements-dev.lock pyproject.toml | .venv/bin/python
@@ -48,7 +48,7 @@ format: .venv/ready-to-develop
 	$(PIP) --require-hashes --no-deps -r requirements-dev.lock
 	$(PIP) --no-deps --no-build-isolation -e .
 	@echo "compiling for this machine (once)"
-	$(BIN)/python -m sim.kernels
+	$(BIN)/python -m sim.inference.kernels
 	touch $@ .venv/ready-to-run
 
 # Needs uv (pip install uv). The locks carry hashes and no addresses, so that any registry serves them.

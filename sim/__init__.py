@@ -12,18 +12,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sim.result import Result
-    from sim.runner import run
+    from sim.analysis.result import Result
+    from sim.execution.runner import run
     from sim.scenario.load import load
     from sim.scenario.models import Scenario
 
 __all__ = ["Result", "Scenario", "load", "run"]
 
 _HOME = {
-    "Result": "sim.result",
+    "Result": "sim.analysis.result",
     "Scenario": "sim.scenario.models",
     "load": "sim.scenario.load",
-    "run": "sim.runner",
+    "run": "sim.execution.runner",
 }
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
-from sim import kernels
-from sim.lppm import kept
-from sim.scenario.files import VARIABLE, data_folder
+from sim.components.files import VARIABLE, data_folder
+from sim.inference import kernels
+from sim.lppm import cache as kept
 from sim.scenario.models import Scenario
 from tests.support import BASE, SMALL, plainly
 

@@ -19,18 +19,19 @@ from click.testing import CliRunner, Result
 from matplotlib.transforms import BboxBase
 
 import sim
-from sim import kernels
 from sim.cli import main
 from sim.events import Shift
+from sim.execution.plan import Chunk, Plan, tasks
+from sim.inference import kernels
 from sim.interfaces import Demand, Mobility
-from sim.manifest import parts_digest
 from sim.mobility.traces import Life
-from sim.rundir import EVENTS, RunDirectory
-from sim.scenario.faults import ScenarioError
 from sim.scenario.load import load
 from sim.scenario.models import Scenario
-from sim.stage import Stage
-from sim.sweep import Chunk, Plan, points, tasks
+from sim.scenario.reading.faults import ScenarioError
+from sim.scenario.sweep import points
+from sim.simulation.population import Stage
+from sim.storage.manifest import parts_digest
+from sim.storage.run_directory import EVENTS, RunDirectory
 
 ROOT = Path(__file__).parents[1]
 

@@ -8,8 +8,8 @@ from typing import get_args
 
 import pytest
 
-from sim.metrics import METRICS
-from sim.registry import listing
+from sim.analysis.metrics import METRICS
+from sim.components.custom import listing
 from sim.scenario import reference
 from sim.scenario.load import load
 from sim.scenario.protection import FaceValueSpec, IdentificationSpec

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sim.events import Guess, Report
-from sim.inference import decide, normalise, read_only
+from sim.inference.bayes import decide, normalise, read_only
 from sim.interfaces import FloatArray, IntArray, OutputSpace
 from sim.lppm.outputs import Cells, CellsOrNothing, Regions
 from sim.world.distance import Distance

@@ -9,10 +9,10 @@ import numpy as np
 
 from sim.attack.optimal import HiddenChannel, OptimalAttack, priors_in_turn
 from sim.events import Guess, Report
-from sim.hindsight import Link, extend, likeliest, logarithm, rescaled, smooth, trace_back
-from sim.inference import decide_many, read_only
+from sim.inference.bayes import decide_many, read_only
+from sim.inference.smoothing import Link, extend, likeliest, logarithm, rescaled, smooth, trace_back
+from sim.inference.ties import MASS_FLOOR
 from sim.interfaces import Belief, Channel, FloatArray, IntArray
-from sim.ties import MASS_FLOOR
 from sim.world.distance import Distance
 
 LAGS = (1, 5)

@@ -11,10 +11,10 @@ from scipy.optimize import linear_sum_assignment
 
 from sim.attack.optimal import OptimalAttack
 from sim.events import Guess, Report
-from sim.inference import condition, normalise, read_only
+from sim.inference.bayes import condition, normalise, read_only
+from sim.inference.ties import MASS_FLOOR
 from sim.interfaces import FloatArray
 from sim.mobility.training import Statistics
-from sim.ties import MASS_FLOOR
 from sim.world.distance import Distance
 
 Model = Literal["sporadic", "markov"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from sim.errors import UserError
 from sim.events import Guess, Report
-from sim.inference import decide, decide_each, read_only
+from sim.inference.bayes import decide, decide_each, read_only
 from sim.interfaces import Belief, Channel, FloatArray, IntArray
 from sim.world.distance import Distance
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sim.inference import condition, distribution, normalise, read_only
+from sim.inference.bayes import condition, distribution, normalise, read_only
 from sim.interfaces import FloatArray, IntArray
 from sim.world.distance import Distance
 

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sim.belief.regularised import lifted
-from sim.inference import condition, distribution, normalise, read_only
+from sim.inference.bayes import condition, distribution, normalise, read_only
+from sim.inference.ties import MASS_FLOOR
 from sim.interfaces import FloatArray
-from sim.ties import MASS_FLOOR
 
 HOUR_S = 3_600
 DAY_S = 86_400

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
-from sim.inference import condition, distribution, normalise, predict
+from sim.inference.bayes import condition, distribution, normalise, predict
 from sim.interfaces import FloatArray
 
 

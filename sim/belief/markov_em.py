@@ -7,11 +7,11 @@ from collections import deque
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sim.belief.baum_welch import baum_welch, forward
 from sim.belief.markov import MarkovFilter
 from sim.belief.regularised import lifted
-from sim.estimate import posterior_mode
-from sim.inference import distribution, read_only
+from sim.inference.baum_welch import baum_welch, forward
+from sim.inference.bayes import distribution, read_only
+from sim.inference.estimate import posterior_mode
 from sim.interfaces import FloatArray
 
 

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from sim.belief.forgetting import ChangeTest, Forgetting, Memory, change_point
 from sim.belief.regularised import Regularisation, lifted
-from sim.estimate import EM_ITERATIONS, NEWTON_ITERATIONS, Estimate, constrained_newton, em, posterior_mode
-from sim.inference import condition, distribution, normalise, read_only
+from sim.inference.bayes import condition, distribution, normalise, read_only
+from sim.inference.estimate import EM_ITERATIONS, NEWTON_ITERATIONS, Estimate, constrained_newton, em, posterior_mode
 from sim.interfaces import FloatArray
 
 Solver = Literal["newton", "em"]

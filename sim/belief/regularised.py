@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sim.inference import condition, distribution, normalise, read_only
+from sim.inference.bayes import condition, distribution, normalise, read_only
 from sim.interfaces import Belief, FloatArray
 
 EVEN_SHARE = 1e-3

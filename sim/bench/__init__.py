@@ -13,7 +13,7 @@ import numpy as np
 
 from sim.bench.people import Scale, warm_up
 from sim.bench.rows import ROWS, Direction, Row, Skipped, Unit
-from sim.kernels import describe
+from sim.inference.kernels import describe
 
 __all__ = ["FULL", "QUICK", "ROWS", "Outcome", "Row", "Scale", "document", "machine", "measure"]
 

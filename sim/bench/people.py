@@ -12,13 +12,13 @@ import numpy as np
 from sim.attack import OptimalAttack
 from sim.belief import EstimatedProfile, FixedProfile, GravityFilter, MarkovFilter
 from sim.bench.timing import NS
-from sim.engine import simulate
 from sim.interfaces import LPPM, Attack, Belief, Design, FloatArray
 from sim.lppm.designs import Exponential, LocationHiding
 from sim.lppm.mechanism import Mechanism
 from sim.mobility import Favourites, Statistics, Trace, statistics
-from sim.recorder import SimulationLog
 from sim.rng import stream
+from sim.simulation.engine import simulate
+from sim.simulation.recorder import SimulationLog
 from sim.world import Grid, World, manhattan
 
 SEED = 3

@@ -13,16 +13,17 @@ from typing import Any
 
 from sim.bench.memory import LIMIT_S, resident
 from sim.bench.timing import Samples, seconds_of, side_by_side
-from sim.chunks import Workshop, run_chunk
-from sim.pool import Here, Pool, Workers
-from sim.rundir import RunDirectory
-from sim.runner import run
+from sim.execution.chunks import Workshop, run_chunk
+from sim.execution.local_pool import Here, Pool, Workers
+from sim.execution.plan import Chunk, Plan, tasks
+from sim.execution.runner import run
 from sim.scenario.models import Scenario
-from sim.sweep import Chunk, Plan, points, tasks
+from sim.scenario.sweep import points
+from sim.storage.run_directory import RunDirectory
 
 
 def _dask() -> Pool:
-    from sim.cluster import Cluster
+    from sim.execution.dask_cluster import Cluster
 
     return Cluster("local", 2)
 

@@ -23,7 +23,7 @@ from sim.datasets.importing import SAN_FRANCISCO, Box, box_of, grid_over, read_r
 from sim.datasets.trace_file import Traces
 from sim.errors import InputError
 from sim.interfaces import IntArray
-from sim.mobility.days import PACIFIC_DAYLIGHT_H, good_days
+from sim.mobility.recorded.days import PACIFIC_DAYLIGHT_H, good_days
 from sim.mobility.traces import DAY_S
 from sim.plots import COLOURS, INK, STYLE
 from sim.plots.labels import literal

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from sim.datasets.lines import Layout
 from sim.errors import InputError
-from sim.mobility.columns import find_columns
+from sim.mobility.recorded.columns import find_columns
 
 BLOCK = 4 << 20
 LONGEST_LINE = 4 << 20

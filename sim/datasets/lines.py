@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from sim.mobility.tables import LATEST_S
+from sim.mobility.recorded.tables import LATEST_S
 
 PIECE = 1 << 15
 EARLIEST_S = -62_135_596_800  # the year 1

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from sim.datasets.lines import FRACTION, TYPES
 from sim.errors import InputError
 from sim.interfaces import FloatArray, IntArray
-from sim.mobility.tables import UNREADABLE, numeric_order
-from sim.storage import RequestError, is_url
+from sim.mobility.recorded.tables import UNREADABLE, numeric_order
+from sim.storage.backends import RequestError, is_url
 
 FORMAT_VERSION = 1
 SIDES = ("south", "north", "west", "east")

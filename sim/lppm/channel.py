@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sim.inference import distribution, read_only
+from sim.inference.bayes import distribution, read_only
 from sim.interfaces import Channel, FloatArray, Generator, IntArray
 from sim.lppm.remap import (
     columns_hiding,

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sim.inference import cheapest, decide, read_only
+from sim.inference.bayes import cheapest, decide, read_only
 from sim.interfaces import Channel, FloatArray, IntArray, OutputSpace
 from sim.lppm.channel import BaseChannel, MatrixChannel, identity
 from sim.lppm.designs import BUDGET_TOLERANCE_KM, BaseAndRemap, require_budget, require_one, root

@@ -8,7 +8,7 @@ from typing import Literal, NoReturn, get_args
 
 import numpy as np
 
-from sim.inference import read_only
+from sim.inference.bayes import read_only
 from sim.interfaces import Channel, FloatArray, Generator, IntArray
 from sim.lppm.channel import draw
 from sim.lppm.outputs import Sets

@@ -2,7 +2,7 @@
 
 Either the most privacy within a budget of quality, or the best quality within a promise of geo-indistinguishability.
 Cells without mass are not left to chance: each design says what it does there. What a solver returns is not believed
-but put right, worked out anew and compared with what it claims. Channels are cached (`sim.lppm.kept`) with a dual
+but put right, worked out anew and compared with what it claims. Channels are cached (`sim.lppm.cache`) with a dual
 certificate, and one from the cache is used only if it is verified against the problem: shape, distributions, budget,
 promise, and value by weak duality.
 """
@@ -16,11 +16,11 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sim.errors import InputError
-from sim.inference import decide
+from sim.inference.bayes import decide
 from sim.interfaces import Channel, FloatArray, IntArray
+from sim.lppm.cache import Solved, digest_of, kept
 from sim.lppm.channel import MatrixChannel
 from sim.lppm.designs import BUDGET_TOLERANCE_KM, require_budget, require_one
-from sim.lppm.kept import Solved, digest_of, kept
 from sim.lppm.linear import Solver, SolverError, require
 from sim.lppm.programs import (
     error_bound_km,

@@ -5,7 +5,7 @@ A remap sends every output z~ of a base channel f~ to the cell that is best unde
     z = argmin_z sum_x p(x | z~) d_Q(x, z),    p(x | z~) ∝ prior(x) f~(z~ | x)    (Oya et al. 2019, eq. (remap)).
 
 With the Manhattan distance on a full grid this is a weighted median of rows and one of columns. In every path
-ties go to the lowest index, by the rule of `sim.inference`, and an output whose weights have no mass, by its floor,
+ties go to the lowest index, by the rule of `inference.bayes`, and an output whose weights have no mass, by its floor,
 keeps itself. A `table` holds the cell for each output.
 """
 
@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim import kernels
-from sim.inference import cheapest, decide, decide_by_medians, decide_many, plain_floats
+from sim.inference import kernels
+from sim.inference.bayes import cheapest, decide, decide_by_medians, decide_many, plain_floats
+from sim.inference.ties import HALF, MASS_FLOOR
 from sim.interfaces import FloatArray, IntArray
-from sim.ties import HALF, MASS_FLOOR
 from sim.world.distance import Distance
 
 

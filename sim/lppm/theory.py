@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from sim.inference import decide_each
+from sim.inference.bayes import decide_each
 from sim.interfaces import Channel, FloatArray, IntArray, OwnOutputs
 from sim.lppm.epsilon import exact_epsilon_per_km
 from sim.world.distance import Distance

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from sim.inference import read_only
+from sim.inference.bayes import read_only
 from sim.interfaces import FloatArray, IntArray
 from sim.mobility.parameters import require
 from sim.mobility.traces import Trace

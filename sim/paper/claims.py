@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from sim.analysis import CONFIDENCE, curve_of_user, user_points
+from sim.analysis.summary import CONFIDENCE, curve_of_user, user_points
 from sim.interfaces import FloatArray
 from sim.paper.panels import AT_KM, BASES, NAMES
 from sim.paper.studies import Study
@@ -163,7 +163,7 @@ def _of_hardwired(found: Found) -> Iterator[Finding]:
         "On the data that it was trained on, an optimal mechanism has P_AE = Q-bar.",
         "not tested",
         (),
-        "No panel shows it; tests/test_enumeration.py finds it to 1e-9 by enumeration of all reports.",
+        "No panel shows it; tests/simulation/test_enumeration.py finds it to 1e-9 by enumeration of all reports.",
     )
     yield Finding(
         "Section V, Experiment SP",

@@ -11,7 +11,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sim.analysis import curves
+from sim.analysis.summary import curves
 from sim.paper.studies import Study
 from sim.plots import COLOURS, DIAGONAL, ERROR_LABEL, INK, QUALITY_LABEL, STYLE
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from sim import analysis
+from sim.analysis import summary as analysis
+from sim.execution.runner import open_pool, run
 from sim.paper.claims import Finding, findings, markdown
 from sim.paper.panels import PANELS, draw, draw_all, series_of, table
 from sim.paper.studies import STUDIES, Study
 from sim.plots import pictures
-from sim.rundir import atomic_file
-from sim.runner import open_pool, run
-from sim.tally import Progress
+from sim.simulation.progress import Progress
+from sim.storage.run_directory import atomic_file
 
 SYNTHETIC = "synthetic population made by the simulator, not the paper's data"
 

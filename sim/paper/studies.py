@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sim.errors import UserError
 from sim.scenario.models import Scenario
-from sim.scenario.source import read
+from sim.scenario.reading.source import read
 
 DATASETS = {
     "brightkite": ("brightkite.parquet", "brightkite_sf_ccs17.csv.gz"),

@@ -21,8 +21,8 @@ from sim.mobility.traces import Trace, live
 from sim.paper.studies import DATASETS
 from sim.rng import stream
 from sim.scenario.models import Scenario
-from sim.stage import Setting, Stage
-from sim.storage import atomic_file
+from sim.simulation.population import Setting, Stage
+from sim.storage.backends import atomic_file
 from sim.world.grid import Grid
 
 

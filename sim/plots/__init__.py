@@ -4,7 +4,7 @@ Figures are plain `Figure` objects: no window, no global state. Names that come 
 letter by letter, whatever they contain.
 """
 
-from sim.courses import middle_points
+from sim.analysis.time_series import middle_points
 from sim.plots.adaptation import adaptation_figure
 from sim.plots.marks import MOST_ROWS
 from sim.plots.of_run import write_adaptation, write_figures

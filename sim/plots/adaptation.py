@@ -9,9 +9,9 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sim.adaptation import Adaptation
-from sim.analysis import SERIES
-from sim.courses import middle_points
+from sim.analysis.adaptation import Adaptation
+from sim.analysis.summary import SERIES
+from sim.analysis.time_series import middle_points
 from sim.plots import style
 from sim.plots.labels import literal
 from sim.plots.marks import MOST_LETTERS, MOST_ROWS

@@ -12,9 +12,10 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from sim import analysis, courses
-from sim.adaptation import adaptation
-from sim.export import checked_destination
+from sim.analysis import summary as analysis
+from sim.analysis import time_series as courses
+from sim.analysis.adaptation import adaptation
+from sim.analysis.tournament import standings
 from sim.plots import style
 from sim.plots.adaptation import adaptation_figure
 from sim.plots.map import BaseMap, Guesses, map_figure
@@ -25,8 +26,8 @@ from sim.plots.style import Look, looks
 from sim.plots.tournament import tournament_figure
 from sim.plots.tradeoff import series_looks, tradeoff_figure
 from sim.plots.users import users_figure
-from sim.rundir import RequestError, RunDirectory, RunError, atomic_file
-from sim.tournament import standings
+from sim.storage.export import checked_destination
+from sim.storage.run_directory import RequestError, RunDirectory, RunError, atomic_file
 
 WIDTHS_IN = {"column": 3.5, "page": 7.16}
 """Of the journals that most of these papers are in, which have two columns."""

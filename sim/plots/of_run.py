@@ -8,17 +8,17 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from sim import analysis
-from sim.adaptation import Adaptation
-from sim.courses import middle_points, user_courses
+from sim.analysis import summary as analysis
+from sim.analysis.adaptation import Adaptation
+from sim.analysis.spread import are_few
+from sim.analysis.time_series import middle_points, user_courses
+from sim.analysis.tournament import is_tournament, standings
 from sim.plots import style
 from sim.plots.adaptation import adaptation_figure
 from sim.plots.over_time import over_time_figure
 from sim.plots.tournament import tournament_figure
 from sim.plots.tradeoff import tradeoff_figure
-from sim.rundir import RunDirectory
-from sim.spread import are_few
-from sim.tournament import is_tournament, standings
+from sim.storage.run_directory import RunDirectory
 
 
 def write_figures(

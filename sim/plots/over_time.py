@@ -11,8 +11,8 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sim.analysis import SERIES
-from sim.courses import middle_points
+from sim.analysis.summary import SERIES
+from sim.analysis.time_series import middle_points
 from sim.plots import style
 from sim.plots.labels import literal
 from sim.plots.marks import ROW_IN, draw_marks, marks_of, placed, rows_above

@@ -24,11 +24,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from matplotlib.typing import LineStyleType
 
-from sim import analysis
+from sim.analysis import summary as analysis
+from sim.analysis.spread import FEWEST_USERS, INTERVAL, are_few, bounds, kinds
 from sim.interfaces import FloatArray
 from sim.plots.labels import literal
-from sim.rundir import atomic_file
-from sim.spread import FEWEST_USERS, INTERVAL, are_few, bounds, kinds
+from sim.storage.run_directory import atomic_file
 
 INK = "#333333"
 # A matplotlibrc of the user or of the current folder must not change figures, nor start LaTeX: defaults come first.

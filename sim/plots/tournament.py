@@ -10,11 +10,11 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from sim.analysis.tournament import STANDINGS
 from sim.plots import style
 from sim.plots.labels import literal
 from sim.plots.style import COLOURS, ERROR_LABEL, INK, STYLE
-from sim.rundir import RequestError
-from sim.tournament import STANDINGS
+from sim.storage.run_directory import RequestError
 
 SHADES = LinearSegmentedColormap.from_list("error", ["#ffffff", COLOURS[0]])
 _ROW_IN, _HEAD_IN = 0.19, 0.95

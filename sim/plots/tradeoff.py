@@ -12,7 +12,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sim.analysis import SERIES, preferred
+from sim.analysis.summary import SERIES, preferred
 from sim.interfaces import FloatArray
 from sim.plots import style
 from sim.plots.labels import label_points

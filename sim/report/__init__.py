@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sim.analysis.result import Result
 from sim.report.page import assembled, waiting
 from sim.report.study import Study
-from sim.result import Result
-from sim.rundir import RunFile
+from sim.storage.run_directory import RunFile
 
 __all__ = ["page", "waiting", "write"]
 

@@ -8,14 +8,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sim import analysis
-from sim.courses import efficiency_course, mean_belief_distance, middle, user_belief_distances, user_courses
+from sim.analysis import summary as analysis
+from sim.analysis.result import Result
+from sim.analysis.spread import FEWEST_USERS
+from sim.analysis.time_series import (
+    efficiency_course,
+    mean_belief_distance,
+    middle,
+    user_belief_distances,
+    user_courses,
+)
 from sim.plots.marks import marks_of
 from sim.plots.style import blank_few, few_users
 from sim.report.study import Study
-from sim.result import Result
-from sim.rundir import DamagedRun, RunError
-from sim.spread import FEWEST_USERS
+from sim.storage.run_directory import DamagedRun, RunError
 
 MOST_USERS = 40
 """More panels than this nobody looks at."""

@@ -19,13 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sim import analysis
-from sim.courses import Beliefs, output_space, parts_at
+from sim.analysis import summary as analysis
+from sim.analysis.result import Result
+from sim.analysis.time_series import Beliefs, output_space, parts_at
 from sim.interfaces import FloatArray, IntArray, OutputSpace
 from sim.report.markup import told_apart
 from sim.report.study import Study
-from sim.result import Result
-from sim.rundir import EVENTS, RunDirectory
+from sim.storage.run_directory import EVENTS, RunDirectory
 
 MOST_ROADS = 60_000
 """A map of more roads than this is black, and they would take the room of the users."""

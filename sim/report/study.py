@@ -10,12 +10,13 @@ from typing import Any
 
 import pandas as pd
 
-from sim import analysis, spread
-from sim.adaptation import OF_USER, Adaptation
+from sim.analysis import spread
+from sim.analysis import summary as analysis
+from sim.analysis.adaptation import OF_USER, Adaptation
+from sim.analysis.result import Result
 from sim.plots import COLOURS, LINES, MARKERS, looks, middle_points
-from sim.result import Result
-from sim.rundir import DamagedRun, RunError
-from sim.sweep import SETTING
+from sim.scenario.sweep import SETTING
+from sim.storage.run_directory import DamagedRun, RunError
 
 OF_PEOPLE = SETTING - {"training", "markov_restart"}
 """The parts of a scenario that decide who its people are and what they do."""

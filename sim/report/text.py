@@ -11,15 +11,17 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from sim import analysis, sentences, spread
-from sim.budgets import exceeded
-from sim.metrics import METRICS, told, untold
+from sim.analysis import narrative as sentences
+from sim.analysis import spread
+from sim.analysis import summary as analysis
+from sim.analysis.budgets import exceeded
+from sim.analysis.metrics import METRICS, told, untold
+from sim.analysis.result import Result
+from sim.analysis.tournament import STANDINGS
 from sim.report.markup import Markup, escaped, joined, tag
 from sim.report.study import OF_PEOPLE, Study
-from sim.result import Result
-from sim.rundir import RunError
-from sim.status import failed_where
-from sim.tournament import STANDINGS
+from sim.storage.run_directory import RunError
+from sim.storage.status import failed_where
 
 _FEW_DIFFERENCES, _MOST_DIFFERENCES = 8, 40
 _MOST_ATTACKS = 5

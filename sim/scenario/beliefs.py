@@ -6,8 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, Tag, model_validator
 
-from sim.scenario.component import Count, Days, NonNegative, OwnComponent, Positive, Share, by_kind, short_form
-from sim.scenario.spec import Spec
+from sim.components.kinds import Count, Days, NonNegative, OwnComponent, Positive, Share, by_kind, short_form
+from sim.scenario.reading.validation import Spec
 
 
 class FixedProfileSpec(Spec):

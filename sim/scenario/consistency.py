@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from sim.scenario.did_you_mean import suggestion
-from sim.scenario.faults import Loc, listing
+from sim.components.suggestions import suggestion
 from sim.scenario.protection import SHORT_ATTACKS, SHORT_LPPMS
+from sim.scenario.reading.faults import Loc, listing
 
 Finding = tuple[Loc, str]
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, Tag, model_validator
 
-from sim.scenario.component import Count, NonNegative, OwnComponent, Share, by_kind, short_form
-from sim.scenario.spec import Spec
+from sim.components.kinds import Count, NonNegative, OwnComponent, Share, by_kind, short_form
+from sim.scenario.reading.validation import Spec
 
 SolverName = Literal["ipm", "simplex", "clarabel"]
 

@@ -11,16 +11,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sim.manifest import DamagedManifest, decode
+from sim.components.files import Place, data_folder
+from sim.components.permission import AllowCode, CodeAccess
 from sim.scenario.consistency import findings
-from sim.scenario.faults import Fault, Loc, ScenarioError, dotted, listing, shown
-from sim.scenario.files import Place, data_folder
 from sim.scenario.models import Scenario
-from sim.scenario.paths import combinations, expand, sweep_key
-from sim.scenario.permission import AllowCode, CodeAccess
-from sim.scenario.source import Source, parse_value, read
-from sim.scenario.spec import validate
+from sim.scenario.reading.faults import Fault, Loc, ScenarioError, dotted, listing, shown
+from sim.scenario.reading.paths import combinations, expand, sweep_key
+from sim.scenario.reading.source import Source, parse_value, read
+from sim.scenario.reading.validation import validate
 from sim.scenario.variants import Variants, frozen
+from sim.storage.manifest import DamagedManifest, decode
 
 MANIFEST = "manifest.json"
 _MOST_PLACES = 4

@@ -10,13 +10,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, Field, PrivateAttr, field_validator, model_validator
 
-from sim.scenario.component import Count, Custom, Name, Positive, ShortForm, short_form
-from sim.scenario.files import Place, files_of, locate, parts_of
+from sim.components.files import Place, files_of, locate, parts_of
+from sim.components.kinds import Count, Custom, Name, Positive, ShortForm, short_form
+from sim.components.permission import CodeAccess
 from sim.scenario.people import NothingSpec, OthersSpec, TrainingSpec, UsersSpec
-from sim.scenario.permission import CodeAccess
 from sim.scenario.protection import AnyAttack, AttackSpec, IdentificationSpec, LPPMSpec
+from sim.scenario.reading.validation import Spec
 from sim.scenario.shifts import ShiftSpec
-from sim.scenario.spec import Spec
 from sim.scenario.world import WorldSpec
 
 MOST_POINTS = 10_000

@@ -7,11 +7,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Discriminator, GetJsonSchemaHandler, ModelWrapValidatorHandler, Tag, model_validator
 from pydantic_core.core_schema import CoreSchema
 
+from sim.components.kinds import Count, Custom, Name, Share, as_mapping, short_form, tag_of
 from sim.scenario.beliefs import BeliefSpec, FixedProfileSpec, MarkovFilterSpec
-from sim.scenario.component import Count, Custom, Name, Share, as_mapping, short_form, tag_of
 from sim.scenario.designs import DesignSpec
-from sim.scenario.faults import shown
-from sim.scenario.spec import Spec
+from sim.scenario.reading.faults import shown
+from sim.scenario.reading.validation import Spec
 
 ShortLPPM = Literal[
     "SP-LH",

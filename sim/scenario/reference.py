@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from sim.scenario import beliefs, designs, people, protection, shifts, world
 from sim.scenario.models import RecordSpec, RepeatUntil, Scenario
-from sim.scenario.spec import Spec
+from sim.scenario.reading.validation import Spec
 
 UNIONS: dict[str, tuple[str, Any]] = {
     "grid": ("world.grid", world.GridSpec),

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, Tag, model_validator
 
-from sim.scenario.component import Count, Days, Name, Positive, by_kind
-from sim.scenario.faults import found
-from sim.scenario.spec import Spec
+from sim.components.kinds import Count, Days, Name, Positive, by_kind
+from sim.scenario.reading.faults import found
+from sim.scenario.reading.validation import Spec
 
 SomeShare = Annotated[float, Field(gt=0, le=1)]
 

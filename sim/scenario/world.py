@@ -6,9 +6,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, Tag, model_validator
 
-from sim.scenario.component import Count, Positive, Share, by_kind, short_form
-from sim.scenario.files import FileName
-from sim.scenario.spec import Spec
+from sim.components.files import FileName
+from sim.components.kinds import Count, Positive, Share, by_kind, short_form
+from sim.scenario.reading.validation import Spec
 
 MOST_CELLS = 10_000
 """Distances are kept for every pair of cells: 0.8 GB for so many."""

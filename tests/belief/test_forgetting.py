@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sim.belief import EstimatedProfile, Forgetting
 from sim.belief.forgetting import ChangeTest, Memory, change_point
-from sim.estimate import certified_gap
+from sim.inference.estimate import certified_gap
 from sim.interfaces import FloatArray
 from tests.support import plainly
 

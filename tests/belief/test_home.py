@@ -13,13 +13,13 @@ import pytest
 
 from sim.belief import FixedProfile, HomeProfile
 from sim.errors import InputError
-from sim.inference import decide
+from sim.inference.bayes import decide
 from sim.interfaces import Belief, FloatArray
 from sim.lppm.channel import exponential
 from sim.mobility import Commuters
 from sim.rng import stream
 from sim.scenario.models import Scenario
-from sim.stage import Setting
+from sim.simulation.population import Setting
 from sim.world.distance import manhattan
 from sim.world.grid import Grid
 from sim.world.roads import lattice

@@ -11,8 +11,8 @@ import pytest
 from scipy.optimize import minimize
 
 from sim.belief import EstimatedMarkov, EstimatedProfile, MarkovFilter
-from sim.belief.baum_welch import baum_welch, expected_counts, forward
-from sim.estimate import posterior_mode
+from sim.inference.baum_welch import baum_welch, expected_counts, forward
+from sim.inference.estimate import posterior_mode
 from sim.interfaces import Belief, BoolArray, FloatArray
 from sim.lppm.channel import exponential
 from sim.world.distance import manhattan

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sim.belief import EstimatedProfile, FixedProfile
-from sim.estimate import certified_gap
+from sim.inference.estimate import certified_gap
 from sim.interfaces import Belief, FloatArray
 
 INITIAL = np.array([0.4, 0.3, 0.2, 0.1])

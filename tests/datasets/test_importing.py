@@ -21,8 +21,8 @@ import pytest
 from sim.datasets import describing, files
 from sim.datasets.importing import SAN_FRANCISCO, Counts, import_traces
 from sim.errors import InputError
-from sim.mobility.replay import Replay, Selection
-from sim.storage import RequestError, RunError
+from sim.mobility.recorded.replay import Replay, Selection
+from sim.storage.backends import RequestError, RunError
 from sim.world.grid import Grid
 
 IN = ("37.6163", "-122.3861")

@@ -31,7 +31,7 @@ from click.testing import CliRunner
 
 from sim.cli import Group, main
 from sim.errors import UserError
-from sim.scenario.faults import ScenarioError
+from sim.scenario.reading.faults import ScenarioError
 from tests.fuzz.sandbox import EscapeError, sandbox
 
 CPU_LIMIT_S = 30.0
@@ -243,7 +243,7 @@ def warm_up() -> None:
     """Import what commands import when they need it, so that no case pays for it or seems to write a cache."""
     from matplotlib.font_manager import findfont
 
-    from sim import kernels
+    from sim.inference import kernels
 
     for name in ("console", "cost", "datasets.describing", "export", "plots", "report", "status"):
         importlib.import_module(f"sim.{name}")

@@ -21,8 +21,8 @@ import numpy as np
 import pandas as pd
 
 import sim
+from sim.analysis.result import Result
 from sim.report import page
-from sim.result import Result
 from sim.scenario.load import load
 from tests.fuzz.harness import ProblemError, command
 

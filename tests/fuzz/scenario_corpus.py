@@ -14,8 +14,8 @@ import pandas as pd
 import yaml
 
 from sim.scenario.protection import SHORT_ATTACKS, SHORT_LPPMS
+from sim.scenario.reading.source import parse_text
 from sim.scenario.reference import kinds
-from sim.scenario.source import parse_text
 from tests.fuzz.values import places, value_at
 from tests.support import ROOT, SMALL
 

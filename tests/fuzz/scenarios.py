@@ -9,10 +9,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from sim.runner import FailedChunks, run
+from sim.execution.runner import FailedChunks, run
 from sim.scenario.load import load
 from sim.scenario.models import RepeatUntil, Scenario
-from sim.scenario.paths import combinations
+from sim.scenario.reading.paths import combinations
 from tests.fuzz import scenario_corpus as seeds
 from tests.fuzz.harness import ProblemError, command
 from tests.fuzz.mutated_text import mutated_text

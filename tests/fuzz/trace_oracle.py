@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sim.mobility.columns import find_columns
+from sim.mobility.recorded.columns import find_columns
 from sim.world.grid import Grid
 
 LATEST_S = 10**11

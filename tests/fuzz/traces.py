@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from sim.datasets.importing import SAN_FRANCISCO, grid_over
 from sim.errors import input_errors
-from sim.mobility.replay import Replay
+from sim.mobility.recorded.replay import Replay
 from sim.world.grid import Grid
 from tests.fuzz import trace_inputs as inputs
 from tests.fuzz import trace_oracle as oracle

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from sim.build import build_design
 from sim.interfaces import FloatArray
 from sim.lppm.theory import theory
+from sim.scenario.build import build_design
 from sim.scenario.designs import DesignSpec
 from sim.scenario.reference import kinds
 from sim.world import Distance, Grid, World, lattice, road

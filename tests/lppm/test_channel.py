@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import chisquare
 
 import sim.lppm.channel as channel_module
-from sim.inference import decide_many
+from sim.inference.bayes import decide_many
 from sim.interfaces import FloatArray
 from sim.lppm.channel import (
     BaseChannel,

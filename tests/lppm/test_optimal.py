@@ -16,7 +16,8 @@ from scipy.optimize import linprog
 
 from sim.errors import InputError
 from sim.interfaces import FloatArray
-from sim.lppm import kept, linear, optimal
+from sim.lppm import cache as kept
+from sim.lppm import linear, optimal
 from sim.lppm.designs import Exponential, LocationHiding
 from sim.lppm.linear import LinearProgram, Solution, SolverError
 from sim.lppm.optimal import OptimalPrivacy, OptimalQuality

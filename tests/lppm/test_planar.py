@@ -13,12 +13,12 @@ from pydantic import ValidationError
 from scipy.stats import gamma, kstest
 
 import sim
-from sim import build
 from sim.interfaces import Design, FloatArray
 from sim.lppm.designs import Exponential, expected_loss_km
 from sim.lppm.epsilon import exact_epsilon_per_km
 from sim.lppm.outputs import Points
 from sim.lppm.planar import EPSILON_OF_PLACES_PER_KM, LaplacePlacesChannel, PlanarGeometric, PlanarLaplace
+from sim.scenario import build
 from sim.scenario import designs as specs
 from sim.world import World
 from sim.world.distance import Distance, euclidean, manhattan

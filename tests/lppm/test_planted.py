@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from sim.interfaces import FloatArray
-from sim.lppm import kept
-from sim.lppm.kept import Solved
+from sim.lppm import cache as kept
+from sim.lppm.cache import Solved
 from sim.lppm.optimal import OptimalPrivacy, OptimalQuality
 from sim.lppm.programs import stochastic
 from sim.world.distance import euclidean, manhattan

@@ -15,7 +15,7 @@ from sim.events import Visit
 from sim.interfaces import Demand, Generator, IntArray
 from sim.mobility.demand import EveryVisit, Periodic, Poisson, Rate
 from sim.mobility.gaps import Coverage, PeriodicSchedule, PoissonSchedule, count_gaps, schedule, sessions
-from sim.mobility.replay import Replay
+from sim.mobility.recorded.replay import Replay
 from sim.mobility.traces import Trace, live
 from sim.world.grid import Grid
 

@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 
 import sim
-from sim import analysis
+from sim.analysis import summary as analysis
 from sim.paper import reproduce
 from sim.paper.panels import AT_KM, COLUMNS, PANELS, series_of, table
 from sim.paper.studies import DATASETS, STUDIES, Study, found_in, scenario_folder
 from sim.paper.synthetic import write_traces
 from sim.scenario.models import Scenario
-from sim.stage import Setting, Stage
+from sim.simulation.population import Setting, Stage
 from tests.support import done, files, refused
 
 FULL = Study.scenario

@@ -15,11 +15,11 @@ import pytest
 from sim.datasets import trace_file
 from sim.datasets.describing import describe, load
 from sim.interfaces import FloatArray, IntArray
-from sim.mobility.days import PACIFIC_DAYLIGHT_H, good_days
+from sim.mobility.recorded.days import PACIFIC_DAYLIGHT_H, good_days
 from sim.paper import synthetic
 from sim.paper.studies import DATASETS, STUDIES, Study
 from sim.paper.synthetic import write_traces
-from sim.stage import Setting, Stage
+from sim.simulation.population import Setting, Stage
 from sim.world.grid import Grid
 
 CHECKINS = ["brightkite", "gowalla"]

@@ -12,12 +12,12 @@ import jsonschema
 import pytest
 
 import sim
-from sim.scenario.faults import ScenarioError
-from sim.scenario.files import VARIABLE
+from sim.components.files import VARIABLE
 from sim.scenario.load import load, schema
 from sim.scenario.models import Scenario
-from sim.scenario.source import read
-from sim.sweep import points
+from sim.scenario.reading.faults import ScenarioError
+from sim.scenario.reading.source import read
+from sim.scenario.sweep import points
 from tests.support import BASE, faults
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"

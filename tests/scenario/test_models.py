@@ -11,11 +11,9 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from sim.registry import listing
+from sim.components.custom import listing
 from sim.scenario.consistency import findings
-from sim.scenario.faults import Loc
 from sim.scenario.models import Scenario
-from sim.scenario.paths import assign
 from sim.scenario.protection import (
     SHORT_ATTACKS,
     SHORT_IDENTIFICATIONS,
@@ -26,8 +24,10 @@ from sim.scenario.protection import (
     ShortIdentification,
     ShortLPPM,
 )
+from sim.scenario.reading.faults import Loc
+from sim.scenario.reading.paths import assign
+from sim.scenario.reading.source import parse_text
 from sim.scenario.reference import UNIONS
-from sim.scenario.source import parse_text
 
 MakeScenario = Callable[..., Scenario]
 

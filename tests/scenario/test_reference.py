@@ -8,8 +8,8 @@ import pytest
 
 from sim.scenario import beliefs, people
 from sim.scenario import designs as design_specs
+from sim.scenario.reading.validation import Spec
 from sim.scenario.reference import SECTIONS, UNIONS, Key, keys, kinds, line, markdown
-from sim.scenario.spec import Spec
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from sim.scenario.faults import ScenarioError
+from sim.execution.plan import tasks
 from sim.scenario.load import MOST_BAD_VALUES, load
 from sim.scenario.models import Scenario
-from sim.scenario.paths import assign, combinations, expand
+from sim.scenario.reading.faults import ScenarioError
+from sim.scenario.reading.paths import assign, combinations, expand
+from sim.scenario.sweep import SETTING, points
 from sim.scenario.variants import Variants, frozen
-from sim.sweep import SETTING, points, tasks
 
 BASE: dict[str, Any] = {
     "name": "base",

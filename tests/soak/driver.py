@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import sim
-from sim.pool import Workers
+from sim.execution.local_pool import Workers
 from sim.scenario.models import Scenario
 
 SCENARIO = {

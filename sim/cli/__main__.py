@@ -1,0 +1,5 @@
+"""Run the command line: ``python -m sim.cli``."""
+
+from sim.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""What all components share: parameters, the registry, custom classes."""

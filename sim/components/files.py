@@ -1,0 +1,99 @@
+"""Files that a scenario names: relative to the scenario's own folder, or ``data:NAME`` in the data folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, Field, ValidationInfo
+
+from sim.components.permission import CodeAccess
+from sim.scenario.reading.faults import shown
+
+PREFIX = "data:"
+VARIABLE = "LPPM_SIM_DATA"
+
+
+class Place(NamedTuple):
+    """Where a scenario finds its files and custom components."""
+
+    folder: Path = Path()
+    """Folder that file names are relative to."""
+    data: Path | None = None
+    """Folder of the files named ``data:NAME``."""
+    code: CodeAccess = CodeAccess()
+    """Whether and from where custom components may be imported."""
+
+    def absolute(self) -> Place:
+        """Return the same place for a process with another current folder."""
+        beside = self.code.beside
+        code = replace(self.code, beside=None if beside is None else beside.absolute())
+        return Place(self.folder.absolute(), None if self.data is None else self.data.absolute(), code)
+
+
+def data_folder(said: Path | None = None) -> Path | None:
+    """Return the folder of real data sets: as said, else the environment's, else `../shared/data` if it is there."""
+    if said is not None:
+        return said
+    if os.environ.get(VARIABLE):
+        return Path(os.environ[VARIABLE])
+    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
+    return beside if beside.is_dir() else None
+
+
+def locate(name: str, *, folder: Path, data: Path | None) -> Path:
+    """Return the path of a file named in a scenario; raise ValueError with the way out if it is not there.
+
+    A name is relative to the scenario's folder; ``data:NAME`` lies in the data folder (``--data``, or the
+    environment's ``LPPM_SIM_DATA``).
+    """
+    if name.startswith(PREFIX):
+        if data is None:
+            raise ValueError(
+                f"{name!r} lies in the folder of real data sets, which is not known: "
+                f"give it with --data DIR or set {VARIABLE}"
+            )
+        path = data / name.removeprefix(PREFIX)
+    else:
+        path = folder / name
+    try:
+        exists, is_folder = path.is_file(), path.is_dir()
+    except OSError as error:  # such as a name that is too long
+        raise ValueError(f"file {shown(name)} cannot be looked for: {error.strerror}") from error
+    if not exists:
+        what = "is a folder" if is_folder else "does not exist"
+        raise ValueError(f"file {name!r} {what} (looked for {path})")
+    return path
+
+
+def _exists(name: str, info: ValidationInfo) -> str:
+    context = info.context or {}
+    if "folder" in context:
+        locate(name, folder=context["folder"], data=context.get("data"))
+    return name
+
+
+_CHECKED = AfterValidator(_exists)
+FileName = Annotated[str, Field(min_length=1), _CHECKED]
+
+
+def parts_of(model: BaseModel) -> Iterator[BaseModel]:
+    """Yield a model and every model in it."""
+    yield model
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+        for part in inside:
+            if isinstance(part, BaseModel):
+                yield from parts_of(part)
+
+
+def files_of(model: BaseModel) -> Iterator[str]:
+    """Yield the name of every file that a model or one of its parts reads."""
+    for part in parts_of(model):
+        yield from (
+            getattr(part, name) for name, field in type(part).model_fields.items() if _CHECKED in field.metadata
+        )

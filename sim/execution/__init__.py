@@ -1,0 +1,1 @@
+"""Many simulations: plan, workers, stopping rule, resume."""

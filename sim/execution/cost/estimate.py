@@ -1,0 +1,320 @@
+"""What a scenario would take: work counted by arithmetic, lives and time estimated from a sample."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from sim.execution.cost.bounded import Collected, collect
+from sim.execution.cost.footprint import peak_bytes
+from sim.execution.cost.probe import PROBED_USERS, Prepared, Rate, Report, count_without_living, measurements
+from sim.execution.plan import CHUNK_QUERIES, Task, tasks
+from sim.inference import kernels
+from sim.scenario import people
+from sim.scenario.models import RepeatUntil, Scenario
+from sim.scenario.protection import AttackSpec, LPPMSpec
+from sim.scenario.sweep import Point, points
+
+BYTES_PER_ROW = 23
+LIMIT_S = 2.5
+"""Seconds that measuring may take; with the start of Python and the reading of a scenario less than five."""
+KERNEL_BYTES = 110_000_000
+"""Memory of compiled kernels, where they are not loaded yet."""
+MOST_SETTINGS = 50
+"""Largest number of settings that are measured; others are assumed to equal the nearest of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """How much work a scenario is; at most, where it repeats until its metrics are precise."""
+
+    points: int
+    users: int
+    simulations: int
+    queries: int
+    rows: int
+    seconds: float | None
+    """CPU time; None if it was not measured at all."""
+    peak_bytes: int = 0
+    """Memory of the largest process, an estimate."""
+    approximate: bool = False
+    """Whether users, queries and rows are estimated from a sample."""
+    unmeasured: tuple[str, ...] = ()
+    """What could not be measured or tried."""
+    incomplete: bool = False
+    """Whether the time of an LPPM is missing: then the time is a lower bound."""
+    readings: dict[str, dict[str, int]] = field(default_factory=dict)
+    """What was read of each trace file."""
+    least: Cost | None = None
+    """What it is at least, where the number of replications is open."""
+    exact: tuple[str, ...] = ()
+    """The LPPMs whose metrics need one replication alone, at some point at least."""
+
+
+def estimate(
+    scenario: Scenario, swept: list[Point] | None = None, *, measure: bool = True, limit_s: float = LIMIT_S
+) -> Cost:
+    """Count the work of a scenario and, if `measure`, estimate its time from a few users of its first replication.
+
+    `swept` are the points of its sweep, where they are known already.
+    What takes longer than `limit_s` seconds, planning included, is given up; the answer says what was not measured.
+    """
+    began_s = time.monotonic()
+    work = tasks(points(scenario) if swept is None else swept)
+    settings = {task.point.setting: task.point for task in work}
+    if measure:
+        kernels.compiled()  # what loading them takes is no part of a query
+    probes = _middle_points(work) if measure else {}
+    left_s = max(limit_s - (time.monotonic() - began_s), 0.2 * limit_s)
+    job = partial(
+        measurements,
+        _spread(list(settings.values()), MOST_SETTINGS),
+        probes,
+        time_each_s=0.6 * left_s / len(probes) if probes else 0.0,
+        prepare_s=0.3 * left_s,
+    )
+    collected: Collected[Report] = collect(job, limit_s=left_s)
+    return _cost(work, settings, collected, probes, limit_s)
+
+
+def installed_bytes() -> int | None:
+    """Return the memory of this machine; None where the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _middle_points(work: Sequence[Task]) -> dict[str, Point]:
+    """Return, of each LPPM, the point in the middle of those where it is simulated."""
+    own: dict[str, list[Point]] = {}
+    for task in work:
+        own.setdefault(task.lppm, []).append(task.point)
+    return {lppm: found[len(found) // 2] for lppm, found in own.items()}
+
+
+def _spread(items: Sequence[Point], count: int) -> list[Point]:
+    """Return `count` items at even distances, or all if there are fewer."""
+    if len(items) <= count:
+        return list(items)
+    return [items[len(items) * k // count] for k in range(count)]
+
+
+@dataclass(frozen=True, slots=True)
+class _People:
+    """How many users a setting has and how many queries they make, as far as that is known."""
+
+    users: int
+    lengths: Sequence[int]
+    past: float
+    exact: bool
+    once_s: float
+    each_s: float
+
+    @property
+    def mean(self) -> float:
+        """Queries of a user, on average."""
+        return sum(self.lengths) / len(self.lengths)
+
+    @property
+    def total(self) -> float:
+        """Queries of all users in one simulation."""
+        return self.scaled(sum(self.lengths))
+
+    def scaled(self, total: float) -> float:
+        """Scale a sum over the sampled users to all users."""
+        return total * max(self.users, 1) / len(self.lengths)
+
+
+def _cost(
+    work: Sequence[Task],
+    settings: dict[str, Point],
+    collected: Collected[Report],
+    probes: dict[str, Point],
+    limit_s: float,
+) -> Cost:
+    """Put together what was counted and what was measured."""
+    prepared = {report.setting: report for report in collected.reports if isinstance(report, Prepared)}
+    rates = {report.lppm: report for report in collected.reports if isinstance(report, Rate)}
+    people_of = _people_of(settings, prepared)
+    rows = _rows_by_task(work, people_of)
+    peak = max((_peak(task, people_of[task.point.setting], rows) for task in _some(work)), default=0.0)
+    whole = Cost(
+        points=len({task.point.index for task in work}),
+        users=max(own.users for own in people_of.values()),
+        simulations=0,
+        queries=0,
+        rows=0,
+        seconds=None,
+        peak_bytes=round(_bytes_here() + peak),
+        approximate=not all(own.exact for own in people_of.values()),
+        unmeasured=tuple(_unmeasured(collected, settings, rates, probes, limit_s)),
+        incomplete=not probes.keys() <= rates.keys(),
+        readings=next(iter(prepared.values())).readings if prepared else {},
+        exact=tuple(dict.fromkeys(task.lppm for task in work if task.is_exact)),
+    )
+
+    def count(times: dict[tuple[int, str], int]) -> Cost:
+        queries = sum(times[task.key] * people_of[task.point.setting].total for task in work)
+        return replace(
+            whole,
+            simulations=sum(times.values()),
+            queries=round(queries),
+            rows=round(sum(times[task.key] * rows[task.key] for task in work)),
+            seconds=_seconds(work, times, people_of, rates) if rates else None,
+        )
+
+    least, most = ({task.key: getattr(task, bound) for task in work} for bound in ("at_least", "at_most"))
+    return replace(count(most), least=count(least) if least != most else None)
+
+
+def _people_of(settings: dict[str, Point], prepared: dict[str, Prepared]) -> dict[str, _People]:
+    """Return the people of each setting: as measured, as the scenario tells, or as in the last one measured."""
+    last: Prepared | None = next(iter(prepared.values()), None)
+    people_of = {}
+    for key, point in settings.items():
+        report = prepared.get(key)
+        last = report or last
+        once_s, each_s = (0.0, 0.0) if last is None else (last.once_s, last.each_s)
+        if report is not None:
+            people_of[key] = _People(report.users, report.lengths, report.past, report.exact, once_s, each_s)
+        elif (counted := count_without_living(point.scenario)) is not None:
+            past = float(point.scenario.users.past_queries or 0)
+            people_of[key] = _People(counted[0], [counted[1]], past, True, once_s, each_s)
+        elif last is not None:
+            users = point.scenario.users.count or last.users
+            people_of[key] = _People(users, last.lengths, last.past, False, once_s, each_s)
+        else:
+            people_of[key] = _People(point.scenario.users.count or 0, [_guess(point.scenario)], 0.0, False, 0.0, 0.0)
+    return people_of
+
+
+def _guess(scenario: Scenario) -> int:
+    """Return how many queries a user may make of whom nothing could be measured, by the size of a trace file."""
+    users = scenario.users
+    if isinstance(users.mobility, people.ReplaySpec):
+        rows = rows_of_file(scenario.locate(users.mobility.file))
+        each = math.ceil(rows / users.count) if users.count else rows
+        return min(each, users.queries or each)
+    return users.queries or 0
+
+
+def rows_of_file(path: Path) -> int:
+    """Return about how many rows a trace file has: by its footer, or by its size and its first lines."""
+    if path.suffix == ".parquet":
+        return int(pq.ParquetFile(path).metadata.num_rows)
+    with path.open("rb") as file:
+        head = file.read(65_536)
+        file.seek(path.stat().st_size // 2)  # later lines may be longer: numbers grow
+        head += file.read(65_536)
+    packed = 5 if path.suffix in (".gz", ".bz2", ".xz", ".zip") else 1  # as text of this kind is
+    lines = head.count(b"\n") if packed == 1 else len(head) / 40
+    return round(path.stat().st_size * packed * max(lines, 1) / max(len(head), 1))
+
+
+def _rows_by_task(work: Sequence[Task], people_of: dict[str, _People]) -> dict[tuple[int, str], float]:
+    """Return how many rows of the event log one simulation of each task leaves."""
+    rows: dict[tuple[int, str], float] = {}
+    known: dict[tuple[str, int, int, bool], float] = {}
+    for task in work:
+        scenario, own = task.point.scenario, people_of[task.point.setting]
+        lppm = next(lppm for lppm in scenario.lppms if lppm.name == task.lppm)
+        alike = (task.point.setting, id(scenario.attacks), id(scenario.record), lppm.full)
+        if alike not in known:
+            known[alike] = own.scaled(_rows(scenario, lppm, own.lengths))
+        rows[task.key] = known[alike]
+    return rows
+
+
+def _rows(scenario: Scenario, lppm: LPPMSpec, lengths: Iterable[int]) -> int:
+    """Return the number of rows that one simulation writes, given the number of queries of each user."""
+    attacks = scenario.attacks_on(lppm)
+    past = [attack.hindsight for attack in attacks if isinstance(attack, AttackSpec) and attack.hindsight is not None]
+    about_the_past = sum(hindsight.guesses(queries) for hindsight in past for queries in lengths)
+    return sum(map(scenario.record.rows, lengths)) * max(len(attacks), 1) + about_the_past
+
+
+def _seconds(
+    work: Sequence[Task], times: dict[tuple[int, str], int], people_of: dict[str, _People], rates: dict[str, Rate]
+) -> float:
+    """Return the CPU time of all simulations whose LPPM was measured, and of what comes before them."""
+    total_s = sum(own.once_s for own in people_of.values())
+    replications: dict[str, int] = {}
+    for task in work:
+        own = people_of[task.point.setting]
+        replications[task.point.setting] = max(replications.get(task.point.setting, 0), times[task.key])
+        if (rate := rates.get(task.lppm)) is None or not rate.queries:
+            continue
+        user_s = rate.user_s + rate.candidate_s * max(own.users - PROBED_USERS, 0)
+        users_s = own.total * user_s / rate.queries
+        total_s += times[task.key] * (rate.fixed_s + users_s)
+    return total_s + sum(people_of[key].users * people_of[key].each_s * count for key, count in replications.items())
+
+
+def _some(work: Sequence[Task]) -> list[Task]:
+    """Return some tasks that stand for all: the memory they take differs by world, people and kinds of components."""
+    return (
+        [work[len(work) * k // MOST_SETTINGS] for k in range(MOST_SETTINGS)] if len(work) > MOST_SETTINGS else [*work]
+    )
+
+
+def _peak(task: Task, own: _People, rows: dict[tuple[int, str], float]) -> float:
+    """Return the memory that the chunk of a task takes, beyond that of the code."""
+    scenario = task.point.scenario
+    alone = isinstance(scenario.replications, RepeatUntil)
+    names = [task.lppm] if alone else [lppm.name for lppm in scenario.lppms]
+    in_one = sum(rows.get((task.point.index, name), 0.0) for name in names)
+    joined = min(task.at_most, max(math.ceil(CHUNK_QUERIES / max(own.total * len(names), 1)), 1))
+    file_rows = 0
+    if isinstance(scenario.users.mobility, people.ReplaySpec):
+        file_rows = rows_of_file(scenario.locate(scenario.users.mobility.file))
+    return peak_bytes(
+        scenario,
+        users=max(own.users, 1),
+        queries=own.mean,
+        past=own.past,
+        rows=math.ceil(in_one * joined),
+        file_rows=file_rows,
+    )
+
+
+def _bytes_here() -> int:
+    """Return the memory of this process, with all that a run imports but for figures."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 300_000_000
+    loaded = "numba" in sys.modules or os.environ.get(kernels.VARIABLE) == "plain"
+    return pages * os.sysconf("SC_PAGE_SIZE") + (0 if loaded else KERNEL_BYTES)
+
+
+def _unmeasured(
+    collected: Collected[Report],
+    settings: dict[str, Point],
+    rates: dict[str, Rate],
+    probes: dict[str, Point],
+    limit_s: float,
+) -> list[str]:
+    """Say what is missing, and why."""
+    why = {
+        "time": f"not within {limit_s:g} s",
+        "memory": "it needs more memory than is free",
+        "died": "its process was ended from outside",
+    }.get(collected.ending, f"not within {limit_s:g} s")
+    prepared = [report for report in collected.reports if isinstance(report, Prepared)]
+    unchecked = [report.unchecked for report in prepared if report.unchecked is not None]
+    missing = [f"{what}: not checked on all users" for what in dict.fromkeys(unchecked)]
+    if not prepared:
+        return [*missing, f"world, users and training data ({why})"]
+    if (skipped := len(settings) - len(prepared)) > 0:
+        missing.append(f"{skipped:,} of {len(settings):,} settings of the sweep, taken to be like their neighbours")
+    slow = [lppm for lppm in probes if lppm not in rates]
+    return [*missing, *([f"{', '.join(slow)} ({why})"] if slow else [])]

@@ -1,0 +1,376 @@
+"""Measure a scenario on a sample of it: a few users' lives, and a few of their queries for each LPPM."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sim.components.custom import ComponentError
+from sim.errors import InputError, input_errors
+from sim.execution.chunks import FailedSimulation, Workshop, run_chunk
+from sim.execution.plan import Chunk
+from sim.mobility.synthetic.city import DEFAULT_USERS
+from sim.mobility.traces import DAY_S, LONGEST
+from sim.scenario import build, people
+from sim.scenario.models import Scenario
+from sim.scenario.protection import IdentificationSpec, LPPMSpec
+from sim.scenario.sweep import Point
+from sim.simulation.interrupts import ComponentExit, described, raised_at
+from sim.simulation.population import Setting, Stage
+
+LONGEST_PROBE = 300
+"""Queries of one user that are simulated to estimate the time: the cost of a mechanism that learns grows with them."""
+EXACT_USERS, EXACT_QUERIES = 2_000, 100_000
+"""Where there are no more users and queries, past and test, all of them live, and queries are counted exactly."""
+SAMPLED_USERS = 20
+"""Number of users whose lives are generated where there are more."""
+SAMPLED_OTHERS = 20
+SAMPLED_QUERIES = 50_000
+"""Approximate number of queries of all sampled users; where lives are long, fewer users are sampled."""
+LONGEST_PAST_DAYS, LONGEST_PAST = 30.0, 5_000
+PROBED_USERS = 4
+_SHORT_S = 1.0
+"""A probe that took less is timed once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is known of the people of one setting."""
+
+    setting: str
+    users: int
+    lengths: tuple[int, ...]
+    """Number of queries of each sampled user."""
+    past: float
+    """How many queries the past of a user has, on average."""
+    exact: bool
+    """Whether all users were sampled."""
+    once_s: float
+    """Time for the world and the training sets of other people."""
+    each_s: float
+    """Time to let one user live, in each replication."""
+    readings: dict[str, dict[str, int]]
+    """What was read of each trace file."""
+    unchecked: str | None = None
+    """What could not be checked on a sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Time to simulate one LPPM: once for each simulation, and for each user with a number of queries."""
+
+    lppm: str
+    fixed_s: float
+    user_s: float
+    queries: float
+    complete: bool
+    """Whether all queries of the probe were simulated in its time."""
+    candidate_s: float = 0.0
+    """What a user takes longer for each further user who may be behind a pseudonym."""
+
+
+Report = Prepared | Rate
+
+
+def count_without_living(scenario: Scenario) -> tuple[int, int] | None:
+    """Return how many users there are and how many queries each makes, where the scenario alone tells.
+
+    Synthetic users live for ever: with a number of queries and no end in days each makes just that many.
+    """
+    users = scenario.users
+    endless = isinstance(
+        users.mobility, people.FavouritesSpec | people.MarkovChainSpec | people.CommutersSpec | people.TaxisSpec
+    ) and isinstance(users.demand, people.EveryVisitSpec | people.PeriodicSpec | people.PoissonSpec)
+    if not endless or users.queries is None or users.days is not None or scenario.shifts:
+        return None
+    return users.count or DEFAULT_USERS, users.queries
+
+
+def measurements(
+    settings: Sequence[Point], probes: Mapping[str, Point], *, time_each_s: float, prepare_s: float
+) -> Iterator[Report]:
+    """Yield what is learned of each setting, and then of each LPPM at its point.
+
+    Settings are given up after `prepare_s` seconds in all, and each LPPM after `time_each_s`, between two queries. An
+    optimal design, whose linear program cannot be interrupted, comes last.
+    """
+    began_s = time.monotonic()
+    made: dict[str, Setting] = {}
+    for point in [*probes.values(), *settings]:
+        if point.setting in made or (made and time.monotonic() - began_s > prepare_s):
+            continue
+        with input_errors("scenario"):
+            made[point.setting], report = _prepare(point)
+        yield report
+    known = [(lppm, point) for lppm, point in probes.items() if point.setting in made]
+    for lppm, point in known:
+        _check_design(_spec_of(lppm, point.scenario), made[point.setting])
+    for lppm, point in sorted(known, key=lambda probe: _is_optimal(_spec_of(probe[0], probe[1].scenario))):
+        if time_each_s > 0:
+            yield _rate(lppm, point, made[point.setting], time_each_s)
+
+
+def _spec_of(lppm: str, scenario: Scenario) -> LPPMSpec:
+    return next(spec for spec in scenario.lppms if spec.name == lppm)
+
+
+def _is_optimal(spec: LPPMSpec) -> bool:
+    return spec.design.kind.startswith("optimal_")
+
+
+def _check_design(spec: LPPMSpec, setting: Setting) -> None:
+    with input_errors(f"lppms.{spec.name}.design"):
+        build.build_design(spec.design, setting.world)
+
+
+def _prepare(point: Point) -> tuple[Setting, Prepared]:
+    """Build the world of a setting, let some of its users live, and gather what is known of them."""
+    scenario = point.scenario
+    began_s = time.process_time()
+    setting = Setting(reduced(scenario))
+    setting.world, setting.mobility, setting.demand  # noqa: B018 - built when asked for
+    everybody = setting.users
+    built_s = time.process_time() - began_s
+    setting.users = sample(everybody, _sample_size(setting, everybody), _named(scenario))
+    began_s, unchecked = time.process_time(), None
+    stage = Stage(setting, 0)
+    try:
+        lives = stage.lives
+    except InputError as error:
+        if not scenario.shifts or len(setting.users) == len(everybody):
+            raise
+        # A shift may affect none of the sampled users and some of the others.
+        unchecked = f"shifts ({error})"
+        setting = copy.copy(setting)
+        setting.scenario = setting.scenario.model_copy(update={"shifts": []})
+        stage = Stage(setting, 0)
+        lives = stage.lives
+    each_s = (time.process_time() - began_s) / len(lives)
+    lengths = [_length(life.test.times_s, scenario) for life in lives.values()]
+    past = sum(len(life.past) for life in lives.values()) / len(lives)
+    lived = sum(len(life.past) + len(life.test) for life in lives.values()) / len(lives)
+    began_s = time.process_time()
+    _train(stage)
+    once_s = built_s + (time.process_time() - began_s) * _cut_by(scenario, setting.scenario)
+    exact = False
+    mean = sum(lengths) / len(lengths)
+    if mean > 1.5 * LONGEST:
+        raise InputError(
+            f"users: each queries about {mean:,.0f} times, at most {LONGEST:,} are allowed; say fewer `queries` or "
+            "`days`, or a slower demand"
+        )
+    if (counts := count_without_living(scenario)) is not None:
+        lengths, exact = [counts[1]], True
+    elif len(everybody) <= EXACT_USERS and (mean + past) * len(everybody) <= EXACT_QUERIES:
+        lengths, exact = _all_lengths(scenario, setting, everybody), True
+    each_s *= max((mean + past) / lived, 1.0) if lived else 1.0
+    report = Prepared(
+        point.setting, len(everybody), tuple(lengths), past, exact, once_s, each_s, setting.readings(), unchecked
+    )
+    return setting, report
+
+
+def _sample_size(setting: Setting, users: Sequence[str]) -> int:
+    """Return how many users live: fewer, the longer the life of the first is."""
+    if setting.scenario.shifts:  # which may need more users than one
+        return SAMPLED_USERS
+    first = Stage(_with_users(setting, users[:1]), 0).lives[users[0]]
+    return min(SAMPLED_USERS, max(SAMPLED_QUERIES // (len(first.past) + len(first.test)), 1))
+
+
+def _all_lengths(scenario: Scenario, setting: Setting, users: Sequence[str]) -> list[int]:
+    """Return how many queries each user makes; also, the past of each is what the training asks for."""
+    whole = _with_users(setting, users)
+    whole.scenario = scenario
+    stage = Stage(whole, 0)
+    return [len(trace) for trace in stage.traces]
+
+
+def _train(stage: Stage) -> None:
+    for training in stage.scenario.training:
+        known = stage.knowledge(training)
+        for user in stage.setting.users:
+            known(user)
+
+
+def _with_users(setting: Setting, users: Sequence[str]) -> Setting:
+    """Return the same setting with some of its users."""
+    other = copy.copy(setting)
+    vars(other).pop("shifting", None)
+    other.users = list(users)
+    return other
+
+
+def sample(users: Sequence[str], count: int, named: Sequence[str] = ()) -> list[str]:
+    """Return `count` users at even distances, the first among them, and those named, in their order.
+
+    >>> sample(["a", "b", "c", "d", "e"], 2, ["b"])
+    ['a', 'b', 'c']
+    """
+    if len(users) <= count:
+        return list(users)
+    chosen = {len(users) * k // count for k in range(count)}
+    places = {user: place for place, user in enumerate(users)} if named else {}
+    return [users[place] for place in sorted(chosen | {places[user] for user in named if user in places})]
+
+
+def _named(scenario: Scenario) -> list[str]:
+    """Return the users whom shifts name."""
+    said = [getattr(shift, "users", None) or [] for shift in scenario.shifts]
+    adopted = [getattr(shift, "of", None) for shift in scenario.shifts]
+    return [*(user for users in said for user in users), *(user for user in adopted if user is not None)]
+
+
+def reduced(scenario: Scenario) -> Scenario:
+    """Return the scenario with shorter lives and fewer people to train on, where there is much of either."""
+    users, changes = scenario.users, dict[str, Any]()
+    if not isinstance(users.mobility, people.ReplaySpec):
+        changes["users"] = users.model_copy(update=_shorter(users, scenario))
+    training = {
+        name: spec.model_copy(update=_fewer(spec, scenario)) if isinstance(spec, people.OthersSpec) else spec
+        for name, spec in scenario.training.items()
+    }
+    return scenario.model_copy(update=changes | {"training": training})
+
+
+def _shorter(users: people.UsersSpec, scenario: Scenario) -> dict[str, Any]:
+    """Return what makes lives shorter; not before the last shift has come."""
+    if any(getattr(shift, "at_day", None) is not None for shift in scenario.shifts):
+        return {}
+    at_queries = [shift.at_query for shift in scenario.shifts if shift.at_query is not None]
+    longest = max([LONGEST_PROBE, *(at + LONGEST_PROBE for at in at_queries)])
+    changes: dict[str, Any] = {"queries": min(users.queries or longest, longest)}
+    if users.past_queries is not None:
+        changes["past_queries"] = min(users.past_queries, LONGEST_PAST)
+    if users.past_days is not None:
+        changes["past_days"] = min(users.past_days, LONGEST_PAST_DAYS)
+    return changes
+
+
+def _fewer(spec: people.OthersSpec, scenario: Scenario) -> dict[str, Any]:
+    """Return what makes a training set small; of recorded people there are as many as there are."""
+    if isinstance(spec.mobility or scenario.users.mobility, people.ReplaySpec):
+        return {}
+    queries, days = (spec.queries, spec.days) if spec.queries or spec.days else (None, None)
+    if queries is None and days is None:
+        queries, days = scenario.users.queries, scenario.users.days
+    count = spec.count or DEFAULT_USERS
+    if days is None and queries is not None and count * queries <= EXACT_QUERIES:
+        return {"queries": queries}
+    short = LONGEST_PAST if queries is None else min(queries, LONGEST_PAST)
+    return {"count": min(count, SAMPLED_OTHERS), "queries": short, "days": days}
+
+
+def _cut_by(full: Scenario, small: Scenario) -> float:
+    """Return how many times as much there is to train on in a scenario as in the reduced one, at most over its sets."""
+    factors = [1.0]
+    for name, spec in full.training.items():
+        if isinstance(spec, people.OthersSpec):
+            less = small.training[name]
+            assert isinstance(less, people.OthersSpec)
+            people_each = (spec.count or DEFAULT_USERS) / (less.count or DEFAULT_USERS)
+            queries = spec.queries or full.users.queries
+            longer = queries / less.queries if queries is not None and less.queries is not None else 1.0
+            factors.append(people_each * max(longer, 1.0))
+    return max(factors)
+
+
+def _length(times_s: Any, scenario: Scenario) -> int:
+    """Return how many queries a user makes, of whom the first are known: by their rate where days are the limit."""
+    users, lived = scenario.users, len(times_s)
+    if isinstance(users.mobility, people.ReplaySpec) or lived < LONGEST_PROBE or users.days is None:
+        return lived if users.queries is None or users.days is not None else max(lived, users.queries)
+    span_s = max(int(times_s[-1]) - int(times_s[0]), 1)
+    by_rate = int((lived - 1) * users.days * DAY_S / span_s)
+    return max(lived, by_rate if users.queries is None else min(by_rate, users.queries))
+
+
+class _Enough(Exception):
+    """The probe has taken its time."""
+
+
+class _Clock:
+    """Counts queries, and ends a probe that takes too long."""
+
+    def __init__(self, limit_s: float) -> None:
+        self.queries = 0
+        self._began_s, self._limit_s = time.monotonic(), limit_s
+
+    def __call__(self, queries: int) -> None:
+        self.queries += queries
+        if time.monotonic() - self._began_s > self._limit_s:
+            raise _Enough
+
+
+def _blame(failed: FailedSimulation, scenario: Scenario) -> None:
+    """Raise what custom code raised as an error of the user's; one of shipped code is ours and keeps its traceback."""
+    error = failed.__cause__
+    if error is None or not scenario.own_components():
+        return
+    if not isinstance(error, Exception):
+        raise ComponentExit(f"lppms.{failed.lppm}: {described(error)}") from failed
+    raise ComponentError(
+        f"lppms.{failed.lppm}: {raised_at(error)} raised {error!r}; a run with --chunk shows the whole traceback"
+    ) from failed
+
+
+def _rate(lppm: str, point: Point, setting: Setting, limit_s: float) -> Rate:
+    """Simulate one LPPM for one user and for a few: what a user more takes is the difference."""
+    one, few = setting.users[:1], setting.users[:PROBED_USERS]
+    first_s, queries, complete = _timed(lppm, point, setting, one, limit_s / 2)
+    if not complete or len(few) == 1:
+        # What was done once is counted for each user: more rather than less.
+        return Rate(lppm, 0.0, first_s, queries, complete)
+    all_s, more, complete = _timed(lppm, point, setting, few, limit_s / 2)
+    if not complete:
+        return Rate(lppm, 0.0, first_s, queries, complete=True)
+    user_s = max(all_s - first_s, 0.0) / (len(few) - 1)
+    fixed_s = max(first_s - user_s, 0.0)
+    rate = Rate(lppm, fixed_s, max(user_s, (all_s - fixed_s) / len(few)), more / len(few), complete=True)
+    rest = setting.users[2:]
+    if not rest or not any(isinstance(attack, IdentificationSpec) for attack in point.scenario.attacks):
+        return rate
+    crowd_s, _, complete = _timed(lppm, point, setting, one, limit_s / 2, silent=rest)
+    return replace(rate, candidate_s=max(crowd_s - first_s, 0.0) / len(rest)) if complete else rate
+
+
+def _timed(
+    lppm: str, point: Point, setting: Setting, users: Sequence[str], limit_s: float, silent: Sequence[str] = ()
+) -> tuple[float, int, bool]:
+    """Return how long it took to simulate some users, how many queries that were, and whether it came to its end."""
+    began_s = time.monotonic()
+    taken_s, queries, complete = _once(lppm, point, setting, users, limit_s, silent)
+    left_s = limit_s - (time.monotonic() - began_s)
+    if complete and taken_s < _SHORT_S and left_s > 2 * taken_s:
+        # What happens once, such as a collection of garbage, would count for every query.
+        again_s, _, done = _once(lppm, point, setting, users, left_s, silent)
+        taken_s = min(taken_s, again_s) if done else taken_s
+    return taken_s, queries, complete
+
+
+def _once(
+    lppm: str, point: Point, setting: Setting, users: Sequence[str], limit_s: float, silent: Sequence[str]
+) -> tuple[float, int, bool]:
+    # The user after the last is there too, without queries: her past may be what a mechanism was trained on.
+    chosen = list(
+        dict.fromkeys([*users, *setting.users[len(users) : len(users) + 1], *silent, *_named(setting.scenario)])
+    )
+    stage = Stage(_with_users(setting, chosen), 0)
+    stage.lives = {user: life.first(LONGEST_PROBE if user in users else 0) for user, life in stage.lives.items()}
+    clock = _Clock(limit_s)
+    chunk = Chunk(f"probe of {lppm}", point, range(1), (lppm,))
+    began_s = time.process_time()
+    complete = True
+    try:
+        run_chunk(chunk, Workshop.of(stage, point), clock)
+    except _Enough:
+        complete = False
+    except FailedSimulation as failed:
+        if not isinstance(failed.__cause__, _Enough):
+            _blame(failed, point.scenario)
+            raise
+        complete = False
+    return time.process_time() - began_s, clock.queries, complete

@@ -1,0 +1,1 @@
+"""Mathematics as pure functions: Bayes, smoothing, maximum likelihood."""

@@ -1,0 +1,99 @@
+"""Whether compiled kernels are used: they are where numba is installed, unless LPPM_SIM_KERNELS says `plain`.
+
+Functions with a compiled equal ask `compiled()` and go the plain way if it is None. Both ways give the same answers
+but for rounding, so a run says in its manifest which it took (`describe`), and all of a run goes one way.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from sim.errors import InputError
+
+VARIABLE = "LPPM_SIM_KERNELS"
+_NUMBA_SETTINGS = Path(".numba_config.yaml")
+
+
+@cache
+def compiled() -> ModuleType | None:
+    """Import and return the numba kernels, or return None where the NumPy functions are used."""
+    wish = os.environ.get(VARIABLE, "")
+    if wish not in ("", "plain", "numba"):
+        raise InputError(f"{VARIABLE} must be plain, numba or empty, found {wish!r}")
+    if wish == "plain":
+        return None
+    _refuse_numba_settings()
+    try:
+        from sim.inference.kernels import numba_kernels as module
+    except ImportError as error:
+        if wish == "numba":
+            raise InputError(f"{VARIABLE} asks for numba ({error}): pip install 'lppm-sim[fast]'") from error
+        if find_spec("numba") is not None:
+            warnings.warn(f"numba is installed but does not work here, so nothing is compiled: {error}", stacklevel=2)
+        return None
+    except RuntimeError as error:
+        raise InputError(
+            f"numba finds no folder to keep compiled code in ({error}): set NUMBA_CACHE_DIR to one that it may write "
+            f"to, or {VARIABLE}=plain"
+        ) from error
+    return module
+
+
+def _refuse_numba_settings() -> None:
+    """Refuse a settings file in the current folder: it names a cache, and numba runs what it loads from there."""
+    if "numba" not in sys.modules and _NUMBA_SETTINGS.exists():
+        raise InputError(
+            f"the current folder has a {_NUMBA_SETTINGS}, by which numba would run code from any cache that it names: "
+            f"use another folder, remove the file, or set {VARIABLE}=plain"
+        )
+
+
+def load(*, on_compile: Callable[[], None]) -> ModuleType | None:
+    """Return `compiled()`; call `on_compile` once, when numba has to compile code that is not in its cache."""
+    if os.environ.get(VARIABLE) == "plain":
+        return compiled()
+    with compilation_notice(on_compile):
+        return compiled()
+
+
+@contextmanager
+def compilation_notice(on_compile: Callable[[], None]) -> Iterator[None]:
+    """Call `on_compile` before the first compilation by numba inside the block; code from its cache is not compiled."""
+    _refuse_numba_settings()
+    try:
+        from numba.core import event
+    except ImportError:  # no numba, or one without events: then there is nothing to tell
+        yield
+        return
+
+    class Notice(event.Listener):
+        done = False
+
+        def on_start(self, _event: Any) -> None:
+            if not self.done:
+                self.done = True
+                on_compile()
+
+        def on_end(self, _event: Any) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Notice()):
+        yield
+
+
+def describe() -> str:
+    """Return in a word or two which kernels are used."""
+    if compiled() is None:
+        return "plain"
+    import numba
+
+    return f"numba {numba.__version__}"

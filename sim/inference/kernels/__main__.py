@@ -1,0 +1,5 @@
+"""Compile the kernels for this machine: ``python -m sim.inference.kernels``."""
+
+from sim.inference.kernels import describe
+
+print(f"kernels: {describe()}")  # importing the kernels compiles what is not in the cache

@@ -1,0 +1,96 @@
+"""Where somebody was, in the light of later reports: smoothing and the most likely path, as pure functions.
+
+A chain of reports is given by what links each to the one before it: `links[s]` is the matrix of transitions
+`[from, to]` that led to report s, or None where the chain begins anew: at the first report, on a new day, and at a
+report that the filter held impossible. Transitions may change from report to report. Everything is scaled at every
+step, so that chains of any length neither underflow nor overflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sim.inference.bayes import predict
+from sim.interfaces import FloatArray, IntArray
+
+Link = FloatArray | None
+
+_LEAST = 1e-300
+_LOG_TIE = 1e-9
+
+
+def look_back(filtered: FloatArray, later: FloatArray, link: FloatArray) -> FloatArray:
+    """Return p(x^{s-1} | all reports), given p(x^{s-1} | z^{s-1}) and p(x^s | all reports).
+
+    One step of the backward pass of forward-backward, in the form that needs no likelihoods (Kitagawa 1987):
+    p(x | all) = p(x | z^{s-1}) sum_y M(y | x) p(y | all) / p(y | z^{s-1}).
+
+    >>> look_back(np.array([0.5, 0.5]), np.array([0.0, 1.0]), np.array([[1.0, 0.0], [0.5, 0.5]]))
+    array([0., 1.])
+    """
+    ratio = later / np.maximum(predict(filtered, link), _LEAST)
+    smoothed: FloatArray = filtered * (link @ ratio)
+    total = float(smoothed.sum())
+    # What later reports ask for was lost to rounding: the earlier ones are all that is known.
+    return smoothed / total if total > 0 else filtered
+
+
+def smooth(filtered: FloatArray, links: Sequence[Link]) -> FloatArray:
+    """Return p(x^s | all reports) for each s, given the filter's p(x^s | z^s), both of shape (reports, n_cells)."""
+    smoothed = np.array(filtered)
+    for s in range(len(smoothed) - 1, 0, -1):
+        link = links[s]
+        if link is not None:
+            smoothed[s - 1] = look_back(filtered[s - 1], smoothed[s], link)
+    return smoothed
+
+
+def logarithm(weights: FloatArray) -> FloatArray:
+    """Return natural logarithms, -inf for zeros.
+
+    >>> logarithm(np.array([1.0, 0.0]))
+    array([  0., -inf])
+    """
+    with np.errstate(divide="ignore"):
+        return np.log(weights)
+
+
+def likeliest(scores: FloatArray) -> IntArray:
+    """Return the lowest of the cells with the highest log score, along the last axis; ties are those within rounding.
+
+    >>> likeliest(np.log([[0.2, 0.4, 0.4], [0.5, 0.4, 0.1]]))
+    array([1, 0])
+    """
+    return np.asarray((scores >= scores.max(axis=-1, keepdims=True) - _LOG_TIE).argmax(axis=-1))
+
+
+def extend(scores: FloatArray, log_link: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Take the most likely paths one query on: one step of Viterbi (1967), before the report is looked at.
+
+    `scores` are the log probabilities of the best path to each cell, up to a constant. Returns those of the next query
+    and the cell that each comes from.
+    """
+    onward = scores[:, np.newaxis] + log_link
+    before = likeliest(onward.T)
+    return onward[before, np.arange(len(before))], before
+
+
+def rescaled(scores: FloatArray) -> FloatArray:
+    """Return the scores with a highest one of 0."""
+    return np.asarray(scores - scores.max())
+
+
+def trace_back(came_from: Sequence[IntArray | None], last: int) -> list[int]:
+    """Return the most likely path as cells, ending in `last`.
+
+    `came_from[s]` tells the best predecessor of each cell at s, as `extend` does. Where the chain begins anew it is
+    None, and the path before it is one of its own, which this stops at.
+    """
+    path = [last]
+    for before in reversed(came_from[1:]):
+        if before is None:
+            break
+        path.append(int(before[path[-1]]))
+    return path[::-1]

@@ -1,0 +1,1 @@
+"""Recorded traces: reading, days, replay."""

@@ -1,0 +1,348 @@
+"""Read recorded movement from CSV or Parquet files of many shapes into plain, checked columns."""
+
+from __future__ import annotations
+
+import csv
+import lzma
+import tarfile
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sim.interfaces import BoolArray, FloatArray, IntArray
+from sim.mobility.recorded import exact
+from sim.mobility.recorded.columns import ACCEPTED, find_columns
+from sim.mobility.recorded.exact import LATEST_S
+
+if TYPE_CHECKING:
+    from sim.world.grid import Grid
+
+__all__ = ["ACCEPTED", "LATEST_S", "UNREADABLE", "Table", "numeric_order", "read_table"]
+
+UNREADABLE = (
+    ValueError,
+    OSError,
+    ImportError,  # a packing that needs another package, such as .zst
+    EOFError,
+    MemoryError,  # a damaged file may claim any size
+    OverflowError,
+    csv.Error,
+    pa.ArrowException,
+    pd.errors.ParserWarning,
+    lzma.LZMAError,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+Columns = Mapping[str, Any]
+"""Arrow columns of a file by its own names, each of shape (n_rows,)."""
+Fault = tuple[str, str, BoolArray]
+"""Which column breaks which rule, and in which rows."""
+
+_MOST_SHOWN = 5
+_MOST_LAT, _MOST_LON = 90, 180
+_SWAPPED = "; are lat and lon swapped?"
+_LONGEST = 40
+_CHUNK = 100_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """The rows of a file, in its order; every array has the shape (n_rows,)."""
+
+    users: tuple[str, ...]
+    """The ids as in the file, in order of first appearance."""
+    user: IntArray
+    """Index into `users`."""
+    when: IntArray | FloatArray
+    """Unix seconds, integers, if `timed`; else any numbers that put a user's rows in order."""
+    timed: bool
+    cell: IntArray
+    """The cell, -1 outside the region."""
+    extent: str = ""
+    """Where the rows lie and where the region does, in words; empty without degrees."""
+    rest: IntArray | FloatArray | None = None
+    """What puts rows with the same `when` in order, such as fractions of a second; None if nothing does."""
+
+    def order(self, user: IntArray) -> IntArray:
+        """Return the rows by user (a number for each row), then by exact time; ties stay as in the file."""
+        keys = (self.when, user) if self.rest is None else (self.rest, self.when, user)
+        return np.lexsort(keys)
+
+
+def read_table(file: str | Path, *, grid: Grid, columns: Mapping[str, str] | None = None) -> Table:
+    """Read a file whose columns are named by `columns` (our name to the file's) or else guessed.
+
+    Rows that cannot be read exactly are never dropped: a ValueError names the file, their number and the first few.
+    """
+    path = Path(file)
+    try:
+        frame, named = _load(path, columns, degrees=grid.south is not None)
+        return _checked(path, frame, named, grid)
+    except FileNotFoundError:
+        raise
+    except _BadRows:
+        raise
+    except UNREADABLE as error:
+        raise ValueError(f"{path}: {_reason(error)}") from error
+
+
+class _BadRows(ValueError):
+    """Rows that cannot be read, with the file and the first few."""
+
+
+def _reason(error: BaseException) -> str:
+    """Say in one line what a library found wrong with a file."""
+    text = " ".join(str(error).split())
+    return text or f"it cannot be read ({type(error).__name__}): it may be damaged, make or download it again"
+
+
+def _checked(path: Path, frame: Columns, named: Mapping[str, str], grid: Grid) -> Table:
+    """Turn the columns of a file into a table, or raise with the rows that are bad."""
+    users = exact.ids(frame[named["user"]])
+    timed = "time" in named
+    when, rest, wrong_when = _when(frame, named)
+    cell, wrong_cell, swapped, extent = _cells(frame, named, grid)
+    wrong_user = [
+        (named["user"], "must name a user", users.codes < 0),
+        (
+            named["user"],
+            "must be text or an integer (different ids of this size are the same floating-point number)",
+            users.ambiguous,
+        ),
+    ]
+    _refuse(path, frame, [*wrong_user, *wrong_when, *wrong_cell], swapped)
+    return Table(users.texts, users.codes, when, timed, cell, extent, rest)
+
+
+def numeric_order(users: Sequence[str]) -> list[int]:
+    """Return the positions of the users in numeric order if all are integers, else as they are.
+
+    >>> numeric_order(["10", "9", "-1"]), numeric_order(["10", "9", "b"])
+    ([2, 1, 0], [0, 1, 2])
+    """
+    if all(user.removeprefix("-").isdecimal() for user in users):
+        return sorted(range(len(users)), key=lambda position: Decimal(users[position]))  # an int has a limit of digits
+    return list(range(len(users)))
+
+
+def _load(path: Path, columns: Mapping[str, str] | None, *, degrees: bool) -> tuple[Columns, dict[str, str]]:
+    """Read the columns that are needed, and return which is which."""
+    given = dict(columns or {})
+    if _is_parquet(path):
+        named = find_columns(pq.read_schema(path).names, given, degrees=degrees)
+        table = pq.read_table(path, columns=list(dict.fromkeys(named.values())), partitioning=None)
+        return {name: table[name] for name in named.values()}, named
+    separator, header = _header(path)
+    named = find_columns(header, given, degrees=degrees)
+    frame = _rows(path, separator, header, named)
+    return {name: _arrow(frame[name]) for name in named.values()}, named
+
+
+def _arrow(column: pd.Series) -> Any:
+    """Return a column of a CSV file for Arrow; empty fields are empty texts."""
+    values = pa.array(column, from_pandas=False)
+    return values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
+
+
+def _rows(path: Path, separator: str, header: Sequence[str], named: Mapping[str, str]) -> pd.DataFrame:
+    """Read a CSV file, ids and fractions of times as text; more fields than the header has are refused."""
+    options: dict[str, Any] = {
+        "sep": separator,
+        "keep_default_na": False,  # "NA" may be somebody's id
+        "index_col": False,
+        "low_memory": False,
+        "encoding": "utf-8-sig",
+    }
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame: pd.DataFrame = pd.read_csv(path, dtype={named["user"]: str}, **options)
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        raise ValueError(_too_long(path, separator, len(header)) or str(error).strip()) from error
+    when = named.get("time") or named["order"]
+    inexact = [name for name in set(named.values()) if _is_inexact(frame[name], is_moment=name == when)]
+    if inexact:
+        frame[inexact] = pd.read_csv(path, usecols=inexact, dtype=str, **options)[inexact]
+    return frame
+
+
+def _is_inexact(column: pd.Series, *, is_moment: bool) -> bool:
+    """Tell whether pandas may have changed what is written: moments as floats, integers of more than 64 bits."""
+    return bool(column.dtype == object or (is_moment and pd.api.types.is_float_dtype(column)))
+
+
+def _too_long(path: Path, separator: str, expected: int) -> str | None:
+    """Say which line has too many fields, or None where there is none.
+
+    Pandas compares a row with the one before instead of the header, and takes a row of several lines for one.
+    """
+    lines = (line for chunk in _lines(path) for line in chunk)
+    reader = csv.reader(lines, delimiter=separator)
+    start = 1
+    try:
+        for fields in reader:
+            if len(fields) > expected and not separator.join(fields).isspace():
+                return f"line {start} has {len(fields)} fields, expected {expected}"
+            start = reader.line_num + 1
+    except csv.Error:  # such as a field that is far too long
+        pass
+    return None
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() in {".parquet", ".pq"}
+
+
+def _header(path: Path) -> tuple[str, list[str]]:
+    """Return the mark between the fields and the names of the columns."""
+    header: list[str] = []
+    separator = ","
+    for separator in (",", "\t", ";", " "):
+        try:
+            frame = pd.read_csv(path, sep=separator, nrows=0, index_col=False, encoding="utf-8-sig")
+        except pd.errors.EmptyDataError as error:
+            raise ValueError(
+                "the file is empty: its first line must name the columns, such as user,time_s,lat,lon"
+            ) from error
+        header = frame.columns.tolist()
+        if len(header) > 1:
+            break
+    return separator, header
+
+
+def _when(frame: Columns, named: Mapping[str, str]) -> tuple[Any, Any, list[Fault]]:
+    """Return the times or else the order, what tells equal ones apart, and the faults found."""
+    if "time" not in named:
+        order = exact.points(frame[named["order"]])
+        return order.whole, order.rest, [(named["order"], "must be a finite number", order.bad)]
+    times = exact.moments(frame[named["time"]])
+    faults = [
+        (named["time"], "must be seconds or ISO-8601 text", times.bad & ~times.too_large),
+        (named["time"], "must be seconds, not milliseconds or less", times.too_large),
+    ]
+    return times.seconds, times.rest, faults
+
+
+def _cells(frame: Columns, named: Mapping[str, str], grid: Grid) -> tuple[IntArray, list[Fault], str, str]:
+    """Return the cell of each row, the faults found, a word if lat and lon seem swapped, and the extent in words."""
+    if "cell" in named:
+        numbers, bad = exact.numbers(frame[named["cell"]])
+        bad = bad | (numbers < 0) | (numbers >= grid.n_cells) | (numbers != np.floor(numbers))
+        cells = np.where(bad, 0, numbers).astype(np.int64)
+        return cells, [(named["cell"], f"must be an integer in [0, {grid.n_cells - 1}]", bad)], "", ""
+    lat, bad_lat = exact.numbers(frame[named["lat"]])
+    lon, bad_lon = exact.numbers(frame[named["lon"]])
+    faults = [
+        (named["lat"], "must be a number of degrees", bad_lat),
+        (named["lat"], f"must be in [-{_MOST_LAT}, {_MOST_LAT}]", ~bad_lat & (np.abs(lat) > _MOST_LAT)),
+        (named["lon"], "must be a number of degrees", bad_lon),
+        (named["lon"], f"must be in [-{_MOST_LON}, {_MOST_LON}]", ~bad_lon & (np.abs(lon) > _MOST_LON)),
+    ]
+    swapped = _SWAPPED if _seem_swapped(lat, lon, grid) else ""
+    return grid.cell_of(lat, lon), faults, swapped, _extent(lat, lon, grid) + swapped
+
+
+def _seem_swapped(lat: IntArray | FloatArray, lon: IntArray | FloatArray, grid: Grid) -> bool:
+    """Tell whether most rows are on the earth, or in the region, with lat and lon exchanged but not as they are."""
+
+    def most(rows: BoolArray) -> bool:
+        return 2 * int(rows.sum()) > rows.size
+
+    def on_earth(lat: IntArray | FloatArray, lon: IntArray | FloatArray) -> bool:
+        return most((np.abs(lat) <= _MOST_LAT) & (np.abs(lon) <= _MOST_LON))
+
+    if not on_earth(lon, lat):
+        return False
+    return not on_earth(lat, lon) or (most(grid.cell_of(lon, lat) >= 0) and not most(grid.cell_of(lat, lon) >= 0))
+
+
+def _extent(lat: IntArray | FloatArray, lon: IntArray | FloatArray, grid: Grid) -> str:
+    """Say where the rows lie and where the region does; empty without rows."""
+    if not lat.size:
+        return ""
+
+    def box(south: float, north: float, west: float, east: float) -> str:
+        return f"lat {south:.9g} to {north:.9g}, lon {west:.9g} to {east:.9g}"
+
+    region = box(*(float(bound) for bound in (grid.south, grid.north, grid.west, grid.east) if bound is not None))
+    return f": they lie in {box(lat.min(), lat.max(), lon.min(), lon.max())}, the region is {region}"
+
+
+def _refuse(path: Path, frame: Columns, faults: Sequence[Fault], hint: str) -> None:
+    """Raise ValueError if any row is bad, and show the first few with all that is wrong in them, and a hint."""
+    bad = np.logical_or.reduce([mask for _, _, mask in faults])
+    if not bad.any():
+        return
+    n_bad = int(bad.sum())
+    rows = np.flatnonzero(bad)[:_MOST_SHOWN].tolist()
+    lines = None if _is_parquet(path) else _lines_of(path, rows)
+    places = [f"row {row + 1}" for row in rows] if lines is None else [f"line {line}" for line in lines]
+    wrong = [
+        f"{place}: "
+        + ", ".join(
+            f"{name} {rule}, found {_shown(frame[name][row].as_py())}" for name, rule, mask in faults if mask[row]
+        )
+        for place, row in zip(places, rows, strict=True)
+    ]
+    more = [f"and {n_bad - len(rows)} more"] if n_bad > len(rows) else []
+    raise _BadRows(f"{path}: {n_bad} bad row{'s' if n_bad > 1 else ''}: {'; '.join([*wrong, *more])}{hint}")
+
+
+def _shown(value: object) -> str:
+    """Write a value as it stands in the file, shortened."""
+    if value is None or value == "":
+        return "nothing"
+    if isinstance(value, float) and np.isnan(value):
+        return "nothing (nan)"
+    if not isinstance(value, str):  # whole numbers are floats in a column with others
+        text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+        return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return repr(value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…")
+
+
+def _lines_of(path: Path, rows: Sequence[int]) -> list[int] | None:
+    """Return the lines, from 1, that hold these rows of a CSV file; None where a row may have several lines.
+
+    Empty lines are no rows.
+    """
+    filled: list[int] = []
+    for lines in _lines(path):
+        opened = np.flatnonzero(lines.str.count('"') % 2 == 1)
+        whole = lines.iloc[: opened[0]] if opened.size else lines
+        filled += (whole.index[whole.str.strip(" ") != ""] + 1).tolist()
+        if len(filled) > rows[-1] + 1:  # the first is the header
+            return [filled[row + 1] for row in rows]
+        if opened.size:
+            break
+    return None
+
+
+def _lines(path: Path) -> Iterator[pd.Series]:
+    """Yield the lines of a CSV file, in chunks; pandas reads them too, since it unpacks what is packed."""
+    with pd.read_csv(
+        path,
+        sep="\x01",  # a mark that no text has: each line is one field
+        quoting=csv.QUOTE_NONE,
+        header=None,
+        names=["line"],
+        usecols=[0],
+        dtype=str,
+        na_filter=False,
+        skip_blank_lines=False,
+        encoding="utf-8-sig",
+        chunksize=_CHUNK,
+    ) as chunks:
+        for chunk in chunks:
+            yield chunk["line"]

@@ -1,0 +1,1 @@
+"""Synthetic users: favourites, Markov chains, commuters, taxis."""

@@ -1,0 +1,82 @@
+"""What the synthetic people of one city share: how attractive its cells are, and how to draw from weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sim.inference.bayes import read_only
+from sim.interfaces import FloatArray
+from sim.mobility.parameters import require
+from sim.rng import stream
+
+if TYPE_CHECKING:
+    from sim.world.grid import Grid
+    from sim.world.roads import Roads
+
+DEFAULT_USERS = 10
+
+
+def numbered_users(count: int | None) -> Sequence[str]:
+    """Return the ids of the first `count` synthetic users, or of ten.
+
+    >>> numbered_users(2)
+    ('user-001', 'user-002')
+    """
+    count = DEFAULT_USERS if count is None else count
+    require("count", count, 1, float("inf"), ends="[)")
+    return tuple(f"user-{number:03d}" for number in range(1, count + 1))
+
+
+def attraction(grid: Grid, *, seed: int, roads: Roads | None = None, centres: int = 8) -> FloatArray:
+    """Return the share of the city's life in each cell, shape (n_cells,), read-only.
+
+    Some centres, the k-th of weight 1/k, each fade exponentially with distance; a log-normal factor per cell
+    makes the tail heavy. With roads, a cell without one has no life. The first centres stay where they are
+    when there are more of them.
+    """
+    require("centres", centres, 1, float("inf"), ends="[)")
+    rng = stream(seed, "city")
+    local = rng.lognormal(sigma=1.0, size=grid.n_cells)
+    draws = rng.random((centres, 3))
+    size_km = float(np.hypot(grid.width_km, grid.height_km))
+    reach_km = size_km * (0.02 + 0.08 * draws[:, 2])
+    away_km = np.hypot(
+        grid.x_km[:, None] - (grid.x_km.min() + draws[:, 0] * np.ptp(grid.x_km)),
+        grid.y_km[:, None] - (grid.y_km.min() + draws[:, 1] * np.ptp(grid.y_km)),
+    )
+    clustered = np.exp(-away_km / reach_km) @ (1.0 / np.arange(1, centres + 1))
+    life = local * (0.02 + clustered)
+    if roads is not None:
+        if roads.cells()[-1] >= grid.n_cells:
+            raise ValueError(f"roads must lie on this grid of {grid.n_cells} cells, got cell {roads.cells()[-1]}")
+        reachable = np.zeros(grid.n_cells, dtype=bool)
+        reachable[roads.cells()] = True
+        life = np.where(reachable, life, 0.0)
+    return read_only(life / life.sum())
+
+
+def fading(grid: Grid, cell: int, reach_km: float) -> FloatArray:
+    """Return exp(-d / reach) for the distances d from a cell to all cells, shape (n_cells,)."""
+    away_km = np.hypot(grid.x_km - grid.x_km[cell], grid.y_km - grid.y_km[cell])
+    return np.asarray(np.exp(-away_km / reach_km), dtype=np.float64)
+
+
+def thresholds(weights: FloatArray) -> FloatArray:
+    """Return what ``searchsorted(thresholds, uniform, side="right")`` needs to draw by weight, row by row.
+
+    The last index of positive weight and all after it get exactly 1, and a uniform draw is below 1: rounding can
+    never draw an index without weight, nor one past the end.
+
+    >>> thresholds(np.array([1.0, 3.0, 0.0]))
+    array([0.25, 1.  , 1.  ])
+    """
+    sums = np.cumsum(weights, axis=-1)
+    return np.asarray(sums / sums[..., -1:], dtype=np.float64)
+
+
+def pick(limits: FloatArray, uniform: float) -> int:
+    """Return the index that a uniform draw from [0, 1) falls on, given `thresholds`."""
+    return int(limits.searchsorted(uniform, side="right"))

@@ -1,0 +1,108 @@
+"""Synthetic check-ins: sporadic visits to favourite places, each drawn independently of the others."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sim.events import Visit
+from sim.interfaces import FloatArray, Generator
+from sim.mobility.parameters import require
+from sim.mobility.synthetic.city import attraction, fading, numbered_users, pick, thresholds
+from sim.mobility.traces import DAY_S
+from sim.rng import stream
+
+if TYPE_CHECKING:
+    from sim.world.grid import Grid
+    from sim.world.roads import Roads
+
+BLOCK = 64
+EXPLORING_IS_WIDER = 4.0
+
+
+class Favourites:
+    """Check in at favourite places around home, and now and then anywhere.
+
+    Every user has a home in the city, drawn by attraction A, and about `places` (in [1, inf), Poisson, at least
+    one) favourite cells, drawn without repetition by A(x) exp(-d(home, x) / spread_km). The k-th favourite has
+    weight k^-taste (taste in [0, inf)). A visit goes there, or with probability `explore` (in [0, 1]) to a cell
+    drawn by A(x) exp(-d(home, x) / (4 spread_km)). The gaps between visits are exponential. So the visits are
+    the paper's sporadic model exactly: independent draws from `profile`.
+    """
+
+    def __init__(
+        self,
+        *,
+        grid: Grid,
+        seed: int,
+        roads: Roads | None = None,
+        places: int = 10,
+        taste: float = 1.2,
+        explore: float = 0.1,
+        spread_km: float = 3.0,
+        visits_per_day: float = 4.0,
+    ) -> None:
+        require("places", places, 1, float("inf"), ends="[)")
+        require("taste", taste, 0, float("inf"), ends="[)")
+        require("explore", explore, 0, 1)
+        require("spread_km", spread_km, 0, float("inf"), ends="()")
+        require("visits_per_day", visits_per_day, 0, float("inf"), ends="()")
+        self.grid, self.seed = grid, seed
+        self.places, self.taste, self.explore = places, taste, explore
+        self.spread_km, self.visits_per_day = spread_km, visits_per_day
+        self.attraction = attraction(grid, seed=seed, roads=roads)
+        self._tastes: dict[str, tuple[str, ...]] = {}
+        self._left: Favourites | None = None
+
+    def elsewhere(self, what: str, name: str) -> Favourites | None:
+        """Return the same people with another `home` and places around it, or other `places` alone.
+
+        The name tells one such change from another. The same generator gives the same moments. Nobody has a place of
+        work here: for that, and anything else, None.
+        """
+        if what not in {"home", "places"}:
+            return None
+        moved = copy.copy(self)
+        moved._tastes = self._tastes | dict.fromkeys({what, "places"}, (name,))
+        if what == "home":
+            moved._left = self
+        return moved
+
+    def users(self, count: int | None = None) -> Sequence[str]:
+        """Return the ids of the first `count` users; ten unless told."""
+        return numbered_users(count)
+
+    def home(self, user: str) -> int:
+        """Return the cell of the user's home; after a move, another one than before."""
+        life = self.attraction
+        if self._left is not None:
+            life = life.copy()
+            life[self._left.home(user)] = 0.0
+        return pick(thresholds(life), stream(self.seed, "taste", user, *self._tastes.get("home", ())).random())
+
+    def profile(self, user: str) -> FloatArray:
+        """Return the exact distribution of the user's visits over cells, shape (n_cells,)."""
+        home = self.home(user)
+        rng = stream(self.seed, "taste", user, *self._tastes.get("places", ()))
+        rng.random()  # that was for the home
+        around = self.attraction * fading(self.grid, home, self.spread_km)
+        wider = self.attraction * fading(self.grid, home, EXPLORING_IS_WIDER * self.spread_km)
+        count = min(max(1, int(rng.poisson(self.places))), int(np.count_nonzero(around)))
+        favourites = rng.choice(self.grid.n_cells, size=count, replace=False, p=around / around.sum())
+        weights = np.arange(1, count + 1, dtype=np.float64) ** -self.taste
+        profile = self.explore * wider / wider.sum()
+        profile[favourites] += (1.0 - self.explore) * weights / weights.sum()
+        return np.asarray(profile, dtype=np.float64)
+
+    def visits(self, user: str, rng: Generator) -> Iterator[Visit]:
+        """Yield check-ins for ever, from time 0 on."""
+        limits = thresholds(self.profile(user))
+        clock_s = 0.0
+        while True:
+            moments = clock_s + np.cumsum(rng.exponential(DAY_S / self.visits_per_day, size=BLOCK))
+            cells = limits.searchsorted(rng.random(BLOCK), side="right")
+            yield from map(Visit, moments.astype(np.int64).tolist(), cells.tolist())
+            clock_s = float(moments[-1])

@@ -1,0 +1,108 @@
+"""Synthetic movement as a Markov chain over the cells: the paper's other model of mobility, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sim.events import Visit
+from sim.inference.bayes import distribution, read_only
+from sim.interfaces import FloatArray, Generator
+from sim.mobility.parameters import require
+from sim.mobility.synthetic.city import attraction, numbered_users, pick, thresholds
+
+if TYPE_CHECKING:
+    from sim.world.grid import Grid
+    from sim.world.roads import Roads
+
+BLOCK = 256
+RESTART = 1e-9
+
+
+class MarkovChain:
+    """Move every `step_s` seconds by M(x'|x) = stay 1{x'=x} + (1-stay) A(x') exp(-d(x,x')/reach_km) / norm(x).
+
+    A is the city's attraction, `stay` in [0, 1], `reach_km` in (0, inf). A row-stochastic matrix given as
+    `transition[from, to]` takes the formula's place. A user starts at the chain's stationary distribution,
+    `start`, at time 0; all users share the chain.
+    """
+
+    def __init__(
+        self,
+        *,
+        grid: Grid,
+        seed: int,
+        roads: Roads | None = None,
+        stay: float = 0.3,
+        reach_km: float = 2.0,
+        step_s: int = 300,
+        transition: FloatArray | None = None,
+    ) -> None:
+        require("stay", stay, 0, 1)
+        require("reach_km", reach_km, 0, float("inf"), ends="()")
+        require("step_s", step_s, 1, float("inf"), ends="[)")
+        self.step_s = int(step_s)
+        if transition is None:
+            life = attraction(grid, seed=seed, roads=roads)
+            matrix, start = gravity(grid, life, stay=stay, reach_km=reach_km)
+        else:
+            matrix = _over_cells(transition, grid.n_cells)
+            start = stationary(matrix)
+        self.transition = read_only(matrix)
+        self.start = read_only(start)
+        self._rows = thresholds(self.transition)
+        self._first = thresholds(self.start)
+
+    def users(self, count: int | None = None) -> Sequence[str]:
+        """Return the ids of the first `count` users; ten unless told."""
+        return numbered_users(count)
+
+    def visits(self, user: str, rng: Generator) -> Iterator[Visit]:  # noqa: ARG002
+        """Yield where the chain stands at every step, for ever; `rng` alone tells users apart."""
+        cell = pick(self._first, rng.random())
+        for block in count(0, BLOCK):
+            for step, uniform in enumerate(rng.random(BLOCK).tolist(), start=block):
+                yield Visit(step * self.step_s, cell)
+                cell = pick(self._rows[cell], uniform)
+
+
+def gravity(grid: Grid, life: FloatArray, *, stay: float, reach_km: float) -> tuple[FloatArray, FloatArray]:
+    """Return the gravity chain of a city with this attraction, and its stationary distribution.
+
+    The chain is reversible with pi(x) proportional to A(x) norm(x), so no equations need be solved.
+    """
+    away_km = np.hypot(grid.x_km[:, None] - grid.x_km, grid.y_km[:, None] - grid.y_km)
+    # From a cell without roads, count distances from its nearest cell with one: no row may underflow to zero.
+    nearest_km = away_km[:, life > 0].min(axis=1, keepdims=True)
+    pull = life * np.exp((nearest_km - away_km) / reach_km)
+    norm = pull.sum(axis=1)
+    matrix = (1.0 - stay) * pull / norm[:, None]
+    matrix[np.diag_indices(grid.n_cells)] += stay
+    start = life * norm
+    return matrix, start / start.sum()
+
+
+def stationary(transition: FloatArray) -> FloatArray:
+    """Return pi with pi M = pi, shape (n_cells,), for any row-stochastic matrix.
+
+    Solves for the chain that starts anew at a uniform cell with a probability of 1e-9 at each step. So a chain
+    of several parts, or a periodic one, has an answer too: the long-run average from a uniform start.
+
+    >>> stationary(np.array([[0.0, 1.0], [0.5, 0.5]])).round(6)
+    array([0.333333, 0.666667])
+    """
+    n_cells = len(transition)
+    system = np.eye(n_cells) - (1.0 - RESTART) * transition.T
+    solution = np.linalg.solve(system, np.full(n_cells, RESTART / n_cells))
+    solution = np.maximum(solution, 0.0)
+    return np.asarray(solution / solution.sum(), dtype=np.float64)
+
+
+def _over_cells(transition: FloatArray, n_cells: int) -> FloatArray:
+    """Return the matrix after checking that its rows are distributions over the cells."""
+    if np.shape(transition) != (n_cells, n_cells):
+        raise ValueError(f"transition must have the shape {(n_cells, n_cells)}, got {np.shape(transition)}")
+    return distribution(transition, "transition")

@@ -1,0 +1,139 @@
+"""Parameters that make no sense in the grid they are used in: a mechanism that hides nothing, or tells nothing.
+
+`epsilon_per_km: 5000` is a legal value, but on cells of a kilometre it reports the true cell every time; with
+`epsilon_per_km: 1e-6` no report depends on the cell. Both are computed from epsilon and the size of the cells, from one
+row of the channel at most, so that a check stays cheap for any grid.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from sim.components.kinds import Custom
+from sim.scenario import designs
+from sim.scenario.build import build_grid
+from sim.scenario.models import Scenario
+from sim.world.grid import Grid
+
+NEVER = 1e-6
+"""A mechanism that reports another cell than the true one less often than this hides nothing."""
+INDEPENDENT = 0.01
+"""A mechanism whose epsilon times the region's diameter is below this tells nothing."""
+_LATTICE = 20
+_MOST_VALUES = 4
+_ON_THE_GROUND = ("manhattan", "euclidean")
+_DETOUR = 4.0
+"""Ways by road are taken to be this much longer than along the grid, at most."""
+
+
+def remarks(scenarios: Iterable[Scenario]) -> list[str]:
+    """Return a line for each LPPM and parameter that makes no sense, at any of the points of a sweep.
+
+    Takes the scenario of each point (`sweep.points`); equal mechanisms on equal grids are evaluated once.
+    """
+    known: dict[tuple[str, str, str], list[tuple[str, str, float]]] = {}
+    found: dict[tuple[str, str, str], dict[float, int]] = {}
+    number = 0
+    for scenario in scenarios:
+        number += 1
+        world = scenario.world.model_dump_json()
+        for lppm in scenario.lppms:
+            key = (lppm.name, world, lppm.design.model_dump_json())
+            if key not in known:
+                known[key] = list(_remarks_on(lppm.design, scenario))
+            for parameter, text, value in known[key]:
+                values = found.setdefault((lppm.name, parameter, text), {})
+                values[value] = values.get(value, 0) + 1
+    return [
+        f"{name}: {parameter} {_listed(list(values))}{_at(sum(values.values()), number)}: {text}"
+        for (name, parameter, text), values in found.items()
+    ]
+
+
+def _listed(values: list[float]) -> str:
+    *some, last = [f"{value:g}" for value in values[:_MOST_VALUES]]
+    if len(values) > _MOST_VALUES:
+        some, last = [*some, last], f"{len(values) - _MOST_VALUES} more"
+    return f"{', '.join(some)} and {last}" if some else last
+
+
+def _at(points: int, of_points: int) -> str:
+    return f" ({points} of {of_points} sweep points)" if points < of_points else ""
+
+
+def _remarks_on(design: Any, scenario: Scenario) -> Iterator[tuple[str, str, float]]:
+    """Yield the parameter, what is wrong with it, and its value."""
+    epsilon = getattr(design, "epsilon_per_km", None)
+    budget = getattr(design, "quality_budget_km", None)
+    kind = scenario.world.quality_distance.kind
+    grid = build_grid(scenario.world.grid)
+    if isinstance(epsilon, float | int) and not isinstance(design, Custom):
+        yield from _remarks_on_epsilon(design, float(epsilon), kind, grid)
+    if isinstance(budget, float | int) and kind in _ON_THE_GROUND and budget > (longest := _diameter_km(grid, kind)):
+        text = f"no two cells are further apart than {longest:.3g} km, the budget cannot be spent"
+        yield "quality_budget_km", text, float(budget)
+
+
+def _remarks_on_epsilon(design: Any, epsilon: float, kind: str, grid: Grid) -> Iterator[tuple[str, str, float]]:
+    cell = f"{grid.width_km / grid.cols:.3g} x {grid.height_km / grid.rows:.3g} km"
+    escape = escape_probability(design, epsilon, kind, grid)
+    if escape is not None and escape < NEVER and grid.n_cells > 1:
+        text = f"on cells of {cell} the true cell is reported with probability above {1 - NEVER:g}, nothing is hidden"
+        yield "epsilon_per_km", text, epsilon
+    longest = _diameter_km(grid, "manhattan") * (1 if kind in _ON_THE_GROUND else _DETOUR)
+    tells = kind not in ("matrix", "semantic") or not isinstance(design, designs.ExponentialSpec)
+    if 0 < epsilon * longest < INDEPENDENT and tells:
+        ratio = math.exp((2 if isinstance(design, designs.ExponentialSpec) else 1) * epsilon * longest)
+        text = (
+            f"over a region of {grid.width_km:.3g} x {grid.height_km:.3g} km no report is more than {ratio:.6g} times "
+            "as likely from one cell as from another, it tells nothing"
+        )
+        yield "epsilon_per_km", text, epsilon
+
+
+def escape_probability(design: Any, epsilon: float, kind: str, grid: Grid) -> float | None:
+    """Return at most how often another cell than the true one is reported, from the middle of the grid, before a remap.
+
+    Of an endless lattice twenty cells to each side count: more do not matter where epsilon is large. None where that is
+    not known from the geometry alone: of places, and of distances that are read from a file.
+    """
+    east, north = (np.arange(-_LATTICE, _LATTICE + 1) * side for side in _sides_km(grid))
+    match design:
+        case designs.ExponentialSpec() if kind in ("matrix", "semantic"):
+            return None
+        case designs.ExponentialSpec():
+            rows, cols = grid.rows // 2, grid.cols // 2
+            east, north = grid.col_x_km - grid.col_x_km[cols], grid.row_y_km - grid.row_y_km[rows]
+            return _elsewhere(epsilon, east, north, manhattan=kind == "manhattan")
+        case designs.PlanarGeometricSpec():
+            return _elsewhere(epsilon, east, north, manhattan=design.metric == "manhattan")
+        case designs.OptimalQualitySpec():
+            # The exponential mechanism of half the epsilon keeps the same promise, and loses no less.
+            return _elsewhere(epsilon / 2, east, north, manhattan=False)
+        case designs.PlanarLaplaceSpec() if design.discretise:
+            reach = epsilon * min(_sides_km(grid)) / 2
+            return (1 + reach) * math.exp(-reach)
+    return None
+
+
+def _elsewhere(epsilon: float, east_km: Any, north_km: Any, *, manhattan: bool) -> float:
+    """Return the share of exp(-epsilon d) that is not at distance 0."""
+    across, up = np.abs(east_km)[None, :], np.abs(north_km)[:, None]
+    distance_km = across + up if manhattan else np.hypot(across, up)
+    others = float(np.exp(-epsilon * distance_km[distance_km > 0]).sum())
+    return others / (1.0 + others)
+
+
+def _sides_km(grid: Grid) -> tuple[float, float]:
+    return grid.width_km / grid.cols, grid.height_km / grid.rows
+
+
+def _diameter_km(grid: Grid, kind: str) -> float:
+    """Return the largest distance between two cells' centres."""
+    east = float(grid.col_x_km[-1] - grid.col_x_km[0])
+    north = float(grid.row_y_km[-1] - grid.row_y_km[0])
+    return math.hypot(east, north) if kind == "euclidean" else east + north

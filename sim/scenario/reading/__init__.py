@@ -1,0 +1,1 @@
+"""From YAML text to validated data, with the position of every fault."""

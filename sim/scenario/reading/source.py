@@ -1,0 +1,172 @@
+"""A scenario file as plain data in which every value remembers its line and column."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel
+
+from sim.components.suggestions import closest
+from sim.scenario.reading.faults import Fault, Loc, ScenarioError, dotted, shown
+from sim.scenario.reading.paths import assign, value_at
+from sim.scenario.reading.yaml12 import Place, Places, load, space_missing
+
+MAX_BYTES = 1_000_000
+
+_LIKE_A_SIBLING = 0.75  # short file names are easily a little alike
+
+T = TypeVar("T")
+
+_EMPTY = (
+    "the file is empty, but a scenario needs at least users and lppms; `lppm-sim new` writes a template to start from"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The data of a scenario and where each part of it stands."""
+
+    name: str
+    """The file, as the user called it."""
+    data: Any
+    """Mappings, lists, texts, numbers, true, false and null."""
+    faults: tuple[Fault, ...] = ()
+    """What is wrong with the file already, without stopping it from being read; `validate` raises them."""
+    places: Places = field(default_factory=Places, repr=False)
+    origins: Mapping[Loc, str] = field(default_factory=dict, repr=False)
+    """Who brought in a value that does not stand in the file, such as ``--set``."""
+
+    def position(self, loc: Loc, of: Literal["value", "key"] = "value") -> Place:
+        """Return line and column, from 1, of a value or its key; of the nearest one above if it is not there."""
+        keys = self.places.keys if of == "key" else {}
+        for length in range(len(loc), -1, -1):
+            place = keys.get(loc[:length]) or self.places.values.get(loc[:length])
+            if place is not None:
+                return place
+        return 1, 1
+
+    def where(self, loc: Loc, of: Literal["value", "key"] = "value") -> str:
+        """Return ``file:line:column`` of a place, or who brought it in."""
+        for length in range(len(loc), -1, -1):
+            if loc[:length] in self.origins:
+                return self.origins[loc[:length]]
+        line, column = self.position(loc, of)
+        return f"{self.name}:{line}:{column}"
+
+    def fault(self, loc: Loc, message: str, of: Literal["value", "key"] = "value") -> Fault:
+        """Make a fault of something in this file."""
+        return Fault(self.where(loc, of), dotted(loc), message)
+
+    def overlay(self, loc: Loc, value: Any, origin: str = "--set", *, model: BaseModel | None = None) -> Source:
+        """Return the source with one value replaced, as by `assign`; faults in it name `origin` as their place."""
+        data = assign(self.data, loc, value, model=model)
+        return replace(self, data=data, origins={**self.origins, loc: origin})
+
+    def below(self, loc: Loc) -> Source:
+        """Return a part of the source as a source of its own, in the same file."""
+        places = Places(_cut(self.places.values, loc), _cut(self.places.keys, loc))
+        return replace(self, data=value_at(self.data, loc), places=places, origins=_cut(self.origins, loc))
+
+
+def _cut(table: Mapping[Loc, T], loc: Loc) -> dict[Loc, T]:
+    return {place[len(loc) :]: entry for place, entry in table.items() if place[: len(loc)] == loc}
+
+
+def read(path: str | Path) -> Source:
+    """Read a scenario file; raise ScenarioError if there is no data in it to speak of."""
+    name = str(path)
+    raw = _bytes_of(name)
+    return parse_text(_decode(raw, name), name)
+
+
+def parse_text(text: str, name: str) -> Source:
+    """Read a scenario from text; `name` stands in front of its faults.
+
+    >>> parse_text("a: 1e-3\\nb: [no]", "x.yaml").data
+    {'a': 0.001, 'b': ['no']}
+    """
+    data, faults, places = load(text.removeprefix("\ufeff"), name)
+    source = Source(name=name, data=data, faults=tuple(faults), places=places)
+    if data is None and not faults:
+        raise ScenarioError([Fault(f"{name}:1:1", "", _EMPTY)])
+    if not isinstance(data, dict):
+        message = f"a scenario is a mapping (key: value), found {shown(data)} at the top level{space_missing(data)}"
+        raise ScenarioError([*faults, source.fault((), message)])
+    return source
+
+
+def parse_value(text: str, name: str = "--set") -> Any:
+    """Read the value of ``--set path=value``: YAML as in a file, so that both mean the same.
+
+    >>> parse_value("1e-3"), parse_value("[1, no]"), parse_value("{kind: markov}")
+    (0.001, [1, 'no'], {'kind': 'markov'})
+    """
+    try:
+        data, faults, _ = load(text, name)
+    except ScenarioError as error:
+        faults = error.faults
+    if faults:
+        said = f"the value {shown(text)} cannot be read"
+        raise ScenarioError(Fault(name, fault.path, f"{said}: {fault.message}") for fault in faults)
+    return data
+
+
+def _bytes_of(name: str) -> bytes:
+    """Read at most one byte more than is allowed: a wrong file may be endless."""
+    try:
+        with Path(name).open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise _refusal(name, f"there is no such file{_sibling(name)}") from None
+    except IsADirectoryError:
+        raise _refusal(name, "this is a folder, but a scenario is a YAML file") from None
+    except OSError as error:
+        raise _refusal(name, f"the file cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise _refusal(name, f"this is no file name: {error}") from None
+    if len(raw) > MAX_BYTES:
+        raise _refusal(name, f"the file is too large for a scenario: allowed are {MAX_BYTES:,} bytes")
+    return raw
+
+
+def _refusal(where: str, message: str) -> ScenarioError:
+    return ScenarioError([Fault(where, "", message)])
+
+
+def _sibling(name: str) -> str:
+    """Suggest a scenario file that lies in the same folder."""
+    path = Path(name)
+    try:
+        files = sorted(other for other in path.parent.iterdir() if other.suffix in (".yaml", ".yml"))
+    except OSError:
+        return f"; the folder {str(path.parent)!r} is not there either"
+    by_stem = {other.stem: other.name for other in files}
+    meant = closest(path.stem, by_stem, cutoff=_LIKE_A_SIBLING)
+    if meant is not None:
+        return f" (did you mean {by_stem[meant]!r}?)"
+    return f"; beside it: {', '.join(other.name for other in files[:5])}" if files else ""
+
+
+def _decode(raw: bytes, name: str) -> str:
+    """Turn the bytes of a file into text: UTF-8, with or without a byte order mark."""
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)):
+        raise _refusal(f"{name}:1:1", "the file is UTF-16 or UTF-32 text: save it as UTF-8")
+    nul = raw.find(b"\0")
+    if nul >= 0:
+        raise _refusal(_at(raw, nul, name), f"not a text file: found a NUL byte at byte {nul}")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        bad = f"found byte 0x{raw[error.start]:02x} at byte {error.start}"
+        raise _refusal(_at(raw, error.start, name), f"not UTF-8 text: {bad}; save it as UTF-8") from None
+
+
+def _at(raw: bytes, offset: int, name: str) -> str:
+    line_start = raw.rfind(b"\n", 0, offset) + 1
+    line = raw.count(b"\n", 0, offset) + 1
+    column = len(raw[line_start:offset].decode("utf-8", "replace")) + 1
+    return f"{name}:{line}:{column}"

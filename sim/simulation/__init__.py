@@ -1,0 +1,1 @@
+"""One simulation: population, engine, agents, stream, recorder."""

@@ -1,0 +1,48 @@
+"""The agents, as SimPy processes: users who move and query, adversaries who listen and guess."""
+
+from __future__ import annotations
+
+from collections.abc import Generator as ProcessGenerator
+from typing import Any
+
+import simpy
+
+from sim.events import Query, Report
+from sim.interfaces import LPPM, Attack, Generator
+from sim.mobility.traces import Trace
+from sim.simulation.recorder import AttackLog, UserLog
+from sim.simulation.stream import Inbox, Stream
+
+Process = ProcessGenerator[simpy.Event, Any, None]
+
+
+def user(
+    environment: simpy.Environment, trace: Trace, lppm: LPPM, stream: Stream, log: UserLog, rng: Generator
+) -> Process:
+    """Live through a trace: at each query obfuscate the true cell, publish the report, learn from it.
+
+    A mechanism of the full type (`full`) learns from the true cell instead, and its report carries no channel.
+    """
+    name, snapshot_at = trace.user, log.snapshot_at
+    remember = getattr(lppm, "remember", None) if getattr(lppm, "full", False) else None
+    for index, (time_s, cell) in enumerate(zip(trace.times_s.tolist(), trace.cells.tolist(), strict=True), start=1):
+        yield environment.timeout(time_s - environment.now)
+        channel = lppm.channel(time_s)
+        query = Query(name, index, time_s, cell)
+        report = Report(name, index, time_s, channel.sample(cell, rng), channel if remember is None else None)
+        log.query(query, report.output, channel)
+        if index in snapshot_at:
+            log.snapshot(query, lppm, channel)
+        stream.publish(report)
+        if remember is None:
+            lppm.observe(report)
+        else:
+            remember(query)
+
+
+def adversary(attack: Attack, inbox: Inbox, log: AttackLog) -> Process:
+    """Listen for reports and answer each with a guess. Nothing here knows where anybody is."""
+    while True:
+        yield inbox.arrival()
+        for report in inbox.take():
+            log.guess(attack.observe(report))

@@ -1,0 +1,73 @@
+"""Run one simulation: users and adversaries in one SimPy environment, everybody carrying one kind of LPPM."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+import simpy
+
+from sim.interfaces import LPPM, Attack, Generator
+from sim.mobility.traces import Trace
+from sim.simulation import agents, interrupts
+from sim.simulation.recorder import SimulationLog
+from sim.simulation.stream import Stream
+
+
+def simulate(
+    *,
+    traces: Sequence[Trace],
+    lppm_of: Callable[[str], LPPM],
+    noise_of: Callable[[str], Generator],
+    attacks: Mapping[str, Attack],
+    log: SimulationLog,
+) -> None:
+    """Let every user live through her trace while every adversary listens; the log takes it all down.
+
+    `lppm_of` gives each user the mechanism she carries, `noise_of` the randomness it draws from. Where the log knows
+    pseudonyms, the stream uses them, and of those who query at once they say who is first: the order of users would
+    tell the names. In the end those adversaries who `conclude` have a last word.
+    """
+    starts = [int(trace.times_s[0]) for trace in traces if len(trace)]
+    environment = simpy.Environment(initial_time=min(starts, default=0))
+    stream = Stream(environment, log.pseudonyms)
+    for name, attack in attacks.items():
+        environment.process(agents.adversary(attack, stream.subscribe(), log.attack(name)))
+    called = log.pseudonyms
+    for trace in traces if called is None else sorted(traces, key=lambda trace: called[trace.user]):
+        lppm, noise = lppm_of(trace.user), noise_of(trace.user)
+        environment.process(agents.user(environment, trace, lppm, stream, log.user(trace.user), noise))
+    with _interrupted_between_events(environment):
+        environment.run()
+    for name, attack in attacks.items():
+        for guess in getattr(attack, "conclude", tuple)():
+            log.attack(name).conclude(guess)
+
+
+@contextmanager
+def _interrupted_between_events(environment: simpy.Environment) -> Iterator[None]:
+    """Let Ctrl-C come between two events. In a compiled kernel an exception gets lost, or turned into another one."""
+    before = signal.getsignal(signal.SIGINT)
+    if not interrupts.is_default(before) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        interrupts.record()
+        signal.signal(signal.SIGINT, before)  # a second one comes at once
+        event = environment.event()
+        event.callbacks.append(_interrupt)
+        event.succeed()
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _interrupt(_event: simpy.Event) -> None:
+    raise KeyboardInterrupt

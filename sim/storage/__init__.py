@@ -1,0 +1,1 @@
+"""Run directories: event log, manifest, snapshots, and the storage back ends."""

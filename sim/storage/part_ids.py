@@ -1,0 +1,28 @@
+"""Ids of parts: ``<point>-<first>-<last>-<digest>``, with the sweep point and the replications that a part holds."""
+
+from __future__ import annotations
+
+import re
+
+_ID = re.compile(r"(?P<point>\d{4,})-(?P<first>\d{4,})-(?P<last>\d{4,})-[0-9a-f]{10}")
+
+
+def part_id(point: int, replications: range, digest: str) -> str:
+    """Return the id of a part.
+
+    >>> part_id(3, range(0, 5), "0123456789")
+    '0003-0000-0004-0123456789'
+    """
+    return f"{point:04d}-{replications.start:04d}-{replications.stop - 1:04d}-{digest}"
+
+
+def point_in(part: str) -> int | None:
+    """Return which point the part with this id is of; None where its id does not tell."""
+    said = _ID.fullmatch(part)
+    return int(said["point"]) if said else None
+
+
+def replications_in(part: str) -> range:
+    """Return which replications the part with this id holds."""
+    said = _ID.fullmatch(part)
+    return range(int(said["first"]), int(said["last"]) + 1) if said else range(0)

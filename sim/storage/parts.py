@@ -1,0 +1,250 @@
+"""Part files: the rows of some simulations as Parquet, with checksums over every byte that a reader uses.
+
+Parquet's own page checksums cover neither page headers nor the footer, and thereby neither statistics nor notes. A part
+therefore holds a checksum of its footer and one of each column, as stored, in the footer's key-value metadata. The
+footer is verified before it is parsed, a column before it is decoded, so that reading costs a hash of the compressed
+bytes that are read. Parts of earlier versions have page checksums alone and can still be read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sim.storage.backends import DamagedRun
+from sim.storage.manifest import SCHEMA_VERSION
+
+MEASURES = (
+    "quality_loss_km",
+    "adversary_error_km",
+    "expected_quality_loss_km",
+    "expected_adversary_error_km",
+)
+
+_FIELDS: list[pa.Field[Any]] = [
+    pa.field("event", pa.string(), nullable=False),
+    pa.field("shift", pa.string()),
+    pa.field("point", pa.int32(), nullable=False),
+    pa.field("replication", pa.int32(), nullable=False),
+    pa.field("user", pa.string(), nullable=False),
+    pa.field("index", pa.int32(), nullable=False),
+    pa.field("time_s", pa.int64(), nullable=False),
+    pa.field("cell", pa.int32(), nullable=False),
+    pa.field("output", pa.int64()),
+    pa.field("lppm", pa.string(), nullable=False),
+    pa.field("attack", pa.string()),
+    pa.field("estimated_index", pa.int32()),
+    pa.field("estimate", pa.int32()),
+    *[pa.field(name, pa.float64()) for name in MEASURES],
+    pa.field("posterior_entropy_bits", pa.float64()),
+    pa.field("posterior_at_truth", pa.float64()),
+    pa.field("epsilon_per_km", pa.float64()),
+    pa.field("identity", pa.string()),
+]
+EVENTS: pa.Schema = pa.schema(_FIELDS)
+
+# Realised distances take few values and shrink as a dictionary; expected ones are all different and shrink
+# a little when their bytes are split. The types are plain, so that pandas, polars and DuckDB read them as is.
+_SPLIT = [name for name in EVENTS.names if name.startswith(("expected_", "posterior_"))]
+PARQUET_OPTIONS: dict[str, Any] = {
+    "compression": "zstd",
+    "use_dictionary": [name for name in EVENTS.names if name not in _SPLIT],
+    "use_byte_stream_split": _SPLIT,
+    "write_page_checksum": True,
+    "store_schema": False,
+}
+
+# No single flipped bit turns these keys into that of earlier versions, which had the notes alone.
+_ABOUT = "lppm_sim_part"
+_CHECKSUMS = "lppm_sim_checksums"
+_EARLIER_NOTES = b"lppm_sim"
+# JSON has no line break in a text, and the notes are the only other text behind the statistics in a footer.
+_MARKER = b"lppm-sim part checksums:\n"
+_DIGITS = 16
+_TAIL_BYTES = 8
+_MAGIC = b"PAR1"
+
+
+class DamagedPart(DamagedRun):
+    """A part that exists and cannot be read."""
+
+
+def encode(
+    table: pa.Table, *, part: str, run: str | None, notes: Mapping[str, Any], snapshots: str | None = None
+) -> bytes:
+    """Return the bytes of a part: rows, the part's id, notes, and digests of its run and of its snapshots."""
+    sink = io.BytesIO()
+    about = {"notes": notes, "part": part, "run": run, "snapshots": snapshots}
+    text = json.dumps(about, sort_keys=True, allow_nan=False)
+    blank = _MARKER + b"0" * _DIGITS * (1 + len(EVENTS.names))
+    with pq.ParquetWriter(sink, EVENTS, **PARQUET_OPTIONS) as writer:
+        # Not as metadata of the table: without a stored Arrow schema that is dropped.
+        writer.add_key_value_metadata({_ABOUT: text, _CHECKSUMS: blank.decode()})
+        writer.write_table(_checked(table))
+    return _with_checksums(sink.getvalue())
+
+
+def _with_checksums(content: bytes) -> bytes:
+    """Fill in the checksums of the columns, then that of the footer, which covers them."""
+    file = pa.BufferReader(content)
+    metadata = pq.read_metadata(file)
+    columns = "".join(_column_digest(file, metadata, column) for column in range(metadata.num_columns))
+    length = int.from_bytes(content[-_TAIL_BYTES:-4], "little")
+    footer = bytearray(content[-_TAIL_BYTES - length : -_TAIL_BYTES])
+    place = footer.rfind(_MARKER) + len(_MARKER)
+    footer[place + _DIGITS : place + _DIGITS + len(columns)] = columns.encode()
+    footer[place : place + _DIGITS] = _footer_digest(bytes(footer), place).encode()
+    return b"".join([memoryview(content)[: -_TAIL_BYTES - length], footer, content[-_TAIL_BYTES:]])
+
+
+class Part:
+    """A part that is open. What it gives out is verified first; what is wrong is a DamagedPart with the remedy."""
+
+    def __init__(self, file: pa.NativeFile, *, place: str, remedy: str) -> None:
+        self._file, self._place, self._remedy = file, place, remedy
+        with self._named():
+            self._columns = _verified_footer(file)
+            # Page checksums, where there are none of whole columns.
+            self._parquet = pq.ParquetFile(file, page_checksum_verification=self._columns is None)
+            schema = self._parquet.schema_arrow
+            if schema.names != EVENTS.names or schema.types != EVENTS.types:
+                raise ValueError(f"it has not the columns of schema version {SCHEMA_VERSION}")
+            known: dict[bytes, bytes] = self._parquet.metadata.metadata or {}
+            about = self._about(known)
+        self.notes: dict[str, Any] = about["notes"]
+        self.part: str | None = about["part"]
+        """The part's id, None from an earlier version."""
+        self.run: str | None = about["run"]
+        """The digest of the run that it belongs to, None from an earlier version."""
+        self.snapshots: str | None = about["snapshots"]
+        """The digest of its file of snapshots, None if it has none."""
+        self.knows_snapshots = self._columns is not None
+        """Whether it was written with the digest of its snapshots; parts of an earlier version were not."""
+
+    @property
+    def metadata(self) -> pq.FileMetaData:
+        """Number of rows and statistics of columns."""
+        return self._parquet.metadata
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the rows, or some columns of them."""
+        names = EVENTS.names if columns is None else list(columns)
+        with self._named():
+            self._verify(names)
+            return self._parquet.read(columns=names)
+
+    def verify(self) -> None:
+        """Verify all columns, without decoding them where that is possible."""
+        with self._named():
+            if self._columns is None:
+                self._parquet.read()
+            else:
+                self._verify(EVENTS.names)
+
+    def fault(self, reason: object) -> DamagedPart:
+        """Return the error that this part cannot be used."""
+        return DamagedPart(f"{self._place} cannot be read: {str(reason).rstrip('.')}. {self._remedy}")
+
+    def _verify(self, names: Sequence[str]) -> None:
+        if self._columns is None:
+            return
+        for name in dict.fromkeys(names):
+            index = EVENTS.get_field_index(name)
+            if index >= 0 and _column_digest(self._file, self.metadata, index) != self._columns[index]:
+                raise ValueError(f"the checksum of column {name} does not match")
+
+    def _about(self, known: Mapping[bytes, bytes]) -> dict[str, Any]:
+        if self._columns is not None:
+            about: dict[str, Any] = json.loads(known[_ABOUT.encode()])
+            return about
+        if _EARLIER_NOTES not in known:
+            raise ValueError("it has no checksums")
+        notes = json.loads(known[_EARLIER_NOTES])
+        if not isinstance(notes, dict):
+            raise ValueError("its notes are not an object")
+        return {"notes": notes, "part": None, "run": None, "snapshots": None}
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except _UNREADABLE as error:
+            raise self.fault(error) from error
+
+
+# What pyarrow and json raise on damaged files; ArrowException and UnicodeDecodeError include ValueErrors.
+_UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError, OverflowError, MemoryError)
+
+
+@contextmanager
+def opened(source: os.PathLike[str] | BinaryIO, *, place: str, remedy: str) -> Iterator[Part]:
+    """Open a part from its path or from a file in memory."""
+    try:
+        file = pa.OSFile(os.fspath(source), "rb") if isinstance(source, os.PathLike) else pa.BufferReader(source.read())
+    except OSError as error:
+        raise DamagedPart(f"{place} cannot be read: {error}. {remedy}") from error
+    with file:
+        yield Part(file, place=place, remedy=remedy)
+
+
+def _verified_footer(file: pa.NativeFile) -> list[str] | None:
+    """Verify the footer before anything parses it; return the checksums of the columns, None if there are none."""
+    size = file.size()
+    tail = _read(file, max(size - _TAIL_BYTES, 0), _TAIL_BYTES)
+    length = int.from_bytes(tail[:4], "little")
+    if tail[4:] != _MAGIC or length > size - _TAIL_BYTES:
+        raise ValueError("it is not a whole Parquet file")
+    footer = _read(file, size - _TAIL_BYTES - length, length)
+    if (marker := footer.rfind(_MARKER)) < 0:
+        return None
+    place = marker + len(_MARKER)
+    if footer[place : place + _DIGITS].decode("ascii", "replace") != _footer_digest(footer, place):
+        raise ValueError("the checksum of its footer does not match")
+    digits = footer[place + _DIGITS : place + _DIGITS * (1 + len(EVENTS.names))].decode("ascii")
+    return [digits[start : start + _DIGITS] for start in range(0, len(digits), _DIGITS)]
+
+
+def _footer_digest(footer: bytes, place: int) -> str:
+    """Return the checksum of a footer without the digits at this place, which are its own."""
+    return hashlib.sha256(footer[:place] + footer[place + _DIGITS :]).hexdigest()[:_DIGITS]
+
+
+def _column_digest(file: pa.NativeFile, metadata: pq.FileMetaData, column: int) -> str:
+    """Return the checksum of a column as it is stored: headers, dictionaries and pages of all row groups."""
+    digest = hashlib.sha256()
+    for group in range(metadata.num_row_groups):
+        chunk = metadata.row_group(group).column(column)
+        first = chunk.dictionary_page_offset
+        start = chunk.data_page_offset if first is None else min(first, chunk.data_page_offset)
+        digest.update(_read(file, start, chunk.total_compressed_size))
+    return digest.hexdigest()[:_DIGITS]
+
+
+def _read(file: pa.NativeFile, start: int, length: int) -> bytes:
+    file.seek(start)
+    content = file.read(length)
+    if len(content) != length:
+        raise ValueError("it is cut short")
+    return content
+
+
+def _checked(table: pa.Table) -> pa.Table:
+    """Return the table in the types of the contract, or say which column breaks it."""
+    if table.column_names != EVENTS.names:
+        wrong = sorted(set(table.column_names) ^ set(EVENTS.names)) or "their order"
+        raise ValueError(f"an event table must have the columns of EVENTS, they differ in {wrong}")
+    table = table.cast(EVENTS)
+    for name in MEASURES:
+        strange = table[name].filter(pc.invert(pc.is_finite(table[name])))
+        if len(strange):
+            raise ValueError(f"{name} must be finite or null, got {strange[0].as_py()}")
+    return table

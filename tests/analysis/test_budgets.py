@@ -1,0 +1,123 @@
+"""Budgets that a run exceeds are found, said and marked; chance alone is not reported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import sim
+from sim import report
+from sim.analysis import budgets
+from sim.analysis import narrative as sentences
+from sim.cli.console import print_result
+from sim.scenario.models import Scenario
+
+MakeScenario = Callable[..., Scenario]
+NAN = float("nan")
+
+
+def summary(lppm: str = "SP-Exp", point: int = 0, **changes: Any) -> dict[str, Any]:
+    row = {"point": point, "lppm": lppm, "attack": "markov", "users": 5, "queries": 500, "spread": "interval"}
+    row |= {"quality_loss_km": 0.85, "quality_loss_km_low": 0.7, "expected_quality_loss_km": NAN}
+    return row | changes
+
+
+def found(scenario: Scenario, *rows: dict[str, Any]) -> list[tuple[int, str, float, float]]:
+    table = pd.DataFrame(rows)
+    exceeded = budgets.found_exceeded([(0, scenario), (1, scenario)], table)
+    return [(one["point"], one["lppm"], one["asked_km"], one["realised_km"]) for one in exceeded]
+
+
+@pytest.fixture
+def budgeted(make_scenario: MakeScenario) -> Scenario:
+    return make_scenario(
+        lppms=[
+            {"kind": "SP-Exp", "design": {"quality_budget_km": 0.3}},
+            {"kind": "PEB-LH", "design": {"quality_budget_km": 1.0}},
+            "identity",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_exceeded"),
+    [
+        ({}, True),
+        ({"quality_loss_km_low": 0.2}, False),  # its interval, or the least of a few users, reaches the budget
+        ({"quality_loss_km": 0.31, "quality_loss_km_low": 0.305}, False),  # too little to speak of
+        ({"expected_quality_loss_km": 0.33, "quality_loss_km_low": -2.0}, True),  # without the noise of reports
+        ({"expected_quality_loss_km": 0.31}, False),
+        ({"expected_quality_loss_km": 0.29}, False),
+        ({"quality_loss_km_low": NAN}, True),  # one user, once, but with many queries and far above
+        ({"quality_loss_km_low": NAN, "queries": 20}, False),
+        ({"quality_loss_km_low": NAN, "quality_loss_km": 0.36}, False),
+        ({"quality_loss_km": NAN, "quality_loss_km_low": NAN}, False),
+    ],
+)
+def test_a_budget_is_exceeded_when_chance_does_not_explain_it(
+    changes: dict[str, Any], is_exceeded: bool, budgeted: Scenario
+) -> None:
+    assert bool(found(budgeted, summary(**changes))) == is_exceeded
+
+
+def test_the_worst_comes_first_and_each_counts_once(budgeted: Scenario) -> None:
+    rows = [
+        summary("PEB-LH", quality_loss_km=1.5, quality_loss_km_low=1.2),
+        summary(),
+        summary(attack="sporadic"),
+        summary(point=1, quality_loss_km=3.0),
+        summary("identity", quality_loss_km=9.0),
+    ]
+    assert found(budgeted, *rows) == [(1, "SP-Exp", 0.3, 3.0), (0, "SP-Exp", 0.3, 0.85), (0, "PEB-LH", 1.0, 1.5)]
+
+
+def test_the_warning_has_the_figures_and_counts_the_rest() -> None:
+    one = {"point": 0, "lppm": "SP-Exp", "at": "quality_budget_km 0.3", "asked_km": 0.3, "realised_km": 0.85}
+    manifest = {"finished": True, "exceeded_budgets": [one, one | {"at": "", "asked_km": 0.0}, one, one, one]}
+    first, second, third, rest = sentences.warnings(manifest)
+    assert first == (
+        "SP-Exp (quality_budget_km 0.3) lost more than its budget: asked 0.3 km, realised 0.85 km (+183 %)"
+    )
+    assert second.startswith("SP-Exp lost more than its budget: asked 0 km, realised 0.85 km (nothing was to be lost)")
+    assert "a budget holds on the mechanism's own model" in third
+    assert rest == "2 more losses are above their budgets: see `exceeded_budgets` in manifest.json"
+    manifest["exceeded_budgets"] = [one] * 4
+    assert sentences.warnings(manifest)[-1].startswith("1 more loss is above its budget: see")
+
+
+def test_a_run_says_it_in_the_manifest_the_terminal_and_the_report(
+    make_scenario: MakeScenario, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Trained on people who stay in one corner, tried on those who do not."""
+    scenario = make_scenario(
+        lppms=[{"kind": "SP-Exp"}, {"kind": "Exp"}],
+        sweep={"lppms.*.design.quality_budget_km": [0.2, 1.0]},
+    )
+    result = sim.run(scenario, out=tmp_path / "run", figures=False)
+    asked = {0: 0.2, 1: 1.0}
+    table = result.summary().drop_duplicates(["point", "lppm"])
+    losses = dict(zip(zip(table["point"], table["lppm"], strict=True), table["expected_quality_loss_km"], strict=True))
+    wanted = {key for key, loss in losses.items() if loss > 1.05 * asked[key[0]]}
+    assert wanted, "the scenario is to exceed a budget"
+    assert len(wanted) < len(losses), "and to keep one"
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert {(one["point"], one["lppm"]) for one in manifest["exceeded_budgets"]} == wanted
+    print_result(result)
+    printed = capsys.readouterr().out
+    lines = [line for line in printed.splitlines() if line.startswith("│")]
+    marked = [line for line in lines if " ! " in line]
+    assert len(marked) == len(wanted)
+    point, lppm = max(wanted, key=lambda key: losses[key] / asked[key[0]])
+    warning = (
+        f"{lppm} (quality_budget_km {asked[point]:g}) lost more than its budget: asked {asked[point]:g} km, realised "
+        f"{losses[point, lppm]:.2f} km (+{100 * (losses[point, lppm] / asked[point] - 1):.0f} %)"
+    )
+    assert warning in " ".join(printed.split())
+    page = report.page([result])
+    assert warning in page
+    assert page.count(" !</b>") == len(wanted)

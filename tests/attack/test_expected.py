@@ -1,0 +1,367 @@
+"""Every attack on a world of three cells: its exact expected error over all true paths and all reports.
+
+What an attack is to answer to each sequence of reports is worked out by sums over all paths, with nothing of the
+simulator's mathematics.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from pydantic import TypeAdapter
+
+from sim.attack import AssumingAttack, FaceValueAttack, HiddenChannel, OptimalAttack, PathAttack, SmoothingAttack
+from sim.belief import FixedProfile, MarkovFilter
+from sim.events import Report
+from sim.interfaces import Attack, Channel
+from sim.lppm.channel import MatrixChannel, identity
+from sim.lppm.designs import Exponential
+from sim.lppm.outputs import CellsOrNothing, Points, Regions, Sets
+from sim.mobility.training import Statistics
+from sim.scenario.build import build_attack
+from sim.scenario.models import Scenario
+from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS, AnyAttack
+from sim.world import World
+from sim.world.distance import Distance, euclidean, manhattan
+from sim.world.grid import Grid
+
+Array = NDArray[np.float64]
+
+N, REPORTS = 3, 3
+GRID = Grid.rectangle(rows=1, cols=N, width_km=3.0, height_km=1.0)
+DISTANCE = manhattan(GRID)
+UPHILL = Distance(kind="file", matrix_km=np.array([[0.0, 2.5, 4.0], [0.5, 0.0, 1.5], [2.0, 0.25, 0.0]]))
+"""A privacy distance that is longer one way than the other: taken the wrong way round, it is another one."""
+DISTANCES = pytest.mark.parametrize("distance", [DISTANCE, UPHILL], ids=["manhattan", "uphill"])
+PATHS = list(itertools.product(range(N), repeat=REPORTS))
+"""Of cells; those of outputs look the same."""
+Errors = dict[tuple[int, int], float]
+"""The expected error about query s after report r."""
+
+
+class Model:
+    """People, a mechanism and what somebody else takes it for: drawn, with zeros in them."""
+
+    def __init__(self, seed: int, distance: Distance = DISTANCE) -> None:
+        rng = np.random.default_rng(seed)
+        self.km = distance.matrix_km.tolist()
+        """d_P[from the true cell, to the estimate]."""
+
+        def drawn(rows: int, zeros: float) -> Array:
+            weights = rng.random((rows, N)) * (rng.random((rows, N)) > zeros)
+            weights[weights.sum(axis=1) == 0] = 1.0
+            return np.array(weights / weights.sum(axis=1, keepdims=True))
+
+        self.start, self.move = drawn(1, 0.2)[0], drawn(N, 0.3)
+        self.channel, self.other = drawn(N, 0.2), drawn(N, 0.2)
+        self.profile = drawn(1, 0.0)[0]
+        self.weights = {z: [self.weight(path, z, self.channel) for path in PATHS] for z in PATHS}
+        """p(x, z) of each path, by outputs."""
+
+    def filter(self) -> MarkovFilter:
+        return MarkovFilter(start_profile=self.start, transition=self.move)
+
+    def weight(self, path: tuple[int, ...], outputs: tuple[int, ...], channel: Array) -> float:
+        """Return p(x^1 .. x^r, z^1 .. z^r) for as many queries as there are outputs."""
+        p = self.start[path[0]]
+        for a, b in itertools.pairwise(path[: len(outputs)]):
+            p *= self.move[a, b]
+        for x, z in zip(path, outputs, strict=False):
+            p *= channel[x, z]
+        return float(p)
+
+    def answers(self, outputs: tuple[int, ...], s: int, channel: Array) -> tuple[int, int]:
+        """Return the best cell to guess for query s after these outputs, and that of the most likely path."""
+        r = len(outputs)
+        paths = [(path, self.weight(path, outputs, channel)) for path in itertools.product(range(N), repeat=r)]
+        costs = [sum(p * self.km[path[s - 1]][y] for path, p in paths) for y in range(N)]
+        total, most = sum(p for _, p in paths), max(p for _, p in paths)
+        best = next(y for y in range(N) if costs[y] <= min(costs) + 1e-12 * total)
+        likeliest = min((path for path, p in paths if p >= most * (1 - 1e-9)), key=lambda path: path[::-1])
+        return best, likeliest[s - 1]
+
+
+def told(attack: Attack, channel: Channel | None, outputs: tuple[int, ...]) -> dict[tuple[int, int], int]:
+    """Return what the attack says of query s after report r."""
+    found = {}
+    guesses = [attack.observe(Report("ann", r, r, z, channel)) for r, z in enumerate(outputs, start=1)]
+    for guess in (*guesses, *getattr(attack, "conclude", tuple)()):
+        found[guess.index, guess.index] = guesses[guess.index - 1].estimate
+        found |= {(guess.index, s): estimate for s, estimate in guess.revised}
+    return found
+
+
+def expected(model: Model, make: Callable[[], Attack], *, hidden: bool = False) -> Errors:
+    """Return the expected errors of an attack."""
+    channel = MatrixChannel(model.channel)
+    errors: Errors = {}
+    for outputs, weights in model.weights.items():
+        if any(weights):
+            for key, estimate in told(make(), None if hidden else channel, outputs).items():
+                gone = sum(p * model.km[path[key[1] - 1]][estimate] for path, p in zip(PATHS, weights, strict=True))
+                errors[key] = errors.get(key, 0.0) + gone
+    return errors
+
+
+def oracle(model: Model, answer: Callable[[tuple[int, ...], int], int]) -> Errors:
+    """Return the expected errors of who answers so, given the outputs up to r and s."""
+    known = cache(answer)
+    errors: Errors = {(r, s): 0.0 for r in range(1, REPORTS + 1) for s in range(1, r + 1)}
+    for outputs, weights in model.weights.items():
+        if any(weights):
+            for r, s in errors:
+                estimate = known(outputs[:r], s)
+                errors[r, s] += sum(p * model.km[path[s - 1]][estimate] for path, p in zip(PATHS, weights, strict=True))
+    return errors
+
+
+def online(errors: Errors) -> Errors:
+    return {(r, s): error for (r, s), error in errors.items() if r == s}
+
+
+@DISTANCES
+@settings(max_examples=6, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_every_attack_has_the_error_it_should_and_none_beats_the_optimal_one(distance: Distance, seed: int) -> None:
+    model = Model(seed, distance)
+    other = MatrixChannel(model.other)
+
+    def believe(_: str) -> Any:
+        return model.filter()
+
+    def assuming() -> Attack:
+        belief = model.filter()
+        attack = OptimalAttack(belief_of=lambda _: belief, distance=distance)
+        return AssumingAttack(attack=attack, belief_of=lambda _: belief, design=lambda _: other)
+
+    found = {
+        "markov": expected(model, lambda: OptimalAttack(belief_of=believe, distance=distance)),
+        "sporadic": expected(
+            model, lambda: OptimalAttack(belief_of=lambda _: FixedProfile(profile=model.profile), distance=distance)
+        ),
+        "smoothing": expected(model, lambda: SmoothingAttack(belief_of=believe, distance=distance)),
+        "path": expected(model, lambda: PathAttack(belief_of=believe)),
+        "face value": expected(
+            model, lambda: FaceValueAttack(profile_of=lambda _: model.profile, distance=distance), hidden=True
+        ),
+        "assuming": expected(model, assuming, hidden=True),
+    }
+    best = oracle(model, lambda outputs, s: model.answers(outputs, s, model.channel)[0])
+    assert found["markov"] == pytest.approx(online(best), abs=1e-12)
+    assert found["smoothing"] == pytest.approx(best, abs=1e-12)
+    path = oracle(model, lambda outputs, s: model.answers(outputs, s, model.channel)[1])
+    assert found["path"] == pytest.approx(path, abs=1e-12)
+    face = oracle(model, lambda outputs, s: outputs[s - 1])
+    assert found["face value"] == pytest.approx(online(face), abs=1e-12)
+    for name, errors in found.items():
+        assert all(errors[key] >= best[key] - 1e-12 for key in errors), name
+    for r, s in best:
+        # Later reports never hurt who knows what to make of them.
+        assert found["smoothing"][r, s] <= found["markov"][s, s] + 1e-12
+
+
+def test_hindsight_really_helps_and_models_really_do() -> None:
+    """Summed over some models, or the inequalities above would hold for attacks that are all the same."""
+    smoothing = markov = path = face = 0.0
+    for seed in range(5):
+        model = Model(seed)
+        best = oracle(model, lambda outputs, s, m=model: m.answers(outputs, s, m.channel)[0])  # type: ignore[misc]
+        smoothing, markov = smoothing + best[3, 1], markov + best[1, 1]
+        path += oracle(model, lambda outputs, s, m=model: m.answers(outputs, s, m.channel)[1])[3, 1]  # type: ignore[misc]
+        face += oracle(model, lambda outputs, s: outputs[s - 1])[1, 1]
+    assert smoothing < 0.95 * markov
+    assert smoothing < path - 1e-3
+    assert markov < 0.5 * face
+
+
+@DISTANCES
+@settings(max_examples=4, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_assuming_is_bayes_with_the_assumed_channel(distance: Distance, seed: int) -> None:
+    """Every sequence of reports is answered as if the assumed channel had made those that it could have made."""
+    model = Model(seed, distance)
+    channel, real = MatrixChannel(model.other), MatrixChannel(model.channel)
+    for outputs in itertools.product(range(N), repeat=REPORTS):
+        if not any(model.weight(path, outputs, model.other) for path in PATHS):
+            continue
+        for make in (OptimalAttack, SmoothingAttack):
+            belief = model.filter()
+            attack = AssumingAttack(
+                attack=make(belief_of=lambda _, b=belief: b, distance=distance, foresee=True),  # type: ignore[misc]
+                belief_of=lambda _, b=belief: b,  # type: ignore[misc]
+                design=lambda _: channel,
+            )
+            # With or without the real channel in the report: she does not look at it.
+            answers = told(attack, real if make is OptimalAttack else None, outputs)
+            assert answers == {(r, s): model.answers(outputs[:r], s, model.other)[0] for r, s in answers}
+            assert len(answers) == (3 if make is OptimalAttack else 6)
+            assert attack.fallbacks == 0
+
+
+# Reports that cannot be, and outputs that are no cells ------------------------------------------------------------
+
+
+def assuming(belief: Any, channel: Channel, **said: Any) -> AssumingAttack:
+    attack = OptimalAttack(belief_of=lambda _: belief, distance=DISTANCE, foresee=True)
+    return AssumingAttack(attack=attack, belief_of=lambda _: belief, design=lambda _: channel, **said)
+
+
+@pytest.mark.parametrize("belief", ["fixed", "markov"])
+def test_a_report_that_the_assumed_channel_cannot_make_tells_nothing_and_is_counted(belief: str) -> None:
+    profile = np.array([0.1, 0.2, 0.7])
+    made: Any = (
+        FixedProfile(profile=profile)
+        if belief == "fixed"
+        else MarkovFilter(start_profile=profile, transition=np.tile(profile, (N, 1)))
+    )
+    never_2 = MatrixChannel(np.array([[0.9, 0.1, 0.0], [0.1, 0.9, 0.0], [0.9, 0.1, 0.0]]))
+    attack = assuming(made, never_2)
+    for index, (output, estimate, count) in enumerate([(2, 2, 1), (1, 1, 1), (2, 2, 2), (0, 2, 2)], start=1):
+        guess = attack.observe(Report("ann", index, index, output, None))
+        assert guess.estimate == estimate
+        assert guess.estimate_by_output is not None
+        assert guess.estimate_by_output.tolist() == [2, 1, 2]
+        assert attack.fallbacks == count
+
+
+def test_outputs_of_another_kind_tell_nothing() -> None:
+    attack = assuming(FixedProfile(profile=np.array([0.1, 0.2, 0.7])), identity(N), readable=False)
+    for index, output in enumerate((0, 7, 2**40), start=1):
+        guess = attack.observe(Report("ann", index, index, output, None))
+        assert (guess.estimate, guess.estimate_by_output) == (2, None)
+    assert attack.fallbacks == 3
+
+
+def test_the_design_is_made_of_her_own_prior_and_kept_while_that_stays() -> None:
+    asked: list[list[float]] = []
+    design = Exponential(distance=DISTANCE, epsilon_per_km=1.0)
+
+    def counted(prior: Array) -> Channel:
+        asked.append(prior.tolist())
+        return design(prior)
+
+    profile = np.array([0.5, 0.25, 0.25])
+    for belief, times in (
+        (FixedProfile(profile=profile), 1),
+        (MarkovFilter(start_profile=profile, transition=np.full((N, N), 1 / N)), 3),
+    ):
+        asked.clear()
+        made: Any = belief
+        attack = AssumingAttack(
+            attack=OptimalAttack(belief_of=lambda _, b=made: b, distance=DISTANCE),  # type: ignore[misc]
+            belief_of=lambda _, b=made: b,  # type: ignore[misc]
+            design=counted,
+        )
+        for index in (1, 2, 3):
+            attack.observe(Report("ann", index, index, 1, None))
+        assert len(asked) == times
+        assert asked[0] == profile.tolist()
+
+
+@pytest.mark.parametrize("attack", ["optimal", "smoothing", "path"])
+def test_who_needs_the_channel_says_so(attack: str) -> None:
+    def believe(_: str) -> Any:
+        return Model(0).filter()
+
+    made: dict[str, Attack] = {
+        "optimal": OptimalAttack(belief_of=believe, distance=DISTANCE),
+        "smoothing": SmoothingAttack(belief_of=believe, distance=DISTANCE),
+        "path": PathAttack(belief_of=believe),
+    }
+    with pytest.raises(HiddenChannel, match=r"query 1 of ann carries no channel.*`face-value`, or a belief with `ass"):
+        made[attack].observe(Report("ann", 1, 0, 0, None))
+
+
+PROFILE = np.array([0.1, 0.0, 0.2, 0.3, 0.0, 0.4])
+WIDE = Grid.rectangle(rows=1, cols=6, width_km=6.0, height_km=1.0)
+
+
+@pytest.mark.parametrize("distance", [manhattan(WIDE), euclidean(WIDE)], ids=["manhattan", "euclidean"])
+def test_any_output_space_is_taken_at_face_value(distance: Any) -> None:
+    def answers(space: Any, *outputs: int) -> list[int]:
+        attack = FaceValueAttack(profile_of=lambda _: PROFILE, distance=distance, space=space, foresee=True)
+        guesses = [attack.observe(Report("ann", i, i, z, None)) for i, z in enumerate(outputs, start=1)]
+        if space is not None and space.kind in ("sets", "points"):
+            assert all(guess.estimate_by_output is None for guess in guesses)
+        else:
+            assert all(guess.estimate_by_output[z] == guess.estimate for guess, z in zip(guesses, outputs, strict=True))  # type: ignore[index]
+        return [guess.estimate for guess in guesses]
+
+    assert answers(None, 4, 0) == [4, 0]
+    assert answers(CellsOrNothing(6), 4, 6) == [4, 3]  # nothing sent: the median of the profile
+    assert answers(Regions(((0, 1, 2), (3, 4, 5)), (1, 4)), 0, 1) == [1, 4]
+    pairs = Sets(6, 2)
+    # The heavier one of two; the lower one where the profile knows neither, or cannot choose.
+    assert answers(pairs, pairs.output([0, 5]), pairs.output([1, 4]), pairs.output([0, 2])) == [5, 1, 2]
+    places = Points(WIDE)
+    assert answers(places, places.output(3.4, 0.5), places.output(-2.0, 0.5)) == [3, 0]
+
+
+def test_without_a_report_the_best_cell_is_that_of_the_distance_from_the_truth() -> None:
+    space, profile = CellsOrNothing(N), np.array([0.4, 0.25, 0.35])
+    attack = FaceValueAttack(profile_of=lambda _: profile, distance=UPHILL, space=space)
+    costs = [sum(profile[x] * UPHILL.matrix_km[x, y] for x in range(N)) for y in range(N)]
+    turned = [sum(profile[x] * UPHILL.matrix_km[y, x] for x in range(N)) for y in range(N)]
+    assert attack.observe(Report("ann", 1, 1, N, None)).estimate == int(np.argmin(costs)) != int(np.argmin(turned))
+
+
+EVERY_ATTACK: list[Any] = [
+    *SHORT_ATTACKS,
+    *SHORT_IDENTIFICATIONS,
+    "face-value",
+    {"kind": "markov", "name": "assuming", "assumes": {"kind": "exponential", "epsilon_per_km": 0.7}},
+]
+
+
+def known_of(seed: int) -> Statistics:
+    """Return statistics of somebody, drawn."""
+    rng = np.random.default_rng(seed)
+    profile, pairs = rng.dirichlet(np.full(N, 0.7)), np.arange(N * N)
+    return Statistics(profile=profile, n_visits=50, pairs=pairs, counts=rng.integers(0, 9, N * N))
+
+
+def online_error(attack: Attack, known: Statistics, *, chained: bool, channel: MatrixChannel) -> float:
+    """Return the exact expected error over all paths and outputs, of the last answer, where life is as known."""
+    move = known.transition if chained else np.tile(known.profile, (N, 1))
+    total = 0.0
+    for number, outputs in enumerate(PATHS):
+        estimate = -1
+        for r, z in enumerate(outputs, start=1):
+            # A user of her own for each: nothing is remembered of another life. From 22 h on, so that nights count.
+            estimate = attack.observe(Report(f"u{number}", r, 79_200 + 3600 * r, z, channel)).estimate
+        for path in PATHS:
+            p = known.profile[path[0]] * math.prod(move[a, b] for a, b in itertools.pairwise(path))
+            p *= math.prod(channel.matrix()[x, z] for x, z in zip(path, outputs, strict=True))
+            total += p * float(DISTANCE.matrix_km[path[-1], estimate])
+    return total
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10_000), chained=st.booleans())
+def test_nothing_that_a_scenario_can_name_beats_the_attack_that_is_optimal(
+    seed: int, chained: bool, make_scenario: Callable[..., Scenario]
+) -> None:
+    """Whoever lives as a model says is attacked best by who knows that model, and by nobody else better."""
+    known = known_of(seed)
+    weights = np.random.default_rng(seed).dirichlet(np.ones(N), size=N)
+    channel = MatrixChannel(weights)
+    world = World(grid=GRID, roads=None, privacy_distance=DISTANCE, quality_distance=DISTANCE)
+    scenario = make_scenario(record={"expected": False})
+    users = {f"u{number}": known for number in range(len(PATHS))} | {"else": known_of(seed + 100)}
+    errors = {}
+    for said in EVERY_ATTACK:
+        spec = TypeAdapter(AnyAttack).validate_python(said)
+        attack = build_attack(spec, world, users, scenario)
+        errors[spec.name] = online_error(attack, known, chained=chained, channel=channel)
+    optimal = errors["markov" if chained else "sporadic"]
+    assert {name for name, error in errors.items() if error < optimal - 1e-12} == set()
+    assert len(errors) == len(EVERY_ATTACK)

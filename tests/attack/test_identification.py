@@ -1,0 +1,335 @@
+"""Identification by pseudonymous reports against all assignments of tiny worlds, and in whole simulations."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sim
+from sim.attack import HiddenChannel, IdentificationAttack, OptimalAttack
+from sim.belief import MarkovFilter
+from sim.errors import UserError
+from sim.events import Report
+from sim.execution.chunks import _known
+from sim.interfaces import FloatArray
+from sim.lppm.channel import MatrixChannel, exponential
+from sim.mobility import Statistics, Trace, statistics
+from sim.mobility.training import regimes
+from sim.scenario.consistency import findings
+from sim.scenario.models import Scenario
+from sim.scenario.reading.faults import ScenarioError
+from sim.simulation.population import Setting, Stage
+from sim.world.distance import Distance, manhattan
+from sim.world.grid import Grid
+
+MakeScenario = Callable[..., Scenario]
+
+DAY_S = 86_400
+
+
+def of(cells: list[int], n: int) -> Statistics:
+    return statistics([Trace("x", np.arange(len(cells)), np.array(cells))], n_cells=n)
+
+
+def spread(statistics: Statistics, anywhere: float) -> tuple[FloatArray, FloatArray]:
+    n = statistics.n_cells
+    return tuple((1 - anywhere) * part + anywhere / n for part in (statistics.start_profile, statistics.transition))  # type: ignore[return-value]
+
+
+def joint(model: str, own: Statistics, anywhere: float, rows: FloatArray) -> FloatArray:
+    """Return p(reports, last cell) under one candidate, by a sum over all paths."""
+    start, transition = spread(own, anywhere)
+    table = np.zeros(own.n_cells)
+    for path in itertools.product(range(own.n_cells), repeat=len(rows)):
+        p = 1.0
+        for r, (row, x) in enumerate(zip(rows, path, strict=True)):
+            p *= row[x] * (start[x] if r == 0 or model == "sporadic" else transition[path[r - 1], x])
+        table[path[-1]] += p
+    return table
+
+
+LINE = manhattan(Grid.rectangle(rows=1, cols=2, width_km=2.0, height_km=1.0))
+SQUARE = manhattan(Grid.rectangle(rows=2, cols=2, width_km=2.0, height_km=2.0))
+CANDIDATES = {
+    2: {"ann": of([0, 0, 0, 1, 0], 2), "bob": of([1, 0, 1, 1, 1], 2)},
+    4: {"ann": of([0, 0, 1, 0, 3], 4), "bob": of([1, 2, 3, 2, 1], 4), "eve": of([3, 3, 0, 0, 1], 4)},
+}
+
+
+def blurred(n: int, seed: int) -> MatrixChannel:
+    return MatrixChannel(np.random.default_rng(seed).dirichlet(np.full(n, 0.7), size=n))
+
+
+@pytest.mark.parametrize("model", ["sporadic", "markov"])
+@pytest.mark.parametrize("anywhere", [0.0, 0.1])
+@pytest.mark.parametrize(("distance", "streams", "reports"), [(LINE, 2, 2), (SQUARE, 3, 3)])
+def test_identities_and_places_are_those_of_the_joint_table(
+    model: Any, anywhere: float, distance: Distance, streams: int, reports: int
+) -> None:
+    """After every report: the assignment by a look at all of them, the posterior over cells by a sum over all paths."""
+    n = distance.n_cells
+    known = CANDIDATES[n]
+    names = list(known)
+    rng = np.random.default_rng(7)
+    for attempt in range(6):
+        channel = blurred(n, attempt)
+        one, alone = (
+            IdentificationAttack(
+                candidates={name: [(1, own)] for name, own in known.items()},
+                distance=distance,
+                model=model,
+                matching=matching,
+                anywhere=anywhere,
+                tell=True,
+            )
+            for matching in ("one_to_one", "independent")
+        )
+        seen: dict[str, list[FloatArray]] = {}
+        for index, stream in itertools.product(range(1, reports + 1), range(streams)):
+            output = int(rng.integers(n))
+            seen.setdefault(f"p{stream}", []).append(channel.likelihood(output))
+            report = Report(f"p{stream}", index, index, output, channel)
+            guess, by_itself = one.observe(report), alone.observe(report)
+            tables = {
+                p: [joint(model, own, anywhere, np.array(rows)) for own in known.values()] for p, rows in seen.items()
+            }
+            logs = {p: np.log([table.sum() for table in each]) for p, each in tables.items()}
+            scores = {
+                assigned: sum(logs[p][c] for p, c in zip(seen, assigned, strict=True))
+                for assigned in itertools.permutations(range(len(names)), len(seen))
+            }
+            place, limit = list(seen).index(report.user), max(scores.values()) - 1e-9
+            assert guess.identity in {names[best[place]] for best, score in scores.items() if score > limit}
+            assert by_itself.identity is not None
+            assert logs[report.user][names.index(by_itself.identity)] == pytest.approx(max(logs[report.user]))
+            mixed = np.sum(tables[report.user], axis=0)
+            assert guess.posterior == pytest.approx(mixed / mixed.sum())
+            costs = mixed @ distance.matrix_km
+            assert costs[guess.estimate] == pytest.approx(costs.min())
+            assert by_itself.estimate == guess.estimate
+
+
+def test_one_to_one_keeps_two_streams_from_being_one_person() -> None:
+    """Both look most like ann, the first more so: alone both are her, together the second is bob."""
+    known = {"ann": [(1, of([0, 0, 0, 1], 2))], "bob": [(1, of([0, 0, 1, 1], 2))]}
+    channel = MatrixChannel(np.eye(2))
+    for matching, second in (("one_to_one", "bob"), ("independent", "ann")):
+        attack = IdentificationAttack(candidates=known, distance=LINE, matching=matching)  # type: ignore[arg-type]
+        for index in (1, 2, 3):
+            assert attack.observe(Report("p1", index, index, 0, channel)).identity == "ann"
+        assert attack.observe(Report("p2", 1, 4, 0, channel)).identity == second
+
+
+def test_more_streams_than_candidates_are_all_given_somebody() -> None:
+    attack = IdentificationAttack(candidates={"ann": [(1, of([0, 1], 2))]}, distance=LINE)
+    channel = MatrixChannel(np.eye(2))
+    said = [attack.observe(Report(name, 1, 1, 0, channel)).identity for name in ("p1", "p2", "p3")]
+    assert said == ["ann"] * 3
+
+
+def test_a_report_that_everybody_is_held_unable_of_changes_no_mind() -> None:
+    known = {"ann": [(1, of([0, 0], 4))], "bob": [(1, of([1, 1], 4))]}
+    for model in ("sporadic", "markov"):
+        attack = IdentificationAttack(candidates=known, distance=SQUARE, anywhere=0.0, model=model)
+        certain = MatrixChannel(np.eye(4))
+        assert attack.observe(Report("p1", 1, 0, 1, certain)).identity == "bob"
+        impossible = attack.observe(Report("p1", 2, 1, 3, certain))
+        assert (impossible.identity, impossible.estimate) == ("bob", 3)
+        assert attack.fallbacks == 1
+        assert attack.observe(Report("p1", 3, 2, 1, certain)).identity == "bob"
+
+
+@pytest.mark.parametrize("restart_s", [None, DAY_S])
+def test_with_one_candidate_it_is_the_markov_attack(restart_s: int | None) -> None:
+    own = CANDIDATES[4]["bob"]
+    one = IdentificationAttack(
+        candidates={"bob": [(1, own)]},
+        distance=SQUARE,
+        model="markov",
+        anywhere=0.0,
+        restart_s=restart_s,
+        foresee=True,
+        tell=True,
+    )
+    belief = MarkovFilter(start_profile=own.start_profile, transition=own.transition, restart_s=restart_s)
+    plain = OptimalAttack(belief_of=lambda _: belief, distance=SQUARE, foresee=True, tell=True)
+    # From 3 he only ever went to 2. The sharp channel says that he is in 3, then in 0 or 1: he starts anew, in 1.
+    sharp = MatrixChannel(np.array([[0.4, 0.6, 0, 0], [0.7, 0.3, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1.0]]))
+    blunt = exponential(SQUARE, 1.0)
+    channels = [blunt, blunt, blunt, blunt, sharp, sharp, blunt, sharp, sharp]
+    for index, (output, channel) in enumerate(zip([0, 3, 3, 1, 3, 1, 0, 3, 0], channels, strict=True), start=1):
+        report = Report("p1", index, index * DAY_S // 3, output, channel)
+        guess, expected = one.observe(report), plain.observe(report)
+        assert guess.estimate == expected.estimate
+        assert guess.estimate_by_output is not None
+        assert expected.estimate_by_output is not None
+        assert guess.estimate_by_output.tolist() == expected.estimate_by_output.tolist()
+        assert guess.posterior == pytest.approx(expected.posterior)
+    assert one.fallbacks == plain.fallbacks
+    assert one.fallbacks > 0 or restart_s is not None
+
+
+def test_a_life_that_changes_is_known_by_what_is_in_force() -> None:
+    """Ann moves from cell 0 to 1 with her third query, bob the other way round: what tells them apart turns over."""
+    times, turned = np.arange(6), np.array([0, 0, 1, 1, 1, 1])
+    known = {
+        "ann": regimes(Trace("ann", times, turned), [3], n_cells=2),
+        "bob": regimes(Trace("bob", times, 1 - turned), [3], n_cells=2),
+        "eve": [(1, of([0, 1], 2))],
+    }
+    for model in ("sporadic", "markov"):
+        attack = IdentificationAttack(candidates=known, distance=LINE, model=model)
+        channel = exponential(LINE, 3.0)
+        said = [
+            attack.observe(Report("p1", index, index, output, channel)).identity
+            for index, output in enumerate([0, 0, 1, 1, 1], start=1)
+        ]
+        assert said[-1] == "ann"
+
+
+def test_a_report_without_a_channel_is_refused() -> None:
+    attack = IdentificationAttack(candidates={"ann": [(1, of([0, 1], 2))]}, distance=LINE)
+    with pytest.raises(HiddenChannel, match="carries no channel"):
+        attack.observe(Report("p1", 1, 0, 0, None))
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ({"candidates": {}}, "candidates must be one or more, got none"),
+        ({"model": "gravity"}, "model must be one of .* got 'gravity'"),
+        ({"matching": "all"}, "matching must be one of .* got 'all'"),
+        ({"anywhere": 1.5}, r"anywhere must be in \[0, 1\], got 1.5"),
+    ],
+)
+def test_bad_parameters_are_refused_with_their_value(said: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        IdentificationAttack(**{"candidates": {"ann": [(1, of([0, 1], 2))]}, "distance": LINE, **said})
+
+
+# Whole simulations -----------------------------------------------------------------------------------------------
+
+IDENTIFICATIONS = ["identification", "identification-markov"]
+
+
+def events(scenario: Scenario, folder: Path) -> pd.DataFrame:
+    found = sim.run(scenario, out=folder, figures=False, allow_code=bool(scenario.own_components())).events()
+    return found[found["event"] == "query"].sort_values(["attack", "lppm", "user", "index"], ignore_index=True)
+
+
+def test_hidden_names_hide_nothing_from_who_does_not_use_them(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    """Identification and pooled training answer alike, to the bit, whether names are known or not."""
+    attacks = [*IDENTIFICATIONS, "sporadic-trained", "home", "markov-learning", "face-value"]
+    known, hidden = (
+        events(make_scenario(attacks=attacks, lppms=["SP-Exp"], names=names), tmp_path / names)
+        for names in ("known", "hidden")
+    )
+    pd.testing.assert_frame_equal(known, hidden)
+    named = hidden[hidden["attack"].isin(IDENTIFICATIONS)]
+    assert set(named["identity"]) <= set(hidden["user"])
+    assert hidden.loc[~hidden["attack"].isin(IDENTIFICATIONS), "identity"].isna().all()
+    late = named[named["index"] > 15]
+    assert (late["identity"] == late["user"]).mean() > 0.9
+    assert named["expected_adversary_error_km"].notna().all()
+
+
+@pytest.mark.parametrize("names", ["known", "hidden"])
+def test_who_cannot_be_told_apart_is_named_by_chance(make_scenario: MakeScenario, tmp_path: Path, names: str) -> None:
+    """All query at once, and reports tell nothing: no order may tell more."""
+    scenario = make_scenario(
+        names=names,
+        replications=6,
+        world={"grid": {"kind": "rectangle", "rows": 2, "cols": 2, "width_km": 2, "height_km": 2}, "roads": "lattice"},
+        users={"count": 6, "queries": 2, "mobility": "commuters", "demand": {"kind": "periodic", "period_s": 3600}},
+        lppms=[{"kind": "Exp", "design": {"epsilon_per_km": 0.0}}],
+        attacks=["identification", {"kind": "identification", "name": "alone", "matching": "independent"}],
+    )
+    named = events(scenario, tmp_path)
+    assert named.groupby("attack")["time_s"].nunique().eq(2).all()
+    shares = (named["identity"] == named["user"]).groupby(named["attack"]).mean()
+    assert (shares < 0.45).all()
+
+
+def test_what_is_known_of_pseudonyms_does_not_lead_to_names(make_scenario: MakeScenario) -> None:
+    for seed in range(5):
+        scenario = make_scenario(attacks=["sporadic-trained"], names="hidden", seed=seed)
+        stage = Stage(Setting(scenario), 0)
+        assert stage.pseudonyms is not None
+        known = _known(scenario.attacks[0], stage)
+        assert list(known) == sorted(stage.pseudonyms.values())
+        assert len({id(statistics) for statistics in known.values()}) == 1
+
+
+OWN = """
+from sim.events import Guess
+
+
+class Lookup:
+    def __init__(self, *, world, statistics_of):
+        self.statistics_of = statistics_of
+        assert len(statistics_of.users) == 3
+
+    def observe(self, report):
+        profile = self.statistics_of(report.user).profile
+        return Guess(report.user, report.index, int(profile.argmax()), identity=self.statistics_of.users[0])
+"""
+
+
+def test_ones_own_attack_gets_what_it_can_have(
+    make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_lookup.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    own = {"kind": "own_lookup:Lookup", "name": "own"}
+    pooled = events(
+        make_scenario(attacks=[own | {"knows": "training"}], lppms=["SP-Exp"], names="hidden"), tmp_path / "pooled"
+    )
+    assert pooled["estimate"].nunique() == 1
+    with pytest.raises(UserError, match=r"statistics_of\('p\d'\): nothing is known under this name; .*users"):
+        events(make_scenario(attacks=[own], lppms=["SP-Exp"], names="hidden"), tmp_path / "test")
+
+
+@pytest.mark.parametrize(
+    ("attack", "found"),
+    [
+        ("sporadic", "`knows: test`"),
+        ({"kind": "markov", "knows": "whole_test"}, "`knows: whole_test`"),
+        ({"name": "x", "belief": "home"}, "`knows: test`"),
+        ({"kind": "sporadic-trained", "training": "own"}, "the training set own, of kind own_past"),
+    ],
+)
+def test_attacks_that_look_up_names_are_refused_where_names_are_hidden(
+    attack: Any, found: str, make_scenario: MakeScenario, tmp_path: Path
+) -> None:
+    said: dict[str, Any] = {
+        "users": {"count": 2, "queries": 4, "past_queries": 4, "mobility": "favourites"},
+        "training": {"others": {"kind": "others", "count": 2}, "own": "own_past"},
+    }
+    scenario = make_scenario(
+        attacks=["identification", "sporadic-trained", attack | {"name": "y"} if isinstance(attack, dict) else attack],
+        names="hidden",
+        **said,
+    )
+    with pytest.raises(ScenarioError, match="names are hidden") as error:
+        sim.run(scenario, out=tmp_path / "run", figures=False)
+    (fault,) = error.value.faults
+    assert fault.path == "attacks.2"
+    assert f"found {found}; allowed are identification" in fault.message
+    assert list(findings(make_scenario(attacks=[attack], **said).model_dump(mode="json"))) == []
+
+
+def test_what_is_no_attack_is_told_once() -> None:
+    wrong = ["identificaton", {"kind": 3}, {"kind": ["a"]}]
+    assert list(findings({"names": "hidden", "attacks": wrong})) == []
+
+
+def test_the_attacks_that_come_by_themselves_are_refused_too() -> None:
+    ((where, problem),) = findings({"names": "hidden"})
+    assert where == ("names",)
+    assert "sporadic and markov" in problem

@@ -1,0 +1,410 @@
+"""Scenario files and manifests cannot run code without permission from outside the file."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import sim
+from sim.components.permission import VARIABLE, CodeAccess, CodeNotAllowed
+from sim.errors import InputError
+from sim.scenario.reading.faults import ScenarioError
+
+EVIL = """
+import pathlib
+
+pathlib.Path(__file__).with_name("pwned").touch()
+from sim.lppm.designs import Identity
+from sim.mobility.demand import EveryVisit
+
+
+class Design(Identity):
+    def __init__(self, *, world):
+        super().__init__(n_cells=world.grid.n_cells)
+
+
+class Demand(EveryVisit):
+    def __init__(self, **given):
+        super().__init__()
+
+
+def function(**given):
+    return Demand()
+"""
+
+PLAIN: dict[str, Any] = {
+    "name": "plain",
+    "replications": 1,
+    "world": {"grid": {"kind": "rectangle", "rows": 3, "cols": 3, "width_km": 3, "height_km": 3}},
+    "users": {"count": 2, "queries": 5, "mobility": "favourites"},
+    "lppms": ["SP-Exp"],
+    "attacks": ["sporadic"],
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return an empty current folder with hostile modules in it, without any permission."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    before = set(sys.modules)
+    (tmp_path / "evil_parts.py").write_text(EVIL)
+    package = tmp_path / "evil_package"
+    package.mkdir()
+    for name in ("__init__", "inner"):
+        (package / f"{name}.py").write_text(EVIL)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if name.startswith("evil"):
+            del sys.modules[name]
+
+
+def write(folder: Path, content: dict[str, Any] | str, name: str = "hostile.yaml") -> Path:
+    file = folder / name
+    file.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+    return file
+
+
+def pwned(folder: Path) -> list[Path]:
+    return list(folder.rglob("pwned*"))
+
+
+def design(kind: Any, **keys: Any) -> dict[str, Any]:
+    return {"lppms": [{"name": "x", "belief": "fixed_profile", "design": {"kind": kind, **keys}}]}
+
+
+def users(**keys: Any) -> dict[str, Any]:
+    return {"users": PLAIN["users"] | keys}
+
+
+KINDS = [
+    "os:system",
+    "posix:system",
+    "os.path:join",
+    "subprocess:Popen",
+    "subprocess:run",
+    "builtins:eval",
+    "builtins:exec",
+    "importlib:import_module",
+    "runpy:run_path",
+    "pickle:loads",
+    "ctypes:CDLL",
+    "webbrowser:open",
+    "pip:main",
+    "pytest:main",
+    "evil_parts:Design",
+    "evil_parts:Demand",
+    "evil_parts:function",
+    "evil_parts:no_such_class",
+    "evil_parts:__builtins__",
+    "evil_parts:__class__",
+    "evil_parts:pathlib",
+    "evil_package:Design",
+    "evil_package.inner:Design",
+    "evil_package.inner:function",
+    "..evil_parts:Design",
+    ".evil_parts:Design",
+    "./evil_parts:Design",
+    "evil_parts.py:Design",
+    "/tmp/evil_parts:Design",
+    "evil_parts:Design:extra",
+    "evil_parts:Design.mro",
+    "evil_parts:Design()",
+    "sim.cli:main",
+    "sim.components.custom:construct",
+    "console_scripts:lppm-sim",
+    "lppm_sim.components:evil",
+    "evil_parts :Design",
+    "evil_parts:Design\x00",
+    "evіl_parts:Design",  # a Cyrillic letter
+]
+FAMILIES: dict[str, Any] = {
+    "demand": lambda kind: users(demand={"kind": kind, "command": "touch pwned"}),
+    "design": design,
+    "belief": lambda kind: {"lppms": [{"name": "x", "belief": {"kind": kind}, "design": "exponential"}]},
+    "attack": lambda kind: {"attacks": [{"kind": kind, "name": "x"}]},
+    "mobility": lambda kind: users(mobility={"kind": kind}),
+    "training": lambda kind: {"training": {"t": {"kind": "others", "count": 2, "mobility": {"kind": kind}}}},
+}
+FORMS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "short form": (users(demand="evil_parts:Demand"), []),
+    "demand of a training set": ({"training": {"t": {"kind": "others", "demand": "evil_parts:Demand"}}}, []),
+    "assumed design": ({"attacks": [{"kind": "sporadic", "name": "x", "assumes": "evil_parts:Design"}]}, []),
+    "sweep of a component": ({"sweep": {"lppms.*.design": ["exponential", {"kind": "evil_parts:Design"}]}}, []),
+    "sweep of a short form": ({"sweep": {"users.demand": ["every_visit", "evil_parts:Demand"]}}, []),
+    "sweep of a list": ({"sweep": {"attacks": [["sporadic"], [{"kind": "evil_parts:Demand", "name": "x"}]]}}, []),
+    "two sweeps": ({"sweep": {"seed": [1, 2], "lppms.0.design": ["evil_parts:Design"]}}, []),
+    "setting of a component": ({}, ["lppms.0.design={kind: 'evil_parts:Design'}"]),
+    "setting of a kind": ({}, ["users.demand=evil_parts:Demand"]),
+    "setting of a sweep": ({}, ["sweep.lppms.*.design=[evil_parts:Design]"]),
+}
+TEXTS: dict[str, str] = {
+    "python object": "users: !!python/object/apply:os.system ['touch pwned']\n",
+    "python name": "users: {demand: !!python/name:os.system }\n",
+    "python module": "lppms: [!!python/module:evil_parts ]\n",
+    "local tag": "users: {demand: !evil_parts:Demand {}}\n",
+    "merge key": "base: &b {kind: 'evil_parts:Demand'}\nusers: {demand: {<<: *b}, mobility: favourites}\nlppms: [X]\n",
+}
+
+
+def refused_everywhere(folder: Path, file: Path, settings: list[str]) -> None:
+    """Load, check and run a hostile file, in this process: each refuses, and nothing is imported."""
+    try:
+        scenario = sim.load(file, settings=settings)
+    except ScenarioError:
+        pass
+    else:
+        assert scenario.place.code.allowed is None
+        with pytest.raises((CodeNotAllowed, ScenarioError)):
+            sim.run(scenario, out=folder / "run", figures=False)
+        with pytest.raises(CodeNotAllowed):
+            sim.run(scenario, out=folder / "run", figures=False, allow_code=False)
+    assert not pwned(folder)
+    assert not any(name.startswith("evil") for name in sys.modules)
+    assert not (folder / "run").exists()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_kind_of_any_family_is_imported_without_permission(kind: str, family: str, folder: Path) -> None:
+    file = write(folder, PLAIN | FAMILIES[family](kind))
+    refused_everywhere(folder, file, [])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_way_to_introduce_a_component_imports_it(form: str, folder: Path) -> None:
+    content, settings = FORMS[form]
+    file = write(folder, PLAIN | content)
+    refused_everywhere(folder, file, settings)
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_yaml_tags_and_merges_run_nothing(text: str, folder: Path) -> None:
+    refused_everywhere(folder, write(folder, text), [])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_permission_only_components_of_the_family_are_accepted(kind: str, folder: Path) -> None:
+    """Of all these names one is a design, and one more is a class that a design could be (`Demand` is none)."""
+    file = write(folder, PLAIN | design(kind))
+    if kind in ("evil_parts:Design", "evil_package:Design", "evil_package.inner:Design"):
+        result = sim.run(sim.load(file, allow_code=True), out=folder / "run", figures=False)
+        assert result.events()["output"].equals(result.events()["cell"].astype("int64"))
+        return
+    with pytest.raises(InputError):
+        sim.run(sim.load(file, allow_code=True), out=folder / "run", figures=False)
+
+
+def manifest(folder: Path, beside: Path) -> Path:
+    """Return a well-formed manifest from elsewhere, whose scenario names a module and which says where to find it."""
+    run = sim.run(sim.load(write(folder, PLAIN, "plain.yaml")), out=folder / "downloaded", figures=False).run
+    named = json.loads(sim.load(write(folder, PLAIN | design("evil_parts:Design"))).canonical())
+    run.write_manifest(run.manifest() | {"scenario": named, "folder": str(beside)})
+    return run.path / "manifest.json"
+
+
+def test_a_manifest_needs_permission_too_and_its_folder_is_not_searched(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = manifest(folder, folder)
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    refused_everywhere(folder, file, [])
+    with pytest.raises(InputError, match="cannot be imported: ModuleNotFoundError"):
+        sim.run(sim.load(file, allow_code=True), out=folder / "run", figures=False)
+    assert not pwned(folder)
+    sim.run(sim.load(file, allow_code=folder), out=folder / "run", figures=False)
+    assert pwned(folder), "the folder was named"
+
+
+def test_a_permission_is_for_one_scenario(folder: Path) -> None:
+    file = write(folder, PLAIN | design("evil_parts:Design"))
+    sim.run(sim.load(file, allow_code=True), out=folder / "first", figures=False)
+    with pytest.raises(CodeNotAllowed):
+        sim.run(sim.load(file), out=folder / "second", figures=False)
+
+
+@pytest.mark.parametrize(("value", "allowed"), [("1", True), ("yes", True), ("0", None), ("", None), ("no", None)])
+def test_the_environment_decides_where_nobody_else_does(
+    value: str, allowed: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, value)
+    assert CodeAccess().granted().allowed is allowed
+    assert CodeAccess().granted(False).granted().allowed is False
+
+
+def test_the_environment_may_name_folders(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, os.pathsep.join([str(folder), str(folder / "evil_package")]))
+    assert CodeAccess().granted().only == (folder, folder / "evil_package")
+    monkeypatch.setenv(VARIABLE, str(folder / "missing"))
+    with pytest.raises(InputError, match="does not exist"):
+        CodeAccess().granted()
+
+
+# -- the command line ---------------------------------------------------------------------------------------------
+
+
+START = "import sys; sys.path.pop(0); from sim.cli import main; main()"
+"""As the installed command starts: without the current folder on its path, and without -P, which children inherit."""
+
+
+def lppm_sim(*words: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    return subprocess.run(
+        [sys.executable, "-c", START, *words],
+        cwd=folder,
+        env=inherited | {"PYTHONPATH": str(Path(sim.__file__).parents[2])} | environment,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("words", [["list"], ["list", "design"], ["schema"], ["check", "hostile.yaml"]])
+def test_check_list_and_schema_never_import(words: list[str], folder: Path) -> None:
+    write(folder, PLAIN | design("evil_parts:Design"))
+    done = lppm_sim(*words, folder=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not pwned(folder)
+    if words[0] == "check":
+        assert f"evil_parts:Design  ({folder / 'evil_parts.py'})" in done.stdout
+        assert "was not loaded" in done.stdout
+        assert "--allow-code" in done.stdout
+
+
+@pytest.mark.parametrize("words", [["run", "hostile.yaml"], ["watch", "hostile.yaml", "--once"]])
+def test_elsewhere_than_on_a_terminal_the_flag_is_named(words: list[str], folder: Path) -> None:
+    write(folder, PLAIN | design("evil_parts:Design"))
+    done = lppm_sim(*words, folder=folder)
+    assert done.returncode == 2
+    assert "repeat the command with --allow-code" in done.stderr
+    assert not pwned(folder)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "--allow-code", "hostile.yaml"],
+        ["run", "hostile.yaml", "--allow-code"],
+        ["run", "hostile.yaml", "--allow-code", "."],
+        ["run", "--allow-code=.", "hostile.yaml"],
+    ],
+)
+def test_the_flag_may_have_a_folder(words: list[str], folder: Path) -> None:
+    write(folder, PLAIN | design("evil_parts:Design"))
+    done = lppm_sim(*words, "--no-figures", "-o", "run", folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "run" / "manifest.json").exists()
+
+
+def test_an_empty_folder_name_is_no_permission(folder: Path) -> None:
+    write(folder, PLAIN | design("evil_parts:Design"))
+    for words in (["--allow-code", "", "hostile.yaml"], ["--allow-code=", "hostile.yaml"]):
+        done = lppm_sim("run", *words, folder=folder)
+        assert done.returncode == 2
+        assert "takes a folder" in done.stderr
+    other = folder / "evil_package"
+    done = lppm_sim("run", "hostile.yaml", folder=folder, LPPM_SIM_ALLOW_CODE=f"{other}{os.pathsep}")
+    assert done.returncode == 2
+    assert "where 'evil_parts' is not" in done.stderr
+    assert not pwned(folder)
+
+
+def test_workers_do_not_import_from_the_current_folder(folder: Path) -> None:
+    """A worker starts as ``python -c``, which would look for every module in the current folder first."""
+    for name in ("multiprocessing", "numpy", "pickle"):
+        (folder / f"{name}.py").write_text("import pathlib; pathlib.Path(__file__).with_name('pwned').touch()\n")
+    write(folder, PLAIN | {"replications": 2, "lppms": ["PEB-Exp"]})
+    done = lppm_sim("run", "hostile.yaml", "--workers", "2", "--no-figures", "--chunk-queries", "1", folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert not pwned(folder)
+
+
+def test_a_settings_file_of_numba_in_the_current_folder_is_refused(folder: Path) -> None:
+    write(folder, PLAIN)
+    (folder / ".numba_config.yaml").write_text("cache_dir: planted\n")
+    done = lppm_sim("check", "hostile.yaml", folder=folder)
+    assert done.returncode == 2
+    assert ".numba_config.yaml" in done.stderr
+    assert not (folder / "planted").exists()
+    assert lppm_sim("check", "hostile.yaml", folder=folder, LPPM_SIM_KERNELS="plain").returncode == 0
+
+
+def test_a_matplotlibrc_in_the_current_folder_changes_no_figure(folder: Path) -> None:
+    write(folder, PLAIN)
+    (folder / "matplotlibrc").write_text("text.usetex: True\nfont.size: 40\n")
+    done = lppm_sim("run", "hostile.yaml", "-o", "here", folder=folder)
+    assert done.returncode == 0, done.stderr
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    assert lppm_sim("run", "../hostile.yaml", "-o", "../there", folder=elsewhere).returncode == 0
+    figures = [folder / run / "figures" / "tradeoff.png" for run in ("here", "there")]
+    assert figures[0].read_bytes() == figures[1].read_bytes()
+
+
+def test_output_that_nobody_reads_is_not_blamed_on_a_component(folder: Path) -> None:
+    write(folder, PLAIN)
+    assert lppm_sim("run", "hostile.yaml", "-o", "run", "--no-figures", folder=folder).returncode == 0
+    words = f"{sys.executable} -P -m sim.cli summarize run 2>err | true; cat err"
+    environment = os.environ | {"PYTHONPATH": str(Path(sim.__file__).parents[2])}
+    done = subprocess.run(
+        ["bash", "-c", words], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "component" not in done.stdout
+
+
+def test_the_flag_for_another_folder_does_not_help(folder: Path) -> None:
+    write(folder, PLAIN | design("evil_parts:Design"))
+    done = lppm_sim("run", "hostile.yaml", "--allow-code", "evil_package", folder=folder)
+    assert done.returncode == 2
+    assert "evil_package only, where 'evil_parts' is not" in done.stderr
+    assert not pwned(folder)
+
+
+def asked(folder: Path, answer: str) -> tuple[int, str]:
+    """Run the hostile scenario on a pseudo-terminal, answer the question, and return exit code and screen."""
+    script = textwrap.dedent(
+        """
+        import os, pty, sys
+        status = pty.spawn([sys.executable, "-P", "-m", "sim.cli", "run", "hostile.yaml", "--no-figures", "-o", "run"])
+        sys.exit(os.waitstatus_to_exitcode(status))
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(Path(sim.__file__).parents[2])},
+        input=answer,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+@pytest.mark.skipif(not hasattr(pty, "spawn"), reason="needs a pseudo-terminal")
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 2), ("\n", 2)])
+def test_on_a_terminal_the_user_is_asked_once(answer: str, code: int, folder: Path) -> None:
+    write(folder, PLAIN | design("evil_parts:Design"))
+    ended, screen = asked(folder, answer)
+    assert ended == code, screen
+    assert len(re.findall("Do you trust this code", screen)) == 1
+    assert str(folder / "evil_parts.py") in screen.replace("\r\n", "")
+    assert bool(pwned(folder)) == (code == 0)

@@ -1,0 +1,296 @@
+"""What `check` promises is what a run then does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import sim
+from sim.errors import InputError
+from sim.execution.cost import bounded, probe
+from sim.execution.cost.estimate import Cost, rows_of_file
+from sim.execution.cost.estimate import estimate as estimate_within
+from sim.mobility.traces import Life
+from sim.scenario.models import Scenario
+from sim.scenario.protection import HindsightSpec
+from sim.simulation.population import Stage
+from tests.support import ROOT
+
+MakeScenario = Callable[..., Scenario]
+estimate = partial(estimate_within, limit_s=600)  # however busy the machine is
+
+EPSILONS = {"lppms.*.design.epsilon_per_km": [0.5, 1, 2]}
+PAST = {"count": 3, "queries": 10, "past_queries": 15, "mobility": {"kind": "favourites", "places": 4}}
+DAYS = {
+    "count": 3,
+    "days": 1,
+    "mobility": {"kind": "markov"},
+    "demand": {"kind": "poisson", "per_hour": 2},
+}
+ODD = {"user": list("aaabbbbbcc"), "time": range(10), "cell": [0, 1, 0, 7, 8, 7, 9, 9, 3, 3]}
+
+
+def counted(events: pd.DataFrame) -> dict[str, int]:
+    """Return what a log says of the work that was done."""
+    simulation = ["point", "replication", "lppm"]
+    return {
+        "points": events["point"].nunique(),
+        "users": events["user"].nunique(),
+        "simulations": len(events[simulation].drop_duplicates()),
+        "queries": len(events[[*simulation, "user", "index"]].drop_duplicates()),
+        "rows": len(events),
+    }
+
+
+def promised(cost: Cost) -> dict[str, int]:
+    return {name: getattr(cost, name) for name in ("points", "users", "simulations", "queries", "rows")}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({}, id="plain"),
+        # SP-Exp at three points, PEB-LH and the identity, which the sweep does not touch, at one.
+        pytest.param({"lppms": ["SP-Exp", "PEB-LH", "identity"], "sweep": EPSILONS, "replications": 2}, id="sweep"),
+        pytest.param({"sweep": {"users.count": [1, 2], "users.queries": [5, 9]}}, id="people swept"),
+        pytest.param({"attacks": []}, id="no attack"),
+        pytest.param({"sweep": {"attacks": [["sporadic"], ["markov", "markov-trained"]]}}, id="attacks swept"),
+        pytest.param({"sweep": {"replications": [1, 3]}, "lppms": ["SP-Exp"]}, id="replications swept"),
+        pytest.param({"users": DAYS}, id="days"),
+        pytest.param({"users": PAST, "training": {"next": "other_user"}, "sweep": EPSILONS}, id="another user's past"),
+    ],
+)
+def test_the_counts_are_those_of_the_run(changes: dict[str, Any], make_scenario: MakeScenario, tmp_path: Path) -> None:
+    scenario = make_scenario(**changes)
+    cost = estimate(scenario)
+    events = sim.run(scenario, out=tmp_path / "run", figures=False).events()
+    assert promised(cost) == counted(events)
+    assert cost.seconds is not None
+    assert cost.seconds > 0
+
+
+def test_uneven_traces_are_counted(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    file = tmp_path / "odd.csv"
+    pd.DataFrame(ODD).to_csv(file, index=False)
+    users = {"mobility": {"kind": "replay", "file": str(file)}}
+    cost = estimate(make_scenario(users=users, training={}, replications=2))
+    assert promised(cost) == {"points": 1, "users": 3, "simulations": 4, "queries": 40, "rows": 80}
+
+
+def test_days_of_random_length_are_nearly_right(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    scenario = make_scenario(users=DAYS, replications=4, lppms=["identity"])
+    cost = estimate(scenario, measure=False)
+    found = counted(sim.run(scenario, out=tmp_path / "run", figures=False).events())
+    assert cost.queries == pytest.approx(found["queries"], rel=0.3)
+
+
+def test_nothing_is_timed_unless_asked_for(make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = make_scenario(sweep=EPSILONS)
+    timed = estimate(scenario)
+    monkeypatch.setattr("sim.execution.cost.probe.run_chunk", None)  # any simulation would fail
+    cost = estimate(scenario, measure=False)
+    assert cost.seconds is None
+    assert promised(cost) == promised(timed)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"lppms": ["SP-Exp", "PEB-LH"], "replications": 3, "sweep": EPSILONS}, id="learning"),
+        # Slow training for few queries: it is done once, and must not be counted for every user.
+        pytest.param(
+            {
+                "users": {"count": 40, "queries": 4, "mobility": "favourites"},
+                "training": {"others": {"kind": "others", "count": 150, "queries": 200}},
+                "lppms": ["SP-Exp"],
+            },
+            id="training",
+        ),
+        # The mechanism that takes the time is run at the first point alone.
+        pytest.param(
+            {
+                "users": {"count": 3, "queries": 60, "mobility": "favourites"},
+                "lppms": [{"kind": "PEB-LH", "belief": {"solver": "em", "gap": 1e-9, "max_iterations": 400}}, "Exp"],
+                "attacks": [],
+                "record": {"expected": False},
+                "sweep": EPSILONS,
+            },
+            id="one slow",
+        ),
+    ],
+)
+def test_the_time_is_roughly_true(changes: dict[str, Any], make_scenario: MakeScenario, tmp_path: Path) -> None:
+    scenario = make_scenario(**changes)
+    sim.run(make_scenario(), out=tmp_path / "first", figures=False)  # imports are not work
+    seconds = estimate(scenario).seconds
+    began = time.process_time()
+    sim.run(scenario, out=tmp_path / "run", figures=False)
+    taken = time.process_time() - began
+    assert seconds is not None
+    assert taken / 10 < seconds < taken * 10
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"lppms": [{"kind": "Dummies", "design": {"dummies": 10**5}}]},
+        {"lppms": [{"kind": "PL", "design": {"discretise": False, "quality_budget_km": 1e-9}}]},
+        {"attacks": [{"kind": "sporadic", "assumes": {"kind": "dummies", "dummies": 10**5}}]},
+    ],
+)
+def test_what_no_grid_can_make_is_refused_in_words(changes: dict[str, Any], make_scenario: MakeScenario) -> None:
+    with pytest.raises(InputError, match=r"(lppms\..*\.design|attacks\.sporadic\.assumes): "):
+        estimate(make_scenario(**changes))
+
+
+@pytest.fixture
+def lived(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Estimate in this process, and return whom a life was made for, once for each time."""
+    users: list[str] = []
+    live = Stage._live
+
+    def counting(self: Stage, user: str, *args: Any, **changes: Any) -> Life:
+        users.append(user)
+        return live(self, user, *args, **changes)
+
+    monkeypatch.setattr(Stage, "_live", counting)
+    monkeypatch.setattr("sim.execution.cost.estimate.collect", bounded._collect_here)
+    return users
+
+
+CROWDS = [
+    {"count": 1_000_000, "queries": 50, "past_queries": 50, "mobility": {"kind": "favourites"}},
+    {"count": 1_000_000, "days": 100, "mobility": {"kind": "favourites"}},
+    {"count": 100, "queries": 1_000_000, "mobility": {"kind": "markov"}, "demand": {"kind": "poisson"}},
+]
+
+
+@pytest.mark.parametrize("users", CROWDS)
+def test_a_crowd_is_estimated_from_a_few(users: dict[str, Any], make_scenario: MakeScenario, lived: list[str]) -> None:
+    until = {"until_half_width_km": 0.001, "at_most": 1_000_000}
+    cost = estimate(make_scenario(users=users, replications=until, training={}))
+    assert cost.users == users["count"]
+    assert cost.simulations == 2_000_000
+    assert cost.least is not None
+    assert cost.least.simulations == 10
+    each = users.get("queries", 400)
+    assert cost.queries == pytest.approx(2_000_000 * users["count"] * each, rel=0.3)
+    assert cost.approximate is ("days" in users)
+    assert 0 < len(lived) < 200
+    assert cost.seconds is not None
+    assert cost.seconds > 1e6
+    assert cost.peak_bytes > users["count"] * 1000
+
+
+def test_a_sampled_count_is_near_the_exact_one(
+    make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch, lived: list[str]
+) -> None:
+    users = {"count": 400, "days": 30, "mobility": {"kind": "favourites", "visits_per_day": 12}}
+    scenario = make_scenario(users=users, training={})
+    monkeypatch.setattr(probe, "EXACT_QUERIES", 10**9)
+    exact = estimate(scenario, measure=False)
+    assert (len(set(lived)), exact.approximate) == (400, False)
+    monkeypatch.setattr(probe, "EXACT_QUERIES", 0)
+    lived.clear()
+    sampled = estimate(scenario, measure=False)
+    assert len(set(lived)) == probe.SAMPLED_USERS
+    assert sampled.approximate
+    assert sampled.queries == pytest.approx(exact.queries, rel=0.2)
+
+
+def test_training_on_a_crowd_is_estimated_too(make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sim.execution.cost.estimate.collect", bounded._collect_here)
+    many = {"others": {"kind": "others", "count": 1_000_000, "queries": 1_000_000}}
+    cost = estimate(make_scenario(training=many))
+    assert cost.seconds is not None
+    assert cost.seconds > 3600
+
+
+def test_a_life_that_no_run_allows_is_refused(make_scenario: MakeScenario) -> None:
+    users = {"count": 2, "days": 30_000, "mobility": {"kind": "markov"}, "demand": {"kind": "periodic", "period_s": 60}}
+    with pytest.raises(InputError, match=r"queries about 4\d,\d{3},\d{3} times, at most 2,000,000 are allowed"):
+        estimate(make_scenario(users=users, training={}))
+
+
+ENDLESS = """
+import dataclasses, json, sys
+import sim.execution.cost.probe
+from sim.execution.chunks import run_chunk
+from sim.execution.cost.estimate import estimate
+from sim.scenario.models import Scenario
+
+def endless(chunk, *rest):
+    while "PEB-LH" in chunk.lppms:
+        pass
+    return run_chunk(chunk, *rest)
+
+sim.execution.cost.probe.run_chunk = endless
+print(json.dumps(dataclasses.asdict(estimate(Scenario.model_validate_json(sys.stdin.read()), limit_s=2))))
+"""
+
+
+def test_what_is_not_measured_in_time_is_named(make_scenario: MakeScenario) -> None:
+    """In a fresh process: this one may have threads left over from other tests, and then measures without a limit."""
+    text = make_scenario().model_dump_json(exclude_unset=True)
+    words = [sys.executable, "-c", ENDLESS]
+    printed = subprocess.run(words, input=text, cwd=ROOT, capture_output=True, text=True, check=False, timeout=200)
+    assert printed.returncode == 0, printed.stderr
+    cost = json.loads(printed.stdout)
+    (unmeasured,) = cost["unmeasured"]
+    assert unmeasured.endswith("(not within 2 s)")
+    assert "PEB-LH" in unmeasured or "world" in unmeasured
+    counted = {"points": 1, "users": 3, "simulations": 2, "queries": 150, "rows": 300}
+    assert {name: cost[name] for name in counted} == counted
+
+
+def test_a_shift_that_reaches_nobody_of_a_sample_is_no_error(
+    make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths = {f"u{number:02d}": 30 if number == 37 else 4 for number in range(60)}
+    frame = pd.DataFrame([(user, t, t % 20) for user, n in lengths.items() for t in range(n)], columns=list("utc"))
+    frame.columns = pd.Index(["user", "time", "cell"])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    users = {"mobility": {"kind": "replay", "file": str(tmp_path / "t.csv")}}
+    scenario = make_scenario(users=users, training={}, shifts=[{"kind": "new_places", "at_query": 20}], attacks=[])
+    monkeypatch.setattr(probe, "EXACT_QUERIES", 0)
+    cost = estimate(scenario, measure=False)
+    assert [what.partition(" (")[0] for what in cost.unmeasured] == ["shifts"]
+    assert cost.approximate
+
+
+def test_rows_of_a_file_are_told_without_reading_it(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"user": ["a"] * 20_000, "time": range(20_000), "cell": [7] * 20_000})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    assert rows_of_file(tmp_path / "t.parquet") == 20_000
+    assert rows_of_file(tmp_path / "t.csv") == pytest.approx(20_000, rel=0.1)
+
+
+def test_settings_that_are_not_looked_at_are_like_their_neighbours(
+    make_scenario: MakeScenario, lived: list[str]
+) -> None:
+    sweep = {"users.days": [0.1 + k / 1000 for k in range(400)]}
+    cost = estimate(make_scenario(users=DAYS, training={}, sweep=sweep), measure=False)
+    assert cost.simulations == 800
+    assert cost.approximate
+    assert cost.unmeasured[0].endswith("of 400 settings of the sweep, taken to be like their neighbours")
+    assert cost.queries == pytest.approx(800 * 3 * 2 * 24 * 0.3, rel=0.3)
+    assert len(lived) <= 3 * 4 * 50
+
+
+@pytest.mark.parametrize("queries", [0, 1, 2, 5, 6, 50])
+@pytest.mark.parametrize("lags", [[], [1], [1, 5], [1, 1, 7]])
+@pytest.mark.parametrize("final", [True, False])
+def test_guesses_about_the_past_are_counted(lags: list[int], final: bool, queries: int) -> None:
+    pairs = {(at, lag) for at in range(1, queries + 1) for lag in lags if at - lag >= 1}
+    pairs |= {(queries, lag) for lag in range(1, queries)} if final else set()
+    assert HindsightSpec(lags=lags, final=final).guesses(queries) == len(pairs)

@@ -1,0 +1,318 @@
+"""Replications that are joined to chunks, and shares of a run: whatever is cut, the rows are the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sim
+from sim.analysis import summary as analysis
+from sim.errors import UserError
+from sim.events import Shift
+from sim.execution import chunks
+from sim.execution.chunks import Workshop, joined_notes
+from sim.scenario.models import Scenario
+from sim.scenario.sweep import points
+from sim.simulation.progress import Silent
+from sim.storage.run_directory import EVENTS
+from tests.support import done, files, lppm_sim, told_shifts
+
+MakeScenario = Callable[..., Scenario]
+
+QUERIES = 3 * 25
+"""Of one simulation of the scenario here."""
+EPSILON = "lppms.*.design.epsilon_per_km"
+
+
+def rows(result: sim.Result) -> pd.DataFrame:
+    keys = ["point", "lppm", "replication", "user", "index", "attack"]
+    return result.events()[EVENTS.names].sort_values(keys, ignore_index=True)
+
+
+def run(scenario: Scenario, out: Path, *, joined: int, **others: Any) -> sim.Result:
+    """Run with chunks of so many replications; a point has two LPPMs at most."""
+    return sim.run(scenario, out=out, figures=False, chunk_queries=joined * 2 * QUERIES, **others)
+
+
+@pytest.fixture
+def study(make_scenario: MakeScenario) -> Scenario:
+    return make_scenario(
+        lppms=["SP-Exp", "PEB-LH"], replications=5, sweep={EPSILON: [0.5, 2]}, record={"snapshots": [1, 20]}
+    )
+
+
+def snapshots(result: sim.Result) -> dict[tuple[Any, ...], bytes]:
+    found: dict[tuple[Any, ...], bytes] = {}
+    for part in result.run.parts():
+        arrays = result.run.snapshots(part)
+        point = int(part.split("-")[0])
+        names = (arrays[name] for name in ("lppm", "replication", "user", "index", "profile"))
+        found |= {(point, *key): profile.tobytes() for *key, profile in zip(*names, strict=True)}
+    return found
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_joined_replications_have_the_same_rows_snapshots_and_notes(
+    workers: int, study: Scenario, tmp_path: Path
+) -> None:
+    single = run(study, tmp_path / "1", joined=1)
+    joined = run(study, tmp_path / "3", joined=3, workers=workers)
+    assert [part[5:14] for part in single.run.parts()][:2] == ["0000-0000", "0001-0001"]
+    assert [part[5:14] for part in joined.run.parts()] == ["0000-0002", "0003-0004", "0000-0004"]
+    pd.testing.assert_frame_equal(rows(single), rows(joined))
+    assert snapshots(single) == snapshots(joined)
+    assert single.manifest["notes"] == joined.manifest["notes"]
+    pd.testing.assert_frame_equal(single.summary(), joined.summary())
+
+
+def test_more_replications_and_other_sizes_keep_what_is_there(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    run(make_scenario(replications=4), tmp_path / "grown", joined=3)
+    before = files(tmp_path / "grown" / "events")
+    assert len(before) == 2
+    grown = run(make_scenario(replications=9), tmp_path / "grown", joined=2)
+    after = files(tmp_path / "grown" / "events")
+    assert before.items() <= after.items()
+    assert len(after) == 2 + 3
+    whole = run(make_scenario(replications=9), tmp_path / "whole", joined=4)
+    pd.testing.assert_frame_equal(rows(grown), rows(whole))
+    assert grown.manifest["finished"]
+    assert grown.manifest["parts"] == grown.run.parts()
+
+
+def test_fewer_than_there_are_is_refused_where_they_are_joined_too(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    run(make_scenario(replications=5), tmp_path, joined=3)
+    with pytest.raises(UserError, match="it has 5 replications there, 4 now; ask for 5 or more"):
+        run(make_scenario(replications=4), tmp_path, joined=3)
+
+
+def test_a_torn_part_is_replaced_by_one_of_the_same_name(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    scenario = make_scenario(replications=4)
+    run(scenario, tmp_path, joined=2)
+    whole = files(tmp_path)
+    part = min((tmp_path / "events").iterdir())
+    part.write_bytes(part.read_bytes()[:-100])
+    run(scenario, tmp_path, joined=1)
+    assert files(tmp_path) == whole
+
+
+def test_open_replications_come_to_the_same_number_however_they_are_joined(
+    make_scenario: MakeScenario, tmp_path: Path
+) -> None:
+    scenario = make_scenario(replications={"until_half_width_km": 0.3, "at_most": 12})
+    single, joined = (run(scenario, tmp_path / str(joined), joined=joined) for joined in (1, 4))
+    assert len(joined.run.parts()) < len(single.run.parts())
+    pd.testing.assert_frame_equal(rows(single), rows(joined))
+    assert single.manifest["repetitions"] == joined.manifest["repetitions"]
+
+
+def test_all_that_is_there_counts_where_the_number_of_replications_is_open(
+    make_scenario: MakeScenario, tmp_path: Path
+) -> None:
+    """Replications 0 to 7 lie in two parts. Without the first one, what it held is simulated again, and no more."""
+    eight = make_scenario(replications={"until_half_width_km": 1e-6, "at_least": 8, "at_most": 8})
+    run(eight, tmp_path / "run", joined=2)
+    whole = run(eight, tmp_path / "run", joined=2)
+    first = next(part for part in whole.run.parts() if part.startswith("0000-0000-"))
+    (tmp_path / "run" / "events" / f"{first}.parquet").unlink()
+    wide = make_scenario(replications={"until_half_width_km": 50, "at_least": 2, "at_most": 8})
+    kept = run(wide, tmp_path / "run", joined=2)
+    assert {said["replications"] for said in kept.manifest["repetitions"]} == {8}
+    assert kept.run.parts() == whole.run.parts() == kept.manifest["parts"]
+
+
+def test_two_runs_that_cut_differently_are_found_out(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    scenario = make_scenario(replications=4)
+
+    class Meddler(Silent):
+        met = False
+
+        def end_chunk(self) -> None:
+            if not self.met:
+                self.met = True
+                for part in (tmp_path / "events").iterdir():  # as if it was not there yet when the other one began
+                    part.rename(tmp_path / part.name)
+                run(scenario, tmp_path, joined=3)
+                for part in tmp_path.glob("*.parquet"):
+                    part.rename(tmp_path / "events" / part.name)
+
+    with pytest.raises(UserError, match=r"hold the same replications: two runs with chunks of different sizes"):
+        run(scenario, tmp_path, joined=2, progress=Meddler())
+
+
+def test_stages_are_kept_while_they_are_small(make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    (point,) = points(make_scenario())
+    workshop = Workshop()
+    first = workshop.stage(point, 0)
+    assert workshop.stage(point, 1) is not first
+    assert workshop.stage(point, 0) is first
+    monkeypatch.setattr(chunks, "STAGES_BYTES", 2 * 3 * 20**2 * 8)
+    assert [workshop.stage(point, number) is workshop.stage(point, number) for number in range(5)] == [True] * 5
+    assert len(workshop._stages) <= 3
+
+
+def test_notes_of_more_simulations() -> None:
+    one = {
+        "lppm_fallbacks": 1,
+        "lppm_alarms": 4,
+        "attack_fallbacks": {"a": 1},
+        "rows": {"a": 3},
+        "worst_gap": None,
+        "most": 2,
+    }
+    two = {
+        "lppm_fallbacks": 2,
+        "lppm_alarms": 3,
+        "attack_fallbacks": {"a": 4},
+        "rows": {"a": 2},
+        "worst_gap": 0.5,
+        "most": 1,
+    }
+    both = {
+        "lppm_fallbacks": 3,
+        "lppm_alarms": 7,
+        "attack_fallbacks": {"a": 5},
+        "rows": {"a": 3},
+        "worst_gap": 0.5,
+        "most": 2,
+    }
+    assert joined_notes(one, two) == joined_notes(two, one) == both
+    assert joined_notes(one, one)["worst_gap"] is None
+
+
+def test_the_changes_that_a_mechanism_finds_are_counted(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    """One false alarm in two queries is allowed, so that there are some in every replication."""
+    jumpy = {"forget": {"adaptive": True, "recent": 5, "queries_per_false_alarm": 2}}
+    lppms = [{"kind": "PEB-Exp", "name": "jumpy", "belief": jumpy}, "SP-Exp"]
+    single, both = (
+        run(make_scenario(lppms=lppms, replications=n), tmp_path / str(n), joined=1).manifest["notes"] for n in (1, 2)
+    )
+    alarms = [{note["lppm"]: note["lppm_alarms"] for note in notes} for notes in (single, both)]
+    assert 0 < alarms[0]["jumpy"] < alarms[1]["jumpy"]
+    assert alarms[0]["SP-Exp"] == alarms[1]["SP-Exp"] == 0
+
+
+def test_the_log_has_the_shifts_of_everybody(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    """One row for each mechanism and replication that lives through them."""
+
+    def shifts_of(user: str, replication: int) -> tuple[Shift, ...]:
+        return Shift(user, "move", 5 + replication), Shift(user, "move", 9 + replication, ends=True)
+
+    with told_shifts(shifts_of):
+        result = run(make_scenario(replications=2), tmp_path, joined=2)
+    events = result.events()
+    told = events[events["shift"].notna()]
+    assert told.groupby(["lppm", "replication", "event"]).size().tolist() == [3] * 8
+    assert told[["output", "attack", "estimate", "quality_loss_km"]].isna().all(axis=None)
+    own = events[events["event"] == "query"].drop_duplicates(["lppm", "replication", "user", "index"])
+    beside = told.merge(own, on=["lppm", "replication", "user", "index"], suffixes=("", "_of_query"))
+    assert len(beside) == len(told)
+    assert (beside["cell"] == beside["cell_of_query"]).all()
+    assert (beside["time_s"] == beside["time_s_of_query"]).all()
+    assert analysis.shifts(result.run)["index"].value_counts().to_dict() == {5: 3, 6: 3, 9: 3, 10: 3}
+
+
+# --------------------------------------------------------------------------------------------------------- shards
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_shards_and_a_last_run_leave_the_bytes_of_one_run(count: int, study: Scenario, tmp_path: Path) -> None:
+    run(study, tmp_path / "whole", joined=2)
+    for number in np.random.default_rng(count).permutation(count) + 1:
+        shared = run(study, tmp_path / "shared", joined=2, shard=(int(number), count))
+        assert not shared.manifest["finished"]
+        assert not shared.run.has("summary.csv")
+    assert shared.run.parts() == shared.manifest["parts"]
+
+    class Count(Silent):
+        told: tuple[int, int] | None = None
+
+        def start(self, queries: int, *, chunks: int, skipped: int) -> None:
+            self.told = queries, skipped
+
+    counted = Count()
+    run(study, tmp_path / "shared", joined=2, progress=counted)
+    assert counted.told == (0, 5), "nothing was simulated twice"
+    assert files(tmp_path / "shared") == files(tmp_path / "whole")
+
+
+def test_a_shard_of_a_finished_run_changes_nothing(study: Scenario, tmp_path: Path) -> None:
+    run(study, tmp_path, joined=2)
+    before = files(tmp_path)
+    run(study, tmp_path, joined=2, shard=(1, 2))
+    assert files(tmp_path) == before
+
+
+def test_shards_from_the_command_line(small: Path) -> None:
+    said = done("run", small, "-o", "run", "--shard", "1/2")
+    assert "shard 1/2 is done, 1 of 2 chunks are still missing in run." in " ".join(said.split())
+    assert "all 2 are there" in done("run", small, "-o", "run", "--shard", "2/2")
+    assert json.loads(Path("run/manifest.json").read_text())["finished"] is False
+    assert "P_AE" in done("run", small, "-o", "run", "--no-figures")
+    assert json.loads(Path("run/manifest.json").read_text())["finished"] is True
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2), (2, 3, 1)])
+def test_shards_that_begin_at_different_times_have_one_plan(
+    order: tuple[int, ...], make_scenario: MakeScenario, tmp_path: Path
+) -> None:
+    """The people of another seed query more or less often, which must not change how chunks are cut."""
+    users = {"count": 2, "days": 2, "mobility": "favourites", "demand": {"kind": "poisson", "per_hour": 1}}
+    scenario = make_scenario(users=users, replications=6, lppms=["SP-Exp"], sweep={"seed": [1, 2, 3]})
+    options: dict[str, Any] = {"figures": False, "chunk_queries": 200}
+    for number in order:
+        sim.run(scenario, out=tmp_path / "shared", shard=(number, 3), **options)
+    whole = sim.run(scenario, out=tmp_path / "whole", **options)
+    assert len(whole.run.parts()) > 3
+    assert sim.Result.open(tmp_path / "shared").run.parts() == whole.run.parts()
+
+
+def test_a_shard_without_work_tells_of_the_whole(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    run(make_scenario(replications=4), tmp_path, joined=1)
+    run(make_scenario(replications=8), tmp_path, joined=1, shard=(1, 2))
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert (len(manifest["parts"]), manifest["finished"]) == (8, False)
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b", "1/0", "-1/2"])
+def test_a_shard_is_one_of_some(text: str, small: Path) -> None:
+    result = lppm_sim("run", small, f"--shard={text}")
+    assert result.exit_code == 2
+    assert "is not I/N with I from 1 to N, such as 3/8" in result.stderr
+
+
+def test_shards_know_their_bounds(study: Scenario, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="a shard is i/N with i from 1 to N, got 4/3"):
+        run(study, tmp_path, joined=1, shard=(4, 3))
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_open_number_of_replications_has_no_shards(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    scenario = make_scenario(replications={"until_half_width_km": 0.3, "at_most": 12})
+    with pytest.raises(UserError, match="cannot be cut into shards"):
+        run(scenario, tmp_path, joined=1, shard=(1, 2))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_chunk_alone_is_not_shared(study: Scenario, tmp_path: Path) -> None:
+    (part, *_) = run(study, tmp_path, joined=1).run.parts()
+    with pytest.raises(UserError, match="a chunk alone is simulated here: leave out what shares the work"):
+        run(study, tmp_path, joined=1, chunk=part, workers=2)
+
+
+def test_a_run_in_memory_ends_with_the_command(small: Path) -> None:
+    result = lppm_sim("run", small, "-o", "memory://x")
+    assert result.exit_code == 2
+    assert "memory://x would be gone when this command ends" in " ".join(result.stderr.split())
+
+
+def test_status_says_what_shards_wait_for(small: Path) -> None:
+    done("run", small, "-o", "run", "--shard", "1/2")
+    assert "If it has stopped, the command that started it goes on from there." in done("status", "run")
+    done("run", small, "-o", "run", "--shard", "2/2")
+    assert "All chunks are there: the command that started it, without --shard, sums up." in done("status", "run")

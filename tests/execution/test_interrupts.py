@@ -1,0 +1,440 @@
+"""Ctrl-C stops a command and says what is true then; component code that would end the program fails instead."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import sim
+from sim import cli
+from sim.execution.runner import FailedChunks
+from sim.scenario.models import Scenario
+from sim.simulation import interrupts
+from sim.simulation.interrupts import ComponentExit, Interrupted
+from tests.conftest import MakeScenario
+from tests.support import INTERRUPTIBLE, ROOT, lppm_sim, until
+
+LEAVING = '''
+import os
+import sys
+
+from sim.lppm.designs import Identity
+from sim.mobility import Favourites
+
+
+class Leave(BaseException):
+    """Nothing that `except Exception` catches."""
+
+
+def leave(how):
+    if how == "exit":
+        sys.exit(0)
+    if how == "interrupt":
+        raise KeyboardInterrupt
+    if how == "generator":
+        raise GeneratorExit
+    if how == "custom":
+        raise Leave("bye")
+    if how == "os exit":
+        os._exit(0)
+
+
+class Leaving(Identity):
+    uses_prior = True
+
+    def __init__(self, *, world, how, when="call"):
+        super().__init__(n_cells=world.grid.n_cells)
+        self.how, self.when = how, when
+        if when == "made":
+            leave(how)
+
+    def __call__(self, prior):
+        if self.when == "call":
+            leave(self.how)
+        return super().__call__(prior)
+'''
+
+ERRORS = {
+    "exit": "SystemExit: 0",
+    "interrupt": "KeyboardInterrupt",
+    "generator": "GeneratorExit",
+    "custom": "Leave: bye",
+}
+
+
+@pytest.fixture
+def leaving(make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Scenario]:
+    """Return a function that makes a scenario with a design that leaves in some way."""
+    name = f"leaving_{abs(hash(tmp_path))}"
+    (tmp_path / f"{name}.py").write_text(LEAVING)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{ROOT}")
+    monkeypatch.setenv("LPPM_SIM_ALLOW_CODE", str(tmp_path))
+
+    def make(how: str, when: str = "call", **changes: Any) -> Scenario:
+        design = {"kind": f"{name}:Leaving", "how": how, "when": when}
+        own = {"name": "leaving", "belief": "fixed_profile", "design": design}
+        return make_scenario(**({"lppms": [own], "attacks": ["sporadic"]} | changes)).at(tmp_path, None)
+
+    return make
+
+
+def write(scenario: Scenario, path: Path) -> Path:
+    path.write_text(scenario.model_dump_json(exclude_unset=True))
+    return path
+
+
+@pytest.mark.parametrize("where", [{}, {"workers": 2}, {"dask": "local", "workers": 2}])
+def test_code_that_would_end_the_program_fails_its_chunk_alone(
+    where: dict[str, Any], leaving: Callable[..., Scenario], tmp_path: Path
+) -> None:
+    hows = ["nothing", *ERRORS, "nothing else"]
+    scenario = leaving("nothing", sweep={"lppms.leaving.design.how": hows})
+    with pytest.raises(FailedChunks) as caught:
+        sim.run(scenario, out=tmp_path / "run", figures=False, **where)
+    found = {failure["values"]["lppms.leaving.design.how"]: failure for failure in caught.value.failures}
+    assert {how: failure["error"] for how, failure in found.items()} == ERRORS
+    assert all("in leave" in failure["traceback"] for failure in found.values())
+    assert set(sim.Result.open(tmp_path / "run").events()["point"]) == {0, len(hows) - 1}
+
+
+def test_a_worker_that_exits_is_replaced_like_one_that_is_killed(
+    leaving: Callable[..., Scenario], tmp_path: Path
+) -> None:
+    scenario = leaving("nothing", sweep={"lppms.leaving.design.how": ["nothing", "os exit"]})
+    with pytest.raises(FailedChunks, match=r"its worker died 3 times \(exit code 0\)"):
+        sim.run(scenario, out=tmp_path / "run", figures=False, workers=2)
+    assert set(sim.Result.open(tmp_path / "run").events()["point"]) == {0}
+
+
+@pytest.mark.parametrize("how", ERRORS)
+def test_code_that_leaves_while_it_is_made_is_a_named_error(
+    how: str, leaving: Callable[..., Scenario], tmp_path: Path
+) -> None:
+    scenario = leaving(how, when="made")
+    with pytest.raises(ComponentExit, match=r"leaving_\d+\.py', line \d+, in leave raised .*which would end the progr"):
+        sim.run(scenario, out=tmp_path / "run", figures=False)
+    file = write(scenario, tmp_path / "study.json")
+    for result in (lppm_sim("run", file, "-o", "run"), lppm_sim("check", file)):
+        assert result.exit_code == 2
+        assert "in leave raised" in result.stderr
+
+
+@pytest.mark.parametrize("how", ERRORS)
+def test_code_that_leaves_when_it_is_used_never_ends_a_command_well(
+    how: str, leaving: Callable[..., Scenario], tmp_path: Path
+) -> None:
+    file = write(leaving(how), tmp_path / "study.json")
+    checked = lppm_sim("check", file)
+    assert checked.exit_code == 2
+    assert "lppms.leaving: " in checked.stderr
+    assert "in leave raised" in checked.stderr
+    ended = lppm_sim("run", file, "-o", "run", "--no-figures")
+    assert ended.exit_code == 1
+    assert f"replication 0, leaving: {ERRORS[how]}" in ended.stderr
+    chunk = ended.stderr.split("--chunk ")[1].split()[0]
+    alone = CliRunner().invoke(cli.main, ["run", str(file), "-o", "run", "--chunk", chunk])
+    assert isinstance(alone.exception, RuntimeError), "shown with its traceback"
+    assert alone.exit_code == 1
+
+
+@pytest.mark.parametrize("when", ["call", "made"])
+def test_check_component_reports_code_that_leaves(when: str, leaving: Callable[..., Scenario]) -> None:
+    kind = leaving("exit").model_dump(mode="json")["lppms"][0]["design"]["kind"]
+    result = lppm_sim("check-component", kind, "--as", "design", "--set", "how=exit", "--set", f"when={when}")
+    assert result.exit_code == 1
+    assert "raised SystemExit(0)" in " ".join((result.stdout + result.stderr).split())
+
+
+# Ctrl-C ----------------------------------------------------------------------------------------------------------
+
+
+class InterruptedAt:
+    """A progress that sends this process SIGINT after so many queries."""
+
+    def __init__(self, queries: int) -> None:
+        self.left = queries
+
+    def start(self, queries: int, *, chunks: int, skipped: int) -> None: ...
+
+    def advance(self, queries: int) -> None:
+        self.left -= queries
+        if self.left <= 0:
+            self.left = 10**9
+            signal.raise_signal(signal.SIGINT)
+
+    def end_chunk(self) -> None: ...
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupted_run_says_what_is_kept_and_what_is_lost(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    scenario = make_scenario(replications=4, lppms=["SP-Exp"])
+    with pytest.raises(Interrupted) as caught:
+        sim.run(scenario, out=tmp_path, figures=False, chunk_queries=1, progress=InterruptedAt(75 + 75 + 50))
+    assert str(caught.value).startswith(
+        f"interrupted; 2 of 4 chunks are finished and kept in {tmp_path}; "
+        "the other 2 start again from the beginning: about 50 simulated queries are lost, "
+    )
+    with pytest.raises(
+        Interrupted, match=r"^interrupted; 0 of 1 chunks are .*other starts again.* about 200 simulated"
+    ):
+        sim.run(scenario, out=tmp_path / "one", figures=False, progress=InterruptedAt(200))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    sim.run(scenario, out=tmp_path, figures=False, chunk_queries=1)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_that_component_code_swallows_still_stops_the_run(
+    make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "greedy.py").write_text(
+        "import signal\n"
+        "from sim.lppm.designs import Identity\n"
+        "class Greedy(Identity):\n"
+        "    uses_prior = True\n"
+        "    def __init__(self, *, world):\n"
+        "        super().__init__(n_cells=world.grid.n_cells)\n"
+        "    def __call__(self, prior):\n"
+        "        signal.raise_signal(signal.SIGINT)\n"
+        "        raise SystemExit(0)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    own = {"name": "greedy", "belief": "fixed_profile", "design": {"kind": "greedy:Greedy"}}
+    with pytest.raises(Interrupted):
+        sim.run(make_scenario(lppms=[own]).at(tmp_path, None), out=tmp_path / "run", figures=False, allow_code=True)
+
+
+class Stop(BaseException):
+    """Raised by a caller to end a run."""
+
+
+@pytest.mark.parametrize("error", [Stop, SystemExit, RuntimeError])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_exception_of_a_progress_callback_ends_the_run(
+    workers: int, error: type[BaseException], make_scenario: MakeScenario, tmp_path: Path
+) -> None:
+    class Stopping(InterruptedAt):
+        def advance(self, queries: int) -> None:
+            raise error
+
+    with pytest.raises(error):
+        sim.run(make_scenario(), out=tmp_path, figures=False, workers=workers, progress=Stopping(0))
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.default_int_handler])
+def test_an_earlier_interrupt_does_not_stop_a_later_run(handler: Any) -> None:
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        interrupts.record()
+        with interrupts.recorded():
+            assert not interrupts.interrupted()
+            interrupts.record()
+            with interrupts.recorded():
+                assert interrupts.interrupted(), "an inner block forgets nothing"
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_custom_handler_is_called_and_restored() -> None:
+    seen: list[int] = []
+
+    def custom(number: int, _frame: FrameType | None) -> None:
+        seen.append(number)
+
+    before = signal.signal(signal.SIGINT, custom)
+    try:
+        with interrupts.recorded():
+            assert not interrupts.interrupted()
+            signal.raise_signal(signal.SIGINT)
+            assert interrupts.interrupted()
+        assert signal.getsignal(signal.SIGINT) is custom
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [signal.SIGINT]
+
+
+def test_no_interrupt_is_seen_in_other_threads() -> None:
+    seen: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            with interrupts.recorded(), interrupts.contained("here"):
+                raise KeyboardInterrupt
+        except ComponentExit as error:
+            seen.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(60)
+    assert len(seen) == 1
+
+
+def interrupt(*_: object, **__: object) -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize(
+    ("words", "function", "truth"),
+    [
+        ("check small.yaml --no-time", "sim.execution.cost.estimate.estimate", "interrupted; nothing was written\n"),
+        ("bench --quick", "sim.bench.measure", "interrupted; nothing was written\n"),
+        ("list", "sim.components.custom.listing", "interrupted; nothing was written\n"),
+        ("run small.yaml", "sim.scenario.load.load", "interrupted; nothing was written\n"),
+        (
+            "traces small.yaml -o x.csv",
+            "sim.mobility.recorded.replay.write_csv",
+            "the file may be incomplete: repeat the",
+        ),
+        (
+            "summarize run",
+            "sim.analysis.result.Result.summary",
+            "the event log is unchanged; repeat the command to write all",
+        ),
+        ("report run", "sim.report.write", "interrupted; the event log and the last complete report are unchanged\n"),
+        ("export run", "sim.storage.export.export", "interrupted; nothing was written\n"),
+        ("run small.yaml -o run", "sim.cli.console.print_result", "the simulation is complete and kept in run\n"),
+        (
+            "run small.yaml -o run",
+            "sim.execution.runner._sum_up",
+            "2 of 2 chunks are finished and kept in run; its tables, figu",
+        ),
+        (
+            "run small.yaml -o 'a b'",
+            "sim.execution.runner.points",
+            "no chunk was simulated or changed\nresume with: lppm-sim run",
+        ),
+    ],
+)
+def test_every_command_says_what_is_true(
+    words: str, function: str, truth: str, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import shlex
+
+    lppm_sim("run", small, "-o", "run", "--no-figures")
+    monkeypatch.setattr(function, interrupt)
+    result = lppm_sim(*shlex.split(words))
+    assert result.exit_code == 1
+    assert truth in result.stderr
+    assert "Traceback" not in result.stderr
+    resume = f"resume with: lppm-sim {words}\n"
+    assert (resume in result.stderr) == (words.startswith("run") and "nothing was written" not in truth)
+
+
+def test_the_truth_is_told_of_commands_that_exist() -> None:
+    assert cli._INTERRUPTED.keys() <= cli.main.commands.keys()
+
+
+# Workers that are starting -------------------------------------------------------------------------------------------
+
+LONG = """
+name: long
+replications: 40
+world: {grid: {kind: rectangle, rows: 6, cols: 6, width_km: 6, height_km: 6}}
+users: {count: 4, queries: 90, mobility: favourites}
+lppms: [PEB-Exp]
+"""
+
+
+def others(leader: int) -> list[int]:
+    """Return the processes of a group that are alive, but for its leader."""
+    alive = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == leader:
+            continue
+        try:
+            state, _, group = (entry / "stat").read_text().rpartition(")")[2].split()[:3]
+        except OSError:
+            continue
+        if int(group) == leader and state != "Z":
+            alive.append(int(entry.name))
+    return alive
+
+
+def loaded(pid: int, library: str) -> bool:
+    """Return whether a process has a library in memory."""
+    try:
+        return library in Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return False
+
+
+def hears_sigint(pid: int) -> bool:
+    """Return whether SIGINT reaches a process."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return False
+    masks = [int(line.split()[1], 16) for line in lines if line.startswith(("SigBlk:", "SigIgn:"))]
+    return not any(mask >> (signal.SIGINT - 1) & 1 for mask in masks)
+
+
+MOMENTS: dict[str, Callable[[int], bool]] = {
+    "one child": lambda leader: len(others(leader)) >= 1,
+    "two children": lambda leader: len(others(leader)) >= 2,
+    "three children": lambda leader: len(others(leader)) >= 3,
+    "a worker imports": lambda leader: any(loaded(pid, "_multiarray_umath") for pid in others(leader)),
+    "all workers import": lambda leader: sum(loaded(pid, "_multiarray_umath") for pid in others(leader)) >= 2,
+}
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Return a function that starts a long run in a process group of its own."""
+    (tmp_path / "long.yaml").write_text(LONG)
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*words: str) -> subprocess.Popen[str]:
+        command = ["run", "long.yaml", "-o", "run", "--no-figures", "--chunk-queries", "1", *words]
+        process = subprocess.Popen(
+            [sys.executable, "-c", INTERRUPTIBLE, *command],
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=60)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc to see processes in")
+@pytest.mark.parametrize(
+    ("moment", "dask"),
+    [(moment, ()) for moment in MOMENTS]
+    + [(moment, ("--dask", "local")) for moment in ("two children", "a worker imports")],
+)
+def test_ctrl_c_while_workers_start_prints_no_traceback_and_leaves_nobody(
+    moment: str, dask: tuple[str, ...], driver: Callable[..., subprocess.Popen[str]]
+) -> None:
+    process = driver("--workers", "2", *dask)
+    until(lambda: MOMENTS[moment](process.pid))
+    assert not any(hears_sigint(pid) for pid in others(process.pid))
+    os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to all of them
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "Traceback" not in said
+    assert "KeyboardInterrupt" not in said
+    assert "interrupted" in said
+    assert (
+        f"resume with: lppm-sim run long.yaml -o run --no-figures --chunk-queries 1 --workers 2{' ' if dask else ''}"
+        in said
+    )
+    until(lambda: not others(process.pid))

@@ -1,0 +1,421 @@
+"""How often simulations are repeated: until the figures are sharp, and once where they are exact."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import sim
+from sim.analysis.result import Result
+from sim.errors import UserError
+from sim.execution.cost.estimate import estimate
+from sim.execution.plan import Plan, next_look, tasks
+from sim.scenario.models import Scenario
+from sim.scenario.sweep import points
+from sim.simulation.progress import Progress
+from tests.support import files, plan
+
+MakeScenario = Callable[..., Scenario]
+
+EPSILON = "lppms.*.design.epsilon_per_km"
+TRACES = {"ann": [0, 1, 1, 2, 5, 5, 4, 1, 0, 1], "bob": [3, 3, 4, 5, 4, 3, 0]}
+
+
+FEW: dict[str, Any] = {
+    "users": {"count": 2, "queries": 6, "mobility": {"kind": "favourites", "places": 4}},
+    "lppms": ["SP-Exp", "SP-LH"],
+    "attacks": ["sporadic"],
+}
+"""Quick to run, and far from sharp."""
+QUERIES = 2 * 6
+WIDE, NARROW = 0.6, 0.3
+
+
+def until(half_width_km: float, **more: int) -> dict[str, Any]:
+    return {"until_half_width_km": half_width_km, "at_most": 40, **more}
+
+
+def run(scenario: Scenario, out: Path, progress: Progress | None = None) -> Result:
+    return sim.run(scenario, out=out, progress=progress, figures=False, chunk_queries=1)
+
+
+def counts(result: Result) -> dict[tuple[int, str], int]:
+    """Return how many replications the log has, by point and LPPM."""
+    found = result.events().groupby(["point", "lppm"])["replication"].nunique().reset_index()
+    return {(int(point), str(lppm)): int(times) for point, lppm, times in found.itertuples(index=False)}
+
+
+def half_widths(events: pd.DataFrame, replications: int) -> list[float]:
+    """Return half of the interval of Q-bar and of each attack's P_AE after so many replications, plainly."""
+    found = []
+    for _, rows in events[events["replication"] < replications].groupby("attack"):
+        for figure in ("expected_quality_loss_km", "expected_adversary_error_km"):
+            of_user = rows.groupby(["replication", "user"])[figure].mean()
+            means = of_user.groupby("replication").mean()
+            found.append(stats.t.ppf(0.975, len(means) - 1) * stats.sem(means))
+    return found
+
+
+@pytest.fixture
+def recorded(make_scenario: MakeScenario, tmp_path: Path) -> MakeScenario:
+    """Return a function that makes a scenario with two recorded users on six cells."""
+    rows = [(user, i, cell) for user, cells in TRACES.items() for i, cell in enumerate(cells)]
+    pd.DataFrame(rows, columns=["user", "time_s", "cell"]).to_csv(tmp_path / "traces.csv", index=False)
+
+    def make(**changes: Any) -> Scenario:
+        said: dict[str, Any] = {
+            "replications": 3,
+            "world": {"grid": {"kind": "rectangle", "rows": 2, "cols": 3, "width_km": 3.0, "height_km": 2.0}},
+            "users": {"mobility": {"kind": "replay", "file": str(tmp_path / "traces.csv")}, "past_share": 0.3},
+            "training": {"own": "own_past"},
+            "lppms": ["SP-Exp", "PEB-LH"],
+            "attacks": ["sporadic"],
+        }
+        return make_scenario(**(said | changes))
+
+    return make
+
+
+# --------------------------------------------------------------------------------------------- until they are sharp
+
+
+def test_each_lppm_is_repeated_until_all_its_figures_are_sharp(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    scenario = make_scenario(replications=until(0.15), lppms=["SP-Exp", "PEB-LH", "identity"])
+    result = run(scenario, tmp_path / "run")
+    found, everything = counts(result), result.events()
+    assert len(set(found.values())) > 1, "each stops on its own"
+    assert 5 < max(found.values()) < 40
+    assert found[0, "identity"] == 5, "nothing is random in it"
+    for (_, lppm), times in found.items():
+        events = everything[everything["lppm"] == lppm]
+        looks = [5]
+        while looks[-1] < times:
+            looks.append(next_look(looks[-1], 40))
+        assert looks[-1] == times
+        assert max(half_widths(events, times)) <= 0.15
+        assert all(max(half_widths(events, look)) > 0.15 for look in looks[:-1])
+    said = {(row["point"], row["lppm"]): row["replications"] for row in result.manifest["repetitions"]}
+    assert said == found
+    assert result.manifest["parts"] == result.run.parts()
+    assert result.summary().groupby("lppm")["replications"].max().to_dict() == {
+        lppm: n for (_, lppm), n in found.items()
+    }
+
+
+def test_the_most_and_the_least_bound_the_number(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    never = run(make_scenario(replications=until(1e-6, at_most=7), lppms=["SP-Exp"]), tmp_path / "never")
+    assert counts(never) == {(0, "SP-Exp"): 7}
+    (said,) = never.manifest["repetitions"]
+    assert said["half_widths_km"].keys() == {"Q-bar", "P_AE sporadic", "P_AE markov"}
+    assert sorted(said["half_widths_km"].values()) == pytest.approx(sorted(set(half_widths(never.events(), 7))))
+    at_once = run(make_scenario(replications=until(100, at_least=3), lppms=["SP-Exp"]), tmp_path / "once")
+    assert counts(at_once) == {(0, "SP-Exp"): 3}
+
+
+def test_sampled_figures_count_where_none_are_expected(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    changes: dict[str, Any] = {"lppms": ["SP-Exp"], "attacks": []}
+    sampled = run(make_scenario(replications=until(0.15), record={"expected": False}, **changes), tmp_path / "sampled")
+    (said,) = sampled.manifest["repetitions"]
+    means = sampled.per_user().groupby("replication")["quality_loss_km"].mean()
+    half = stats.t.ppf(0.975, len(means) - 1) * stats.sem(means)
+    assert said["half_widths_km"] == {"Q-bar": pytest.approx(half)}
+    assert half <= 0.15
+
+
+def test_the_simulations_are_those_of_a_fixed_number(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    sought = run(make_scenario(**FEW, replications=until(NARROW)), tmp_path / "sought").events()
+    fixed = run(make_scenario(**FEW, replications=40), tmp_path / "fixed").events()
+    keys = ["lppm", "replication", "user", "index", "attack"]
+    same = fixed.merge(sought[keys], on=keys)
+    pd.testing.assert_frame_equal(
+        same.sort_values(keys, ignore_index=True), sought.sort_values(keys, ignore_index=True)[same.columns]
+    )
+
+
+class Stop(BaseException):
+    """The run is killed."""
+
+
+class StopAfter:
+    """Stops a run after so many queries, and counts those that are announced."""
+
+    def __init__(self, queries: float = float("inf")) -> None:
+        self.left = queries
+        self.announced: list[tuple[int, int]] = []
+        self.done = 0
+
+    def start(self, queries: int, *, chunks: int, skipped: int) -> None:
+        self.announced.append((queries, skipped))
+
+    def advance(self, queries: int) -> None:
+        self.done += queries
+        self.left -= queries
+        if self.left < 0:
+            raise Stop
+
+    def end_chunk(self) -> None: ...
+
+
+def test_a_run_stopped_at_any_moment_goes_on_to_the_same_bytes(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    scenario = make_scenario(**FEW, replications=until(NARROW), sweep={EPSILON: [0.5, 2]})
+    whole = StopAfter()
+    run(scenario, tmp_path / "whole", whole)
+    assert whole.done == sum(queries for queries, _ in whole.announced)
+    assert len(whole.announced) > 2, "there were rounds"
+    for share in (0.1, 0.5, 0.8, 0.95):
+        out = tmp_path / f"stopped at {share}"
+        with pytest.raises(Stop):
+            run(scenario, out, StopAfter(share * whole.done))
+        unfinished = json.loads((out / "manifest.json").read_text())
+        assert not unfinished["finished"]
+        assert set(Result.open(out).run.parts()) <= set(unfinished["parts"])
+        going_on = StopAfter()
+        run(scenario, out, going_on)
+        assert going_on.announced[0][1] > 0
+        assert going_on.done < whole.done
+        assert files(out) == files(tmp_path / "whole")
+
+
+def test_a_lost_part_is_made_again(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    scenario = make_scenario(**FEW, replications=until(WIDE))
+    parts = run(scenario, tmp_path / "whole").run.parts()
+    for part in (parts[0], parts[-1]):
+        shutil.copytree(tmp_path / "whole", tmp_path / part)
+        torn = tmp_path / part / "events" / f"{part}.parquet"
+        torn.write_bytes(torn.read_bytes()[:400])
+        run(scenario, tmp_path / part)
+        assert files(tmp_path / part) == files(tmp_path / "whole")
+
+
+def test_narrower_intervals_and_a_higher_most_go_on_with_the_same_run(
+    make_scenario: MakeScenario, tmp_path: Path
+) -> None:
+    narrow = make_scenario(**FEW, replications=until(NARROW))
+    run(narrow, tmp_path / "narrow")
+    for name, first in {"wide": until(WIDE), "low": until(NARROW, at_most=6), "fewer": until(WIDE, at_least=3)}.items():
+        before = counts(run(make_scenario(**FEW, replications=first), tmp_path / name))
+        again = StopAfter()
+        after = counts(run(narrow, tmp_path / name, again))
+        assert sum(before.values()) < sum(after.values())
+        assert again.done == (sum(after.values()) - sum(before.values())) * QUERIES
+        assert files(tmp_path / name) == files(tmp_path / "narrow")
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (until(NARROW, at_most=6), r"holds more of this run: it has \d+ replications there, 6 now; ask for \d+ or"),
+        (7, r"`replications: until_half_width_km: 0\.3`, now it is `7`: .* Choose another folder"),
+    ],
+)  # fmt: skip
+def test_less_than_there_is_is_refused(asked: Any, words: str, make_scenario: MakeScenario, tmp_path: Path) -> None:
+    run(make_scenario(**FEW, replications=until(NARROW)), tmp_path / "run")
+    before = files(tmp_path / "run")
+    with pytest.raises(UserError, match=words):
+        run(make_scenario(**FEW, replications=asked), tmp_path / "run")
+    assert files(tmp_path / "run") == before
+
+
+def test_wider_intervals_keep_what_is_there(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    before = counts(run(make_scenario(**FEW, replications=until(NARROW)), tmp_path))
+    again = StopAfter()
+    kept = run(make_scenario(**FEW, replications=until(WIDE)), tmp_path, again)
+    assert counts(kept) == before
+    assert kept.manifest["parts"] == kept.run.parts(), "the manifest knows of all that counts"
+    assert {(said["point"], said["lppm"]): said["replications"] for said in kept.manifest["repetitions"]} == before
+    assert again.done == 0
+    # Another beginning has other looks: those who have more than the look that is sharp go on to the next one.
+    after = counts(run(make_scenario(**FEW, replications=until(WIDE, at_least=9)), tmp_path, again))
+    assert all(before[key] <= after[key] for key in before)
+
+
+def test_check_tells_the_least_and_the_most(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    scenario = make_scenario(replications=until(0.2, at_most=30), sweep={EPSILON: [0.5, 2]})
+    cost = estimate(scenario)
+    assert cost.least is not None
+    # SP-Exp at two points, PEB-LH at one.
+    assert (cost.least.simulations, cost.simulations) == (3 * 5, 3 * 30)
+    assert (cost.least.queries, cost.queries) == (3 * 5 * 75, 3 * 30 * 75)
+    assert cost.least.queries <= sum(counts(run(scenario, tmp_path)).values()) * 75 <= cost.queries
+    assert cost.seconds is not None
+    assert cost.least.seconds is not None
+    assert cost.least.seconds < cost.seconds
+    assert estimate(make_scenario(replications=4)).least is None
+
+
+def test_looks_grow_and_end_at_the_most() -> None:
+    looks = [2]
+    while looks[-1] < 1000:
+        looks.append(next_look(looks[-1], 1000))
+    assert looks[-1] == 1000
+    assert all(0 < b - a <= max(1, a / 4) for a, b in itertools.pairwise(looks))
+
+
+def test_an_lppm_that_stops_on_its_own_has_chunks_of_its_own(make_scenario: MakeScenario) -> None:
+    work = tasks(points(make_scenario(replications=until(0.2))))
+    few = {chunk.id for chunk in Plan(work).chunks({task.key: 6 for task in work})}
+    uneven = {chunk.id for chunk in Plan(work).chunks({work[0].key: 5, work[1].key: 9})}
+    assert len(few) == 12
+    assert len(uneven) == 14
+    assert len(few & uneven) == 5 + 6, "how far the other one went makes no difference"
+
+
+# ------------------------------------------------------------------------------------------------- where it is exact
+
+NOT_EXACT: dict[str, dict[str, Any]] = {
+    "another attack filters": {"attacks": ["sporadic", "markov"]},
+    "an attack learns": {"attacks": [{"name": "learns", "belief": "estimated_profile"}]},
+    "nothing is expected": {"record": {"expected": False}},
+    "an attack of one's own": {"attacks": [{"kind": "mine:Attack", "name": "mine"}]},
+    "a design of one's own": {"lppms": [{"name": "a", "belief": "fixed_profile", "design": "mine:Design"}]},
+    "a belief of one's own": {"lppms": [{"name": "a", "belief": "mine:Belief", "design": "identity"}]},
+    "training with a class of one's own": {"training": {"others": {"kind": "others", "mobility": "mine:Mobility"}}},
+    "outputs may be too many to list": {"lppms": ["Dummies"]},
+    "outputs are places": {"lppms": [{"kind": "PL", "design": {"discretise": False}}]},
+    "the mechanism filters": {"lppms": ["MK-Exp"]},
+    "the mechanism learns": {"lppms": ["PEB-LH"]},
+    "a budget needs the prior": {
+        "lppms": [
+            {
+                "name": "a",
+                "belief": "estimated_profile",
+                "design": {"kind": "exponential", "remap": False, "quality_budget_km": 0.5},
+            }
+        ]
+    },
+}
+EXACT: dict[str, dict[str, Any]] = {
+    "a fixed profile": {},
+    "a budget": {"lppms": [{"kind": "SP-Exp", "design": {"quality_budget_km": 0.5, "remap": False}}]},
+    "trained attacks as well": {"attacks": ["sporadic", "sporadic-trained"]},
+    "no attack": {"attacks": []},
+    "outputs that are no cells": {"lppms": ["SP-Cloak", "Drop"]},
+    "no prior is asked for": {
+        "lppms": [
+            {"name": "a", "belief": "estimated_profile", "design": {"kind": "location_hiding", "remap": False}},
+            {"name": "b", "belief": "markov_filter", "design": "identity"},
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("name", NOT_EXACT)
+def test_whatever_may_differ_is_repeated(name: str, recorded: MakeScenario) -> None:
+    chunks = plan(recorded(**({"lppms": ["SP-Exp"]} | NOT_EXACT[name])))
+    assert [chunk.replications for chunk in chunks] == [range(0, 1), range(1, 2), range(2, 3)]
+
+
+@pytest.mark.parametrize(
+    "users",
+    [
+        {"mobility": {"shuffle": True}, "queries": 5},
+        {"mobility": {"shuffle": True}, "past_share": 0.5},
+        {"mobility": {"shuffle": True}, "demand": "periodic"},
+        {"demand": "poisson"},
+        {"demand": "mine:Demand"},
+        {"mobility": {"kind": "favourites"}, "queries": 5},
+        {"mobility": {"kind": "mine:Mobility"}, "queries": 5},
+    ],
+)
+def test_people_who_move_anew_are_repeated(users: dict[str, Any], recorded: MakeScenario, tmp_path: Path) -> None:
+    replay = {"kind": "replay", "file": str(tmp_path / "traces.csv")}
+    mobility = users.get("mobility", {})
+    said = users | {"mobility": mobility if "kind" in mobility else replay | mobility}
+    chunks = plan(recorded(users=said, lppms=["SP-Exp"], training={}))
+    assert [chunk.replications for chunk in chunks] == [range(0, 1), range(1, 2), range(2, 3)]
+
+
+@pytest.mark.parametrize("replications", [3, until(0.01)])
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_figures_are_not_repeated_and_others_beside_them_are(
+    name: str, replications: Any, recorded: MakeScenario
+) -> None:
+    scenario = recorded(**({"lppms": ["SP-Exp"], "replications": replications} | EXACT[name]))
+    lppms = [lppm.name for lppm in scenario.lppms]
+    planned = [(chunk.replications, name) for chunk in plan(scenario) for name in chunk.lppms]
+    assert planned == [(range(1), name) for name in lppms]
+    both = plan(recorded(lppms=[*scenario.lppms, "PEB-LH"], attacks=scenario.attacks, replications=2))
+    assert [chunk.lppms for chunk in both] == [(*lppms, "PEB-LH"), ("PEB-LH",)]
+
+
+def test_periodic_queries_are_the_same_each_time(recorded: MakeScenario, tmp_path: Path) -> None:
+    replay = {"kind": "replay", "file": str(tmp_path / "traces.csv")}
+    users = {"mobility": replay, "demand": {"kind": "periodic", "period_s": 2}}
+    assert len(plan(recorded(users=users, training={}, lppms=["SP-Exp"]))) == 1
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_other_randomness_gives_the_same_expected_figures(name: str, recorded: MakeScenario, tmp_path: Path) -> None:
+    """Another seed does what another replication would: noise is all that it changes here."""
+    logs = []
+    for seed in range(3):
+        scenario = recorded(**({"seed": seed, "lppms": ["SP-Exp"]} | EXACT[name]))
+        assert all(scenario.is_exact(lppm) for lppm in scenario.lppms)
+        logs.append(run(scenario, tmp_path / str(seed)).per_user())
+    for figure in ("expected_quality_loss_km", "expected_adversary_error_km"):
+        values = np.array([log[figure] for log in logs], dtype=float)
+        np.testing.assert_allclose(values, values[[0] * 3], rtol=0, atol=1e-12)
+    if any(lppm.design.kind != "identity" for lppm in scenario.lppms):
+        assert len({tuple(log["quality_loss_km"]) for log in logs}) > 1, "what is sampled differs"
+
+
+def test_a_whole_trace_in_another_order_is_exact(recorded: MakeScenario, tmp_path: Path) -> None:
+    replay = {"kind": "replay", "file": str(tmp_path / "traces.csv"), "shuffle": True}
+    logs = []
+    for seed in range(3):
+        scenario = recorded(seed=seed, lppms=["SP-LH"], users={"mobility": replay}, training={})
+        assert len(plan(scenario)) == 1
+        logs.append(run(scenario, tmp_path / str(seed)))
+    assert len({tuple(log.events()["cell"]) for log in logs}) > 1, "the order differs"
+    for figure in ("expected_quality_loss_km", "expected_adversary_error_km"):
+        values = np.array([log.per_user()[figure] for log in logs], dtype=float)
+        np.testing.assert_allclose(values, values[[0] * 3], rtol=0, atol=1e-12)
+
+
+def test_the_exact_figures_are_those_of_all_that_can_happen(recorded: MakeScenario, tmp_path: Path) -> None:
+    """Q-bar and P_AE as the mean over every sequence of reports, weighted with its probability."""
+    epsilon, queries = 0.8, 3
+    scenario = recorded(
+        lppms=[{"kind": "Exp", "design": {"epsilon_per_km": epsilon}}],
+        users={"mobility": {"kind": "replay", "file": str(tmp_path / "traces.csv")}, "queries": queries},
+        training={},
+    )
+    found = run(scenario, tmp_path / "run").per_user().set_index("user")
+    at = [(cell % 3, cell // 3) for cell in range(6)]
+    distance = np.array([[abs(a - c) + abs(b - d) for c, d in at] for a, b in at], dtype=float)
+    channel = np.exp(-epsilon * distance)
+    channel /= channel.sum(axis=1, keepdims=True)
+    for user, trace in TRACES.items():
+        cells = trace[:queries]
+        profile = np.bincount(cells, minlength=6) / queries
+        guess = [int(np.argmin(distance.T @ (profile * channel[:, z]))) for z in range(6)]
+        loss = error = 0.0
+        for reports in itertools.product(range(6), repeat=queries):
+            probability = np.prod([channel[x, z] for x, z in zip(cells, reports, strict=True)])
+            loss += probability * np.mean([distance[x, z] for x, z in zip(cells, reports, strict=True)])
+            error += probability * np.mean([distance[x, guess[z]] for x, z in zip(cells, reports, strict=True)])
+        assert found.loc[user, "expected_quality_loss_km"] == pytest.approx(loss, abs=1e-12)
+        assert found.loc[user, "expected_adversary_error_km"] == pytest.approx(error, abs=1e-12)
+
+
+def test_a_single_user_with_exact_figures_has_an_interval_without_width(recorded: MakeScenario, tmp_path: Path) -> None:
+    replay = {"kind": "replay", "file": str(tmp_path / "traces.csv"), "select": {"users": ["ann"]}}
+    scenario = recorded(users={"mobility": replay, "past_share": 0.3}, lppms=["SP-Exp", "PEB-LH"])
+    result = run(scenario, tmp_path / "run")
+    rows = result.summary().set_index("lppm")
+    assert rows["replications"].to_dict() == {"SP-Exp": 1, "PEB-LH": 3}
+    exact, learned = rows.T["SP-Exp"], rows.T["PEB-LH"]
+    for name in ("expected_quality_loss_km", "expected_adversary_error_km"):
+        assert exact[f"{name}_low"] == exact[name] == exact[f"{name}_high"]
+        assert learned[f"{name}_low"] < learned[name] < learned[f"{name}_high"]
+    assert pd.isna(exact["quality_loss_km_low"]), "of the sampled figure one replication says nothing"
+    assert estimate(scenario).exact == ("SP-Exp",)

@@ -1,0 +1,348 @@
+"""Every kernel gives what its plain equal gives, and so does a whole run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sim
+from sim.errors import InputError
+from sim.inference import estimate, kernels
+from sim.inference.bayes import condition, decide, decide_each, predict, read_only
+from sim.inference.kernels import numba_kernels as compiled
+from sim.interfaces import FloatArray
+from sim.lppm import remap
+from sim.lppm.channel import RemappedChannel, exponential, exponential_kernel, location_hiding
+from sim.world import distance
+from sim.world.grid import Grid
+from tests.conftest import MakeScenario
+from tests.support import log_of, plainly
+
+SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 5))
+SIX_CELLS = Grid.rectangle(rows=2, cols=3, width_km=1, height_km=1)
+EPSILONS = st.sampled_from([0.0, 1e-3, 0.3, 1.0, 8.0, 500.0])
+
+
+@st.composite
+def priors(draw: st.DrawFn, n_cells: int) -> FloatArray:
+    """Draw a profile with many zeros and many ties."""
+    counts = draw(st.lists(st.integers(0, 3), min_size=n_cells, max_size=n_cells).filter(any))
+    return np.array(counts, dtype=np.float64) / sum(counts)
+
+
+@st.composite
+def tables(draw: st.DrawFn, n_cells: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.array(draw(st.lists(st.integers(0, n_cells - 1), min_size=n_cells, max_size=n_cells)), dtype=np.int64)
+
+
+def kernels_of(shape: tuple[int, int], epsilon: float) -> tuple[FloatArray, FloatArray]:
+    rows, cols = (np.abs(np.subtract.outer(np.arange(size), np.arange(size))).astype(np.float64) for size in shape)
+    return exponential_kernel(1.1 * rows, epsilon), exponential_kernel(0.9 * cols, epsilon)
+
+
+@given(st.data())
+def test_exponential_remap_and_columns(data: st.DataObject) -> None:
+    shape = data.draw(SHAPES)
+    n_cells = shape[0] * shape[1]
+    row_kernel, col_kernel = kernels_of(shape, data.draw(EPSILONS))
+    prior, table = data.draw(priors(n_cells)), data.draw(tables(n_cells))
+    outputs = np.unique(data.draw(tables(n_cells)))
+    with plainly():
+        plain = remap.remap_product(row_kernel, col_kernel, prior)
+        columns = remap.columns_product(row_kernel, col_kernel, table, outputs)
+    assert np.array_equal(compiled.remap_product(row_kernel, col_kernel, prior), plain)
+    fast = compiled.columns_product(row_kernel, col_kernel, table, outputs)
+    np.testing.assert_allclose(fast, columns, rtol=1e-13, atol=1e-300)
+
+
+@given(st.data())
+def test_hiding_remap(data: st.DataObject) -> None:
+    shape = data.draw(SHAPES)
+    n_cells = shape[0] * shape[1]
+    reveal = data.draw(st.sampled_from([0.0, 1 / n_cells, 0.5, 0.6, 1 - 1e-12, 1.0])) if n_cells > 1 else 1.0
+    other = (1 - reveal) / max(n_cells - 1, 1)
+    prior, table = data.draw(priors(n_cells)), data.draw(tables(n_cells))
+    outputs = np.unique(data.draw(tables(n_cells)))
+    where = distance.manhattan(Grid.rectangle(rows=shape[0], cols=shape[1], width_km=1.0, height_km=2.0))
+    with plainly():
+        plain = remap.remap_hiding(reveal, other, prior, where)
+        columns = remap.columns_hiding(reveal, other, table, outputs)
+    np.testing.assert_allclose(compiled.columns_hiding(reveal, other, table, outputs), columns, rtol=1e-15, atol=0)
+    assert np.array_equal(remap.remap_hiding(reveal, other, prior, where), plain)
+    if reveal >= other:
+        assert np.array_equal(compiled.remap_hiding(reveal, other, prior, *shape), plain)
+
+
+@given(st.data())
+def test_deciding_for_each_likelihood(data: st.DataObject) -> None:
+    shape = data.draw(SHAPES)
+    n_cells = shape[0] * shape[1]
+    prior = data.draw(priors(n_cells))
+    count = data.draw(st.integers(0, 4))
+    likelihoods = np.array([data.draw(tables(n_cells)) for _ in range(count)], dtype=np.float64).reshape(count, n_cells)
+    with plainly():
+        plain = decide_each(prior, likelihoods, np.empty((0, 0)), shape)
+        one = decide(prior, np.empty((0, 0)), shape)
+    assert np.array_equal(compiled.decide_each(prior, likelihoods, *shape), plain)
+    assert compiled.decide(prior, *shape) == one
+
+
+@given(st.data())
+def test_conditioning(data: st.DataObject) -> None:
+    n_cells = data.draw(st.integers(1, 8))
+    prior, likelihood = (
+        data.draw(priors(n_cells)),
+        np.float64(data.draw(st.sampled_from([1.0, 1e-300]))) * data.draw(tables(n_cells)),
+    )
+    with plainly():
+        posterior, mass = condition(prior, likelihood)
+    fast, fast_mass = compiled.condition(prior, likelihood)
+    np.testing.assert_allclose(fast, posterior, rtol=1e-14, atol=0)
+    assert fast_mass == pytest.approx(mass, rel=1e-14, abs=0)
+
+
+@given(st.data())
+def test_predicting(data: st.DataObject) -> None:
+    n_cells = data.draw(st.integers(1, 8))
+    posterior, rows = data.draw(priors(n_cells)), [data.draw(priors(n_cells)) for _ in range(n_cells)]
+    with plainly():
+        plain = predict(posterior, np.array(rows))
+    np.testing.assert_allclose(compiled.predict(posterior, np.array(rows)), plain, rtol=1e-14, atol=1e-17)
+
+
+@given(st.data())
+def test_refining_groups(data: st.DataObject) -> None:
+    n_cells = data.draw(st.integers(1, 12))
+    rows = [data.draw(tables(n_cells)) % 4 for _ in range(3)]
+    groups = np.zeros(rows[0].size, dtype=np.int64)
+    for row in rows:
+        values = row.astype(np.float64)
+        with plainly():
+            plain = estimate.refine(groups, values)
+        assert np.array_equal(compiled.refine(groups, values), plain)
+        groups = plain
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[FloatArray, FloatArray]:
+    """Draw likelihood rows, some alike, some with zeros and some tiny, and weights."""
+    count, n_cells = draw(st.integers(1, 12)), draw(st.integers(1, 9))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    rows = rng.random((count, n_cells)) ** draw(st.sampled_from([1.0, 20.0]))
+    rows[rng.random(rows.shape) < draw(st.sampled_from([0.0, 0.5]))] = 0.0
+    rows[np.arange(count), rng.integers(0, n_cells, count)] = 1.0
+    if draw(st.booleans()):
+        rows = rows[rng.integers(0, count, count)][:, rng.integers(0, n_cells, n_cells)]
+        rows[:, 0] = np.maximum(rows[:, 0], 0.1)
+    weights = rng.random(count) ** draw(st.sampled_from([0.0, 1.0, 8.0])) + 1e-6
+    return rows, weights
+
+
+@settings(max_examples=200)
+@given(problems(), st.booleans(), st.integers(0, 2**32 - 1))
+def test_newton_reaches_the_same_fit_and_gap_from_any_start(
+    problem: tuple[FloatArray, FloatArray], warm: bool, seed: int
+) -> None:
+    rows, weights = problem
+    start = None
+    if warm:
+        start = np.zeros(rows.shape[1])
+        start[np.random.default_rng(seed).integers(0, start.size)] = 1.0
+    fast = estimate.constrained_newton(rows, weights=weights, start=start, gap=1e-7)
+    with plainly():
+        plain = estimate.constrained_newton(rows, weights=weights, start=start, gap=1e-7)
+    for found in (fast, plain):
+        assert found.gap <= 1e-7
+        assert found.gap == pytest.approx(estimate.certified_gap(rows, found.profile, weights), abs=1e-11)
+        assert found.log_likelihood == pytest.approx(float(weights @ np.log(rows @ found.profile)) / weights.sum())
+    # With r the ratio of a fit to the best one, the mean of w (r - 1 - log r) is at most the gap, and so is each term:
+    # a row of little weight may be far from its best fit.
+    room = 1e-7 * weights.sum() / weights
+    apart = np.abs(np.log(rows @ fast.profile) - np.log(rows @ plain.profile))
+    assert (apart <= 2 * (np.sqrt(2 * room) + room) + 1e-9).all()
+    assert fast.log_likelihood == pytest.approx(plain.log_likelihood, abs=2e-7)
+
+
+@pytest.mark.parametrize("form", ["strided", "single", "fortran", "read-only"])
+def test_arrays_of_any_form_are_taken(form: str) -> None:
+    """Own channels and beliefs may hand out columns of a matrix, or floats of another size."""
+    forms: dict[str, Callable[[FloatArray], Any]] = {
+        "strided": lambda values: np.repeat(values, 2, axis=-1)[..., ::2],
+        "single": lambda values: values.astype(np.float32),
+        "fortran": np.asfortranarray,
+        "read-only": lambda values: read_only(values.copy()),
+    }
+    change = forms[form]
+    prior, rows = change(np.array([0.5, 0.25, 0.0, 0.25])), change(np.array([[0.25, 0.5, 0.75, 1.0], [1.0, 0.5, 0, 0]]))
+    square, where = np.full((4, 4), 0.25), distance.manhattan(Grid.rectangle(rows=2, cols=2, width_km=1, height_km=1))
+
+    def answers() -> list[Any]:
+        estimated = estimate.constrained_newton(rows, start=prior, weights=change(np.array([1.0, 1.0])))
+        return [
+            *condition(prior, rows[0]),
+            decide(prior, where.matrix_km, where.shape),
+            decide_each(prior, rows, where.matrix_km, where.shape),
+            predict(prior, square),
+            remap.remap_product(*kernels_of((2, 2), 1.0), prior),
+            remap.remap_hiding(0.4, 0.2, prior, where),
+            estimate.refine(np.zeros(4, dtype=np.int64), rows[0]),
+            rows @ estimated.profile,
+        ]
+
+    fast = answers()
+    with plainly():
+        plain = answers()
+    for mine, theirs in zip(fast, plain, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5)
+
+
+@pytest.mark.usefixtures("either_way")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: condition(np.ones(4) / 4, np.ones(3)),
+        lambda: decide(np.ones(4) / 4, np.empty((0, 0)), (2, 3)),
+        lambda: decide_each(np.ones(6) / 6, np.ones((2, 4)), np.empty((0, 0)), (2, 3)),
+        lambda: predict(np.ones(3) / 3, np.eye(4)),
+        lambda: remap.remap_product(np.eye(2), np.eye(3), np.ones(5) / 5),
+        lambda: remap.remap_hiding(0.5, 0.1, np.ones(5) / 5, distance.manhattan(SIX_CELLS)),
+    ],
+)
+def test_lengths_that_do_not_fit_are_refused(wrong: Callable[[], Any]) -> None:
+    with pytest.raises(ValueError, match=r"shape|size|broadcast|mismatch"):
+        wrong()
+
+
+@pytest.mark.usefixtures("either_way")
+def test_an_output_that_cannot_be_has_no_likelihood() -> None:
+    where = distance.manhattan(SIX_CELLS)
+    for base in (exponential(where, 1.0), location_hiding(6, 0.5)):
+        channel = RemappedChannel(base, np.arange(6, dtype=np.int32))
+        assert not channel.likelihood(-1).any()
+        assert not channel.likelihood(10**6).any()
+        assert channel.likelihood(np.int32(2)) == pytest.approx(channel.matrix()[:, 2])  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("either_way")
+def test_what_is_no_number_is_no_mass() -> None:
+    posterior, mass = condition(np.array([0.5, 0.5]), np.array([np.nan, 1.0]))
+    assert (posterior.tolist(), mass) == ([0.0, 0.0], 0.0)
+
+
+def test_a_whole_run_is_the_same_to_the_last_cell(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    scenario = make_scenario(
+        lppms=["SP-Exp", "MK-Exp", "PEB-Exp", "SP-LH", "MK-LH", "PEB-LH"],
+        users={"count": 3, "queries": 60, "mobility": {"kind": "favourites", "places": 6}},
+    )
+    fast = log_of(scenario, tmp_path / "fast")
+    with plainly():
+        plain = log_of(scenario, tmp_path / "plain")
+    pd.testing.assert_frame_equal(fast, plain, rtol=1e-9, atol=1e-9)
+    used = [sim.Result.open(tmp_path / way).manifest["kernels"] for way in ("fast", "plain")]
+    assert used == [kernels.describe(), "plain"]
+
+
+WITHOUT_NUMBA = """
+import sys
+sys.modules["numba"] = None
+from sim.inference import kernels
+print(kernels.compiled(), "|", kernels.describe())
+"""
+
+
+TINY = """
+import numba
+from numba import types
+
+@numba.njit([(types.float64,)], cache=True)
+def one_more(x):
+    return x + 1
+
+@numba.njit([(types.float64,)], cache=True)
+def one_less(x):
+    return x - 1
+"""
+
+LOADED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from sim import cli
+from sim.inference import kernels
+
+def compiled():
+    import tiny_kernels
+    return tiny_kernels
+
+kernels.compiled = compiled
+cli._load_kernels()
+"""
+
+
+def test_compiling_is_named_when_it_happens_and_only_then(tmp_path: Path) -> None:
+    (tmp_path / "tiny_kernels.py").write_text(TINY)
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+    def notices(**changes: str) -> str:
+        command = [sys.executable, "-c", LOADED, str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment | changes)
+        return done.stderr
+
+    assert notices() == "compiling for this machine, once: about 20 s\n"  # once, however many are compiled
+    assert notices() == ""  # loaded from the cache
+    assert notices(NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="").startswith("compiling")  # another machine
+
+
+NOWHERE_TO_KEEP_IT = """
+from numba.core import caching
+caching.CacheImpl._locator_classes = []
+from sim.inference import kernels
+try:
+    kernels.compiled()
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_a_machine_without_a_folder_for_compiled_code_is_told_what_to_do() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", NOWHERE_TO_KEEP_IT], capture_output=True, text=True, check=True, timeout=240
+    )
+    assert done.stdout.startswith("InputError numba finds no folder")
+    assert "NUMBA_CACHE_DIR" in done.stdout
+
+
+def test_without_numba_the_plain_functions_are_used() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_NUMBA], capture_output=True, text=True, check=True, timeout=240
+    )
+    assert done.stdout.strip() == "None | plain"
+
+
+@pytest.mark.parametrize(("wish", "used"), [("plain", "plain"), ("numba", "numba "), ("", "numba ")])
+def test_the_environment_decides(wish: str, used: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(kernels.VARIABLE, wish)
+    kernels.compiled.cache_clear()
+    try:
+        assert kernels.describe().startswith(used)
+    finally:
+        kernels.compiled.cache_clear()
+
+
+def test_a_wish_nobody_can_fulfil_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(kernels.VARIABLE, "fortran")
+    kernels.compiled.cache_clear()
+    try:
+        with pytest.raises(InputError, match="LPPM_SIM_KERNELS must be plain, numba or empty, found 'fortran'"):
+            kernels.compiled()
+    finally:
+        kernels.compiled.cache_clear()

@@ -1,0 +1,232 @@
+"""Kept channels: found again, whole or not at all, wherever they may lie and however many write."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sim.interfaces import FloatArray
+from sim.lppm import cache as kept
+
+
+class Maker:
+    """Makes an array and counts how often."""
+
+    def __init__(self, value: float = 1.0) -> None:
+        self.value, self.calls = value, 0
+
+    def __call__(self) -> kept.Solved:
+        self.calls += 1
+        return kept.Solved(np.full((3, 3), self.value), (np.arange(2),))
+
+
+def cached(digest: str, make: Maker) -> FloatArray:
+    """Return what is cached, with nothing to verify."""
+    return kept.kept(digest, make, lambda _: None)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(kept.VARIABLE, str(tmp_path / "kept"))
+    kept.forget()
+    return tmp_path / "kept"
+
+
+def test_made_once_in_memory_and_once_on_disk(folder: Path) -> None:
+    maker = Maker()
+    for _ in range(3):
+        assert cached("a", maker).tolist() == np.ones((3, 3)).tolist()
+    assert not cached("a", maker).flags.writeable
+    kept.forget()
+    assert cached("a", maker).tolist() == np.ones((3, 3)).tolist()
+    assert maker.calls == 1
+    assert [path.name for path in folder.iterdir()] == ["a.npy"]
+    assert cached("b", maker) is not None
+    assert maker.calls == 2
+
+
+def test_off_keeps_nothing_on_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(kept.VARIABLE, "off")
+    maker = Maker()
+    for _ in range(2):
+        cached("a", maker)
+        cached("a", maker)
+        kept.forget()
+    assert maker.calls == 2
+    assert not folder.exists()
+
+
+def test_unless_said_it_is_the_user_s_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(kept.VARIABLE)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kept.forget()
+    cached("a", Maker())
+    assert (tmp_path / "lppm-sim" / "channels" / "a.npy").exists()
+
+
+def sealed(*arrays: Any) -> bytes:
+    """Return the bytes of a cached file with these arrays and a checksum that matches."""
+    sink = io.BytesIO()
+    for array in arrays:
+        np.save(sink, array, allow_pickle=True)
+    return sink.getvalue() + hashlib.sha256(sink.getvalue()).digest()
+
+
+HARMS = ["torn", "empty", "foreign", "changed", "other type", "pickled", "no array", "half an array", "folder", "pipe"]
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_damaged_file_is_computed_again_with_a_notice(
+    folder: Path, harm: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    maker = Maker()
+    cached("a", maker)
+    path = folder / "a.npy"
+    whole = path.read_bytes()
+    match harm:
+        case "torn":
+            path.write_bytes(whole[:150])
+        case "empty":
+            path.write_bytes(b"")
+        case "foreign":
+            path.write_text("no array at all")
+        case "changed":
+            path.write_bytes(whole[:130] + b"\x01" + whole[131:])
+        case "other type":
+            path.write_bytes(sealed(np.ones((3, 3), dtype=np.int64)))
+        case "pickled":
+            path.write_bytes(sealed(np.array([{}], dtype=object)))
+        case "no array":
+            path.write_bytes(sealed())
+        case "half an array":
+            half = sealed(np.ones((3, 3)))[:150]
+            path.write_bytes(half + hashlib.sha256(half).digest())
+        case "folder":
+            path.unlink()
+            path.mkdir()
+        case "pipe":
+            path.unlink()
+            os.mkfifo(path)
+    kept.forget()
+    assert cached("a", maker).tolist() == np.ones((3, 3)).tolist()
+    assert maker.calls == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"cached channel {path} is not used but computed again: ")
+    assert said.count("\n") == 1
+    if harm != "folder":
+        assert path.read_bytes() == whole
+
+
+def test_every_flipped_bit_of_a_cached_file_is_found(folder: Path) -> None:
+    cached("a", Maker())
+    path = folder / "a.npy"
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
+        with pytest.raises(kept.Unusable, match="damaged"):
+            kept._read(path)
+
+
+def test_what_is_not_verified_is_neither_read_nor_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    maker = Maker()
+    for _ in range(2):
+        kept.kept("a", maker, lambda _: "it is wrong")
+        kept.forget()
+    assert maker.calls == 2
+    assert not folder.exists()
+    assert capsys.readouterr().err == "", "nothing was there that could be wrong"
+    cached("a", maker)
+    kept.forget()
+    kept.kept("a", maker, lambda solved: "it is wrong" if solved.certificate[0].tolist() == [0, 1] else None)
+    assert maker.calls == 4
+    assert capsys.readouterr().err.endswith("a.npy is not used but computed again: it is wrong\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+def test_folder_and_files_are_private(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = os.umask(0)
+    try:
+        cached("a", Maker())
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert stat.S_IMODE((folder / "a.npy").stat().st_mode) == 0o600
+        folder.chmod(0o755)
+        cached("b", Maker())
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o755, "a named folder may be shared on purpose"
+        monkeypatch.delenv(kept.VARIABLE)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        default = tmp_path / "cache" / "lppm-sim" / "channels"
+        default.mkdir(mode=0o755, parents=True)
+        cached("c", Maker())
+        assert stat.S_IMODE(default.stat().st_mode) == 0o700
+    finally:
+        os.umask(before)
+
+
+def test_a_folder_that_cannot_be_written_to_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(kept.VARIABLE, str(tmp_path / "file" / "below"))
+    kept.forget()
+    assert cached("a", Maker()).tolist() == np.ones((3, 3)).tolist()
+
+
+def test_many_may_write_the_same(folder: Path) -> None:
+    folder.mkdir()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: kept._write(folder / "a.npy", Maker(float(number % 2))()), range(40)))
+    assert [path.name for path in folder.iterdir()] == ["a.npy"]
+    assert kept._read(folder / "a.npy").channel.tolist() in (np.zeros((3, 3)).tolist(), np.ones((3, 3)).tolist())
+
+
+def test_a_failed_write_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Path, target: Path) -> Path:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    cached("a", Maker())
+    assert list(folder.iterdir()) == []
+
+
+def test_the_oldest_go_when_there_is_too_much(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "_LOOK_EVERY_BYTES", 1)
+    for number in range(4):
+        cached(f"{number}", Maker())
+        os.utime(folder / f"{number}.npy", (number, number))
+    monkeypatch.setattr(kept, "MOST_BYTES", 3 * (folder / "0.npy").stat().st_size)
+    cached("4", Maker())
+    assert sorted(path.name for path in folder.iterdir()) == ["2.npy", "3.npy", "4.npy"]
+
+
+def test_memory_keeps_what_was_asked_for_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "_MEMORY_BYTES", 2 * 72)
+    kept.forget()
+    maker = Maker()
+    for digest in ("a", "b", "a", "c", "a"):
+        cached(digest, maker)
+    assert maker.calls == 3
+    cached("b", maker)
+    assert maker.calls == 4
+
+
+def test_digests_tell_everything_apart() -> None:
+    one = np.arange(4.0)
+    parts = [
+        (one,),
+        (one.reshape(2, 2),),
+        (one.astype(np.float32),),
+        (one + 1e-16,),
+        ("x", one),
+        (one, 1.0),
+        (one, None),
+    ]
+    digests = [kept.digest_of(*said) for said in [*parts, (np.nextafter(one, 9),)]]
+    assert kept.digest_of(one) == kept.digest_of(one.copy())
+    assert digests[0] == digests[3] or (one + 1e-16 != one).any()
+    assert len(set(digests)) == len(digests) - (digests[0] == digests[3])

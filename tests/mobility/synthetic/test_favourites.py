@@ -1,0 +1,170 @@
+"""Check-ins are independent draws from the published profile."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sim.interfaces import FloatArray, IntArray
+from sim.mobility.synthetic.favourites import Favourites
+from sim.world.grid import Grid
+from sim.world.roads import lattice
+
+GRID = Grid.rectangle(rows=8, cols=6, width_km=9, height_km=12)
+
+
+def cells_and_times(model: Favourites, user: str, seed: int, number: int) -> tuple[IntArray, IntArray]:
+    visits = list(islice(model.visits(user, np.random.default_rng(seed)), number))
+    return np.array([v.cell for v in visits]), np.array([v.time_s for v in visits])
+
+
+def chi_square(counts: IntArray, expected: FloatArray) -> float:
+    """Return the p-value; cells expected less than five times are taken together."""
+    rare = expected < 5
+    if rare.any():
+        counts = np.append(counts[~rare], counts[rare].sum())
+        expected = np.append(expected[~rare], expected[rare].sum())
+    return float(stats.chisquare(counts, expected * counts.sum() / expected.sum()).pvalue)
+
+
+@pytest.mark.parametrize("user", ["user-001", "user-002", "somebody else"])
+def test_draws_follow_the_profile(user: str) -> None:
+    model = Favourites(grid=GRID, seed=5, explore=0.3)
+    cells, _ = cells_and_times(model, user, 11, 20_000)
+    counts = np.bincount(cells, minlength=GRID.n_cells)
+    assert chi_square(counts, 20_000 * model.profile(user)) > 0.01
+    other = Favourites(grid=GRID, seed=6, explore=0.3).profile(user)
+    assert chi_square(counts, 20_000 * other + 1e-9) < 1e-6  # the test can fail
+
+
+def test_draws_are_independent() -> None:
+    model = Favourites(grid=GRID, seed=5, places=3)
+    cells, _ = cells_and_times(model, "user-001", 12, 20_000)
+    top = int(np.argmax(model.profile("user-001")))
+    now, then = cells[1:] == top, cells[:-1] == top
+    table = np.histogram2d(now, then, bins=2)[0]
+    assert stats.chi2_contingency(table).pvalue > 0.01
+
+
+def test_gaps_are_exponential() -> None:
+    _, times = cells_and_times(Favourites(grid=GRID, seed=5, visits_per_day=2.0), "user-001", 13, 5000)
+    assert stats.kstest(np.diff(times, prepend=0), "expon", args=(0, 43_200)).pvalue > 0.01
+
+
+def test_a_profile_has_zipf_weights_on_about_ten_places() -> None:
+    model = Favourites(grid=GRID, seed=5, explore=0.0, taste=1.2)
+    sizes = []
+    for user in model.users(200):
+        weights = np.sort(model.profile(user)[model.profile(user) > 0])[::-1]
+        zipf = np.arange(1, weights.size + 1) ** -1.2
+        np.testing.assert_allclose(weights, zipf / zipf.sum())
+        sizes.append(weights.size)
+    assert np.mean(sizes) == pytest.approx(10, abs=1)
+
+
+def test_exploring_alone_is_attraction_times_a_wide_kernel() -> None:
+    model = Favourites(grid=GRID, seed=5, explore=1.0, spread_km=1e9)
+    np.testing.assert_allclose(model.profile("user-001"), model.attraction)
+
+
+def test_exploring_fades_four_times_slower_than_favourites() -> None:
+    model = Favourites(grid=GRID, seed=5, explore=1.0, spread_km=0.7)
+    pull = model.profile("user-001") / model.attraction
+    home = int(np.argmax(pull))
+    away_km = np.hypot(GRID.x_km - GRID.x_km[home], GRID.y_km - GRID.y_km[home])
+    np.testing.assert_allclose(pull / pull[home], np.exp(-away_km / 2.8))
+
+
+def test_the_favourite_is_as_far_from_home_as_it_should_be() -> None:
+    exploring = Favourites(grid=GRID, seed=5, explore=1.0, spread_km=1.5)
+    settled = Favourites(grid=GRID, seed=5, explore=0.0, spread_km=1.5, taste=50.0)
+    surplus_km, variance = 0.0, 0.0
+    for user in settled.users(400):
+        home = int(np.argmax(exploring.profile(user) / exploring.attraction))
+        away_km = np.hypot(GRID.x_km - GRID.x_km[home], GRID.y_km - GRID.y_km[home])
+        law = settled.attraction * np.exp(-away_km / 1.5)
+        law /= law.sum()
+        surplus_km += away_km[int(np.argmax(settled.profile(user)))] - law @ away_km
+        variance += law @ away_km**2 - (law @ away_km) ** 2
+    assert abs(surplus_km) < 3 * np.sqrt(variance)
+
+
+def test_a_person_stays_the_same_and_nobody_disturbs_another() -> None:
+    model, again = Favourites(grid=GRID, seed=5), Favourites(grid=GRID, seed=5)
+    alone = cells_and_times(model, "user-002", 1, 300)
+    next(again.visits("user-001", np.random.default_rng(9)))
+    np.testing.assert_array_equal(cells_and_times(again, "user-002", 1, 300), alone)
+    assert not np.array_equal(cells_and_times(model, "user-002", 2, 300)[0], alone[0])
+    np.testing.assert_array_equal(model.profile("user-002"), again.profile("user-002"))
+    assert not np.array_equal(model.profile("user-001"), model.profile("user-002"))
+
+
+def test_with_roads_nobody_is_off_the_road() -> None:
+    roads = lattice(GRID, spacing_km=2.5, rng=np.random.default_rng(0))
+    profile = Favourites(grid=GRID, seed=5, roads=roads).profile("user-001")
+    assert roads.cells().size < GRID.n_cells
+    assert set(np.flatnonzero(profile)) <= set(roads.cells())
+
+
+def test_a_tiny_spread_leaves_home_alone() -> None:
+    profile = Favourites(grid=GRID, seed=5, spread_km=1e-4).profile("user-001")
+    assert profile.sum() == pytest.approx(1)
+    assert np.count_nonzero(profile) == 1
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"places": 0}, r"places must be in \[1, inf\), got 0"),
+        ({"taste": -1.0}, r"taste must be in \[0, inf\), got -1.0"),
+        ({"explore": 1.5}, r"explore must be in \[0, 1\], got 1.5"),
+        ({"spread_km": 0.0}, r"spread_km must be in \(0, inf\), got 0.0"),
+        ({"visits_per_day": float("nan")}, r"visits_per_day must be in \(0, inf\), got nan"),
+    ],
+)
+def test_refuses(parameters: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Favourites(grid=GRID, seed=5, **parameters)  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------------------ moves
+
+HOME = Favourites(grid=GRID, seed=4)
+
+
+@pytest.mark.parametrize("user", [f"user-{i:03d}" for i in range(1, 9)])
+def test_a_new_home_has_new_places_around_it(user: str) -> None:
+    moved = HOME.elsewhere("home", "move")
+    assert moved is not None
+    assert moved.home(user) != HOME.home(user)
+    assert moved.profile(user).tolist() != HOME.profile(user).tolist()
+    again = moved.elsewhere("home", "again")
+    assert again is not None
+    assert again.home(user) != moved.home(user)
+
+
+def test_new_places_leave_the_home_where_it_is() -> None:
+    other, third = HOME.elsewhere("places", "taste"), HOME.elsewhere("places", "whim")
+    assert other is not None
+    assert third is not None
+    for user in HOME.users(5):
+        assert other.home(user) == HOME.home(user)
+        assert len({model.profile(user).tobytes() for model in (HOME, other, third)}) == 3
+    moved = HOME.elsewhere("home", "move")
+    assert moved is not None
+    later = moved.elsewhere("places", "taste")
+    assert later is not None
+    assert later.home("user-001") == moved.home("user-001")
+
+
+def test_another_life_has_the_same_moments() -> None:
+    moved = HOME.elsewhere("home", "move")
+    assert moved is not None
+    cells, times = cells_and_times(HOME, "user-002", 3, 200)
+    other_cells, other_times = cells_and_times(moved, "user-002", 3, 200)
+    assert times.tolist() == other_times.tolist()
+    assert (cells != other_cells).mean() > 0.5
+    assert HOME.elsewhere("work", "job") is None, "nobody works here"

@@ -1,0 +1,415 @@
+"""A run that is watched: the page comes and grows by itself, and nobody else on the network gets at it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import sim
+from sim import report
+from sim.errors import UserError
+from sim.report import live as watch
+from sim.report.live import Pages, Server, Told, served
+from sim.simulation.progress import Silent
+from tests.conftest import MakeScenario
+from tests.support import INTERRUPTIBLE, done, ending, files, lppm_sim, refused
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+
+@pytest.fixture(autouse=True)
+def no_server_is_left() -> Iterator[None]:
+    yield
+    assert not [thread for thread in threading.enumerate() if thread.name == "watch"]
+
+
+@pytest.fixture
+def finished(make_scenario: MakeScenario, tmp_path: Path) -> Path:
+    """Return the place of a small run."""
+    sim.run(make_scenario(), out=tmp_path / "run", figures=False)
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def server(finished: Path) -> Iterator[Server]:
+    """Return a server that has that run to show."""
+    with served("small", finished, Silent()) as server:
+        server.told.start(0, chunks=0, skipped=1)
+        yield server
+
+
+Answer = tuple[int, dict[str, str], bytes]
+
+
+def ask(server: Server, path: str, method: str = "GET", host: str | None = None) -> Answer:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    try:
+        connection.putrequest(method, path, skip_host=True)
+        if host != "":
+            connection.putheader("Host", host or f"127.0.0.1:{server.port}")
+        connection.endheaders()
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read()
+    finally:
+        connection.close()
+
+
+def path_of(address: str) -> str:
+    return "/" + address.split("/", 3)[3]
+
+
+def state_of(server: Server) -> dict[str, Any]:
+    state: dict[str, Any] = json.loads(ask(server, f"{path_of(server.address)}state.json")[2])
+    return state
+
+
+# Who may look ----------------------------------------------------------------------------------------------------
+
+
+def test_the_page_and_the_state_are_at_the_address(server: Server) -> None:
+    assert re.fullmatch(rf"http://127\.0\.0\.1:{server.port}/[\w-]{{22}}/", server.address)
+    status, headers, page = ask(server, path_of(server.address))
+    assert status == 200
+    assert b"The answer" in page
+    said = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page.decode())
+    assert said is not None
+    assert headers["Content-Security-Policy"] == f"{said[1]}; frame-ancestors 'none'"
+    assert "default-src 'none'" in said[1]
+    assert "connect-src 'self'" in said[1]
+    for name, value in {
+        "Cache-Control": "no-store",
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cross-Origin-Resource-Policy": "same-origin",
+    }.items():
+        assert headers[name] == value
+    assert state_of(server)["version"] == "1"
+    assert ask(server, path_of(server.address), "HEAD")[::2] == (200, b"")
+    assert ask(server, path_of(server.address), host=f"LocalHost:{server.port}")[0] == 200
+
+
+def test_other_paths_are_not_found_and_get_no_hint(server: Server) -> None:
+    token = path_of(server.address)
+    wrong = token[:-2] + ("A" if token[-2] != "A" else "B") + "/"
+    nowhere = ask(server, "/")
+    assert nowhere[0] == 404
+    assert set(nowhere[1]).isdisjoint({"Server", "Content-Security-Policy", "Location"})
+    others = [
+        "/state.json",
+        "/favicon.ico",
+        wrong,
+        f"{wrong}state.json",
+        token[:-1],
+        f"{token}x",
+        f"{token}?a",
+        "/%FF/",
+    ]
+    for path in [*others, f"{token}../", f"/.{token}", f"http://127.0.0.1:{server.port}{token}"]:
+        assert ask(server, path) == nowhere, path
+
+
+@pytest.mark.parametrize("host", ["", "evil.example", "evil.example:{}", "127.0.0.1", "127.0.0.1:1", "[::1]:{}"])
+def test_a_name_that_was_made_to_point_here_is_refused(server: Server, host: str) -> None:
+    assert ask(server, path_of(server.address), host=host.format(server.port)) == ask(server, "/")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "get", "X-Y"])
+def test_other_methods_are_refused(server: Server, method: str) -> None:
+    status, headers, content = ask(server, path_of(server.address), method)
+    assert (status, headers["Allow"], content) == (405, "GET, HEAD", b"")
+
+
+def test_nonsense_is_refused_and_the_next_is_served(server: Server) -> None:
+    for nonsense in (
+        b"GET /\xff/ HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % server.port,
+        b"\x16\x03\x01\x00\xa5\r\n\r\n",
+        b"GET / HTTP/9.9.9\r\n\r\n",
+        b"GET " + b"x" * 70_000,
+    ):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+            connection.sendall(nonsense)
+            connection.shutdown(socket.SHUT_WR)
+            assert b"Python" not in connection.recv(10_000)
+    assert ask(server, path_of(server.address))[0] == 200
+
+
+def test_only_the_loopback_address_is_listened_on(server: Server) -> None:
+    assert server._http.socket.getsockname() == ("127.0.0.1", server.port)
+    with pytest.raises(OSError, match=r"refused|unreachable|requested address"):
+        socket.create_connection(("127.0.0.2", server.port), timeout=5).close()
+
+
+def test_a_ticket_leads_there_once(server: Server) -> None:
+    ticket = path_of(server.ticket())
+    assert ask(server, f"{ticket}x") == ask(server, "/")
+    status, headers, _ = ask(server, ticket)
+    assert (status, headers["Location"]) == (303, path_of(server.address))
+    assert ask(server, ticket) == ask(server, "/")
+
+
+def test_tokens_differ(finished: Path) -> None:
+    with served("one", finished, Silent()) as one, served("two", finished, Silent()) as two:
+        assert path_of(one.address) != path_of(two.address)
+        assert ask(one, path_of(two.address))[0] == 404
+
+
+# When pages are made ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets an entry for each page that is made."""
+    entries: list[int] = []
+    make = report.page
+
+    def counting(*words: Any, **more: Any) -> str:
+        entries.append(len(entries))
+        return make(*words, **more)
+
+    monkeypatch.setattr(report, "page", counting)
+    return entries
+
+
+def test_a_page_is_made_once_and_again_after_a_pause_or_at_the_end(
+    finished: Path, made: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "PAUSE", 1e9)
+    told = Told(Silent())
+    pages = Pages(finished, told)
+    assert (pages.version, pages.get(), made) == ("", None, []), "the run has not accepted the folder yet"
+    told.start(100, chunks=3, skipped=1)
+    assert pages.version == "1"
+    assert made == [], "nobody looks"
+    first = pages.get()
+    assert first is not None
+    assert pages.get() is first
+    told.end_chunk()
+    assert (pages.version, pages.get() is first, len(made)) == ("1", True, 1), "too soon"
+    monkeypatch.setattr(pages, "_not_before_s", 0.0)
+    assert pages.version == "2"
+    pages.get()
+    told.end_chunk()
+    assert (pages.version, pages.last) == ("2", False)
+    told.end()
+    assert pages.version == "4"
+    pages.get()
+    assert (pages.last, len(made)) == (True, 3)
+    pages.get()
+    assert len(made) == 3
+
+
+def test_a_page_that_fails_is_told_and_the_last_one_stays(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = ask(server, path_of(server.address))
+
+    def fail(*_: object, **__: object) -> str:
+        raise ZeroDivisionError("no <users>\nat all")
+
+    monkeypatch.setattr(report, "page", fail)
+    server.told.end()
+    assert ask(server, path_of(server.address)) == good
+    assert state_of(server)["trouble"] == "ZeroDivisionError: no <users>"
+
+
+def test_progress_is_told_to_both(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    heard: list[tuple[Any, ...]] = []
+
+    class Other:
+        def start(self, queries: int, *, chunks: int, skipped: int) -> None:
+            heard.append(("start", queries, chunks, skipped))
+
+        def advance(self, queries: int) -> None:
+            heard.append(("advance", queries))
+
+        def end_chunk(self) -> None:
+            heard.append(("end",))
+
+    told = Told(Other())
+    begin = told.state()
+    assert (begin.done, begin.total, begin.queries_per_s, begin.left_s, begin.finished) == (0, 0, None, None, False)
+    sim.run(make_scenario(replications=2), out=tmp_path / "run", figures=False, progress=told, chunk_queries=1)
+    total = 3 * 25 * 2 * 2
+    assert heard[0] == ("start", total, 2, 0)
+    assert sum(entry[1] for entry in heard if entry[0] == "advance") == total
+    state = told.state()
+    assert (state.done, state.total, state.chunks_done, state.chunks, state.finished) == (total, total, 2, 2, False)
+    assert state.queries_per_s is not None
+    assert state.queries_per_s > 0
+    assert state.left_s == 0
+    told.end("why")
+    assert (told.state().finished, told.state().error, told.state().left_s) == (True, "why", None)
+
+
+# The command -----------------------------------------------------------------------------------------------------
+
+
+def test_watch_leaves_what_run_leaves(small: Path) -> None:
+    table = done("run", small, "-o", "plain", "--no-figures")
+    result = lppm_sim("watch", small, "-o", "watched", "--no-figures", "--once")
+    assert result.exit_code == 0
+    assert result.stdout.replace("watched", "plain") == table
+    assert re.match(r"watch it at http://127\.0\.0\.1:\d+/[\w-]{22}/\n", result.stderr)
+    assert files(Path("plain")) == files(Path("watched"))
+
+
+def test_a_run_that_is_refused_ends_as_run_does(small: Path) -> None:
+    done("run", small, "-o", "there", "--no-figures")
+    said = refused("run", small, "-o", "there", "--seed", "4")
+    result = lppm_sim("watch", small, "-o", "there", "--seed", "4")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.splitlines()[1:] == said.splitlines()
+    assert "memory://" in refused("watch", small, "-o", "memory://run")
+
+
+def test_a_port_that_is_taken(small: Path, server: Server) -> None:
+    said = refused("watch", small, "--port", str(server.port))
+    assert re.match(rf"port {server.port} of this machine cannot be had: .+ Choose another with --port", said)
+    assert refused("watch", small, "--port", "80")
+
+
+@pytest.mark.slow
+def test_the_page_stays_until_ctrl_c(small: Path) -> None:
+    words = ["watch", "small.yaml", "-o", "run", "--no-figures"]
+    command = [sys.executable, "-c", INTERRUPTIBLE, *words]
+    with ending(
+        subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True)
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "until Ctrl-C" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == ""
+        assert process.wait(30) == 0
+
+
+def test_ctrl_c_stops_the_run_and_its_page(small: Path, monkeypatch: pytest.MonkeyPatch, interruptible: None) -> None:
+    def interrupted(_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Told, "end_chunk", interrupted)
+    result = lppm_sim("watch", small, "-o", "run")
+    assert result.exit_code == 1
+    assert "chunks are finished and kept in run" in result.stderr
+    assert "resume with: lppm-sim watch small.yaml -o run\n" in result.stderr
+
+
+# In the browser --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def live(chromium: Browser) -> Iterator[tuple[Page, list[str], list[str]]]:
+    """Return an empty page, what it complains of, and the addresses that it asks."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB", timezone_id="UTC")
+    page = context.new_page()
+    complaints: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    yield page, complaints, asked
+    context.close()
+
+
+def says(page: Page, words: str) -> None:
+    """Wait until the bar at the top says this."""
+    page.locator(".live p[aria-hidden]", has_text=words).wait_for()
+
+
+class Steps:
+    """Lets a reader act while the simulation pauses: before it begins, and after each chunk."""
+
+    def __init__(self, *acts: Callable[[], None]) -> None:
+        self._acts = iter(acts)
+
+    def start(self, queries: int, *, chunks: int, skipped: int) -> None:
+        next(self._acts)()
+
+    def advance(self, queries: int) -> None:
+        pass
+
+    def end_chunk(self) -> None:
+        next(self._acts, lambda: None)()
+
+
+def test_the_page_goes_from_nothing_to_all_figures_and_keeps_what_its_reader_did(
+    make_scenario: MakeScenario, tmp_path: Path, live: tuple[Page, list[str], list[str]]
+) -> None:
+    page, complaints, asked = live
+    lead, button = "header", "[data-chart=tradeoff] .legend button >> nth=0"
+    scenario = make_scenario(replications=3, record={"snapshots": [10, 20]})
+    server: Server
+
+    def look() -> None:
+        page.goto(server.ticket())
+        page.get_by_text("Nothing is finished yet").wait_for()
+        says(page, "0 of 450 queries simulated")
+        assert page.inner_text("h1") == "small"
+
+    def act() -> None:
+        page.locator(button).wait_for()
+        assert "150 queries" in page.inner_text(lead)
+        says(page, "1 of 3 chunks written")
+        page.evaluate("window.reader = 'was here'")
+        page.click(button)
+        page.click("table.sortable th[data-type=text] button")
+        page.click("table.sortable th[data-type=text] button")
+        page.locator("#run details summary").first.click()
+        page.evaluate("scrollTo({top: 200, behavior: 'instant'})")
+
+    with served(scenario.name, tmp_path / "run", Steps(look, act)) as server:
+        result = sim.run(scenario, out=tmp_path / "run", progress=server.told, figures=False, chunk_queries=1)
+        server.told.end()
+        server.say_farewell()
+    says(page, "The simulation is finished; these are all of its figures.")
+    assert "450 queries" in page.inner_text(lead)
+    shown = page.eval_on_selector_all("table.sortable tbody td", "cells => cells.map(cell => cell.dataset.value)")
+    means = {f"{mean:.6g}" for mean in result.summary()["expected_quality_loss_km"]}
+    assert means <= set(shown)
+    assert page.evaluate("window.reader") == "was here", "it was not loaded again"
+    assert page.get_attribute(button, "aria-pressed") == "false"
+    assert page.get_attribute("table.sortable th[data-type=text]", "aria-sort") == "descending"
+    assert page.eval_on_selector("#run details", "details => details.open")
+    assert page.evaluate("scrollY") == 200
+    assert page.inner_text(".live [role=status]") == page.inner_text(".live p[aria-hidden]")
+    assert complaints == []
+    assert {url.removeprefix(server.address) for url in asked[2:]} == {"", "state.json"}
+    assert all(url.startswith(f"http://127.0.0.1:{server.port}/") for url in asked)
+
+
+def test_an_end_with_an_error_is_told(finished: Path, live: tuple[Page, list[str], list[str]]) -> None:
+    page, complaints, _ = live
+    with suppress(UserError), served("small", finished, Silent()) as server:
+        server.told.start(100, chunks=1, skipped=1)
+        page.goto(server.address)
+        says(page, "0 of 100 queries simulated")
+        raise UserError("1 of 2 chunks failed; <all> others are there\nand so on")
+    says(page, "The simulation has ended: 1 of 2 chunks failed; <all> others are there")
+    assert complaints == []
+
+
+def test_a_server_that_goes_away_is_told_and_asked_no_more(
+    finished: Path, live: tuple[Page, list[str], list[str]]
+) -> None:
+    page, _, asked = live
+    with served("small", finished, Silent()) as server:
+        server.told.start(100, chunks=1, skipped=1)
+        page.goto(server.address)
+        says(page, "0 of 100 queries simulated")
+    says(page, "The simulation has ended or was stopped; this is what was there.")
+    before = len(asked)
+    page.wait_for_timeout(1500)
+    assert len(asked) == before
+    assert page.locator("#answer table.sortable tbody tr").count() == 2

@@ -1,0 +1,246 @@
+"""Dotted paths: every place they mean, and what is said where they mean none."""
+
+from __future__ import annotations
+
+import copy
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BeforeValidator, ConfigDict, Field
+
+from sim.scenario.reading.faults import Loc, ScenarioError
+from sim.scenario.reading.paths import assign, combinations, expand, value_at
+from sim.scenario.reading.validation import Spec
+
+
+class Exponential(Spec):
+    kind: Literal["exponential"] = "exponential"
+    epsilon_per_km: float = 1.0
+
+
+class Hiding(Spec):
+    kind: Literal["hiding"] = "hiding"
+    reveal: float = 0.5
+
+
+class Own(Spec):
+    model_config = ConfigDict(extra="allow")
+    kind: Literal["own"] = "own"
+
+
+class Mechanism(Spec):
+    kind: str = "SP-Exp"
+    name: str = ""
+    design: Annotated[Exponential | Hiding | Own, Field(discriminator="kind")] = Exponential()
+
+
+def _short(value: Any) -> Any:
+    return {"kind": value, "name": value} if isinstance(value, str) else value
+
+
+class World(Spec):
+    rows: int = 3
+
+
+class Toy(Spec):
+    replications: int = 3
+    world: World = World()
+    other: World | None = None
+    training: dict[str, World] = {}
+    lppms: list[Annotated[Mechanism, BeforeValidator(_short)]] = [Mechanism(name="default")]
+
+
+DATA: dict[str, Any] = {
+    "lppms": [
+        "SP-Exp",
+        {"name": "h", "design": {"kind": "hiding"}},
+        {"name": "PEB 0.5", "design": {"kind": "own", "theirs": 4}},
+        {"name": "7"},
+    ],
+    "training": {"rich": {}, "scarce": {"rows": 9}},
+}
+MODEL = Toy.model_validate(DATA)
+
+
+@pytest.mark.parametrize(
+    ("path", "locs"),
+    [
+        ("replications", [("replications",)]),
+        ("world.rows", [("world", "rows")]),
+        ("other", [("other",)]),
+        ("lppms", [("lppms",)]),
+        ("lppms.0.design.epsilon_per_km", [("lppms", 0, "design", "epsilon_per_km")]),
+        ("lppms.SP-Exp.design.epsilon_per_km", [("lppms", 0, "design", "epsilon_per_km")]),
+        ("lppms.h.design.reveal", [("lppms", 1, "design", "reveal")]),
+        ('lppms."PEB 0.5".design.theirs', [("lppms", 2, "design", "theirs")]),
+        ("lppms.3.name", [("lppms", 3, "name")]),
+        (
+            "lppms.*.design.epsilon_per_km",
+            [("lppms", 0, "design", "epsilon_per_km"), ("lppms", 3, "design", "epsilon_per_km")],
+        ),
+        ("lppms.*.design", [("lppms", i, "design") for i in range(4)]),
+        ("training.*.rows", [("training", "rich", "rows"), ("training", "scarce", "rows")]),
+        ("training.rich.rows", [("training", "rich", "rows")]),
+    ],
+)
+def test_a_path_means_places(path: str, locs: list[Loc]) -> None:
+    assert expand(MODEL, DATA, path) == locs
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        (
+            "replicatons",
+            "the scenario has no 'replicatons' (did you mean 'replications'?); allowed: replications, world",
+        ),
+        ("world.cols", "`world` has no 'cols'; allowed: rows"),
+        ("lppms.9.name", "`lppms` has no element '9'; allowed: 0 to 3, SP-Exp, h, PEB 0.5, 7, *"),
+        ("lppms.sp-ex.name", "(did you mean 'SP-Exp'?)"),
+        ("lppms.-1.name", "no element '-1'"),
+        ("lppms.7.name", "no element '7'"),
+        (
+            "lppms.*.design.epsilon",
+            "`lppms.*.design` has no 'epsilon' (did you mean 'epsilon_per_km'?): none of SP-Exp, h, PEB 0.5 and 7 has "
+            "it; they have: kind, epsilon_per_km, reveal and theirs",
+        ),
+        (
+            "lppms.*.nope.epsilon",
+            "`lppms.*` has no 'nope': none of SP-Exp, h, PEB 0.5 and 7 has it; they have: kind, name and design",
+        ),
+        ("training.*.cols", "`training.*` has no 'cols': none of rich and scarce has it; they have: rows"),
+        ("lppms.*.design.kind.x", "is text 'exponential': it has nothing inside"),
+        ("replications.a", "`replications` is 3: it has nothing inside"),
+        ("other.rows", "`other` is nothing (null): it has nothing inside; set all of it"),
+        ("*.rows", "`*` stands for the elements of a list or mapping, but the scenario has fields"),
+        ("training.poor.rows", "`training` has no 'poor'; allowed: rich or scarce"),
+        ("", "is no path"),
+        ("a..b", "is no path"),
+        (".a", "is no path"),
+        ('a."b', "is no path"),
+        ("a\nb", "no 'a\\nb'"),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_refused(path: str, words: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        expand(MODEL, DATA, path, where="f:1:2")
+    (fault,) = caught.value.faults
+    assert (fault.where, fault.path) == ("f:1:2", path)
+    assert words in fault.message
+
+
+def refusal(data: dict[str, Any], path: str) -> str:
+    with pytest.raises(ScenarioError) as caught:
+        expand(Toy.model_validate(data), data, path)
+    (fault,) = caught.value.faults
+    return fault.message
+
+
+def test_a_star_over_one_element_speaks_of_that_one() -> None:
+    assert refusal({"lppms": ["a"]}, "lppms.*.design.nope") == (
+        "`lppms.0.design` has no 'nope'; allowed: kind or epsilon_per_km"
+    )
+
+
+def test_what_is_said_of_many_elements_is_short() -> None:
+    keys = {f"{'k' * 300}{i}": i for i in range(100)}
+    names = [f"{i}{'n' * 300}" for i in range(300)]
+    data = {"lppms": [{"name": name, "design": {"kind": "own", **keys}} for name in names]}
+    said = refusal(data, "lppms.*.design.nope")
+    assert len(said) < 2000
+    assert "and 295 more has it; they have: kind, " in said
+    assert said.endswith(" and 81 more")
+
+
+def test_only_the_elements_that_lead_furthest_say_what_they_have() -> None:
+    data = {"lppms": [{"name": "a", "design": {"kind": "own", "deep": {"x": 1}}}, {"name": "b"}]}
+    assert refusal(data, "lppms.*.design.deep.y") == (
+        "`lppms.*.design.deep` has no 'y': none of a and b has it; they have: x"
+    )
+
+
+def test_a_star_in_nothing_is_refused() -> None:
+    with pytest.raises(ScenarioError, match=r"`\*` matches nothing: `training` is empty"):
+        expand(Toy(), {}, "training.*.rows")
+
+
+def test_an_element_of_a_default_list_cannot_be_set() -> None:
+    with pytest.raises(ScenarioError, match=r"--set: lppms\.0\.name: `lppms` is not written out in the file"):
+        expand(Toy(), {}, "lppms.0.name")
+
+
+@pytest.mark.parametrize(
+    ("before", "loc", "after"),
+    [
+        ({}, ("a",), {"a": 9}),
+        ({"a": 1, "b": 2}, ("a",), {"a": 9, "b": 2}),
+        ({}, ("a", "b", "c"), {"a": {"b": {"c": 9}}}),
+        ({"a": None}, ("a", "b"), {"a": {"b": 9}}),
+        ({"a": ["x", "y"]}, ("a", 1, "b"), {"a": ["x", {"kind": "y", "b": 9}]}),
+        ({"a": "x"}, ("a", "b", "c"), {"a": {"kind": "x", "b": {"c": 9}}}),
+        ({"a": [1, 2]}, ("a", 1), {"a": [1, 9]}),
+        ({"a": 1}, (), 9),
+    ],
+)
+def test_assign(before: Any, loc: Loc, after: Any) -> None:
+    kept = copy.deepcopy(before)
+    assert assign(before, loc, 9) == after
+    assert before == kept
+
+
+@pytest.mark.parametrize("loc", [("a", 5), ("a", "x"), ("n", "x"), ("no", 0), ("a", 0, "x")])
+def test_assign_refuses_what_does_not_fit(loc: Loc) -> None:
+    with pytest.raises(ValueError, match="cannot be set"):
+        assign({"a": [1], "n": 3}, loc, 9)
+
+
+def test_assign_shares_nothing() -> None:
+    data, value = {"a": [1]}, [2]
+    new = assign(data, ("b",), value)
+    new["a"].append(5)
+    new["b"].append(5)
+    assert (data, value) == ({"a": [1]}, [2])
+
+
+def test_what_is_assigned_is_what_the_model_then_has() -> None:
+    data: Any = DATA
+    for loc in expand(MODEL, DATA, "lppms.*.design.epsilon_per_km"):
+        data = assign(data, loc, 2.5, model=MODEL)
+    designs = [mechanism.design for mechanism in Toy.model_validate(data).lppms]
+    assert [getattr(design, "epsilon_per_km", None) for design in designs] == [2.5, None, None, 2.5]
+
+
+def test_a_component_that_was_a_default_gets_its_kind() -> None:
+    loc = ("lppms", 0, "design", "epsilon_per_km")
+    assert assign({"lppms": [{}]}, loc, 2, model=Toy()) == {
+        "lppms": [{"design": {"kind": "exponential", "epsilon_per_km": 2}}]
+    }
+    written = {"lppms": [{"design": {"kind": "hiding"}}]}
+    assert assign(written, loc, 2, model=Toy())["lppms"][0]["design"]["kind"] == "hiding", "the file wins"
+    assert assign({}, ("world", "rows"), 2, model=Toy()) == {"world": {"rows": 2}}, "no kind, none made up"
+
+
+steps = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=4).map(tuple)
+
+
+@given(st.lists(st.tuples(steps, st.integers()), max_size=5), steps, st.integers())
+def test_what_was_assigned_is_there(writes: list[tuple[Loc, int]], loc: Loc, value: int) -> None:
+    data: Any = {}
+    for place, number in writes:
+        if all(not isinstance(value_at(data, place[:i]), int) for i in range(1, len(place))):
+            data = assign(data, place, number)
+    if all(not isinstance(value_at(data, loc[:i]), int) for i in range(1, len(loc))):
+        assert value_at(assign(data, loc, value), loc) == value
+
+
+def test_combinations_are_in_file_order() -> None:
+    assert [tuple(point.values()) for point in combinations({"b": [2, 1], "a": ["x", "y"]})] == [
+        *((2, "x"), (2, "y")),
+        *((1, "x"), (1, "y")),
+    ]
+    assert [list(point) for point in combinations({"b": [2], "a": ["x"]})] == [["b", "a"]]
+    assert combinations({}) == [{}]
+    with pytest.raises(ValueError, match="one value or more for 'a', got"):
+        combinations({"a": []})

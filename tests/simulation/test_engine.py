@@ -1,0 +1,100 @@
+"""The engine: that it can be interrupted, wherever it is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from sim.attack import OptimalAttack
+from sim.belief import EstimatedProfile, FixedProfile
+from sim.lppm.designs import Exponential
+from sim.lppm.mechanism import Mechanism
+from sim.mobility.traces import Trace
+from sim.simulation.engine import simulate
+from sim.simulation.recorder import SimulationLog, Tick
+from sim.world import World
+from sim.world.distance import manhattan
+from sim.world.grid import Grid
+from tests.support import ROOT
+
+GRID = Grid.rectangle(rows=20, cols=20, width_km=20, height_km=20)
+WORLD = World(grid=GRID, roads=None, privacy_distance=manhattan(GRID), quality_distance=manhattan(GRID))
+PROFILE = np.full(GRID.n_cells, 1 / GRID.n_cells)
+
+
+def long_simulation(queries: int, tick: Tick | None = None) -> SimulationLog:
+    cells = np.random.default_rng(0).integers(0, GRID.n_cells, queries)
+    traces = [Trace("ann", np.arange(queries), cells)]
+    log = SimulationLog(world=WORLD, traces=traces, attacks=["sporadic"], tick=tick)
+    design = Exponential(distance=WORLD.quality_distance, epsilon_per_km=1.0)
+    attack = OptimalAttack(
+        belief_of=lambda _: FixedProfile(profile=PROFILE), distance=WORLD.privacy_distance, foresee=True
+    )
+    simulate(
+        traces=traces,
+        lppm_of=lambda _: Mechanism(belief=EstimatedProfile(initial_profile=PROFILE), design=design),
+        noise_of=lambda _: np.random.default_rng(1),
+        attacks={"sporadic": attack},
+        log=log,
+    )
+    return log
+
+
+def interrupt_again_and_again() -> None:
+    """Print what comes of interrupts while it simulates, most of the time in compiled kernels."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    long_simulation(2)
+    for attempt in range(10):
+        begun, left = threading.Event(), iter(range(20 + attempt, -1, -1))
+
+        def interrupt(begun: threading.Event = begun) -> None:
+            begun.wait(60)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        def tick(_: int, begun: threading.Event = begun, left: Iterator[int] = left) -> None:
+            if next(left, 1) == 0:
+                begun.set()
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        try:
+            long_simulation(20_000, tick)
+        except BaseException as error:
+            print(type(error).__name__)
+        thread.join(60)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of another kind")
+def test_an_interrupt_is_never_lost() -> None:
+    """With two threads, which is where most interrupts go wrong without help."""
+    script = "import tests.simulation.test_engine as engine; engine.interrupt_again_and_again()"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "2"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=240,
+    )
+    assert done.stdout.split() == ["KeyboardInterrupt"] * 10
+
+
+def test_somebody_elses_handler_is_left_alone() -> None:
+    seen: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: seen.append(number))
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        log = long_simulation(3)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [signal.SIGINT]
+    assert log.table(point=0, lppm="a", replication=0).num_rows == 3

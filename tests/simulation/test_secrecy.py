@@ -1,0 +1,192 @@
+"""No adversary can reach the truth: one that searches everything it is handed finds nothing."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import simpy
+
+from sim.events import Guess, Query, Report, Visit
+from sim.execution.chunks import _known, _Mechanisms
+from sim.interfaces import Attack
+from sim.lppm.mechanism import Mechanism
+from sim.mobility.traces import Life, Trace
+from sim.rng import stream
+from sim.scenario.build import build_attack
+from sim.scenario.models import Scenario
+from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS
+from sim.simulation.engine import simulate
+from sim.simulation.population import Setting, Stage
+from sim.simulation.recorder import AttackLog, SimulationLog, UserLog
+
+MakeScenario = Callable[..., Scenario]
+
+LOGS = (SimulationLog, UserLog, AttackLog)
+SECRETS = (Query, Visit, Trace, Life, *LOGS, Stage, simpy.Environment, types.FrameType, types.GeneratorType)
+
+
+def reachable(root: Any) -> Iterator[Any]:
+    """Yield everything that can be reached from an object, as a debugger could, without passing through modules."""
+    seen: set[int] = set()
+    stack = [root]
+    while stack:
+        thing = stack.pop()
+        if id(thing) in seen or isinstance(thing, types.ModuleType | type | types.CodeType):
+            continue
+        seen.add(id(thing))
+        yield thing
+        if isinstance(thing, types.FunctionType):
+            # A function's globals are its module; what it closes over is its own.
+            stack += [cell.cell_contents for cell in thing.__closure__ or ()]
+            continue
+        stack += gc.get_referents(thing)
+
+
+class Spy:
+    """An adversary who looks for secrets in what she is given."""
+
+    def __init__(self) -> None:
+        self.found: list[Any] = []
+
+    def observe(self, report: Report) -> Guess:
+        self.found += [thing for thing in reachable(report) if isinstance(thing, SECRETS)]
+        return Guess(report.user, report.index, 0)
+
+
+def spied(scenario: Scenario, spy: Attack) -> None:
+    stage = Stage(Setting(scenario), 0)
+    log = SimulationLog(world=stage.setting.world, traces=stage.traces, attacks=["spy"], expected=False)
+    for lppm in scenario.lppms:
+        simulate(
+            traces=stage.traces,
+            lppm_of=_Mechanisms(lppm, stage).of,
+            noise_of=lambda user: stream(1, user),
+            attacks={"spy": spy},
+            log=log,
+        )
+
+
+def with_a_past(make_scenario: MakeScenario, queries: int = 8, **changes: Any) -> Scenario:
+    users = {"count": 2, "queries": queries, "past_queries": 5, "mobility": "favourites"}
+    return make_scenario(users=users, training={"own": "own_past"}, **changes)
+
+
+FORGETS = {"half_life_days": 1.0, "adaptive": True, "recent": 3, "queries_per_false_alarm": 2}
+
+
+@pytest.mark.parametrize(
+    "lppm",
+    [
+        *("SP-Exp", "SP-LH", "MK-Exp", "PEB-Exp", "PEB-LH", "LH", "identity"),
+        {"kind": "PEB-Exp", "belief": {"forget": FORGETS}},
+        {"kind": "PEB-LH", "belief": {"forget": {"window": 3}}},
+        {"kind": "PEB-Exp", "belief": {"regularise": "cross_validated"}},
+        *("RPEB-LH", "PEB-MK-Exp"),
+    ],
+)
+def test_a_report_leads_to_nothing_secret(lppm: str | dict[str, Any], make_scenario: MakeScenario) -> None:
+    spy = Spy()
+    spied(with_a_past(make_scenario, lppms=[lppm]), spy)
+    assert spy.found == []
+
+
+class Burglar(Spy):
+    """An own attack that also searches everything its constructor was given."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__()
+        self.given = given
+        given["statistics_of"]("user-001")
+        self.found += [thing for thing in reachable(given) if isinstance(thing, SECRETS)]
+
+
+@pytest.mark.parametrize("knows", ["test", "training"])
+def test_an_own_attack_is_given_nothing_secret(
+    knows: str, make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = types.ModuleType("burglary")
+    module.__dict__["Burglar"] = Burglar
+    monkeypatch.setitem(sys.modules, "burglary", module)
+    monkeypatch.setenv("LPPM_SIM_ALLOW_CODE", "1")
+    attack = {"kind": "burglary:Burglar", "name": "burglar", "knows": knows}
+    scenario = with_a_past(make_scenario, attacks=[attack])
+    stage = Stage(Setting(scenario), 0)
+    burglar = build_attack(scenario.attacks[0], stage.setting.world, _known(scenario.attacks[0], stage), scenario)
+    assert isinstance(burglar, Burglar)
+    spied(scenario, burglar)
+    assert burglar.found == []
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *({"kind": "PEB-Exp", "belief": {"forget": how}} for how in ({"half_life_queries": 3}, {"window": 3}, FORGETS)),
+        {"kind": "PEB-Exp", "belief": {"regularise": {"smooth_km": 0.5}, "forget": FORGETS}},
+        {"kind": "PEB-LH", "belief": {"regularise": "cross_validated"}},
+        {"kind": "PEB-MK-Exp", "belief": {"transitions": "learned"}},
+        *("PEB-Exp", "RPEB-Exp", "PEB-MK-Exp", "PEB-MK-LH"),
+        {"name": "em", "belief": {"kind": "markov_em", "window": 20}, "design": "exponential"},
+        {"name": "home", "belief": {"kind": "home", "half_life_days": 1.0}, "design": "exponential"},
+    ],
+)
+def test_a_belief_learns_from_reports_alone(spec: Any, make_scenario: MakeScenario) -> None:
+    """A twin that is told the released reports, and nothing else, believes the same to the bit, and holds no secret."""
+    scenario = with_a_past(make_scenario, queries=40, lppms=[spec])
+    stage = Stage(Setting(scenario), 0)
+    log = SimulationLog(world=stage.setting.world, traces=stage.traces, attacks=["ear"], expected=False)
+    made, twins = _Mechanisms(scenario.lppms[0], stage), _Mechanisms(scenario.lppms[0], stage)
+    carried = {trace.user: made.of(trace.user) for trace in stage.traces}
+    heard: list[Report] = []
+
+    class Ear:
+        def observe(self, report: Report) -> Guess:
+            heard.append(report)
+            return Guess(report.user, report.index, 0)
+
+    simulate(
+        traces=stage.traces,
+        lppm_of=carried.__getitem__,
+        noise_of=lambda user: stream(1, user),
+        attacks={"ear": Ear()},
+        log=log,
+    )
+    for user, mechanism in carried.items():
+        twin = twins.of(user)
+        assert isinstance(mechanism, Mechanism)
+        assert isinstance(twin, Mechanism)
+        reports = [report for report in heard if report.user == user]
+        for report in reports:
+            assert report.channel is not None
+            twin.belief.observe(report.time_s, report.channel.likelihood(report.output))
+        now_s = reports[-1].time_s + 3600
+        assert len(reports) == 40
+        assert twin.belief.prior(now_s).tolist() == mechanism.belief.prior(now_s).tolist()
+        assert [thing for thing in reachable(mechanism) if isinstance(thing, SECRETS)] == []
+
+
+@pytest.mark.parametrize("attack", [*SHORT_ATTACKS, *SHORT_IDENTIFICATIONS])
+def test_the_shipped_attacks_hold_nothing_secret(attack: str, make_scenario: MakeScenario) -> None:
+    scenario = with_a_past(make_scenario, attacks=[attack], lppms=["PEB-Exp"])
+    stage = Stage(Setting(scenario), 0)
+    built = build_attack(scenario.attacks[0], stage.setting.world, _known(scenario.attacks[0], stage), scenario)
+    spied(scenario, built)
+    assert [thing for thing in reachable(built) if isinstance(thing, SECRETS)] == []
+
+
+def test_the_spy_would_find_a_secret() -> None:
+    trace = Trace("ann", np.array([0]), np.array([3]))
+
+    class Leaky:
+        def __init__(self) -> None:
+            self.helper = lambda: trace
+
+    report = Report("ann", 1, 0, 3, Leaky())  # type: ignore[arg-type]
+    spy = Spy()
+    spy.observe(report)
+    assert spy.found == [trace]
