@@ -19,7 +19,7 @@ from sim.checks import Outcome
 from sim.cli import console
 from sim.execution.cost.estimate import Cost
 from sim.scenario.models import Scenario
-from sim.storage.run_directory import MEASURES
+from sim.storage.event_schema import MEASURES
 
 MakeScenario = Callable[..., Scenario]
 Capture = pytest.CaptureFixture[str]
