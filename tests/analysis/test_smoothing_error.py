@@ -21,9 +21,7 @@ from sim.scenario.load import load
 from sim.scenario.models import Scenario
 from sim.storage.event_schema import EVENTS
 from sim.storage.run_directory import RunDirectory
-from tests.support import done, faults
-
-MakeScenario = Callable[..., Scenario]
+from tests.support import MakeScenario, done, faults
 
 SAID: dict[str, Any] = {
     "replications": 2,

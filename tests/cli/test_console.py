@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,9 @@ from sim.analysis import narrative as sentences
 from sim.checks import Outcome
 from sim.cli import console
 from sim.execution.cost.estimate import Cost
-from sim.scenario.models import Scenario
 from sim.storage.event_schema import MEASURES
+from tests.support import MakeScenario
 
-MakeScenario = Callable[..., Scenario]
 Capture = pytest.CaptureFixture[str]
 HOSTILE = ["[bold]SP[/bold]", "[red", "a[/]b", "plain:star:"]
 
