@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from sim.bench.costs import Cost as PartCost
 
 
-
 def print_bench(outcomes: Sequence[Measured], machine: dict[str, Any]) -> None:
     """Print the table of targets and the machine."""
     table = Table()

@@ -16,12 +16,12 @@ import pytest
 import sim
 from sim.analysis import narrative as sentences
 from sim.checks import Outcome
-from sim.cli.progress import Bar
-from sim.cli.output.equal_loss import print_at_loss
 from sim.cli.output.components import print_checks, print_listing
 from sim.cli.output.cost import print_cost
+from sim.cli.output.equal_loss import print_at_loss
 from sim.cli.output.result import print_result
 from sim.cli.output.summary import print_summary
+from sim.cli.progress import Bar
 from sim.execution.cost.estimate import Cost
 from sim.scenario.models import Scenario
 from sim.storage.run_directory import MEASURES

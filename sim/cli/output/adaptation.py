@@ -31,7 +31,9 @@ def print_first_shift(result: Result) -> None:
     if len(adaptation.summary) <= _MOST_ROWS:
         print_adaptation(result, adaptation)
     else:
-        stdout().print(f"{len(adaptation.summary)} rows of how mechanisms adapt are in adaptation.csv.", highlight=False)
+        stdout().print(
+            f"{len(adaptation.summary)} rows of how mechanisms adapt are in adaptation.csv.", highlight=False
+        )
 
 
 def print_adaptation(result: Result, adaptation: Adaptation, against: str | None = None) -> None:
@@ -70,9 +72,9 @@ def print_adaptation(result: Result, adaptation: Adaptation, against: str | None
     console = stdout()
     console.print(
         escape(
-            f"Efficiency P_AE / Q-bar before and after {shifts}; queries until a window of {adaptation.window} is back at "
-            f"{100 * adaptation.recovered:g} %: median and mean over users, those not back counted with all they have, and "
-            f"of all users together; queries lost until then; {spread.caption(spreads(summary))}"
+            f"Efficiency P_AE / Q-bar before and after {shifts}; queries until a window of {adaptation.window} is back "
+            f"at {100 * adaptation.recovered:g} %: median and mean over users, those not back counted with all they "
+            f"have, and of all users together; queries lost until then; {spread.caption(spreads(summary))}"
         ),
         style="italic",
         highlight=False,
@@ -80,8 +82,8 @@ def print_adaptation(result: Result, adaptation: Adaptation, against: str | None
     console.print(table, highlight=False)
     if left_out := int(adaptation.summary["left_out"].max()):
         console.print(
-            f"Who has no loss before the shift, or not {adaptation.window} queries from it to the next change or the end, "
-            f"is left out: {left_out} of the users at most.",
+            f"Who has no loss before the shift, or not {adaptation.window} queries from it to the next change or the "
+            f"end, is left out: {left_out} of the users at most.",
             highlight=False,
         )
 

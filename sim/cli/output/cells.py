@@ -11,7 +11,6 @@ from sim.analysis.summary import plain
 from sim.escaping import escape
 
 
-
 def swept_value(value: Any) -> str:
     """Format a swept value; a missing one is empty."""
     return "" if pd.isna(value) else escape(plain(value))

@@ -13,7 +13,6 @@ from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS, SHORT_
 from sim.scenario.reference import SECTIONS, keys, kinds
 
 
-
 def print_listing(families: dict[str, tuple[str, dict[str, str]]]) -> None:
     """Print families of components, their place in a scenario, and one line per kind."""
     console = stdout()

@@ -12,7 +12,6 @@ from sim.execution.cost.estimate import BYTES_PER_ROW, Cost, installed_bytes
 from sim.scenario.models import RepeatUntil, Scenario
 
 
-
 def print_cost(scenario: Scenario, cost: Cost) -> None:
     """Print the size and estimated cost of a scenario."""
     console = stdout()

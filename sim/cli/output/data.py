@@ -13,6 +13,7 @@ from sim.datasets.describing import MANY_DAYS, MANY_ROWS, Description
 from sim.datasets.importing import Box, Counts
 from sim.escaping import escape, visible
 
+
 def print_import(counts: Counts, path: Path, region: Box | None) -> None:
     """Print what became of the lines, and where the trace file is."""
     lines = [("lines", f"{counts.lines:,}")]

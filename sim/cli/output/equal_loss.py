@@ -11,7 +11,6 @@ from sim.cli.output.terminal import stdout
 from sim.escaping import escape
 
 
-
 def print_at_loss(compared: pd.DataFrame) -> None:
     """Print the adversary error of each mechanism at given quality losses, and its difference to a reference."""
     console = stdout()

@@ -13,7 +13,6 @@ from sim.cli.output.terminal import stdout
 from sim.escaping import escape
 
 
-
 def print_metrics(result: Result) -> None:
     """Print further metrics of each mechanism and attack, those in km first, and the meaning of each."""
     console = stdout()

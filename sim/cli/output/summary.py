@@ -14,7 +14,6 @@ from sim.cli.output.terminal import stdout
 from sim.escaping import escape
 
 
-
 def print_summary(
     summary: pd.DataFrame,
     points: pd.DataFrame,

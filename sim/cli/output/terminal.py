@@ -7,7 +7,6 @@ import sys
 from rich.console import Console
 
 
-
 def stdout() -> Console:
     """Return the console for results."""
     # emoji=False: "module:Star:" must not become a star.
