@@ -35,6 +35,9 @@ from sim.storage.run_directory import EVENTS, RunDirectory
 
 ROOT = Path(__file__).parents[1]
 
+MakeScenario = Callable[..., Scenario]
+"""The `make_scenario` fixture: a small scenario with changes."""
+
 HOSTILE = (
     "</script><script>window.hacked=1</script>",
     "<img src=x onerror=window.hacked=1>",

@@ -20,9 +20,7 @@ from sim.execution.cost.estimate import estimate
 from sim.scenario.load import load
 from sim.scenario.models import Scenario
 from sim.storage.run_directory import EVENTS, RunDirectory
-from tests.support import done, faults
-
-MakeScenario = Callable[..., Scenario]
+from tests.support import MakeScenario, done, faults
 
 SAID: dict[str, Any] = {
     "replications": 2,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,9 @@ from sim.cli.output.result import print_result
 from sim.cli.output.summary import print_summary
 from sim.cli.progress import Bar
 from sim.execution.cost.estimate import Cost
-from sim.scenario.models import Scenario
 from sim.storage.run_directory import MEASURES
+from tests.support import MakeScenario
 
-MakeScenario = Callable[..., Scenario]
 Capture = pytest.CaptureFixture[str]
 HOSTILE = ["[bold]SP[/bold]", "[red", "a[/]b", "plain:star:"]
 

@@ -21,8 +21,7 @@ from sim.execution.runner import FailedChunks
 from sim.scenario.models import Scenario
 from sim.simulation import interrupts
 from sim.simulation.interrupts import ComponentExit, Interrupted
-from tests.conftest import MakeScenario
-from tests.support import INTERRUPTIBLE, ROOT, lppm_sim, until
+from tests.support import INTERRUPTIBLE, ROOT, MakeScenario, lppm_sim, until
 
 LEAVING = '''
 import os

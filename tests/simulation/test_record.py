@@ -28,9 +28,7 @@ from sim.storage.run_directory import EVENTS, MEASURES, RunDirectory, RunError
 from sim.world import World
 from sim.world.distance import manhattan
 from sim.world.grid import Grid
-from tests.support import done, faults
-
-MakeScenario = Callable[..., Scenario]
+from tests.support import MakeScenario, done, faults
 
 KEYS = ["point", "replication", "lppm", "user", "attack"]
 WINDOW = 4

@@ -21,9 +21,8 @@ from sim.errors import UserError
 from sim.storage import archives, manifest, parts
 from sim.storage.parts import EVENTS, PARQUET_OPTIONS, DamagedPart
 from sim.storage.run_directory import DamagedRun, RunDirectory
-from tests.conftest import MakeScenario
 from tests.storage.test_run_directory import events
-from tests.support import SMALL, a_manifest, done, files, lppm_sim
+from tests.support import SMALL, MakeScenario, a_manifest, done, files, lppm_sim
 
 NOTES = {"SP-Exp": {"attack_fallbacks": {"markov": 3}, "worst_gap": 1e-9}}
 ABOUT = {"part": "p", "run": "digest"}
