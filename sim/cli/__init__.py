@@ -608,14 +608,16 @@ def plot(run_directory: str, kind: str | None, **asked: Any) -> None:
         return
     if said := [f"--{name.removesuffix('s')}" for name, value in asked.items() if value]:
         raise click.UsageError(f"{', '.join(said)}: say with --figure which figure that is for")
+    from contextlib import suppress
+
     from sim.analysis.result import Result
     from sim.plots import write_adaptation, write_figures
-    from sim.storage.backends import unless_untold
+    from sim.storage.errors import NotApplicable
 
     result = Result.open(run_directory)
     paths = write_figures(result.run)
     if not result.shifts().empty:
-        with unless_untold():
+        with suppress(NotApplicable):
             paths += write_adaptation(result.run, result.adaptation())
     for path in paths:
         click.echo(visible(str(path)))
@@ -658,7 +660,7 @@ def compare(run_directories: tuple[str, ...], out: Path, overwrite: bool) -> Non
     from sim.analysis.result import Result
     from sim.errors import input_errors
     from sim.report import page
-    from sim.storage.run_directory import atomic_file
+    from sim.storage.atomic import atomic_file
 
     if len(run_directories) < 2:
         raise click.UsageError("one run is not compared with anything: name two or more, or use `lppm-sim report`")

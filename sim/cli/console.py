@@ -26,7 +26,7 @@ from sim.execution.cost.estimate import BYTES_PER_ROW, Cost, installed_bytes
 from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS, SHORT_LPPMS
 from sim.scenario.reference import SECTIONS, keys, kinds
-from sim.storage.run_directory import DamagedRun, RunError
+from sim.storage.errors import NotApplicable
 from sim.storage.status import failed_where
 
 if TYPE_CHECKING:
@@ -248,9 +248,7 @@ def _print_own_adaptation(result: Result) -> None:
     """Print how mechanisms followed the first shift, if that can be told and is not too long."""
     try:
         found = result.adaptation()
-    except DamagedRun:
-        raise
-    except RunError as error:
+    except NotApplicable as error:
         stdout().print(f"[yellow]note:[/] {escape(f'how mechanisms adapt cannot be told: {error}')}", highlight=False)
         return
     if len(found.summary) <= _MOST_ADAPTED:

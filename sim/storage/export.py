@@ -22,8 +22,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from sim.storage.atomic import atomic_file
 from sim.storage.backends import is_url
-from sim.storage.run_directory import EVENTS, PARQUET_OPTIONS, RequestError, RunDirectory, atomic_file
+from sim.storage.errors import RequestError
+from sim.storage.run_directory import EVENTS, PARQUET_OPTIONS, RunDirectory
 
 Format = Literal["csv", "jsonl", "parquet"]
 _ROW_GROUP = 1 << 18

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sim.storage.backends import DamagedRun
+from sim.storage.errors import DamagedRun
 from sim.storage.manifest import SCHEMA_VERSION
 
 MEASURES = (

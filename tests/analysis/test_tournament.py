@@ -22,7 +22,8 @@ from sim.plots import of_run
 from sim.plots.tournament import tournament_figure
 from sim.scenario.load import load
 from sim.scenario.models import Scenario
-from sim.storage.run_directory import MEASURES, RequestError, RunDirectory
+from sim.storage.errors import RequestError
+from sim.storage.run_directory import MEASURES, RunDirectory
 from tests.support import SMALL, done
 
 

@@ -19,8 +19,9 @@ import pytest
 import sim
 from sim.errors import UserError
 from sim.storage import archives, manifest, parts
+from sim.storage.errors import DamagedRun
 from sim.storage.parts import EVENTS, PARQUET_OPTIONS, DamagedPart
-from sim.storage.run_directory import DamagedRun, RunDirectory
+from sim.storage.run_directory import RunDirectory
 from tests.conftest import MakeScenario
 from tests.storage.test_run_directory import events
 from tests.support import SMALL, a_manifest, done, files, lppm_sim
