@@ -26,7 +26,8 @@ from sim.analysis.spread import are_few
 from sim.analysis.summary import SERIES
 from sim.interfaces import FloatArray, IntArray
 from sim.storage.errors import ChoiceNotApplicable, NotApplicable, RequestError
-from sim.storage.run_directory import MEASURES, RunDirectory
+from sim.storage.event_schema import MEASURES
+from sim.storage.run_directory import RunDirectory
 
 WINDOW = 50
 BEFORE = 150

@@ -27,7 +27,8 @@ from scipy.special import stdtrit
 
 from sim.interfaces import FloatArray, IntArray
 from sim.storage.errors import NotApplicable, RunError
-from sim.storage.run_directory import EVENTS, MEASURES, RunDirectory
+from sim.storage.event_schema import EVENTS, MEASURES
+from sim.storage.run_directory import RunDirectory
 
 SERIES = ["point", "lppm", "attack"]
 CONFIDENCE = 0.95

@@ -20,7 +20,8 @@ from sim.analysis.adaptation import OF_USER, Adaptation, adaptation, compare, ra
 from sim.events import Shift
 from sim.interfaces import FloatArray
 from sim.storage.errors import RequestError, RunError
-from sim.storage.run_directory import EVENTS, RunDirectory
+from sim.storage.event_schema import EVENTS
+from sim.storage.run_directory import RunDirectory
 from tests.support import a_manifest, done, files, lppm_sim, refused, told_shifts
 
 

@@ -26,7 +26,8 @@ import pytest
 from sim.storage.atomic import atomic_file
 from sim.storage.backends import storage_at
 from sim.storage.errors import RequestError, RunError
-from sim.storage.run_directory import EVENTS, MEASURES, SCHEMA_VERSION, RunDirectory
+from sim.storage.event_schema import EVENTS, MEASURES, SCHEMA_VERSION
+from sim.storage.run_directory import RunDirectory
 from tests.support import a_manifest
 
 SELDOM = EVENTS.names[EVENTS.names.index(MEASURES[-1]) + 1 :]
