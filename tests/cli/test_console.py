@@ -22,7 +22,7 @@ from sim.cli.output.result import print_result
 from sim.cli.output.summary import print_summary
 from sim.cli.progress import Bar
 from sim.execution.cost.estimate import Cost
-from sim.storage.run_directory import MEASURES
+from sim.storage.event_schema import MEASURES
 from tests.support import MakeScenario
 
 Capture = pytest.CaptureFixture[str]
