@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
-# Small matrices are slower on several threads; must be set before numpy is imported.
-_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-for _variable in _THREADS:
-    os.environ.setdefault(_variable, "1")
+from sim.cli.kernels import load_kernels
+from sim.cli.suggestions import require_known
+from sim.cli.threads import THREAD_VARIABLES
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -35,7 +32,7 @@ def main(
     Exits with 1 if a target is missed. With --costs, CPU time of the parts of a scenario; large linear programs are
     solved only if they are named: --costs optimal_privacy --cells 100.
     """
-    if threads := [f"{name}={os.environ[name]}" for name in _THREADS if os.environ[name] != "1"]:
+    if threads := [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if os.environ[name] != "1"]:
         raise click.UsageError(f"limits are measured on one thread: unset {', '.join(threads)}, nothing was measured")
     if costs:
         if quick or out is not None:
@@ -51,12 +48,12 @@ def _measure_rows(names: tuple[str, ...], quick: bool, out: Path | None, overwri
     from benchmarks.rows import ROWS
 
     rows = {row.name: row for row in ROWS}
-    chosen = [rows[_known(name, rows, "row", "Rows")] for name in dict.fromkeys(names or rows)]
+    chosen = [rows[require_known(name, rows, what="row", plural="Rows")] for name in dict.fromkeys(names or rows)]
     if out is not None and out.exists() and not overwrite:
         raise click.UsageError(f"{out} is there already: choose another name or add --overwrite, nothing was measured")
     if out is not None and not out.parent.is_dir():
         raise click.UsageError(f"the folder {out.parent} does not exist: nothing was measured")
-    _load_kernels()
+    load_kernels()
     table = TargetTable(chosen)
     outcomes = []
     for outcome in measuring.measure(
@@ -80,8 +77,8 @@ def _measure_costs(names: tuple[str, ...], cells: int, solver: str) -> None:
     from benchmarks.output import print_costs
 
     named = parts()
-    chosen = [named[_known(name, named, "part", "Parts")] for name in dict.fromkeys(names or named)]
-    _load_kernels()
+    chosen = [named[require_known(name, named, what="part", plural="Parts")] for name in dict.fromkeys(names or named)]
+    load_kernels()
     costs = measure(
         chosen,
         cells=cells,
@@ -91,22 +88,6 @@ def _measure_costs(names: tuple[str, ...], cells: int, solver: str) -> None:
     )
     rows, cols = shape_of(cells)
     print_costs(costs, rows * cols, measuring.machine())
-
-
-def _known(word: str, allowed: Mapping[str, object], what: str, heading: str) -> str:
-    """Return the word if it is allowed, else exit with a hint."""
-    if word not in allowed:
-        near = difflib.get_close_matches(word, allowed, 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise click.UsageError(f"no {what} {word!r}.{hint} {heading}: {', '.join(allowed)}")
-    return word
-
-
-def _load_kernels() -> None:
-    """Load the compiled kernels; print a notice where they must be compiled first."""
-    from sim.inference.kernels import load
-
-    load(on_compile=lambda: click.echo("compiling for this machine, once: about 20 s", err=True))
 
 
 if __name__ == "__main__":

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.costs import Cost
 from benchmarks.measuring import Outcome
 from benchmarks.targets import Row
+from sim.cli.output.terminal import stdout
+from sim.escaping import escape
 
 _WIDTHS = {"measured": 9, "limit": 9, "ratio": 8, "target": 9, "met": 7}
 """Columns between the name of a row and its description; the table is printed line by line, so widths are fixed."""
@@ -36,7 +36,7 @@ class TargetTable:
     """The table of targets, printed row by row."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
-        self._console = _stdout()
+        self._console = stdout()
         self._name_width = max(len(row.name) for row in rows)
         headings = [f"{heading:>{width}}" for heading, width in _WIDTHS.items() if heading != "met"]
         self._print("row".ljust(self._name_width), *headings, "met".ljust(_WIDTHS["met"]), "what, limit and note")
@@ -70,7 +70,7 @@ class TargetTable:
 
 def print_costs(costs: Sequence[Cost], cells: int, machine: dict[str, Any]) -> None:
     """Print what each part costs, a table for each family, and the machine."""
-    console = _stdout()
+    console = stdout()
     for family, (title, columns, note) in _COSTS.items():
         rows = [cost for cost in costs if cost.part.family == family]
         shown = [column for column in columns if any(column in row.figures for row in rows)]
@@ -123,7 +123,3 @@ def _print_machine(console: Console, machine: dict[str, Any]) -> None:
         ),
         highlight=False,
     )
-
-
-def _stdout() -> Console:
-    return Console(width=None if sys.stdout.isatty() else 160, emoji=False)

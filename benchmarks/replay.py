@@ -16,7 +16,7 @@ from benchmarks.targets import Measurement, Skipped
 from sim import report
 from sim.analysis.result import Result
 from sim.scenario.models import Scenario
-from sim.storage.run_directory import EVENTS
+from sim.storage.event_schema import EVENTS
 
 FRAME_S = 1 / 30
 _COPIES = 50

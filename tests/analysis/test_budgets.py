@@ -13,7 +13,7 @@ import sim
 from sim import report
 from sim.analysis import budgets
 from sim.analysis import narrative as sentences
-from sim.cli.console import print_result
+from sim.cli.output.result import print_result
 from sim.scenario.models import Scenario
 from tests.support import MakeScenario
 

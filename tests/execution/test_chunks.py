@@ -19,7 +19,7 @@ from sim.execution.chunks import Workshop, joined_notes
 from sim.scenario.models import Scenario
 from sim.scenario.sweep import points
 from sim.simulation.progress import Silent
-from sim.storage.run_directory import EVENTS
+from sim.storage.event_schema import EVENTS
 from tests.support import MakeScenario, done, files, lppm_sim, told_shifts
 
 QUERIES = 3 * 25
