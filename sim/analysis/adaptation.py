@@ -25,7 +25,8 @@ from sim.analysis import summary as analysis
 from sim.analysis.spread import are_few
 from sim.analysis.summary import SERIES
 from sim.interfaces import FloatArray, IntArray
-from sim.storage.run_directory import MEASURES, RequestError, RunDirectory, RunError
+from sim.storage.event_schema import MEASURES
+from sim.storage.run_directory import RequestError, RunDirectory, RunError
 
 WINDOW = 50
 BEFORE = 150

@@ -26,7 +26,8 @@ import pyarrow.parquet as pq
 from scipy.special import stdtrit
 
 from sim.interfaces import FloatArray, IntArray
-from sim.storage.run_directory import EVENTS, MEASURES, RunDirectory, RunError
+from sim.storage.event_schema import EVENTS, MEASURES
+from sim.storage.run_directory import RunDirectory, RunError
 
 SERIES = ["point", "lppm", "attack"]
 CONFIDENCE = 0.95

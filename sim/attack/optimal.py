@@ -56,7 +56,8 @@ class OptimalAttack:
             user = self._users[name] = _Watched(self._belief_of(name))
         posterior = None
         if not user.fixed:
-            answers = self._answers(user.belief, time_s, channel) if self._foresee and not _is_countless(channel) else None
+            foreseeable = self._foresee and not _is_countless(channel)
+            answers = self._answers(user.belief, time_s, channel) if foreseeable else None
             posterior = user.belief.observe(time_s, channel.likelihood(output))
         else:
             answers = user.answers if user.channel is channel else None

@@ -44,6 +44,20 @@ class FixedProfile:
         return posterior
 
 
+def _check(fading: float, solver: Solver, gap: float, start: Start, max_iterations: int | None) -> None:
+    """Raise `ValueError` if a parameter is outside its interval or choices."""
+    if not 0 <= fading < np.inf:
+        raise ValueError(f"fading must be in [0, inf), got {fading}")
+    if solver not in get_args(Solver):
+        raise ValueError(f"solver must be one of {get_args(Solver)}, got {solver!r}")
+    if not 0 < gap < np.inf:
+        raise ValueError(f"gap must be in (0, inf), got {gap}")
+    if start not in get_args(Start):
+        raise ValueError(f"start must be one of {get_args(Start)}, got {start!r}")
+    if max_iterations is not None and max_iterations < 0:
+        raise ValueError(f"max_iterations must be in [0, inf), got {max_iterations}")
+
+
 class EstimatedProfile:
     """Learn the profile from the reports: the profile estimation-based (PEB) belief.
 
@@ -74,16 +88,7 @@ class EstimatedProfile:
         forget: Forgetting | None = None,
         regularise: Regularisation | None = None,
     ) -> None:
-        if not 0 <= fading < np.inf:
-            raise ValueError(f"fading must be in [0, inf), got {fading}")
-        if solver not in get_args(Solver):
-            raise ValueError(f"solver must be one of {get_args(Solver)}, got {solver!r}")
-        if not 0 < gap < np.inf:
-            raise ValueError(f"gap must be in (0, inf), got {gap}")
-        if start not in get_args(Start):
-            raise ValueError(f"start must be one of {get_args(Start)}, got {start!r}")
-        if max_iterations is not None and max_iterations < 0:
-            raise ValueError(f"max_iterations must be in [0, inf), got {max_iterations}")
+        _check(fading, solver, gap, start, max_iterations)
         self._initial = distribution(initial_profile, "initial_profile")
         self._fading = fading
         self._solver = solver

@@ -250,14 +250,15 @@ def run(
 
     Leaves an event log, a table, figures and a report to look at. A second run goes on where the first was stopped.
     """
-    from sim.cli import console
+    from sim.cli.output.result import print_result, print_shard
+    from sim.cli.progress import Bar
     from sim.execution.runner import run as run_scenario
     from sim.simulation.interrupts import explained
 
     _refuse_what_is_lost(out)
     study = _load(scenario, settings, seed, data, allow_code)
     _load_kernels()
-    with console.Bar(study.name) as bar:
+    with Bar(study.name) as bar:
         result = run_scenario(
             study,
             out=out,
@@ -274,9 +275,9 @@ def run(
         if chunk is not None:
             click.echo(visible(f"chunk {chunk} is in {result.run}"))
         elif shard is not None:
-            console.print_shard(shard, result)
+            print_shard(shard, result)
         else:
-            console.print_result(result, redrawn=figures)
+            print_result(result, redrawn=figures)
 
 
 @main.command(cls=ScenarioCommand)
@@ -311,7 +312,8 @@ def watch(
     import webbrowser
     from contextlib import suppress
 
-    from sim.cli import console
+    from sim.cli.output.result import print_result
+    from sim.cli.progress import Bar
     from sim.execution.runner import default_directory
     from sim.execution.runner import run as run_scenario
     from sim.report.live import served
@@ -320,7 +322,7 @@ def watch(
     _refuse_what_is_lost(out)
     study = _load(scenario, settings, seed, data, allow_code)
     _load_kernels()
-    place, bar = out or default_directory(study), console.Bar(study.name)
+    place, bar = out or default_directory(study), Bar(study.name)
     with served(study.name, place, bar, port=port or 0) as server:
         click.echo(f"watch it at {server.address}", err=True)
         if in_browser and not webbrowser.open(server.ticket()):
@@ -338,7 +340,7 @@ def watch(
             )
         server.told.end()
         with explained(f"interrupted; the simulation is complete and kept in {result.run}"):
-            console.print_result(result, redrawn=figures)
+            print_result(result, redrawn=figures)
         if once:
             server.say_farewell()
         else:
@@ -373,7 +375,7 @@ def check(
     Nothing is written. Time and memory are estimated from a few of its users, within --limit seconds. Custom
     components are not imported without --allow-code; then there is no estimate.
     """
-    from sim.cli import console
+    from sim.cli.output.cost import print_cost, print_not_loaded, print_remarks
     from sim.execution.cost.estimate import estimate
     from sim.execution.runner import custom_components
     from sim.scenario.plausibility import remarks
@@ -381,13 +383,13 @@ def check(
 
     study = _load(scenario, settings, seed, data, allow_code, ask=False)
     if not study.place.code.allowed and (names := custom_components(study)):
-        console.print_not_loaded(study, names)
+        print_not_loaded(study, names)
         return
     if measure:
         _load_kernels()
     swept = points(study)
-    console.print_cost(study, estimate(study, swept, measure=measure, limit_s=limit_s))
-    console.print_remarks(remarks(point.scenario for point in swept))
+    print_cost(study, estimate(study, swept, measure=measure, limit_s=limit_s))
+    print_remarks(remarks(point.scenario for point in swept))
 
 
 @main.command()
@@ -419,7 +421,7 @@ def list_components(family: str | None, kind: str | None, markdown: bool) -> Non
 
     Without an argument one line for each kind; with FAMILY those of one family; with FAMILY and KIND the keys of it.
     """
-    from sim.cli import console
+    from sim.cli.output.components import print_keys, print_listing
     from sim.components.custom import listing
     from sim.scenario import reference
 
@@ -429,11 +431,11 @@ def list_components(family: str | None, kind: str | None, markdown: bool) -> Non
     families = listing()
     chosen = families if family is None else {family: families[_known(family, families, "family", "Families")]}
     if kind is None:
-        console.print_listing(chosen)
+        print_listing(chosen)
         return
     (name,) = chosen
     _known(kind, families[name][1], f"kind of {name}", "Kinds")
-    console.print_keys(name, kind, families[name][1][kind])
+    print_keys(name, kind, families[name][1][kind])
 
 
 def _known(word: str, allowed: Mapping[str, object], what: str, all_of_them: str) -> str:
@@ -528,7 +530,9 @@ def summarize(run_directory: str, losses_km: tuple[float, ...], against: str | N
     were recorded.
     """
     from sim.analysis.result import Result
-    from sim.cli import console
+    from sim.cli.output.equal_loss import print_at_loss
+    from sim.cli.output.metrics import print_metrics
+    from sim.cli.output.result import print_result
 
     if against is not None and not losses_km:
         raise click.UsageError("--against needs a quality loss to compare at, such as --at 1")
@@ -536,11 +540,11 @@ def summarize(run_directory: str, losses_km: tuple[float, ...], against: str | N
     compared = result.at_loss(losses_km, against=against) if losses_km else None
     result.run.write_csv("summary.csv", result.summary())
     result.run.write_csv("metrics.csv", result.metrics())
-    console.print_result(result)
+    print_result(result)
     if compared is not None:
-        console.print_at_loss(compared)
+        print_at_loss(compared)
     if metrics:
-        console.print_metrics(result)
+        print_metrics(result)
 
 
 @main.command()
@@ -565,7 +569,7 @@ def adaptation(
     adaptation.csv and figures/adaptation. A run with shifts does that by itself.
     """
     from sim.analysis.result import Result
-    from sim.cli import console
+    from sim.cli.output.adaptation import print_adaptation
     from sim.execution.runner import sum_up_adaptation
 
     result = Result.open(run_directory)
@@ -573,7 +577,7 @@ def adaptation(
     if against is not None and against not in set(found.summary["lppm"]):
         raise click.UsageError(f"no LPPM {against!r}: there are {', '.join(dict.fromkeys(found.summary['lppm']))}")
     sum_up_adaptation(result, found)
-    console.print_adaptation(result, found, against)
+    print_adaptation(result, found, against)
     click.echo(visible(f"adaptation.csv and figures/adaptation are in {result.run}"))
 
 
@@ -690,7 +694,7 @@ def check_component(component: str, family: str | None, settings: tuple[str, ...
     This imports MODULE and runs its code.
     """
     from sim.checks import check as check_all
-    from sim.cli import console
+    from sim.cli.output.components import print_checks
     from sim.scenario.reading.source import parse_value
 
     for setting in settings:
@@ -698,7 +702,7 @@ def check_component(component: str, family: str | None, settings: tuple[str, ...
             raise click.UsageError(f"--set: found {setting!r}, expected name=value, such as epsilon_per_km=1")
     said = {name: parse_value(value) for name, _, value in (setting.partition("=") for setting in settings)}
     outcomes = check_all(component, family=family, parameters=said)
-    console.print_checks(component, outcomes)
+    print_checks(component, outcomes)
     if any(outcome.problem for outcome in outcomes):
         click.get_current_context().exit(1)
 
@@ -720,9 +724,9 @@ def status(run_directory: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(found), indent=2))
         return
-    from sim.cli import console
+    from sim.cli.output.status import print_status
 
-    console.print_status(found)
+    print_status(found)
 
 
 @main.command()
@@ -747,7 +751,7 @@ def bench(
     import json
 
     from sim import bench as benchmark
-    from sim.cli import console
+    from sim.cli.benchmark_output import print_bench
     from sim.errors import input_errors
 
     if threads := [f"{name}={os.environ[name]}" for name in _THREADS if os.environ[name] != "1"]:
@@ -770,7 +774,7 @@ def bench(
         progress=lambda row: click.echo(f"measuring {row.name}: {row.what}", err=True),
     )
     result = benchmark.document(outcomes, quick=quick)
-    console.print_bench(outcomes, result["machine"])
+    print_bench(outcomes, result["machine"])
     if out is not None:
         with input_errors("the table cannot be written"):
             out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
@@ -781,7 +785,7 @@ def bench(
 def _print_costs(names: tuple[str, ...], cells: int, solver: str) -> None:
     from sim import bench as benchmark
     from sim.bench import costs
-    from sim.cli import console
+    from sim.cli.benchmark_output import print_costs
 
     parts = costs.parts()
     chosen = [parts[_known(name, parts, "part", "Parts")] for name in dict.fromkeys(names or parts)]
@@ -794,7 +798,7 @@ def _print_costs(names: tuple[str, ...], cells: int, solver: str) -> None:
         progress=lambda part: click.echo(f"measuring {part.name}", err=True),
     )
     rows, cols = costs.shape_of(cells)
-    console.print_costs(found, rows * cols, benchmark.machine())
+    print_costs(found, rows * cols, benchmark.machine())
 
 
 main.add_command(data)

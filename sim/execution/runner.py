@@ -39,16 +39,10 @@ from sim.scenario.sweep import Point, models, points
 from sim.simulation import interrupts
 from sim.simulation.progress import Progress, Silent, Tally, explained_interrupt
 from sim.storage.backends import unless_untold
+from sim.storage.event_schema import SCHEMA_VERSION
 from sim.storage.manifest import FREE_KEYS, parts_digest
 from sim.storage.part_ids import replications_in
-from sim.storage.run_directory import (
-    SCHEMA_VERSION,
-    DamagedManifestError,
-    PartCheck,
-    RequestError,
-    RunDirectory,
-    RunError,
-)
+from sim.storage.run_directory import DamagedManifestError, PartCheck, RequestError, RunDirectory, RunError
 from sim.storage.status import failed_where
 from sim.world import World
 

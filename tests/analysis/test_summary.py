@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sim.analysis import summary as analysis
-from sim.storage.run_directory import EVENTS, MEASURES, RunDirectory, RunError
+from sim.storage.event_schema import EVENTS, MEASURES
+from sim.storage.run_directory import RunDirectory, RunError
 from tests.support import a_manifest
 
 

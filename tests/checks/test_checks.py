@@ -20,9 +20,7 @@ from sim.components.custom import METHODS, ComponentError, listing
 from sim.lppm import dummies
 from sim.scenario import beliefs, build, people, protection
 from sim.scenario import designs as design_specs
-from sim.scenario.models import Scenario
-
-MakeScenario = Callable[..., Scenario]
+from tests.support import MakeScenario
 
 
 def kinds(family: str) -> list[str]:

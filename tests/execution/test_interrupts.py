@@ -21,8 +21,7 @@ from sim.execution.runner import FailedChunks
 from sim.scenario.models import Scenario
 from sim.simulation import interrupts
 from sim.simulation.interrupts import ComponentExit, Interrupted
-from tests.conftest import MakeScenario
-from tests.support import INTERRUPTIBLE, ROOT, lppm_sim, until
+from tests.support import INTERRUPTIBLE, ROOT, MakeScenario, lppm_sim, until
 
 LEAVING = '''
 import os
@@ -303,7 +302,7 @@ def interrupt(*_: object, **__: object) -> None:
         ),
         ("report run", "sim.report.write", "interrupted; the event log and the last complete report are unchanged\n"),
         ("export run", "sim.storage.export.export", "interrupted; nothing was written\n"),
-        ("run small.yaml -o run", "sim.cli.console.print_result", "the simulation is complete and kept in run\n"),
+        ("run small.yaml -o run", "sim.cli.output.result.print_result", "the simulation is complete and kept in run\n"),
         (
             "run small.yaml -o run",
             "sim.execution.runner._sum_up",

@@ -19,8 +19,7 @@ import pytest
 import sim
 from sim.components.permission import CodeAccess
 from sim.execution.runner import FailedChunks
-from tests.conftest import MakeScenario
-from tests.support import INTERRUPTIBLE, ROOT, done, ending, files, lppm_sim, until
+from tests.support import INTERRUPTIBLE, ROOT, MakeScenario, done, ending, files, lppm_sim, until
 
 FAULTY = '''
 import os, signal

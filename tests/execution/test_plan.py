@@ -19,9 +19,7 @@ from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import ScenarioError
 from sim.scenario.sweep import models, points
 from sim.storage.run_directory import RequestError
-from tests.support import plan
-
-MakeScenario = Callable[..., Scenario]
+from tests.support import MakeScenario, plan
 
 EPSILON = "lppms.*.design.epsilon_per_km"
 

@@ -38,13 +38,11 @@ from sim.mobility.recorded.tables import ACCEPTED
 from sim.scenario import beliefs, build, people, protection
 from sim.scenario import designs as design_specs
 from sim.scenario import world as worlds
-from sim.scenario.models import Scenario
 from sim.scenario.reading.schema_walk import members_of
 from sim.scenario.reading.validation import Spec
 from sim.scenario.reference import UNIONS
 from sim.world import Grid, World, distance, roads
-
-MakeScenario = Callable[..., Scenario]
+from tests.support import MakeScenario
 
 CONSTRUCTORS: dict[type[Spec], tuple[Callable[..., Any], set[str]]] = {
     worlds.SanFrancisco: (Grid.san_francisco, set()),

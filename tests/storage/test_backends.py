@@ -15,8 +15,9 @@ from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[impor
 
 from sim import plots
 from sim.storage.backends import Folder, Remote, RequestError, RunError, storage_at
+from sim.storage.event_schema import EVENTS
 from sim.storage.export import export
-from sim.storage.run_directory import EVENTS, RunDirectory
+from sim.storage.run_directory import RunDirectory
 from tests.support import a_manifest
 
 

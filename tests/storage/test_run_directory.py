@@ -24,15 +24,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sim.storage.backends import storage_at
-from sim.storage.run_directory import (
-    EVENTS,
-    MEASURES,
-    SCHEMA_VERSION,
-    RequestError,
-    RunDirectory,
-    RunError,
-    atomic_file,
-)
+from sim.storage.event_schema import EVENTS, MEASURES, SCHEMA_VERSION
+from sim.storage.run_directory import RequestError, RunDirectory, RunError, atomic_file
 from tests.support import a_manifest
 
 SELDOM = EVENTS.names[EVENTS.names.index(MEASURES[-1]) + 1 :]

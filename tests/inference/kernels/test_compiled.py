@@ -25,8 +25,7 @@ from sim.lppm import remap
 from sim.lppm.channel import RemappedChannel, exponential, exponential_kernel, location_hiding
 from sim.world import distance
 from sim.world.grid import Grid
-from tests.conftest import MakeScenario
-from tests.support import log_of, plainly
+from tests.support import MakeScenario, log_of, plainly
 
 SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 5))
 SIX_CELLS = Grid.rectangle(rows=2, cols=3, width_km=1, height_km=1)
