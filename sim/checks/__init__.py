@@ -42,7 +42,7 @@ from sim.simulation.interrupts import ComponentExit, contained
 from sim.world import World
 from sim.world.distance import manhattan
 from sim.world.grid import Grid
-from sim.world.roads import lattice
+from sim.world.roads.lattice import lattice
 
 MOST_VISITS = 100_000
 """So many visits are an endless life to a demand: one that asks for more before it queries is not lazy."""

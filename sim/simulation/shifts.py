@@ -48,7 +48,7 @@ from sim.scenario.shifts import (
 from sim.world import World
 
 if TYPE_CHECKING:
-    from sim.world.roads import Roads
+    from sim.world.roads.graph import Roads
 
 ENOUGH_QUERIES = 20
 """So many tell where somebody's home is."""
@@ -312,7 +312,7 @@ class Shifting:
         return self._changed_roads[changes]
 
     def _change(self, roads: Roads, spec: AnyShift) -> Roads:
-        from sim.world.roads import close, reverse
+        from sim.world.roads.closures import close, reverse
 
         grid, rng = self._world.grid, self._stream(spec.name)
         match spec:
