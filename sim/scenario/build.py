@@ -34,7 +34,7 @@ from sim.belief import (
 from sim.components.custom import ComponentError, construct
 from sim.components.kinds import Custom
 from sim.errors import input_errors
-from sim.interfaces import Attack, Belief, Demand, Design, FloatArray, Mobility, OutputSpace
+from sim.interfaces import Attack, Belief, Demand, Design, DesignCapabilities, FloatArray, Mobility, OutputSpace
 from sim.lppm import coarse, designs, dummies, optimal, planar
 from sim.lppm.outputs import Cells
 from sim.mobility import demand as demands
@@ -360,8 +360,7 @@ def build_attack(
 
 def output_space(design: Design, world: World) -> OutputSpace:
     """Return what the outputs of a design stand for."""
-    space: OutputSpace = getattr(design, "space", None) or Cells(world.grid.n_cells)
-    return space
+    return DesignCapabilities.space.of(design) or Cells(world.grid.n_cells)
 
 
 def _beliefs(

@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sim.bench.memory import resident
-from sim.bench.people import SEED, City
-from sim.bench.timing import seconds_of
+from benchmarks.memory import resident
+from benchmarks.people import SEED, City
+from benchmarks.timing import seconds_of
 from sim.components.custom import listing
 from sim.events import Report
-from sim.interfaces import Channel, Design, FloatArray
+from sim.interfaces import AttackCapabilities, Channel, Design, FloatArray
 from sim.lppm.channel import MatrixChannel
 from sim.lppm.optimal import OptimalPrivacy, OptimalQuality
 from sim.rng import stream
@@ -261,7 +261,7 @@ class _Bench:
                 attack.observe(report)
             during.append(process_time() - began)
             began = process_time()
-            last_words = sum(1 for _ in getattr(attack, "conclude", tuple)())
+            last_words = sum(1 for _ in AttackCapabilities.conclude.of(attack)())
             after.append(process_time() - began if last_words else None)
         ends = [end for end in after if end is not None]
         return median(during), median(ends) if ends else None
