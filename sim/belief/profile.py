@@ -11,7 +11,10 @@ from numpy.typing import ArrayLike
 from sim.belief.forgetting import ChangeTest, Forgetting, Memory, change_point
 from sim.belief.regularised import Regularisation, lifted
 from sim.inference.bayes import condition, distribution, normalise, read_only
-from sim.inference.estimate import EM_ITERATIONS, NEWTON_ITERATIONS, Estimate, constrained_newton, em, posterior_mode
+from sim.inference.em import EM_ITERATIONS, em
+from sim.inference.estimate import Estimate
+from sim.inference.newton import NEWTON_ITERATIONS, constrained_newton
+from sim.inference.posterior_mode import posterior_mode
 from sim.interfaces import FloatArray
 
 Solver = Literal["newton", "em"]

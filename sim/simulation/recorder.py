@@ -12,7 +12,8 @@ from sim.mobility.traces import Trace
 from sim.simulation.attack_log import AttackLog
 from sim.simulation.channel_metrics import ChannelMetrics
 from sim.simulation.event_table import Simulation, event_table
-from sim.simulation.user_log import Snapshot, Tick, UserLog
+from sim.simulation.progress import Tick
+from sim.simulation.user_log import Snapshot, UserLog
 from sim.world import World
 from sim.world.distance import Distance
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
 from sim.events import Query
-from sim.interfaces import LPPM, Belief, Channel, FloatArray, OwnOutputs
+from sim.interfaces import LPPM, BeliefCapabilities, Channel, ChannelCapabilities, FloatArray, OwnOutputs
 from sim.lppm.theory import Theory
 from sim.mobility.traces import Trace
 from sim.simulation.channel_metrics import ChannelMetrics
+from sim.simulation.progress import Tick
 
-Tick = Callable[[int], None]
-"""Progress callback: called with the number of queries simulated since the last call."""
+_space_of = ChannelCapabilities.space.of
 
 
 def missing_cells(queries: int) -> array[int]:
@@ -111,7 +110,7 @@ class UserLog:
         """Record a report and the channel that produced it."""
         place = query.index - 1
         self.output[place] = output
-        if channel is not self._channel_with_outputs and (space := getattr(channel, "space", None)) is not None:
+        if channel is not self._channel_with_outputs and (space := _space_of(channel)) is not None:
             self._channel_with_outputs, self.no_report = channel, space.nothing
             self.loss_km = self.loss_km or missing_values(len(self.output))
         if self.loss_km is not None:
@@ -142,8 +141,8 @@ class UserLog:
 
     def snapshot(self, query: Query, lppm: LPPM, channel: Channel) -> None:
         """Record a mechanism's belief before this query; of a fixed belief only the first snapshot is stored."""
-        belief: Belief | None = getattr(lppm, "belief", None)
-        if belief is not None and (query.index == min(self.snapshot_at) or not getattr(belief, "fixed", False)):
+        belief = lppm.belief
+        if belief is not None and (query.index == min(self.snapshot_at) or not BeliefCapabilities.fixed.of(belief)):
             prior = belief.prior(query.time_s)
             own = self._metrics.theory_of(channel, prior)
             self._snapshots.append(Snapshot(query.user, query.index, prior.copy(), own))

@@ -24,8 +24,9 @@ from sim.scenario.load import load
 from sim.scenario.models import Scenario
 from sim.scenario.sweep import points
 from sim.simulation.recorder import SimulationLog
+from sim.storage.errors import RunError
 from sim.storage.event_schema import EVENTS, MEASURES
-from sim.storage.run_directory import RunDirectory, RunError
+from sim.storage.run_directory import RunDirectory
 from sim.world import World
 from sim.world.distance import manhattan
 from sim.world.grid import Grid

@@ -14,7 +14,7 @@ from sim.analysis.summary import SERIES, headings, in_order, with_swept_values
 from sim.cli.output.cells import spreads, swept_value, with_spread
 from sim.cli.output.terminal import stdout
 from sim.escaping import escape
-from sim.storage.run_directory import DamagedRun, RunError
+from sim.storage.errors import NotApplicable
 
 _MOST_ROWS = 30
 
@@ -23,9 +23,7 @@ def print_first_shift(result: Result) -> None:
     """Print how mechanisms adapt to the first shift, if that is defined and the table is short."""
     try:
         adaptation = result.adaptation()
-    except DamagedRun:
-        raise
-    except RunError as error:
+    except NotApplicable as error:
         stdout().print(f"[yellow]note:[/] {escape(f'how mechanisms adapt cannot be told: {error}')}", highlight=False)
         return
     if len(adaptation.summary) <= _MOST_ROWS:
