@@ -13,13 +13,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Table
 from rich.text import Text
 
-from sim.analysis import budgets, spread
+from sim.analysis import budgets
 from sim.analysis import narrative as sentences
 from sim.analysis.adaptation import OF_USER, Adaptation
+from sim.analysis.event_log import SERIES
 from sim.analysis.metrics import METRICS, told, untold
 from sim.analysis.narrative import span
 from sim.analysis.result import Result
-from sim.analysis.summary import SERIES, headings, in_order, plain, with_swept_values
+from sim.analysis.statistics import INTERVAL, OWN_VALUES, SPREAD, are_few, with_spread
+from sim.analysis.sweep_labels import in_order, path_headings, swept_value, with_swept_values
+from sim.analysis.tables import format_metric, spread_note
 from sim.checks import Outcome
 from sim.escaping import escape, visible
 from sim.execution.cost.estimate import BYTES_PER_ROW, Cost, installed_bytes
@@ -133,11 +136,11 @@ def print_summary(
 ) -> None:
     """Print the table: quality loss of each mechanism, and the error of each adversary, in km, with their spread.
 
-    Takes a summary of `spread.shown`. LPPMs and attacks come in the order given, then those that a sweep has brought
+    Takes a summary of `with_spread`. LPPMs and attacks come in the order given, then those that a sweep has brought
     in. A swept value stands beside the mechanisms it makes a difference to. Losses above the budget, given as points
     and LPPMs, are marked.
     """
-    swept = headings([path for path in points.columns if path != "point"])
+    swept = path_headings([path for path in points.columns if path != "point"])
     valued = with_swept_values(summary[["lppm", "point"]], points).to_dict("records")
     values = {(row["lppm"], row["point"]): row for row in valued}
     attacks = list(dict.fromkeys([*attacks, *filter(None, summary["attack"])]))
@@ -159,7 +162,7 @@ def print_summary(
     console = stdout()
     units = "replications" if (summary["users"] == 1).all() else "users"
     console.print(
-        f"Quality loss Q-bar and adversary error P_AE, in km; {spread.caption(_spreads(summary), units)}"
+        f"Quality loss Q-bar and adversary error P_AE, in km; {spread_note(_spreads(summary), units)}"
         + ("; means expected over the mechanism's noise" if expected else "")
         + ("; ! above the quality budget asked for" if over_budget else ""),
         style="italic",
@@ -169,7 +172,7 @@ def print_summary(
 
 
 def _value(value: Any) -> str:
-    return "" if pd.isna(value) else escape(plain(value))
+    return "" if pd.isna(value) else escape(swept_value(value))
 
 
 def _figure(row: pd.Series[float], name: str) -> str:
@@ -180,11 +183,11 @@ def _figure(row: pd.Series[float], name: str) -> str:
 
 def _with_spread(row: dict[Any, Any], name: str, digits: int, *, signed: bool = False) -> str:
     """Write a figure, with its spread where it has one."""
-    return " ".join(filter(None, spread.written(row, name, digits, signed=signed)))
+    return " ".join(filter(None, format_metric(row, name, digits, signed=signed)))
 
 
 def _spreads(table: pd.DataFrame) -> list[str]:
-    return list(table[spread.SPREAD]) if spread.SPREAD in table else [spread.INTERVAL]
+    return list(table[SPREAD]) if SPREAD in table else [INTERVAL]
 
 
 def print_result(result: Result, *, redrawn: bool = True) -> None:
@@ -262,8 +265,8 @@ def _print_own_adaptation(result: Result) -> None:
 def print_adaptation(result: Result, found: Adaptation, against: str | None = None) -> None:
     """Print the efficiency of each mechanism around a shift, how long it takes to recover, and what is lost."""
     points = result.points()
-    swept = headings([path for path in points.columns if path != "point"])
-    summary = in_order(spread.shown(found.summary, found.users, OF_USER, SERIES), result.run)
+    swept = path_headings([path for path in points.columns if path != "point"])
+    summary = in_order(with_spread(found.summary, found.users, OF_USER, SERIES), result.run)
     valued = with_swept_values(summary[["lppm", "point"]], points).to_dict("records")
     against = summary["lppm"].iloc[0] if against is None else against
     compared = found.compare(against) if against in set(found.users["lppm"]) else pd.DataFrame()
@@ -297,7 +300,7 @@ def print_adaptation(result: Result, found: Adaptation, against: str | None = No
         escape(
             f"Efficiency P_AE / Q-bar before and after {shifts}; queries until a window of {found.window} is back at "
             f"{100 * found.recovered:g} %: median and mean over users, those not back counted with all they have, and "
-            f"of all users together; queries lost until then; {spread.caption(_spreads(summary))}"
+            f"of all users together; queries lost until then; {spread_note(_spreads(summary))}"
         ),
         style="italic",
         highlight=False,
@@ -316,7 +319,7 @@ def _differences(compared: pd.DataFrame) -> list[dict[Any, Any]]:
     if compared.empty:
         return []
     nobody = pd.DataFrame({name: pd.Series(dtype=float) for name in ("point", "attack", "lppm")})
-    return spread.shown(compared, nobody, OF_USER, ["point", "attack", "lppm"], signed=True).to_dict("records")
+    return with_spread(compared, nobody, OF_USER, ["point", "attack", "lppm"], signed=True).to_dict("records")
 
 
 def print_hindsight(result: Result, found: pd.DataFrame) -> None:
@@ -326,7 +329,7 @@ def print_hindsight(result: Result, found: pd.DataFrame) -> None:
         console.print(f"{len(found)} rows about past queries are in hindsight.csv.", highlight=False)
         return
     points = result.points()
-    swept = headings([path for path in points.columns if path != "point"])
+    swept = path_headings([path for path in points.columns if path != "point"])
     found = in_order(found, result.run)
     valued = with_swept_values(found[["lppm", "point"]], points).to_dict("records")
     table = Table()
@@ -347,7 +350,7 @@ def print_hindsight(result: Result, found: pd.DataFrame) -> None:
         )
     console.print(
         "Adversary error about past queries s, in km: so many reports later or at the last one (final), and when they "
-        f"were asked, gains paired by query; {spread.caption(_spreads(found))}",
+        f"were asked, gains paired by query; {spread_note(_spreads(found))}",
         style="italic",
         highlight=False,
     )
@@ -358,11 +361,11 @@ def print_metrics(result: Result) -> None:
     """Print more figures of each mechanism and adversary, those in km apart from the others, and what each says."""
     console = stdout()
     found, points = in_order(result.shown_metrics(), result.run), result.points()
-    swept = headings([path for path in points.columns if path != "point"])
+    swept = path_headings([path for path in points.columns if path != "point"])
     valued = with_swept_values(found[["lppm", "point"]], points).to_dict("records")
     shown = told(found)
     distances = [name for name in shown if name.endswith(("_loss_km", "_error_km"))]
-    console.print(f"More metrics; {spread.caption(_spreads(found))}", style="italic", highlight=False)
+    console.print(f"More metrics; {spread_note(_spreads(found))}", style="italic", highlight=False)
     for names in filter(None, (distances, [name for name in shown if name not in distances])):
         table = Table()
         for heading in ("LPPM", "attack"):
@@ -409,7 +412,7 @@ def print_at_loss(compared: pd.DataFrame) -> None:
         table.add_section()
     console.print(
         "Adversary error P_AE at equal quality loss Q-bar, in km, off each user's own curve, over the users who reach "
-        f"it with every LPPM; differences paired by user; {spread.caption(_spreads(compared))}",
+        f"it with every LPPM; differences paired by user; {spread_note(_spreads(compared))}",
         style="italic",
         highlight=False,
     )
@@ -418,8 +421,8 @@ def print_at_loss(compared: pd.DataFrame) -> None:
 
 def _at_loss_shown(compared: pd.DataFrame) -> pd.DataFrame:
     """Return a table of `ranking.at_loss` with the users' own extremes instead of intervals where users are few."""
-    few = compared["users"].map(spread.are_few)
-    found = compared.assign(**{spread.SPREAD: few.map({True: spread.OWN_VALUES, False: spread.INTERVAL})})
+    few = compared["users"].map(are_few)
+    found = compared.assign(**{SPREAD: few.map({True: OWN_VALUES, False: INTERVAL})})
     for name in ("error_km", "difference_km"):
         for end, extreme in (("_low", "_min"), ("_high", "_max")):
             found[name + end] = found[name + end].where(~few, found[name + extreme])
