@@ -23,7 +23,9 @@ from sim.analysis.event_log import SERIES, query_rows, read_shifts
 from sim.analysis.recovery import Recovery
 from sim.analysis.shift_sums import ShiftSums, spans_around
 from sim.analysis.statistics import ENDS, mean_interval, ratio_of_means
-from sim.storage.run_directory import MEASURES, RequestError, RunDirectory, RunError
+from sim.storage.errors import ChoiceNotApplicable, NotApplicable, RequestError
+from sim.storage.event_schema import MEASURES
+from sim.storage.run_directory import RunDirectory
 
 WINDOW = 50
 BEFORE = 150
@@ -119,11 +121,13 @@ def adaptation(
             for table, frame in (frames | {"user_courses": found.courses_of_few()}).items():
                 tables[table].append(frame.assign(**key)[[*key, *frame.columns]])
     if not tables["summary"]:
-        raise RunError(f"{run} has no figures of an attack on users who change: there is no efficiency to look at.")
+        raise NotApplicable(
+            f"{run} has no figures of an attack on users who change: there is no efficiency to look at."
+        )
     joined = {name: pd.concat(frames, ignore_index=True) for name, frames in tables.items()}
     if not joined["summary"]["users"].any():
         names = " or ".join(dict.fromkeys(chosen.values()))
-        raise RequestError(
+        raise ChoiceNotApplicable(
             f"{run}: nobody has {window} queries after {names}, up to the next change or the end, and a loss before. "
             "A shorter window may do: `lppm-sim adaptation RUN --window N`."
         )
@@ -157,7 +161,7 @@ def _chosen(changes: pd.DataFrame, shift: str | None, run: RunDirectory) -> dict
     """Return the name of the shift to look at, for each point that has one."""
     begun = changes[changes["event"] == "shift"]
     if begun.empty:
-        raise RequestError(f"{run} has no shift: there is nothing to adapt to. Give the scenario `shifts`.")
+        raise ChoiceNotApplicable(f"{run} has no shift: there is nothing to adapt to. Give the scenario `shifts`.")
     if shift is not None and shift not in set(begun["shift"]):
         raise RequestError(f"{run} has no shift {shift!r}: there are {', '.join(dict.fromkeys(begun['shift']))}")
     if shift is not None:

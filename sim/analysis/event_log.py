@@ -17,7 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sim.storage.run_directory import EVENTS, MEASURES, RunDirectory, RunError
+from sim.storage.errors import RunError
+from sim.storage.event_schema import EVENTS, MEASURES
+from sim.storage.run_directory import RunDirectory
 
 SERIES = ["point", "lppm", "attack"]
 COMPACT_ROWS = 100_000

@@ -14,7 +14,7 @@ import pandas as pd
 from sim.analysis.curves import curve_of_user, read_off, user_points
 from sim.analysis.statistics import FEWEST_USERS, half_width, is_significant, mean_interval, paired_leads
 from sim.interfaces import FloatArray
-from sim.storage.run_directory import RequestError
+from sim.storage.errors import RequestError
 
 _MOST_LEVEL = 5
 """Of more mechanisms without a significant difference these are named."""

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sim.interfaces import FloatArray, IntArray
-from sim.storage.run_directory import RunDirectory, RunError
+from sim.storage.errors import NotApplicable
+from sim.storage.run_directory import RunDirectory
 
 Span = tuple[int, int, int]
 """The first query to look at, the first after the shift, and the first after all that is looked at."""
@@ -72,7 +73,7 @@ class ShiftSums:
         cut = np.flatnonzero((begin < at) & (at <= last))
         if cut.size:
             row = int(cut[0])
-            raise RunError(
+            raise NotApplicable(
                 f"{run} is a summary, with one row for queries {begin[row]} to {last[row]}, but the shift comes at "
                 f"query {at[row]}: what was before and after it cannot be told. Set record.window to a divisor of "
                 f"{at[row] - 1}, or record.log to queries, and run the scenario into another folder."
@@ -81,7 +82,7 @@ class ShiftSums:
     def refuse_window(self, window: int, run: RunDirectory) -> None:
         """Refuse windows that are not made of whole rows."""
         if window % self.step:
-            raise RunError(
+            raise NotApplicable(
                 f"{run} is a summary with one row for {self.step} queries, which windows of {window} would cut: ask "
                 f"for a window of {-(-window // self.step) * self.step}, or another multiple of {self.step}."
             )

@@ -19,7 +19,7 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from sim.interfaces import FloatArray
-from sim.storage.run_directory import MEASURES
+from sim.storage.event_schema import MEASURES
 
 FEWEST_USERS = 5
 """Fewer users have no interval, and nothing is significant."""

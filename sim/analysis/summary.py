@@ -28,7 +28,8 @@ from sim.analysis.event_log import (
 from sim.analysis.statistics import half_width, intervals
 from sim.analysis.sweep_labels import with_swept_values
 from sim.analysis.windows import Extent
-from sim.storage.run_directory import MEASURES, RunDirectory
+from sim.storage.event_schema import MEASURES
+from sim.storage.run_directory import RunDirectory
 
 LOSS_AND_ERROR = ("quality_loss_km", "adversary_error_km")
 """Q-bar and P_AE of the paper."""

@@ -14,7 +14,9 @@ import pyarrow.compute as pc
 from sim.analysis.event_log import SERIES, SIMULATED, accumulate, means_of_sums, query_rows
 from sim.analysis.statistics import intervals
 from sim.interfaces import IntArray
-from sim.storage.run_directory import MEASURES, RunDirectory, RunError
+from sim.storage.errors import NotApplicable
+from sim.storage.event_schema import MEASURES
+from sim.storage.run_directory import RunDirectory
 
 WINDOW_COUNT = 20
 BY_WINDOW = [*SERIES, "user", "index", *MEASURES]
@@ -148,7 +150,7 @@ def _refuse_cuts(ends: IntArray, windows: Windows, run: RunDirectory) -> None:
         inside = ends[(ends >= first) & (ends < last)]
         if len(inside):
             fits = math.gcd(*ends[:-1].tolist())
-            raise RunError(
+            raise NotApplicable(
                 f"{run} is a summary, with one row for queries {first} to {last}: figures of those up to "
                 f"{inside[0]} alone cannot be told. Set record.window to {fits} or a divisor of it, or record.log to "
                 "queries, and run the scenario into another folder."

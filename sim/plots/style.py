@@ -29,7 +29,7 @@ from sim.analysis.statistics import FEWEST_USERS, INTERVAL, are_few, metric_boun
 from sim.analysis.summary import preferred
 from sim.interfaces import FloatArray
 from sim.plots.labels import literal
-from sim.storage.run_directory import atomic_file
+from sim.storage.atomic import atomic_file
 
 INK = "#333333"
 # A matplotlibrc of the user or of the current folder must not change figures, nor start LaTeX: defaults come first.

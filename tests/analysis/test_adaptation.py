@@ -20,7 +20,9 @@ from sim.analysis.event_log import read_shifts
 from sim.analysis.statistics import ratio_of_means
 from sim.events import Shift
 from sim.interfaces import FloatArray
-from sim.storage.run_directory import EVENTS, RequestError, RunDirectory, RunError
+from sim.storage.errors import RequestError, RunError
+from sim.storage.event_schema import EVENTS
+from sim.storage.run_directory import RunDirectory
 from tests.support import a_manifest, done, files, lppm_sim, refused, told_shifts
 
 

@@ -22,7 +22,9 @@ from sim.analysis.statistics import intervals
 from sim.analysis.summary import per_user, read_totals, summarize, summarize_users, tradeoff
 from sim.analysis.sweep_labels import circumstances, named_apart
 from sim.analysis.windows import read_halves, read_over_time
-from sim.storage.run_directory import EVENTS, MEASURES, RunDirectory, RunError
+from sim.storage.errors import RunError
+from sim.storage.event_schema import EVENTS, MEASURES
+from sim.storage.run_directory import RunDirectory
 from tests.support import a_manifest
 
 
