@@ -92,7 +92,8 @@ def _differences(compared: pd.DataFrame) -> list[dict[Any, Any]]:
     """Return the rows of a comparison of mechanisms, without intervals if users are few."""
     if compared.empty:
         return []
-    nobody = pd.DataFrame({name: pd.Series(dtype=float) for name in ("point", "attack", "lppm")})
-    return statistics.with_spread(compared, nobody, OF_USER, ["point", "attack", "lppm"], signed=True).to_dict(
+    keys = ["point", "attack", "lppm"]
+    nobody = pd.DataFrame({name: pd.Series(dtype=float) for name in keys})
+    return statistics.with_spread(compared, nobody, OF_USER, keys, signed=True).to_dict(
         "records"
     )
