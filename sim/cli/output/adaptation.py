@@ -94,6 +94,4 @@ def _differences(compared: pd.DataFrame) -> list[dict[Any, Any]]:
         return []
     keys = ["point", "attack", "lppm"]
     nobody = pd.DataFrame({name: pd.Series(dtype=float) for name in keys})
-    return statistics.with_spread(compared, nobody, OF_USER, keys, signed=True).to_dict(
-        "records"
-    )
+    return statistics.with_spread(compared, nobody, OF_USER, keys, signed=True).to_dict("records")
