@@ -13,8 +13,10 @@ import simpy
 
 from sim.events import Query, Visit
 from sim.mobility.traces import Life, Trace
+from sim.simulation.attack_log import AttackLog
 from sim.simulation.population import Stage
-from sim.simulation.recorder import AttackLog, SimulationLog, UserLog
+from sim.simulation.recorder import SimulationLog
+from sim.simulation.user_log import UserLog
 
 LOGS = (SimulationLog, UserLog, AttackLog)
 SUSPENDED = (types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
