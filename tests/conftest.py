@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import multiprocessing.forkserver
 import os
 import shutil
 import signal
@@ -32,6 +34,33 @@ def _nothing_kept() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(kept.VARIABLE, "off")
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_synced() -> Iterator[None]:
+    """Do not wait for the disk: no test outlives a crash of the machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _handle: None)
+        yield
+
+
+@pytest.fixture(scope="module")
+def plain_kernels() -> Iterator[None]:
+    """Use NumPy here and in child processes, where importing numba would take as long as everything else."""
+    with plainly(), pytest.MonkeyPatch.context() as patch:
+        patch.setenv(kernels.VARIABLE, "plain")
+        yield
+
+
+@pytest.fixture(scope="module")
+def fork_server() -> Iterator[None]:
+    """Fork worker processes from one server for the module, which has imported what they need."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["sim.execution.local_pool"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(multiprocessing, "get_context", lambda _method=None: context)
+        yield
+    multiprocessing.forkserver._forkserver._stop()  # the next module has another environment
 
 
 @pytest.fixture
