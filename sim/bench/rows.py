@@ -19,7 +19,7 @@ from sim.bench.people import EVERY_S, GAP, City, Contest, Run, Scale, timed_run
 from sim.bench.timing import Samples, median_case, seconds_of, side_by_side, slowest_case
 from sim.errors import UserError
 from sim.events import Guess, Report
-from sim.execution.local_pool import usable_cores
+from sim.execution.pool import usable_cores
 from sim.interfaces import Channel, Design, FloatArray, IntArray
 from sim.lppm.mechanism import Mechanism
 from sim.lppm.optimal import OptimalPrivacy, OptimalQuality

@@ -192,7 +192,7 @@ def _load(
 
 def _with_consent(study: Any) -> Any:
     """Return the scenario with permission for its custom code, asked for on a terminal, or raise `CodeNotAllowed`."""
-    from sim.execution.runner import custom_components, permitted
+    from sim.execution.inputs import custom_components, permitted
 
     names, code = custom_components(study), study.place.code
     if code.allowed is None and names and sys.stdin.isatty() and sys.stderr.isatty():
@@ -251,7 +251,7 @@ def run(
     Leaves an event log, a table, figures and a report to look at. A second run goes on where the first was stopped.
     """
     from sim.cli import console
-    from sim.execution.runner import run as run_scenario
+    from sim.execution.run import run as run_scenario
     from sim.simulation.interrupts import explained
 
     _refuse_what_is_lost(out)
@@ -312,8 +312,8 @@ def watch(
     from contextlib import suppress
 
     from sim.cli import console
-    from sim.execution.runner import default_directory
-    from sim.execution.runner import run as run_scenario
+    from sim.execution.inputs import default_directory
+    from sim.execution.run import run as run_scenario
     from sim.report.live import served
     from sim.simulation.interrupts import explained
 
@@ -375,7 +375,7 @@ def check(
     """
     from sim.cli import console
     from sim.execution.cost.estimate import estimate
-    from sim.execution.runner import custom_components
+    from sim.execution.inputs import custom_components
     from sim.scenario.plausibility import remarks
     from sim.scenario.sweep import points
 
@@ -566,13 +566,13 @@ def adaptation(
     """
     from sim.analysis.result import Result
     from sim.cli import console
-    from sim.execution.runner import sum_up_adaptation
+    from sim.execution.finish import write_adaptation_results
 
     result = Result.open(run_directory)
     found = result.adaptation(window=window, recovered=recovered, before=before, shift=shift)
     if against is not None and against not in set(found.summary["lppm"]):
         raise click.UsageError(f"no LPPM {against!r}: there are {', '.join(dict.fromkeys(found.summary['lppm']))}")
-    sum_up_adaptation(result, found)
+    write_adaptation_results(result, found)
     console.print_adaptation(result, found, against)
     click.echo(visible(f"adaptation.csv and figures/adaptation are in {result.run}"))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from sim.analysis import summary as analysis
-from sim.execution.runner import open_pool, run
+from sim.execution.run import open_pool, run
 from sim.paper.claims import Finding, findings, markdown
 from sim.paper.panels import PANELS, draw, draw_all, series_of, table
 from sim.paper.studies import STUDIES, Study
