@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.inference.estimate import Likelihoods
+from sim.inference.likelihoods import Likelihoods
 from sim.interfaces import FloatArray, IntArray
 
 HALF_LIVES = 10

@@ -11,7 +11,7 @@ from sim.belief.markov import MarkovFilter
 from sim.belief.regularised import lifted
 from sim.inference.baum_welch import baum_welch, forward
 from sim.inference.bayes import distribution, read_only
-from sim.inference.estimate import posterior_mode
+from sim.inference.posterior_mode import posterior_mode
 from sim.interfaces import FloatArray
 
 

@@ -11,7 +11,10 @@ from numpy.typing import ArrayLike
 from sim.belief.forgetting import ChangeTest, Forgetting, Memory, change_point
 from sim.belief.regularised import Regularisation, lifted
 from sim.inference.bayes import condition, distribution, normalise, read_only
-from sim.inference.estimate import EM_ITERATIONS, NEWTON_ITERATIONS, Estimate, constrained_newton, em, posterior_mode
+from sim.inference.em import EM_ITERATIONS, em
+from sim.inference.estimate import Estimate
+from sim.inference.newton import NEWTON_ITERATIONS, constrained_newton
+from sim.inference.posterior_mode import posterior_mode
 from sim.interfaces import FloatArray
 
 Solver = Literal["newton", "em"]
@@ -44,6 +47,20 @@ class FixedProfile:
         return posterior
 
 
+def _check(fading: float, solver: Solver, gap: float, start: Start, max_iterations: int | None) -> None:
+    """Raise `ValueError` if a parameter is outside its interval or choices."""
+    if not 0 <= fading < np.inf:
+        raise ValueError(f"fading must be in [0, inf), got {fading}")
+    if solver not in get_args(Solver):
+        raise ValueError(f"solver must be one of {get_args(Solver)}, got {solver!r}")
+    if not 0 < gap < np.inf:
+        raise ValueError(f"gap must be in (0, inf), got {gap}")
+    if start not in get_args(Start):
+        raise ValueError(f"start must be one of {get_args(Start)}, got {start!r}")
+    if max_iterations is not None and max_iterations < 0:
+        raise ValueError(f"max_iterations must be in [0, inf), got {max_iterations}")
+
+
 class EstimatedProfile:
     """Learn the profile from the reports: the profile estimation-based (PEB) belief.
 
@@ -74,16 +91,7 @@ class EstimatedProfile:
         forget: Forgetting | None = None,
         regularise: Regularisation | None = None,
     ) -> None:
-        if not 0 <= fading < np.inf:
-            raise ValueError(f"fading must be in [0, inf), got {fading}")
-        if solver not in get_args(Solver):
-            raise ValueError(f"solver must be one of {get_args(Solver)}, got {solver!r}")
-        if not 0 < gap < np.inf:
-            raise ValueError(f"gap must be in (0, inf), got {gap}")
-        if start not in get_args(Start):
-            raise ValueError(f"start must be one of {get_args(Start)}, got {start!r}")
-        if max_iterations is not None and max_iterations < 0:
-            raise ValueError(f"max_iterations must be in [0, inf), got {max_iterations}")
+        _check(fading, solver, gap, start, max_iterations)
         self._initial = distribution(initial_profile, "initial_profile")
         self._fading = fading
         self._solver = solver

@@ -28,6 +28,7 @@ class FailedChunks(UserError):
         planned: int,
         *,
         shard: tuple[int, int] | None = None,
+        also: str | None = None,
     ) -> None:
         self.failures = failures
         of_shard = "" if shard is None else f" of shard {shard[0]}/{shard[1]}"
@@ -43,6 +44,8 @@ class FailedChunks(UserError):
             lines.append(
                 "Their tracebacks are in `failures` of manifest.json; `lppm-sim summarize` shows what is there."
             )
+        if also is not None:
+            lines.append(f"The tables are incomplete: {also}")
         super().__init__("\n".join([*lines, "A second run tries them again."]))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Any
 
 import pandas as pd
@@ -10,14 +10,14 @@ import pandas as pd
 from sim.analysis import budgets
 from sim.analysis.adaptation import Adaptation
 from sim.analysis.result import Result
-from sim.analysis.summary import swept_words, with_swept_values
+from sim.analysis.sweep_labels import swept_words, with_swept_values
 from sim.execution.chunks import Notes, joined_notes
 from sim.execution.failures import FailedChunks
 from sim.execution.plan import Chunk
 from sim.execution.stopping import Round
 from sim.scenario.sweep import Point
-from sim.storage.backends import unless_untold
-from sim.storage.run_directory import RunDirectory, RunError
+from sim.storage.errors import NotApplicable, RunError
+from sim.storage.run_directory import RunDirectory
 
 
 def finish(
@@ -36,10 +36,14 @@ def finish(
     ended = {"finished": not failures, "notes": _notes(directory, simulated), "failures": failures}
     directory.write_manifest(manifest | planned | ended)
     result = Result(directory)
-    with suppress(RunError) if failures else nullcontext():  # failures are reported first
+    try:
         if simulated:
             _note_exceeded_budgets(result, swept)
             write_results(result, figures=figures)
+    except RunError as error:
+        if failures:
+            raise FailedChunks(directory, failures, len(last_round.chunks), also=str(error)) from error
+        raise
     if failures:
         raise FailedChunks(directory, failures, len(last_round.chunks))
     return result
@@ -79,7 +83,7 @@ def write_results(result: Result, *, figures: bool) -> None:
         write_figures(result.run, read=result.totals(), **tables)
     # Summaries whose windows cut the shift have no such table; `lppm-sim adaptation` states the reason.
     if not result.shifts().empty:
-        with unless_untold():
+        with suppress(NotApplicable):
             write_adaptation_results(result, result.adaptation(), figures=figures)
     if figures:
         from sim.report import write

@@ -16,8 +16,9 @@ from sim.execution.chunks import Workshop
 from sim.execution.plan import Chunk
 from sim.execution.pool import TRIES, Answer, Done, Failure, perform, to_stderr
 from sim.simulation import interrupts
-from sim.simulation.recorder import Tick
-from sim.storage.run_directory import RequestError, RunDirectory
+from sim.simulation.progress import Tick
+from sim.storage.errors import RequestError
+from sim.storage.run_directory import RunDirectory
 
 _TICK_EVERY_S = 0.2
 _KILL_S = 10.0

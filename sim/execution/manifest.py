@@ -12,13 +12,13 @@ from sim.execution.chunks import Workshop
 from sim.execution.inputs import run_digest
 from sim.execution.study import Study
 from sim.inference import kernels
-from sim.interfaces import OutputSpace
+from sim.interfaces import DesignCapabilities
 from sim.lppm import outputs
 from sim.scenario import build
 from sim.scenario.plausibility import remarks
 from sim.scenario.protection import LPPMSpec
 from sim.scenario.sweep import Point
-from sim.storage.run_directory import SCHEMA_VERSION
+from sim.storage.event_schema import SCHEMA_VERSION
 from sim.world import World
 
 _PACKAGES = ("simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pydantic", "pyarrow")
@@ -80,5 +80,5 @@ def _output_space(lppm: LPPMSpec, world: World) -> Any:
     """Return the output space of an LPPM, as `sim.lppm.outputs.read` reads it."""
     with input_errors(f"lppms.{lppm.name}.design"):
         design = build.build_design(lppm.design, world)
-    space: OutputSpace | None = getattr(design, "space", None)
+    space = DesignCapabilities.space.of(design)
     return "cells" if space is None else space.describe()

@@ -12,9 +12,10 @@ from sim.execution.inputs import component_sources
 from sim.execution.plan import Plan
 from sim.execution.pool import to_stderr
 from sim.execution.study import Study
+from sim.storage.errors import RequestError
 from sim.storage.manifest import FREE_KEYS
 from sim.storage.part_ids import replications_in
-from sim.storage.run_directory import DamagedManifestError, PartCheck, RequestError, RunDirectory
+from sim.storage.run_directory import DamagedManifestError, PartCheck, RunDirectory
 
 
 def refuse_another_run(

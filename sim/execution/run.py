@@ -26,8 +26,9 @@ from sim.execution.study import Study
 from sim.scenario.models import Scenario
 from sim.simulation import interrupts
 from sim.simulation.progress import Progress, Silent, Tally, explained_interrupt
+from sim.storage.errors import RequestError
 from sim.storage.manifest import parts_digest
-from sim.storage.run_directory import DamagedManifestError, PartCheck, RequestError, RunDirectory
+from sim.storage.run_directory import DamagedManifestError, PartCheck, RunDirectory
 
 
 def run(

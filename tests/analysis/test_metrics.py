@@ -16,18 +16,18 @@ import pytest
 import sim
 from sim import report
 from sim.analysis import metrics
-from sim.analysis import summary as analysis
+from sim.analysis.event_log import SERIES
 from sim.analysis.metrics import METRICS
 from sim.analysis.result import Result
 from sim.lppm.epsilon import exact_epsilon_per_km
 from sim.lppm.theory import theory
 from sim.scenario.build import build_design, build_world
 from sim.scenario.models import Scenario
-from sim.storage.run_directory import EVENTS, RunDirectory
+from sim.storage.event_schema import EVENTS
+from sim.storage.run_directory import RunDirectory
 from sim.world.distance import euclidean
 from tests.support import a_manifest, done
 
-SERIES = analysis.SERIES
 SCENARIO: dict[str, Any] = {
     "name": "figures",
     "seed": 3,

@@ -26,11 +26,11 @@ from sim.execution.failures import FailedChunks
 from sim.execution.plan import Chunk
 from sim.execution.pool import Done, Failure
 from sim.scenario.models import Scenario
-from sim.simulation.recorder import Tick
-from sim.storage.run_directory import RequestError, RunDirectory, RunError
-from tests.conftest import MakeScenario
+from sim.simulation.progress import Tick
+from sim.storage.errors import RequestError, RunError
+from sim.storage.run_directory import RunDirectory
 from tests.storage.test_run_directory import object_store  # noqa: F401
-from tests.support import INTERRUPTIBLE, ROOT, done, ending, files, plan, refused, until
+from tests.support import INTERRUPTIBLE, ROOT, MakeScenario, done, ending, files, plan, refused, until
 
 OWN = '''
 import os, resource, signal

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,12 @@ from sim.rng import stream
 from sim.scenario.build import build_attack
 from sim.scenario.models import Scenario
 from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS
+from sim.simulation.attack_log import AttackLog
 from sim.simulation.engine import simulate
 from sim.simulation.population import Setting, Stage
-from sim.simulation.recorder import AttackLog, SimulationLog, UserLog
-
-MakeScenario = Callable[..., Scenario]
+from sim.simulation.recorder import SimulationLog
+from sim.simulation.user_log import UserLog
+from tests.support import MakeScenario
 
 LOGS = (SimulationLog, UserLog, AttackLog)
 SECRETS = (Query, Visit, Trace, Life, *LOGS, Stage, simpy.Environment, types.FrameType, types.GeneratorType)

@@ -20,8 +20,9 @@ from sim.execution.dask.waiting import LOOK_EVERY_S, RESUMES, Watch, WorkersLost
 from sim.execution.dask.worker import SAME_ENVIRONMENT
 from sim.execution.plan import Chunk
 from sim.execution.pool import TRIES, Answer, Done, Failure, to_stderr, usable_cores
-from sim.simulation.recorder import Tick
-from sim.storage.run_directory import RequestError, RunDirectory, RunError
+from sim.simulation.progress import Tick
+from sim.storage.errors import RequestError, RunError
+from sim.storage.run_directory import RunDirectory
 
 WINDOW = 2
 """Number of submitted chunks for each thread of the cluster: one is simulated, the next one waits at the worker."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from sim.execution.pool import TRIES
 from sim.simulation import interrupts
-from sim.storage.run_directory import RequestError
+from sim.storage.errors import RequestError
 
 LOCAL_WAIT_S = 120.0
 """Default time that a run waits while a local cluster has no worker, before it restarts the cluster."""

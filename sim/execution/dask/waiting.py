@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sim.execution.dask.connection import has_lost_nannies
-from sim.storage.run_directory import RunError
+from sim.storage.errors import RunError
 
 LOOK_EVERY_S = 1.0
 """Time between two requests for the number of workers."""

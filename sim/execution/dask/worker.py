@@ -24,7 +24,8 @@ from sim.execution.pool import Answer, perform
 from sim.inference import kernels
 from sim.scenario.models import Scenario
 from sim.simulation import interrupts
-from sim.storage.run_directory import RequestError, RunDirectory
+from sim.storage.errors import RequestError
+from sim.storage.run_directory import RunDirectory
 
 SAME_ENVIRONMENT = "the driver, the scheduler and all workers need the same environment"
 

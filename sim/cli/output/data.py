@@ -1,0 +1,82 @@
+"""What a person sees of the `data` commands: progress on stderr, what was found on stdout.
+
+Names and texts from files are shown letter by letter: nothing in them is markup or moves the cursor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from sim.cli.output.terminal import stdout
+from sim.datasets.describing import MANY_DAYS, MANY_ROWS, Description
+from sim.datasets.importing import Box, Counts
+from sim.escaping import escape, visible
+
+
+def print_import(counts: Counts, path: Path, region: Box | None) -> None:
+    """Print what became of the lines, and where the trace file is."""
+    lines = [("lines", f"{counts.lines:,}")]
+    if counts.unreadable:
+        lines.append(("unreadable", f"{counts.unreadable:,} lines, left out; the first of them:"))
+        lines += [("", line) for line in counts.first_unreadable]
+    if region is not None:
+        lines.append(("outside", f"{counts.outside:,} rows, left out; the region is {_box(region)}"))
+    lines.append(("kept", f"{counts.kept:,} rows of {counts.users:,} users"))
+    if counts.duplicates:
+        lines.append(("", f"{counts.duplicates:,} of them repeat another row in every column; they are kept"))
+    lines.append(("wrote", f"{path} ({path.stat().st_size / 1e6:,.1f} MB)"))
+    _print(lines)
+
+
+def print_description(said: Description, path: Path) -> None:
+    """Print what is in a trace file."""
+    grid = said.grid
+    span = "an order without times"
+    if said.span_s is not None:
+        first, last = said.span_s
+        span = f"{_moment(first)} to {_moment(last)} UTC, {(last - first) / 86_400:,.1f} days"
+    which = "the paper's grid" if said.of_paper else f"a grid of {grid.rows} x {grid.cols} over the region"
+    quantiles = ", ".join(f"{_share(share)} {rows:,}" for share, rows in said.rows_per_user)
+    name, most = said.most_rows
+    lines = [
+        ("file", f"{path}{f' ({said.source})' if said.source else ''}"),
+        ("rows", f"{said.rows:,} of {said.users:,} users"),
+        ("time", span),
+        ("place", _box(said.extent)),
+        ("region", f"{said.inside:,} rows in {said.cells_visited:,} of {grid.n_cells:,} cells of {which}"),
+        ("per user", f"{quantiles}; most: user {name} with {most:,}"),
+        ("", f"{said.users_with_many:,} users have at least {MANY_ROWS} rows in the region"),
+    ]
+    for number, (lat, lon, rows) in enumerate(said.points):
+        share = rows / said.inside
+        lines.append(("" if number else "top points", f"{lat:.6f}, {lon:.6f}: {rows:,} rows, {share:.1%}"))
+    if said.good_days is not None:
+        days = list(said.good_days.values())
+        enough = sum(count >= MANY_DAYS for count in days)
+        lines.append(("good days", f"{sum(days):,} days from midnight to midnight (UTC-7) without a silence over 2 h"))
+        lines.append(("", f"{enough:,} of {len(days):,} cabs have at least {MANY_DAYS} of them"))
+    _print(lines, said.warts)
+
+
+def _print(lines: Iterable[tuple[str, str]], notes: Iterable[str] = ()) -> None:
+    console = stdout()
+    for name, text in lines:
+        console.print(f"{name:>10}  {escape(visible(text, keep=''))}", highlight=False, soft_wrap=True)
+    for note in notes:
+        console.print(f"[yellow]note:[/] {escape(visible(note, keep=''))}", highlight=False, soft_wrap=True)
+
+
+def _box(box: Box) -> str:
+    south, north, west, east = box
+    return f"lat {south:.9g} to {north:.9g}, lon {west:.9g} to {east:.9g}"
+
+
+def _moment(seconds: int) -> str:
+    import numpy as np
+
+    return str(np.datetime64(seconds, "s")).replace("T", " ")
+
+
+def _share(share: float) -> str:
+    return {0.0: "least", 0.5: "median", 1.0: "most"}.get(share, f"{share:.0%}")
