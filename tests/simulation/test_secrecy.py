@@ -21,9 +21,11 @@ from sim.rng import stream
 from sim.scenario.build import build_attack
 from sim.scenario.models import Scenario
 from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS
+from sim.simulation.attack_log import AttackLog
 from sim.simulation.engine import simulate
 from sim.simulation.population import Setting, Stage
-from sim.simulation.recorder import AttackLog, SimulationLog, UserLog
+from sim.simulation.recorder import SimulationLog
+from sim.simulation.user_log import UserLog
 from tests.support import MakeScenario
 
 LOGS = (SimulationLog, UserLog, AttackLog)

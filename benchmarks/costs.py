@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sim.bench.memory import resident
-from sim.bench.people import SEED, City
-from sim.bench.timing import seconds_of
+from benchmarks.memory import resident
+from benchmarks.people import SEED, City
+from benchmarks.timing import seconds_of
 from sim.components.custom import listing
 from sim.events import Report
 from sim.interfaces import AttackCapabilities, Channel, Design, FloatArray

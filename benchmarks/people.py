@@ -1,4 +1,4 @@
-"""What all rows of the benchmark share: the size of the work, one synthetic city and its people, a timed simulation."""
+"""What all rows of the benchmark share: one synthetic city and its people, a timed simulation."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from time import process_time_ns
 
 import numpy as np
 
+from benchmarks.timing import NS
 from sim.attack import OptimalAttack
 from sim.belief import EstimatedProfile, FixedProfile, GravityFilter, MarkovFilter
-from sim.bench.timing import NS
 from sim.interfaces import LPPM, Attack, Belief, Design, FloatArray
 from sim.lppm.designs import Exponential, LocationHiding
 from sim.lppm.mechanism import Mechanism
@@ -33,38 +33,6 @@ DESIGNS: dict[str, Callable[..., Design]] = {
     "Exp 2/km": partial(Exponential, epsilon_per_km=2.0),
     "LH 0.6": partial(LocationHiding, reveal_probability=0.6),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
-    """How much work the benchmark does; what it measures stays the same."""
-
-    shape: tuple[int, int] = (25, 10)
-    large_shape: tuple[int, int] = (50, 50)
-    queries: int = 300
-    window: int = 30
-    """So many queries at the end of a run stand for "at r"."""
-    rounds: int = 10
-    long_rounds: int = 2
-    """Rounds of a row that takes seconds a round."""
-    agents: int = 1000
-    agent_queries: int = 288
-    em_samples: int = 12
-    """At so many of the queries textbook EM is run; the others are taken to cost the same on average."""
-    memory_users: int = 1000
-    lengths: tuple[int, ...] = (300, 600, 1200, 3000)
-    """At these r the growth is measured."""
-    designs: tuple[str, ...] = tuple(DESIGNS)
-    long_designs: tuple[str, ...] = tuple(DESIGNS)
-    """The designs of a row that takes seconds a round."""
-    optimal_shape: tuple[int, int] | None = (10, 10)
-    """The grid that optimal mechanisms are solved on; None leaves them out."""
-    chunks: int = 400
-    sweep_users: int = 20
-    sweep_replications: int = 26
-    """Of the sweep that is run on one and on two workers: so many make it last a minute."""
-    simulations: int = 100_000
-    """So many short ones has the study whose driver is measured."""
 
 
 class City:
