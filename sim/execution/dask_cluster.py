@@ -35,8 +35,9 @@ from sim.execution.plan import Chunk
 from sim.inference import kernels
 from sim.scenario.models import Scenario
 from sim.simulation import interrupts
-from sim.simulation.recorder import Tick
-from sim.storage.run_directory import RequestError, RunDirectory, RunError
+from sim.simulation.progress import Tick
+from sim.storage.errors import RequestError, RunError
+from sim.storage.run_directory import RunDirectory
 
 WINDOW = 2
 """How many chunks are under way for each thread of the cluster: one is simulated, the next one is there already."""

@@ -24,8 +24,9 @@ from sim.errors import UserError
 from sim.execution.chunks import FailedSimulation, Workshop, run_chunk
 from sim.execution.plan import Chunk
 from sim.simulation import interrupts
-from sim.simulation.recorder import Tick
-from sim.storage.run_directory import RequestError, RunDirectory
+from sim.simulation.progress import Tick
+from sim.storage.errors import RequestError
+from sim.storage.run_directory import RunDirectory
 
 TRIES = 3
 """How often a chunk is given to a worker that dies over it."""

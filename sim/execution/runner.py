@@ -18,7 +18,7 @@ import pandas as pd
 from sim.analysis import budgets
 from sim.analysis.adaptation import Adaptation
 from sim.analysis.result import Result
-from sim.analysis.summary import swept_words, with_swept_values
+from sim.analysis.sweep_labels import swept_words, with_swept_values
 from sim.components.custom import refuse_stale, source_file
 from sim.components.permission import AllowCode
 from sim.errors import UserError, input_errors
@@ -27,7 +27,7 @@ from sim.execution.local_pool import Failure, Here, Pool, Workers, perform, to_s
 from sim.execution.plan import CHUNK_QUERIES, Chunk, Plan, tasks
 from sim.execution.stopping import Round, rounds
 from sim.inference import kernels
-from sim.interfaces import OutputSpace
+from sim.interfaces import DesignCapabilities
 from sim.lppm import outputs
 from sim.scenario import build
 from sim.scenario.consistency import findings
@@ -38,11 +38,11 @@ from sim.scenario.reading.faults import Fault, ScenarioError, dotted
 from sim.scenario.sweep import Point, models, points
 from sim.simulation import interrupts
 from sim.simulation.progress import Progress, Silent, Tally, explained_interrupt
-from sim.storage.backends import unless_untold
+from sim.storage.errors import NotApplicable, RequestError, RunError
 from sim.storage.event_schema import SCHEMA_VERSION
 from sim.storage.manifest import FREE_KEYS, parts_digest
 from sim.storage.part_ids import replications_in
-from sim.storage.run_directory import DamagedManifestError, PartCheck, RequestError, RunDirectory, RunError
+from sim.storage.run_directory import DamagedManifestError, PartCheck, RunDirectory
 from sim.storage.status import failed_where
 from sim.world import World
 
@@ -195,10 +195,14 @@ def _finish(
     ended = {"finished": not failures, "notes": _notes(directory, simulated), "failures": failures}
     directory.write_manifest(manifest | planned | ended)
     result = Result(directory)
-    with suppress(RunError) if failures else nullcontext():  # failures are reported first
+    try:
         if simulated:
             _note_budgets(result, swept)
             _sum_up(result, figures=figures)
+    except RunError as error:
+        if failures:
+            raise FailedChunks(directory, failures, len(end.chunks), also=str(error)) from error
+        raise
     if failures:
         raise FailedChunks(directory, failures, len(end.chunks))
     return result
@@ -241,7 +245,7 @@ def _sum_up(result: Result, *, figures: bool) -> None:
         write_figures(result.run, read=result.totals(), **tables)
     # Where windows of a summary cut the shift there is no table, and whoever asks for it is told why.
     if not result.shifts().empty:
-        with unless_untold():
+        with suppress(NotApplicable):
             sum_up_adaptation(result, result.adaptation(), figures=figures)
     if figures:
         from sim.report import write
@@ -387,6 +391,7 @@ class FailedChunks(UserError):
         planned: int,
         *,
         shard: tuple[int, int] | None = None,
+        also: str | None = None,
     ) -> None:
         self.failures = failures
         own = "" if shard is None else f" of shard {shard[0]}/{shard[1]}"
@@ -402,6 +407,8 @@ class FailedChunks(UserError):
             lines.append(
                 "Their tracebacks are in `failures` of manifest.json; `lppm-sim summarize` shows what is there."
             )
+        if also is not None:
+            lines.append(f"The tables are incomplete: {also}")
         super().__init__("\n".join([*lines, "A second run tries them again."]))
 
 
@@ -486,7 +493,7 @@ def _described_space(lppm: LPPMSpec, world: World) -> Any:
     """Return what the outputs of an LPPM stand for, as `sim.lppm.outputs.read` reads it."""
     with input_errors(f"lppms.{lppm.name}.design"):
         design = build.build_design(lppm.design, world)
-    space: OutputSpace | None = getattr(design, "space", None)
+    space = DesignCapabilities.space.of(design)
     return "cells" if space is None else space.describe()
 
 

@@ -34,7 +34,7 @@ from sim.belief import (
 from sim.components.custom import ComponentError, construct
 from sim.components.kinds import Custom
 from sim.errors import input_errors
-from sim.interfaces import Attack, Belief, Demand, Design, FloatArray, Mobility, OutputSpace
+from sim.interfaces import Attack, Belief, Demand, Design, DesignCapabilities, FloatArray, Mobility, OutputSpace
 from sim.lppm import coarse, designs, dummies, optimal, planar
 from sim.lppm.outputs import Cells
 from sim.mobility import demand as demands
@@ -46,10 +46,13 @@ from sim.scenario import designs as design_specs
 from sim.scenario import world as worlds
 from sim.scenario.models import Scenario
 from sim.scenario.reading.validation import Spec
-from sim.world import World, distance, roads
+from sim.world import World, distance
 from sim.world.distance import Distance
 from sim.world.grid import Grid
-from sim.world.roads import Roads
+from sim.world.roads.csv import read_csv
+from sim.world.roads.graph import Roads
+from sim.world.roads.graphml import read_graphml
+from sim.world.roads.lattice import lattice
 
 
 def _parameters(spec: Spec) -> dict[str, Any]:
@@ -90,11 +93,11 @@ def build_grid(spec: worlds.GridSpec) -> Grid:
 def _roads(spec: worlds.RoadsSpec, scenario: Scenario, grid: Grid) -> Roads:
     match spec:
         case worlds.Lattice():
-            return roads.lattice(grid, rng=stream(scenario.seed, "roads"), **_parameters(spec))
+            return lattice(grid, rng=stream(scenario.seed, "roads"), **_parameters(spec))
         case worlds.RoadCsv():
-            return roads.read_csv(scenario.locate(spec.nodes), scenario.locate(spec.edges), grid)
+            return read_csv(scenario.locate(spec.nodes), scenario.locate(spec.edges), grid)
         case worlds.RoadGraphML():
-            return roads.read_graphml(scenario.locate(spec.file), grid)
+            return read_graphml(scenario.locate(spec.file), grid)
 
 
 def _distance(spec: worlds.DistanceSpec, scenario: Scenario, grid: Grid, streets: Roads | None) -> Distance:
@@ -357,8 +360,7 @@ def build_attack(
 
 def output_space(design: Design, world: World) -> OutputSpace:
     """Return what the outputs of a design stand for."""
-    space: OutputSpace = getattr(design, "space", None) or Cells(world.grid.n_cells)
-    return space
+    return DesignCapabilities.space.of(design) or Cells(world.grid.n_cells)
 
 
 def _beliefs(

@@ -16,7 +16,7 @@ import numpy as np
 from sim.components.suggestions import suggestion
 from sim.errors import InputError, input_errors
 from sim.events import Shift
-from sim.interfaces import Demand, FloatArray, Generator, IntArray, Mobility
+from sim.interfaces import Demand, FloatArray, Generator, IntArray, Mobility, MobilityCapabilities
 from sim.mobility.demand import EveryVisit, Rate
 from sim.mobility.shifts import detours
 from sim.mobility.shifts.places import (
@@ -48,7 +48,7 @@ from sim.scenario.shifts import (
 from sim.world import World
 
 if TYPE_CHECKING:
-    from sim.world.roads import Roads
+    from sim.world.roads.graph import Roads
 
 ENOUGH_QUERIES = 20
 """So many tell where somebody's home is."""
@@ -164,7 +164,7 @@ class Shifting:
     def _concerned(self, spec: AnyShift) -> frozenset[str]:
         """Return the users whose lives a shift changes, if they last so long."""
         with input_errors(f"shifts.{spec.name}"):
-            if not getattr(self._mobility, "timed", True):
+            if not MobilityCapabilities.timed.of(self._mobility):
                 _refuse_days(spec)
             users = self._users
             if isinstance(spec, ShiftOfPeople) and spec.users is not None:
@@ -291,7 +291,7 @@ class Shifting:
         def roads_at(time_s: int) -> Roads:
             return self._roads(tuple(name for name, window in changes.items() if window.is_on(time_s)))
 
-        reroute = getattr(person.mobility, "rerouted", None)
+        reroute = MobilityCapabilities.rerouted.of(person.mobility)
         if reroute is not None:
             person.mobility = reroute(roads_at)
             person.life = live_again(person.user, person.mobility, person.demand())
@@ -312,7 +312,7 @@ class Shifting:
         return self._changed_roads[changes]
 
     def _change(self, roads: Roads, spec: AnyShift) -> Roads:
-        from sim.world.roads import close, reverse
+        from sim.world.roads.closures import close, reverse
 
         grid, rng = self._world.grid, self._stream(spec.name)
         match spec:
@@ -376,7 +376,7 @@ class Shifting:
     def _other_places(self, spec: RelocateSpec | NewPlacesSpec, start: int, person: _Person) -> IntArray:
         """Return her life with other places: lived through, if her model has places, else by moving her cells."""
         what = spec.what if isinstance(spec, RelocateSpec) else "places"
-        elsewhere = getattr(person.mobility, "elsewhere", None)
+        elsewhere = MobilityCapabilities.elsewhere.of(person.mobility)
         if elsewhere is not None and (moved := elsewhere(what, spec.name)) is not None:
             if spec.for_good:
                 person.mobility = moved  # what changes later changes this life

@@ -22,10 +22,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from sim.storage.atomic import atomic_file
 from sim.storage.backends import is_url
+from sim.storage.errors import RequestError
 from sim.storage.event_schema import EPSILON_PER_KM, EVENTS
 from sim.storage.parts import PARQUET_OPTIONS
-from sim.storage.run_directory import RequestError, RunDirectory, atomic_file
+from sim.storage.run_directory import RunDirectory
 
 Format = Literal["csv", "jsonl", "parquet"]
 _ROW_GROUP = 1 << 18

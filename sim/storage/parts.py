@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sim.storage.backends import DamagedRun
+from sim.storage.errors import DamagedRun
 from sim.storage.event_schema import EVENTS, MEASURES, SCHEMA_VERSION
 
 # Realised distances take few values and shrink as a dictionary; expected ones are all different and shrink

@@ -24,29 +24,19 @@ from numpy.typing import NDArray
 from sim.storage import archives
 from sim.storage import manifest as manifests
 from sim.storage import parts as part_files
-from sim.storage.backends import (
-    TEMPORARY,
-    DamagedRun,
-    Folder,
-    RequestError,
-    RunError,
-    Storage,
-    atomic_file,
-    named_errors,
-    storage_at,
-)
+from sim.storage.atomic import TEMPORARY
+from sim.storage.backends import storage_at
+from sim.storage.backends.folder import Folder
+from sim.storage.backends.protocol import Storage
+from sim.storage.errors import DamagedRun, RequestError, named_errors
 from sim.storage.event_schema import SCHEMA_VERSION, TEXT_COLUMNS
 from sim.storage.parts import DamagedPart, Part
 
 __all__ = [
     "DamagedManifestError",
-    "DamagedRun",
     "PartCheck",
-    "RequestError",
     "RunDirectory",
-    "RunError",
     "RunFile",
-    "atomic_file",
 ]
 
 _TEXT_COLUMNS = (*TEXT_COLUMNS, "lag")

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sim.world.distance import Distance, euclidean, manhattan, road
 from sim.world.grid import Grid
 
 if TYPE_CHECKING:
-    from sim.world.roads import Roads, Route, lattice, read_csv, read_graphml
+    from sim.world.roads.graph import Roads
 
 __all__ = [
     "Distance",
     "Grid",
-    "Roads",
-    "Route",
     "World",
     "euclidean",
-    "lattice",
     "manhattan",
-    "read_csv",
-    "read_graphml",
     "road",
 ]
 
@@ -40,12 +35,3 @@ class World:
             n_cells = getattr(self, name).n_cells
             if n_cells != self.grid.n_cells:
                 raise ValueError(f"{name} must have the grid's {self.grid.n_cells} cells, got {n_cells}")
-
-
-def __getattr__(name: str) -> Any:
-    # Roads bring networkx and scipy with them, half a second that a world without roads need not pay.
-    if name in {"Roads", "Route", "lattice", "read_csv", "read_graphml"}:
-        from sim.world import roads
-
-        return getattr(roads, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,7 +16,7 @@ from sim.interfaces import FloatArray
 from sim.world.grid import Grid
 
 if TYPE_CHECKING:
-    from sim.world.roads import Roads
+    from sim.world.roads.graph import Roads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

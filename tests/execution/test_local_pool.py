@@ -45,7 +45,7 @@ class Faulty(Identity):
             if self.how == "raise":
                 raise RuntimeError("something went <wrong>")
             if self.how == "die writing":
-                from sim.storage.backends import atomic_file
+                from sim.storage.atomic import atomic_file
                 with atomic_file(self.orders / "died" / "events" / "half.parquet") as file:
                     file.write(b"half a file")
                     file.flush()

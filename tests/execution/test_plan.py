@@ -18,7 +18,7 @@ from sim.scenario.load import load
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import ScenarioError
 from sim.scenario.sweep import models, points
-from sim.storage.run_directory import RequestError
+from sim.storage.errors import RequestError
 from tests.support import MakeScenario, plan
 
 EPSILON = "lppms.*.design.epsilon_per_km"

@@ -19,9 +19,10 @@ import pytest
 import sim
 from sim.errors import UserError
 from sim.storage import archives, manifest, parts
+from sim.storage.errors import DamagedRun
 from sim.storage.event_schema import EVENTS, SCHEMA_VERSION
 from sim.storage.parts import PARQUET_OPTIONS, DamagedPart
-from sim.storage.run_directory import DamagedRun, RunDirectory
+from sim.storage.run_directory import RunDirectory
 from tests.storage.test_run_directory import events
 from tests.support import SMALL, MakeScenario, a_manifest, done, files, lppm_sim
 

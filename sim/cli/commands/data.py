@@ -85,7 +85,7 @@ def describe(file: Path, out: Path | None, overwrite: bool, figure: bool) -> Non
     from sim.datasets.trace_file import check_output
     from sim.errors import input_errors
     from sim.escaping import visible
-    from sim.storage.backends import atomic_file
+    from sim.storage.atomic import atomic_file
 
     path = file.with_name(f"{file.name}.png") if out is None else out
     if figure and out is not None:

@@ -42,14 +42,16 @@ def plot(run_directory: str, kind: str | None, **asked: Any) -> None:
         return
     if wrong := [f"--{name.removesuffix('s')}" for name, value in asked.items() if value]:
         raise click.UsageError(f"{', '.join(wrong)}: say with --figure which figure that is for")
+    from contextlib import suppress
+
     from sim.analysis.result import Result
     from sim.plots import write_adaptation, write_figures
-    from sim.storage.backends import unless_untold
+    from sim.storage.errors import NotApplicable
 
     result = Result.open(run_directory)
     paths = write_figures(result.run)
     if not result.shifts().empty:
-        with unless_untold():
+        with suppress(NotApplicable):
             paths += write_adaptation(result.run, result.adaptation())
     for path in paths:
         click.echo(visible(str(path)))

@@ -36,7 +36,7 @@ def compare(run_directories: tuple[str, ...], out: Path, overwrite: bool) -> Non
     from sim.analysis.result import Result
     from sim.errors import input_errors
     from sim.report import page
-    from sim.storage.run_directory import atomic_file
+    from sim.storage.atomic import atomic_file
 
     if len(run_directories) < 2:
         raise click.UsageError("one run is not compared with anything: name two or more, or use `lppm-sim report`")

@@ -16,7 +16,7 @@ from sim.mobility.synthetic.city import attraction, numbered_users, pick, thresh
 
 if TYPE_CHECKING:
     from sim.world.grid import Grid
-    from sim.world.roads import Roads
+    from sim.world.roads.graph import Roads
 
 BLOCK = 256
 RESTART = 1e-9

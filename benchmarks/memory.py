@@ -1,0 +1,82 @@
+"""Measure the memory of many PEB users in a process of its own, whose `main` is here too."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.people import DESIGNS, City, timed_run
+from sim.attack import OptimalAttack
+from sim.belief import EstimatedProfile, FixedProfile
+from sim.lppm.mechanism import Mechanism
+
+LIMIT_S = 3600.0
+"""How long a measurement in a process of its own may take."""
+_STATUS = Path("/proc/self/status")
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a process that can import this package, wherever it is started."""
+    folders = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
+
+
+def main_of(module: str, argument: str) -> Any:
+    """Return what `main` of a module prints as JSON in a fresh process."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"from {module} import main; main()", argument],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=LIMIT_S,
+        env=environment(),
+    )
+    return json.loads(done.stdout)
+
+
+def bytes_of_users(users: int, queries: int, shape: tuple[int, int], gap: float) -> int:
+    """Return by how much the memory of a fresh process grows at most while it simulates PEB users, in bytes."""
+    work = json.dumps({"users": users, "queries": queries, "shape": shape, "gap": gap})
+    return int(main_of(__name__, work))
+
+
+def _simulate(users: int, queries: int, shape: tuple[int, int], gap: float) -> None:
+    """Let users with PEB-Exp live side by side, query by query, with one sporadic attack."""
+    city = City(shape)
+    traces = [city.trace(f"user-{number}", queries) for number in range(users)]
+    profiles = {trace.user: city.statistics(trace).profile for trace in traces}
+    training = city.statistics(city.trace("another user", queries)).profile
+    design = DESIGNS["Exp 1/km"](distance=city.distance)
+
+    def lppm_of(_user: str) -> Mechanism:
+        return Mechanism(belief=EstimatedProfile(initial_profile=training, gap=gap), design=design)
+
+    attack = OptimalAttack(belief_of=lambda user: FixedProfile(profile=profiles[user]), distance=city.distance)
+    timed_run(city, traces, lppm_of, attack, stamped=False)
+
+
+def resident() -> tuple[int, int]:
+    """Return the memory this process has now and the most it ever had, in bytes."""
+    if _STATUS.exists():
+        # Not getrusage: on Linux its maximum is inherited from the process that started this one.
+        fields = dict(line.split(":", 1) for line in _STATUS.read_text().splitlines() if ":" in line)
+        return int(fields["VmRSS"].split()[0]) * 1024, int(fields["VmHWM"].split()[0]) * 1024
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return most, most
+
+
+def main() -> None:
+    """Simulate the work of the first argument and print how much memory it took."""
+    work = json.loads(sys.argv[1])
+    work["shape"] = tuple(work["shape"])
+    _simulate(**{**work, "users": 2, "queries": 5})  # late imports and compilation are no memory of users
+    before, _ = resident()
+    _simulate(**work)
+    print(json.dumps(resident()[1] - before))

@@ -1,0 +1,177 @@
+"""What all rows of the benchmark share: one synthetic city and its people, a timed simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import process_time_ns
+
+import numpy as np
+
+from benchmarks.timing import NS
+from sim.attack import OptimalAttack
+from sim.belief import EstimatedProfile, FixedProfile, GravityFilter, MarkovFilter
+from sim.interfaces import LPPM, Attack, Belief, Design, FloatArray
+from sim.lppm.designs import Exponential, LocationHiding
+from sim.lppm.mechanism import Mechanism
+from sim.mobility import Favourites, Statistics, Trace, statistics
+from sim.rng import stream
+from sim.simulation.engine import simulate
+from sim.simulation.recorder import SimulationLog
+from sim.world import Grid, World, manhattan
+
+SEED = 3
+CELL_KM = (1.2, 1.1)
+"""Width and height of a cell, as on the grid of San Francisco."""
+EVERY_S = 300
+GAP = 1e-6
+
+DESIGNS: dict[str, Callable[..., Design]] = {
+    "Exp 0.3/km": partial(Exponential, epsilon_per_km=0.3),
+    "Exp 1/km": partial(Exponential, epsilon_per_km=1.0),
+    "Exp 2/km": partial(Exponential, epsilon_per_km=2.0),
+    "LH 0.6": partial(LocationHiding, reveal_probability=0.6),
+}
+
+
+class City:
+    """A Manhattan grid and the people on it: each checks in at her favourite places, every five minutes."""
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        rows, cols = shape
+        grid = Grid.rectangle(rows=rows, cols=cols, width_km=CELL_KM[0] * cols, height_km=CELL_KM[1] * rows)
+        self.distance = manhattan(grid)
+        self.world = World(grid=grid, roads=None, privacy_distance=self.distance, quality_distance=self.distance)
+        self._people = Favourites(grid=grid, seed=SEED)
+
+    @property
+    def n_cells(self) -> int:
+        """Return the number of cells."""
+        return self.world.grid.n_cells
+
+    def designs(self, names: Sequence[str]) -> dict[str, Design]:
+        """Return the designs of these names."""
+        return {name: DESIGNS[name](distance=self.distance) for name in names}
+
+    def base_matrix(self, name: str) -> FloatArray:
+        """Return the channel of a design without its remap, as a matrix [cell, output]."""
+        bare = DESIGNS[name](distance=self.distance, remap=False)
+        return np.array(bare(np.full(self.n_cells, 1 / self.n_cells)).matrix())
+
+    def trace(self, user: str, queries: int) -> Trace:
+        """Return where a user queries from, the same whenever asked."""
+        cells = stream(SEED, "moves", user).choice(self.n_cells, size=queries, p=self._people.profile(user))
+        return Trace(user, np.arange(queries) * EVERY_S, cells)
+
+    def statistics(self, trace: Trace) -> Statistics:
+        """Return the profile and the transitions of a trace."""
+        return statistics([trace], n_cells=self.n_cells)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The CPU time of one simulation."""
+
+    stamps_s: tuple[float, ...]
+    """When each query was noted; what lies between two of them is one whole query of a lonely user."""
+    simulated_s: float
+    tabled_s: float
+
+    @property
+    def total_s(self) -> float:
+        """Return the whole, the rows of the event log included."""
+        return self.simulated_s + self.tabled_s
+
+    def per_query_s(self, until: int, window: int) -> float:
+        """Return the mean cost of the `window` queries up to a number of them, with their share of the event log."""
+        between_s = self.stamps_s[until - 1] - self.stamps_s[until - 1 - window]
+        return between_s / window + self.tabled_s / len(self.stamps_s)
+
+
+def timed_run(
+    city: City,
+    traces: Sequence[Trace],
+    lppm_of: Callable[[str], LPPM],
+    attack: Attack,
+    *,
+    expected: bool = False,
+    stamped: bool = True,
+) -> Run:
+    """Simulate as the simulator does, with its stream, one adversary and its log, and time it.
+
+    Reading the clock takes a good part of a microsecond: where only the whole counts, queries need not be `stamped`.
+    """
+    stamps: list[int] = []
+    log = SimulationLog(
+        world=city.world,
+        traces=traces,
+        attacks=["attack"],
+        expected=expected,
+        tick=(lambda _queries: stamps.append(process_time_ns())) if stamped else None,
+    )
+    began = process_time_ns()
+    simulate(
+        traces=traces,
+        lppm_of=lppm_of,
+        noise_of=lambda user: stream(SEED, "noise", user),
+        attacks={"attack": attack},
+        log=log,
+    )
+    simulated = process_time_ns()
+    log.table(point=0, lppm="bench", replication=0)
+    tabled = process_time_ns()
+    return Run(tuple(stamp * NS for stamp in stamps), (simulated - began) * NS, (tabled - simulated) * NS)
+
+
+class Contest:
+    """One user with her mechanism and the adversary who knows her best: sporadic (PEB) or Markov (MK)."""
+
+    def __init__(self, city: City, queries: int) -> None:
+        self._city = city
+        self.trace = city.trace("user", queries)
+        self._test = city.statistics(self.trace)
+        self._training = city.statistics(city.trace("another user", queries))
+        self.worst_gap = 0.0
+        """The largest certified gap of any estimate in any PEB run so far."""
+
+    def peb(self, design: Design, *, expected: bool = False, attack: Attack | None = None) -> Run:
+        """Time a PEB mechanism against the optimal sporadic attack, or another one."""
+        belief = EstimatedProfile(initial_profile=self._training.profile, gap=GAP)
+        optimal = self._optimal(lambda: FixedProfile(profile=self._test.profile), expected)
+        run = self._run(belief, design, attack or optimal, expected)
+        self.worst_gap = max(self.worst_gap, belief.worst_gap)
+        return run
+
+    def markov(self, design: Design, *, expected: bool = False) -> Run:
+        """Time an MK mechanism against the optimal Markov attack."""
+        optimal = self._optimal(lambda: _filter(self._test), expected)
+        return self._run(_filter(self._training), design, optimal, expected)
+
+    def gravity(self, design: Design) -> Run:
+        """Time a PEB-MK mechanism, which has no training, against the optimal Markov attack."""
+        even = np.full(self._city.n_cells, 1 / self._city.n_cells)
+        belief = GravityFilter(initial_profile=even, distance=self._city.distance)
+        return self._run(belief, design, self._optimal(lambda: _filter(self._test), expected=False), expected=False)
+
+    def _optimal(self, belief: Callable[[], Belief], expected: bool) -> Attack:
+        return OptimalAttack(belief_of=lambda _user: belief(), distance=self._city.distance, foresee=expected)
+
+    def _run(self, belief: Belief, design: Design, attack: Attack, expected: bool) -> Run:
+        mechanism = Mechanism(belief=belief, design=design)
+        return timed_run(self._city, [self.trace], lambda _user: mechanism, attack, expected=expected)
+
+
+def _filter(known: Statistics) -> MarkovFilter:
+    return MarkovFilter(start_profile=known.start_profile, transition=known.transition)
+
+
+def warm_up() -> None:
+    """Do a little of everything: what is imported, compiled or cached at first use is no cost of a query."""
+    city = City((3, 4))
+    contest = Contest(city, 8)
+    for design in city.designs(tuple(DESIGNS)).values():
+        for expected in (False, True):
+            contest.peb(design, expected=expected)
+            contest.markov(design, expected=expected)
+        contest.gravity(design)
