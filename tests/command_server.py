@@ -67,10 +67,10 @@ class CommandServer:
         try:
             os.write(master, typed.encode())
             self._send(words, folder, {}, [os.ttyname(slave)] * 3)
-            screen, answer = b"", self._process.stdout
-            ready: list[object] = []
-            while answer not in ready:
-                ready, _, _ = select.select([master, answer], [], [])
+            assert self._process.stdout is not None
+            answer, screen, ended = self._process.stdout.fileno(), b"", False
+            while not ended:
+                ended = answer in select.select([master, answer], [], [])[0]
                 while select.select([master], [], [], 0)[0]:
                     screen += os.read(master, 65536)
             return int(self._answer()), screen.decode()
