@@ -14,7 +14,8 @@ import pytest
 from pydantic import TypeAdapter
 
 import sim
-from sim.checks import CHECKS, Bench, check, check_made
+from sim.checks import CHECKS, check, check_made
+from sim.checks.bench import Bench
 from sim.cli.commands.check_component import check_component
 from sim.components.custom import METHODS, ComponentError, listing
 from sim.lppm import dummies
