@@ -45,8 +45,8 @@ CHECKS: dict[str, Sequence[Check]] = {
         design_is_one_channel,
         design_samples_what_it_says,
         design_knows_its_outputs,
-        design_is_pure,
         design_describes_itself,
+        design_is_pure,
     ),
     "belief": (
         belief_is_a_distribution,
