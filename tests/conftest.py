@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import multiprocessing.forkserver
 import os
 import shutil
 import signal
@@ -18,6 +16,7 @@ from sim.components.files import VARIABLE, data_folder
 from sim.inference import kernels
 from sim.lppm import cache as kept
 from sim.scenario.models import Scenario
+from tests.fork_server import forked_workers
 from tests.support import BASE, SMALL, MakeScenario, plainly
 
 if TYPE_CHECKING:
@@ -55,12 +54,8 @@ def plain_kernels() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def fork_server() -> Iterator[None]:
     """Fork worker processes from one server for the module, which has imported what they need."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["sim.execution.local_pool"])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(multiprocessing, "get_context", lambda _method=None: context)
+    with forked_workers():
         yield
-    multiprocessing.forkserver._forkserver._stop()  # the next module has another environment
 
 
 @pytest.fixture

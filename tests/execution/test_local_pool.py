@@ -202,7 +202,7 @@ lppms: [PEB-Exp]
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def whole(plain_kernels: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """Return what the long scenario leaves when nothing comes between."""
     folder = tmp_path_factory.mktemp("long")
     (folder / "long.yaml").write_text(LONG)
