@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ from matplotlib.transforms import BboxBase
 
 import sim
 from sim.cli import main
+from sim.components.files import VARIABLE
 from sim.events import Shift
 from sim.execution.plan import Chunk, Plan, tasks
 from sim.inference import kernels
@@ -35,6 +37,8 @@ from sim.storage.manifest import parts_digest
 from sim.storage.run_directory import RunDirectory
 
 ROOT = Path(__file__).parents[1]
+DATA = Path(os.environ.get(VARIABLE) or ROOT.parent / "shared" / "data").absolute()
+"""Folder of the real data sets, which may not exist."""
 
 MakeScenario = Callable[..., Scenario]
 """The `make_scenario` fixture: a small scenario with changes."""

@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from sim.errors import InputError
 from sim.inference.bayes import decide
 from sim.interfaces import Channel, FloatArray, IntArray
-from sim.lppm.cache import Solved, digest_of, kept
+from sim.lppm.cache import ChannelCache, Solved, digest_of
 from sim.lppm.channel import MatrixChannel
 from sim.lppm.designs import BUDGET_TOLERANCE_KM, require_budget, require_one
 from sim.lppm.linear import Solver, SolverError, require
@@ -50,6 +50,9 @@ _ROUNDING = 1e-9
 _UNSEEN = 1e-6
 """What all cells without mass weigh together in a loss: enough to tell a good row of theirs from a bad one."""
 
+CHANNELS = ChannelCache()
+"""Channels of all optimal designs in this process."""
+
 _UNPROVEN = "it has no certificate of this problem"
 
 
@@ -72,7 +75,9 @@ class _Optimal(ABC):
             self._quality.matrix_km,
             self._other.matrix_km,
         )
-        return MatrixChannel(kept(digest, lambda: self.solved(prior), lambda solved: self.fault(prior, solved)))
+        return MatrixChannel(
+            CHANNELS.channel(digest, lambda: self.solved(prior), lambda solved: self.fault(prior, solved))
+        )
 
     def matrix(self, prior: FloatArray) -> FloatArray:
         """Solve for this prior, whatever is cached, and return the best channel, shape (n_cells, n_cells)."""

@@ -16,11 +16,10 @@ from scipy.optimize import linprog
 
 from sim.errors import InputError
 from sim.interfaces import FloatArray
-from sim.lppm import cache as kept
-from sim.lppm import linear, optimal
+from sim.lppm import cache, linear, optimal
 from sim.lppm.designs import Exponential, LocationHiding
 from sim.lppm.linear import LinearProgram, Solution, SolverError
-from sim.lppm.optimal import OptimalPrivacy, OptimalQuality
+from sim.lppm.optimal import CHANNELS, OptimalPrivacy, OptimalQuality
 from sim.lppm.programs import MostError, exceeded, most_error, promised, unbeaten
 from sim.world.distance import Distance, euclidean, manhattan, semantic
 from sim.world.grid import Grid
@@ -42,7 +41,7 @@ SOLVERS: list[Any] = [
 
 @pytest.fixture(autouse=True)
 def _forgetful() -> None:
-    kept.forget()
+    CHANNELS.clear_memory()
 
 
 def some_prior(seed: int, n: int = N) -> FloatArray:
@@ -344,14 +343,14 @@ def test_a_design_is_a_pure_function_of_the_prior_s_contents(design: Any) -> Non
     again = pickle.loads(pickle.dumps(design))
     buffer = np.empty(N)
     for made in (design, again):
-        kept.forget()
+        CHANNELS.clear_memory()
         for prior, matrix in ((first, wanted[0]), (second, wanted[1]), (first, wanted[0])):
             buffer[:] = prior
             assert made(buffer).matrix().tolist() == matrix
 
 
 def test_what_was_solved_is_found_again_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(kept.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
     crow, grid, prior = DISTANCES["euclidean"], DISTANCES["manhattan"], some_prior(1)
     solved: list[FloatArray] = []
 
@@ -361,7 +360,7 @@ def test_what_was_solved_is_found_again_and_nothing_else(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(optimal, "most_error", counted)
     first = OptimalPrivacy(quality_distance=crow, privacy_distance=grid, quality_budget_km=0.4)(prior).matrix()
-    kept.forget()
+    CHANNELS.clear_memory()
     again = OptimalPrivacy(quality_distance=crow, privacy_distance=grid, quality_budget_km=0.4)(prior).matrix()
     assert first.tobytes() == again.tobytes()
     assert len(solved) == 1
