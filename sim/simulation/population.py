@@ -8,7 +8,8 @@ from functools import cache, cached_property
 from sim.components.files import parts_of
 from sim.errors import InputError, input_errors
 from sim.interfaces import Demand, Mobility
-from sim.mobility.demand import EveryVisit, Poisson
+from sim.mobility.demand.every_visit import EveryVisit
+from sim.mobility.demand.poisson import Poisson
 from sim.mobility.gaps import Coverage, Schedule, count_gaps, schedule
 from sim.mobility.recorded.replay import Replay
 from sim.mobility.traces import DAY_S, Life, Trace, live

@@ -17,7 +17,8 @@ from sim.components.suggestions import suggestion
 from sim.errors import InputError, input_errors
 from sim.events import Shift
 from sim.interfaces import Demand, FloatArray, Generator, IntArray, Mobility
-from sim.mobility.demand import EveryVisit, Rate
+from sim.mobility.demand.every_visit import EveryVisit
+from sim.mobility.demand.rate import Rate
 from sim.mobility.shifts import detours
 from sim.mobility.shifts.places import (
     by_frequency,
