@@ -16,12 +16,10 @@ from sim.components.files import VARIABLE, data_folder
 from sim.inference import kernels
 from sim.lppm import cache as kept
 from sim.scenario.models import Scenario
-from tests.support import BASE, SMALL, plainly
+from tests.support import BASE, SMALL, MakeScenario, plainly
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-
-MakeScenario = Callable[..., Scenario]
 
 # No example has a deadline: machines are slow at times. In CI the same examples are tried every time.
 settings.register_profile("lppm-sim", deadline=None, derandomize="CI" in os.environ)

@@ -30,10 +30,14 @@ from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import ScenarioError
 from sim.scenario.sweep import points
 from sim.simulation.population import Stage
+from sim.storage.event_schema import EVENTS
 from sim.storage.manifest import parts_digest
-from sim.storage.run_directory import EVENTS, RunDirectory
+from sim.storage.run_directory import RunDirectory
 
 ROOT = Path(__file__).parents[1]
+
+MakeScenario = Callable[..., Scenario]
+"""The `make_scenario` fixture: a small scenario with changes."""
 
 HOSTILE = (
     "</script><script>window.hacked=1</script>",

@@ -25,7 +25,9 @@ from sim.analysis import summary as analysis
 from sim.analysis.spread import are_few
 from sim.analysis.summary import SERIES
 from sim.interfaces import FloatArray, IntArray
-from sim.storage.run_directory import MEASURES, RequestError, RunDirectory, RunError
+from sim.storage.errors import ChoiceNotApplicable, NotApplicable, RequestError
+from sim.storage.event_schema import MEASURES
+from sim.storage.run_directory import RunDirectory
 
 WINDOW = 50
 BEFORE = 150
@@ -121,11 +123,13 @@ def adaptation(
             for table, frame in (frames | {"user_courses": found.courses_of_few()}).items():
                 tables[table].append(frame.assign(**key)[[*key, *frame.columns]])
     if not tables["summary"]:
-        raise RunError(f"{run} has no figures of an attack on users who change: there is no efficiency to look at.")
+        raise NotApplicable(
+            f"{run} has no figures of an attack on users who change: there is no efficiency to look at."
+        )
     joined = {name: pd.concat(frames, ignore_index=True) for name, frames in tables.items()}
     if not joined["summary"]["users"].any():
         names = " or ".join(dict.fromkeys(chosen.values()))
-        raise RequestError(
+        raise ChoiceNotApplicable(
             f"{run}: nobody has {window} queries after {names}, up to the next change or the end, and a loss before. "
             "A shorter window may do: `lppm-sim adaptation RUN --window N`."
         )
@@ -188,7 +192,7 @@ def _chosen(changes: pd.DataFrame, shift: str | None, run: RunDirectory) -> dict
     """Return the name of the shift to look at, for each point that has one."""
     begun = changes[changes["event"] == "shift"]
     if begun.empty:
-        raise RequestError(f"{run} has no shift: there is nothing to adapt to. Give the scenario `shifts`.")
+        raise ChoiceNotApplicable(f"{run} has no shift: there is nothing to adapt to. Give the scenario `shifts`.")
     if shift is not None and shift not in set(begun["shift"]):
         raise RequestError(f"{run} has no shift {shift!r}: there are {', '.join(dict.fromkeys(begun['shift']))}")
     if shift is not None:
@@ -266,7 +270,7 @@ class _Sums:
         cut = np.flatnonzero((begin < at) & (at <= last))
         if cut.size:
             row = int(cut[0])
-            raise RunError(
+            raise NotApplicable(
                 f"{run} is a summary, with one row for queries {begin[row]} to {last[row]}, but the shift comes at "
                 f"query {at[row]}: what was before and after it cannot be told. Set record.window to a divisor of "
                 f"{at[row] - 1}, or record.log to queries, and run the scenario into another folder."
@@ -275,7 +279,7 @@ class _Sums:
     def refuse_window(self, window: int, run: RunDirectory) -> None:
         """Refuse windows that are not made of whole rows."""
         if window % self.step:
-            raise RunError(
+            raise NotApplicable(
                 f"{run} is a summary with one row for {self.step} queries, which windows of {window} would cut: ask "
                 f"for a window of {-(-window // self.step) * self.step}, or another multiple of {self.step}."
             )

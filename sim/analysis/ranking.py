@@ -14,7 +14,7 @@ import pandas as pd
 from sim.analysis.spread import FEWEST_USERS
 from sim.analysis.summary import curve_of_user, half_width, read_off, user_points
 from sim.interfaces import FloatArray
-from sim.storage.run_directory import RequestError
+from sim.storage.errors import RequestError
 
 _MOST_LEVEL = 5
 """Of more mechanisms without a significant difference these are named."""

@@ -18,7 +18,8 @@ from sim.analysis.summary import SERIES
 from sim.analysis.time_series import output_space
 from sim.analysis.tournament import STANDINGS, is_tournament, leads, standings
 from sim.interfaces import OutputSpace
-from sim.storage.run_directory import MEASURES, RunDirectory
+from sim.storage.event_schema import MEASURES
+from sim.storage.run_directory import RunDirectory
 
 
 class Result:

@@ -26,7 +26,9 @@ import pyarrow.parquet as pq
 from scipy.special import stdtrit
 
 from sim.interfaces import FloatArray, IntArray
-from sim.storage.run_directory import EVENTS, MEASURES, RunDirectory, RunError
+from sim.storage.errors import NotApplicable, RunError
+from sim.storage.event_schema import EVENTS, MEASURES
+from sim.storage.run_directory import RunDirectory
 
 SERIES = ["point", "lppm", "attack"]
 CONFIDENCE = 0.95
@@ -616,7 +618,7 @@ def _refuse_cuts(ends: IntArray, windows: Windows, run: RunDirectory) -> None:
         inside = ends[(ends >= first) & (ends < last)]
         if len(inside):
             fits = math.gcd(*ends[:-1].tolist())
-            raise RunError(
+            raise NotApplicable(
                 f"{run} is a summary, with one row for queries {first} to {last}: figures of those up to "
                 f"{inside[0]} alone cannot be told. Set record.window to {fits} or a divisor of it, or record.log to "
                 "queries, and run the scenario into another folder."

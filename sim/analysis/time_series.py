@@ -20,8 +20,9 @@ from sim.analysis.adaptation import ratio_of_means
 from sim.analysis.summary import SERIES
 from sim.interfaces import FloatArray, IntArray, OutputSpace
 from sim.lppm import outputs
+from sim.storage.errors import ChoiceNotApplicable, NotApplicable, RequestError
 from sim.storage.part_ids import point_in, replications_in
-from sim.storage.run_directory import RequestError, RunDirectory, RunError
+from sim.storage.run_directory import RunDirectory
 from sim.world.grid import Grid
 
 Chosen = Collection[tuple[str, int]]
@@ -113,13 +114,13 @@ def user_belief_distances(
     indifferent = _indifferent(run)
     if all(lppm in indifferent for lppm, _ in points):
         names = ", ".join(dict.fromkeys(lppm for lppm, _ in points))
-        raise RequestError(f"{run}: nothing depends on what {names} believes: choose another LPPM.")
+        raise ChoiceNotApplicable(f"{run}: nothing depends on what {names} believes: choose another LPPM.")
     points = [(lppm, point) for lppm, point in points if lppm not in indifferent]
     asked = [int(index) for index in _recorded(run).get("snapshots", [])]
     frames = [_distances(part, asked) for part in _believed(run, points, users)]
     found = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     if found.empty:
-        raise RunError(
+        raise NotApplicable(
             f"{run} has no snapshot of what its mechanisms believe: set record.snapshots, such as [1, 10, 30, 100], "
             "with a mechanism that uses what it believes, and run the scenario into another folder."
         )
@@ -318,7 +319,7 @@ def _recorded(run: RunDirectory) -> dict[str, Any]:
 def _refuse_summary(run: RunDirectory, part: str) -> None:
     events = pc.unique(run.read_part(part, ["event"])["event"]).to_pylist()
     if "summary" in events:
-        raise RunError(
+        raise NotApplicable(
             f"{run} is a summary, without the cells that users were in: set record.log to queries and run the scenario "
             "into another folder."
         )

@@ -90,7 +90,7 @@ class CustomAttack(Custom, AttackParameters):
 
     def build(self, context: AttackContext) -> Attack:
         """Return an instance of the class, which is given the world and `statistics_of`."""
-        return cast(Attack, self.construct("attack", world=context.world, statistics_of=StatisticsOf(context.known)))
+        return cast(Attack, self.instance("attack", world=context.world, statistics_of=StatisticsOf(context.known)))
 
 
 class StatisticsOf:

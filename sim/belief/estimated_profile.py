@@ -16,7 +16,10 @@ from sim.belief.regularisation import CANDIDATES, Regularisation, lifted
 from sim.components.registry import component
 from sim.components.spec import Count, NonNegative
 from sim.inference.bayes import condition, distribution, normalise, read_only
-from sim.inference.estimate import EM_ITERATIONS, NEWTON_ITERATIONS, Estimate, constrained_newton, em, posterior_mode
+from sim.inference.em import EM_ITERATIONS, em
+from sim.inference.estimate import Estimate
+from sim.inference.newton import NEWTON_ITERATIONS, constrained_newton
+from sim.inference.posterior_mode import posterior_mode
 from sim.interfaces import Belief, FloatArray
 from sim.mobility.training import Statistics
 from sim.world import World

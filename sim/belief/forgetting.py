@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from sim.components.spec import Count, Days, Positive, Spec
-from sim.inference.estimate import Likelihoods
+from sim.inference.likelihoods import Likelihoods
 from sim.interfaces import FloatArray, IntArray
 
 HALF_LIVES = 10
@@ -54,7 +54,9 @@ def retention(half_life_queries: float | Literal["none"] | None) -> float:
     >>> retention(1.0), retention("none")
     (0.5, 1.0)
     """
-    return 1.0 if half_life_queries in (None, "none") else 2.0 ** (-1 / half_life_queries)
+    if half_life_queries is None or half_life_queries == "none":
+        return 1.0
+    return float(2.0 ** (-1 / half_life_queries))
 
 
 class Memory:

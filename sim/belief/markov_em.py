@@ -16,7 +16,7 @@ from sim.components.registry import component
 from sim.components.spec import Positive
 from sim.inference.baum_welch import baum_welch, forward
 from sim.inference.bayes import distribution, read_only
-from sim.inference.estimate import posterior_mode
+from sim.inference.posterior_mode import posterior_mode
 from sim.interfaces import FloatArray
 from sim.mobility.training import Statistics
 from sim.world import World

@@ -38,4 +38,4 @@ class CustomBelief(Custom, BeliefParameters):
 
     def build(self, statistics: Statistics, restart_s: int | None, world: World) -> Belief:  # noqa: ARG002
         """Return an instance of the class, which is given the statistics and `restart_s`."""
-        return cast(Belief, self.construct("belief", statistics=statistics, restart_s=restart_s))
+        return cast(Belief, self.instance("belief", statistics=statistics, restart_s=restart_s))

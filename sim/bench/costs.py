@@ -15,15 +15,15 @@ import numpy as np
 from sim.bench.memory import resident
 from sim.bench.people import SEED, City
 from sim.bench.timing import seconds_of
-from sim.components.custom import listing
 from sim.events import Report
 from sim.interfaces import Channel, Design, FloatArray
 from sim.lppm.channel import MatrixChannel
-from sim.lppm.optimal import OptimalPrivacy, OptimalQuality
+from sim.lppm.optimal_privacy import OptimalPrivacy
+from sim.lppm.optimal_quality import OptimalQuality
 from sim.rng import stream
 from sim.scenario import build
 from sim.scenario.models import Scenario
-from sim.scenario.reference import kinds
+from sim.scenario.reference import kinds, listing
 
 Family = Literal["design", "belief", "attack"]
 

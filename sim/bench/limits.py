@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import simpy
 
-from sim.inference.estimate import em
+from sim.inference.em import em
 from sim.interfaces import FloatArray, IntArray
 
 
@@ -56,6 +56,6 @@ def textbook_remap(channel: FloatArray, prior: FloatArray, distance_km: FloatArr
 def textbook_query(seen: FloatArray, channel: FloatArray, distance_km: FloatArray, gap: float) -> None:
     """Do what PEB does at a query as the textbook says: EM from uniform to the gap, then the textbook's remap.
 
-    EM stops after `sim.inference.estimate.EM_ITERATIONS` steps, and then costs less than it should.
+    EM stops after `sim.inference.em.EM_ITERATIONS` steps, and then costs less than it should.
     """
     textbook_remap(channel, em(seen, gap=gap).profile, distance_km)

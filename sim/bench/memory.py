@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sim.attack import OptimalAttack
-from sim.belief import EstimatedProfile, FixedProfile
+from sim.attack.optimal import OptimalAttack
+from sim.belief.estimated_profile import EstimatedProfile
+from sim.belief.fixed_profile import FixedProfile
 from sim.bench.people import DESIGNS, City, timed_run
 from sim.lppm.mechanism import Mechanism
 

@@ -9,17 +9,24 @@ from time import process_time_ns
 
 import numpy as np
 
-from sim.attack import OptimalAttack
-from sim.belief import EstimatedProfile, FixedProfile, GravityFilter, MarkovFilter
+from sim.attack.optimal import OptimalAttack
+from sim.belief.estimated_profile import EstimatedProfile
+from sim.belief.fixed_profile import FixedProfile
+from sim.belief.gravity_filter import GravityFilter
+from sim.belief.markov_filter import MarkovFilter
 from sim.bench.timing import NS
 from sim.interfaces import LPPM, Attack, Belief, Design, FloatArray
-from sim.lppm.designs import Exponential, LocationHiding
+from sim.lppm.exponential import Exponential
+from sim.lppm.location_hiding import LocationHiding
 from sim.lppm.mechanism import Mechanism
-from sim.mobility import Favourites, Statistics, Trace, statistics
+from sim.mobility.synthetic.favourites import Favourites
+from sim.mobility.traces import Trace
+from sim.mobility.training import Statistics, statistics
 from sim.rng import stream
 from sim.simulation.engine import simulate
 from sim.simulation.recorder import SimulationLog
-from sim.world import Grid, World, manhattan
+from sim.world import Grid, World
+from sim.world.distances.manhattan import manhattan
 
 SEED = 3
 CELL_KM = (1.2, 1.1)

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sim.attack import OptimalAttack
-from sim.belief import FixedProfile
+from sim.attack.optimal import OptimalAttack
+from sim.belief.fixed_profile import FixedProfile
 from sim.bench import limits, sweeps
 from sim.bench.memory import bytes_of_users
 from sim.bench.people import EVERY_S, GAP, City, Contest, Run, Scale, timed_run
@@ -22,8 +22,9 @@ from sim.events import Guess, Report
 from sim.execution.local_pool import usable_cores
 from sim.interfaces import Channel, Design, FloatArray, IntArray
 from sim.lppm.mechanism import Mechanism
-from sim.lppm.optimal import OptimalPrivacy, OptimalQuality
-from sim.world import euclidean
+from sim.lppm.optimal_privacy import OptimalPrivacy
+from sim.lppm.optimal_quality import OptimalQuality
+from sim.world.distances.euclidean import euclidean
 
 Direction = Literal["at_most", "at_least"]
 Unit = Literal["s", "bytes", "exponent"]

@@ -12,8 +12,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from sim.components.custom import FAULTS_OF_CODE, METHODS, ComponentError, construct, defined_in, load_class
+from sim.attack.parameters import StatisticsOf
+from sim.components.imports import FAULTS_OF_CODE, ComponentError, construct, defined_in, load_class
 from sim.components.permission import CodeAccess
+from sim.components.registry import METHODS
 from sim.events import Guess, Report, Visit
 from sim.inference.bayes import distribution
 from sim.interfaces import (
@@ -32,12 +34,11 @@ from sim.lppm.channel import exponential
 from sim.mobility.traces import Trace
 from sim.mobility.training import Statistics, statistics
 from sim.rng import stream
-from sim.scenario.build import StatisticsOf
 from sim.simulation.interrupts import ComponentExit, contained
 from sim.world import World
-from sim.world.distance import manhattan
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
-from sim.world.roads import lattice
+from sim.world.roads.lattice import lattice
 
 MOST_VISITS = 100_000
 """So many visits are an endless life to a demand: one that asks for more before it queries is not lazy."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
@@ -18,6 +18,8 @@ class Custom(Parameters):
     """Custom component, imported from `module`; every other key goes to the class as a keyword."""
 
     model_config = ConfigDict(extra="allow")
+
+    is_custom: ClassVar[bool] = True
 
     kind: Annotated[str, Field(pattern=CLASS_NAME)]
     """``module:Class``. Running the scenario runs this code, which needs permission (`--allow-code`)."""
@@ -33,7 +35,7 @@ class Custom(Parameters):
         """Set whether and from where the class may be imported."""
         self._code = code
 
-    def construct(self, family: str, **given: Any) -> Any:
+    def instance(self, family: str, **given: Any) -> Any:
         """Import the class and make an instance, from what the simulator gives and the keys of the scenario."""
         settings = self.model_extra or {}
         if taken := sorted(settings.keys() & given.keys()):

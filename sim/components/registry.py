@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import Discriminator, GetCoreSchemaHandler, GetJsonSchemaHandler, Tag
 from pydantic_core.core_schema import CoreSchema, no_info_before_validator_function
@@ -31,6 +31,9 @@ CUSTOM = "module:Class"
 
 class Parameters(Spec, ABC):
     """Parameters of a component. Its `kind` names it in scenario files; `build`, where it has one, constructs it."""
+
+    is_custom: ClassVar[bool] = False
+    """Whether it names a class of the user's, of which nothing is known before it runs."""
 
     kind: str
 
@@ -195,7 +198,7 @@ class OneOf:
     def union(self) -> Any:
         """Return the tagged union of all kinds as an annotation."""
         members = tuple(Annotated[model, Tag(model.kinds()[0])] for model in registry.models(self.family))
-        union = Annotated[Union[members], Discriminator(self.tag)]  # noqa: UP007 - made at run time
+        union: Any = Annotated[Union.__getitem__(members), Discriminator(self.tag)]
         return Annotated[union, ShortForm()] if self.short else union
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

@@ -18,7 +18,7 @@ from sim.datasets.files import SOURCES, RawFile, find_files, find_layout
 from sim.datasets.lines import Layout, joined, parse
 from sim.datasets.trace_file import SIDES, Traces
 from sim.errors import InputError
-from sim.storage.backends import atomic_file
+from sim.storage.atomic import atomic_file
 from sim.world.grid import Grid
 
 MOST_SHOWN = 5

@@ -18,7 +18,8 @@ from sim.datasets.lines import FRACTION, TYPES
 from sim.errors import InputError
 from sim.interfaces import FloatArray, IntArray
 from sim.mobility.recorded.tables import UNREADABLE, numeric_order
-from sim.storage.backends import RequestError, is_url
+from sim.storage.backends import is_url
+from sim.storage.errors import RequestError
 
 FORMAT_VERSION = 1
 SIDES = ("south", "north", "west", "east")

@@ -26,8 +26,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sim.components.custom import refuse_stale, source_file
 from sim.components.files import Place
+from sim.components.imports import refuse_stale, source_file
 from sim.errors import InputError, UserError
 from sim.execution.chunks import Workshop
 from sim.execution.local_pool import TRIES, Done, Failure, perform, to_stderr, told, usable_cores
@@ -36,7 +36,8 @@ from sim.inference import kernels
 from sim.scenario.models import Scenario
 from sim.simulation import interrupts
 from sim.simulation.recorder import Tick
-from sim.storage.run_directory import RequestError, RunDirectory, RunError
+from sim.storage.errors import RequestError, RunError
+from sim.storage.run_directory import RunDirectory
 
 WINDOW = 2
 """How many chunks are under way for each thread of the cluster: one is simulated, the next one is there already."""

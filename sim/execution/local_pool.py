@@ -25,7 +25,8 @@ from sim.execution.chunks import FailedSimulation, Workshop, run_chunk
 from sim.execution.plan import Chunk
 from sim.simulation import interrupts
 from sim.simulation.recorder import Tick
-from sim.storage.run_directory import RequestError, RunDirectory
+from sim.storage.errors import RequestError
+from sim.storage.run_directory import RunDirectory
 
 TRIES = 3
 """How often a chunk is given to a worker that dies over it."""

@@ -8,11 +8,12 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import RepeatUntil, Scenario
-from sim.scenario.protection import LPPMSpec
 from sim.scenario.sweep import SETTING, CanonicalTexts, Point
+from sim.storage.errors import RequestError
+from sim.storage.event_schema import SCHEMA_VERSION
 from sim.storage.part_ids import part_id, point_in, replications_in
-from sim.storage.run_directory import SCHEMA_VERSION, RequestError
 
 CHUNK_QUERIES = 10_000
 """A chunk holds so many queries or more, where there are replications enough: a second or a few of work."""

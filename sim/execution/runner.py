@@ -19,7 +19,7 @@ from sim.analysis import budgets
 from sim.analysis.adaptation import Adaptation
 from sim.analysis.result import Result
 from sim.analysis.summary import swept_words, with_swept_values
-from sim.components.custom import refuse_stale, source_file
+from sim.components.imports import refuse_stale, source_file
 from sim.components.permission import AllowCode
 from sim.errors import UserError, input_errors
 from sim.execution.chunks import FailedSimulation, Notes, Workshop, joined_notes
@@ -29,26 +29,19 @@ from sim.execution.stopping import Round, rounds
 from sim.inference import kernels
 from sim.interfaces import OutputSpace
 from sim.lppm import outputs
-from sim.scenario import build
 from sim.scenario.consistency import findings
+from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import Scenario
 from sim.scenario.plausibility import remarks
-from sim.scenario.protection import LPPMSpec
 from sim.scenario.reading.faults import Fault, ScenarioError, dotted
 from sim.scenario.sweep import Point, models, points
 from sim.simulation import interrupts
 from sim.simulation.progress import Progress, Silent, Tally, explained_interrupt
-from sim.storage.backends import unless_untold
+from sim.storage.errors import NotApplicable, RequestError, RunError
+from sim.storage.event_schema import SCHEMA_VERSION
 from sim.storage.manifest import FREE_KEYS, parts_digest
 from sim.storage.part_ids import replications_in
-from sim.storage.run_directory import (
-    SCHEMA_VERSION,
-    DamagedManifestError,
-    PartCheck,
-    RequestError,
-    RunDirectory,
-    RunError,
-)
+from sim.storage.run_directory import DamagedManifestError, PartCheck, RunDirectory
 from sim.storage.status import failed_where
 from sim.world import World
 
@@ -201,10 +194,14 @@ def _finish(
     ended = {"finished": not failures, "notes": _notes(directory, simulated), "failures": failures}
     directory.write_manifest(manifest | planned | ended)
     result = Result(directory)
-    with suppress(RunError) if failures else nullcontext():  # failures are reported first
+    try:
         if simulated:
             _note_budgets(result, swept)
             _sum_up(result, figures=figures)
+    except RunError as error:
+        if failures:
+            raise FailedChunks(directory, failures, len(end.chunks), also=str(error)) from error
+        raise
     if failures:
         raise FailedChunks(directory, failures, len(end.chunks))
     return result
@@ -247,7 +244,7 @@ def _sum_up(result: Result, *, figures: bool) -> None:
         write_figures(result.run, read=result.totals(), **tables)
     # Where windows of a summary cut the shift there is no table, and whoever asks for it is told why.
     if not result.shifts().empty:
-        with unless_untold():
+        with suppress(NotApplicable):
             sum_up_adaptation(result, result.adaptation(), figures=figures)
     if figures:
         from sim.report import write
@@ -393,6 +390,7 @@ class FailedChunks(UserError):
         planned: int,
         *,
         shard: tuple[int, int] | None = None,
+        also: str | None = None,
     ) -> None:
         self.failures = failures
         own = "" if shard is None else f" of shard {shard[0]}/{shard[1]}"
@@ -408,6 +406,8 @@ class FailedChunks(UserError):
             lines.append(
                 "Their tracebacks are in `failures` of manifest.json; `lppm-sim summarize` shows what is there."
             )
+        if also is not None:
+            lines.append(f"The tables are incomplete: {also}")
         super().__init__("\n".join([*lines, "A second run tries them again."]))
 
 
@@ -491,7 +491,7 @@ def _worlds(swept: list[Point], workshop: Workshop) -> tuple[list[dict[str, Any]
 def _described_space(lppm: LPPMSpec, world: World) -> Any:
     """Return what the outputs of an LPPM stand for, as `sim.lppm.outputs.read` reads it."""
     with input_errors(f"lppms.{lppm.name}.design"):
-        design = build.build_design(lppm.design, world)
+        design = lppm.design.build(world)
     space: OutputSpace | None = getattr(design, "space", None)
     return "cells" if space is None else space.describe()
 

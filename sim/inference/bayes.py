@@ -174,7 +174,7 @@ def _lower_median(weights: FloatArray) -> tuple[IntArray, FloatArray]:
     return (up_to < HALF * up_to[-1]).sum(axis=0), up_to[-1]
 
 
-@cache
+@cache  # of constants: at most 40 small matrices
 def _summation(size: int) -> FloatArray:
     """Return the matrix that makes cumulative sums."""
     return read_only(np.tri(size))

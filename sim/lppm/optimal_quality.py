@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal
 
@@ -19,9 +20,13 @@ from sim.lppm.linear import Solver, SolverError
 from sim.lppm.optimal_design import UNPROVEN, VERIFIED, OptimalDesign, gap_fault, has_form, verify, weighed
 from sim.lppm.parameters import CalibratedParameters, ShortNames
 from sim.lppm.programs import exceeded, least_loss, loss_bound_km, promised, unbeaten
-from sim.lppm.spanner import Spanner, greedy_spanner, metric
+from sim.lppm.spanner import Spanner, greedy_spanner
+from sim.lppm.spanner import metric as greatest_metric
 from sim.world import World
 from sim.world.distance import Distance
+
+Edges = tuple[FloatArray, Spanner]
+"""A metric in km, shape (n_cells, n_cells), and the pairs of cells whose ratios are in the program."""
 
 
 @component("design")
@@ -46,7 +51,15 @@ class OptimalQualityParameters(CalibratedParameters):
 
     def build(self, world: World) -> OptimalQuality:
         """Return the design for the quality distance of a world and the metric of the promise."""
-        return OptimalQuality(self, quality_distance=world.quality_distance, metric=world.metric(self.metric))
+        distance = world.metric(self.metric)
+        return OptimalQuality(
+            self,
+            quality_distance=world.quality_distance,
+            metric=distance,
+            edges=lambda: world.derived(
+                ("spanner", self.metric, self.spanner_dilation), lambda: metric_edges(distance, self.spanner_dilation)
+            ),
+        )
 
 
 class OptimalQuality(OptimalDesign):
@@ -58,7 +71,14 @@ class OptimalQuality(OptimalDesign):
     asked for. Cells without mass take part with next to no weight.
     """
 
-    def __init__(self, parameters: OptimalQualityParameters, *, quality_distance: Distance, metric: Distance) -> None:
+    def __init__(
+        self,
+        parameters: OptimalQualityParameters,
+        *,
+        quality_distance: Distance,
+        metric: Distance,
+        edges: Callable[[], Edges] | None = None,
+    ) -> None:
         epsilon_per_km, budget_km = parameters.strength, parameters.budget_km
         super().__init__(
             quality_distance=quality_distance,
@@ -68,13 +88,11 @@ class OptimalQuality(OptimalDesign):
         )
         self._epsilon_per_km = epsilon_per_km
         self._budget_km = budget_km
-        self._dilation = parameters.spanner_dilation
+        self._make_edges = edges or (lambda: metric_edges(metric, parameters.spanner_dilation))
 
     @cached_property
-    def _edges(self) -> tuple[FloatArray, Spanner]:
-        """The metric and its spanner."""
-        metric_km = metric(self._other.matrix_km)
-        return metric_km, greedy_spanner(metric_km, self._dilation)
+    def _edges(self) -> Edges:
+        return self._make_edges()
 
     def _closed_form(self, prior: FloatArray) -> FloatArray | None:
         constant, most_km = self._best_constant(prior)
@@ -155,3 +173,9 @@ class OptimalQuality(OptimalDesign):
         while low == high or excess_km(low) < 0:
             low -= np.log(2)
         return tried[float(brentq(excess_km, low, high))]
+
+
+def metric_edges(distance: Distance, dilation: float) -> Edges:
+    """Return the greatest metric below a distance, and its spanner."""
+    metric_km = greatest_metric(distance.matrix_km)
+    return metric_km, greedy_spanner(metric_km, dilation)

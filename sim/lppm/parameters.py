@@ -83,4 +83,4 @@ class CustomDesign(Custom, DesignParameters):
 
     def build(self, world: World) -> Design:
         """Return an instance of the class, which is given the world."""
-        return cast(Design, self.construct("design", world=world))
+        return cast(Design, self.instance("design", world=world))

@@ -31,4 +31,4 @@ class CustomMobility(Custom, MobilityParameters):
 
     def build(self, world: World, seed: int, place: Place) -> Mobility:  # noqa: ARG002
         """Return an instance of the class, which is given the world and the seed."""
-        return cast(Mobility, self.construct("mobility", world=world, seed=seed))
+        return cast(Mobility, self.instance("mobility", world=world, seed=seed))

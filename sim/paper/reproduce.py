@@ -17,7 +17,7 @@ from sim.paper.panels import PANELS, draw, draw_all, series_of, table
 from sim.paper.studies import STUDIES, Study
 from sim.plots import pictures
 from sim.simulation.progress import Progress
-from sim.storage.run_directory import atomic_file
+from sim.storage.atomic import atomic_file
 
 SYNTHETIC = "synthetic population made by the simulator, not the paper's data"
 

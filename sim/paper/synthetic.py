@@ -22,7 +22,7 @@ from sim.paper.studies import DATASETS
 from sim.rng import stream
 from sim.scenario.models import Scenario
 from sim.simulation.population import Setting, Stage
-from sim.storage.backends import atomic_file
+from sim.storage.atomic import atomic_file
 from sim.world.grid import Grid
 
 

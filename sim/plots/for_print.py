@@ -26,8 +26,10 @@ from sim.plots.style import Look, looks
 from sim.plots.tournament import tournament_figure
 from sim.plots.tradeoff import series_looks, tradeoff_figure
 from sim.plots.users import users_figure
+from sim.storage.atomic import atomic_file
+from sim.storage.errors import RequestError, RunError
 from sim.storage.export import checked_destination
-from sim.storage.run_directory import RequestError, RunDirectory, RunError, atomic_file
+from sim.storage.run_directory import RunDirectory
 
 WIDTHS_IN = {"column": 3.5, "page": 7.16}
 """Of the journals that most of these papers are in, which have two columns."""

@@ -28,7 +28,7 @@ from sim.analysis import summary as analysis
 from sim.analysis.spread import FEWEST_USERS, INTERVAL, are_few, bounds, kinds
 from sim.interfaces import FloatArray
 from sim.plots.labels import literal
-from sim.storage.run_directory import atomic_file
+from sim.storage.atomic import atomic_file
 
 INK = "#333333"
 # A matplotlibrc of the user or of the current folder must not change figures, nor start LaTeX: defaults come first.

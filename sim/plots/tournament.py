@@ -14,7 +14,7 @@ from sim.analysis.tournament import STANDINGS
 from sim.plots import style
 from sim.plots.labels import literal
 from sim.plots.style import COLOURS, ERROR_LABEL, INK, STYLE
-from sim.storage.run_directory import RequestError
+from sim.storage.errors import RequestError
 
 SHADES = LinearSegmentedColormap.from_list("error", ["#ffffff", COLOURS[0]])
 _ROW_IN, _HEAD_IN = 0.19, 0.95

@@ -21,7 +21,7 @@ from sim.analysis.time_series import (
 from sim.plots.marks import marks_of
 from sim.plots.style import blank_few, few_users
 from sim.report.study import Study
-from sim.storage.run_directory import DamagedRun, RunError
+from sim.storage.errors import NotApplicable
 
 MOST_USERS = 40
 """More panels than this nobody looks at."""
@@ -152,9 +152,7 @@ def beliefs(study: Study) -> list[Chart]:
 def _distances(result: Result) -> pd.DataFrame:
     try:
         return user_belief_distances(result.run, points=middle(result.run, result.totals())).assign(attack="")
-    except DamagedRun:
-        raise
-    except RunError:
+    except NotApplicable:
         return pd.DataFrame({"point": [], "lppm": [], "attack": []})
 
 

@@ -25,7 +25,8 @@ from sim.analysis.time_series import Beliefs, output_space, parts_at
 from sim.interfaces import FloatArray, IntArray, OutputSpace
 from sim.report.markup import told_apart
 from sim.report.study import Study
-from sim.storage.run_directory import EVENTS, RunDirectory
+from sim.storage.event_schema import EVENTS
+from sim.storage.run_directory import RunDirectory
 
 MOST_ROADS = 60_000
 """A map of more roads than this is black, and they would take the room of the users."""

@@ -16,7 +16,7 @@ from sim.analysis.adaptation import OF_USER, Adaptation
 from sim.analysis.result import Result
 from sim.plots import COLOURS, LINES, MARKERS, looks, middle_points
 from sim.scenario.sweep import SETTING
-from sim.storage.run_directory import DamagedRun, RunError
+from sim.storage.errors import NotApplicable
 
 OF_PEOPLE = SETTING - {"training", "markov_restart"}
 """The parts of a scenario that decide who its people are and what they do."""
@@ -98,15 +98,13 @@ class Study:
         return found
 
     @cached_property
-    def adaptations(self) -> list[Adaptation | RunError | None]:
+    def adaptations(self) -> list[Adaptation | NotApplicable | None]:
         """How the mechanisms of each run followed its shift, or why that cannot be told; None where there was none."""
-        found: list[Adaptation | RunError | None] = []
+        found: list[Adaptation | NotApplicable | None] = []
         for result in self.results:
             try:
                 found.append(None if result.shifts().empty else result.adaptation())
-            except DamagedRun:
-                raise
-            except RunError as error:
+            except NotApplicable as error:
                 found.append(error)
         return found
 

@@ -20,7 +20,7 @@ from sim.analysis.result import Result
 from sim.analysis.tournament import STANDINGS
 from sim.report.markup import Markup, escaped, joined, tag
 from sim.report.study import OF_PEOPLE, Study
-from sim.storage.run_directory import RunError
+from sim.storage.errors import NotApplicable
 from sim.storage.status import failed_where
 
 _FEW_DIFFERENCES, _MOST_DIFFERENCES = 8, 40
@@ -222,7 +222,7 @@ def adaptation(study: Study) -> Markup:
     """Return the table of how mechanisms followed a shift; nothing where there was none, or why it cannot be told."""
     table = study.adapted("summary")
     if table.empty:
-        reasons = [found for found in study.adaptations if isinstance(found, RunError)]
+        reasons = [found for found in study.adaptations if isinstance(found, NotApplicable)]
         return joined(tag("p", f"How mechanisms adapt cannot be told: {reason}", class_="none") for reason in reasons)
     words = {"at": "with", "attack": "attack"}
     words = {name: heading for name, heading in words.items() if table[name].nunique() > 1}

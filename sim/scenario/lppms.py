@@ -9,7 +9,6 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ModelWrapValida
 from pydantic_core.core_schema import CoreSchema, literal_schema
 
 from sim.belief.parameters import BeliefParameters
-from sim.components.custom import Custom
 from sim.components.registry import OneOf, registry
 from sim.components.short_names import Table, allow_short_names, expand, unset_expanded
 from sim.components.spec import Name, Spec
@@ -69,7 +68,7 @@ class LPPMSpec(Spec):
     @property
     def is_memoryless(self) -> bool:
         """Whether its channel certainly stays the same, whatever it reports; unknown of custom classes."""
-        if isinstance(self.belief, Custom) or isinstance(self.design, Custom):
+        if self.belief.is_custom or self.design.is_custom:
             return False
         return self.belief.memoryless or not self.design.uses_prior
 

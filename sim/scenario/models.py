@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -12,16 +13,19 @@ from pydantic import BaseModel, Field, PrivateAttr, field_validator, model_valid
 
 from sim.attack.identification import IdentificationParameters
 from sim.attack.inference import AnyAttack, InferenceParameters
-from sim.attack.parameters import AttackParameters
+from sim.attack.parameters import AttackContext, AttackParameters
 from sim.components.custom import Custom
 from sim.components.files import Place, files_of, parts_of
 from sim.components.permission import CodeAccess
 from sim.components.registry import ShortForm
 from sim.components.spec import Count, Name, Positive, Spec
+from sim.interfaces import OutputSpace
+from sim.mobility.training import Statistics
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.people import AnyTraining, NothingParameters, OthersParameters, UsersSpec
-from sim.scenario.shifts import AnyShift
+from sim.scenario.shifts import ShiftField
 from sim.scenario.world import WorldSpec
+from sim.world import World
 
 MOST_POINTS = 10_000
 
@@ -112,7 +116,7 @@ class Scenario(Spec):
     """Where everything happens."""
     users: UsersSpec
     """The test population."""
-    shifts: list[AnyShift] = []
+    shifts: list[ShiftField] = []
     """Changes in their lives, applied in this order."""
     training: dict[Name, AnyTraining] = {}
     """Named training sets for mechanisms and weaker adversaries."""
@@ -163,6 +167,28 @@ class Scenario(Spec):
         for part in (part for model in models for part in parts_of(model)):
             if isinstance(part, Custom):
                 part.allow(self._place.code)
+
+    def build_world(self) -> World:
+        """Return the world."""
+        return self.world.build(self.seed, self._place)
+
+    def attack_context(
+        self,
+        world: World,
+        known: Mapping[str, Statistics],
+        in_force: Mapping[str, Sequence[tuple[int, Statistics]]] | None = None,
+        space: OutputSpace | None = None,
+    ) -> AttackContext:
+        """Return what an attack of this scenario is built from."""
+        return AttackContext(
+            world=world,
+            known=known,
+            in_force=in_force or {},
+            space=space,
+            restart_s=self.restart_s,
+            expected=self.record.expected,
+            posterior=self.record.posterior,
+        )
 
     @property
     def place(self) -> Place:

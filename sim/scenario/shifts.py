@@ -13,7 +13,7 @@ from sim.components.wording import found
 SomeShare = Annotated[float, Field(gt=0, le=1)]
 
 
-class Shift(Parameters):
+class ShiftParameters(Parameters):
     """A change in users' lives."""
 
     kind: str
@@ -21,7 +21,7 @@ class Shift(Parameters):
     """How it is called in logs and figures; its kind unless said."""
 
 
-class ShiftOfPeople(Shift):
+class ShiftOfPeople(ShiftParameters):
     """A change in the lives of some users or of all."""
 
     at_query: Annotated[int, Field(ge=2, le=1_000_000)] | None = None
@@ -115,7 +115,7 @@ class RateParameters(ShiftOfPeople):
     """How many times as many queries as before: below 1 some are left out, above 1 some come in between."""
 
 
-class ShiftOfRoads(Shift):
+class ShiftOfRoads(ShiftParameters):
     """A change of the roads, for everybody at once: whoever departs later takes another way."""
 
     at_day: Days
@@ -160,9 +160,11 @@ class ReverseRoadsParameters(ShiftOfRoads):
 
 
 def _as_mapping(value: Any) -> Any:
-    if not isinstance(value, dict | Shift):
+    if not isinstance(value, dict | ShiftParameters):
         raise ValueError(f"a shift is a mapping, such as {{kind: relocate, at_query: 301}}, found {found(value)}")
     return value
 
 
-AnyShift = Annotated[Shift, BeforeValidator(_as_mapping), OneOf("shift", short=False)]
+AnyShift = ShiftOfPeople | ShiftOfRoads
+
+ShiftField = Annotated[AnyShift, BeforeValidator(_as_mapping), OneOf("shift", short=False)]

@@ -18,7 +18,7 @@ from sim.interfaces import LPPM, Belief, Channel, FloatArray, IntArray, OwnOutpu
 from sim.lppm.epsilon import exact_epsilon_per_km
 from sim.lppm.theory import Theory, theory
 from sim.mobility.traces import Trace
-from sim.storage.run_directory import EVENTS
+from sim.storage.event_schema import EVENTS
 from sim.world import World
 from sim.world.distance import Distance
 

@@ -16,7 +16,7 @@ import numpy as np
 from sim.components.suggestions import suggestion
 from sim.errors import InputError, input_errors
 from sim.events import Shift
-from sim.interfaces import Demand, FloatArray, Generator, IntArray, Mobility
+from sim.interfaces import Demand, FloatArray, Generator, IntArray, Mobility, MobilityCapabilities
 from sim.mobility.demand.every_visit import EveryVisit
 from sim.mobility.demand.rate import Rate
 from sim.mobility.shifts import detours
@@ -34,14 +34,14 @@ from sim.mobility.traces import DAY_S, Life, Trace, live
 from sim.rng import stream
 from sim.scenario.models import Scenario
 from sim.scenario.shifts import (
-    AdoptSpec,
+    AdoptParameters,
     AnyShift,
-    CloseRoadsSpec,
-    HolidaySpec,
-    NewPlacesSpec,
-    RateSpec,
-    RelocateSpec,
-    ReverseRoadsSpec,
+    CloseRoadsParameters,
+    HolidayParameters,
+    NewPlacesParameters,
+    RateParameters,
+    RelocateParameters,
+    ReverseRoadsParameters,
     ShiftOfPeople,
     ShiftOfPlaces,
     ShiftOfRoads,
@@ -49,7 +49,7 @@ from sim.scenario.shifts import (
 from sim.world import World
 
 if TYPE_CHECKING:
-    from sim.world.roads import Roads
+    from sim.world.roads.graph import Roads
 
 ENOUGH_QUERIES = 20
 """So many tell where somebody's home is."""
@@ -106,7 +106,7 @@ class _Person:
         ends = {stop} if stop < len(self.cells) else set()
         if ends:
             self.shifts.append(Shift(self.user, spec.name, stop + 1, ends=True))
-        if not (isinstance(spec, RateSpec) and spec.factor == 1):
+        if not (isinstance(spec, RateParameters) and spec.factor == 1):
             self.borders |= {query + 1 for query in begins | ends}
         if isinstance(spec, ShiftOfPlaces):
             if spec.for_good:
@@ -165,7 +165,7 @@ class Shifting:
     def _concerned(self, spec: AnyShift) -> frozenset[str]:
         """Return the users whose lives a shift changes, if they last so long."""
         with input_errors(f"shifts.{spec.name}"):
-            if not getattr(self._mobility, "timed", True):
+            if not MobilityCapabilities.timed.of(self._mobility):
                 _refuse_days(spec)
             users = self._users
             if isinstance(spec, ShiftOfPeople) and spec.users is not None:
@@ -175,7 +175,7 @@ class Shifting:
             elif isinstance(spec, ShiftOfPeople) and spec.share is not None:
                 count = max(1, round(spec.share * len(users)))
                 users = sorted(users, key=lambda user: self._stream(spec.name, user, "share").random())[:count]
-            if isinstance(spec, AdoptSpec):
+            if isinstance(spec, AdoptParameters):
                 if len(self._users) < 2:
                     raise ValueError("to adopt the life of another user needs two users or more, found one")
                 if spec.of is not None:
@@ -248,7 +248,7 @@ class Shifting:
         changes = {spec.name: window for spec in own if (window := self._road_window(spec, person)) is not None}
         if changes:
             self._reroute(person, changes, live_again)
-        rates = [spec for spec in own if isinstance(spec, RateSpec)]
+        rates = [spec for spec in own if isinstance(spec, RateParameters)]
         while found := [(spec, window) for spec in rates if (window := self._window(spec, person)) is not None]:
             spec, window = min(found, key=lambda one: one[1].from_s)
             rates.remove(spec)
@@ -271,7 +271,7 @@ class Shifting:
         return self._window(spec, person) if isinstance(spec, ShiftOfRoads) else None
 
     def _demand_of(
-        self, spec: RateSpec, window: _Window, person: _Person, inner: Callable[[], Demand]
+        self, spec: RateParameters, window: _Window, person: _Person, inner: Callable[[], Demand]
     ) -> Callable[[], Demand]:
         """Return what makes the demand of one life: its draws start anew each time."""
         return lambda: Rate(
@@ -292,7 +292,7 @@ class Shifting:
         def roads_at(time_s: int) -> Roads:
             return self._roads(tuple(name for name, window in changes.items() if window.is_on(time_s)))
 
-        reroute = getattr(person.mobility, "rerouted", None)
+        reroute = MobilityCapabilities.rerouted.of(person.mobility)
         if reroute is not None:
             person.mobility = reroute(roads_at)
             person.life = live_again(person.user, person.mobility, person.demand())
@@ -313,15 +313,15 @@ class Shifting:
         return self._changed_roads[changes]
 
     def _change(self, roads: Roads, spec: AnyShift) -> Roads:
-        from sim.world.roads import close, reverse
+        from sim.world.roads.closures import close, reverse
 
         grid, rng = self._world.grid, self._stream(spec.name)
         match spec:
-            case CloseRoadsSpec():
+            case CloseRoadsParameters():
                 if outside := [cell for cell in spec.cells or () if cell >= grid.n_cells]:
                     raise ValueError(f"`cells` must be below {grid.n_cells}, found {outside[0]}")
                 return close(roads, grid, share=spec.share, cells=spec.cells, rng=rng)
-            case ReverseRoadsSpec():
+            case ReverseRoadsParameters():
                 return reverse(roads, grid, share=spec.share, rng=rng)
         raise TypeError(f"{spec.kind} changes no roads")
 
@@ -354,15 +354,15 @@ class Shifting:
         """Return the cells that the queries would have in the new life alone."""
         grid, n_queries = self._world.grid, len(person.cells)
         match spec:
-            case RelocateSpec() | NewPlacesSpec():
+            case RelocateParameters() | NewPlacesParameters():
                 return self._other_places(spec, start, person)
-            case AdoptSpec():
+            case AdoptParameters():
                 following = self._users[(self._users.index(person.user) + 1) % len(self._users)]
                 other = lives[spec.of or following].test.cells
                 if spec.what == "trace":
                     return np.resize(other, n_queries)
                 return drawn(np.bincount(other, minlength=grid.n_cells).astype(np.float64), n_queries, rng)
-            case HolidaySpec():
+            case HolidayParameters():
                 there = holiday(
                     grid=grid,
                     attraction=self._attraction,
@@ -374,10 +374,10 @@ class Shifting:
                 return drawn(there, n_queries, rng)
         raise TypeError(f"{spec.kind} is no other life")
 
-    def _other_places(self, spec: RelocateSpec | NewPlacesSpec, start: int, person: _Person) -> IntArray:
+    def _other_places(self, spec: RelocateParameters | NewPlacesParameters, start: int, person: _Person) -> IntArray:
         """Return her life with other places: lived through, if her model has places, else by moving her cells."""
-        what = spec.what if isinstance(spec, RelocateSpec) else "places"
-        elsewhere = getattr(person.mobility, "elsewhere", None)
+        what = spec.what if isinstance(spec, RelocateParameters) else "places"
+        elsewhere = MobilityCapabilities.elsewhere.of(person.mobility)
         if elsewhere is not None and (moved := elsewhere(what, spec.name)) is not None:
             if spec.for_good:
                 person.mobility = moved  # what changes later changes this life

@@ -22,8 +22,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from sim.storage.atomic import atomic_file
 from sim.storage.backends import is_url
-from sim.storage.run_directory import EVENTS, PARQUET_OPTIONS, RequestError, RunDirectory, atomic_file
+from sim.storage.errors import RequestError
+from sim.storage.event_schema import EPSILON_PER_KM, EVENTS
+from sim.storage.parts import PARQUET_OPTIONS
+from sim.storage.run_directory import RunDirectory
 
 Format = Literal["csv", "jsonl", "parquet"]
 _ROW_GROUP = 1 << 18
@@ -95,7 +99,7 @@ def _write_jsonl(file: BinaryIO, run: RunDirectory) -> int:
 
 def _finite(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row as JSON can say it."""
-    return row | {"epsilon_per_km": "Infinity"} if row["epsilon_per_km"] == math.inf else row
+    return row | {EPSILON_PER_KM: "Infinity"} if row[EPSILON_PER_KM] == math.inf else row
 
 
 def _write_parquet(file: BinaryIO, run: RunDirectory) -> int:

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-SCHEMA_VERSION = 3
-"""Of the event log and the manifest."""
+from sim.storage.event_schema import SCHEMA_VERSION
 
 FREE_KEYS = ("name", "description", "replications")
 """Keys of a scenario that do not decide what is in a part."""

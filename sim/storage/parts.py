@@ -20,37 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sim.storage.backends import DamagedRun
-from sim.storage.manifest import SCHEMA_VERSION
-
-MEASURES = (
-    "quality_loss_km",
-    "adversary_error_km",
-    "expected_quality_loss_km",
-    "expected_adversary_error_km",
-)
-
-_FIELDS: list[pa.Field[Any]] = [
-    pa.field("event", pa.string(), nullable=False),
-    pa.field("shift", pa.string()),
-    pa.field("point", pa.int32(), nullable=False),
-    pa.field("replication", pa.int32(), nullable=False),
-    pa.field("user", pa.string(), nullable=False),
-    pa.field("index", pa.int32(), nullable=False),
-    pa.field("time_s", pa.int64(), nullable=False),
-    pa.field("cell", pa.int32(), nullable=False),
-    pa.field("output", pa.int64()),
-    pa.field("lppm", pa.string(), nullable=False),
-    pa.field("attack", pa.string()),
-    pa.field("estimated_index", pa.int32()),
-    pa.field("estimate", pa.int32()),
-    *[pa.field(name, pa.float64()) for name in MEASURES],
-    pa.field("posterior_entropy_bits", pa.float64()),
-    pa.field("posterior_at_truth", pa.float64()),
-    pa.field("epsilon_per_km", pa.float64()),
-    pa.field("identity", pa.string()),
-]
-EVENTS: pa.Schema = pa.schema(_FIELDS)
+from sim.storage.errors import DamagedRun
+from sim.storage.event_schema import EVENTS, MEASURES, SCHEMA_VERSION
 
 # Realised distances take few values and shrink as a dictionary; expected ones are all different and shrink
 # a little when their bytes are split. The types are plain, so that pandas, polars and DuckDB read them as is.

@@ -24,37 +24,22 @@ from numpy.typing import NDArray
 from sim.storage import archives
 from sim.storage import manifest as manifests
 from sim.storage import parts as part_files
-from sim.storage.backends import (
-    TEMPORARY,
-    DamagedRun,
-    Folder,
-    RequestError,
-    RunError,
-    Storage,
-    atomic_file,
-    named_errors,
-    storage_at,
-)
-from sim.storage.manifest import SCHEMA_VERSION
-from sim.storage.parts import EVENTS, MEASURES, PARQUET_OPTIONS, DamagedPart, Part
+from sim.storage.atomic import TEMPORARY
+from sim.storage.backends import storage_at
+from sim.storage.backends.folder import Folder
+from sim.storage.backends.protocol import Storage
+from sim.storage.errors import DamagedRun, RequestError, named_errors
+from sim.storage.event_schema import SCHEMA_VERSION, TEXT_COLUMNS
+from sim.storage.parts import DamagedPart, Part
 
 __all__ = [
-    "EVENTS",
-    "MEASURES",
-    "PARQUET_OPTIONS",
-    "SCHEMA_VERSION",
-    "TEXT_COLUMNS",
     "DamagedManifestError",
-    "DamagedRun",
     "PartCheck",
-    "RequestError",
     "RunDirectory",
-    "RunError",
     "RunFile",
-    "atomic_file",
 ]
 
-TEXT_COLUMNS = ("event", "shift", "user", "lppm", "attack", "identity", "lag")
+_TEXT_COLUMNS = (*TEXT_COLUMNS, "lag")
 _NAMES = {
     "manifest.json",
     "summary.csv",
@@ -391,13 +376,13 @@ class RunDirectory:
         try:
             if known is not None and hashlib.sha256(content).hexdigest() != known:
                 raise ValueError("its checksum does not match")
-            text = dict.fromkeys(TEXT_COLUMNS, "str")
+            text = dict.fromkeys(_TEXT_COLUMNS, "str")
             frame = pd.read_csv(io.BytesIO(content), dtype=text, keep_default_na=False, na_values=[""])
         except ValueError as error:
             raise DamagedRun(
                 f"{self.describe(name)} is damaged: {str(error).rstrip('.')}. {self.how_to_repair()} writes it again."
             ) from error
-        for column in frame.columns.intersection(list(TEXT_COLUMNS)):
+        for column in frame.columns.intersection(list(_TEXT_COLUMNS)):
             frame[column] = frame[column].fillna("")
         return frame
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sim.storage.run_directory import RequestError, RunDirectory, RunError
+from sim.storage.errors import RequestError, RunError
+from sim.storage.run_directory import RunDirectory
 
 RECENT = 20
 """The rate is that of the last so many chunks."""

@@ -15,21 +15,16 @@ from sim.world.distances.road import road
 from sim.world.grid import Grid
 
 if TYPE_CHECKING:
-    from sim.world.roads import Roads, Route, lattice, read_csv, read_graphml
+    from sim.world.roads.graph import Roads
 
 T = TypeVar("T")
 
 __all__ = [
     "Distance",
     "Grid",
-    "Roads",
-    "Route",
     "World",
     "euclidean",
-    "lattice",
     "manhattan",
-    "read_csv",
-    "read_graphml",
     "road",
 ]
 
@@ -80,12 +75,3 @@ class World:
     def travel_distance(self) -> Distance:
         """Return how far people have to go: along the roads, if there are any, else d_Q."""
         return self.quality_distance if self.roads is None else road(self.grid, self.roads)
-
-
-def __getattr__(name: str) -> Any:
-    # Roads bring networkx and scipy with them, half a second that a world without roads need not pay.
-    if name in {"Roads", "Route", "lattice", "read_csv", "read_graphml"}:
-        from sim.world import roads
-
-        return getattr(roads, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,7 +15,7 @@ from sim.world.distance import Distance
 from sim.world.grid import Grid
 
 if TYPE_CHECKING:
-    from sim.world.roads import Roads
+    from sim.world.roads.graph import Roads
 
 MOST_CELLS = 10_000
 """Distances are stored for every pair of cells: 0.8 GB for this many."""

@@ -19,7 +19,9 @@ from sim.analysis import summary as analysis
 from sim.analysis.adaptation import OF_USER, Adaptation, adaptation, compare, ratio_of_means
 from sim.events import Shift
 from sim.interfaces import FloatArray
-from sim.storage.run_directory import EVENTS, RequestError, RunDirectory, RunError
+from sim.storage.errors import RequestError, RunError
+from sim.storage.event_schema import EVENTS
+from sim.storage.run_directory import RunDirectory
 from tests.support import a_manifest, done, files, lppm_sim, refused, told_shifts
 
 

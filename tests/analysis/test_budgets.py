@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,10 @@ import sim
 from sim import report
 from sim.analysis import budgets
 from sim.analysis import narrative as sentences
-from sim.cli.console import print_result
+from sim.cli.output.result import print_result
 from sim.scenario.models import Scenario
+from tests.support import MakeScenario
 
-MakeScenario = Callable[..., Scenario]
 NAN = float("nan")
 
 

@@ -23,7 +23,8 @@ from sim.lppm.epsilon import exact_epsilon_per_km
 from sim.lppm.theory import theory
 from sim.scenario.build import build_design, build_world
 from sim.scenario.models import Scenario
-from sim.storage.run_directory import EVENTS, RunDirectory
+from sim.storage.event_schema import EVENTS
+from sim.storage.run_directory import RunDirectory
 from sim.world.distance import euclidean
 from tests.support import a_manifest, done
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from sim.analysis.ranking import Ranking, at_loss, rankings, remarks
-from sim.storage.run_directory import RequestError
+from sim.storage.errors import RequestError
 
 USERS = ("ann", "bob", "cem", "dan", "eve")
 UNCOMPARED = "Not compared at equal loss, for want of a second quality loss, which a sweep gives"

@@ -19,10 +19,9 @@ from sim.analysis.time_series import belief_distance, user_trace
 from sim.execution.cost.estimate import estimate
 from sim.scenario.load import load
 from sim.scenario.models import Scenario
-from sim.storage.run_directory import EVENTS, RunDirectory
-from tests.support import done, faults
-
-MakeScenario = Callable[..., Scenario]
+from sim.storage.event_schema import EVENTS
+from sim.storage.run_directory import RunDirectory
+from tests.support import MakeScenario, done, faults
 
 SAID: dict[str, Any] = {
     "replications": 2,

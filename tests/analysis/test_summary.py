@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sim.analysis import summary as analysis
-from sim.storage.run_directory import EVENTS, MEASURES, RunDirectory, RunError
+from sim.storage.errors import RunError
+from sim.storage.event_schema import EVENTS, MEASURES
+from sim.storage.run_directory import RunDirectory
 from tests.support import a_manifest
 
 

@@ -16,7 +16,8 @@ from sim.analysis.adaptation import ratio_of_means
 from sim.analysis.result import Result
 from sim.events import Shift
 from sim.scenario.load import load
-from sim.storage.run_directory import RequestError, RunDirectory, RunError
+from sim.storage.errors import RequestError, RunError
+from sim.storage.run_directory import RunDirectory
 from tests.support import SMALL, told_shifts
 
 RECORD = "record: {expected: true, snapshots: [1, 5, 9]}\n"

@@ -22,7 +22,9 @@ from sim.plots import of_run
 from sim.plots.tournament import tournament_figure
 from sim.scenario.load import load
 from sim.scenario.models import Scenario
-from sim.storage.run_directory import MEASURES, RequestError, RunDirectory
+from sim.storage.errors import RequestError
+from sim.storage.event_schema import MEASURES
+from sim.storage.run_directory import RunDirectory
 from tests.support import SMALL, done
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,7 @@ from sim.scenario.reading.faults import ScenarioError
 from sim.simulation.population import Setting, Stage
 from sim.world.distance import Distance, manhattan
 from sim.world.grid import Grid
-
-MakeScenario = Callable[..., Scenario]
+from tests.support import MakeScenario
 
 DAY_S = 86_400
 

@@ -22,7 +22,7 @@ from sim.scenario.models import Scenario
 from sim.simulation.population import Setting
 from sim.world.distance import manhattan
 from sim.world.grid import Grid
-from sim.world.roads import lattice
+from sim.world.roads.lattice import lattice
 
 HOUR_S, DAY_S = 3_600, 86_400
 PROFILE = np.array([0.2, 0.5, 0.3])

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 from sim.belief import EstimatedMarkov, EstimatedProfile, MarkovFilter
 from sim.inference.baum_welch import baum_welch, expected_counts, forward
-from sim.inference.estimate import posterior_mode
+from sim.inference.posterior_mode import posterior_mode
 from sim.interfaces import Belief, BoolArray, FloatArray
 from sim.lppm.channel import exponential
 from sim.world.distance import manhattan

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from sim.belief import CrossValidated, EstimatedProfile, Forgetting, RecursiveProfile, Regularisation, smoothing_kernel
 from sim.belief.regularised import EVEN_SHARE, lifted
-from sim.inference.estimate import certified_gap, posterior_mode
+from sim.inference.estimate import certified_gap
+from sim.inference.posterior_mode import posterior_mode
 from sim.interfaces import Belief, FloatArray
 
 INITIAL = np.array([0.4, 0.3, 0.3, 0.0])

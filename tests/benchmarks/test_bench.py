@@ -18,7 +18,7 @@ from sim.belief import FixedProfile
 from sim.bench import costs, limits, rows, timing
 from sim.bench.people import DESIGNS, GAP, City, Contest, Run, timed_run
 from sim.bench.timing import Samples, median_case, seconds_of, side_by_side, slowest_case
-from sim.cli import console
+from sim.cli.benchmark_output import print_bench, print_costs
 from sim.components.custom import listing
 from sim.events import Guess, Report
 from sim.inference.bayes import decide_many
@@ -337,7 +337,7 @@ def test_the_table_is_readable(capsys: pytest.CaptureFixture[str]) -> None:
     c = replace(a, name="c", unit="bytes", target=1.2, measured=7.2e8, limit=6e8, ratio=1.2, note="")
     d = bench.Outcome("d", "what", "limit", "s", "at_least", 50, note="skipped: no such thing")
     outcomes = [a, b, c, d]
-    console.print_bench(outcomes, bench.machine())
+    print_bench(outcomes, bench.machine())
     out = capsys.readouterr().out
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if line.startswith("│")]
     assert cells == [
@@ -386,7 +386,7 @@ def test_every_design_belief_and_attack_has_its_cost(
         assert ("end" in cost.figures) == (cost.part.said["kind"].split("-")[0] in {"smoothing", "path"})
         budget = cost.part.family == "design" and cost.part.said["kind"] not in {"identity", "dummies"}
         assert ("budget" in cost.figures) == budget
-    console.print_costs(found, 6, bench.machine())
+    print_costs(found, 6, bench.machine())
     out = capsys.readouterr().out
     assert [name for name in parts if f"│ {name} " not in out] == []
 

@@ -14,15 +14,13 @@ import pytest
 from pydantic import TypeAdapter
 
 import sim
-from sim import cli
 from sim.checks import CHECKS, Bench, check, check_made
+from sim.cli.commands.check_component import check_component
 from sim.components.custom import METHODS, ComponentError, listing
 from sim.lppm import dummies
 from sim.scenario import beliefs, build, people, protection
 from sim.scenario import designs as design_specs
-from sim.scenario.models import Scenario
-
-MakeScenario = Callable[..., Scenario]
+from tests.support import MakeScenario
 
 
 def kinds(family: str) -> list[str]:
@@ -140,9 +138,9 @@ def test_every_family_that_can_be_brought_along_has_checks() -> None:
 
 def test_the_command_line_offers_the_families_there_are() -> None:
     """It cannot import them: that would take as long as everything else."""
-    (said,) = (option for option in cli.check_component.params if option.name == "family")
-    assert isinstance(said.type, click.Choice)
-    assert list(said.type.choices) == list(METHODS)
+    (option,) = (option for option in check_component.params if option.name == "family")
+    assert isinstance(option.type, click.Choice)
+    assert list(option.type.choices) == list(METHODS)
 
 
 # One's own, by name ----------------------------------------------------------------------------------------------

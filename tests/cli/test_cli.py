@@ -17,7 +17,6 @@ import pytest
 from click.testing import Result
 
 import sim
-from sim.cli import console
 from sim.execution.chunks import run_chunk
 from sim.storage.run_directory import RunDirectory
 from tests.support import INTERRUPTIBLE, QUERIES, ROOT, SMALL, done, ending, lppm_sim, refused, until
@@ -136,7 +135,7 @@ def test_somebody_elses_folder_is_refused(small: Path) -> None:
 
 
 def test_progress_is_plain_lines_on_stderr(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "LINE_EVERY_S", 0.0)
+    monkeypatch.setattr("sim.cli.progress.LINE_EVERY_S", 0.0)
     result = lppm_sim("run", small, "-o", "run", "--no-figures")
     assert result.exit_code == 0
     lines = result.stderr.splitlines()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,16 @@ import pytest
 import sim
 from sim.analysis import narrative as sentences
 from sim.checks import Outcome
-from sim.cli import console
+from sim.cli.output.components import print_checks, print_listing
+from sim.cli.output.cost import print_cost
+from sim.cli.output.equal_loss import print_at_loss
+from sim.cli.output.result import print_result
+from sim.cli.output.summary import print_summary
+from sim.cli.progress import Bar
 from sim.execution.cost.estimate import Cost
-from sim.scenario.models import Scenario
-from sim.storage.run_directory import MEASURES
+from sim.storage.event_schema import MEASURES
+from tests.support import MakeScenario
 
-MakeScenario = Callable[..., Scenario]
 Capture = pytest.CaptureFixture[str]
 HOSTILE = ["[bold]SP[/bold]", "[red", "a[/]b", "plain:star:"]
 
@@ -61,7 +64,7 @@ def figure(frame: pd.DataFrame, name: str, **where: Any) -> str:
 
 def test_the_table_has_the_scenarios_order_and_the_summarys_figures(capsys: Capture) -> None:
     frame = summary(["b", "c", "a"], ["y", "x"])
-    console.print_summary(frame, points(), ["b", "c", "a"], ["y", "x"])
+    print_summary(frame, points(), ["b", "c", "a"], ["y", "x"])
     heading, *body = table(capsys.readouterr().out)
     assert heading == ["LPPM", "Q-bar", "P_AE y", "P_AE x"]
     assert [row[0] for row in body] == ["b", "c", "a"]
@@ -76,7 +79,7 @@ def test_the_table_has_the_scenarios_order_and_the_summarys_figures(capsys: Capt
 def test_realised_figures_stand_in_where_none_are_expected(capsys: Capture) -> None:
     frame = summary(["a"], ["x"])
     expected = [name for name in frame.columns if name.startswith("expected")]
-    console.print_summary(frame.assign(**dict.fromkeys(expected, np.nan)), points(), ["a"], ["x"])
+    print_summary(frame.assign(**dict.fromkeys(expected, np.nan)), points(), ["a"], ["x"])
     assert table(capsys.readouterr().out)[1] == [
         "a",
         figure(frame, "quality_loss_km"),
@@ -87,19 +90,19 @@ def test_realised_figures_stand_in_where_none_are_expected(capsys: Capture) -> N
 def test_no_interval_is_no_interval(capsys: Capture) -> None:
     frame = summary(["a"], ["x"])
     ends = [name for name in frame.columns if name.endswith(("_low", "_high"))]
-    console.print_summary(frame.assign(**dict.fromkeys(ends, np.nan)), points(), ["a"], ["x"])
+    print_summary(frame.assign(**dict.fromkeys(ends, np.nan)), points(), ["a"], ["x"])
     assert table(capsys.readouterr().out)[1] == ["a", "1.030", "1.040"]
 
 
 def test_without_attack_there_is_the_loss_alone(capsys: Capture) -> None:
-    console.print_summary(summary(["a"], [""]), points(), ["a"], [])
+    print_summary(summary(["a"], [""]), points(), ["a"], [])
     assert table(capsys.readouterr().out) == [["LPPM", "Q-bar"], ["a", "1.030 ± 0.250"]]
 
 
 def test_swept_values_stand_beside_what_they_touch(capsys: Capture) -> None:
     frame = summary(["SP", "LH", "identity"], ["x"], {"SP": [0, 2], "LH": [0, 1], "identity": [0]})
     sweep = points(**{"lppms.0.design.epsilon": [0.5, 0.5, 2.0], "lppms.1.design.reveal": [0.1, 0.2, 0.1]})
-    console.print_summary(frame, sweep, ["SP", "LH", "identity"], ["x"])
+    print_summary(frame, sweep, ["SP", "LH", "identity"], ["x"])
     heading, *body = table(capsys.readouterr().out)
     assert heading[:3] == ["LPPM", "epsilon", "reveal"]
     assert [row[:3] for row in body] == [
@@ -112,20 +115,20 @@ def test_swept_values_stand_beside_what_they_touch(capsys: Capture) -> None:
 
 
 def test_a_sweep_of_one_value_is_shown(capsys: Capture) -> None:
-    console.print_summary(summary(["a"], ["x"]), points(**{"users.count": [7]}), ["a"], ["x"])
+    print_summary(summary(["a"], ["x"]), points(**{"users.count": [7]}), ["a"], ["x"])
     assert table(capsys.readouterr().out)[1][1] == "7"
 
 
 def test_swept_values_may_be_null_or_anything(capsys: Capture) -> None:
     frame = summary(["a"], ["x"], {"a": [0, 1]})
-    console.print_summary(frame, points(p=[np.nan, 3.0], q=["[bold]", "{kind: markov}"]), ["a"], ["x"])
+    print_summary(frame, points(p=[np.nan, 3.0], q=["[bold]", "{kind: markov}"]), ["a"], ["x"])
     assert [row[1:3] for row in table(capsys.readouterr().out)[1:]] == [["", "[bold]"], ["3", "{kind: markov}"]]
 
 
 def test_columns_that_would_be_called_alike_keep_their_paths(capsys: Capture) -> None:
     frame = summary(["a"], ["x"], {"a": [0, 1]})
     sweep = points(**{"lppms.0.design.remap": [1, 2], "lppms.1.design.remap": [3, 4], "users.count": [5, 6]})
-    console.print_summary(frame, sweep, ["a"], ["x"])
+    print_summary(frame, sweep, ["a"], ["x"])
     assert table(capsys.readouterr().out)[0][1:4] == ["lppms.0.design.remap", "lppms.1.design.remap", "count"]
 
 
@@ -133,7 +136,7 @@ def test_what_a_sweep_brought_in_is_shown_too(capsys: Capture) -> None:
     """A sweep may replace the list of attacks, or a mechanism's name: not every row has every attack."""
     parts = [summary(["a"], ["x"]), summary(["b"], ["y"], {"b": [1]})]
     sweep = points(attacks=["['x']", "['y']"])
-    console.print_summary(pd.concat(parts, ignore_index=True), sweep, ["a"], ["x"])
+    print_summary(pd.concat(parts, ignore_index=True), sweep, ["a"], ["x"])
     heading, one, other = table(capsys.readouterr().out)
     assert heading == ["LPPM", "attacks", "Q-bar", "P_AE x", "P_AE y"]
     assert one == ["a", "", "1.030 ± 0.250", "1.040 ± 0.250", ""]
@@ -141,7 +144,7 @@ def test_what_a_sweep_brought_in_is_shown_too(capsys: Capture) -> None:
 
 
 def test_names_are_shown_letter_by_letter(capsys: Capture) -> None:
-    console.print_summary(summary(HOSTILE, HOSTILE), points(**{"[bold]": [1]}), HOSTILE, HOSTILE)
+    print_summary(summary(HOSTILE, HOSTILE), points(**{"[bold]": [1]}), HOSTILE, HOSTILE)
     heading, *body = table(capsys.readouterr().out)
     assert heading == ["LPPM", "[bold]", "Q-bar", *(f"P_AE {name}" for name in HOSTILE)]
     assert [row[0] for row in body] == HOSTILE
@@ -203,7 +206,7 @@ def test_errors_at_equal_loss_are_printed(capsys: Capture) -> None:
     row = {"circumstances": "", "attack": "[red", "quality_loss_km": 1.0, "lppm": HOSTILE[0], "against": HOSTILE[0]}
     row |= {"reached": 6, "users": 5, "of_users": 7} | ends("error_km", 0.5, 0.4, 0.6) | ends("difference_km", 0, 0, 0)
     other = row | {"lppm": HOSTILE[2], "reached": 5} | ends("difference_km", -0.25, -0.5, 0.0)
-    console.print_at_loss(pd.DataFrame([row, other]))
+    print_at_loss(pd.DataFrame([row, other]))
     heading, *body = table(capsys.readouterr().out)
     assert heading == ["attack", "Q-bar", "LPPM", "P_AE", f"minus {HOSTILE[0]}", "users"]
     assert body == [
@@ -211,9 +214,9 @@ def test_errors_at_equal_loss_are_printed(capsys: Capture) -> None:
         ["[red", "1", HOSTILE[2], "0.500 ± 0.100", "-0.250 ± 0.250", "5 of 7"],
     ]
     few = other | {"users": 4, "error_km_min": 0.1, "error_km_max": 0.9}
-    console.print_at_loss(pd.DataFrame([few | {"difference_km_min": -1.0, "difference_km_max": 0.5}]))
+    print_at_loss(pd.DataFrame([few | {"difference_km_min": -1.0, "difference_km_max": 0.5}]))
     assert table(capsys.readouterr().out)[1][3:5] == ["0.500 (0.100 to 0.900)", "-0.250 (-1.000 to 0.500)"]
-    console.print_at_loss(pd.DataFrame([other | {"circumstances": "count 7"}]))
+    print_at_loss(pd.DataFrame([other | {"circumstances": "count 7"}]))
     heading, *body = table(capsys.readouterr().out)
     assert (heading[0], body[0][0]) == ("with", "count 7")
 
@@ -228,7 +231,7 @@ def test_a_run_is_printed_with_notes_and_place(make_scenario: MakeScenario, tmp_
     scenario = make_scenario(lppms=["SP-Exp", peb], sweep={"lppms.*.design.quality_budget_km": [0.3, 1.5]})
     folder = tmp_path / "[red]run"
     result = sim.run(scenario, out=folder, figures=False)
-    console.print_result(result)
+    print_result(result)
     out = capsys.readouterr().out
     assert [row[:2] for row in table(out)[1:]] == [
         ["SP-Exp", "0.3"],
@@ -242,21 +245,21 @@ def test_a_run_is_printed_with_notes_and_place(make_scenario: MakeScenario, tmp_
     assert re.search(r"^note: PEB-LH: its estimates are certain within a gap of \S+, not 1e-06$", out, re.MULTILINE)
     assert out.endswith(f"\nevent log, summary.csv and metrics.csv are in {folder}\n")
     (folder / "figures").mkdir()
-    console.print_result(result)
+    print_result(result)
     assert capsys.readouterr().out.endswith(f"\nevent log, summary.csv, metrics.csv and figures are in {folder}\n")
     (folder / "report.html").touch()
-    console.print_result(result)
+    print_result(result)
     assert capsys.readouterr().out.endswith(
         f"\nevent log, summary.csv, metrics.csv, figures and report.html are in {folder}\n"
     )
-    console.print_result(result, redrawn=False)
+    print_result(result, redrawn=False)
     older = "figures and report.html there are older"
     assert capsys.readouterr().out.endswith(f"\nevent log, summary.csv and metrics.csv are in {folder}; {older}\n")
 
 
 def test_progress_is_plain_lines_on_stderr(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "LINE_EVERY_S", 0.0)
-    with console.Bar("[b]x") as bar:
+    monkeypatch.setattr("sim.cli.progress.LINE_EVERY_S", 0.0)
+    with Bar("[b]x") as bar:
         bar.start(1250, chunks=3)
         bar.end_chunk()
         for _ in range(1250):
@@ -273,7 +276,7 @@ def test_progress_is_plain_lines_on_stderr(capsys: Capture, monkeypatch: pytest.
 
 def test_a_quick_run_shows_no_progress(capsys: Capture) -> None:
     for queries in (0, 300):
-        with console.Bar("x") as bar:
+        with Bar("x") as bar:
             bar.start(queries)
             for _ in range(queries):
                 bar.advance(1)
@@ -283,7 +286,7 @@ def test_a_quick_run_shows_no_progress(capsys: Capture) -> None:
 def test_a_terminal_gets_a_bar(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
-    with console.Bar("[b]x") as bar:
+    with Bar("[b]x") as bar:
         bar.start(250)
         bar.advance(250)
     out, err = capsys.readouterr()
@@ -295,7 +298,7 @@ def test_a_terminal_gets_a_bar(capsys: Capture, monkeypatch: pytest.MonkeyPatch)
 def test_the_cost(make_scenario: MakeScenario, capsys: Capture) -> None:
     scenario = make_scenario(replications=4)
     counts: dict[str, Any] = {"points": 3, "users": 7, "simulations": 24, "queries": 12345, "rows": 2_000_000}
-    console.print_cost(scenario, Cost(**counts, seconds=600.0, peak_bytes=345_000_000))
+    print_cost(scenario, Cost(**counts, seconds=600.0, peak_bytes=345_000_000))
     lines = [line.split(None, 1) for line in capsys.readouterr().out.splitlines()]
     assert {line[0]: line[1] for line in lines if line[0] != "event"} == {
         "scenario": f"small is valid (digest {scenario.digest[:8]}, seed 3)",
@@ -312,12 +315,12 @@ def test_the_cost(make_scenario: MakeScenario, capsys: Capture) -> None:
     ("seconds", "text"), [(None, "not measured"), (0.2, "0 s"), (89, "89 s"), (100, "2 min"), (7200, "2.0 h")]
 )
 def test_durations(seconds: float | None, text: str, make_scenario: MakeScenario, capsys: Capture) -> None:
-    console.print_cost(make_scenario(), Cost(points=1, users=1, simulations=1, queries=1, rows=1, seconds=seconds))
+    print_cost(make_scenario(), Cost(points=1, users=1, simulations=1, queries=1, rows=1, seconds=seconds))
     assert text in capsys.readouterr().out
 
 
 def test_checks_are_listed_with_what_was_wrong(capsys: Capture) -> None:
-    console.print_checks("[b]:Star", [Outcome("is good", None), Outcome("has [x]", "row [1] is [/bad]")])
+    print_checks("[b]:Star", [Outcome("is good", None), Outcome("has [x]", "row [1] is [/bad]")])
     assert capsys.readouterr().out.splitlines() == [
         "ok   is good",
         "fail has [x]",
@@ -327,7 +330,7 @@ def test_checks_are_listed_with_what_was_wrong(capsys: Capture) -> None:
 
 
 def test_families_are_listed(capsys: Capture) -> None:
-    console.print_listing({"belief": ("lppms.<name>.belief", {"one": "First [line].", "two": "Second."})})
+    print_listing({"belief": ("lppms.<name>.belief", {"one": "First [line].", "two": "Second."})})
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert lines == [["belief", "(lppms.<name>.belief)"], ["one", "First", "[line]."], ["two", "Second."]]
 
@@ -335,14 +338,14 @@ def test_families_are_listed(capsys: Capture) -> None:
 def test_piped_output_does_not_depend_on_the_terminals_width(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
     assert not sys.stdout.isatty()
-    console.print_summary(summary(["a" * 30], ["x" * 30]), points(), ["a" * 30], ["x" * 30])
+    print_summary(summary(["a" * 30], ["x" * 30]), points(), ["a" * 30], ["x" * 30])
     assert table(capsys.readouterr().out)[1][0] == "a" * 30
 
 
 def test_check_tells_of_rows_that_are_left_out(make_scenario: MakeScenario, capsys: Capture) -> None:
     read = {"users": {"rows": 12_000, "rows_outside": 1_500}, "training.rich": {"rows": 5, "rows_outside": 0}}
     cost = Cost(points=1, users=2, simulations=1, queries=3, rows=3, seconds=None, readings=read)
-    console.print_cost(make_scenario(), cost)
+    print_cost(make_scenario(), cost)
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1].split() == [
         "note",
@@ -419,7 +422,7 @@ def test_an_open_cost_has_two_ends(make_scenario: MakeScenario, capsys: Capture)
     scenario = make_scenario(replications={"until_half_width_km": 0.02, "at_most": 40})
     least = Cost(points=3, users=7, simulations=30, queries=1000, rows=2000, seconds=2.0)
     most = Cost(points=3, users=7, simulations=240, queries=8000, rows=16000, seconds=16.0, least=least, exact=("SP",))
-    console.print_cost(scenario, most)
+    print_cost(scenario, most)
     out = capsys.readouterr().out
     assert "3 x 5 to 40 replications, until all figures are within ± 0.02 km\n" in out
     assert "exact  SP: its expected figures need no repetition, it is run once (see docs/performance.md)\n" in out
@@ -432,7 +435,7 @@ def test_a_partial_cost_says_what_is_missing(make_scenario: MakeScenario, capsys
     counts: dict[str, Any] = {"points": 1, "users": 7, "simulations": 2, "queries": 1000, "rows": 2000}
     missing = ("SP-Opt (not within 2.5 s)",)
     cost = Cost(**counts, seconds=16.0, peak_bytes=1_234_567_890, approximate=True, unmeasured=missing, incomplete=True)
-    console.print_cost(make_scenario(), cost)
+    print_cost(make_scenario(), cost)
     out = capsys.readouterr().out
     assert "queries  about 1,000 in 2 simulations\n" in out
     assert "event log  about 2,000 rows, about 0.0 MB\n" in out
@@ -440,7 +443,7 @@ def test_a_partial_cost_says_what_is_missing(make_scenario: MakeScenario, capsys
     assert "time  at least 16 s (measured on a few users)\n" in out
     assert "note  not measured: SP-Opt (not within 2.5 s)\n" in out
     nothing = counts | {"users": 0, "queries": 0, "rows": 0}
-    console.print_cost(make_scenario(), Cost(**nothing, seconds=None, unmeasured=("world",)))
+    print_cost(make_scenario(), Cost(**nothing, seconds=None, unmeasured=("world",)))
     out = capsys.readouterr().out
     assert "users  not counted\n" in out
     assert "queries  not counted in 2 simulations\n" in out
@@ -448,8 +451,8 @@ def test_a_partial_cost_says_what_is_missing(make_scenario: MakeScenario, capsys
 
 
 def test_more_queries_than_were_announced_raise_the_total(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "LINE_EVERY_S", 0.0)
-    with console.Bar("x") as bar:
+    monkeypatch.setattr("sim.cli.progress.LINE_EVERY_S", 0.0)
+    with Bar("x") as bar:
         for queries in (200, 100):
             bar.start(queries)
             bar.advance(queries)
@@ -460,10 +463,10 @@ def test_check_warns_of_more_memory_than_the_machine_has(
     make_scenario: MakeScenario, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cost = Cost(points=1, users=2, simulations=1, queries=1, rows=1, seconds=1.0, peak_bytes=3 * 10**9)
-    monkeypatch.setattr(console, "installed_bytes", lambda: 2 * 10**9)
-    console.print_cost(make_scenario(), cost)
+    monkeypatch.setattr("sim.cli.output.cost.installed_bytes", lambda: 2 * 10**9)
+    print_cost(make_scenario(), cost)
     assert "about 3.0 GB in each process" in (shown := capsys.readouterr().out)
     assert "more memory than this machine has (2.0 GB)" in shown
-    monkeypatch.setattr(console, "installed_bytes", lambda: 4 * 10**9)
-    console.print_cost(make_scenario(), cost)
+    monkeypatch.setattr("sim.cli.output.cost.installed_bytes", lambda: 4 * 10**9)
+    print_cost(make_scenario(), cost)
     assert "more memory" not in capsys.readouterr().out

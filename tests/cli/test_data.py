@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from matplotlib.image import imread
 
-from sim.cli import data_output as printing
-from sim.cli.data_output import BytesBar
+from sim.cli.progress import BytesBar
 from sim.datasets import importing
 from sim.datasets.describing import describe, load, picture
 from sim.errors import InputError
@@ -120,13 +119,13 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_progress_on_a_pipe_is_a_line_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(printing, "LINE_EVERY_S", 0.0)
+    monkeypatch.setattr("sim.cli.progress.LINE_EVERY_S", 0.0)
     with BytesBar("gowalla") as bar:
         bar(50_000_000, 200_000_000)
     out, said = capsys.readouterr()
     assert out == ""
     assert said.startswith("gowalla: 50/200 MB, ")
-    monkeypatch.setattr(printing, "LINE_EVERY_S", 1000.0)
+    monkeypatch.setattr("sim.cli.progress.LINE_EVERY_S", 1000.0)
     with BytesBar("gowalla") as bar:
         bar(50, 200)
     assert capsys.readouterr() == ("", "")

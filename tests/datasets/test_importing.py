@@ -22,7 +22,7 @@ from sim.datasets import describing, files
 from sim.datasets.importing import SAN_FRANCISCO, Counts, import_traces
 from sim.errors import InputError
 from sim.mobility.recorded.replay import Replay, Selection
-from sim.storage.backends import RequestError, RunError
+from sim.storage.errors import RequestError, RunError
 from sim.world.grid import Grid
 
 IN = ("37.6163", "-122.3861")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,8 @@ from sim.execution.chunks import Workshop, joined_notes
 from sim.scenario.models import Scenario
 from sim.scenario.sweep import points
 from sim.simulation.progress import Silent
-from sim.storage.run_directory import EVENTS
-from tests.support import done, files, lppm_sim, told_shifts
-
-MakeScenario = Callable[..., Scenario]
+from sim.storage.event_schema import EVENTS
+from tests.support import MakeScenario, done, files, lppm_sim, told_shifts
 
 QUERIES = 3 * 25
 """Of one simulation of the scenario here."""

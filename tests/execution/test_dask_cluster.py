@@ -27,10 +27,10 @@ from sim.execution.plan import Chunk
 from sim.execution.runner import FailedChunks
 from sim.scenario.models import Scenario
 from sim.simulation.recorder import Tick
-from sim.storage.run_directory import RequestError, RunDirectory, RunError
-from tests.conftest import MakeScenario
+from sim.storage.errors import RequestError, RunError
+from sim.storage.run_directory import RunDirectory
 from tests.storage.test_run_directory import object_store  # noqa: F401
-from tests.support import INTERRUPTIBLE, ROOT, done, ending, files, plan, refused, until
+from tests.support import INTERRUPTIBLE, ROOT, MakeScenario, done, ending, files, plan, refused, until
 
 OWN = '''
 import os, resource, signal

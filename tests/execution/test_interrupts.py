@@ -16,13 +16,13 @@ import pytest
 from click.testing import CliRunner
 
 import sim
-from sim import cli
+from sim.cli import main
+from sim.cli.group import AFTER_INTERRUPT
 from sim.execution.runner import FailedChunks
 from sim.scenario.models import Scenario
 from sim.simulation import interrupts
 from sim.simulation.interrupts import ComponentExit, Interrupted
-from tests.conftest import MakeScenario
-from tests.support import INTERRUPTIBLE, ROOT, lppm_sim, until
+from tests.support import INTERRUPTIBLE, ROOT, MakeScenario, lppm_sim, until
 
 LEAVING = '''
 import os
@@ -143,7 +143,7 @@ def test_code_that_leaves_when_it_is_used_never_ends_a_command_well(
     assert ended.exit_code == 1
     assert f"replication 0, leaving: {ERRORS[how]}" in ended.stderr
     chunk = ended.stderr.split("--chunk ")[1].split()[0]
-    alone = CliRunner().invoke(cli.main, ["run", str(file), "-o", "run", "--chunk", chunk])
+    alone = CliRunner().invoke(main, ["run", str(file), "-o", "run", "--chunk", chunk])
     assert isinstance(alone.exception, RuntimeError), "shown with its traceback"
     assert alone.exit_code == 1
 
@@ -303,7 +303,7 @@ def interrupt(*_: object, **__: object) -> None:
         ),
         ("report run", "sim.report.write", "interrupted; the event log and the last complete report are unchanged\n"),
         ("export run", "sim.storage.export.export", "interrupted; nothing was written\n"),
-        ("run small.yaml -o run", "sim.cli.console.print_result", "the simulation is complete and kept in run\n"),
+        ("run small.yaml -o run", "sim.cli.output.result.print_result", "the simulation is complete and kept in run\n"),
         (
             "run small.yaml -o run",
             "sim.execution.runner._sum_up",
@@ -332,7 +332,7 @@ def test_every_command_says_what_is_true(
 
 
 def test_the_truth_is_told_of_commands_that_exist() -> None:
-    assert cli._INTERRUPTED.keys() <= cli.main.commands.keys()
+    assert AFTER_INTERRUPT.keys() <= main.commands.keys()
 
 
 # Workers that are starting -------------------------------------------------------------------------------------------

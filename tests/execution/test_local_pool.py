@@ -19,8 +19,7 @@ import pytest
 import sim
 from sim.components.permission import CodeAccess
 from sim.execution.runner import FailedChunks
-from tests.conftest import MakeScenario
-from tests.support import INTERRUPTIBLE, ROOT, done, ending, files, lppm_sim, until
+from tests.support import INTERRUPTIBLE, ROOT, MakeScenario, done, ending, files, lppm_sim, until
 
 FAULTY = '''
 import os, signal
@@ -46,7 +45,7 @@ class Faulty(Identity):
             if self.how == "raise":
                 raise RuntimeError("something went <wrong>")
             if self.how == "die writing":
-                from sim.storage.backends import atomic_file
+                from sim.storage.atomic import atomic_file
                 with atomic_file(self.orders / "died" / "events" / "half.parquet") as file:
                     file.write(b"half a file")
                     file.flush()

@@ -18,10 +18,8 @@ from sim.scenario.load import load
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import ScenarioError
 from sim.scenario.sweep import models, points
-from sim.storage.run_directory import RequestError
-from tests.support import plan
-
-MakeScenario = Callable[..., Scenario]
+from sim.storage.errors import RequestError
+from tests.support import MakeScenario, plan
 
 EPSILON = "lppms.*.design.epsilon_per_km"
 

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import types
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -21,10 +20,8 @@ from sim.execution.cost.estimate import estimate
 from sim.execution.runner import default_directory
 from sim.scenario.models import Scenario
 from sim.storage.run_directory import RunDirectory
-from tests.support import ending, files, until
+from tests.support import MakeScenario, ending, files, until
 from tests.support import log_of as run
-
-MakeScenario = Callable[..., Scenario]
 
 
 def test_a_second_run_goes_on_and_ends_with_the_same_bytes(make_scenario: MakeScenario, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,8 @@ import sim
 from sim.errors import UserError
 from sim.events import Guess, Report
 from sim.execution.runner import FailedChunks
-from sim.scenario.models import Scenario
-from tests.support import files, plan
+from tests.support import MakeScenario, files, plan
 from tests.support import log_of as run
-
-MakeScenario = Callable[..., Scenario]
 
 
 def test_same_seed_same_bytes(make_scenario: MakeScenario, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,7 @@ from sim.execution.plan import Plan, next_look, tasks
 from sim.scenario.models import Scenario
 from sim.scenario.sweep import points
 from sim.simulation.progress import Progress
-from tests.support import files, plan
-
-MakeScenario = Callable[..., Scenario]
+from tests.support import MakeScenario, files, plan
 
 EPSILON = "lppms.*.design.epsilon_per_km"
 TRACES = {"ann": [0, 1, 1, 2, 5, 5, 4, 1, 0, 1], "bob": [3, 3, 4, 5, 4, 3, 0]}

@@ -29,7 +29,8 @@ from typing import Literal, Protocol
 import click
 from click.testing import CliRunner
 
-from sim.cli import Group, main
+from sim.cli import main
+from sim.cli.group import Group
 from sim.errors import UserError
 from sim.scenario.reading.faults import ScenarioError
 from tests.fuzz.sandbox import EscapeError, sandbox

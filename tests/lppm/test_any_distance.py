@@ -13,8 +13,9 @@ from sim.lppm.theory import theory
 from sim.scenario.build import build_design
 from sim.scenario.designs import DesignSpec
 from sim.scenario.reference import kinds
-from sim.world import Distance, Grid, World, lattice, road
+from sim.world import Distance, Grid, World, road
 from sim.world.distance import semantic
+from sim.world.roads.lattice import lattice
 
 GRID = Grid.rectangle(rows=3, cols=4, width_km=4.0, height_km=3.0)
 ROADS = lattice(GRID, spacing_km=0.7, one_way_share=0.6, rng=np.random.default_rng(1))

@@ -31,7 +31,8 @@ from sim.plots.for_print import KINDS, draw, width_in, write_figure
 from sim.plots.map import BaseMap, Guesses, map_figure
 from sim.plots.profiles import profiles_figure
 from sim.scenario.load import load
-from sim.storage.run_directory import RequestError, RunDirectory, RunError
+from sim.storage.errors import RequestError, RunError
+from sim.storage.run_directory import RunDirectory
 from tests.support import SMALL, assert_apart, told_shifts
 
 LONG = SMALL.replace("queries: 12", "queries: 130").replace("attacks: [sporadic, markov]", "attacks: [{attacks}]")

@@ -18,7 +18,9 @@ from sim import plots
 from sim.analysis.adaptation import Adaptation
 from sim.plots import style
 from sim.plots.labels import literal
-from sim.storage.run_directory import EVENTS, MEASURES, RunDirectory, RunError
+from sim.storage.errors import RunError
+from sim.storage.event_schema import EVENTS, MEASURES
+from sim.storage.run_directory import RunDirectory
 from tests.support import a_manifest, assert_apart
 
 HOSTILE = ["$x_1$", "_hidden", "<script>alert(1)</script>", r"a\$b", "50 % _^{", "日本\n\x00"]

@@ -23,8 +23,7 @@ from sim.errors import UserError
 from sim.report import live as watch
 from sim.report.live import Pages, Server, Told, served
 from sim.simulation.progress import Silent
-from tests.conftest import MakeScenario
-from tests.support import INTERRUPTIBLE, done, ending, files, lppm_sim, refused
+from tests.support import INTERRUPTIBLE, MakeScenario, done, ending, files, lppm_sim, refused
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -18,7 +18,7 @@ from sim import report
 from sim.analysis.result import Result
 from sim.report.page import SCRIPTS
 from sim.scenario.models import Scenario
-from sim.storage.run_directory import EVENTS
+from sim.storage.event_schema import EVENTS
 from tests.support import HOSTILE, rename_hostile
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from sim.report.replay import replays
 from sim.report.study import Study
 from sim.scenario.models import Scenario
 from sim.storage.run_directory import RunDirectory
-from tests.conftest import MakeScenario
-from tests.support import HOSTILE, done, refused, rename_hostile
+from tests.support import HOSTILE, MakeScenario, done, refused, rename_hostile
 
 
 class Reader(HTMLParser):

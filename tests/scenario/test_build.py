@@ -38,19 +38,18 @@ from sim.mobility.recorded.tables import ACCEPTED
 from sim.scenario import beliefs, build, people, protection
 from sim.scenario import designs as design_specs
 from sim.scenario import world as worlds
-from sim.scenario.models import Scenario
 from sim.scenario.reading.schema_walk import members_of
 from sim.scenario.reading.validation import Spec
 from sim.scenario.reference import UNIONS
-from sim.world import Grid, World, distance, roads
-
-MakeScenario = Callable[..., Scenario]
+from sim.world import Grid, World, distance
+from sim.world.roads.lattice import lattice
+from tests.support import MakeScenario
 
 CONSTRUCTORS: dict[type[Spec], tuple[Callable[..., Any], set[str]]] = {
     worlds.SanFrancisco: (Grid.san_francisco, set()),
     worlds.Region: (Grid.region, set()),
     worlds.Rectangle: (Grid.rectangle, set()),
-    worlds.Lattice: (roads.lattice, {"grid", "rng"}),
+    worlds.Lattice: (lattice, {"grid", "rng"}),
     people.FavouritesSpec: (movers.Favourites, {"grid", "roads", "seed"}),
     people.MarkovChainSpec: (movers.MarkovChain, {"grid", "roads", "seed", "transition"}),
     people.CommutersSpec: (movers.Commuters, {"grid", "roads", "seed"}),
@@ -199,7 +198,7 @@ def test_every_parameter_arrives(
     kind = next(iter(get_args(spec.model_fields["kind"].annotation)))
     made = spec.model_validate({"kind": kind} | {name: value for name, value in values.items() if value is not None})
     make = CONSTRUCTORS[spec][0]
-    for module in (build, movers, demand, designs, optimal, planar, coarse, dummies, roads, Grid):
+    for module in (build, movers, demand, designs, optimal, planar, coarse, dummies, Grid):
         if hasattr(module, make.__name__):
             monkeypatch.setattr(module, make.__name__, recorder)
     scenario = make_scenario()
@@ -223,7 +222,7 @@ def test_every_parameter_arrives(
 def world() -> World:
     grid = Grid.rectangle(rows=4, cols=5, width_km=5.0, height_km=4.0)
     d_q, d_p = distance.manhattan(grid), distance.euclidean(grid)
-    streets = roads.lattice(grid, rng=np.random.default_rng(0))
+    streets = lattice(grid, rng=np.random.default_rng(0))
     return World(grid=grid, roads=streets, quality_distance=d_q, privacy_distance=d_p)
 
 

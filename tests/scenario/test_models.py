@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -28,8 +28,7 @@ from sim.scenario.reading.faults import Loc
 from sim.scenario.reading.paths import assign
 from sim.scenario.reading.source import parse_text
 from sim.scenario.reference import UNIONS
-
-MakeScenario = Callable[..., Scenario]
+from tests.support import MakeScenario
 
 LONG_FORMS = {
     "SP-LH": ("fixed_profile", {"kind": "location_hiding"}),

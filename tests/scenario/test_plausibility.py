@@ -14,12 +14,10 @@ import sim
 from sim import report
 from sim.analysis import narrative as sentences
 from sim.scenario.build import build_design, build_world
-from sim.scenario.models import Scenario
 from sim.scenario.plausibility import NEVER, escape_probability, remarks
 from sim.scenario.sweep import points
-from tests.support import done
+from tests.support import MakeScenario, done
 
-MakeScenario = Callable[..., Scenario]
 KINDS = ("Exp", "PL", "PG", "SP-GeoOpt")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +25,13 @@ from sim.events import Report
 from sim.interfaces import Belief
 from sim.lppm import designs
 from sim.lppm.mechanism import Mechanism
-from sim.scenario.models import Scenario
 from sim.world.distance import euclidean, manhattan
 from sim.world.grid import Grid
+from tests.support import MakeScenario
 
 pytestmark = pytest.mark.usefixtures("either_way")
 
 Array = NDArray[np.float64]
-MakeScenario = Callable[..., Scenario]
 
 ROWS, COLS = 2, 3
 N = ROWS * COLS

@@ -14,11 +14,9 @@ from sim.analysis import narrative as sentences
 from sim.errors import InputError
 from sim.interfaces import FloatArray
 from sim.mobility.traces import Life, Trace, live
-from sim.scenario.models import Scenario
 from sim.simulation import population as stage_module
 from sim.simulation.population import Setting, Stage
-
-MakeScenario = Callable[..., Scenario]
+from tests.support import MakeScenario
 
 DAY_S = 86_400
 N_CELLS = 20

@@ -24,13 +24,13 @@ from sim.scenario.load import load
 from sim.scenario.models import Scenario
 from sim.scenario.sweep import points
 from sim.simulation.recorder import SimulationLog
-from sim.storage.run_directory import EVENTS, MEASURES, RunDirectory, RunError
+from sim.storage.errors import RunError
+from sim.storage.event_schema import EVENTS, MEASURES
+from sim.storage.run_directory import RunDirectory
 from sim.world import World
 from sim.world.distance import manhattan
 from sim.world.grid import Grid
-from tests.support import done, faults
-
-MakeScenario = Callable[..., Scenario]
+from tests.support import MakeScenario, done, faults
 
 KEYS = ["point", "replication", "lppm", "user", "attack"]
 WINDOW = 4

@@ -25,7 +25,7 @@ from sim.mobility.traces import Trace
 from sim.rng import stream
 from sim.simulation.engine import simulate
 from sim.simulation.recorder import SimulationLog
-from sim.storage.run_directory import EVENTS
+from sim.storage.event_schema import EVENTS
 from sim.world import World
 from sim.world.distance import Distance, euclidean, manhattan
 from sim.world.grid import Grid

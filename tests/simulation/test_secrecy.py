@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,7 @@ from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS
 from sim.simulation.engine import simulate
 from sim.simulation.population import Setting, Stage
 from sim.simulation.recorder import AttackLog, SimulationLog, UserLog
-
-MakeScenario = Callable[..., Scenario]
+from tests.support import MakeScenario
 
 LOGS = (SimulationLog, UserLog, AttackLog)
 SECRETS = (Query, Visit, Trace, Life, *LOGS, Stage, simpy.Environment, types.FrameType, types.GeneratorType)

@@ -30,9 +30,7 @@ from sim.scenario.reference import kinds
 from sim.simulation.population import Setting, Stage
 from sim.world import World
 from sim.world.grid import Grid
-from tests.support import done
-
-MakeScenario = Callable[..., Scenario]
+from tests.support import MakeScenario, done
 
 GRID = {"kind": "rectangle", "rows": 8, "cols": 8, "width_km": 16.0, "height_km": 16.0}
 ROADS = {"kind": "lattice", "spacing_km": 1.0}

@@ -14,9 +14,13 @@ from fsspec import register_implementation  # type: ignore[import-untyped]
 from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]
 
 from sim import plots
-from sim.storage.backends import Folder, Remote, RequestError, RunError, storage_at
+from sim.storage.backends import storage_at
+from sim.storage.backends.folder import Folder
+from sim.storage.backends.remote import Remote
+from sim.storage.errors import RequestError, RunError
+from sim.storage.event_schema import EVENTS
 from sim.storage.export import export
-from sim.storage.run_directory import EVENTS, RunDirectory
+from sim.storage.run_directory import RunDirectory
 from tests.support import a_manifest
 
 

@@ -19,11 +19,12 @@ import pytest
 import sim
 from sim.errors import UserError
 from sim.storage import archives, manifest, parts
-from sim.storage.parts import EVENTS, PARQUET_OPTIONS, DamagedPart
-from sim.storage.run_directory import DamagedRun, RunDirectory
-from tests.conftest import MakeScenario
+from sim.storage.errors import DamagedRun
+from sim.storage.event_schema import EVENTS, SCHEMA_VERSION
+from sim.storage.parts import PARQUET_OPTIONS, DamagedPart
+from sim.storage.run_directory import RunDirectory
 from tests.storage.test_run_directory import events
-from tests.support import SMALL, a_manifest, done, files, lppm_sim
+from tests.support import SMALL, MakeScenario, a_manifest, done, files, lppm_sim
 
 NOTES = {"SP-Exp": {"attack_fallbacks": {"markov": 3}, "worst_gap": 1e-9}}
 ABOUT = {"part": "p", "run": "digest"}
@@ -178,9 +179,9 @@ def test_archives_of_earlier_versions_are_read() -> None:
 
 def test_every_flipped_bit_of_a_manifest_is_found_or_changes_nothing() -> None:
     content = a_manifest(scenario={"name": "é"}, seed=3, worlds=[{"points": [0], "grid": {"x": 1.5}, "traces": {}}])
-    encoded = manifest.encode(content | {"schema_version": manifest.SCHEMA_VERSION})
+    encoded = manifest.encode(content | {"schema_version": SCHEMA_VERSION})
     whole = manifest.decode(encoded)
-    assert whole == content | {"schema_version": manifest.SCHEMA_VERSION}
+    assert whole == content | {"schema_version": SCHEMA_VERSION}
     for changed in flips(encoded, bits=tuple(range(8))):
         with suppress(manifest.DamagedManifest):
             assert manifest.decode(changed) == whole

@@ -12,8 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from sim.storage import export as module
+from sim.storage.errors import RequestError, RunError
+from sim.storage.event_schema import EVENTS, MEASURES
 from sim.storage.export import Format, export
-from sim.storage.run_directory import EVENTS, MEASURES, RequestError, RunDirectory, RunError
+from sim.storage.run_directory import RunDirectory
 from tests.support import a_manifest
 
 HOSTILE = ["=cmd|' /C calc'!A0", "+1", "-2", "@x", 'quo"te', "comma,", "new\nline", "<script>", "007", "é"]

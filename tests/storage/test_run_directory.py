@@ -23,16 +23,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sim.storage.atomic import atomic_file
 from sim.storage.backends import storage_at
-from sim.storage.run_directory import (
-    EVENTS,
-    MEASURES,
-    SCHEMA_VERSION,
-    RequestError,
-    RunDirectory,
-    RunError,
-    atomic_file,
-)
+from sim.storage.errors import RequestError, RunError
+from sim.storage.event_schema import EVENTS, MEASURES, SCHEMA_VERSION
+from sim.storage.run_directory import RunDirectory
 from tests.support import a_manifest
 
 SELDOM = EVENTS.names[EVENTS.names.index(MEASURES[-1]) + 1 :]
@@ -431,7 +426,7 @@ def test_two_writers_of_a_part_leave_a_whole_one(run: RunDirectory) -> None:
 KILLED = """
     import os, signal, sys
     from pathlib import Path
-    from sim.storage.run_directory import atomic_file
+    from sim.storage.atomic import atomic_file
 
     with atomic_file(Path(sys.argv[1])) as file:
         file.write(b"half")

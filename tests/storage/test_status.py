@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sim.storage.run_directory import EVENTS, MEASURES, RunDirectory
+from sim.storage.event_schema import EVENTS, MEASURES
+from sim.storage.run_directory import RunDirectory
 from sim.storage.status import RECENT, Status, status
 from tests.support import a_manifest, done, lppm_sim, refused
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.world import Distance, Grid, Roads, World, euclidean, lattice, manhattan, road
+from sim.world import Distance, Grid, World, euclidean, manhattan, road
 from sim.world.distance import from_file, read_labels, semantic
+from sim.world.roads.graph import Roads
+from sim.world.roads.lattice import lattice
 
 
 def square(rows: int = 5, cols: int = 4) -> Grid:
@@ -173,9 +175,10 @@ def test_a_world_has_distances_of_its_own_grid() -> None:
 
 def test_a_world_without_roads_does_not_import_networkx() -> None:
     loaded = "'networkx' in sys.modules, 'scipy' in sys.modules"
-    code = f"import sys, sim.world; print({loaded}, sim.world.Roads.__name__)"
+    kinds = ", ".join(f"sim.world.roads.{kind}" for kind in ("lattice", "csv", "graphml"))
+    code = f"import sys, sim.world, {kinds}; print({loaded})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout.split() == ["False", "False", "Roads"]
+    assert done.stdout.split() == ["False", "False"]
 
 
 def test_kinds_of_places_are_apart_by_what_their_labels_do_not_share() -> None:

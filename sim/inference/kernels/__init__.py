@@ -1,7 +1,9 @@
-"""Whether compiled kernels are used: they are where numba is installed, unless LPPM_SIM_KERNELS says `plain`.
+"""Numba versions of the loops in which a simulation spends its time, and the choice between them and NumPy.
 
-Functions with a compiled equal ask `compiled()` and go the plain way if it is None. Both ways give the same answers
-but for rounding, so a run says in its manifest which it took (`describe`), and all of a run goes one way.
+Kernels are used where numba is installed, unless LPPM_SIM_KERNELS is `plain`. A function with a numba version calls
+`compiled()` and falls back to NumPy if that is None; the NumPy version is the reference, and tests compare the two.
+Both give the same results up to rounding, so the manifest of a run records which it used (`describe`), and a run uses
+one of them throughout. Each module of kernels mirrors the module of its references.
 """
 
 from __future__ import annotations
@@ -11,20 +13,40 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from sim.errors import InputError
+from sim.interfaces import BoolArray, FloatArray, IntArray
 
 VARIABLE = "LPPM_SIM_KERNELS"
 _NUMBA_SETTINGS = Path(".numba_config.yaml")
 
 
-@cache
-def compiled() -> ModuleType | None:
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """The numba version of every function that has one."""
+
+    condition: Callable[[FloatArray, FloatArray], tuple[FloatArray, float]]
+    predict: Callable[[FloatArray, FloatArray], FloatArray]
+    decide: Callable[[FloatArray, int, int], int]
+    decide_each: Callable[[FloatArray, FloatArray, int, int], IntArray]
+    refine: Callable[[IntArray, FloatArray], IntArray]
+    climb: Callable[
+        [FloatArray, FloatArray, FloatArray, BoolArray, int, int, float, int],
+        tuple[FloatArray, FloatArray, float, int, bool],
+    ]
+    remap_product: Callable[[FloatArray, FloatArray, FloatArray], IntArray]
+    remap_hiding: Callable[[float, float, FloatArray, int, int], IntArray]
+    columns_product: Callable[[FloatArray, FloatArray, IntArray, IntArray], FloatArray]
+    columns_hiding: Callable[[float, float, IntArray, IntArray], FloatArray]
+
+
+@cache  # the choice is one of the process: numba is loaded at most once, and the call is in the hot path
+def compiled() -> Kernels | None:
     """Import and return the numba kernels, or return None where the NumPy functions are used."""
     wish = os.environ.get(VARIABLE, "")
     if wish not in ("", "plain", "numba"):
@@ -33,7 +55,7 @@ def compiled() -> ModuleType | None:
         return None
     _refuse_numba_settings()
     try:
-        from sim.inference.kernels import numba_kernels as module
+        from sim.inference.kernels import bayes, groups, newton, remap
     except ImportError as error:
         if wish == "numba":
             raise InputError(f"{VARIABLE} asks for numba ({error}): pip install 'lppm-sim[fast]'") from error
@@ -45,7 +67,18 @@ def compiled() -> ModuleType | None:
             f"numba finds no folder to keep compiled code in ({error}): set NUMBA_CACHE_DIR to one that it may write "
             f"to, or {VARIABLE}=plain"
         ) from error
-    return module
+    return Kernels(
+        condition=bayes.condition,
+        predict=bayes.predict,
+        decide=bayes.decide,
+        decide_each=bayes.decide_each,
+        refine=groups.refine,
+        climb=newton.climb,
+        remap_product=remap.remap_product,
+        remap_hiding=remap.remap_hiding,
+        columns_product=remap.columns_product,
+        columns_hiding=remap.columns_hiding,
+    )
 
 
 def _refuse_numba_settings() -> None:
@@ -57,7 +90,7 @@ def _refuse_numba_settings() -> None:
         )
 
 
-def load(*, on_compile: Callable[[], None]) -> ModuleType | None:
+def load(*, on_compile: Callable[[], None]) -> Kernels | None:
     """Return `compiled()`; call `on_compile` once, when numba has to compile code that is not in its cache."""
     if os.environ.get(VARIABLE) == "plain":
         return compiled()

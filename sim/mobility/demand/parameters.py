@@ -29,4 +29,4 @@ class CustomDemand(Custom, DemandParameters):
 
     def build(self) -> Demand:
         """Return an instance of the class."""
-        return cast(Demand, self.construct("demand"))
+        return cast(Demand, self.instance("demand"))

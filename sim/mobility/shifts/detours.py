@@ -11,7 +11,7 @@ from sim.interfaces import IntArray
 
 if TYPE_CHECKING:
     from sim.world.grid import Grid
-    from sim.world.roads import Roads
+    from sim.world.roads.graph import Roads
 
 LONGEST_GAP_S = 3_600
 """Who is not seen for longer is not on her way."""

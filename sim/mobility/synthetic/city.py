@@ -14,7 +14,7 @@ from sim.rng import stream
 
 if TYPE_CHECKING:
     from sim.world.grid import Grid
-    from sim.world.roads import Roads
+    from sim.world.roads.graph import Roads
 
 DEFAULT_USERS = 10
 

@@ -22,7 +22,7 @@ from sim.world import World
 
 if TYPE_CHECKING:
     from sim.world.grid import Grid
-    from sim.world.roads import Roads
+    from sim.world.roads.graph import Roads
 
 BLOCK = 64
 EXPLORING_IS_WIDER = 4.0

@@ -20,7 +20,7 @@ from sim.world import World
 
 if TYPE_CHECKING:
     from sim.world.grid import Grid
-    from sim.world.roads import Roads
+    from sim.world.roads.graph import Roads
 
 BLOCK = 256
 RESTART = 1e-9

@@ -24,7 +24,7 @@ from sim.world import World
 
 if TYPE_CHECKING:
     from sim.world.grid import Grid
-    from sim.world.roads import Roads
+    from sim.world.roads.graph import Roads
 
     RoadsAt = Callable[[int], Roads]
     """The roads in force at a time; their nodes are always the same."""

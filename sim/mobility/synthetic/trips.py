@@ -12,7 +12,7 @@ from sim.events import Visit
 from sim.interfaces import IntArray
 
 if TYPE_CHECKING:
-    from sim.world.roads import Roads
+    from sim.world.roads.graph import Roads
 
 HOUR_S = 3_600
 

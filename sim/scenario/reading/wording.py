@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sim.components.spec import CLASS_NAME, NAME
+from sim.components.spec import CLASS_NAME, NAME, Spec
 from sim.components.suggestions import suggestion
 from sim.components.wording import found, listing, shown
 from sim.scenario.reading.schema_walk import Spot
@@ -119,7 +119,7 @@ def _wrong_type(spots: Sequence[Spot]) -> str:
 
 def _choices(spot: Spot) -> list[str]:
     expected = str(spot.ctx.get("expected", ""))
-    siblings = [name for model in spot.parents for name in model.sibling_kinds()]
+    siblings = [name for model in spot.parents if issubclass(model, Spec) for name in model.sibling_kinds()]
     return [*(_quoted(expected) or [expected]), *(siblings if spot.is_kind else ())]
 
 

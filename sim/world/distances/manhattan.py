@@ -13,7 +13,7 @@ from sim.world.grid import Grid
 from sim.world.parameters import DistanceParameters
 
 if TYPE_CHECKING:
-    from sim.world.roads import Roads
+    from sim.world.roads.graph import Roads
 
 
 @component("distance")

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,10 @@ from sim.execution.cost import bounded, probe
 from sim.execution.cost.estimate import Cost, rows_of_file
 from sim.execution.cost.estimate import estimate as estimate_within
 from sim.mobility.traces import Life
-from sim.scenario.models import Scenario
 from sim.scenario.protection import HindsightSpec
 from sim.simulation.population import Stage
-from tests.support import ROOT
+from tests.support import ROOT, MakeScenario
 
-MakeScenario = Callable[..., Scenario]
 estimate = partial(estimate_within, limit_s=600)  # however busy the machine is
 
 EPSILONS = {"lppms.*.design.epsilon_per_km": [0.5, 1, 2]}

@@ -1,4 +1,4 @@
-"""Every kernel gives what its plain equal gives, and so does a whole run."""
+"""Every kernel gives the results of its NumPy reference, and so does a whole run."""
 
 from __future__ import annotations
 
@@ -17,20 +17,27 @@ from hypothesis import strategies as st
 
 import sim
 from sim.errors import InputError
-from sim.inference import estimate, kernels
+from sim.inference import kernels
 from sim.inference.bayes import condition, decide, decide_each, predict, read_only
-from sim.inference.kernels import numba_kernels as compiled
+from sim.inference.estimate import certified_gap
+from sim.inference.groups import refine
+from sim.inference.newton import constrained_newton
 from sim.interfaces import FloatArray
 from sim.lppm import remap
 from sim.lppm.channel import RemappedChannel, exponential, exponential_kernel, location_hiding
 from sim.world import distance
 from sim.world.grid import Grid
-from tests.conftest import MakeScenario
-from tests.support import log_of, plainly
+from tests.support import MakeScenario, log_of, plainly
 
 SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 5))
 SIX_CELLS = Grid.rectangle(rows=2, cols=3, width_km=1, height_km=1)
 EPSILONS = st.sampled_from([0.0, 1e-3, 0.3, 1.0, 8.0, 500.0])
+
+
+def numba_kernels() -> kernels.Kernels:
+    loaded = kernels.compiled()
+    assert loaded is not None, "numba is not installed: make .venv/ready-to-develop"
+    return loaded
 
 
 @st.composite
@@ -60,8 +67,8 @@ def test_exponential_remap_and_columns(data: st.DataObject) -> None:
     with plainly():
         plain = remap.remap_product(row_kernel, col_kernel, prior)
         columns = remap.columns_product(row_kernel, col_kernel, table, outputs)
-    assert np.array_equal(compiled.remap_product(row_kernel, col_kernel, prior), plain)
-    fast = compiled.columns_product(row_kernel, col_kernel, table, outputs)
+    assert np.array_equal(numba_kernels().remap_product(row_kernel, col_kernel, prior), plain)
+    fast = numba_kernels().columns_product(row_kernel, col_kernel, table, outputs)
     np.testing.assert_allclose(fast, columns, rtol=1e-13, atol=1e-300)
 
 
@@ -77,10 +84,12 @@ def test_hiding_remap(data: st.DataObject) -> None:
     with plainly():
         plain = remap.remap_hiding(reveal, other, prior, where)
         columns = remap.columns_hiding(reveal, other, table, outputs)
-    np.testing.assert_allclose(compiled.columns_hiding(reveal, other, table, outputs), columns, rtol=1e-15, atol=0)
+    np.testing.assert_allclose(
+        numba_kernels().columns_hiding(reveal, other, table, outputs), columns, rtol=1e-15, atol=0
+    )
     assert np.array_equal(remap.remap_hiding(reveal, other, prior, where), plain)
     if reveal >= other:
-        assert np.array_equal(compiled.remap_hiding(reveal, other, prior, *shape), plain)
+        assert np.array_equal(numba_kernels().remap_hiding(reveal, other, prior, *shape), plain)
 
 
 @given(st.data())
@@ -93,8 +102,8 @@ def test_deciding_for_each_likelihood(data: st.DataObject) -> None:
     with plainly():
         plain = decide_each(prior, likelihoods, np.empty((0, 0)), shape)
         one = decide(prior, np.empty((0, 0)), shape)
-    assert np.array_equal(compiled.decide_each(prior, likelihoods, *shape), plain)
-    assert compiled.decide(prior, *shape) == one
+    assert np.array_equal(numba_kernels().decide_each(prior, likelihoods, *shape), plain)
+    assert numba_kernels().decide(prior, *shape) == one
 
 
 @given(st.data())
@@ -106,7 +115,7 @@ def test_conditioning(data: st.DataObject) -> None:
     )
     with plainly():
         posterior, mass = condition(prior, likelihood)
-    fast, fast_mass = compiled.condition(prior, likelihood)
+    fast, fast_mass = numba_kernels().condition(prior, likelihood)
     np.testing.assert_allclose(fast, posterior, rtol=1e-14, atol=0)
     assert fast_mass == pytest.approx(mass, rel=1e-14, abs=0)
 
@@ -117,7 +126,7 @@ def test_predicting(data: st.DataObject) -> None:
     posterior, rows = data.draw(priors(n_cells)), [data.draw(priors(n_cells)) for _ in range(n_cells)]
     with plainly():
         plain = predict(posterior, np.array(rows))
-    np.testing.assert_allclose(compiled.predict(posterior, np.array(rows)), plain, rtol=1e-14, atol=1e-17)
+    np.testing.assert_allclose(numba_kernels().predict(posterior, np.array(rows)), plain, rtol=1e-14, atol=1e-17)
 
 
 @given(st.data())
@@ -128,8 +137,8 @@ def test_refining_groups(data: st.DataObject) -> None:
     for row in rows:
         values = row.astype(np.float64)
         with plainly():
-            plain = estimate.refine(groups, values)
-        assert np.array_equal(compiled.refine(groups, values), plain)
+            plain = refine(groups, values)
+        assert np.array_equal(numba_kernels().refine(groups, values), plain)
         groups = plain
 
 
@@ -158,12 +167,12 @@ def test_newton_reaches_the_same_fit_and_gap_from_any_start(
     if warm:
         start = np.zeros(rows.shape[1])
         start[np.random.default_rng(seed).integers(0, start.size)] = 1.0
-    fast = estimate.constrained_newton(rows, weights=weights, start=start, gap=1e-7)
+    fast = constrained_newton(rows, weights=weights, start=start, gap=1e-7)
     with plainly():
-        plain = estimate.constrained_newton(rows, weights=weights, start=start, gap=1e-7)
+        plain = constrained_newton(rows, weights=weights, start=start, gap=1e-7)
     for found in (fast, plain):
         assert found.gap <= 1e-7
-        assert found.gap == pytest.approx(estimate.certified_gap(rows, found.profile, weights), abs=1e-11)
+        assert found.gap == pytest.approx(certified_gap(rows, found.profile, weights), abs=1e-11)
         assert found.log_likelihood == pytest.approx(float(weights @ np.log(rows @ found.profile)) / weights.sum())
     # With r the ratio of a fit to the best one, the mean of w (r - 1 - log r) is at most the gap, and so is each term:
     # a row of little weight may be far from its best fit.
@@ -187,7 +196,7 @@ def test_arrays_of_any_form_are_taken(form: str) -> None:
     square, where = np.full((4, 4), 0.25), distance.manhattan(Grid.rectangle(rows=2, cols=2, width_km=1, height_km=1))
 
     def answers() -> list[Any]:
-        estimated = estimate.constrained_newton(rows, start=prior, weights=change(np.array([1.0, 1.0])))
+        estimated = constrained_newton(rows, start=prior, weights=change(np.array([1.0, 1.0])))
         return [
             *condition(prior, rows[0]),
             decide(prior, where.matrix_km, where.shape),
@@ -195,7 +204,7 @@ def test_arrays_of_any_form_are_taken(form: str) -> None:
             predict(prior, square),
             remap.remap_product(*kernels_of((2, 2), 1.0), prior),
             remap.remap_hiding(0.4, 0.2, prior, where),
-            estimate.refine(np.zeros(4, dtype=np.int64), rows[0]),
+            refine(np.zeros(4, dtype=np.int64), rows[0]),
             rows @ estimated.profile,
         ]
 

@@ -9,7 +9,8 @@ import pytest
 from sim.interfaces import IntArray
 from sim.mobility.shifts.detours import rerouted, ways
 from sim.world.grid import Grid
-from sim.world.roads import Roads, close
+from sim.world.roads.closures import close
+from sim.world.roads.graph import Roads
 
 GRID = Grid.rectangle(rows=3, cols=4, width_km=4, height_km=3)
 

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from sim.mobility.synthetic.city import attraction, fading, numbered_users, pick, thresholds
 from sim.world.grid import Grid
-from sim.world.roads import lattice
+from sim.world.roads.lattice import lattice
 
 GRID = Grid.rectangle(rows=20, cols=20, width_km=20, height_km=20)
 

@@ -11,7 +11,7 @@ from scipy import stats
 from sim.interfaces import FloatArray, IntArray
 from sim.mobility.synthetic.favourites import Favourites
 from sim.world.grid import Grid
-from sim.world.roads import lattice
+from sim.world.roads.lattice import lattice
 
 GRID = Grid.rectangle(rows=8, cols=6, width_km=9, height_km=12)
 

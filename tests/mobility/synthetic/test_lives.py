@@ -15,7 +15,9 @@ from sim.mobility.synthetic.lives import Commuters, Taxis
 from sim.mobility.synthetic.trips import cell_visits, drive, node_path, standing
 from sim.mobility.traces import live
 from sim.world.grid import Grid
-from sim.world.roads import Roads, close, lattice
+from sim.world.roads.closures import close
+from sim.world.roads.graph import Roads
+from sim.world.roads.lattice import lattice
 
 GRID = Grid.rectangle(rows=6, cols=5, width_km=10, height_km=12)
 ROADS = lattice(GRID, spacing_km=0.6, rng=np.random.default_rng(7))

@@ -14,7 +14,7 @@ from sim.interfaces import FloatArray
 from sim.mobility.synthetic.city import attraction
 from sim.mobility.synthetic.markov import MarkovChain, stationary
 from sim.world.grid import Grid
-from sim.world.roads import lattice
+from sim.world.roads.lattice import lattice
 
 GRID = Grid.rectangle(rows=3, cols=2, width_km=4, height_km=6)
 

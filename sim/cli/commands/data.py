@@ -53,7 +53,8 @@ def import_data(source: str, raw: tuple[Path, ...], out: str, region: Any, overw
     RAW is SNAP's loc-SOURCE_totalCheckins.txt, gzipped or not, or CRAWDAD's folder of new_<cab>.txt. Lines that cannot
     be read are counted and shown; the rest is kept.
     """
-    from sim.cli.data_output import BytesBar, print_import
+    from sim.cli.output.data import print_import
+    from sim.cli.progress import BytesBar
     from sim.datasets.importing import SAN_FRANCISCO, import_traces
     from sim.errors import UserError
 
@@ -78,13 +79,13 @@ def describe(file: Path, out: Path | None, overwrite: bool, figure: bool) -> Non
 
     FILE is what `data import` writes, or a CSV file with a header.
     """
-    from sim.cli.data_output import print_description
+    from sim.cli.output.data import print_description
     from sim.datasets.describing import describe as describe_traces
     from sim.datasets.describing import load, picture
     from sim.datasets.trace_file import check_output
     from sim.errors import input_errors
     from sim.escaping import visible
-    from sim.storage.backends import atomic_file
+    from sim.storage.atomic import atomic_file
 
     path = file.with_name(f"{file.name}.png") if out is None else out
     if figure and out is not None:

@@ -41,8 +41,8 @@ def paper(
     Runs its ten studies (scenarios/paper), draws its 22 panels and weighs its claims. What is there already is not run
     again: after a stop, or after --quick in the same folder, it goes on.
     """
-    from sim.cli.console import Bar
-    from sim.cli.paper_output import print_evaluation
+    from sim.cli.output.paper import print_evaluation
+    from sim.cli.progress import Bar
     from sim.execution.local_pool import usable_cores
     from sim.paper.reproduce import Source, reproduce
     from sim.paper.studies import DATASETS, found_in

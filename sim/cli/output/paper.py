@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from sim.cli.console import duration, stdout
+from sim.cli.output.terminal import duration, stdout
 from sim.escaping import escape
 from sim.paper.claims import Finding
 from sim.paper.reproduce import Evaluation

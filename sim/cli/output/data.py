@@ -5,58 +5,13 @@ Names and texts from files are shown letter by letter: nothing in them is markup
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
+from sim.cli.output.terminal import stdout
 from sim.datasets.describing import MANY_DAYS, MANY_ROWS, Description
 from sim.datasets.importing import Box, Counts
 from sim.escaping import escape, visible
-
-LINE_EVERY_S = 10.0
-
-
-class BytesBar:
-    """How much of the raw files was read: a bar on a terminal, a plain line now and then elsewhere."""
-
-    def __init__(self, label: str) -> None:
-        self._label = visible(label)
-        self._console = Console(stderr=True)
-        self._bar: Progress | None = None
-        self._began = self._said = time.monotonic()
-
-    def __enter__(self) -> BytesBar:
-        return self
-
-    def __call__(self, done: int, total: int) -> None:
-        """Show that so many bytes of the total were read."""
-        if self._console.is_terminal:
-            if self._bar is None:
-                columns = (
-                    TextColumn("{task.description}"),
-                    BarColumn(),
-                    DownloadColumn(),
-                    TransferSpeedColumn(),
-                    TimeRemainingColumn(),
-                )
-                self._bar = Progress(*columns, console=self._console)
-                self._bar.add_task(escape(self._label), total=total)
-                self._bar.start()
-            self._bar.update(self._bar.task_ids[0], completed=done)
-        elif (now := time.monotonic()) - self._said >= LINE_EVERY_S:
-            self._said = now
-            rate = done / (now - self._began)
-            left = (total - done) / rate if rate else 0
-            counted = f"{done / 1e6:,.0f}/{total / 1e6:,.0f} MB, {rate / 1e6:,.0f} MB/s, {left:,.0f} s left"
-            print(f"{self._label}: {counted}", file=sys.stderr, flush=True)
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
 
 
 def print_import(counts: Counts, path: Path, region: Box | None) -> None:
@@ -105,7 +60,7 @@ def print_description(said: Description, path: Path) -> None:
 
 
 def _print(lines: Iterable[tuple[str, str]], notes: Iterable[str] = ()) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 160, emoji=False)
+    console = stdout()
     for name, text in lines:
         console.print(f"{name:>10}  {escape(visible(text, keep=''))}", highlight=False, soft_wrap=True)
     for note in notes:

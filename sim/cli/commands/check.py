@@ -1,0 +1,42 @@
+"""The command `check`: validate a scenario and estimate its cost."""
+
+from __future__ import annotations
+
+import click
+
+from sim.cli.options import ScenarioCommand, ScenarioOptions, scenario_options
+
+
+@click.command(cls=ScenarioCommand)
+@scenario_options
+@click.option("--time/--no-time", "measure", default=True, help="Estimate the time by simulating a few users.")
+@click.option(
+    "--limit",
+    "limit_s",
+    type=click.FloatRange(0.1, 86_400),
+    default=2.5,
+    show_default=True,
+    help="Seconds for measuring; what takes longer is named as not measured.",
+)
+def check(scenario: ScenarioOptions, *, measure: bool, limit_s: float) -> None:
+    """Validate SCENARIO and estimate its cost.
+
+    Nothing is written. Time and memory are estimated from a few of its users, within --limit seconds. Custom
+    components are not imported without --allow-code; then there is no estimate.
+    """
+    from sim.cli.kernels import load_kernels
+    from sim.cli.output.cost import print_cost, print_not_loaded, print_remarks
+    from sim.execution.cost.estimate import estimate
+    from sim.execution.runner import custom_components
+    from sim.scenario.plausibility import remarks
+    from sim.scenario.sweep import points
+
+    study = scenario.load()
+    if not study.place.code.allowed and (names := custom_components(study)):
+        print_not_loaded(study, names)
+        return
+    if measure:
+        load_kernels()
+    swept = points(study)
+    print_cost(study, estimate(study, swept, measure=measure, limit_s=limit_s))
+    print_remarks(remarks(point.scenario for point in swept))

@@ -1,0 +1,33 @@
+"""The command `check-component`: contract checks of a custom component."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command(name="check-component")
+@click.argument("component", metavar="MODULE:CLASS")
+@click.option(
+    "--as",
+    "family",
+    type=click.Choice(["mobility", "demand", "belief", "design", "attack"]),
+    help="What it is, where that cannot be told from its methods.",
+)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of it; may be repeated.")
+def check_component(component: str, family: str | None, settings: tuple[str, ...]) -> None:
+    """Try your own component on the contract.
+
+    This imports MODULE and runs its code.
+    """
+    from sim.checks import check as check_all
+    from sim.cli.output.components import print_checks
+    from sim.scenario.reading.source import parse_value
+
+    for setting in settings:
+        if not setting.partition("=")[0].isidentifier() or "=" not in setting:
+            raise click.UsageError(f"--set: found {setting!r}, expected name=value, such as epsilon_per_km=1")
+    parameters = {name: parse_value(value) for name, _, value in (setting.partition("=") for setting in settings)}
+    outcomes = check_all(component, family=family, parameters=parameters)
+    print_checks(component, outcomes)
+    if any(outcome.problem for outcome in outcomes):
+        click.get_current_context().exit(1)

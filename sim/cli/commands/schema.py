@@ -1,0 +1,13 @@
+"""The command `schema`: the JSON schema of scenarios."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+def schema() -> None:
+    """Print the JSON schema of scenarios."""
+    from sim.scenario.load import schema as schema_text
+
+    click.echo(schema_text())

@@ -1,0 +1,27 @@
+"""The command `status`: the progress of a run."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+@click.argument("run_directory", metavar="RUN")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def status(run_directory: str, as_json: bool) -> None:
+    """Show how far RUN is.
+
+    Only looks: while it goes on, from another shell; after a kill; when it is finished.
+    """
+    import dataclasses
+    import json
+
+    from sim.storage.status import status as look
+
+    progress = look(run_directory)
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(progress), indent=2))
+        return
+    from sim.cli.output.status import print_status
+
+    print_status(progress)

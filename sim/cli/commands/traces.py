@@ -1,0 +1,33 @@
+"""The command `traces`: the true traces of a scenario as CSV."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sim.cli.options import ScenarioCommand, ScenarioOptions, scenario_options
+from sim.escaping import visible
+
+
+@click.command(cls=ScenarioCommand)
+@scenario_options
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="CSV file; .gz compresses it.")
+@click.option("--overwrite", is_flag=True, help="Replace the file if it is there.")
+def traces(scenario: ScenarioOptions, *, out: Path, overwrite: bool) -> None:
+    """Write SCENARIO's true traces as CSV.
+
+    The cells that its users query from, in a form that the mobility `replay` reads.
+    """
+    from sim.errors import input_errors
+    from sim.mobility.recorded.replay import write_csv
+    from sim.simulation.population import Setting, Stage
+
+    if out.exists() and not overwrite:
+        raise click.UsageError(f"{out} is there already: choose another name or add --overwrite, nothing was written")
+    study = scenario.load_with_consent()
+    stage = Stage(Setting(study), 0)
+    traces = stage.traces
+    with input_errors("the traces cannot be written"):
+        write_csv(out, traces, stage.setting.world.grid)
+    click.echo(visible(f"wrote {sum(map(len, traces)):,} queries of {len(traces)} users to {out}"))

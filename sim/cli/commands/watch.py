@@ -1,0 +1,76 @@
+"""The command `watch`: run a scenario and serve its report meanwhile."""
+
+from __future__ import annotations
+
+import click
+
+from sim.cli.options import RunOptions, ScenarioCommand, ScenarioOptions, run_options, scenario_options
+
+
+@click.command(cls=ScenarioCommand)
+@scenario_options
+@run_options
+@click.option("--chunk-queries", type=click.IntRange(1), help="As of `run`; smaller chunks are shown sooner.")
+@click.option("--port", type=click.IntRange(1024, 65535), help="Port of the page  [default: one that is free]")
+@click.option("--open", "in_browser", is_flag=True, help="Open the page in a browser.")
+@click.option("--once", is_flag=True, help="End when the run ends, instead of serving its page until Ctrl-C.")
+def watch(
+    scenario: ScenarioOptions,
+    options: RunOptions,
+    *,
+    chunk_queries: int | None,
+    port: int | None,
+    in_browser: bool,
+    once: bool,
+) -> None:
+    """Run SCENARIO and look at its report meanwhile.
+
+    The same as `run`, with a page that shows what is finished so far. Only this machine can open it, and only who
+    knows its address, which is printed first.
+    """
+    import webbrowser
+
+    from sim.cli.kernels import load_kernels
+    from sim.cli.output.result import print_result
+    from sim.cli.progress import Bar
+    from sim.execution.runner import default_directory
+    from sim.execution.runner import run as run_scenario
+    from sim.report.live import served
+    from sim.simulation.interrupts import explained
+
+    options.require_lasting_directory()
+    study = scenario.load_with_consent()
+    load_kernels()
+    place, bar = options.out or default_directory(study), Bar(study.name)
+    with served(study.name, place, bar, port=port or 0) as server:
+        click.echo(f"watch it at {server.address}", err=True)
+        if in_browser and not webbrowser.open(server.ticket()):
+            click.echo("no browser could be opened: open this address yourself", err=True)
+        with bar:
+            result = run_scenario(
+                study,
+                out=place,
+                progress=server.told,
+                figures=options.figures,
+                workers=options.workers,
+                dask=options.dask,
+                dask_timeout=options.dask_timeout,
+                chunk_queries=chunk_queries,
+            )
+        server.told.end()
+        with explained(f"interrupted; the simulation is complete and kept in {result.run}"):
+            print_result(result, redrawn=options.figures)
+        if once:
+            server.say_farewell()
+        else:
+            _serve_until_interrupt(server.address)
+
+
+def _serve_until_interrupt(address: str) -> None:
+    import time
+    from contextlib import suppress
+
+    with suppress(KeyboardInterrupt):
+        click.echo(f"the page stays at {address} until Ctrl-C", err=True)
+        while True:
+            time.sleep(3600)

@@ -1,0 +1,32 @@
+"""Cells of result tables: metrics with their spread, swept values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from sim.analysis import spread
+from sim.analysis.summary import plain
+from sim.escaping import escape
+
+
+def swept_value(value: Any) -> str:
+    """Format a swept value; a missing one is empty."""
+    return "" if pd.isna(value) else escape(plain(value))
+
+
+def metric(row: pd.Series[float], name: str) -> str:
+    """Format a metric with its spread; prefer the expected metric, which has less noise."""
+    best = f"expected_{name}" if pd.notna(row.get(f"expected_{name}")) else name
+    return with_spread(row.to_dict(), best, 3)
+
+
+def with_spread(row: dict[Any, Any], name: str, digits: int, *, signed: bool = False) -> str:
+    """Format a metric, with its spread if it has one."""
+    return " ".join(filter(None, spread.written(row, name, digits, signed=signed)))
+
+
+def spreads(table: pd.DataFrame) -> list[str]:
+    """Return the kind of spread of each row."""
+    return list(table[spread.SPREAD]) if spread.SPREAD in table else [spread.INTERVAL]

@@ -1,0 +1,58 @@
+"""Components: their kinds and parameters (`list`), the outcome of contract checks (`check-component`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from sim.attack import inference
+from sim.checks import Outcome
+from sim.cli.output.terminal import stdout
+from sim.components.registry import registry
+from sim.components.spec import Spec
+from sim.escaping import escape
+from sim.scenario.lppms import LPPMSpec, short_names
+from sim.scenario.reference import keys
+
+
+def print_listing(families: dict[str, tuple[str, dict[str, str]]]) -> None:
+    """Print families of components, their place in a scenario, and one line per kind."""
+    console = stdout()
+    for family, (place, members) in families.items():
+        console.print(f"[bold]{family}[/]  ({escape(place)})", highlight=False)
+        table = Table(box=None, show_header=False, padding=(0, 2))
+        for kind, line in members.items():
+            table.add_row(escape(kind), escape(line))
+        console.print(table, highlight=False)
+
+
+def print_keys(family: str, kind: str, line: str) -> None:
+    """Print the keys of one kind: allowed values, default, meaning. A short name has the keys of its parts."""
+    console = stdout()
+    console.print(f"[bold]{escape(kind)}[/]  {escape(line)}", highlight=False)
+    short = {"lppm": short_names(), "attack": inference.SHORT_NAMES}.get(family, {}).get(kind, {})
+    specs: dict[str, type[Spec]] = {"": LPPMSpec if family == "lppm" else registry.kinds(family)[kind]}
+    specs |= {f"{part}.": registry.kinds(part)[short[part]["kind"]] for part in ("belief", "design") if part in short}
+    table = Table()
+    for heading in ("key", "allowed", "default", "meaning"):
+        table.add_column(heading)
+    for prefix, spec in specs.items():
+        for key in keys(spec):
+            table.add_row(*map(escape, (prefix + key.name, key.allowed, key.default, key.meaning)))
+    if table.row_count:
+        console.print(table, highlight=False)
+    else:
+        console.print("It has no keys.", highlight=False)
+
+
+def print_checks(component: str, outcomes: Sequence[Outcome]) -> None:
+    """Print the outcome of each contract check."""
+    console = stdout()
+    for outcome in outcomes:
+        mark = "[green]ok[/]  " if outcome.problem is None else "[red]fail[/]"
+        console.print(f"{mark} {escape(outcome.check)}", highlight=False)
+        if outcome.problem is not None:
+            console.print(f"     {escape(outcome.problem)}", highlight=False, soft_wrap=True)
+    failed = sum(outcome.problem is not None for outcome in outcomes)
+    console.print(f"{escape(component)}: {len(outcomes) - failed} of {len(outcomes)} checks passed", highlight=False)

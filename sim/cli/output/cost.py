@@ -1,0 +1,90 @@
+"""What `check` prints: the estimated cost of a scenario, and remarks on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sim.analysis import narrative as sentences
+from sim.analysis.narrative import span
+from sim.cli.output.terminal import data_size, duration, stdout
+from sim.escaping import escape
+from sim.execution.cost.estimate import BYTES_PER_ROW, Cost, installed_bytes
+from sim.scenario.models import RepeatUntil, Scenario
+
+
+def print_cost(scenario: Scenario, cost: Cost) -> None:
+    """Print the size and estimated cost of a scenario."""
+    console = stdout()
+    least = cost.least or cost
+    about = "about " if cost.approximate else ""
+    log_size = span(least.rows, cost.rows, lambda rows: data_size(rows * BYTES_PER_ROW))
+    for name, *texts in (
+        ("scenario", f"{scenario.name} is valid ({_digest(scenario)}seed {scenario.seed})"),
+        ("points", f"{cost.points} x {_replications(scenario)}"),
+        *(
+            ("exact", f"{name}: its expected figures need no repetition, it is run once (see docs/performance.md)")
+            for name in cost.exact
+        ),
+        ("users", f"{cost.users:,}" if cost.users else "not counted"),
+        (
+            "queries",
+            f"{about}{span(least.queries, cost.queries)}" if cost.queries else "not counted",
+            f" in {span(least.simulations, cost.simulations)} simulations",
+        ),
+        (
+            "event log",
+            f"{about}{span(least.rows, cost.rows)} rows, about {log_size}" if cost.rows else "not counted",
+        ),
+        ("memory", f"about {data_size(cost.peak_bytes, digits=0)} in each process that simulates"),
+        *(("note", note) for note in _more_than_installed(cost.peak_bytes)),
+        ("time", _time(least, cost)),
+        *(("note", f"not measured: {what}") for what in cost.unmeasured),
+        *(("note", note) for note in sentences.left_out(cost.readings)),
+        *(("note", note) for note in sentences.hidden_channels({"scenario": scenario.model_dump(mode="json")})),
+    ):
+        console.print(f"{name:>10}  {escape(''.join(texts))}", highlight=False)
+
+
+def _digest(scenario: Scenario) -> str:
+    """Return the digest of a run that reads no files; otherwise it depends on their content."""
+    return "" if scenario.files() or scenario.own_components() else f"digest {scenario.digest[:8]}, "
+
+
+def _replications(scenario: Scenario) -> str:
+    replications = scenario.replications
+    if not isinstance(replications, RepeatUntil):
+        return f"{replications} replications"
+    number = span(replications.at_least, replications.at_most)
+    return f"{number} replications, until all figures are within ± {replications.until_half_width_km:g} km"
+
+
+def _more_than_installed(peak_bytes: int) -> list[str]:
+    """Return a warning if a process needs more memory than the machine has."""
+    installed = installed_bytes()
+    if installed is None or peak_bytes <= installed:
+        return []
+    return [f"that is more memory than this machine has ({data_size(installed)}): reduce users, queries or cells"]
+
+
+def _time(least: Cost, cost: Cost) -> str:
+    """Return the estimated time on one core; a lower bound if a part was not measured."""
+    if cost.seconds is None:
+        return "not measured"
+    bound = "at least" if cost.incomplete else "about"
+    return f"{bound} {span(least.seconds, cost.seconds, duration)} (measured on a few users)"
+
+
+def print_remarks(remarks: Sequence[str]) -> None:
+    """Print remarks on a valid scenario, in the format of `print_cost`."""
+    for remark in remarks:
+        stdout().print(f"{'note':>10}  {escape(remark)}", highlight=False)
+
+
+def print_not_loaded(scenario: Scenario, names: Sequence[str]) -> None:
+    """Print that a scenario is valid, except for its custom components, which were not imported."""
+    print(
+        f"{scenario.name} is valid as far as it can be checked without running its custom code, which was not loaded:"
+    )
+    for name in names:
+        print(f"  {name}  ({scenario.place.code.located(name)})")
+    print("If you trust this code, add --allow-code to check it too and to estimate time and disk.")

@@ -1,0 +1,64 @@
+"""What a run prints at the end: its tables, conclusions and notes, and where its files are."""
+
+from __future__ import annotations
+
+from sim.analysis import budgets
+from sim.analysis import narrative as sentences
+from sim.analysis.result import Result
+from sim.analysis.summary import in_order
+from sim.cli.output.adaptation import print_first_shift
+from sim.cli.output.past_queries import print_hindsight
+from sim.cli.output.summary import print_standings, print_summary
+from sim.cli.output.terminal import stdout
+from sim.escaping import escape
+
+_MOST_ATTACKS = 5
+"""With more, the table of all would be wider than a terminal."""
+_MOST_NOTES = 8
+
+
+def print_result(result: Result, *, redrawn: bool = True) -> None:
+    """Print the tables, conclusions and notes of a run, and its directory; older figures are named as such."""
+    console = stdout()
+    scenario = result.manifest["scenario"]
+    names = {key: [thing["name"] for thing in scenario[key]] for key in ("lppms", "attacks")}
+    table = result.tournament()
+    if len(names["attacks"]) > _MOST_ATTACKS and not table.empty:
+        print_standings(table, drawn=redrawn and result.run.has("figures/tournament.png"))
+        console.print(escape(sentences.tournament(table, *result.tournament_leads(table))), highlight=False)
+    else:
+        over = budgets.exceeded(result.manifest)
+        print_summary(result.shown_summary(), result.points(), names["lppms"], names["attacks"], over)
+        users = in_order(result.totals().users, result.run)
+        for line in sentences.comparisons(sentences.comparable(users, result.points())):
+            console.print(escape(line), highlight=False)
+    if not result.shifts().empty:
+        print_first_shift(result)
+    if not result.hindsight().empty:
+        print_hindsight(result, result.shown_hindsight())
+    remarks = (sentences.repetitions, sentences.found_changes, sentences.hidden_channels)
+    for line in (line for remark in remarks for line in remark(result.manifest)):
+        console.print(escape(line), highlight=False)
+    warnings = [*sentences.warnings(result.manifest), *sentences.still_wide(result.manifest, result.points())]
+    for warning in warnings[:_MOST_NOTES]:
+        console.print(f"[yellow]note:[/] {escape(warning)}", highlight=False)
+    if len(warnings) > _MOST_NOTES:
+        console.print(f"{len(warnings) - _MOST_NOTES} more such notes are in the report.", highlight=False)
+    drawn = [name for name in ("figures", "report.html") if result.run.has(name)]
+    *some, last = ["event log", "summary.csv", "metrics.csv", *(drawn if redrawn else [])]
+    older = f"; {' and '.join(drawn)} there are older" if drawn and not redrawn else ""
+    place = escape(str(result.run))
+    console.print(f"\n{', '.join(some)} and {last} are in {place}{older}", highlight=False, soft_wrap=True)
+
+
+def print_shard(shard: tuple[int, int], result: Result) -> None:
+    """Print that a shard is done, how many chunks are missing, and which command summarizes the run."""
+    planned = len(result.manifest["parts"])
+    missing = planned - len(result.run.parts())
+    rest = f"{missing:,} of {planned:,} chunks are still missing" if missing > 0 else f"all {planned:,} are there"
+    stdout().print(
+        f"shard {shard[0]}/{shard[1]} is done, {rest} in {escape(str(result.run))}.\n"
+        "When all shards have ended, the same command without --shard sums up and draws.",
+        highlight=False,
+        soft_wrap=True,
+    )

@@ -1,0 +1,50 @@
+"""What `status` prints: how far a run is, and how to continue."""
+
+from __future__ import annotations
+
+import time
+
+from sim.cli.output.terminal import duration, stdout
+from sim.escaping import escape
+from sim.storage.status import Status, failed_where
+
+_MOST_LISTED = 5
+
+
+def print_status(status: Status) -> None:
+    """Print the progress of a run, and how to continue an unfinished one."""
+    console = stdout()
+    planned = "?" if status.planned is None else f"{status.planned:,}"
+    state = f"{status.done:,} of {planned} chunks" + (" planned so far" if status.more_may_follow else "")
+    lines = [
+        ("run", status.run),
+        ("state", f"{'finished' if status.finished else 'not finished'}: {state}"),
+        ("log", f"{status.rows:,} rows"),
+    ]
+    if status.last_part_at_s is not None and status.last_part_age_s is not None:
+        moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status.last_part_at_s))
+        lines.append(("last part", f"{duration(status.last_part_age_s)} ago ({moment})"))
+    if not status.finished:
+        if status.chunks_per_s is not None and status.rows_per_s is not None:
+            lines.append(("rate", f"{status.chunks_per_s:,.3g} chunks/s, {status.rows_per_s:,.0f} rows/s at last"))
+        if status.left_s is not None:
+            more = ", or more: figures decide" if status.more_may_follow else ""
+            lines.append(("time left", f"about {duration(status.left_s)}{more}"))
+        lines.append(("", _what_next(status)))
+    for part in status.torn[:_MOST_LISTED]:
+        lines.append(("torn", f"{part}: it is simulated again by the next run"))
+    for failure in status.failed[:_MOST_LISTED]:
+        lines.append(("failed", f"{failed_where(failure)}: {failure.get('error', 'for an unknown reason')}"))
+        lines += [("", f"alone: {failure['command']}")] if "command" in failure else []
+    for name, listed in (("torn", status.torn), ("failed", status.failed)):
+        lines += [(name, f"and {len(listed) - _MOST_LISTED:,} more: see --json")] if len(listed) > _MOST_LISTED else []
+    lines += [("note", fault) for fault in status.faults]
+    for name, text in lines:
+        console.print(f"{name:>10}  {escape(text)}", highlight=False, soft_wrap=True)
+
+
+def _what_next(status: Status) -> str:
+    """Return how to continue an unfinished run."""
+    if status.planned is not None and status.done == status.planned and not status.more_may_follow:
+        return "All chunks are there: the command that started it, without --shard, sums up."
+    return "If it has stopped, the command that started it goes on from there."

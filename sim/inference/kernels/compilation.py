@@ -1,0 +1,29 @@
+"""How numba compiles the kernels: decorators and the types of arguments.
+
+Loops of a kernel run over the last axis of an array, so that the compiler can use vector instructions without being
+allowed to reorder a sum. A kernel calls only functions of its own file: numba's cache does not see changes elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+from numba import types
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+VECTOR, MATRIX = (types.Array(types.float64, axes, "C", readonly=True) for axes in (1, 2))
+CELLS = types.Array(types.int64, 1, "C", readonly=True)
+FLAGS = types.Array(types.boolean, 1, "C", readonly=True)
+
+
+def kernel(*arguments: types.Type) -> Callable[[Function], Function]:
+    """Compile a function for these types of arguments, or load what an earlier process has compiled."""
+    return cast(Callable[[Function], Function], numba.njit([arguments], cache=True, error_model="numpy"))
+
+
+def part(function: Function) -> Function:
+    """Compile a function together with the kernels that call it."""
+    return cast(Function, numba.njit(error_model="numpy")(function))

@@ -1,0 +1,264 @@
+"""Numba version of the Newton steps in `sim.inference.newton`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+
+from sim.inference.kernels.compilation import FLAGS, MATRIX, VECTOR, kernel, part
+from sim.interfaces import BoolArray, FloatArray, IntArray
+
+
+@part
+def _factorise(gram: FloatArray, ridge: float, free: IntArray, factor: FloatArray) -> bool:
+    """Fill in the Cholesky factor of the free rows and columns, with a ridge; return False if it does not exist."""
+    for i in range(free.size):
+        for j in range(i + 1):
+            entry = gram[free[i], free[j]]
+            for k in range(j):
+                entry -= factor[i, k] * factor[j, k]
+            if j < i:
+                factor[i, j] = entry / factor[j, j]
+            elif entry + ridge > 0.0:
+                factor[i, i] = np.sqrt(entry + ridge)
+            else:
+                return False
+    return True
+
+
+@part
+def _solve(factor: FloatArray, vector: FloatArray) -> None:
+    """Solve factor @ factor' @ x = vector in place."""
+    for i in range(vector.size):
+        for j in range(i):
+            vector[i] -= factor[i, j] * vector[j]
+        vector[i] /= factor[i, i]
+    for i in range(vector.size - 1, -1, -1):
+        vector[i] /= factor[i, i]
+        for j in range(i):
+            vector[j] -= factor[i, j] * vector[i]
+
+
+@part
+def _wrongly_fixed(gram: FloatArray, theta: FloatArray, free: IntArray, value: float) -> int:
+    """Return the entry at 0 that would reduce theta' gram theta, currently `value`, the most; -1 if none would."""
+    worst, steepest = -1, value - 1e-9 * abs(value)
+    for j in range(theta.size):
+        if theta[j] == 0.0 and not (free == j).any():
+            slope = 0.0
+            for i in free:
+                slope += gram[j, i] * theta[i]
+            if slope < steepest:
+                worst, steepest = j, slope
+    return worst
+
+
+@part
+def _minimise(gram: FloatArray, theta: FloatArray, free: IntArray, factor: FloatArray, level: FloatArray) -> int:
+    """Move theta to the minimiser of theta' gram theta over the simplex, by an active set.
+
+    Without theta >= 0 the minimiser is the solution of gram @ level = 1, up to scale. Move towards it until an entry
+    would become negative, fix that entry at 0 and solve for the rest. At the end, free entries that were fixed too
+    early. Return the number of `free` entries, whose Cholesky factor and level remain in the arguments for
+    corrections; 0 if the matrix cannot be factorised.
+    """
+    size = len(gram)
+    trace = 0.0
+    for i in range(size):
+        free[i] = i
+        trace += gram[i, i]
+    ridge = 1e-15 * trace
+    n_free = size
+    for _ in range(10 * size + 20):  # an active set seldom needs more than two rounds
+        if not _factorise(gram, ridge, free[:n_free], factor):
+            ridge *= 10.0
+            if not 0.0 < ridge < 1e-3 * trace:
+                return 0
+            continue
+        level[:n_free] = 1.0
+        _solve(factor, level[:n_free])
+        total = level[:n_free].sum()
+        length, first = 1.0, -1
+        for i in range(n_free):
+            current, goal = theta[free[i]], level[i] / total
+            if goal < 0.0 and current / (current - goal) < length:
+                length, first = current / (current - goal), i
+        n_left = 0
+        for i in range(n_free):
+            j, goal = free[i], level[i] / total
+            moved = (1.0 - length) * theta[j] + length * goal
+            if i == first or (goal < 0.0 and moved <= 0.0):
+                theta[j] = 0.0
+            else:
+                theta[j] = max(moved, 0.0)
+                free[n_left] = j
+                n_left += 1
+        if n_left < n_free:
+            n_free = n_left
+        else:
+            back = _wrongly_fixed(gram, theta, free[:n_free], 1.0 / total)
+            if back < 0:
+                return n_free
+            free[n_free] = back
+            n_free += 1
+    return 0
+
+
+@part
+def _correct(
+    columns: FloatArray,
+    weights: FloatArray,
+    mass: FloatArray,
+    free: IntArray,
+    factor: FloatArray,
+    level: FloatArray,
+    gap: float,
+    corrections: int,
+) -> None:
+    """Move the mass as `_corrected` does; entries that are not free keep their values."""
+    last = 0.2
+    best, uphill = mass.copy(), np.empty(free.size)
+    for _ in range(corrections + 1):
+        slopes = np.dot(columns, weights / np.dot(mass, columns))
+        steepest = 0.0
+        for i in range(free.size):
+            uphill[i] = slopes[free[i]] - 1.0
+            steepest = max(steepest, abs(uphill[i]))
+        if not steepest < 0.5 * last:
+            break
+        last = steepest
+        best[:] = mass
+        if steepest <= gap:
+            break
+        _solve(factor, uphill)
+        drift = uphill.sum() / level.sum()
+        for i in range(free.size):
+            uphill[i] -= drift * level[i]
+            mass[free[i]] += uphill[i]
+        if mass.min() < 0.0:
+            break
+    mass[:] = best
+
+
+@part
+def _enter(
+    gradient: FloatArray, representative: BoolArray, inside: BoolArray, excess: float, entering: IntArray
+) -> int:
+    """Fill in the columns that `_candidates` would return, the best first; return their number."""
+    entered = 0
+    while entered < entering.size:
+        best, gain = -1, 0.5 * excess
+        for cell in range(gradient.size):
+            if gradient[cell] - 1.0 > gain and representative[cell] and not inside[cell]:
+                best, gain = cell, gradient[cell] - 1.0
+        if best < 0:
+            break
+        inside[best] = True
+        entering[entered] = best
+        entered += 1
+    return entered
+
+
+@part
+def _keep(mass: FloatArray, support: IntArray, columns: FloatArray, inside: BoolArray) -> int:
+    """Move the columns that have mass to the front; return their number."""
+    n_kept = 0
+    for j in range(mass.size):
+        if mass[j] > 0.0:
+            if n_kept < j:
+                support[n_kept], mass[n_kept] = support[j], mass[j]
+                for s in range(columns.shape[1]):
+                    columns[n_kept, s] = columns[j, s]
+            n_kept += 1
+        else:
+            inside[support[j]] = False
+    return n_kept
+
+
+@part
+def _gather(rows: FloatArray, cells: IntArray, columns: FloatArray) -> None:
+    """Fill in the columns of these cells."""
+    for s in range(len(rows)):
+        for j in range(cells.size):
+            columns[j, s] = rows[s, cells[j]]
+
+
+@part
+def _line_search(fitted: FloatArray, target: FloatArray, weights: FloatArray) -> float:
+    """Numba version of `_line_search`. Overwrites the target."""
+    slope, lowest = 0.0, 0.0
+    for s in range(fitted.size):
+        target[s] = target[s] / fitted[s] - 1.0
+        slope += weights[s] * target[s]
+        lowest = min(lowest, target[s])
+    length = 1.0 if slope > 0.0 else 0.0
+    while length > 1e-10:
+        if lowest * length > -1.0:
+            gain = 0.0
+            for s in range(fitted.size):
+                gain += weights[s] * np.log1p(length * target[s])
+            if gain >= 1e-4 * length * slope:
+                return length
+        length /= 2
+    return 0.0
+
+
+@kernel(MATRIX, VECTOR, VECTOR, FLAGS, types.int64, types.int64, types.float64, types.int64)
+def climb(
+    rows: FloatArray,
+    weights: FloatArray,
+    point: FloatArray,
+    representative: BoolArray,
+    candidates: int,
+    corrections: int,
+    gap: float,
+    max_iterations: int,
+) -> tuple[FloatArray, FloatArray, float, int, bool]:
+    """Numba version of `_climb`: the same steps, with the columns of the support stored contiguously."""
+    count, n_cells = rows.shape
+    inside = point > 0.0
+    size = int(np.count_nonzero(inside))
+    room = min(n_cells, size + count + candidates)  # an optimum has no more columns than rows
+    support, mass, target, level = np.empty(room, np.int64), np.empty(room), np.empty(room), np.empty(room)
+    columns, scaled = np.empty((room, count)), np.empty((room, count))
+    free, factor = np.empty(room, np.int64), np.empty((room, room))
+    support[:size] = np.flatnonzero(inside)
+    mass[:size] = point[inside]
+    _gather(rows, support[:size], columns)
+    roots, ratio = np.sqrt(weights), np.empty(count)
+    iterations, stalled = 0, False
+    while True:
+        fitted = np.dot(mass[:size], columns[:size])
+        for s in range(count):
+            ratio[s] = weights[s] / fitted[s]
+        gradient = np.dot(ratio, rows)
+        excess = gradient.max() - 1.0
+        if excess <= gap or iterations >= max_iterations or stalled:
+            break
+        iterations += 1
+        entered = _enter(gradient, representative, inside, excess, support[size : size + candidates])
+        _gather(rows, support[size : size + entered], columns[size:])
+        mass[size : size + entered] = 0.0
+        size += entered
+        for s in range(count):
+            ratio[s] = roots[s] / fitted[s]
+        for j in range(size):
+            target[j] = mass[j]
+            for s in range(count):
+                scaled[j, s] = columns[j, s] * ratio[s] - 2.0 * roots[s]
+        n_free = _minimise(np.dot(scaled[:size], scaled[:size].T), target[:size], free, factor, level)
+        length = 0.0
+        if n_free > 0:
+            length = _line_search(fitted, np.dot(target[:size], columns[:size]), weights)
+        stalled = length == 0.0
+        for j in range(size):
+            mass[j] = (1.0 - length) * mass[j] + length * target[j]  # a full step preserves the smallest masses
+        if length == 1.0:
+            _correct(
+                columns[:size], weights, mass[:size], free[:n_free], factor, level[:n_free], 0.1 * gap, corrections
+            )
+        size = _keep(mass[:size], support, columns, inside)
+    profile = np.zeros(n_cells)
+    for j in range(size):
+        profile[support[j]] = mass[j]
+    return profile, fitted, excess, iterations, stalled

@@ -1,0 +1,168 @@
+"""A run under a URL that fsspec reaches, such as an object store."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, BinaryIO, cast
+
+from sim.storage.atomic import TEMPORARY, is_stale, temporary_name, writer_is_dead
+from sim.storage.backends.protocol import Kind
+from sim.storage.errors import RequestError, named_errors
+
+_PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^/@]*@")
+# A put into these shows the complete file or nothing. Elsewhere a half-written file could be seen under its name.
+_WHOLE_PUTS = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oci", "oss", "obs"})
+_DRIVERS = {
+    "s3": "s3fs",
+    "s3a": "s3fs",
+    "gs": "gcsfs",
+    "gcs": "gcsfs",
+    "abfs": "adlfs",
+    "abfss": "adlfs",
+    "az": "adlfs",
+    "oci": "ocifs",
+    "oss": "ossfs",
+    "sftp": "paramiko",
+    "ssh": "paramiko",
+    "smb": "smbprotocol",
+    "http": "aiohttp",
+    "https": "aiohttp",
+    "webdav": "webdav4",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """What fsspec reaches under a URL.
+
+    A put into an object store is all or nothing. Where files can be seen half-written, they are written under a
+    temporary name and moved.
+    """
+
+    url: str
+
+    @property
+    def empty_folders(self) -> bool:
+        """Most object stores have no folders but those of their files."""
+        return False
+
+    @property
+    def shared(self) -> bool:
+        """Every process has a memory of its own."""
+        return self._protocol() != "memory"
+
+    def describe(self, name: str = "") -> str:
+        """Return the URL without a password that it may hold."""
+        url = _PASSWORD.sub(r"\1:***@", self.url)
+        return f"{url.rstrip('/')}/{name}" if name and not url.endswith("://") else url + name
+
+    def kind(self, name: str = "") -> Kind | None:
+        """Return what is there, if anything."""
+        with self._named("look at", name) as (system, path):
+            try:
+                return "folder" if system.info(path)["type"] == "directory" else "file"
+            except FileNotFoundError:
+                return None
+
+    def names(self, folder: str = "") -> list[str]:
+        """Return the names in a folder, sorted."""
+        with self._named("list", folder) as (system, path):
+            try:
+                found = system.ls(path, detail=False)
+            except FileNotFoundError:
+                return []
+        names = {entry.rstrip("/").rpartition("/")[2] for entry in found if entry.strip("/") != path.strip("/")}
+        return sorted(names - {""})
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a file."""
+        with self._named("read", name) as (system, path):
+            return cast(bytes, system.cat_file(path))
+
+    def open(self, name: str) -> AbstractContextManager[BinaryIO]:
+        """Give the whole content: bit by bit, one file could turn into the next while it is read."""
+        return io.BytesIO(self.read(name))
+
+    def write(self, name: str, content: bytes) -> None:
+        """Put the file, or write it under a temporary name and move it."""
+        with self._named("write", name) as (system, path):
+            if self._puts_whole():
+                system.pipe_file(path, content)
+                return
+            folder, _, last = path.rpartition("/")
+            temporary = f"{folder}/{temporary_name(last)}"
+            try:
+                system.makedirs(folder, exist_ok=True)
+                system.pipe_file(temporary, content)
+                system.mv(temporary, path)
+            except BaseException:
+                with suppress(Exception):  # the first error is the one to tell
+                    system.rm_file(temporary)
+                raise
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        with self._named("remove", name) as (system, path), suppress(FileNotFoundError):
+            system.rm_file(path)
+
+    def written_s(self, name: str) -> float | None:
+        """Return when a file was written, if its driver can tell."""
+        with self._named("look at", name) as (system, path):
+            try:
+                moment: datetime = system.modified(path)
+            except (FileNotFoundError, NotImplementedError):
+                return None
+        return moment.timestamp()
+
+    def prepare(self, folder: str, *others: str) -> None:
+        """Remove what killed writers left; folders come with their first file."""
+        if self._puts_whole():
+            return
+        for place in (folder, *others):
+            for name in filter(TEMPORARY.fullmatch, self.names(place)):
+                if writer_is_dead(name) or is_stale(self.written_s(f"{place}/{name}".strip("/"))):
+                    self.remove(f"{place}/{name}".strip("/"))
+
+    def _protocol(self) -> str:
+        return self.url.partition("://")[0].rpartition("::")[2]
+
+    def _puts_whole(self) -> bool:
+        return self._protocol() in _WHOLE_PUTS
+
+    @contextmanager
+    def _named(self, verb: str, name: str) -> Iterator[tuple[Any, str]]:
+        """Give the file system and the path of a name in it; drivers raise all sorts of errors, so take all."""
+        with named_errors(self.describe(name), verb, Exception):
+            system, root = self._system()
+            path = f"{root.rstrip('/')}/{name}".rstrip("/") or root
+            # Others write at the same time, so what was listed before says nothing.
+            system.invalidate_cache(path)
+            yield system, path
+
+    def _system(self) -> tuple[Any, str]:
+        """Return fsspec's file system, which it keeps, and the path of the run in it."""
+        protocol = self._protocol()
+        needed = " ".join(filter(None, ["'lppm-sim[cloud]'", _DRIVERS.get(protocol)]))
+        try:
+            from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+            from fsspec.registry import get_filesystem_class  # type: ignore[import-untyped]
+        except ImportError as error:
+            raise RequestError(f"{self.describe()} needs fsspec, which is not there: pip install {needed}") from error
+        try:
+            get_filesystem_class(protocol)
+        except ImportError as error:
+            raise RequestError(
+                f"{self.describe()} needs a driver for {protocol}:// that is not there ({error}): pip install {needed}"
+            ) from error
+        except ValueError as error:
+            raise RequestError(
+                f"{self.describe()}: nothing is known that reaches {protocol}://. Use a folder, s3://, gs://, abfs://, "
+                "sftp:// or what else fsspec has a driver for."
+            ) from error
+        system, root = url_to_fs(self.url)
+        return system, str(root)

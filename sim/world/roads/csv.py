@@ -1,0 +1,78 @@
+"""Roads from two CSV files, one of nodes and one of edges."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from sim.components.files import FileName, Place
+from sim.components.registry import component
+from sim.interfaces import Generator
+from sim.world.grid import Grid
+from sim.world.parameters import RoadsParameters
+from sim.world.roads.files import DEFAULT_SPEED_MPH, KM_PER_MILE, UNREADABLE, number_in, open_binary, project
+
+if TYPE_CHECKING:
+    from sim.world.roads.graph import Edge, Roads
+
+
+@component("roads")
+class RoadCsvParameters(RoadsParameters):
+    """Roads from two CSV files: nodes (osmid, lat, lon) and edges (u, v, length_m, speed_mph)."""
+
+    needs_earth: ClassVar[bool] = True
+
+    kind: Literal["csv"] = "csv"
+    nodes: FileName
+    """File of crossings."""
+    edges: FileName
+    """File of directed streets."""
+
+    def build(self, grid: Grid, place: Place, rng: Generator) -> Roads:  # noqa: ARG002
+        """Return the roads."""
+        return read_csv(place.locate(self.nodes), place.locate(self.edges), grid)
+
+
+def read_csv(nodes_path: str | Path, edges_path: str | Path, grid: Grid) -> Roads:
+    """Read nodes `osmid,lat,lon` and directed edges `u,v,length_m,lanes,speed_mph`, gzipped or not.
+
+    `lanes` is ignored. The default of `speed_mph` is 25.
+    """
+    from sim.world.roads.graph import build_roads  # networkx and scipy take half a second to import
+
+    lat_lon: dict[str, tuple[float, float]] = {}
+    for where, row in _csv_rows(Path(nodes_path), ("osmid", "lat", "lon")):
+        if row["osmid"] in lat_lon:
+            raise ValueError(f"{where}: osmid {row['osmid']} stands there twice")
+        lat_lon[row["osmid"]] = (number_in(row, "lat", where, -90, 90), number_in(row, "lon", where, -180, 180))
+    edges: list[Edge] = []
+    unknown: list[str] = []
+    for where, row in _csv_rows(Path(edges_path), ("u", "v", "length_m")):
+        unknown += [f"{row[name]} ({where})" for name in ("u", "v") if row[name] not in lat_lon][:1]
+        row["speed_mph"] = row.get("speed_mph") or str(DEFAULT_SPEED_MPH)
+        length_km = number_in(row, "length_m", where, 0, 1e6) / 1000.0
+        edges.append((row["u"], row["v"], length_km, number_in(row, "speed_mph", where, 1, 300) * KM_PER_MILE))
+    if unknown:
+        count = f"{len(unknown)} edges have ends that are not in {nodes_path}"
+        raise ValueError(f"{edges_path}: {count}, first {unknown[0]}")
+    return build_roads(grid, project(grid, lat_lon), edges)
+
+
+def _csv_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield ("file, line n", row) with the text of every column; "" for columns that a short row lacks."""
+    try:
+        with open_binary(path) as file:
+            reader = csv.DictReader(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), restval="")
+            columns = reader.fieldnames or []
+            missing = [name for name in needed if name not in columns]
+            if missing:
+                raise ValueError(
+                    f"{path}: columns {', '.join(missing)} are missing, found {', '.join(columns) or 'none'}"
+                )
+            for row in reader:
+                yield f"{path}, line {reader.line_num}", row
+    except (*UNREADABLE, UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path}: this is not a readable CSV file: {error}") from error

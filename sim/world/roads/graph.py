@@ -1,0 +1,199 @@
+"""The road graph: nodes inside the grid that are connected both ways, shortest and fastest paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components, dijkstra
+from scipy.spatial import cKDTree
+
+from sim.interfaces import BoolArray, FloatArray, IntArray
+from sim.world.grid import Grid
+
+# The cache of fastest paths is bounded in memory, not in sources: some 50 MB, whatever the size of the graph.
+CACHED_NODES = 4_000_000
+
+Predecessors = NDArray[np.int32]
+Edge = tuple[Any, Any, float, float]
+"""From, to, length_km, speed_kmh."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Route:
+    """The fastest path from one node to another."""
+
+    nodes: IntArray
+    arrival_s: FloatArray
+    """Seconds since the start at which each node is reached, from 0.0."""
+
+
+class Roads:
+    """Streets on which every node can be reached from every other.
+
+    `graph` needs `x_km`, `y_km` on nodes, `length_km` in [0, inf) and `speed_kmh` in (0, inf) on edges. Nodes
+    outside the grid are dropped, then all but the largest strongly connected component, so that no trip
+    ends in a dead end. The remaining nodes are numbered 0..N-1 in the order of `graph`, and each edge gets `travel_s`.
+    """
+
+    graph: nx.DiGraph[int]
+    x_km: FloatArray
+    y_km: FloatArray
+    cell: IntArray
+    dropped: dict[str, int]
+    """Counts: `nodes_outside`, `nodes_unconnected`, `edges` of those, and `edges_redundant` that are
+    part of no shortest path (loops and the longer of parallel edges)."""
+
+    def __init__(self, *, graph: nx.DiGraph[Any], grid: Grid, redundant_edges: int = 0) -> None:
+        x_km, y_km, start, end, length_km, speed_kmh = _arrays(graph)
+        cell = grid.cell_of_km(x_km, y_km)
+        keep = _largest_component(cell >= 0, start, end)
+        if keep.sum() < 2:
+            inside = f"{(cell >= 0).sum()} of {len(cell)} road nodes are inside the grid"
+            raise ValueError(f"{inside}, but no two of them are connected both ways")
+        on = keep[start] & keep[end] & (start != end)
+        loops = int((start == end).sum())
+        self.x_km, self.y_km, self.cell = x_km[keep], y_km[keep], cell[keep]
+        self.dropped = {
+            "nodes_outside": int((cell < 0).sum()),
+            "nodes_unconnected": int((cell >= 0).sum() - keep.sum()),
+            "edges": int((~on).sum()) - loops,
+            "edges_redundant": redundant_edges + loops,
+        }
+        number = np.cumsum(keep) - 1
+        start, end, length_km, speed_kmh = number[start[on]], number[end[on]], length_km[on], speed_kmh[on]
+        travel_s = length_km / speed_kmh * 3600.0
+        self.graph = _numbered(self.x_km, self.y_km, start, end, length_km, speed_kmh, travel_s)
+        shape = (self.n_nodes, self.n_nodes)
+        self._length_km = csr_array((length_km, (start, end)), shape=shape)
+        self._travel_s = csr_array((travel_s, (start, end)), shape=shape)
+        self._nearest = cKDTree(np.column_stack([self.x_km, self.y_km]))
+        self._trees: dict[int, tuple[FloatArray, Predecessors]] = {}
+
+    @property
+    def n_nodes(self) -> int:
+        """Return the number of nodes."""
+        return len(self.x_km)
+
+    def route(self, start: int, end: int) -> Route:
+        """Return the fastest path that respects one-way streets."""
+        self._check_nodes([start, end])
+        arrival_s, previous = self._fastest_from(int(start))
+        path = [int(end)]
+        while path[-1] != start:
+            path.append(previous.item(path[-1]))
+        nodes = np.array(path[::-1], dtype=np.int64)
+        return Route(nodes, arrival_s[nodes])
+
+    def distances_km(self, sources: ArrayLike) -> FloatArray:
+        """Return the length of the shortest path from each source to every node, shape (len(sources), N)."""
+        nodes = np.atleast_1d(np.asarray(sources, dtype=np.int64))
+        self._check_nodes(nodes)
+        return np.asarray(dijkstra(self._length_km, indices=nodes), dtype=np.float64)
+
+    def nearest_node(self, x_km: ArrayLike, y_km: ArrayLike) -> IntArray:
+        """Return the node nearest to each place by Euclidean distance."""
+        places = np.stack(np.broadcast_arrays(x_km, y_km), axis=-1)
+        return np.asarray(self._nearest.query(places)[1], dtype=np.int64)
+
+    def cells(self) -> IntArray:
+        """Return the cells that hold a node, sorted, each once."""
+        return np.unique(self.cell)
+
+    def share_of_cells(self, n_cells: int) -> FloatArray:
+        """Return the share of the nodes in each cell, shape (n_cells,)."""
+        return np.bincount(self.cell, minlength=n_cells) / self.n_nodes
+
+    def describe(self) -> dict[str, Any]:
+        """Return counts, and nodes and edges to draw a map from, for the manifest."""
+        return {
+            "nodes": self.n_nodes,
+            "edges": self.graph.number_of_edges(),
+            "dropped": dict(self.dropped),
+            "x_m": np.rint(self.x_km * 1000.0).astype(int).tolist(),
+            "y_m": np.rint(self.y_km * 1000.0).astype(int).tolist(),
+            "edge_from": [u for u, _ in self.graph.edges],
+            "edge_to": [v for _, v in self.graph.edges],
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_trees": {}}  # workers need the roads, not the cache
+
+    def _check_nodes(self, nodes: Sequence[int] | IntArray) -> None:
+        for node in nodes:
+            if not 0 <= node < self.n_nodes:
+                raise ValueError(f"a road node must be in [0, {self.n_nodes - 1}], got {node}")
+
+    def _fastest_from(self, source: int) -> tuple[FloatArray, Predecessors]:
+        """Return arrival times at all nodes and the node before each; drop the least recently used sources."""
+        tree = self._trees.pop(source, None)
+        if tree is None:
+            arrival_s, previous = dijkstra(self._travel_s, indices=[source], return_predecessors=True)
+            tree = (arrival_s[0], previous[0])
+            if len(self._trees) >= max(1, CACHED_NODES // self.n_nodes):
+                del self._trees[next(iter(self._trees))]
+        self._trees[source] = tree  # a dict preserves insertion order: the last entry is the most recently used
+        return tree
+
+
+def build_roads(grid: Grid, places: dict[Any, tuple[float, float]], edges: Iterable[Edge]) -> Roads:
+    """Return the roads with these nodes; of parallel edges the shortest stays."""
+    graph: nx.DiGraph[Any] = nx.DiGraph()
+    for node, (x_km, y_km) in places.items():
+        graph.add_node(node, x_km=x_km, y_km=y_km)
+    redundant = 0
+    for u, v, length_km, speed_kmh in edges:
+        parallel = graph.get_edge_data(u, v)
+        redundant += parallel is not None
+        if parallel is None or length_km < parallel["length_km"]:
+            graph.add_edge(u, v, length_km=length_km, speed_kmh=speed_kmh)
+    return Roads(graph=graph, grid=grid, redundant_edges=redundant)
+
+
+def _numbered(x_km: FloatArray, y_km: FloatArray, *columns: FloatArray | IntArray) -> nx.DiGraph[int]:
+    """Return the graph of these nodes and of edges with start, end, length_km, speed_kmh, travel_s."""
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    for node, (x, y) in enumerate(zip(x_km.tolist(), y_km.tolist(), strict=True)):
+        graph.add_node(node, x_km=x, y_km=y)
+    for u, v, km, kmh, s in zip(*(column.tolist() for column in columns), strict=True):
+        graph.add_edge(u, v, length_km=km, speed_kmh=kmh, travel_s=s)
+    return graph
+
+
+def _arrays(
+    graph: nx.DiGraph[Any],
+) -> tuple[FloatArray, FloatArray, IntArray, IntArray, FloatArray, FloatArray]:
+    """Return x_km, y_km of the nodes and start, end, length_km, speed_kmh of the edges, checked."""
+    number = {node: i for i, node in enumerate(graph)}
+    start = np.array([number[u] for u, _ in graph.edges], dtype=np.int64)
+    end = np.array([number[v] for _, v in graph.edges], dtype=np.int64)
+    x_km = _attribute(graph.nodes, "x_km", -np.inf, "finite")
+    y_km = _attribute(graph.nodes, "y_km", -np.inf, "finite")
+    length_km = _attribute(graph.edges, "length_km", 0.0, "in [0, inf)")
+    speed_kmh = _attribute(graph.edges, "speed_kmh", np.nextafter(0.0, 1.0), "in (0, inf)")
+    return x_km, y_km, start, end, length_km, speed_kmh
+
+
+def _attribute(items: Mapping[Any, dict[str, Any]], name: str, least: float, rule: str) -> FloatArray:
+    values = np.array([data.get(name, np.nan) for data in items.values()], dtype=np.float64)
+    bad = ~(np.isfinite(values) & (values >= least))
+    if bad.any():
+        first = int(np.argmax(bad))
+        raise ValueError(f"{name} must be {rule}, got {values[first]} at {list(items)[first]!r}")
+    return values
+
+
+def _largest_component(inside: BoolArray, start: IntArray, end: IntArray) -> BoolArray:
+    """Return which nodes are in the largest strongly connected part of the nodes inside."""
+    if not inside.any():
+        return inside
+    on = inside[start] & inside[end]
+    links = csr_array((np.ones(on.sum()), (start[on], end[on])), shape=(len(inside), len(inside)))
+    component = connected_components(links, directed=True, connection="strong")[1]
+    largest = np.argmax(np.bincount(component[inside]))
+    return np.asarray(inside & (component == largest))

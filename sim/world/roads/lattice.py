@@ -1,0 +1,124 @@
+"""A generated town: a lattice of streets with avenues, one-way streets and missing blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sim.components.files import Place
+from sim.components.registry import component
+from sim.components.spec import Positive, Share
+from sim.interfaces import FloatArray, Generator
+from sim.world.grid import Grid
+from sim.world.parameters import RoadsParameters
+
+if TYPE_CHECKING:
+    from sim.world.roads.graph import Edge, Roads
+
+MOST_CROSSINGS = 200_000
+
+
+Speed = Annotated[float, Field(ge=0.1, le=1000)]
+
+
+@component("roads")
+class LatticeParameters(RoadsParameters):
+    """A generated road grid with one-way streets, missing blocks and faster avenues."""
+
+    kind: Literal["lattice"] = "lattice"
+    spacing_km: Positive = 0.5
+    """Distance between parallel streets."""
+    one_way_share: Share = 0.3
+    """Share of the streets that are one-way."""
+    missing_share: Annotated[float, Field(ge=0, le=0.5)] = 0.1
+    """Share of the blocks that are not there."""
+    speed_kmh: Speed = 30.0
+    """Speed on streets."""
+    avenue_every: Annotated[int, Field(ge=2)] = 4
+    """Each k-th street is a two-way avenue."""
+    avenue_speed_kmh: Speed = 50.0
+    """Speed on avenues."""
+
+    def build(self, grid: Grid, place: Place, rng: Generator) -> Roads:  # noqa: ARG002
+        """Return the roads."""
+        return lattice(grid, rng=rng, **{name: value for name, value in self if name != "kind"})
+
+
+def lattice(
+    grid: Grid,
+    *,
+    spacing_km: float = 0.5,
+    one_way_share: float = 0.3,
+    missing_share: float = 0.1,
+    speed_kmh: float = 30.0,
+    avenue_every: int = 4,
+    avenue_speed_kmh: float = 50.0,
+    rng: Generator,
+) -> Roads:
+    """Generate a town: straight streets `spacing_km` apart, in the middle of the grid's rectangle.
+
+    Every `avenue_every`-th line (0: none) is an avenue, two-way and faster. Of the other lines a share is
+    one-way, whole, with directions that alternate. A share of all blocks is missing.
+    """
+    from sim.world.roads.graph import build_roads  # networkx and scipy take half a second to import
+
+    for name, share in (("one_way_share", one_way_share), ("missing_share", missing_share)):
+        if not 0.0 <= share <= 1.0:
+            raise ValueError(f"{name} must be in [0, 1], got {share}")
+    if not 0.0 < spacing_km < math.inf:
+        raise ValueError(f"spacing_km must be in (0, inf), got {spacing_km}")
+    if avenue_every < 0:
+        raise ValueError(f"avenue_every must be in [0, inf), got {avenue_every}")
+    _check_size(grid, spacing_km)
+    x_km, y_km = _ticks(grid.width_km, spacing_km), _ticks(grid.height_km, spacing_km)
+    number = np.arange(len(x_km) * len(y_km)).reshape(len(y_km), len(x_km))
+    blocks: list[tuple[int, int, int, float]] = []
+    for lines in (number.tolist(), number.T.tolist()):
+        avenue = [avenue_every > 0 and i % avenue_every == 0 for i in range(len(lines))]
+        directions = _directions(avenue, one_way_share, rng)
+        for line, fast, direction in zip(lines, avenue, directions, strict=True):
+            kmh = avenue_speed_kmh if fast else speed_kmh
+            blocks += [(u, v, direction, kmh) for u, v in pairwise(line)]
+    missing = rng.permutation(len(blocks))[: round(missing_share * len(blocks))]
+    edges: list[Edge] = []
+    for i in sorted(set(range(len(blocks))) - set(missing.tolist())):
+        u, v, direction, kmh = blocks[i]
+        edges += [(u, v, spacing_km, kmh)] * (direction >= 0) + [(v, u, spacing_km, kmh)] * (direction <= 0)
+    places = zip(np.tile(x_km, len(y_km)).tolist(), np.repeat(y_km, len(x_km)).tolist(), strict=True)
+    return build_roads(grid, dict(enumerate(places)), edges)
+
+
+def _check_size(grid: Grid, spacing_km: float) -> None:
+    """Refuse a lattice of a single crossing and one that exceeds the memory."""
+    crossings = _lines(grid.width_km, spacing_km) * _lines(grid.height_km, spacing_km)
+    if not 2 <= crossings <= MOST_CROSSINGS:
+        place = f"a grid of {grid.width_km:g} x {grid.height_km:g} km"
+        rule = f"spacing_km must leave 2 to {MOST_CROSSINGS:,} crossings on {place}"
+        raise ValueError(f"{rule}, got {spacing_km:g}, which leaves {crossings:,}")
+
+
+def _lines(length_km: float, spacing_km: float) -> int:
+    return max(1, math.floor(length_km / spacing_km + 1e-9))
+
+
+def _ticks(length_km: float, spacing_km: float) -> FloatArray:
+    """Return places `spacing_km` apart with equal margins at both ends, of half a spacing to one."""
+    count = _lines(length_km, spacing_km)
+    margin_km = (length_km - (count - 1) * spacing_km) / 2.0
+    return margin_km + np.arange(count, dtype=np.float64) * spacing_km
+
+
+def _directions(avenue: Sequence[bool], one_way_share: float, rng: Generator) -> list[int]:
+    """Return 0 for a two-way line, 1 or -1 by turns for a one-way line."""
+    streets = [i for i, fast in enumerate(avenue) if not fast]
+    one_way = sorted(rng.permutation(streets)[: round(one_way_share * len(streets))].tolist())
+    first = 1 - 2 * int(rng.integers(2))
+    directions = [0] * len(avenue)
+    for turn, i in enumerate(one_way):
+        directions[int(i)] = first * (-1) ** turn
+    return directions
