@@ -8,7 +8,7 @@ MINUTES ?= 20
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: run test lint format fuzz soak lock clean
+.PHONY: run test lint format bench fuzz soak lock clean
 
 run: .venv/ready-to-run
 	$(BIN)/lppm-sim run $(SCENARIO)
@@ -20,6 +20,10 @@ lint: .venv/ready-to-develop
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# make bench QUICK=1, or any options: make bench ARGS="peb mk -o bench.json"
+bench: .venv/ready-to-develop
+	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(ARGS)
 
 fuzz: .venv/ready-to-develop
 	$(BIN)/python -m tests.fuzz --cases $(CASES) --seed $(SEED) --workers $(WORKERS)

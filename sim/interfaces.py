@@ -1,47 +1,122 @@
-"""The plug-in points on one page: what a mobility model, a demand, a belief, a design or an attack must do.
+"""The plug-in points on one page: protocols of mobility, demand, channel, belief, design, LPPM and attack.
 
-Anything that fits one of these protocols can be named in a scenario as ``module:Class``. Two rules hold for
-all of them. `observe` alone changes state, and never its inputs. Randomness comes in as a `Generator`.
+A scenario can name any class that fits one of these protocols as ``module:Class``; no base class is needed. Two rules
+hold for all of them: `observe` alone changes state, and never its arguments; randomness is the `Generator` argument.
+
+What a component may offer besides is declared in the `...Capabilities` class next to its protocol, with the default
+that holds for a component without the attribute. The simulator reads it as ``BeliefCapabilities.fixed.of(belief)``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.events import Guess, Report, Visit
+from sim.events import Guess, Query, Report, Visit
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 Generator = np.random.Generator
 
+ComponentT = TypeVar("ComponentT")
+ValueT = TypeVar("ValueT")
+
+
+class Capability(Generic[ComponentT, ValueT]):
+    """An optional attribute of a component and its default."""
+
+    __slots__ = ("default", "name")
+
+    def __init__(self, default: ValueT) -> None:
+        self.default = default
+        self.name = ""
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self.name = name
+
+    def of(self, component: ComponentT) -> ValueT:
+        """Return the component's value, or the default if it has none."""
+        value: ValueT = getattr(component, self.name, self.default)
+        return value
+
 
 class Mobility(Protocol):
-    """Where people go."""
+    """Movement of users."""
 
     def users(self, count: int | None) -> Sequence[str]:
-        """Return the ids of the first `count` users, or of all there are."""
+        """Return the ids of the first `count` users, or of all users."""
         ...
 
     def visits(self, user: str, rng: Generator) -> Iterator[Visit]:
-        """Yield the user's visits in order of time, lazily; synthetic users go on for ever."""
+        """Yield the visits of a user in order of time, lazily; synthetic users have infinitely many."""
         ...
 
 
+class MobilityCapabilities:
+    """Optional attributes of a `Mobility`."""
+
+    finite: Capability[Mobility, bool] = Capability(False)
+    """Whether the visits of every user end and start on any day, as in recorded traces."""
+    timed: Capability[Mobility, bool] = Capability(True)
+    """Whether `time_s` of a visit is a time; if not, it is a position, and durations are refused."""
+    max_gap_s: Capability[Mobility, float | None] = Capability(None)
+    """Longest gap between visits that a position is carried over, in (0, inf) s; None: any gap."""
+    elsewhere: Capability[Mobility, Callable[[str, str], Mobility | None] | None] = Capability(None)
+    """`elsewhere(what, name)` returns the same users with another `home`, `work` or other `places`, or None if that is
+    not supported; `name` distinguishes changes. Without it, shifts move the cells of a trace."""
+    rerouted: Capability[Mobility, Callable[[Callable[[int], Any]], Mobility] | None] = Capability(None)
+    """`rerouted(roads_at)` returns the same users on the roads `roads_at(departure_s)`. Without it, shifts of roads
+    move the cells of a trace."""
+
+
 class Demand(Protocol):
-    """When people query the service."""
+    """Times of queries."""
 
     def queries(self, visits: Iterable[Visit], rng: Generator) -> Iterator[Visit]:
-        """Yield the moments that become queries, in order of time, each with the cell the user is in."""
+        """Yield the queries in order of time, each with the cell that the user is in."""
+        ...
+
+
+class DemandCapabilities:
+    """Optional attributes of a `Demand`."""
+
+    period_s: Capability[Demand, int] = Capability(0)
+    """Time between regular queries in s; recorded visits are not split at shorter gaps."""
+
+
+class OutputSpace(Protocol):
+    """Meaning of outputs that are not cells. Shipped spaces are in `sim.lppm.outputs`."""
+
+    @property
+    def kind(self) -> str:
+        """Return the name of the space in the manifest."""
+        ...
+
+    @property
+    def nothing(self) -> int | None:
+        """Return the output that stands for no report, if there is one."""
+        ...
+
+    def cells(self, output: int) -> tuple[int, ...]:
+        """Return the cells that an output names: one, several or none."""
+        ...
+
+    def shown_at(self, output: int) -> int:
+        """Return the cell at which a map shows an output, -1 for none."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Return the manifest entry, from which `sim.lppm.outputs.read` restores the space."""
         ...
 
 
 class Channel(Protocol):
-    """The obfuscation mechanism in force at one query: f(z | z^{r-1}, x) of the paper."""
+    """The obfuscation mechanism in force at one query: f(z | z^{r-1}, x) (Oya et al. 2019, Sect. III)."""
 
     @property
     def n_outputs(self) -> int:
@@ -61,7 +136,7 @@ class Channel(Protocol):
         ...
 
     def likelihoods(self) -> tuple[IntArray, FloatArray]:
-        """Return the outputs that can come, shape (k,), and f(z | .) of each, shape (k, n_cells)."""
+        """Return the possible outputs, shape (k,), and f(z | .) of each, shape (k, n_cells)."""
         ...
 
     def matrix(self) -> FloatArray:
@@ -69,43 +144,30 @@ class Channel(Protocol):
         ...
 
 
-class OutputSpace(Protocol):
-    """What the outputs of a mechanism stand for, where they are not the cells: `sim.lppm.outputs` has those we know."""
+class ChannelCapabilities:
+    """Optional attributes of a `Channel`. A channel with a `space` implements `OwnOutputs`."""
 
-    @property
-    def kind(self) -> str:
-        """Return its name in the manifest."""
-        ...
-
-    @property
-    def nothing(self) -> int | None:
-        """Return the output that stands for no report at all, if there is one."""
-        ...
-
-    def cells(self, output: int) -> tuple[int, ...]:
-        """Return the cells that an output names: one, several or none."""
-        ...
-
-    def shown_at(self, output: int) -> int:
-        """Return the cell at which a map shows an output, -1 for none."""
-        ...
-
-    def describe(self) -> dict[str, Any]:
-        """Return what the manifest says of it, from which `sim.lppm.outputs.read` makes it again."""
-        ...
+    space: Capability[Channel, OutputSpace | None] = Capability(None)
+    """Meaning of the outputs; None: they are the cells."""
+    countless: Capability[Channel, bool] = Capability(False)
+    """Whether the outputs are too many to list: `row`, `likelihoods` and `matrix` then raise an error with a reason."""
+    epsilon_per_km: Capability[Channel, float] = Capability(math.inf)
+    """Epsilon of geo-indistinguishability of a countless channel, in [0, inf]; `inf`: no guarantee."""
+    epsilon_in_per_km: Capability[Channel, Callable[[Any], float] | None] = Capability(None)
+    """`epsilon_in_per_km(distance)` returns the same per km of any distance, and takes precedence."""
 
 
 class OwnOutputs(Channel, Protocol):
-    """A channel whose outputs are not the cells: it says what they stand for and what they cost."""
+    """A channel whose outputs are not the cells."""
 
     @property
     def space(self) -> OutputSpace:
-        """Return what the outputs stand for."""
+        """Return the meaning of the outputs."""
         ...
 
     @property
     def countless(self) -> bool:
-        """Return whether there are too many outputs to list: then `row`, `likelihoods` and `matrix` refuse."""
+        """Return whether the outputs are too many to list."""
         ...
 
     def loss_of_km(self, cell: int, output: int) -> float:
@@ -113,12 +175,17 @@ class OwnOutputs(Channel, Protocol):
         ...
 
     def expected_loss_of_km(self, cell: int) -> float:
-        """Return the loss to expect in a cell, the sum over z of f(z | x) d_Q(x, z)."""
+        """Return the expected loss in a cell, the sum over z of f(z | x) d_Q(x, z)."""
         ...
 
 
+def has_own_outputs(channel: Channel) -> TypeGuard[OwnOutputs]:
+    """Return whether the outputs of a channel are not the cells."""
+    return ChannelCapabilities.space.of(channel) is not None
+
+
 class Belief(Protocol):
-    """What somebody, mechanism or adversary, believes about where the user is at her next query."""
+    """Knowledge, of a mechanism or an adversary, about the cell of a user's next query."""
 
     def prior(self, time_s: int) -> FloatArray:
         """Return the distribution over cells at this time, shape (n_cells,). Pure."""
@@ -129,26 +196,61 @@ class Belief(Protocol):
         ...
 
 
-class Design(Protocol):
-    """How a mechanism is made from a belief: a pure function from a prior to a channel.
+class BeliefCapabilities:
+    """Optional attributes of a `Belief`."""
 
-    One whose channels are `OwnOutputs` has a `space` too, the same for all priors, which is theirs.
-    """
+    fixed: Capability[Belief, bool] = Capability(False)
+    """Whether `observe` never changes the prior: users with the same statistics then share one mechanism."""
+    fallbacks: Capability[Belief, int] = Capability(0)
+    """Number of reports so far that had no mass under the prior."""
+    fallback_priors: Capability[Belief, Sequence[FloatArray]] = Capability(())
+    """Priors that `observe` tries in this order for a report without mass under the prior."""
+    alarms: Capability[Belief, int] = Capability(0)
+    """Number of changes detected so far."""
+    worst_gap: Capability[Belief, float | None] = Capability(None)
+    """Largest certified gap of an estimate so far, in [0, inf); None: no estimates."""
+
+
+class Design(Protocol):
+    """A pure function from a prior to a channel."""
 
     def __call__(self, prior: FloatArray) -> Channel:
         """Return the channel for this prior over cells."""
         ...
 
 
+class DesignCapabilities:
+    """Optional attributes of a `Design`."""
+
+    uses_prior: Capability[Design, bool] = Capability(True)
+    """Whether the channel depends on the prior; if not, it is made once."""
+    space: Capability[Design, OutputSpace | None] = Capability(None)
+    """The `space` of all channels of the design; None: the outputs are the cells."""
+
+
 class LPPM(Protocol):
-    """A location privacy-preserving mechanism, as one user carries it."""
+    """A location privacy-preserving mechanism, as one user carries it. Scenarios compose it of belief and design."""
+
+    @property
+    def belief(self) -> Belief | None:
+        """Return the belief to record in snapshots, if there is one."""
+        ...
+
+    @property
+    def full(self) -> bool:
+        """Return whether it learns from true cells: then its reports carry no channel."""
+        ...
 
     def channel(self, time_s: int) -> Channel:
         """Return the channel in force at this time. Pure."""
         ...
 
     def observe(self, report: Report) -> None:
-        """Learn from what was released, and from nothing else."""
+        """Learn from a released report, and from nothing else. Not called if `full`."""
+        ...
+
+    def remember(self, query: Query) -> None:
+        """Learn from a true cell. Called only if `full`."""
         ...
 
 
@@ -156,9 +258,15 @@ class Attack(Protocol):
     """An adversary's procedure. It sees reports only."""
 
     def observe(self, report: Report) -> Guess:
-        """Take in one report and estimate where the user was.
-
-        Who wants a last word when everything has been said has `conclude`, which returns an iterable of guesses: one
-        for the last query of each user, with the earlier ones in `revised`.
-        """
+        """Process one report and estimate the cell of the user."""
         ...
+
+
+class AttackCapabilities:
+    """Optional attributes of an `Attack`."""
+
+    conclude: Capability[Attack, Callable[[], Iterable[Guess]]] = Capability(tuple)
+    """`conclude()` is called once after the simulation; yields a guess for the last query of each user, with final
+    estimates of earlier queries in `revised`."""
+    fallbacks: Capability[Attack, int] = Capability(0)
+    """Number of reports so far that had no mass under a belief or the assumed channel."""

@@ -7,7 +7,17 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from sim.events import Guess, Report
-from sim.interfaces import Attack, Belief, Channel, Design, FloatArray, Generator, IntArray
+from sim.interfaces import (
+    Attack,
+    AttackCapabilities,
+    Belief,
+    Channel,
+    ChannelCapabilities,
+    Design,
+    FloatArray,
+    Generator,
+    IntArray,
+)
 from sim.lppm.channel import MatrixChannel
 
 
@@ -33,7 +43,7 @@ class AssumingAttack:
     @property
     def fallbacks(self) -> int:
         """How often a report had no mass under the assumed channel or under a belief."""
-        return self._impossible + int(getattr(self._attack, "fallbacks", 0))
+        return self._impossible + int(AttackCapabilities.fallbacks.of(self._attack))
 
     def observe(self, report: Report) -> Guess:
         """Take in one report as if the assumed channel had made it."""
@@ -55,9 +65,8 @@ class AssumingAttack:
         return MatrixChannel(np.ones((n_cells, 1)))
 
     def conclude(self) -> Iterable[Guess]:
-        """Return the last word of the attack."""
-        last_word: Callable[[], Iterable[Guess]] = getattr(self._attack, "conclude", tuple)
-        return last_word()
+        """Return the final guesses of the attack."""
+        return AttackCapabilities.conclude.of(self._attack)()
 
 
 class _Assumed:
@@ -66,7 +75,7 @@ class _Assumed:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self.n_outputs = channel.n_outputs
-        self.countless = bool(getattr(channel, "countless", False))
+        self.countless = bool(ChannelCapabilities.countless.of(channel))
 
     def allows(self, output: int) -> bool:
         """Return whether the output can come, from any cell."""

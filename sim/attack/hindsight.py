@@ -13,7 +13,7 @@ from sim.events import Guess, Report
 from sim.inference.bayes import decide_many, read_only
 from sim.inference.smoothing import Link, extend, likeliest, logarithm, rescaled, smooth, trace_back
 from sim.inference.ties import MASS_FLOOR
-from sim.interfaces import Belief, Channel, FloatArray, IntArray
+from sim.interfaces import Belief, Channel, ChannelCapabilities, FloatArray, IntArray
 from sim.world.distance import Distance
 
 Revised = Sequence[tuple[int, int]]
@@ -154,7 +154,7 @@ class PathAttack:
         if user is None:
             user = self._users[name] = _Path(self._belief_of(name))
         ahead, before = user.ahead(time_s)
-        listed = self._foresee and not getattr(channel, "countless", False)
+        listed = self._foresee and not ChannelCapabilities.countless.of(channel)
         by_output = _likeliest_by_output(user.belief, time_s, channel, ahead) if listed else None
         likelihood = channel.likelihood(output)
         fallbacks = user.belief.fallbacks

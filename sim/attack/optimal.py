@@ -10,8 +10,10 @@ import numpy as np
 from sim.errors import UserError
 from sim.events import Guess, Report
 from sim.inference.bayes import decide, decide_each, read_only
-from sim.interfaces import Belief, Channel, FloatArray, IntArray
+from sim.interfaces import Belief, BeliefCapabilities, Channel, ChannelCapabilities, FloatArray, IntArray
 from sim.world.distance import Distance
+
+_is_countless = ChannelCapabilities.countless.of
 
 
 class OptimalAttack:
@@ -42,7 +44,7 @@ class OptimalAttack:
     @property
     def fallbacks(self) -> int:
         """How often a report had no mass under a belief."""
-        return self._fallbacks + sum(int(getattr(user.belief, "fallbacks", 0)) for user in self._users.values())
+        return self._fallbacks + sum(int(BeliefCapabilities.fallbacks.of(user.belief)) for user in self._users.values())
 
     def observe(self, report: Report) -> Guess:
         """Take in one report and estimate where the user was."""
@@ -52,14 +54,14 @@ class OptimalAttack:
         user = self._users.get(name)
         if user is None:
             user = self._users[name] = _Watched(self._belief_of(name))
-        listed = not getattr(channel, "countless", False)
         posterior = None
         if not user.fixed:
-            answers = self._answers(user.belief, time_s, channel) if self._foresee and listed else None
+            foreseeable = self._foresee and not _is_countless(channel)
+            answers = self._answers(user.belief, time_s, channel) if foreseeable else None
             posterior = user.belief.observe(time_s, channel.likelihood(output))
         else:
             answers = user.answers if user.channel is channel else None
-            if answers is None and listed:
+            if answers is None and not _is_countless(channel):
                 answers = self._remembered(user, time_s, channel)
             if answers is None or self._tell:
                 posterior = user.belief.observe(time_s, channel.likelihood(output))
@@ -113,7 +115,7 @@ class _Watched:
 
     def __init__(self, belief: Belief) -> None:
         self.belief = belief
-        self.fixed = bool(getattr(belief, "fixed", False))
+        self.fixed = bool(BeliefCapabilities.fixed.of(belief))
         self.channel: Channel | None = None
         self.answers: _Answers | None = None
 
@@ -129,5 +131,5 @@ class _Answers:
 def priors_in_turn(belief: Belief, time_s: int, n_cells: int) -> Iterator[FloatArray]:
     """Yield the prior and what takes its place, in order, for an output that has no mass under it."""
     yield belief.prior(time_s)
-    yield from getattr(belief, "fallback_priors", ())
+    yield from BeliefCapabilities.fallback_priors.of(belief)
     yield np.full(n_cells, 1 / n_cells)

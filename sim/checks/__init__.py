@@ -20,14 +20,19 @@ from sim.events import Guess, Report, Visit
 from sim.inference.bayes import distribution
 from sim.interfaces import (
     Attack,
+    AttackCapabilities,
     Belief,
+    BeliefCapabilities,
     Channel,
+    ChannelCapabilities,
     Demand,
     Design,
+    DesignCapabilities,
     FloatArray,
     Mobility,
     OutputSpace,
     OwnOutputs,
+    has_own_outputs,
 )
 from sim.lppm import outputs
 from sim.lppm.channel import exponential
@@ -165,7 +170,7 @@ def _priors(bench: Bench) -> Iterator[FloatArray]:
 
 
 def _countless(channel: Channel) -> bool:
-    return bool(getattr(channel, "countless", False))
+    return bool(ChannelCapabilities.countless.of(channel))
 
 
 def _drawn(channel: Channel, cell: int, count: int) -> list[int]:
@@ -181,7 +186,7 @@ def design_gives_probabilities(design: Design, bench: Bench) -> None:
         if _countless(channel):
             _require_likelihoods(channel, n)
             continue
-        own = getattr(channel, "space", None) is not None
+        own = has_own_outputs(channel)
         _require(own or channel.n_outputs == n, f"n_outputs must be the number of cells, {n}, got {channel.n_outputs}")
         matrix, shape = channel.matrix(), (n, channel.n_outputs)
         _require(np.shape(matrix) == shape, f"matrix() must have shape {shape}, got {np.shape(matrix)}")
@@ -266,7 +271,7 @@ def design_is_pure(design: Design, bench: Bench) -> None:
     again = [_told(design(prior)) for prior in reversed(list(_priors(bench)))]
     same = all(map(np.array_equal, first, reversed(again)))
     _require(same, "two calls with the same prior gave different channels")
-    ignores = not getattr(design, "uses_prior", True)
+    ignores = not DesignCapabilities.uses_prior.of(design)
     alike = all(np.array_equal(told, first[0]) for told in first)
     _require(alike or not ignores, "it says uses_prior = False, but the prior matters")
 
@@ -282,10 +287,10 @@ def design_knows_its_outputs(design: Design, bench: Bench) -> None:
     """One whose outputs are no cells says what they are and what they cost, whatever the prior."""
     for prior in _priors(bench):
         channel = cast(OwnOutputs, design(prior))
-        space = getattr(channel, "space", None)
+        space, declared = ChannelCapabilities.space.of(channel), DesignCapabilities.space.of(design)
         _require(
-            space == getattr(design, "space", None),
-            f"the design must have the `space` of its channels, got {getattr(design, 'space', None)!r} and {space!r}",
+            space == declared,
+            f"the design must have the `space` of its channels, got {declared!r} and {space!r}",
         )
         if space is not None:
             _require_space(channel, space, bench)
@@ -339,7 +344,7 @@ def belief_changes_by_observing_alone(belief: Belief, bench: Bench) -> None:
         _require(np.array_equal(before, likelihood), "observe changed the likelihood it was given")
         # Mechanisms with a fixed belief are shared by users and never told of reports.
         same = np.array_equal(first, belief.prior(time_s))
-        _require(same or not getattr(belief, "fixed", False), "it says fixed = True, but observe changed its prior")
+        _require(same or not BeliefCapabilities.fixed.of(belief), "it says fixed = True, but observe changed its prior")
 
 
 def belief_can_be_copied(belief: Belief, bench: Bench) -> None:
@@ -450,7 +455,7 @@ def attack_revises_the_past_alone(attack: Attack, bench: Bench) -> None:
         guess = attack.observe(Report("ann", index, 300 * index, output, bench.channel))
         _require(isinstance(guess, Guess), f"observe must return a Guess, got {guess!r}")
         _require_past(guess, index, bench)
-    for guess in getattr(attack, "conclude", tuple)():
+    for guess in AttackCapabilities.conclude.of(attack)():
         _require(isinstance(guess, Guess), f"conclude must return guesses, got {guess!r}")
         _require(guess.user == "ann", f"conclude spoke of {guess.user}, whom nobody has seen")
         _require_past(guess, bench.channel.n_outputs, bench)

@@ -7,7 +7,6 @@ import os
 import click
 
 from sim.cli.commands.adaptation import adaptation
-from sim.cli.commands.bench import bench
 from sim.cli.commands.check import check
 from sim.cli.commands.check_component import check_component
 from sim.cli.commands.data import data
@@ -42,6 +41,6 @@ def main() -> None:
 
 for _command in (
     *(run, watch, check, new, list_components, schema, export, traces, summarize, adaptation, plot, report, compare),
-    *(check_component, status, bench, data, paper),
+    *(check_component, status, data, paper),
 ):
     main.add_command(_command)

@@ -14,7 +14,7 @@ from sim.attack.identification import IdentificationParameters
 from sim.attack.parameters import AttackParameters
 from sim.errors import UserError, input_errors
 from sim.execution.plan import Chunk
-from sim.interfaces import LPPM
+from sim.interfaces import LPPM, AttackCapabilities, BeliefCapabilities
 from sim.lppm.mechanism import Mechanism
 from sim.lppm.outputs import output_space
 from sim.lppm.theory import Theory
@@ -174,7 +174,7 @@ def _run(spec: LPPMSpec, stage: Stage, scenario: Scenario, tick: Tick | None) ->
         attacks=attacks,
         log=log,
     )
-    fallbacks = {name: int(getattr(attack, "fallbacks", 0)) for name, attack in attacks.items()}
+    fallbacks = {name: int(AttackCapabilities.fallbacks.of(attack)) for name, attack in attacks.items()}
     bare = {
         name: _rows_without_data(
             statistics for user, whole in own.items() for _, statistics in in_force[name].get(user, [(1, whole)])
@@ -235,22 +235,19 @@ class _Mechanisms:
         belief = self._spec.belief.build(statistics, self._restart_s, self._world)
         mechanism = Mechanism(belief=belief, design=self._design, learns_from=self._spec.learns_from)
         self._made.append(mechanism)
-        if getattr(belief, "fixed", False):
+        if BeliefCapabilities.fixed.of(belief):
             self._shared[id(statistics)] = mechanism
         return mechanism
 
     def notes(self) -> Notes:
         """Return what is worth knowing afterwards."""
-        fallbacks, alarms = (
-            sum(int(getattr(mechanism.belief, name, 0)) for mechanism in self._made) for name in ("fallbacks", "alarms")
-        )
-        gaps = [getattr(mechanism.belief, "worst_gap", None) for mechanism in self._made]
-        known = [float(gap) for gap in gaps if gap is not None]
+        beliefs = [mechanism.belief for mechanism in self._made]
+        gaps = [BeliefCapabilities.worst_gap.of(belief) for belief in beliefs]
         return {
-            "lppm_fallbacks": fallbacks,
-            "lppm_alarms": alarms,
+            "lppm_fallbacks": sum(int(BeliefCapabilities.fallbacks.of(belief)) for belief in beliefs),
+            "lppm_alarms": sum(int(BeliefCapabilities.alarms.of(belief)) for belief in beliefs),
             "lppm_transition_rows_without_data": _rows_without_data(self._statistics),
-            "worst_gap": max(known, default=None),
+            "worst_gap": max((float(gap) for gap in gaps if gap is not None), default=None),
         }
 
 

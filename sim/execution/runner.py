@@ -27,7 +27,7 @@ from sim.execution.local_pool import Failure, Here, Pool, Workers, perform, to_s
 from sim.execution.plan import CHUNK_QUERIES, Chunk, Plan, tasks
 from sim.execution.stopping import Round, rounds
 from sim.inference import kernels
-from sim.interfaces import OutputSpace
+from sim.interfaces import DesignCapabilities
 from sim.lppm import outputs
 from sim.scenario.consistency import findings
 from sim.scenario.lppms import LPPMSpec
@@ -492,7 +492,7 @@ def _described_space(lppm: LPPMSpec, world: World) -> Any:
     """Return what the outputs of an LPPM stand for, as `sim.lppm.outputs.read` reads it."""
     with input_errors(f"lppms.{lppm.name}.design"):
         design = lppm.design.build(world)
-    space: OutputSpace | None = getattr(design, "space", None)
+    space = DesignCapabilities.space.of(design)
     return "cells" if space is None else space.describe()
 
 

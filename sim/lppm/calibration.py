@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import brentq
 
-from sim.interfaces import Channel, FloatArray
+from sim.interfaces import Channel, FloatArray, has_own_outputs
 from sim.lppm.channel import (
     BaseChannel,
     LocationHidingChannel,
@@ -80,9 +80,8 @@ class ByEpsilon(BaseAndRemap):
 
 def expected_loss_km(channel: Channel, prior: FloatArray, distance: Distance) -> float:
     """Return sum_x prior(x) sum_z f(z | x) d_Q(x, z), the loss Q-bar of a channel if the prior is right."""
-    own = getattr(channel, "expected_loss_of_km", None)
-    if own is not None:
-        return float(prior @ [own(cell) for cell in range(prior.size)])
+    if has_own_outputs(channel):
+        return float(prior @ [channel.expected_loss_of_km(cell) for cell in range(prior.size)])
     if isinstance(channel, ProductChannel | LocationHidingChannel | MatrixChannel | RemappedChannel):
         return channel.loss_km(prior, distance)
     return loss_matrix(channel.matrix(), prior, distance, np.arange(channel.n_outputs))

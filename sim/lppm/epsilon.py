@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sim.interfaces import Channel, FloatArray
+from sim.interfaces import Channel, ChannelCapabilities, FloatArray
 from sim.world.distance import Distance
 
 _DUST = 1e-12
@@ -22,9 +22,11 @@ def exact_epsilon_per_km(channel: Channel, distance: Distance) -> float:
     distance differ. A channel with too many outputs to list says it itself, as `epsilon_in_per_km(distance)` or
     as `epsilon_per_km`, and promises nothing if it does not.
     """
-    if getattr(channel, "countless", False):
-        own = getattr(channel, "epsilon_in_per_km", None)
-        return float(getattr(channel, "epsilon_per_km", math.inf) if own is None else own(distance))
+    if ChannelCapabilities.countless.of(channel):
+        epsilon_in_per_km = ChannelCapabilities.epsilon_in_per_km.of(channel)
+        if epsilon_in_per_km is None:
+            return float(ChannelCapabilities.epsilon_per_km.of(channel))
+        return float(epsilon_in_per_km(distance))
     _, rows = channel.likelihoods()
     possible = rows > 0
     if (possible.any(axis=1) & ~possible.all(axis=1)).any():

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from sim.events import Query, Report
-from sim.interfaces import Belief, Channel, Design, FloatArray
+from sim.interfaces import Belief, BeliefCapabilities, Channel, Design, DesignCapabilities, FloatArray
 
 LearnsFrom = Literal["reports", "cells"]
 
@@ -27,8 +27,8 @@ class Mechanism:
         self.design = design
         self.full = learns_from == "cells"
         """Whether it learns from real cells: then its channel is nobody else's business."""
-        self._learns = not getattr(belief, "fixed", False)
-        self._asks = bool(getattr(design, "uses_prior", True))
+        self._learns = not BeliefCapabilities.fixed.of(belief)
+        self._asks = bool(DesignCapabilities.uses_prior.of(design))
         self._channel: Channel | None = None
         self._prior: FloatArray | None = None
         """What the channel was designed for."""

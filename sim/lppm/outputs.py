@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from sim.interfaces import Design, OutputSpace
+from sim.interfaces import Design, DesignCapabilities, OutputSpace
 from sim.world.grid import Grid
 
 _M_PER_KM = 1000
@@ -224,5 +224,4 @@ def read(described: dict[str, Any] | str, grid: Grid, point: int = 0) -> OutputS
 
 def output_space(design: Design, n_cells: int) -> OutputSpace:
     """Return what the outputs of a design stand for: its own space, or the cells."""
-    space: OutputSpace | None = getattr(design, "space", None)
-    return Cells(n_cells) if space is None else space
+    return DesignCapabilities.space.of(design) or Cells(n_cells)

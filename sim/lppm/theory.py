@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from sim.inference.bayes import decide_each
-from sim.interfaces import Channel, FloatArray, IntArray, OwnOutputs
+from sim.interfaces import Channel, ChannelCapabilities, FloatArray, IntArray, OwnOutputs, has_own_outputs
 from sim.lppm.epsilon import exact_epsilon_per_km
 from sim.world.distance import Distance
 
@@ -46,16 +46,15 @@ def theory(
     (0.25, 0.25)
     """
     epsilon = None if epsilon_in is None else exact_epsilon_per_km(channel, epsilon_in)
-    if getattr(channel, "countless", False):
+    if ChannelCapabilities.countless.of(channel):
         return Theory(_expected_loss_km(cast(OwnOutputs, channel), prior), epsilon_per_km=epsilon)
     outputs, likelihoods = channel.likelihoods()
     joint = likelihoods * prior
-    if getattr(channel, "space", None) is None:
+    if has_own_outputs(channel):
+        loss_km, worst_km = _expected_loss_km(channel, prior), _worst_loss_km(channel, outputs, joint)
+    else:
         between_km = quality.matrix_km.T[outputs]
         loss_km, worst_km = float(np.vdot(joint, between_km)), float(between_km.max(where=joint > 0, initial=0.0))
-    else:
-        own = cast(OwnOutputs, channel)
-        loss_km, worst_km = _expected_loss_km(own, prior), _worst_loss_km(own, outputs, joint)
     error_km = _error_km(prior, likelihoods, joint, privacy)
     return Theory(loss_km, error_km, conditional_entropy_bits(joint), worst_km, epsilon)
 

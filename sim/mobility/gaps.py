@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from sim.events import Visit
-from sim.interfaces import Demand, FloatArray, IntArray
+from sim.interfaces import Demand, DemandCapabilities, FloatArray, IntArray
 from sim.mobility.demand.periodic import Periodic
 from sim.mobility.demand.poisson import Poisson
 
@@ -43,7 +43,7 @@ def longest_carry_s(demand: Demand, max_gap_s: float) -> float:
 
     A gap within one period skips no slot, and two sessions must not query in the same slot.
     """
-    return max(max_gap_s, getattr(demand, "period_s", 0))
+    return max(max_gap_s, DemandCapabilities.period_s.of(demand))
 
 
 @dataclass(frozen=True, slots=True)

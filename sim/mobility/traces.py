@@ -9,7 +9,7 @@ from itertools import chain, islice, takewhile
 import numpy as np
 
 from sim.events import Shift, Visit
-from sim.interfaces import Demand, Generator, IntArray, Mobility
+from sim.interfaces import Demand, Generator, IntArray, Mobility, MobilityCapabilities
 from sim.mobility.demand.every_visit import EveryVisit
 from sim.mobility.gaps import longest_carry_s, sessions
 from sim.mobility.parameters import require
@@ -98,13 +98,13 @@ def live(
     with a `max_gap_s` is split at longer gaps: the demand runs on each session separately, so that no query falls into
     a gap. `EveryVisit` needs no split.
     """
-    if queries is None and until_s is None and not getattr(mobility, "finite", False):
+    if queries is None and until_s is None and not MobilityCapabilities.finite.of(mobility):
         raise ValueError(f"{type(mobility).__name__} goes on for ever: give queries or until_s")
     if queries is not None:
         require("queries", queries, 0, float("inf"), ends="[)")
     found = _not_for_ever(user, _queries(mobility, demand, user, moves, moments))
     origin_s = 0
-    if getattr(mobility, "finite", False) and (first := next(found, None)) is not None:
+    if MobilityCapabilities.finite.of(mobility) and (first := next(found, None)) is not None:
         origin_s = first.time_s // DAY_S * DAY_S
         found = chain([first], found)
     if until_s is not None:
@@ -120,7 +120,7 @@ def live(
 
 def _queries(mobility: Mobility, demand: Demand, user: str, moves: Generator, moments: Generator) -> Iterator[Visit]:
     visits = mobility.visits(user, moves)
-    max_gap_s = getattr(mobility, "max_gap_s", None)
+    max_gap_s = MobilityCapabilities.max_gap_s.of(mobility)
     if max_gap_s is None or isinstance(demand, EveryVisit):
         return demand.queries(visits, moments)
     parts = sessions(visits, max_gap_s=longest_carry_s(demand, max_gap_s))

@@ -24,7 +24,7 @@ def user(
     A mechanism of the full type (`full`) learns from the true cell instead, and its report carries no channel.
     """
     name, snapshot_at = trace.user, log.snapshot_at
-    remember = getattr(lppm, "remember", None) if getattr(lppm, "full", False) else None
+    remember = lppm.remember if lppm.full else None
     for index, (time_s, cell) in enumerate(zip(trace.times_s.tolist(), trace.cells.tolist(), strict=True), start=1):
         yield environment.timeout(time_s - environment.now)
         channel = lppm.channel(time_s)

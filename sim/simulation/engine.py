@@ -10,7 +10,7 @@ from types import FrameType
 
 import simpy
 
-from sim.interfaces import LPPM, Attack, Generator
+from sim.interfaces import LPPM, Attack, AttackCapabilities, Generator
 from sim.mobility.traces import Trace
 from sim.simulation import agents, interrupts
 from sim.simulation.recorder import SimulationLog
@@ -43,7 +43,7 @@ def simulate(
     with _interrupted_between_events(environment):
         environment.run()
     for name, attack in attacks.items():
-        for guess in getattr(attack, "conclude", tuple)():
+        for guess in AttackCapabilities.conclude.of(attack)():
             log.attack(name).conclude(guess)
 
 

@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from sim.belief.home import HomeProfileParameters
 from sim.components.files import parts_of
 from sim.errors import InputError, input_errors
-from sim.interfaces import Demand, Mobility
+from sim.interfaces import Demand, Mobility, MobilityCapabilities
 from sim.mobility.demand.every_visit import EveryVisit
 from sim.mobility.demand.parameters import DemandParameters
 from sim.mobility.demand.poisson import Poisson
@@ -161,7 +161,7 @@ class Setting:
         traces = []
         for user in mobility.users(spec.count):
             # A synthetic stranger has a name of her own, or she would be a test user under another roof.
-            name = user if getattr(mobility, "finite", False) else f"{training}/{user}"
+            name = user if MobilityCapabilities.finite.of(mobility) else f"{training}/{user}"
             moves, moments = (stream(scenario.seed, role, name, "training") for role in ("moves", "moments"))
             life = live(mobility, demand, name, moves=moves, moments=moments, queries=queries, until_s=_seconds(days))
             traces.append(life.test)
@@ -308,7 +308,7 @@ class Stage:
 
 def _need_times(mobility: Mobility, demand: DemandParameters, scenario: Scenario, *days: float | None) -> None:
     """Refuse to count seconds in a trace file that tells an order of visits but no times."""
-    if getattr(mobility, "timed", True):
+    if MobilityCapabilities.timed.of(mobility):
         return
     daily = scenario.markov_restart == "daily"
     if any(isinstance(part, HomeProfileParameters) for part in parts_of(scenario)):

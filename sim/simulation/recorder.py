@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sim.events import Guess, Query, Shift
 from sim.inference.bayes import entropy
-from sim.interfaces import LPPM, Belief, Channel, FloatArray, IntArray, OwnOutputs
+from sim.interfaces import LPPM, BeliefCapabilities, Channel, ChannelCapabilities, FloatArray, IntArray, OwnOutputs
 from sim.lppm.epsilon import exact_epsilon_per_km
 from sim.lppm.theory import Theory, theory
 from sim.mobility.traces import Trace
@@ -23,6 +23,8 @@ from sim.world import World
 from sim.world.distance import Distance
 
 Tick = Callable[[int], None]
+
+_space_of = ChannelCapabilities.space.of
 
 
 @dataclass(slots=True)
@@ -305,7 +307,7 @@ class UserLog:
         """Take down what was sent, and by which channel."""
         place = query.index - 1
         self.output[place] = output
-        if channel is not self._own and (space := getattr(channel, "space", None)) is not None:
+        if channel is not self._own and (space := _space_of(channel)) is not None:
             self._own, self._log.nothing = channel, space.nothing
             self.loss_km = self.loss_km or array("d", [np.nan]) * len(self.output)
         if self.loss_km is not None:
@@ -336,8 +338,8 @@ class UserLog:
 
     def snapshot(self, query: Query, lppm: LPPM, channel: Channel) -> None:
         """Keep what a mechanism believes before this query; of one that never learns, only the first is kept."""
-        belief: Belief | None = getattr(lppm, "belief", None)
-        if belief is not None and (query.index == min(self.snapshot_at) or not getattr(belief, "fixed", False)):
+        belief = lppm.belief
+        if belief is not None and (query.index == min(self.snapshot_at) or not BeliefCapabilities.fixed.of(belief)):
             prior = belief.prior(query.time_s)
             own = self._log.theory_of(channel, prior)
             self._log.snapshots.append(Snapshot(query.user, query.index, prior.copy(), own))

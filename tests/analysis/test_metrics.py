@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from sim.scenario.build import build_design, build_world
 
 import sim
 from sim import report
@@ -21,11 +22,10 @@ from sim.analysis.metrics import METRICS
 from sim.analysis.result import Result
 from sim.lppm.epsilon import exact_epsilon_per_km
 from sim.lppm.theory import theory
-from sim.scenario.build import build_design, build_world
 from sim.scenario.models import Scenario
 from sim.storage.event_schema import EVENTS
 from sim.storage.run_directory import RunDirectory
-from sim.world.distance import euclidean
+from sim.world.distances.euclidean import euclidean
 from tests.support import a_manifest, done
 
 SERIES = analysis.SERIES

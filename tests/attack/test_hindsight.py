@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sim.attack.hindsight import PathAttack, SmoothingAttack
-from sim.belief import InForce, MarkovFilter
+from sim.belief.in_force import InForce
+from sim.belief.markov_filter import MarkovFilter
 from sim.events import Guess, Report
 from sim.inference.bayes import condition
 from sim.inference.smoothing import extend, likeliest, logarithm, look_back, smooth, trace_back
 from sim.lppm.channel import MatrixChannel
-from sim.world.distance import manhattan
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 
 Array = NDArray[np.float64]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim.belief import EstimatedProfile, FixedProfile
+from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParameters
+from sim.belief.fixed_profile import FixedProfile
 from sim.inference.estimate import certified_gap
 from sim.interfaces import Belief, FloatArray
 
@@ -19,7 +20,7 @@ ROWS = np.array(
 
 
 def taught(rows: FloatArray = ROWS, **params: Any) -> EstimatedProfile:
-    belief = EstimatedProfile(initial_profile=INITIAL, **params)
+    belief = EstimatedProfile(EstimatedProfileParameters(), initial_profile=INITIAL, **params)
     for time_s, row in enumerate(rows):
         belief.observe(time_s, row)
     return belief
@@ -41,7 +42,11 @@ def test_a_fixed_profile_never_moves_and_is_one_object() -> None:
 @pytest.mark.parametrize("kind", ["fixed", "estimated"])
 def test_an_impossible_report_is_believed_alone_and_counted(kind: str) -> None:
     certain = np.array([1.0, 0.0, 0.0, 0.0])
-    belief = FixedProfile(profile=certain) if kind == "fixed" else EstimatedProfile(initial_profile=certain)
+    belief = (
+        FixedProfile(profile=certain)
+        if kind == "fixed"
+        else EstimatedProfile(EstimatedProfileParameters(), initial_profile=certain)
+    )
     assert belief.observe(0, np.array([0.0, 0.1, 0.3, 0.0])) == pytest.approx([0, 0.25, 0.75, 0])
     assert belief.fallbacks == 1
     with pytest.raises(ValueError, match=r"got 0\.0"):
@@ -50,7 +55,7 @@ def test_an_impossible_report_is_believed_alone_and_counted(kind: str) -> None:
 
 
 def test_the_first_prior_is_exactly_the_initial_profile() -> None:
-    belief = EstimatedProfile(initial_profile=INITIAL)
+    belief = EstimatedProfile(EstimatedProfileParameters(), initial_profile=INITIAL)
     assert belief.index == 1
     assert belief.estimate is None
     assert belief.prior(0).tolist() == INITIAL.tolist()
@@ -79,7 +84,10 @@ def test_the_posterior_is_taken_under_the_prior_before_the_report() -> None:
 
 
 def test_asking_changes_nothing() -> None:
-    quiet, asked = EstimatedProfile(initial_profile=INITIAL), EstimatedProfile(initial_profile=INITIAL)
+    quiet, asked = (
+        EstimatedProfile(EstimatedProfileParameters(), initial_profile=INITIAL),
+        EstimatedProfile(EstimatedProfileParameters(), initial_profile=INITIAL),
+    )
     for row in ROWS:
         assert asked.prior(0) is asked.prior(5)
         _ = asked.estimate
@@ -89,7 +97,9 @@ def test_asking_changes_nothing() -> None:
 
 @pytest.mark.parametrize("solver", ["newton", "em"])
 def test_a_place_never_seen_in_training_is_learned(solver: Any) -> None:
-    belief = EstimatedProfile(initial_profile=[1.0, 0.0, 0.0, 0.0], solver=solver, start="initial")
+    belief = EstimatedProfile(
+        EstimatedProfileParameters(solver=solver, start="initial"), initial_profile=[1.0, 0.0, 0.0, 0.0]
+    )
     for row in np.full((60, 4), 0.1) + 0.6 * np.eye(4)[3]:
         belief.observe(0, row)
     assert belief.prior(0)[3] > 0.8
@@ -138,7 +148,7 @@ def test_no_fading_is_the_initial_profile_for_ever() -> None:
 
 def test_inputs_are_neither_kept_nor_changed() -> None:
     initial, row = INITIAL.copy(), ROWS[0].copy()
-    belief, twin = EstimatedProfile(initial_profile=initial), taught(ROWS[:1])
+    belief, twin = EstimatedProfile(EstimatedProfileParameters(), initial_profile=initial), taught(ROWS[:1])
     posterior = belief.observe(0, row)
     assert row.tolist() == ROWS[0].tolist()
     initial[:], row[:], posterior[:] = 0, 0, 0
@@ -173,4 +183,4 @@ def test_beliefs_survive_pickling(belief: FixedProfile | EstimatedProfile) -> No
 )
 def test_bad_parameters_are_refused_with_their_value(params: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        EstimatedProfile(**{"initial_profile": INITIAL, **params})
+        EstimatedProfile(EstimatedProfileParameters(), **{"initial_profile": INITIAL, **params})

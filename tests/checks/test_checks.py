@@ -14,12 +14,19 @@ import pytest
 from pydantic import TypeAdapter
 
 import sim
+from sim.attack.parameters import AttackParameters
+from sim.belief.parameters import BeliefParameters
 from sim.checks import CHECKS, Bench, check, check_made
 from sim.cli.commands.check_component import check_component
-from sim.components.custom import METHODS, ComponentError, listing
+from sim.components.imports import ComponentError
+from sim.components.registry import METHODS
 from sim.lppm import dummies
-from sim.scenario import beliefs, build, people, protection
-from sim.scenario import designs as design_specs
+from sim.lppm.dummies import DummiesParameters
+from sim.lppm.parameters import DesignParameters
+from sim.mobility.base import MobilityParameters
+from sim.mobility.demand.parameters import DemandParameters
+from sim.scenario import build
+from sim.scenario.reference import listing
 from tests.support import MakeScenario
 
 
@@ -46,13 +53,13 @@ def test_every_mobility_keeps_the_contract(kind: str, make_scenario: MakeScenari
         pd.DataFrame({"user": list("abcd" * 9), "time": range(36), "cell": range(36)}).assign(
             cell=lambda table: table["cell"] % 12
         ).to_csv(said["file"], index=False)
-    spec = TypeAdapter(people.MobilitySpec).validate_python(said)
+    spec = TypeAdapter(MobilityParameters).validate_python(said)
     assert failing("mobility", partial(build.build_mobility, spec, make_scenario(), bench.world), bench) == {}
 
 
 @pytest.mark.parametrize("kind", kinds("demand"))
 def test_every_demand_keeps_the_contract(kind: str) -> None:
-    spec = TypeAdapter(people.DemandSpec).validate_python(kind)
+    spec = TypeAdapter(DemandParameters).validate_python(kind)
     assert failing("demand", partial(build.build_demand, spec)) == {}
 
 
@@ -77,7 +84,7 @@ def test_every_demand_keeps_the_contract(kind: str) -> None:
 )
 def test_every_belief_keeps_the_contract(kind: str | dict[str, Any], restart_s: int | None) -> None:
     bench = Bench()
-    spec = TypeAdapter(beliefs.BeliefSpec).validate_python(kind)
+    spec = TypeAdapter(BeliefParameters).validate_python(kind)
     assert failing("belief", partial(build.build_belief, spec, bench.statistics, restart_s, bench.world), bench) == {}
 
 
@@ -106,7 +113,7 @@ def test_every_belief_keeps_the_contract(kind: str | dict[str, Any], restart_s: 
 )
 def test_every_design_keeps_the_contract(kind: str | dict[str, Any]) -> None:
     bench = Bench()
-    spec = TypeAdapter(design_specs.DesignSpec).validate_python(kind)
+    spec = TypeAdapter(DesignParameters).validate_python(kind)
     assert failing("design", partial(build.build_design, spec, bench.world), bench) == {}
 
 
@@ -116,7 +123,7 @@ def test_a_design_with_too_many_outputs_to_list_keeps_the_contract(
 ) -> None:
     monkeypatch.setattr(dummies, "LISTED", 0)
     bench = Bench()
-    spec = design_specs.DummiesSpec.model_validate({"kind": "dummies", "dummies_from": dummies_from})
+    spec = DummiesParameters.model_validate({"kind": "dummies", "dummies_from": dummies_from})
     assert failing("design", partial(build.build_design, spec, bench.world), bench) == {}
 
 
@@ -124,7 +131,7 @@ def test_a_design_with_too_many_outputs_to_list_keeps_the_contract(
 @pytest.mark.parametrize("kind", kinds("attack"))
 def test_every_attack_keeps_the_contract(kind: str, expected: bool, make_scenario: MakeScenario) -> None:
     bench = Bench()
-    spec = TypeAdapter(protection.AnyAttack).validate_python(kind)
+    spec = TypeAdapter(AttackParameters).validate_python(kind)
     scenario = make_scenario(record={"expected": expected})
     make = partial(build.build_attack, spec, bench.world, {"ann": bench.statistics, "bob": bench.statistics}, scenario)
     assert failing("attack", make, bench) == {}

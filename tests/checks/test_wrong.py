@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from sim import checks
-from sim.belief import FixedProfile
+from sim.belief.fixed_profile import FixedProfile
 from sim.checks import CHECKS, Bench, check_made
 from sim.events import Guess, Report, Visit
 from sim.interfaces import Channel, FloatArray, Generator, IntArray, OutputSpace
-from sim.lppm.coarse import Dropping
+from sim.lppm.dropping import Dropping, DroppingParameters
 from sim.lppm.outputs import Cells
 
 
@@ -137,7 +137,7 @@ class Drops(Uniform):
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
-        self._drop = Dropping(distance=bench.world.quality_distance, drop_probability=0.5)
+        self._drop = Dropping(DroppingParameters(drop_probability=0.5), distance=bench.world.quality_distance)
         self.space: OutputSpace | None = self._drop.space
 
     def __call__(self, prior: FloatArray) -> Any:

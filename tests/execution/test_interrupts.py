@@ -28,8 +28,8 @@ LEAVING = '''
 import os
 import sys
 
-from sim.lppm.designs import Identity
-from sim.mobility import Favourites
+from sim.lppm.identity import Identity
+from sim.mobility.synthetic.favourites import Favourites
 
 
 class Leave(BaseException):
@@ -288,7 +288,6 @@ def interrupt(*_: object, **__: object) -> None:
     ("words", "function", "truth"),
     [
         ("check small.yaml --no-time", "sim.execution.cost.estimate.estimate", "interrupted; nothing was written\n"),
-        ("bench --quick", "sim.bench.measure", "interrupted; nothing was written\n"),
         ("list", "sim.components.custom.listing", "interrupted; nothing was written\n"),
         ("run small.yaml", "sim.scenario.load.load", "interrupted; nothing was written\n"),
         (

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
+from sim.scenario.build import build_design
 
 from sim.interfaces import FloatArray
+from sim.lppm.parameters import DesignParameters
 from sim.lppm.theory import theory
-from sim.scenario.build import build_design
-from sim.scenario.designs import DesignSpec
 from sim.scenario.reference import kinds
-from sim.world import Distance, Grid, World, road
-from sim.world.distance import semantic
+from sim.world import Distance, Grid, World
+from sim.world.distances.road import road
+from sim.world.distances.semantic import semantic
 from sim.world.roads.lattice import lattice
 
 GRID = Grid.rectangle(rows=3, cols=4, width_km=4.0, height_km=3.0)
@@ -45,7 +46,7 @@ def test_every_design_counts_by_the_distances_of_the_world(
     said: dict[str, Any], quality: Distance, privacy: Distance
 ) -> None:
     world = World(grid=GRID, roads=ROADS, privacy_distance=privacy, quality_distance=quality)
-    channel = build_design(TypeAdapter(DesignSpec).validate_python(said), world)(PRIOR)
+    channel = build_design(TypeAdapter(DesignParameters).validate_python(said), world)(PRIOR)
     matrix = channel.matrix()
     assert matrix.sum(axis=1) == pytest.approx(np.ones(12))
     figures = theory(channel, PRIOR, quality=quality, privacy=privacy)

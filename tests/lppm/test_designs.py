@@ -10,9 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.interfaces import Design, FloatArray
+from sim.lppm.calibration import expected_loss_km
 from sim.lppm.channel import LocationHidingChannel, MatrixChannel, RemappedChannel
-from sim.lppm.designs import Exponential, Identity, LocationHiding, expected_loss_km
-from sim.world.distance import Distance, euclidean, manhattan
+from sim.lppm.exponential import Exponential, ExponentialParameters
+from sim.lppm.identity import Identity
+from sim.lppm.location_hiding import LocationHiding, LocationHidingParameters
+from sim.world.distance import Distance
+from sim.world.distances.euclidean import euclidean
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 
 pytestmark = pytest.mark.usefixtures("either_way")
@@ -62,7 +67,7 @@ def test_a_budget_too_large_reveals_nothing(name: str, kind: str) -> None:
 
 def test_hiding_without_remap_loses_most_when_it_never_reveals() -> None:
     distance, prior = DISTANCES["manhattan"], sparse_prior(3)
-    channel = LocationHiding(distance=distance, quality_budget_km=50.0, remap=False)(prior)
+    channel = LocationHiding(LocationHidingParameters(quality_budget_km=50.0, remap=False), distance=distance)(prior)
     assert isinstance(channel, LocationHidingChannel)
     assert channel.reveal_probability == 0.0
 
@@ -70,9 +75,15 @@ def test_hiding_without_remap_loses_most_when_it_never_reveals() -> None:
 def test_never_telling_the_truth_in_two_cells_would_tell_it() -> None:
     distance = manhattan(Grid.rectangle(rows=1, cols=2, width_km=2.0, height_km=1.0))
     prior = np.array([0.5, 0.5])
-    assert loss_km(LocationHiding(distance=distance, reveal_probability=0.0), prior, distance) == 0.0
-    assert loss_km(LocationHiding(distance=distance, quality_budget_km=9.0), prior, distance) == 0.5
-    third = LocationHiding(distance=distance, quality_budget_km=0.3)
+    assert (
+        loss_km(LocationHiding(LocationHidingParameters(reveal_probability=0.0), distance=distance), prior, distance)
+        == 0.0
+    )
+    assert (
+        loss_km(LocationHiding(LocationHidingParameters(quality_budget_km=9.0), distance=distance), prior, distance)
+        == 0.5
+    )
+    third = LocationHiding(LocationHidingParameters(quality_budget_km=0.3), distance=distance)
     assert loss_km(third, prior, distance) == pytest.approx(0.3, abs=1e-4)
 
 
@@ -97,7 +108,10 @@ def test_more_budget_is_spent_on_less_information() -> None:
     epsilons = [
         channel.base.epsilon_per_km  # type: ignore[attr-defined]
         for budget_km in (0.2, 0.4, 0.6)
-        if isinstance(channel := Exponential(distance=distance, quality_budget_km=budget_km)(prior), RemappedChannel)
+        if isinstance(
+            channel := Exponential(ExponentialParameters(quality_budget_km=budget_km), distance=distance)(prior),
+            RemappedChannel,
+        )
     ]
     assert len(epsilons) == 3
     assert epsilons == sorted(epsilons, reverse=True)
@@ -118,17 +132,19 @@ def test_expected_loss_serves_any_channel() -> None:
 
     want = float(prior @ distance.matrix_km.mean(axis=1))
     assert expected_loss_km(Foreign(), prior, distance) == pytest.approx(want)  # type: ignore[arg-type]
-    exact = expected_loss_km(Exponential(distance=distance, epsilon_per_km=0.0, remap=False)(prior), prior, distance)
+    exact = expected_loss_km(
+        Exponential(ExponentialParameters(epsilon_per_km=0.0, remap=False), distance=distance)(prior), prior, distance
+    )
     assert exact == pytest.approx(want)
 
 
 @pytest.mark.parametrize(
     "design",
     [
-        Exponential(distance=DISTANCES["manhattan"], epsilon_per_km=0.4),
-        Exponential(distance=DISTANCES["euclidean"], quality_budget_km=0.5),
-        LocationHiding(distance=DISTANCES["manhattan"], reveal_probability=0.2),
-        LocationHiding(distance=DISTANCES["manhattan"], quality_budget_km=0.5, remap=False),
+        Exponential(ExponentialParameters(epsilon_per_km=0.4), distance=DISTANCES["manhattan"]),
+        Exponential(ExponentialParameters(quality_budget_km=0.5), distance=DISTANCES["euclidean"]),
+        LocationHiding(LocationHidingParameters(reveal_probability=0.2), distance=DISTANCES["manhattan"]),
+        LocationHiding(LocationHidingParameters(quality_budget_km=0.5, remap=False), distance=DISTANCES["manhattan"]),
     ],
 )
 def test_a_design_is_a_pure_function_of_the_prior_s_contents(design: Design) -> None:
@@ -147,15 +163,15 @@ def test_a_design_is_a_pure_function_of_the_prior_s_contents(design: Design) -> 
 
 def test_a_fixed_base_is_shared_and_priors_are_ignored_where_they_do_not_matter() -> None:
     distance = DISTANCES["manhattan"]
-    remapped = Exponential(distance=distance, epsilon_per_km=0.4)
+    remapped = Exponential(ExponentialParameters(epsilon_per_km=0.4), distance=distance)
     one, two = remapped(sparse_prior(1)), remapped(sparse_prior(2))
     assert isinstance(one, RemappedChannel)
     assert isinstance(two, RemappedChannel)
     assert one.base is two.base
     assert remapped.uses_prior
     for plain in (
-        Exponential(distance=distance, epsilon_per_km=0.4, remap=False),
-        LocationHiding(distance=distance, reveal_probability=0.4, remap=False),
+        Exponential(ExponentialParameters(epsilon_per_km=0.4, remap=False), distance=distance),
+        LocationHiding(LocationHidingParameters(reveal_probability=0.4, remap=False), distance=distance),
         Identity(n_cells=12),
     ):
         assert not plain.uses_prior
@@ -168,10 +184,10 @@ def test_a_fixed_base_is_shared_and_priors_are_ignored_where_they_do_not_matter(
 def test_what_makes_no_design_is_refused() -> None:
     distance = DISTANCES["manhattan"]
     with pytest.raises(ValueError, match="one of epsilon_per_km and quality_budget_km, got None and None"):
-        Exponential(distance=distance)
+        Exponential(ExponentialParameters(), distance=distance)
     with pytest.raises(ValueError, match=r"one of reveal_probability and quality_budget_km, got 0.1 and 2.0"):
-        LocationHiding(distance=distance, reveal_probability=0.1, quality_budget_km=2.0)
+        LocationHiding(LocationHidingParameters(reveal_probability=0.1, quality_budget_km=2.0), distance=distance)
     with pytest.raises(ValueError, match=r"quality_budget_km must be in \[0, inf\), got -1.0"):
-        LocationHiding(distance=distance, quality_budget_km=-1.0)
+        LocationHiding(LocationHidingParameters(quality_budget_km=-1.0), distance=distance)
     with pytest.raises(ValueError, match="epsilon_per_km must be"):
-        Exponential(distance=distance, epsilon_per_km=float("nan"))
+        Exponential(ExponentialParameters(epsilon_per_km=float("nan")), distance=distance)

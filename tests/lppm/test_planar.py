@@ -14,14 +14,22 @@ from scipy.stats import gamma, kstest
 
 import sim
 from sim.interfaces import Design, FloatArray
-from sim.lppm.designs import Exponential, expected_loss_km
+from sim.lppm.calibration import expected_loss_km
 from sim.lppm.epsilon import exact_epsilon_per_km
+from sim.lppm.exponential import Exponential
 from sim.lppm.outputs import Points
-from sim.lppm.planar import EPSILON_OF_PLACES_PER_KM, LaplacePlacesChannel, PlanarGeometric, PlanarLaplace
+from sim.lppm.planar_geometric import PlanarGeometric, PlanarGeometricParameters
+from sim.lppm.planar_laplace import (
+    EPSILON_OF_PLACES_PER_KM,
+    LaplacePlacesChannel,
+    PlanarLaplace,
+    PlanarLaplaceParameters,
+)
 from sim.scenario import build
-from sim.scenario import designs as specs
 from sim.world import World
-from sim.world.distance import Distance, euclidean, manhattan
+from sim.world.distance import Distance
+from sim.world.distances.euclidean import euclidean
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import EARTH_RADIUS_KM, Grid
 
 GRID = Grid.rectangle(rows=3, cols=4, width_km=4.4, height_km=2.1)
@@ -139,7 +147,7 @@ def test_the_prior_matters_only_for_remap_and_budget() -> None:
 
 
 def places(distance: Distance = EUCLIDEAN, grid: Grid = GRID, **said: Any) -> LaplacePlacesChannel:
-    channel = PlanarLaplace(grid=grid, distance=distance, discretise=False, **said)(prior())
+    channel = PlanarLaplace(PlanarLaplaceParameters(discretise=False), grid=grid, distance=distance, **said)(prior())
     assert isinstance(channel, LaplacePlacesChannel)
     return channel
 
@@ -190,13 +198,17 @@ def test_places_lose_what_the_closed_forms_say() -> None:
     assert places(EUCLIDEAN, epsilon_per_km=4.0).expected_loss_of_km(3) == 0.5
     assert places(MANHATTAN, epsilon_per_km=4.0).expected_loss_of_km(3) == pytest.approx(2 / math.pi)
     for distance in (EUCLIDEAN, MANHATTAN):
-        design = PlanarLaplace(grid=GRID, distance=distance, quality_budget_km=0.7, discretise=False)
+        design = PlanarLaplace(
+            PlanarLaplaceParameters(quality_budget_km=0.7, discretise=False), grid=GRID, distance=distance
+        )
         assert not design.uses_prior
         assert places(distance, quality_budget_km=0.7).expected_loss_of_km(0) == pytest.approx(0.7)
     by_cell = places(HOPS, quality_budget_km=0.7)
     lost = sum(p * by_cell.expected_loss_of_km(cell) for cell, p in enumerate(prior()))
     assert lost == pytest.approx(0.7, abs=2e-5)
-    assert PlanarLaplace(grid=GRID, distance=HOPS, quality_budget_km=0.7, discretise=False).uses_prior
+    assert PlanarLaplace(
+        PlanarLaplaceParameters(quality_budget_km=0.7, discretise=False), grid=GRID, distance=HOPS
+    ).uses_prior
     assert places(HOPS, quality_budget_km=2.9).epsilon_per_km == EPSILON_OF_PLACES_PER_KM[0]
 
 
@@ -240,12 +252,12 @@ def test_places_are_not_listed() -> None:
 )
 def test_parameters_that_exclude_each_other(said: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        PlanarLaplace(grid=GRID, distance=EUCLIDEAN, **said)
+        PlanarLaplace(PlanarLaplaceParameters(), grid=GRID, distance=EUCLIDEAN, **said)
 
 
 def test_a_metric_is_one_of_two() -> None:
     with pytest.raises(ValueError, match="metric must be one of"):
-        PlanarGeometric(grid=GRID, distance=EUCLIDEAN, epsilon_per_km=1.0, metric="road")  # type: ignore[arg-type]
+        PlanarGeometric(PlanarGeometricParameters(epsilon_per_km=1.0, metric="road"), grid=GRID, distance=EUCLIDEAN)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -260,18 +272,18 @@ def test_a_metric_is_one_of_two() -> None:
 )
 def test_a_scenario_is_told_what_places_cannot_do(said: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
-        specs.PlanarLaplaceSpec.model_validate({"kind": "planar_laplace", "discretise": False, **said})
+        PlanarLaplaceParameters.model_validate({"kind": "planar_laplace", "discretise": False, **said})
 
 
 def test_a_scenario_and_the_class_agree() -> None:
-    assert specs.EPSILON_OF_PLACES_PER_KM == EPSILON_OF_PLACES_PER_KM
+    assert EPSILON_OF_PLACES_PER_KM == EPSILON_OF_PLACES_PER_KM
     world = World(grid=GRID, roads=None, privacy_distance=EUCLIDEAN, quality_distance=EUCLIDEAN)
     for said in ({}, {"remap": False}, {"discretise": False}, {"quality_budget_km": 0.5, "remap": False}):
-        spec = specs.PlanarLaplaceSpec.model_validate({"kind": "planar_laplace", **said})
+        spec = PlanarLaplaceParameters.model_validate({"kind": "planar_laplace", **said})
         design: Any = build.build_design(spec, world)
         assert design.uses_prior == spec.uses_prior
         assert (design.space is None) == spec.discretise
-    by_default: Any = build.build_design(specs.PlanarLaplaceSpec(kind="planar_laplace", discretise=False), world)
+    by_default: Any = build.build_design(PlanarLaplaceParameters(kind="planar_laplace", discretise=False), world)
     assert by_default(prior()).epsilon_per_km == 1.0
 
 

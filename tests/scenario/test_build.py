@@ -15,87 +15,114 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 
 from sim import mobility as movers
-from sim.attack import PathAttack, SmoothingAttack
-from sim.belief import (
-    CrossValidated,
-    EstimatedMarkov,
-    EstimatedProfile,
-    FixedProfile,
-    Forgetting,
-    GravityFilter,
-    HomeProfile,
-    MarkovFilter,
-    RecursiveProfile,
-    smoothing_kernel,
-)
-from sim.components.custom import ComponentError
-from sim.components.kinds import Custom
+from sim.attack.hindsight import Hindsight, PathAttack, SmoothingAttack
+from sim.attack.parameters import CustomAttack
+from sim.belief.cross_validated import CrossValidated
+from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParameters
+from sim.belief.fixed_profile import FixedProfile, FixedProfileParameters
+from sim.belief.forgetting import Forgetting
+from sim.belief.gravity_filter import GravityFilter, GravityFilterParameters
+from sim.belief.home import HomeProfile, HomeProfileParameters
+from sim.belief.markov_em import EstimatedMarkov, EstimatedMarkovParameters
+from sim.belief.markov_filter import MarkovFilter, MarkovFilterParameters
+from sim.belief.recursive_profile import RecursiveProfile, RecursiveProfileParameters
+from sim.components.custom import Custom
+from sim.components.imports import ComponentError
+from sim.components.spec import Spec
 from sim.lppm import coarse, designs, dummies, optimal, planar
+from sim.lppm.cloaking import Cloaking, CloakingParameters
+from sim.lppm.dropping import Dropping, DroppingParameters
+from sim.lppm.dummies import Dummies, DummiesParameters
+from sim.lppm.exponential import Exponential, ExponentialParameters
+from sim.lppm.identity import Identity, IdentityParameters
+from sim.lppm.location_hiding import LocationHiding, LocationHidingParameters
+from sim.lppm.optimal_privacy import OptimalPrivacy, OptimalPrivacyParameters
+from sim.lppm.optimal_quality import OptimalQuality, OptimalQualityParameters
 from sim.lppm.outputs import Cells, CellsOrNothing
-from sim.mobility import Statistics, Trace, demand, statistics
-from sim.mobility.recorded.replay import RecordedDays, Replay, Selection
+from sim.lppm.planar_geometric import PlanarGeometric, PlanarGeometricParameters
+from sim.lppm.planar_laplace import PlanarLaplace, PlanarLaplaceParameters
+from sim.lppm.snapping import Snapping, SnappingParameters
+from sim.mobility import demand
+from sim.mobility.demand.every_visit import EveryVisit, EveryVisitParameters
+from sim.mobility.demand.periodic import Periodic, PeriodicParameters
+from sim.mobility.demand.poisson import Poisson, PoissonParameters
+from sim.mobility.recorded.replay import RecordedDays, Replay, ReplayParameters, Selection
 from sim.mobility.recorded.tables import ACCEPTED
-from sim.scenario import beliefs, build, people, protection
-from sim.scenario import designs as design_specs
-from sim.scenario import world as worlds
+from sim.mobility.synthetic.commuters import Commuters, CommutersParameters
+from sim.mobility.synthetic.favourites import Favourites, FavouritesParameters
+from sim.mobility.synthetic.markov import MarkovChain, MarkovChainParameters
+from sim.mobility.synthetic.taxis import Taxis, TaxisParameters
+from sim.mobility.traces import Trace
+from sim.mobility.training import Statistics, statistics
+from sim.scenario import build, people
 from sim.scenario.reading.schema_walk import members_of
-from sim.scenario.reading.validation import Spec
 from sim.scenario.reference import UNIONS
 from sim.world import Grid, World, distance
-from sim.world.roads.lattice import lattice
+from sim.world.distance import smoothing_kernel
+from sim.world.distances.euclidean import EuclideanParameters
+from sim.world.distances.manhattan import ManhattanParameters
+from sim.world.distances.matrix import DistanceMatrixParameters
+from sim.world.distances.road import RoadDistanceParameters
+from sim.world.distances.semantic import SemanticDistanceParameters
+from sim.world.grids.rectangle import RectangleParameters
+from sim.world.grids.region import RegionParameters
+from sim.world.grids.san_francisco import SanFranciscoParameters
+from sim.world.roads.csv import RoadCsvParameters
+from sim.world.roads.graphml import RoadGraphMLParameters
+from sim.world.roads.lattice import LatticeParameters, lattice
 from tests.support import MakeScenario
 
 CONSTRUCTORS: dict[type[Spec], tuple[Callable[..., Any], set[str]]] = {
-    worlds.SanFrancisco: (Grid.san_francisco, set()),
-    worlds.Region: (Grid.region, set()),
-    worlds.Rectangle: (Grid.rectangle, set()),
-    worlds.Lattice: (lattice, {"grid", "rng"}),
-    people.FavouritesSpec: (movers.Favourites, {"grid", "roads", "seed"}),
-    people.MarkovChainSpec: (movers.MarkovChain, {"grid", "roads", "seed", "transition"}),
-    people.CommutersSpec: (movers.Commuters, {"grid", "roads", "seed"}),
-    people.TaxisSpec: (movers.Taxis, {"grid", "roads", "seed"}),
-    people.ReplaySpec: (Replay, {"grid"}),
-    people.Selection: (Selection, set()),
-    people.EveryVisitSpec: (demand.EveryVisit, set()),
-    people.PeriodicSpec: (demand.Periodic, set()),
-    people.PoissonSpec: (demand.Poisson, set()),
-    beliefs.FixedProfileSpec: (FixedProfile, {"profile"}),
-    beliefs.MarkovFilterSpec: (MarkovFilter, {"start_profile", "transition", "restart_s"}),
-    beliefs.EstimatedProfileSpec: (EstimatedProfile, {"initial_profile", "forget", "regularise"}),
-    beliefs.RecursiveProfileSpec: (RecursiveProfile, {"initial_profile"}),
-    beliefs.GravityFilterSpec: (
+    SanFranciscoParameters: (Grid.san_francisco, set()),
+    RegionParameters: (Grid.region, set()),
+    RectangleParameters: (Grid.rectangle, set()),
+    LatticeParameters: (lattice, {"grid", "rng"}),
+    FavouritesParameters: (Favourites, {"grid", "roads", "seed"}),
+    MarkovChainParameters: (MarkovChain, {"grid", "roads", "seed", "transition"}),
+    CommutersParameters: (Commuters, {"grid", "roads", "seed"}),
+    TaxisParameters: (Taxis, {"grid", "roads", "seed"}),
+    ReplayParameters: (Replay, {"grid"}),
+    Selection: (Selection, set()),
+    EveryVisitParameters: (EveryVisit, set()),
+    PeriodicParameters: (Periodic, set()),
+    PoissonParameters: (Poisson, set()),
+    FixedProfileParameters: (FixedProfile, {"profile"}),
+    MarkovFilterParameters: (MarkovFilter, {"start_profile", "transition", "restart_s"}),
+    EstimatedProfileParameters: (EstimatedProfile, {"initial_profile", "forget", "regularise"}),
+    RecursiveProfileParameters: (RecursiveProfile, {"initial_profile"}),
+    GravityFilterParameters: (
         GravityFilter,
         {"initial_profile", "distance", "transition", "counted", "count_transitions", "restart_s"},
     ),
-    beliefs.EstimatedMarkovSpec: (EstimatedMarkov, {"initial_profile", "transition", "restart_s"}),
-    beliefs.HomeProfileSpec: (HomeProfile, {"profile"}),
-    beliefs.ForgetSpec: (Forgetting, set()),
-    design_specs.ExponentialSpec: (designs.Exponential, {"distance"}),
-    design_specs.LocationHidingSpec: (designs.LocationHiding, {"distance"}),
-    design_specs.OptimalPrivacySpec: (optimal.OptimalPrivacy, {"quality_distance", "privacy_distance"}),
-    design_specs.OptimalQualitySpec: (optimal.OptimalQuality, {"quality_distance", "metric"}),
-    design_specs.PlanarLaplaceSpec: (planar.PlanarLaplace, {"grid", "distance"}),
-    design_specs.PlanarGeometricSpec: (planar.PlanarGeometric, {"grid", "distance"}),
-    design_specs.IdentitySpec: (designs.Identity, {"n_cells"}),
-    design_specs.CloakingSpec: (coarse.Cloaking, {"grid", "distance"}),
-    design_specs.SnappingSpec: (coarse.Snapping, {"grid", "distance"}),
-    design_specs.DroppingSpec: (coarse.Dropping, {"distance"}),
-    design_specs.DummiesSpec: (dummies.Dummies, {"n_cells"}),
+    EstimatedMarkovParameters: (EstimatedMarkov, {"initial_profile", "transition", "restart_s"}),
+    HomeProfileParameters: (HomeProfile, {"profile"}),
+    Forgetting: (Forgetting, set()),
+    ExponentialParameters: (Exponential, {"distance"}),
+    LocationHidingParameters: (LocationHiding, {"distance"}),
+    OptimalPrivacyParameters: (OptimalPrivacy, {"quality_distance", "privacy_distance"}),
+    OptimalQualityParameters: (OptimalQuality, {"quality_distance", "metric"}),
+    PlanarLaplaceParameters: (PlanarLaplace, {"grid", "distance"}),
+    PlanarGeometricParameters: (PlanarGeometric, {"grid", "distance"}),
+    IdentityParameters: (Identity, {"n_cells"}),
+    CloakingParameters: (Cloaking, {"grid", "distance"}),
+    SnappingParameters: (Snapping, {"grid", "distance"}),
+    DroppingParameters: (Dropping, {"distance"}),
+    DummiesParameters: (Dummies, {"n_cells"}),
 }
 """What each kind is made with, and what the simulator adds to the parameters of the scenario."""
 
 ELSEWHERE: dict[type[Spec], set[str]] = {
-    beliefs.EstimatedProfileSpec: {"initial", "forget", "regularise"},
-    beliefs.RecursiveProfileSpec: {"initial"},
-    beliefs.GravityFilterSpec: {"initial", "transitions"},
-    design_specs.OptimalQualitySpec: {"metric"},
-    beliefs.EstimatedMarkovSpec: {"initial"},
+    EstimatedProfileParameters: {"initial", "forget", "regularise"},
+    RecursiveProfileParameters: {"initial"},
+    GravityFilterParameters: {"initial", "transitions"},
+    OptimalQualityParameters: {"metric"},
+    EstimatedMarkovParameters: {"initial"},
 }
 """Parameters that reach the object under another name: tested one by one below."""
 
 MADE_FROM_FILES_OR_NOTHING = {
-    worlds.RoadCsv, worlds.RoadGraphML, worlds.Manhattan, worlds.Euclidean, worlds.RoadDistance, worlds.DistanceMatrix,
-    worlds.SemanticDistance,
+    RoadCsvParameters, RoadGraphMLParameters, ManhattanParameters, EuclideanParameters, RoadDistanceParameters, DistanceMatrixParameters,
+    SemanticDistanceParameters,
 }  # fmt: skip
 
 
@@ -108,7 +135,7 @@ def kinds() -> Iterator[type[Spec]]:
 
 
 def test_no_kind_is_forgotten_here() -> None:
-    assert set(kinds()) | {people.Selection, beliefs.ForgetSpec} == set(CONSTRUCTORS) | MADE_FROM_FILES_OR_NOTHING
+    assert set(kinds()) | {Selection, Forgetting} == set(CONSTRUCTORS) | MADE_FROM_FILES_OR_NOTHING
 
 
 @pytest.mark.parametrize("spec", CONSTRUCTORS, ids=lambda spec: spec.__name__)
@@ -140,50 +167,50 @@ class Recorder:
 
 
 VALUES: dict[type[Spec], dict[str, Any]] = {
-    worlds.SanFrancisco: {"rows": 3, "cols": 4},
-    worlds.Region: {"rows": 3, "cols": 4, "south": 1.0, "north": 2.0, "west": 3.0, "east": 4.0},
-    worlds.Rectangle: {"rows": 3, "cols": 4, "width_km": 7.0, "height_km": 8.0},
-    worlds.Lattice: {
+    SanFranciscoParameters: {"rows": 3, "cols": 4},
+    RegionParameters: {"rows": 3, "cols": 4, "south": 1.0, "north": 2.0, "west": 3.0, "east": 4.0},
+    RectangleParameters: {"rows": 3, "cols": 4, "width_km": 7.0, "height_km": 8.0},
+    LatticeParameters: {
         "spacing_km": 0.7, "one_way_share": 0.1, "missing_share": 0.2, "speed_kmh": 20.0, "avenue_every": 3,
         "avenue_speed_kmh": 44.0,
     },
-    people.FavouritesSpec: {"places": 3, "taste": 0.5, "explore": 0.2, "spread_km": 1.0, "visits_per_day": 9.0},
-    people.MarkovChainSpec: {"stay": 0.1, "reach_km": 3.0, "step_s": 60},
-    people.CommutersSpec: {
+    FavouritesParameters: {"places": 3, "taste": 0.5, "explore": 0.2, "spread_km": 1.0, "visits_per_day": 9.0},
+    MarkovChainParameters: {"stay": 0.1, "reach_km": 3.0, "step_s": 60},
+    CommutersParameters: {
         "leisure_places": 2, "leisure_share": 0.1, "work_start_h": 7.0, "work_hours": 6.0, "jitter_h": 0.1,
     },
-    people.TaxisSpec: {"hotspots": 2, "wait_s": 10.0, "shift_h": 8.0, "near_share": 0.1, "near_km": 1.0},
-    people.PeriodicSpec: {"period_s": 60},
-    people.PoissonSpec: {"per_hour": 4.0},
-    beliefs.EstimatedProfileSpec: {
+    TaxisParameters: {"hotspots": 2, "wait_s": 10.0, "shift_h": 8.0, "near_share": 0.1, "near_km": 1.0},
+    PeriodicParameters: {"period_s": 60},
+    PoissonParameters: {"per_hour": 4.0},
+    EstimatedProfileParameters: {
         "fading": 0.1, "solver": "em", "gap": 1e-3, "start": "initial", "max_iterations": 5,
     },
-    beliefs.RecursiveProfileSpec: {"prior_reports": 2.0, "half_life_queries": 7.0},
-    beliefs.GravityFilterSpec: {
+    RecursiveProfileParameters: {"prior_reports": 2.0, "half_life_queries": 7.0},
+    GravityFilterParameters: {
         "reaches_km": [3.0], "stays": [0.2], "prior_reports": 2.0, "half_life_queries": 5.0,
     },
-    beliefs.EstimatedMarkovSpec: {
+    EstimatedMarkovParameters: {
         "prior_reports": 2.0, "prior_steps": 5.0, "refit_growth": 1.5, "iterations": 7, "window": 40,
     },
-    beliefs.HomeProfileSpec: {
+    HomeProfileParameters: {
         "from_h": 21.0, "until_h": 5.0, "away": 0.2, "utc_offset_h": -8.0, "half_life_days": 9.0,
     },
-    design_specs.ExponentialSpec: {"epsilon_per_km": 0.3, "quality_budget_km": None, "remap": False},
-    design_specs.LocationHidingSpec: {"reveal_probability": 0.3, "quality_budget_km": None, "remap": False},
-    design_specs.OptimalPrivacySpec: {"quality_budget_km": 0.3, "solver": "simplex"},
-    design_specs.OptimalQualitySpec: {
+    ExponentialParameters: {"epsilon_per_km": 0.3, "quality_budget_km": None, "remap": False},
+    LocationHidingParameters: {"reveal_probability": 0.3, "quality_budget_km": None, "remap": False},
+    OptimalPrivacyParameters: {"quality_budget_km": 0.3, "solver": "simplex"},
+    OptimalQualityParameters: {
         "epsilon_per_km": 0.3, "quality_budget_km": None, "spanner_dilation": 1.5, "solver": "simplex",
     },
-    design_specs.PlanarLaplaceSpec: {
+    PlanarLaplaceParameters: {
         "epsilon_per_km": 0.3, "quality_budget_km": None, "discretise": True, "truncate": "renormalise", "remap": False,
     },
-    design_specs.PlanarGeometricSpec: {
+    PlanarGeometricParameters: {
         "epsilon_per_km": 0.3, "quality_budget_km": None, "metric": "manhattan", "remap": False,
     },
-    design_specs.CloakingSpec: {"k": 3, "population": 50, "quality_budget_km": None},
-    design_specs.SnappingSpec: {"cells_per_side": 3, "quality_budget_km": None, "remap": False},
-    design_specs.DroppingSpec: {"drop_probability": 0.3, "quality_budget_km": None, "drop_loss_km": 2.0},
-    design_specs.DummiesSpec: {"dummies": 2, "dummies_from": "uniform"},
+    CloakingParameters: {"k": 3, "population": 50, "quality_budget_km": None},
+    SnappingParameters: {"cells_per_side": 3, "quality_budget_km": None, "remap": False},
+    DroppingParameters: {"drop_probability": 0.3, "quality_budget_km": None, "drop_loss_km": 2.0},
+    DummiesParameters: {"dummies": 2, "dummies_from": "uniform"},
 }  # fmt: skip
 """A value for every parameter, none of them the default, but where it would exclude another one."""
 
@@ -244,23 +271,23 @@ def _metadata(annotation: Any) -> list[Any]:
     return [part for extra in getattr(annotation, "__metadata__", ()) for part in getattr(extra, "metadata", [extra])]
 
 
-MOBILITIES = [people.FavouritesSpec, people.MarkovChainSpec, people.CommutersSpec, people.TaxisSpec]
-DEMANDS = [people.PeriodicSpec, people.PoissonSpec]
+MOBILITIES = [FavouritesParameters, MarkovChainParameters, CommutersParameters, TaxisParameters]
+DEMANDS = [PeriodicParameters, PoissonParameters]
 BELIEFS = [
-    beliefs.EstimatedProfileSpec,
-    beliefs.RecursiveProfileSpec,
-    beliefs.EstimatedMarkovSpec,
-    beliefs.HomeProfileSpec,
+    EstimatedProfileParameters,
+    RecursiveProfileParameters,
+    EstimatedMarkovParameters,
+    HomeProfileParameters,
 ]
 DESIGNS = [
-    design_specs.ExponentialSpec,
-    design_specs.LocationHidingSpec,
-    design_specs.OptimalPrivacySpec,
-    design_specs.OptimalQualitySpec,
-    design_specs.PlanarLaplaceSpec,
-    design_specs.PlanarGeometricSpec,
-    design_specs.SnappingSpec,
-    design_specs.DroppingSpec,
+    ExponentialParameters,
+    LocationHidingParameters,
+    OptimalPrivacyParameters,
+    OptimalQualityParameters,
+    PlanarLaplaceParameters,
+    PlanarGeometricParameters,
+    SnappingParameters,
+    DroppingParameters,
 ]
 PARTS = [*BELIEFS, *DESIGNS]
 
@@ -343,9 +370,9 @@ def test_a_replay_gets_its_file_columns_and_selection(
         "utc_offset_h": -8.0,
         "max_gap_s": 600,
     }
-    made = people.ReplaySpec.model_validate(said)
+    made = ReplayParameters.model_validate(said)
     build.build_mobility(made, make_scenario().at(tmp_path, None), world)
-    assert set(said) - {"kind"} == set(people.ReplaySpec.model_fields) - {"kind"}
+    assert set(said) - {"kind"} == set(ReplayParameters.model_fields) - {"kind"}
     assert recorder.given == {
         "grid": world.grid,
         "file": tmp_path / "t.csv",
@@ -359,7 +386,7 @@ def test_a_replay_gets_its_file_columns_and_selection(
         "utc_offset_h": -8.0,
         "max_gap_s": 600,
     }
-    build.build_mobility(people.ReplaySpec(kind="replay", file="t.csv"), make_scenario().at(tmp_path, None), world)
+    build.build_mobility(ReplayParameters(kind="replay", file="t.csv"), make_scenario().at(tmp_path, None), world)
     assert recorder.given["columns"] is None
     assert set(people.Columns.model_fields) == set(ACCEPTED)
 
@@ -371,14 +398,14 @@ def known() -> Statistics:
 def test_beliefs_start_from_what_is_known(world: World) -> None:
     uniform = [0.2] * 5
     histogram = [0.5, 0.25, 0, 0.25, 0]
-    fixed = build.build_belief(beliefs.FixedProfileSpec(kind="fixed_profile"), known(), None, world)
+    fixed = build.build_belief(FixedProfileParameters(kind="fixed_profile"), known(), None, world)
     assert fixed.prior(0).tolist() == histogram
     for initial, expected in (("training", histogram), ("uniform", uniform)):
-        spec = beliefs.EstimatedProfileSpec.model_validate({"kind": "estimated_profile", "initial": initial})
+        spec = EstimatedProfileParameters.model_validate({"kind": "estimated_profile", "initial": initial})
         assert build.build_belief(spec, known(), None, world).prior(0) == pytest.approx(expected)
-        recursive = beliefs.RecursiveProfileSpec.model_validate({"kind": "recursive_profile", "initial": initial})
+        recursive = RecursiveProfileParameters.model_validate({"kind": "recursive_profile", "initial": initial})
         assert build.build_belief(recursive, known(), None, world).prior(0) == pytest.approx(expected, abs=1e-3)
-        markov = beliefs.EstimatedMarkovSpec.model_validate({"kind": "markov_em", "initial": initial})
+        markov = EstimatedMarkovParameters.model_validate({"kind": "markov_em", "initial": initial})
         assert build.build_belief(markov, known(), None, world).prior(0) == pytest.approx(expected, abs=1e-3)
 
 
@@ -393,7 +420,7 @@ def test_markov_em_starts_with_the_transitions_of_the_training_if_there_are_any(
         ("training", nothing, None),
         ("uniform", trained, None),
     ):
-        spec = beliefs.EstimatedMarkovSpec.model_validate({"kind": "markov_em", "initial": initial})
+        spec = EstimatedMarkovParameters.model_validate({"kind": "markov_em", "initial": initial})
         build.build_belief(spec, data, 60, world)
         assert recorder.given["transition"] is expected
         assert recorder.given["restart_s"] == 60
@@ -403,7 +430,7 @@ def test_a_belief_is_regularised_as_said(world: World, monkeypatch: pytest.Monke
     recorder = Recorder()
     monkeypatch.setattr(build, "EstimatedProfile", recorder)
     data = statistics([], n_cells=20)
-    spec = beliefs.EstimatedProfileSpec.model_validate(
+    spec = EstimatedProfileParameters.model_validate(
         {"kind": "estimated_profile", "regularise": {"prior_reports": 7, "smooth_km": 0.5}}
     )
     build.build_belief(spec, data, None, world)
@@ -421,7 +448,7 @@ def test_candidates_forget_as_said_and_so_do_their_scores(world: World, monkeypa
     monkeypatch.setattr(build, "CrossValidated", recorder)
     data = statistics([], n_cells=20)
     for forget, half_life in (("none", None), ({"half_life_queries": 9}, 9), ({"window": 9}, None)):
-        spec = beliefs.EstimatedProfileSpec.model_validate(
+        spec = EstimatedProfileParameters.model_validate(
             {"kind": "estimated_profile", "regularise": "cross_validated", "forget": forget}
         )
         build.build_belief(spec, data, None, world)
@@ -435,7 +462,7 @@ def test_a_recursive_profile_may_never_forget(monkeypatch: pytest.MonkeyPatch, w
     recorder = Recorder()
     monkeypatch.setattr(build, "RecursiveProfile", recorder)
     for said, given in (("none", None), (3, 3)):
-        spec = beliefs.RecursiveProfileSpec.model_validate({"kind": "recursive_profile", "half_life_queries": said})
+        spec = RecursiveProfileParameters.model_validate({"kind": "recursive_profile", "half_life_queries": said})
         build.build_belief(spec, known(), None, world)
         assert recorder.given["half_life_queries"] == given
 
@@ -445,7 +472,7 @@ def test_gravity_is_built_from_world_and_training(world: World, monkeypatch: pyt
     monkeypatch.setattr(build, "GravityFilter", recorder)
 
     def given(statistics: Statistics, world: World, **said: Any) -> dict[str, Any]:
-        spec = beliefs.GravityFilterSpec.model_validate({"kind": "gravity_filter", **said})
+        spec = GravityFilterParameters.model_validate({"kind": "gravity_filter", **said})
         build.build_belief(spec, statistics, 60, world)
         return recorder.given
 
@@ -490,14 +517,14 @@ def test_a_belief_forgets_as_said(monkeypatch: pytest.MonkeyPatch, world: World)
         ({"adaptive": True, "queries_per_false_alarm": 2}, Forgetting(adaptive=True, queries_per_false_alarm=2.0)),
     ]
     for said, forget in cases:
-        spec = beliefs.EstimatedProfileSpec.model_validate({"kind": "estimated_profile", "forget": said})
+        spec = EstimatedProfileParameters.model_validate({"kind": "estimated_profile", "forget": said})
         build.build_belief(spec, known(), None, world)
         assert recorder.given["forget"] == forget
 
 
 @pytest.mark.parametrize(("restart_s", "later"), [(None, [1, 0, 0, 0, 0]), (10, [0.5, 0.25, 0, 0.25, 0])])
 def test_markov_beliefs_restart_as_said(restart_s: int | None, later: list[float], world: World) -> None:
-    belief = build.build_belief(beliefs.MarkovFilterSpec(kind="markov_filter"), known(), restart_s, world)
+    belief = build.build_belief(MarkovFilterParameters(kind="markov_filter"), known(), restart_s, world)
     assert belief.prior(0).tolist() == [0.5, 0.25, 0, 0.25, 0]
     belief.observe(0, np.eye(5)[1])
     assert belief.prior(1).tolist() == [1, 0, 0, 0, 0], "from cell 1 she always went to 0"
@@ -521,7 +548,7 @@ def test_a_design_has_its_parameter_or_its_budget_or_the_default(
     recorder = Recorder()
     exponential = said["kind"] == "exponential"
     monkeypatch.setattr(designs, "Exponential" if exponential else "LocationHiding", recorder)
-    spec = (design_specs.ExponentialSpec if exponential else design_specs.LocationHidingSpec).model_validate(said)
+    spec = (ExponentialParameters if exponential else LocationHidingParameters).model_validate(said)
     build.build_design(spec, world)
     assert recorder.given == {"distance": world.quality_distance, "remap": True} | expected
 
@@ -546,7 +573,7 @@ def test_hindsight_has_the_parameters_of_its_attacks_and_their_defaults(
     make: Callable[..., Any], make_scenario: MakeScenario, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = inspect.signature(make).parameters
-    defaults = protection.HindsightSpec().model_dump()
+    defaults = Hindsight().model_dump()
     assert {name: taken[name].default for name in defaults} == defaults | {"lags": tuple(defaults["lags"])}
     recorder = Recorder()
     monkeypatch.setattr(build, make.__name__, recorder)
@@ -574,7 +601,7 @@ def test_who_assumes_a_design_shares_her_beliefs_with_the_attack(
     for space, readable in ((None, True), (cells, True), (others, False)):
         build.build_attack(scenario.attacks[0], world, {"ann": known()}, scenario, space=space)
         assert recorder.given["readable"] is readable
-        assert isinstance(recorder.given["design"], designs.Exponential)
+        assert isinstance(recorder.given["design"], Exponential)
         assert recorder.given["belief_of"]("ann") is inner.given["belief_of"]("ann")
 
 
@@ -626,7 +653,7 @@ def test_ones_own_components_get_the_scenarios_parameters_and_their_surroundings
     assert made.given == {"statistics": data, "restart_s": 60} | mine
     made = build.build_design(spec, world)
     assert made.given == {"world": world} | mine
-    attack = protection.OwnAttack.model_validate({"kind": "own_parts:Own", "name": "n", "x": 3})
+    attack = CustomAttack.model_validate({"kind": "own_parts:Own", "name": "n", "x": 3})
     made = build.build_attack(attack, world, {"ann": data}, scenario)
     assert made.given.keys() == {"world", "statistics_of", "x"}
     assert made.given["statistics_of"]("ann") is data

@@ -10,24 +10,23 @@ from typing import Any, get_args
 
 import pytest
 from pydantic import ValidationError
-
-from sim.components.custom import listing
-from sim.scenario.consistency import findings
-from sim.scenario.models import Scenario
 from sim.scenario.protection import (
     SHORT_ATTACKS,
     SHORT_IDENTIFICATIONS,
     SHORT_LPPMS,
-    AttackSpec,
-    HindsightSpec,
     ShortAttack,
     ShortIdentification,
     ShortLPPM,
 )
+
+from sim.attack.hindsight import Hindsight
+from sim.attack.inference import InferenceParameters
+from sim.scenario.consistency import findings
+from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import Loc
 from sim.scenario.reading.paths import assign
 from sim.scenario.reading.source import parse_text
-from sim.scenario.reference import UNIONS
+from sim.scenario.reference import UNIONS, listing
 from tests.support import MakeScenario
 
 LONG_FORMS = {
@@ -113,7 +112,7 @@ def test_what_an_attack_leaves_out_is_not_written_out(make_scenario: MakeScenari
 
 def test_hindsight_of_a_short_name_can_be_changed(make_scenario: MakeScenario) -> None:
     (attack,) = make_scenario(attacks=[{"kind": "path", "hindsight": {"lags": [3]}}]).attacks
-    assert isinstance(attack, AttackSpec)
+    assert isinstance(attack, InferenceParameters)
     assert attack.hindsight is not None
     assert (attack.decides, attack.hindsight.lags, attack.hindsight.final) == ("path", [3], True)
 
@@ -143,7 +142,7 @@ def test_who_needs_no_channel(make_scenario: MakeScenario) -> None:
 def test_guesses_about_the_past_are_counted_beforehand(queries: int, final: bool) -> None:
     pairs = {(r, r - lag) for r in range(1, queries + 1) for lag in (1, 5) if r > lag}
     pairs |= {(queries, s) for s in range(1, queries)} if final else set()
-    assert HindsightSpec(final=final).guesses(queries) == len(pairs)
+    assert Hindsight(final=final).guesses(queries) == len(pairs)
 
 
 def test_an_identification_is_told_by_its_model_and_not_by_its_short_name(make_scenario: MakeScenario) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sim.scenario.build import build_design, build_world
 
 import sim
 from sim import report
 from sim.analysis import narrative as sentences
-from sim.scenario.build import build_design, build_world
 from sim.scenario.plausibility import NEVER, escape_probability, remarks
 from sim.scenario.sweep import points
 from tests.support import MakeScenario, done

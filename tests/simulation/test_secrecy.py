@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import simpy
+from sim.scenario.build import build_attack
+from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS
 
 from sim.events import Guess, Query, Report, Visit
 from sim.execution.chunks import _known, _Mechanisms
@@ -18,9 +20,7 @@ from sim.interfaces import Attack
 from sim.lppm.mechanism import Mechanism
 from sim.mobility.traces import Life, Trace
 from sim.rng import stream
-from sim.scenario.build import build_attack
 from sim.scenario.models import Scenario
-from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS
 from sim.simulation.engine import simulate
 from sim.simulation.population import Setting, Stage
 from sim.simulation.recorder import AttackLog, SimulationLog, UserLog

@@ -13,9 +13,12 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sim.scenario.build import build_attack
 
-from sim.attack import OptimalAttack
-from sim.belief import FixedProfile, InForce, MarkovFilter
+from sim.attack.optimal import OptimalAttack
+from sim.belief.fixed_profile import FixedProfile
+from sim.belief.in_force import InForce
+from sim.belief.markov_filter import MarkovFilter
 from sim.errors import InputError
 from sim.events import Shift
 from sim.execution.chunks import _in_force, _known
@@ -23,7 +26,6 @@ from sim.mobility.shifts.places import by_frequency
 from sim.mobility.synthetic.city import attraction, pick, thresholds
 from sim.mobility.traces import DAY_S, Life
 from sim.rng import stream
-from sim.scenario.build import build_attack
 from sim.scenario.models import Scenario
 from sim.scenario.reading.source import parse_value
 from sim.scenario.reference import kinds

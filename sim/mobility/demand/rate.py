@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from sim.events import Visit
-from sim.interfaces import Demand, Generator
+from sim.interfaces import Demand, DemandCapabilities, Generator
 from sim.mobility.parameters import require
 
 
@@ -32,7 +32,7 @@ class Rate:
         require("factor", factor, 0, float("inf"), ends="()")
         self.demand, self.factor, self._rng = demand, factor, rng
         self.from_s, self.until_s, self.for_queries = from_s, until_s, for_queries
-        self.period_s: int = getattr(demand, "period_s", 0)
+        self.period_s = DemandCapabilities.period_s.of(demand)
         self._left = for_queries
 
     def queries(self, visits: Iterable[Visit], rng: Generator) -> Iterator[Visit]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.mobility.demand import Periodic
+from sim.mobility.demand.periodic import Periodic, PeriodicParameters
 from sim.mobility.recorded.days import PACIFIC_DAYLIGHT_H, good_days, slots
 from sim.mobility.recorded.replay import Replay
 from sim.world.grid import Grid
@@ -79,7 +79,7 @@ def test_slots_of_real_days_are_what_a_periodic_demand_asks_for(real_data: Path)
     for cab in replay.users(2):
         visits = list(replay.visits(cab, rng))
         local_s, cells = np.array([(visit.time_s, visit.cell) for visit in visits]).T
-        asked = {query.time_s: query.cell for query in Periodic(period_s=300).queries(visits, None)}
+        asked = {query.time_s: query.cell for query in Periodic(PeriodicParameters(period_s=300)).queries(visits, None)}
         days = good_days(local_s)
         assert days.size >= 10
         found = slots(local_s, cells, days)

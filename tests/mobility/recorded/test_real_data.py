@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sim.mobility.demand import EveryVisit, Periodic
+from sim.mobility.demand.every_visit import EveryVisit
+from sim.mobility.demand.periodic import Periodic, PeriodicParameters
 from sim.mobility.recorded.replay import RecordedDays, Replay, Selection
 from sim.mobility.traces import live
 from sim.mobility.training import statistics
@@ -92,9 +93,9 @@ def test_cabs() -> None:
     visits = list(replay.visits(first, RNG))
     midnight = 14_016 * 86_400
     assert visits[0].time_s == midnight + 3 * 3600 + 9  # 2008-05-17 10:00:09 UTC, in California
-    cut = live(replay, Periodic(), first, moves=RNG, moments=RNG, until_s=2 * 86_400).test
+    cut = live(replay, Periodic(PeriodicParameters()), first, moves=RNG, moments=RNG, until_s=2 * 86_400).test
     replay.max_gap_s = 86_400
-    trace = live(replay, Periodic(), first, moves=RNG, moments=RNG, until_s=2 * 86_400).test
+    trace = live(replay, Periodic(PeriodicParameters()), first, moves=RNG, moments=RNG, until_s=2 * 86_400).test
     assert len(trace) == 2 * 288 - 36
     times_s = replay.times_s(first)
     gap = next(after for before, after in pairwise(times_s) if after - before > 7200)

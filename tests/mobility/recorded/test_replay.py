@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sim.mobility.demand import EveryVisit
+from sim.mobility.demand.every_visit import EveryVisit
 from sim.mobility.recorded.replay import RecordedDays, Replay, Selection, write_csv
 from sim.mobility.traces import Trace, live
 from sim.world.grid import Grid

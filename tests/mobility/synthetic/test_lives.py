@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from sim.events import Visit
-from sim.mobility.demand import EveryVisit
+from sim.mobility.demand.every_visit import EveryVisit
 from sim.mobility.synthetic.city import attraction
-from sim.mobility.synthetic.lives import Commuters, Taxis
+from sim.mobility.synthetic.commuters import Commuters, CommutersParameters
+from sim.mobility.synthetic.taxis import Taxis, TaxisParameters
 from sim.mobility.synthetic.trips import cell_visits, drive, node_path, standing
 from sim.mobility.traces import live
 from sim.world.grid import Grid
@@ -26,9 +27,9 @@ DAY_S = 86_400
 
 Lives = Commuters | Taxis
 MODELS: list[Lives] = [
-    Commuters(grid=GRID, roads=ROADS, seed=4),
-    Taxis(grid=GRID, roads=ROADS, seed=4),
-    Taxis(grid=GRID, roads=ROADS, seed=4, shift_h=8, wait_s=0),
+    Commuters(CommutersParameters(), grid=GRID, roads=ROADS, seed=4),
+    Taxis(TaxisParameters(), grid=GRID, roads=ROADS, seed=4),
+    Taxis(TaxisParameters(shift_h=8, wait_s=0), grid=GRID, roads=ROADS, seed=4),
 ]
 each_model = pytest.mark.parametrize("model", MODELS, ids=["commuters", "taxis", "taxis-that-rest"])
 
@@ -113,13 +114,13 @@ def test_lives_repeat_and_do_not_disturb_each_other(model: Lives) -> None:
 
 
 def test_lives_are_lazy() -> None:
-    visits = Taxis(grid=GRID, roads=ROADS, seed=4).visits("user-001", np.random.default_rng(1))
+    visits = Taxis(TaxisParameters(), grid=GRID, roads=ROADS, seed=4).visits("user-001", np.random.default_rng(1))
     assert next(visits).time_s == 0
     assert len(list(islice(visits, 1000))) == 1000
 
 
 def test_a_commuters_week() -> None:
-    model = Commuters(grid=GRID, roads=ROADS, seed=4, jitter_h=0.0, leisure_share=0.0)
+    model = Commuters(CommutersParameters(jitter_h=0.0, leisure_share=0.0), grid=GRID, roads=ROADS, seed=4)
     home, work, leisure = model.places("user-003")
     assert len({home, work, *leisure.tolist()}) > 3
     steps = path(model, "user-003", until_s=7 * DAY_S)
@@ -137,7 +138,7 @@ def test_a_commuters_week() -> None:
 
 
 def test_commuters_without_leisure_stay_at_home_at_the_weekend() -> None:
-    model = Commuters(grid=GRID, roads=ROADS, seed=4, leisure_places=0)
+    model = Commuters(CommutersParameters(leisure_places=0), grid=GRID, roads=ROADS, seed=4)
     home, _, leisure = model.places("user-001")
     assert leisure.size == 0
     at_weekend = [node for t, node in path(model) if 5 * DAY_S + 6 * HOUR_S < t < 7 * DAY_S]
@@ -145,7 +146,7 @@ def test_commuters_without_leisure_stay_at_home_at_the_weekend() -> None:
 
 
 def test_leisure_share_is_a_share() -> None:
-    model = Commuters(grid=GRID, roads=ROADS, seed=4, leisure_share=0.3, jitter_h=0.0)
+    model = Commuters(CommutersParameters(leisure_share=0.3, jitter_h=0.0), grid=GRID, roads=ROADS, seed=4)
     _, work, _ = model.places("user-001")
     weeks = 200
     steps = path(model, seed=3, until_s=7 * DAY_S * weeks)
@@ -173,7 +174,7 @@ def test_taxis_never_rest_by_default() -> None:
 
 
 def test_destinations_follow_the_attraction() -> None:
-    model = Taxis(grid=GRID, roads=ROADS, seed=4, near_share=0.0, wait_s=0)
+    model = Taxis(TaxisParameters(near_share=0.0, wait_s=0), grid=GRID, roads=ROADS, seed=4)
     trace = live(
         model,
         EveryVisit(),
@@ -191,7 +192,7 @@ def test_destinations_follow_the_attraction() -> None:
 
 def test_passengers_are_near_when_they_should_be() -> None:
     def mean_km(near_share: float) -> float:
-        model = Taxis(grid=GRID, roads=ROADS, seed=4, near_share=near_share, near_km=0.5)
+        model = Taxis(TaxisParameters(near_share=near_share, near_km=0.5), grid=GRID, roads=ROADS, seed=4)
         rng = np.random.default_rng(1)
         picked = np.array([model._passenger(0, rng) for _ in range(500)])
         return float(np.hypot(ROADS.x_km[picked] - ROADS.x_km[0], ROADS.y_km[picked] - ROADS.y_km[0]).mean())
@@ -221,7 +222,7 @@ def test_refuses(kind: type[Commuters] | type[Taxis], parameters: dict[str, int]
 
 # ------------------------------------------------------------------------------------------------ other places
 
-PEOPLE = Commuters(grid=GRID, roads=ROADS, seed=4)
+PEOPLE = Commuters(CommutersParameters(), grid=GRID, roads=ROADS, seed=4)
 
 
 @pytest.mark.parametrize("user", [f"user-{i:03d}" for i in range(1, 6)])

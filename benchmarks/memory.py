@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+from benchmarks.people import DESIGNS, City, timed_run
 from sim.attack.optimal import OptimalAttack
-from sim.belief.estimated_profile import EstimatedProfile
+from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParameters
 from sim.belief.fixed_profile import FixedProfile
-from sim.bench.people import DESIGNS, City, timed_run
 from sim.lppm.mechanism import Mechanism
 
 LIMIT_S = 3600.0
@@ -18,14 +20,29 @@ LIMIT_S = 3600.0
 _STATUS = Path("/proc/self/status")
 
 
+def environment() -> dict[str, str]:
+    """Return the environment of a process that can import this package, wherever it is started."""
+    folders = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
+
+
+def main_of(module: str, argument: str) -> Any:
+    """Return what `main` of a module prints as JSON in a fresh process."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"from {module} import main; main()", argument],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=LIMIT_S,
+        env=environment(),
+    )
+    return json.loads(done.stdout)
+
+
 def bytes_of_users(users: int, queries: int, shape: tuple[int, int], gap: float) -> int:
     """Return by how much the memory of a fresh process grows at most while it simulates PEB users, in bytes."""
-    said = json.dumps({"users": users, "queries": queries, "shape": shape, "gap": gap})
-    script = f"from {__name__} import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", script, said], stdout=subprocess.PIPE, text=True, check=True, timeout=LIMIT_S
-    )
-    return int(json.loads(done.stdout))
+    work = json.dumps({"users": users, "queries": queries, "shape": shape, "gap": gap})
+    return int(main_of(__name__, work))
 
 
 def _simulate(users: int, queries: int, shape: tuple[int, int], gap: float) -> None:
@@ -37,7 +54,9 @@ def _simulate(users: int, queries: int, shape: tuple[int, int], gap: float) -> N
     design = DESIGNS["Exp 1/km"](distance=city.distance)
 
     def lppm_of(_user: str) -> Mechanism:
-        return Mechanism(belief=EstimatedProfile(initial_profile=training, gap=gap), design=design)
+        return Mechanism(
+            belief=EstimatedProfile(EstimatedProfileParameters(gap=gap), initial_profile=training), design=design
+        )
 
     attack = OptimalAttack(belief_of=lambda user: FixedProfile(profile=profiles[user]), distance=city.distance)
     timed_run(city, traces, lppm_of, attack, stamped=False)
@@ -57,10 +76,10 @@ def resident() -> tuple[int, int]:
 
 
 def main() -> None:
-    """Simulate what the first argument says and print how much memory it took."""
-    said = json.loads(sys.argv[1])
-    said["shape"] = tuple(said["shape"])
-    _simulate(**{**said, "users": 2, "queries": 5})  # whatever is imported or compiled late is no memory of users
+    """Simulate the work of the first argument and print how much memory it took."""
+    work = json.loads(sys.argv[1])
+    work["shape"] = tuple(work["shape"])
+    _simulate(**{**work, "users": 2, "queries": 5})  # late imports and compilation are no memory of users
     before, _ = resident()
-    _simulate(**said)
+    _simulate(**work)
     print(json.dumps(resident()[1] - before))

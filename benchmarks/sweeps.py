@@ -8,12 +8,13 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
-from sim.bench.memory import LIMIT_S, resident
-from sim.bench.timing import Samples, seconds_of, side_by_side
+from benchmarks.memory import LIMIT_S, environment, main_of, resident
+from benchmarks.timing import Samples, seconds_of, side_by_side
 from sim.execution.chunks import Workshop, run_chunk
+from sim.execution.cost.estimate import estimate
 from sim.execution.local_pool import Here, Pool, Workers
 from sim.execution.plan import Chunk, Plan, tasks
 from sim.execution.runner import run
@@ -95,13 +96,45 @@ def simulation_samples(rounds: int, *, queries: int = 1000) -> Samples:
     return side_by_side(lambda: seconds(one), lambda: seconds(many), rounds=rounds)
 
 
-def sweep_samples(replications: int, users: int, rounds: int) -> Samples:
-    """Return how long a sweep takes on two workers from start to end, and beside it on one."""
-    return side_by_side(
-        lambda: _seconds_of_run(long(replications, users), 2),
-        lambda: _seconds_of_run(long(replications, users), 1),
-        rounds=rounds,
-    )
+def sweep_samples(replications: int, users: int, rounds: int, *, start_up: bool) -> Samples:
+    """Return how long a sweep takes on two workers, and beside it on one: from start to end, or without `start_up`."""
+
+    def seconds(workers: int) -> float:
+        took_s = _seconds_of_run(long(replications, users), workers)
+        return took_s if start_up else took_s - _seconds_of_run(short(1), workers)
+
+    return side_by_side(lambda: seconds(2), lambda: seconds(1), rounds=rounds)
+
+
+ESTIMATED: dict[str, dict[str, Any]] = {
+    "learning": {"lppms": ["SP-Exp", "PEB-LH"], "replications": 3},
+    "slow training for few queries": {
+        "users": {"count": 40, "queries": 4, "mobility": "favourites"},
+        "training": {"others": {"kind": "others", "count": 150, "queries": 200}},
+        "lppms": ["SP-Exp"],
+    },
+    "a slow mechanism at one point": {
+        "users": {"count": 3, "queries": 60, "mobility": "favourites"},
+        "lppms": [{"kind": "PEB-LH", "belief": {"solver": "em", "gap": 1e-9, "max_iterations": 400}}, "Exp"],
+        "attacks": [],
+        "record": {"expected": False},
+    },
+}
+"""Studies whose time is hard to estimate, as changes to a small one."""
+
+
+def estimate_sample(changes: dict[str, Any]) -> Samples:
+    """Return the estimated time of a study and the CPU time of its run, the larger one first."""
+    study = _study(1, [0.5, 1.0, 2.0], users=3, queries=25, lppms=["SP-Exp"], attacks=["sporadic"])
+    scenario = Scenario.model_validate(study.model_dump(mode="json", exclude_unset=True) | changes)
+    estimated_s = estimate(scenario, limit_s=LIMIT_S).seconds
+    if estimated_s is None:
+        raise RuntimeError("the time of the study was not estimated")
+    with tempfile.TemporaryDirectory() as folder:
+        began_s = process_time()
+        run(scenario, out=Path(folder) / "run", figures=False)
+        taken_s = process_time() - began_s
+    return Samples((max(estimated_s, taken_s),), (min(estimated_s, taken_s),))
 
 
 def _seconds_of_run(study: Scenario, workers: int) -> float:
@@ -109,31 +142,26 @@ def _seconds_of_run(study: Scenario, workers: int) -> float:
         file = Path(folder) / "study.json"
         file.write_text(study.model_dump_json(exclude_unset=True))
         words = [sys.executable, "-m", "sim.cli", "run", str(file), "-o", f"{folder}/run", "--no-figures"]
+        words += ["--workers", str(workers)]
         began = perf_counter()
-        subprocess.run([*words, "--workers", str(workers)], check=True, capture_output=True, timeout=LIMIT_S)
+        subprocess.run(words, check=True, capture_output=True, timeout=LIMIT_S, env=environment())
         return perf_counter() - began
 
 
 def driver_bytes(simulations: int) -> int:
     """Return the most memory that the driver of so many short simulations on two workers ever has, in bytes."""
-    script = f"from {__name__} import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(simulations)],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-        timeout=LIMIT_S,
-    )
-    return int(json.loads(done.stdout))
+    return int(main_of(__name__, str(simulations)))
 
 
 def main() -> None:
-    """Run so many simulations, cut into chunks as a study of that size is, and print the most memory it took."""
+    """Run many simulations, cut into chunks as a study of that size is, and print the most memory it took."""
     simulations = int(sys.argv[1])
+    epsilons = [round(0.01 * (step + 1), 2) for step in range(min(simulations, 100))]
+    replications = simulations // len(epsilons)
     with tempfile.TemporaryDirectory() as folder:
-        study = short(max(simulations // 100, 1)).model_dump(mode="json", exclude_unset=True)
-        study["sweep"] = {EPSILON: [round(0.01 * (step + 1), 2) for step in range(100)]}
+        study = short(replications).model_dump(mode="json", exclude_unset=True)
+        study["sweep"] = {EPSILON: epsilons}
         result = run(Scenario.model_validate(study), out=Path(folder) / "run", figures=False, workers=2)
-        if result.totals().users["queries"].sum() != simulations // 100 * 100:
+        if result.totals().users["queries"].sum() != replications * len(epsilons):
             raise RuntimeError("not all simulations are in the log")
     print(json.dumps(resident()[1]))

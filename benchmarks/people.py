@@ -1,4 +1,4 @@
-"""What all rows of the benchmark share: the size of the work, one synthetic city and its people, a timed simulation."""
+"""What all rows of the benchmark share: one synthetic city and its people, a timed simulation."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from time import process_time_ns
 
 import numpy as np
 
+from benchmarks.timing import NS
 from sim.attack.optimal import OptimalAttack
-from sim.belief.estimated_profile import EstimatedProfile
+from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParameters
 from sim.belief.fixed_profile import FixedProfile
-from sim.belief.gravity_filter import GravityFilter
+from sim.belief.gravity_filter import GravityFilter, GravityFilterParameters
 from sim.belief.markov_filter import MarkovFilter
-from sim.bench.timing import NS
 from sim.interfaces import LPPM, Attack, Belief, Design, FloatArray
 from sim.lppm.exponential import Exponential
 from sim.lppm.location_hiding import LocationHiding
 from sim.lppm.mechanism import Mechanism
-from sim.mobility.synthetic.favourites import Favourites
+from sim.mobility.synthetic.favourites import Favourites, FavouritesParameters
 from sim.mobility.traces import Trace
 from sim.mobility.training import Statistics, statistics
 from sim.rng import stream
@@ -42,38 +42,6 @@ DESIGNS: dict[str, Callable[..., Design]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
-    """How much work the benchmark does; what it measures stays the same."""
-
-    shape: tuple[int, int] = (25, 10)
-    large_shape: tuple[int, int] = (50, 50)
-    queries: int = 300
-    window: int = 30
-    """So many queries at the end of a run stand for "at r"."""
-    rounds: int = 10
-    long_rounds: int = 2
-    """Rounds of a row that takes seconds a round."""
-    agents: int = 1000
-    agent_queries: int = 288
-    em_samples: int = 12
-    """At so many of the queries textbook EM is run; the others are taken to cost the same on average."""
-    memory_users: int = 1000
-    lengths: tuple[int, ...] = (300, 600, 1200, 3000)
-    """At these r the growth is measured."""
-    designs: tuple[str, ...] = tuple(DESIGNS)
-    long_designs: tuple[str, ...] = tuple(DESIGNS)
-    """The designs of a row that takes seconds a round."""
-    optimal_shape: tuple[int, int] | None = (10, 10)
-    """The grid that optimal mechanisms are solved on; None leaves them out."""
-    chunks: int = 400
-    sweep_users: int = 20
-    sweep_replications: int = 26
-    """Of the sweep that is run on one and on two workers: so many make it last a minute."""
-    simulations: int = 100_000
-    """So many short ones has the study whose driver is measured."""
-
-
 class City:
     """A Manhattan grid and the people on it: each checks in at her favourite places, every five minutes."""
 
@@ -82,7 +50,7 @@ class City:
         grid = Grid.rectangle(rows=rows, cols=cols, width_km=CELL_KM[0] * cols, height_km=CELL_KM[1] * rows)
         self.distance = manhattan(grid)
         self.world = World(grid=grid, roads=None, privacy_distance=self.distance, quality_distance=self.distance)
-        self._people = Favourites(grid=grid, seed=SEED)
+        self._people = Favourites(FavouritesParameters(), grid=grid, seed=SEED)
 
     @property
     def n_cells(self) -> int:
@@ -176,7 +144,7 @@ class Contest:
 
     def peb(self, design: Design, *, expected: bool = False, attack: Attack | None = None) -> Run:
         """Time a PEB mechanism against the optimal sporadic attack, or another one."""
-        belief = EstimatedProfile(initial_profile=self._training.profile, gap=GAP)
+        belief = EstimatedProfile(EstimatedProfileParameters(gap=GAP), initial_profile=self._training.profile)
         optimal = self._optimal(lambda: FixedProfile(profile=self._test.profile), expected)
         run = self._run(belief, design, attack or optimal, expected)
         self.worst_gap = max(self.worst_gap, belief.worst_gap)
@@ -190,7 +158,7 @@ class Contest:
     def gravity(self, design: Design) -> Run:
         """Time a PEB-MK mechanism, which has no training, against the optimal Markov attack."""
         even = np.full(self._city.n_cells, 1 / self._city.n_cells)
-        belief = GravityFilter(initial_profile=even, distance=self._city.distance)
+        belief = GravityFilter(GravityFilterParameters(), initial_profile=even, distance=self._city.distance)
         return self._run(belief, design, self._optimal(lambda: _filter(self._test), expected=False), expected=False)
 
     def _optimal(self, belief: Callable[[], Belief], expected: bool) -> Attack:

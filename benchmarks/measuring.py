@@ -1,36 +1,22 @@
-"""The benchmark: how near the simulator comes to what the machine allows, as ratios measured within one run."""
+"""Measure rows, and describe the machine they were measured on."""
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sim.bench.people import Scale, warm_up
-from sim.bench.rows import ROWS, Direction, Row, Skipped, Unit
+from benchmarks.people import warm_up
+from benchmarks.scale import Scale
+from benchmarks.targets import Direction, Row, Skipped, Unit
 from sim.inference.kernels import describe
 
-__all__ = ["FULL", "QUICK", "ROWS", "Outcome", "Row", "Scale", "document", "machine", "measure"]
-
 SCHEMA_VERSION = 1
-
-FULL = Scale()
-QUICK = Scale(
-    rounds=5,
-    long_rounds=1,
-    em_samples=6,
-    memory_users=100,
-    lengths=(150, 300, 600, 1200),
-    long_designs=("Exp 1/km", "LH 0.6"),
-    optimal_shape=None,
-    chunks=100,
-    simulations=5_000,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,42 +41,47 @@ class Outcome:
     """By case: the figure and the limit of each round."""
 
 
-def measure(rows: Sequence[Row], scale: Scale, progress: Callable[[Row], None] = lambda _row: None) -> list[Outcome]:
-    """Measure rows one after the other."""
+def measure(
+    rows: Sequence[Row], scale: Scale, progress: Callable[[Row], None] = lambda _row: None
+) -> Iterator[Outcome]:
+    """Measure rows one after the other; yield each as soon as it is measured."""
     warm_up()
-    outcomes = []
     for row in rows:
         progress(row)
-        outcomes.append(_outcome(row, scale))
-    return outcomes
+        yield _outcome(row, scale)
 
 
 def _outcome(row: Row, scale: Scale) -> Outcome:
-    said: dict[str, Any] = {
-        name: getattr(row, name) for name in ("name", "what", "beside", "unit", "direction", "target")
+    description: dict[str, Any] = {
+        "name": row.name,
+        "what": row.what,
+        "beside": row.beside,
+        "unit": row.unit,
+        "direction": row.direction,
+        "target": row.target,
     }
     try:
-        found = row.measure(scale)
+        measurement = row.measure(scale)
     except Skipped as reason:
-        return Outcome(**said, note=f"skipped: {reason}")
-    ratios = row.ratios(found)
+        return Outcome(**description, note=f"skipped: {reason}")
+    ratios = row.ratios(measurement)
     return Outcome(
-        **said,
-        measured=found.measured,
-        limit=found.limit,
-        ratio=row.ratio(found),
-        met=row.met(found),
-        note="; ".join(filter(None, (found.fault, found.note))),
+        **description,
+        measured=measurement.measured,
+        limit=measurement.limit,
+        ratio=row.ratio(measurement),
+        met=row.met(measurement),
+        note="; ".join(filter(None, (measurement.fault, measurement.note))),
         ratio_range=(min(ratios), max(ratios)),
         samples={
             case: {"measured": list(rounds.measured), "limit": list(rounds.limit)}
-            for case, rounds in found.samples.items()
+            for case, rounds in measurement.samples.items()
         },
     )
 
 
 def machine() -> dict[str, Any]:
-    """Return where this runs: the figures of another machine are others."""
+    """Return a description of this machine."""
     return {
         "cpu": _cpu(),
         "cores": os.cpu_count(),
@@ -109,7 +100,7 @@ def document(outcomes: Sequence[Outcome], *, quick: bool) -> dict[str, Any]:
 
 
 def _cpu() -> str:
-    """Return the model of the processor, or what little can be told."""
+    """Return the model of the processor, as far as it is known."""
     details = Path("/proc/cpuinfo")
     if details.exists():
         for line in details.read_text().splitlines():

@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sim.bench.memory import resident
-from sim.bench.people import SEED, City
-from sim.bench.timing import seconds_of
+from benchmarks.memory import resident
+from benchmarks.people import SEED, City
+from benchmarks.timing import seconds_of
 from sim.events import Report
-from sim.interfaces import Channel, Design, FloatArray
+from sim.interfaces import AttackCapabilities, Channel, Design, FloatArray
 from sim.lppm.channel import MatrixChannel
 from sim.lppm.optimal_privacy import OptimalPrivacy
 from sim.lppm.optimal_quality import OptimalQuality
@@ -261,7 +261,7 @@ class _Bench:
                 attack.observe(report)
             during.append(process_time() - began)
             began = process_time()
-            last_words = sum(1 for _ in getattr(attack, "conclude", tuple)())
+            last_words = sum(1 for _ in AttackCapabilities.conclude.of(attack)())
             after.append(process_time() - began if last_words else None)
         ends = [end for end in after if end is not None]
         return median(during), median(ends) if ends else None

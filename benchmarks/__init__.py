@@ -1,0 +1,1 @@
+"""The benchmark: measures how close the simulator comes to the limits of the machine. Run by `make bench`."""

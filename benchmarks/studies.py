@@ -1,0 +1,49 @@
+"""Rows about studies: what chunks, workers and the driver of many simulations cost."""
+
+from __future__ import annotations
+
+from benchmarks import sweeps
+from benchmarks.scale import Scale
+from benchmarks.targets import Measurement, Skipped
+from benchmarks.timing import slowest_case
+from sim.errors import UserError
+from sim.execution.local_pool import usable_cores
+
+
+def measure_chunk(scale: Scale, *, pool: str) -> Measurement:
+    """Measure how long a chunk takes that has nothing to do."""
+    try:
+        return Measurement(sweeps.seconds_per_chunk(pool, scale.chunks), 1.0, note="wall-clock time, one query a chunk")
+    except UserError as error:
+        raise Skipped(str(error)) from error
+
+
+def measure_simulation(scale: Scale) -> Measurement:
+    """Measure how long a simulation takes that has nothing to do."""
+    samples = {"SP-Exp": sweeps.simulation_samples(scale.rounds)}
+    return Measurement(*slowest_case(samples), samples)
+
+
+def measure_workers(scale: Scale) -> Measurement:
+    """Measure a sweep on two workers beside the same on one, from start to end."""
+    if usable_cores() < 2:
+        raise Skipped("there is one core only")
+    samples = {
+        "sweep": sweeps.sweep_samples(
+            scale.sweep_replications, scale.sweep_users, scale.long_rounds, start_up=scale.sweep_start_up
+        )
+    }
+    start_up = "included" if scale.sweep_start_up else "subtracted"
+    return Measurement(*slowest_case(samples), samples, note=f"wall-clock time of `lppm-sim run`, start-up {start_up}")
+
+
+def measure_driver(scale: Scale) -> Measurement:
+    """Measure the memory of a driver of very many simulations, imports included, beside that of few."""
+    many, few = sweeps.driver_bytes(scale.simulations), sweeps.driver_bytes(scale.few_simulations)
+    return Measurement(many, few, note=f"{scale.simulations:,} simulations, imports included")
+
+
+def measure_estimate(_scale: Scale) -> Measurement:
+    """Measure by which factor the time that `check` estimates differs from the CPU time of the run."""
+    samples = {name: sweeps.estimate_sample(scenario) for name, scenario in sweeps.ESTIMATED.items()}
+    return Measurement(*slowest_case(samples), samples, note="the larger beside the smaller, the worst case")

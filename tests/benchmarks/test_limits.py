@@ -1,0 +1,53 @@
+"""Limits and exactness: what rows are compared with is computed correctly, and inexact answers do not count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks import limits, mechanisms, queries
+from benchmarks.people import DESIGNS, City
+from sim.inference.bayes import decide_many
+from sim.interfaces import FloatArray
+from tests.benchmarks.support import TINY
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_the_textbook_remap_costs_what_a_sum_over_cells_says(name: str) -> None:
+    city = City((3, 4))
+    prior = np.random.default_rng(1).dirichlet(np.ones(12))
+    channel, distance_km = city.base_matrix(name), city.distance.matrix_km
+    np.testing.assert_allclose(channel.sum(axis=1), 1)
+    cost = limits.textbook_cost(channel, prior, distance_km)
+    output, guess = 7, 2
+    assert cost[output, guess] == pytest.approx(
+        sum(prior[x] * channel[x, output] * distance_km[x, guess] for x in range(12))
+    )
+    table = limits.textbook_remap(channel, prior, distance_km)
+    ours = decide_many((prior[:, None] * channel).T, distance_km, None)
+    each = np.arange(12)
+    np.testing.assert_allclose(cost[each, table], cost[each, ours], atol=1e-15)
+
+
+def test_a_remap_that_is_not_the_best_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    def worse(channel: FloatArray, prior: FloatArray, distance_km: FloatArray) -> Any:
+        return limits.textbook_cost(channel, prior, distance_km).argmax(axis=1)
+
+    assert mechanisms.measure_remap(TINY).fault == ""
+    monkeypatch.setattr(limits, "textbook_remap", worse)
+    assert "the remap is not optimal" in mechanisms.measure_remap(TINY).fault
+
+
+def test_an_estimate_that_is_not_certified_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert queries.measure_peb(TINY).fault == ""
+    monkeypatch.setattr(queries, "GAP", 0.0)
+    assert "the gap is not reached" in queries.measure_peb(TINY).fault
+
+
+def test_a_gradient_pass_ends_in_a_number_per_cell() -> None:
+    gradient = limits.gradient_pass(7, 5)()
+    assert gradient.shape == (5,)
+    assert gradient.mean() == pytest.approx(1)  # at the uniform profile the gradient's mean under it is 1
+    assert limits.prediction(5)().shape == (5,)
