@@ -76,7 +76,7 @@ def measure_optimal(scale: Scale) -> Measurement:
             OptimalPrivacyParameters(), quality_distance=manhattan, privacy_distance=crow
         ),
         "loss under geo-indistinguishability": OptimalQuality(
-            OptimalQualityParameters(metric=crow, epsilon_per_km=1.0), quality_distance=manhattan
+            OptimalQualityParameters(epsilon_per_km=1.0), metric=crow, quality_distance=manhattan
         ),
     }
     cases = {

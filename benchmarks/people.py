@@ -16,8 +16,8 @@ from sim.belief.fixed_profile import FixedProfile
 from sim.belief.gravity_filter import GravityFilter, GravityFilterParameters
 from sim.belief.markov_filter import MarkovFilter
 from sim.interfaces import LPPM, Attack, Belief, Design, FloatArray
-from sim.lppm.exponential import Exponential
-from sim.lppm.location_hiding import LocationHiding
+from sim.lppm.exponential import Exponential, ExponentialParameters
+from sim.lppm.location_hiding import LocationHiding, LocationHidingParameters
 from sim.lppm.mechanism import Mechanism
 from sim.mobility.synthetic.favourites import Favourites, FavouritesParameters
 from sim.mobility.traces import Trace
@@ -35,10 +35,10 @@ EVERY_S = 300
 GAP = 1e-6
 
 DESIGNS: dict[str, Callable[..., Design]] = {
-    "Exp 0.3/km": partial(Exponential, epsilon_per_km=0.3),
-    "Exp 1/km": partial(Exponential, epsilon_per_km=1.0),
-    "Exp 2/km": partial(Exponential, epsilon_per_km=2.0),
-    "LH 0.6": partial(LocationHiding, reveal_probability=0.6),
+    "Exp 0.3/km": partial(Exponential, ExponentialParameters(epsilon_per_km=0.3)),
+    "Exp 1/km": partial(Exponential, ExponentialParameters(epsilon_per_km=1.0)),
+    "Exp 2/km": partial(Exponential, ExponentialParameters(epsilon_per_km=2.0)),
+    "LH 0.6": partial(LocationHiding, LocationHidingParameters(reveal_probability=0.6)),
 }
 
 
@@ -158,7 +158,9 @@ class Contest:
     def gravity(self, design: Design) -> Run:
         """Time a PEB-MK mechanism, which has no training, against the optimal Markov attack."""
         even = np.full(self._city.n_cells, 1 / self._city.n_cells)
-        belief = GravityFilter(GravityFilterParameters(), initial_profile=even, distance=self._city.distance)
+        parameters = GravityFilterParameters()
+        kernels = parameters.kernels(self._city.distance)
+        belief = GravityFilter(parameters, initial_profile=even, kernels=kernels)
         return self._run(belief, design, self._optimal(lambda: _filter(self._test), expected=False), expected=False)
 
     def _optimal(self, belief: Callable[[], Belief], expected: bool) -> Attack:

@@ -11,7 +11,7 @@ import pytest
 from sim.analysis.metrics import METRICS
 from sim.attack.face_value import FaceValueParameters
 from sim.attack.identification import IdentificationParameters
-from sim.scenario import reference
+from sim.components.registry import registry
 from sim.scenario.load import load
 from sim.scenario.reference import listing
 
@@ -43,7 +43,7 @@ def test_every_design_and_belief_has_an_entry_with_all_its_keys(family: str, kin
     explained = entry(MECHANISMS, kind)
     if kind in EXPLAINED_WITH_ATTACK:
         explained += entry(ATTACKS, EXPLAINED_WITH_ATTACK[kind])
-    keys = reference.kinds(family)[kind].model_fields.keys() - {"kind"}
+    keys = registry.kinds(family)[kind].model_fields.keys() - {"kind"}
     assert [key for key in sorted(keys) if f"`{key}`" not in explained] == []
     assert f"| `{kind}` |" in MECHANISMS, "it is in the overview"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal
 
@@ -24,9 +23,6 @@ from sim.lppm.spanner import Spanner, greedy_spanner
 from sim.lppm.spanner import metric as greatest_metric
 from sim.world import World
 from sim.world.distance import Distance
-
-Edges = tuple[FloatArray, Spanner]
-"""A metric in km, shape (n_cells, n_cells), and the pairs of cells whose ratios are in the program."""
 
 
 @component("design")
@@ -56,10 +52,29 @@ class OptimalQualityParameters(CalibratedParameters):
             self,
             quality_distance=world.quality_distance,
             metric=distance,
-            edges=lambda: world.derived(
-                ("spanner", self.metric, self.spanner_dilation), lambda: metric_edges(distance, self.spanner_dilation)
-            ),
+            edges=world.derived(("spanner", self.metric, self.spanner_dilation), lambda: self.edges(distance)),
         )
+
+    def edges(self, distance: Distance) -> MetricEdges:
+        """Return the edges of the program, which the designs of all users share."""
+        return MetricEdges(distance, self.spanner_dilation)
+
+
+class MetricEdges:
+    """The greatest metric below a distance, and its spanner: the pairs of cells whose ratios are in the program."""
+
+    def __init__(self, distance: Distance, dilation: float) -> None:
+        self._distance, self._dilation = distance, dilation
+
+    @cached_property
+    def metric_km(self) -> FloatArray:
+        """The metric, shape (n_cells, n_cells)."""
+        return greatest_metric(self._distance.matrix_km)
+
+    @cached_property
+    def spanner(self) -> Spanner:
+        """The pairs of cells."""
+        return greedy_spanner(self.metric_km, self._dilation)
 
 
 class OptimalQuality(OptimalDesign):
@@ -77,7 +92,7 @@ class OptimalQuality(OptimalDesign):
         *,
         quality_distance: Distance,
         metric: Distance,
-        edges: Callable[[], Edges] | None = None,
+        edges: MetricEdges | None = None,
     ) -> None:
         epsilon_per_km, budget_km = parameters.strength, parameters.budget_km
         super().__init__(
@@ -88,15 +103,11 @@ class OptimalQuality(OptimalDesign):
         )
         self._epsilon_per_km = epsilon_per_km
         self._budget_km = budget_km
-        self._make_edges = edges or (lambda: metric_edges(metric, parameters.spanner_dilation))
-
-    @cached_property
-    def _edges(self) -> Edges:
-        return self._make_edges()
+        self._edges = edges or parameters.edges(metric)
 
     def _closed_form(self, prior: FloatArray) -> FloatArray | None:
         constant, most_km = self._best_constant(prior)
-        metric_km, _ = self._edges
+        metric_km = self._edges.metric_km
         if self._budget_km is None:
             return constant if self._epsilon_per_km == 0 or not metric_km.any() else None
         if self._budget_km >= most_km:
@@ -121,7 +132,7 @@ class OptimalQuality(OptimalDesign):
         loss_km = self._loss_km(prior, solved.channel)
         if self._budget_km is not None and not abs(loss_km - self._budget_km) <= BUDGET_TOLERANCE_KM:
             return f"it loses {loss_km:.9g} km, the budget is {self._budget_km:.9g} km"
-        metric_km, spanner = self._edges
+        metric_km, spanner = self._edges.metric_km, self._edges.spanner
         over = exceeded(solved.channel, metric_km, epsilon_per_km)
         if not over <= VERIFIED:
             return f"a log-ratio is {over:.2g} above epsilon d = {epsilon_per_km:.9g} d"
@@ -133,7 +144,7 @@ class OptimalQuality(OptimalDesign):
 
     def _promising(self, prior: FloatArray, epsilon_per_km: float) -> Solved:
         """Return the best channel that keeps the promise."""
-        metric_km, spanner = self._edges
+        metric_km, spanner = self._edges.metric_km, self._edges.spanner
         if epsilon_per_km == 0 or not metric_km.any():
             return Solved(self._best_constant(prior)[0])
         cells, weights = weighed(prior)
@@ -150,7 +161,7 @@ class OptimalQuality(OptimalDesign):
 
     def _calibrated(self, prior: FloatArray, budget_km: float) -> Solved:
         """Return the best channel whose promise is such that it loses the budget."""
-        metric_km, spanner = self._edges
+        metric_km, spanner = self._edges.metric_km, self._edges.spanner
         apart_km = metric_km[metric_km > 0].min(initial=np.inf)
         tried: dict[float, Solved] = {}
 
@@ -173,9 +184,3 @@ class OptimalQuality(OptimalDesign):
         while low == high or excess_km(low) < 0:
             low -= np.log(2)
         return tried[float(brentq(excess_km, low, high))]
-
-
-def metric_edges(distance: Distance, dilation: float) -> Edges:
-    """Return the greatest metric below a distance, and its spanner."""
-    metric_km = greatest_metric(distance.matrix_km)
-    return metric_km, greedy_spanner(metric_km, dilation)

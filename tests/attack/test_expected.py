@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
-from sim.scenario.build import build_attack
-from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS
 
+from sim.attack import identification, inference
 from sim.attack.assumed import AssumingAttack
 from sim.attack.face_value import FaceValueAttack
 from sim.attack.hindsight import Hindsight, PathAttack, SmoothingAttack
@@ -200,7 +199,7 @@ def test_assuming_is_bayes_with_the_assumed_channel(distance: Distance, seed: in
     for outputs in itertools.product(range(N), repeat=REPORTS):
         if not any(model.weight(path, outputs, model.other) for path in PATHS):
             continue
-        for make in (OptimalAttack, SmoothingAttack):
+        for make in (OptimalAttack, partial(SmoothingAttack, Hindsight())):
             belief = model.filter()
             attack = AssumingAttack(
                 attack=make(belief_of=lambda _, b=belief: b, distance=distance, foresee=True),  # type: ignore[misc]
@@ -322,8 +321,8 @@ def test_without_a_report_the_best_cell_is_that_of_the_distance_from_the_truth()
 
 
 EVERY_ATTACK: list[Any] = [
-    *SHORT_ATTACKS,
-    *SHORT_IDENTIFICATIONS,
+    *inference.SHORT_NAMES,
+    *identification.SHORT_NAMES,
     "face-value",
     {"kind": "markov", "name": "assuming", "assumes": {"kind": "exponential", "epsilon_per_km": 0.7}},
 ]
@@ -367,7 +366,7 @@ def test_nothing_that_a_scenario_can_name_beats_the_attack_that_is_optimal(
     errors = {}
     for said in EVERY_ATTACK:
         spec = TypeAdapter(AttackParameters).validate_python(said)
-        attack = build_attack(spec, world, users, scenario)
+        attack = spec.build(scenario.attack_context(world, users))
         errors[spec.name] = online_error(attack, known, chained=chained, channel=channel)
     optimal = errors["markov" if chained else "sporadic"]
     assert {name for name, error in errors.items() if error < optimal - 1e-12} == set()

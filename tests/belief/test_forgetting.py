@@ -15,7 +15,7 @@ from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParam
 from sim.belief.forgetting import ChangeTest, Forgetting, Memory, change_point
 from sim.inference.estimate import certified_gap
 from sim.interfaces import FloatArray
-from tests.support import plainly
+from tests.support import made, plainly
 
 pytestmark = pytest.mark.usefixtures("either_way")
 
@@ -29,7 +29,7 @@ AFTER = BEFORE[::-1].copy()
 
 
 def believe(**params: Any) -> EstimatedProfile:
-    return EstimatedProfile(EstimatedProfileParameters(), initial_profile=UNIFORM, **params)
+    return made(EstimatedProfile, initial_profile=UNIFORM, **params)
 
 
 def wild_rows(seed: int, count: int, n: int) -> FloatArray:
@@ -116,9 +116,9 @@ def test_a_window_is_the_plain_belief_of_the_last_reports(seed: int, count: int,
     rows = wild_rows(seed, count, 5)
     initial = np.array([0.4, 0.3, 0.2, 0.1, 0.0])
     params: dict[str, Any] = {"initial_profile": initial, "gap": 1e-9, "start": "initial"}
-    windowed = teach(EstimatedProfile(EstimatedProfileParameters(forget=Forgetting(window=window)), **params), rows)
+    windowed = teach(made(EstimatedProfile, forget=Forgetting(window=window), **params), rows)
     last = rows[-window:]
-    plain = teach(EstimatedProfile(EstimatedProfileParameters(), **params), last)
+    plain = teach(made(EstimatedProfile, **params), last)
     assert windowed.index == count + 1
     assert windowed.remembered == plain.remembered == len(last)
     assert certified_gap(last, profile_of(windowed)) <= 1.01e-9
@@ -212,9 +212,9 @@ def test_compiled_and_plain_fit_the_same(seed: int, count: int) -> None:
     rows = wild_rows(seed, count, 5)
     for forget in (Forgetting(half_life_queries=6), Forgetting(window=8), Forgetting(half_life_days=0.01)):
         params: dict[str, Any] = {"initial_profile": np.full(5, 0.2), "gap": 1e-9, "forget": forget}
-        fast = teach(EstimatedProfile(EstimatedProfileParameters(), **params), rows)
+        fast = teach(made(EstimatedProfile, **params), rows)
         with plainly():
-            slow = teach(EstimatedProfile(EstimatedProfileParameters(), **params), rows)
+            slow = teach(made(EstimatedProfile, **params), rows)
             kept = rows[-slow.remembered :]
             assert fast.remembered == slow.remembered
             assert kept @ profile_of(fast) == pytest.approx(kept @ profile_of(slow), rel=5e-3)

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim.belief.gravity_filter import GravityFilter, GravityFilterParameters
+from sim.belief.gravity_filter import GravityFilter
 from sim.belief.markov_filter import MarkovFilter
 from sim.interfaces import Belief, FloatArray
 from sim.world.distance import Distance
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
+from tests.support import made
 
 GRID = Grid.rectangle(rows=3, cols=4, width_km=4.0, height_km=3.0)
 N = GRID.n_cells
@@ -47,7 +48,7 @@ def test_with_one_law_and_a_known_attraction_it_is_the_markov_filter_of_that_law
     initial = np.random.default_rng(2).dirichlet(np.ones(N))
     known = 0.99 * initial + 0.01 / N
     law: dict[str, Any] = {"reaches_km": [1.7], "stays": [0.4], "half_life_queries": None, "prior_reports": 1e15}
-    belief = GravityFilter(GravityFilterParameters(), initial_profile=initial, distance=distance, **law)
+    belief = made(GravityFilter, initial_profile=initial, distance=distance, **law)
     chain = MarkovFilter(start_profile=known, transition=gravity_matrix(distance, known, 0.4, 1.7))
     for r, likelihood in enumerate(reports(12)):
         assert belief.prior(300 * r) == pytest.approx(chain.prior(r), abs=1e-12)
@@ -152,9 +153,7 @@ def test_a_bank_of_laws_is_what_plain_matrices_give(
     }
     training: dict[str, Any] = {"transition": transition, "counted": row} if trained else {}
     training["count_transitions"] = learns
-    belief = GravityFilter(
-        GravityFilterParameters(), initial_profile=initial, distance=distance, restart_s=restart_s, **bank, **training
-    )
+    belief = made(GravityFilter, initial_profile=initial, distance=distance, restart_s=restart_s, **bank, **training)
     plain = Plain(initial, distance, [0.8, 3.0], [0.0, 0.6], 2.0, counts if trained else None, learns, restart_s)
     as_protocol: Belief = belief
     for time_s, likelihood in zip(TIMES_S, reports(len(TIMES_S)), strict=True):
@@ -185,8 +184,11 @@ def noisy(cell: int, rng: np.random.Generator, epsilon: float = 1.5) -> FloatArr
 def test_the_law_that_people_follow_gets_the_weight(short: bool) -> None:
     even = np.full(N, 1 / N)
     cells = walk(gravity_matrix(DISTANCES["manhattan"], even, 0.1, 0.4 if short else 50.0), 400, seed=7)
-    belief = GravityFilter(
-        GravityFilterParameters(reaches_km=[0.4, 50.0], stays=[0.1], half_life_queries=None),
+    belief = made(
+        GravityFilter,
+        reaches_km=[0.4, 50.0],
+        stays=[0.1],
+        half_life_queries=None,
         initial_profile=even,
         distance=DISTANCES["manhattan"],
     )
@@ -203,10 +205,8 @@ def test_attraction_is_learned_from_reports() -> None:
     likes[[1, 10]] = 0.4
     likes /= likes.sum()
     rng = np.random.default_rng(9)
-    belief = GravityFilter(
-        GravityFilterParameters(half_life_queries=None),
-        initial_profile=np.full(N, 1 / N),
-        distance=DISTANCES["manhattan"],
+    belief = made(
+        GravityFilter, half_life_queries=None, initial_profile=np.full(N, 1 / N), distance=DISTANCES["manhattan"]
     )
     for r, cell in enumerate(walk(gravity_matrix(DISTANCES["manhattan"], likes, 0.1, 12.0), 600, seed=9)):
         belief.observe(300 * r, noisy(cell, rng))
@@ -219,9 +219,7 @@ def test_transitions_are_counted_among_the_likeliest_cells(monkeypatch: pytest.M
     ring = [0, 1, 2, 3, 7, 11, 10, 9, 8, 4]
     even = np.full(N, 1 / N)
     beliefs = [
-        GravityFilter(
-            GravityFilterParameters(), initial_profile=even, distance=DISTANCES["manhattan"], count_transitions=learns
-        )
+        made(GravityFilter, initial_profile=even, distance=DISTANCES["manhattan"], count_transitions=learns)
         for learns in (False, True)
     ]
     rng = np.random.default_rng(4)
@@ -237,10 +235,8 @@ def test_transitions_are_counted_among_the_likeliest_cells(monkeypatch: pytest.M
 
 
 def test_reach_grows_and_stay_falls_with_the_time_since_the_last_report() -> None:
-    belief = GravityFilter(
-        GravityFilterParameters(reaches_km=[0.5], stays=[0.9]),
-        initial_profile=np.full(N, 1 / N),
-        distance=DISTANCES["manhattan"],
+    belief = made(
+        GravityFilter, reaches_km=[0.5], stays=[0.9], initial_profile=np.full(N, 1 / N), distance=DISTANCES["manhattan"]
     )
     here = np.eye(N)[0] + 1e-3
     for r in range(5):
@@ -253,9 +249,7 @@ def test_reach_grows_and_stay_falls_with_the_time_since_the_last_report() -> Non
 
 
 def test_the_prior_is_pure_and_cannot_be_written_to() -> None:
-    belief = GravityFilter(
-        GravityFilterParameters(), initial_profile=np.full(N, 1 / N), distance=DISTANCES["manhattan"]
-    )
+    belief = made(GravityFilter, initial_profile=np.full(N, 1 / N), distance=DISTANCES["manhattan"])
     for r, likelihood in enumerate(reports(4)):
         prior = belief.prior(r)
         assert belief.prior(r) is prior
@@ -289,4 +283,4 @@ def test_the_prior_is_pure_and_cannot_be_written_to() -> None:
 def test_nonsense_is_refused(said: dict[str, object], message: str) -> None:
     good = {"initial_profile": np.full(N, 1 / N), "distance": DISTANCES["manhattan"]}
     with pytest.raises(ValueError, match=message):
-        GravityFilter(GravityFilterParameters(), **good | said)  # type: ignore[arg-type]
+        made(GravityFilter, **good | said)

@@ -24,6 +24,7 @@ from sim.simulation.population import Setting
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 from sim.world.roads.lattice import lattice
+from tests.support import made
 
 HOUR_S, DAY_S = 3_600, 86_400
 PROFILE = np.array([0.2, 0.5, 0.3])
@@ -70,7 +71,7 @@ def test_home_and_posterior_are_those_of_the_joint_table_and_days_tell_nothing(a
     ],
 )
 def test_the_night_is_told_by_the_clock(said: dict[str, Any], inside: list[float], outside: list[float]) -> None:
-    belief = HomeProfile(HomeProfileParameters(), profile=PROFILE, **said)
+    belief = made(HomeProfile, profile=PROFILE, **said)
     for day in (0, 9):
         assert all(belief.at_home(round((24 * day + hour) * HOUR_S)) for hour in inside)
         assert not any(belief.at_home(round((24 * day + hour) * HOUR_S)) for hour in outside)
@@ -166,7 +167,7 @@ def test_a_copy_goes_on_alike() -> None:
 )
 def test_bad_parameters_are_refused_with_their_value(said: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        HomeProfile(HomeProfileParameters(), profile=PROFILE, **said)
+        made(HomeProfile, profile=PROFILE, **said)
 
 
 def test_nights_need_times_and_hours(make_scenario: Callable[..., Scenario], tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from sim.interfaces import Belief, BoolArray, FloatArray
 from sim.lppm.channel import exponential
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
+from tests.support import made
 
 DAY_S = 86_400
 
@@ -229,4 +230,4 @@ def test_a_copy_goes_on_alike() -> None:
 )
 def test_bad_parameters_are_refused_with_their_value(said: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        EstimatedMarkov(EstimatedMarkovParameters(), initial_profile=UNIFORM, **said)
+        made(EstimatedMarkov, initial_profile=UNIFORM, **said)

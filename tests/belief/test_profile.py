@@ -12,6 +12,7 @@ from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParam
 from sim.belief.fixed_profile import FixedProfile
 from sim.inference.estimate import certified_gap
 from sim.interfaces import Belief, FloatArray
+from tests.support import made
 
 INITIAL = np.array([0.4, 0.3, 0.2, 0.1])
 ROWS = np.array(
@@ -20,7 +21,7 @@ ROWS = np.array(
 
 
 def taught(rows: FloatArray = ROWS, **params: Any) -> EstimatedProfile:
-    belief = EstimatedProfile(EstimatedProfileParameters(), initial_profile=INITIAL, **params)
+    belief = made(EstimatedProfile, initial_profile=INITIAL, **params)
     for time_s, row in enumerate(rows):
         belief.observe(time_s, row)
     return belief
@@ -183,4 +184,4 @@ def test_beliefs_survive_pickling(belief: FixedProfile | EstimatedProfile) -> No
 )
 def test_bad_parameters_are_refused_with_their_value(params: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        EstimatedProfile(EstimatedProfileParameters(), **{"initial_profile": INITIAL, **params})
+        made(EstimatedProfile, **{"initial_profile": INITIAL, **params})

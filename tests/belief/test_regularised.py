@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sim.belief.regularised import EVEN_SHARE
 
 from sim.belief.cross_validated import CrossValidated
 from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParameters
 from sim.belief.forgetting import Forgetting
 from sim.belief.recursive_profile import RecursiveProfile, RecursiveProfileParameters
-from sim.belief.regularisation import Regularisation, lifted
+from sim.belief.regularisation import EVEN_SHARE, Regularisation, lifted
 from sim.inference.estimate import certified_gap
 from sim.inference.posterior_mode import posterior_mode
 from sim.interfaces import Belief, FloatArray
 from sim.world.distance import smoothing_kernel
+from tests.support import made
 
 INITIAL = np.array([0.4, 0.3, 0.3, 0.0])
 CENTRE = lifted(INITIAL)
@@ -29,12 +29,14 @@ ROWS = np.array(
 LINE_KM = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
 KERNEL = smoothing_kernel(LINE_KM, 0.7)
 MAP = Regularisation(prior_reports=2.0)
-SMOOTH = Regularisation(prior_reports=2.0, kernel=KERNEL)
+SMOOTH = Regularisation(prior_reports=2.0, smooth_km=0.7)
 
 
 def taught(rows: FloatArray = ROWS, **params: Any) -> EstimatedProfile:
     given: dict[str, Any] = {"initial_profile": INITIAL, "regularise": MAP} | params
-    belief: EstimatedProfile = told(EstimatedProfile(EstimatedProfileParameters(), **given), rows)
+    if given["regularise"] is SMOOTH:
+        given["kernel"] = KERNEL
+    belief: EstimatedProfile = told(made(EstimatedProfile, **given), rows)
     return belief
 
 
@@ -115,7 +117,7 @@ def test_a_change_that_several_candidates_find_is_one_change() -> None:
     looks = Forgetting(adaptive=True, recent=5, queries_per_false_alarm=50)
     candidates = [
         EstimatedProfile(EstimatedProfileParameters(regularise=MAP, forget=forget), initial_profile=CENTRE)
-        for forget in (looks, looks, None)
+        for forget in (looks, looks, "none")
     ]
     belief = CrossValidated(candidates=candidates)
     for r, likelihood in enumerate(np.repeat(ROWS[:2], 40, axis=0)):
@@ -219,7 +221,7 @@ def test_an_average_is_one_object_until_a_report() -> None:
 
 def test_each_report_moves_the_profile_towards_its_posterior() -> None:
     belief = RecursiveProfile(
-        RecursiveProfileParameters(prior_reports=2.0, half_life_queries=None), initial_profile=INITIAL
+        RecursiveProfileParameters(prior_reports=2.0, half_life_queries="none"), initial_profile=INITIAL
     )
     believed = CENTRE
     for index, row in enumerate(ROWS, 1):
@@ -232,7 +234,7 @@ def test_each_report_moves_the_profile_towards_its_posterior() -> None:
 def test_with_full_disclosure_it_is_the_mode() -> None:
     cells = np.eye(4)[[0, 3, 3, 1, 3]]
     belief = RecursiveProfile(
-        RecursiveProfileParameters(prior_reports=2.0, half_life_queries=None), initial_profile=INITIAL
+        RecursiveProfileParameters(prior_reports=2.0, half_life_queries="none"), initial_profile=INITIAL
     )
     assert told(belief, cells).prior(0) == pytest.approx((cells.sum(axis=0) + 2 * CENTRE) / 7)
 

@@ -25,7 +25,6 @@ from sim.lppm.dummies import DummiesParameters
 from sim.lppm.parameters import DesignParameters
 from sim.mobility.base import MobilityParameters
 from sim.mobility.demand.parameters import DemandParameters
-from sim.scenario import build
 from sim.scenario.reference import listing
 from tests.support import MakeScenario
 
@@ -54,13 +53,15 @@ def test_every_mobility_keeps_the_contract(kind: str, make_scenario: MakeScenari
             cell=lambda table: table["cell"] % 12
         ).to_csv(said["file"], index=False)
     spec = TypeAdapter(MobilityParameters).validate_python(said)
-    assert failing("mobility", partial(build.build_mobility, spec, make_scenario(), bench.world), bench) == {}
+    assert (
+        failing("mobility", partial(spec.build, bench.world, make_scenario().seed, make_scenario().place), bench) == {}
+    )
 
 
 @pytest.mark.parametrize("kind", kinds("demand"))
 def test_every_demand_keeps_the_contract(kind: str) -> None:
     spec = TypeAdapter(DemandParameters).validate_python(kind)
-    assert failing("demand", partial(build.build_demand, spec)) == {}
+    assert failing("demand", spec.build) == {}
 
 
 @pytest.mark.parametrize("restart_s", [None, 1000])
@@ -85,7 +86,7 @@ def test_every_demand_keeps_the_contract(kind: str) -> None:
 def test_every_belief_keeps_the_contract(kind: str | dict[str, Any], restart_s: int | None) -> None:
     bench = Bench()
     spec = TypeAdapter(BeliefParameters).validate_python(kind)
-    assert failing("belief", partial(build.build_belief, spec, bench.statistics, restart_s, bench.world), bench) == {}
+    assert failing("belief", partial(spec.build, bench.statistics, restart_s, bench.world), bench) == {}
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_every_belief_keeps_the_contract(kind: str | dict[str, Any], restart_s: 
 def test_every_design_keeps_the_contract(kind: str | dict[str, Any]) -> None:
     bench = Bench()
     spec = TypeAdapter(DesignParameters).validate_python(kind)
-    assert failing("design", partial(build.build_design, spec, bench.world), bench) == {}
+    assert failing("design", partial(spec.build, bench.world), bench) == {}
 
 
 @pytest.mark.parametrize("dummies_from", ["belief", "uniform"])
@@ -124,7 +125,7 @@ def test_a_design_with_too_many_outputs_to_list_keeps_the_contract(
     monkeypatch.setattr(dummies, "LISTED", 0)
     bench = Bench()
     spec = DummiesParameters.model_validate({"kind": "dummies", "dummies_from": dummies_from})
-    assert failing("design", partial(build.build_design, spec, bench.world), bench) == {}
+    assert failing("design", partial(spec.build, bench.world), bench) == {}
 
 
 @pytest.mark.parametrize("expected", [True, False])
@@ -133,7 +134,7 @@ def test_every_attack_keeps_the_contract(kind: str, expected: bool, make_scenari
     bench = Bench()
     spec = TypeAdapter(AttackParameters).validate_python(kind)
     scenario = make_scenario(record={"expected": expected})
-    make = partial(build.build_attack, spec, bench.world, {"ann": bench.statistics, "bob": bench.statistics}, scenario)
+    make = partial(spec.build, scenario.attack_context(bench.world, {"ann": bench.statistics, "bob": bench.statistics}))
     assert failing("attack", make, bench) == {}
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from sim.checks import check
-from sim.components import custom as registry
 from sim.components.imports import ComponentError, construct, load_class, resolve
 from sim.components.permission import CodeAccess, CodeNotAllowed
 from sim.components.registry import METHODS
@@ -28,7 +27,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
         folder.mkdir()
     monkeypatch.chdir(found["here"])
     monkeypatch.setattr(sys, "path", [str(found["environment"]), *sys.path])
-    monkeypatch.setattr(registry._SearchPath, "added", frozenset())
+    monkeypatch.setattr(imports.importer, "_added", frozenset())
     monkeypatch.setitem(sys.modules, MODULE, types.ModuleType(MODULE))
     monkeypatch.delitem(sys.modules, MODULE)
     return found

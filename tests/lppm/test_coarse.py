@@ -21,6 +21,7 @@ from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 from tests.lppm.own_model import error_km, optimal_error_km
+from tests.support import made
 
 GRID = Grid.rectangle(rows=3, cols=4, width_km=4.4, height_km=2.1)
 DISTANCES = {"manhattan": manhattan(GRID), "euclidean": euclidean(GRID)}
@@ -38,10 +39,10 @@ def sparse_prior(seed: int, n: int = 12) -> FloatArray:
 def make(kind: str, distance: Distance, **said: Any) -> Any:
     match kind:
         case "cloaking":
-            return Cloaking(CloakingParameters(), grid=GRID, distance=distance, **said)
+            return made(Cloaking, grid=GRID, distance=distance, **said)
         case "snapping":
-            return Snapping(SnappingParameters(), grid=GRID, distance=distance, **said)
-    return Dropping(DroppingParameters(), distance=distance, **said)
+            return made(Snapping, grid=GRID, distance=distance, **said)
+    return made(Dropping, distance=distance, **said)
 
 
 @pytest.mark.parametrize("name", DISTANCES)

@@ -19,6 +19,7 @@ from sim.world.distance import Distance
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
+from tests.support import made
 
 pytestmark = pytest.mark.usefixtures("either_way")
 
@@ -49,9 +50,9 @@ def test_the_budget_is_met_on_the_design_s_own_model(
     kind: str, remap: bool, name: str, seed: int, share: float
 ) -> None:
     distance, prior = DISTANCES[kind], sparse_prior(seed)
-    most_km = loss_km(DESIGNS[name](distance=distance, quality_budget_km=1e3, remap=remap), prior, distance)
+    most_km = loss_km(made(DESIGNS[name], distance=distance, quality_budget_km=1e3, remap=remap), prior, distance)
     budget_km = share * most_km
-    design = DESIGNS[name](distance=distance, quality_budget_km=budget_km, remap=remap)
+    design = made(DESIGNS[name], distance=distance, quality_budget_km=budget_km, remap=remap)
     assert loss_km(design, prior, distance) == pytest.approx(budget_km, abs=1e-4)
 
 
@@ -59,7 +60,7 @@ def test_the_budget_is_met_on_the_design_s_own_model(
 @pytest.mark.parametrize("kind", DISTANCES)
 def test_a_budget_too_large_reveals_nothing(name: str, kind: str) -> None:
     distance, prior = DISTANCES[kind], sparse_prior(3)
-    design = DESIGNS[name](distance=distance, quality_budget_km=50.0)
+    design = made(DESIGNS[name], distance=distance, quality_budget_km=50.0)
     matrix = design(prior).matrix()
     np.testing.assert_allclose(matrix, np.broadcast_to(matrix[0], matrix.shape), rtol=0, atol=1e-12)
     assert loss_km(design, prior, distance) == pytest.approx((prior @ distance.matrix_km).min(), abs=1e-12)
@@ -90,7 +91,7 @@ def test_never_telling_the_truth_in_two_cells_would_tell_it() -> None:
 @pytest.mark.parametrize("name", DESIGNS)
 @pytest.mark.parametrize("remap", [True, False])
 def test_a_budget_of_nought_tells_the_truth(name: str, remap: bool) -> None:
-    channel = DESIGNS[name](distance=DISTANCES["manhattan"], quality_budget_km=0.0, remap=remap)(sparse_prior(1))
+    channel = made(DESIGNS[name], distance=DISTANCES["manhattan"], quality_budget_km=0.0, remap=remap)(sparse_prior(1))
     assert channel.matrix().tolist() == np.eye(12).tolist()
 
 
@@ -99,7 +100,7 @@ def test_a_budget_of_nought_tells_the_truth(name: str, remap: bool) -> None:
 def test_one_cell_or_a_certain_cell_has_nothing_to_lose(name: str, budget_km: float) -> None:
     alone = manhattan(Grid.rectangle(rows=1, cols=1, width_km=1.0, height_km=1.0))
     for distance, prior in ((alone, np.ones(1)), (DISTANCES["manhattan"], np.eye(12)[5])):
-        design = DESIGNS[name](distance=distance, quality_budget_km=budget_km)
+        design = made(DESIGNS[name], distance=distance, quality_budget_km=budget_km)
         assert loss_km(design, prior, distance) == pytest.approx(0.0, abs=1e-12)
 
 
@@ -155,10 +156,10 @@ def test_a_design_is_a_pure_function_of_the_prior_s_contents(design: Design) -> 
     assert first.tolist() == before.tolist()
     again = pickle.loads(pickle.dumps(design))
     buffer = np.empty(12)
-    for made in (design, again):
+    for one in (design, again):
         for prior, matrix in ((first, wanted[0]), (second, wanted[1]), (first, wanted[0])):
             buffer[:] = prior
-            assert made(buffer).matrix().tolist() == matrix.tolist()
+            assert one(buffer).matrix().tolist() == matrix.tolist()
 
 
 def test_a_fixed_base_is_shared_and_priors_are_ignored_where_they_do_not_matter() -> None:
@@ -177,7 +178,7 @@ def test_a_fixed_base_is_shared_and_priors_are_ignored_where_they_do_not_matter(
         assert not plain.uses_prior
         assert plain(sparse_prior(1)) is plain(sparse_prior(2))
     for budgeted in (Exponential, LocationHiding):
-        assert budgeted(distance=distance, quality_budget_km=1.0, remap=False).uses_prior
+        assert made(budgeted, distance=distance, quality_budget_km=1.0, remap=False).uses_prior
     assert Identity(n_cells=3)(np.ones(3) / 3).matrix().tolist() == np.eye(3).tolist()
 
 

@@ -19,6 +19,7 @@ from sim.lppm.outputs import Sets
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 from tests.lppm.own_model import error_km, optimal_error_km
+from tests.support import made
 
 GRID = Grid.rectangle(rows=2, cols=3, width_km=3.0, height_km=2.0)
 N = GRID.n_cells
@@ -136,7 +137,7 @@ def test_nothing_is_lost() -> None:
 )
 def test_what_dummies_refuse(said: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        Dummies(DummiesParameters(), n_cells=N, **said)
+        made(Dummies, n_cells=N, **said)
 
 
 def test_every_cell_has_a_weight() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,18 +17,19 @@ from scipy.optimize import linprog
 from sim.errors import InputError
 from sim.interfaces import FloatArray
 from sim.lppm import cache as kept
-from sim.lppm import linear, optimal
+from sim.lppm import linear, optimal_privacy, optimal_quality
 from sim.lppm.exponential import Exponential
 from sim.lppm.linear import LinearProgram, Solution, SolverError
 from sim.lppm.location_hiding import LocationHiding
 from sim.lppm.optimal_privacy import OptimalPrivacy, OptimalPrivacyParameters
-from sim.lppm.optimal_quality import OptimalQuality, OptimalQualityParameters
+from sim.lppm.optimal_quality import OptimalQuality
 from sim.lppm.programs import MostError, exceeded, most_error, promised, unbeaten
 from sim.world.distance import Distance
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan
 from sim.world.distances.semantic import semantic
 from sim.world.grid import Grid
+from tests.support import made
 
 GRID = Grid.rectangle(rows=3, cols=3, width_km=3.9, height_km=3.3)
 N = GRID.n_cells
@@ -185,7 +186,7 @@ def test_two_cells_by_hand() -> None:
 def test_other_mechanisms_of_the_same_loss_protect_no_better() -> None:
     d_p, d_q, prior = DISTANCES["manhattan"], DISTANCES["euclidean"], some_prior(4)
     for make in (Exponential, LocationHiding):
-        other = make(distance=d_q, quality_budget_km=0.7)(prior).matrix()
+        other = made(make, distance=d_q, quality_budget_km=0.7)(prior).matrix()
         spent_km = loss_km(other, prior, d_q)
         design = OptimalPrivacy(
             OptimalPrivacyParameters(quality_budget_km=spent_km), quality_distance=d_q, privacy_distance=d_p
@@ -198,9 +199,7 @@ def test_interior_point_ends_in_the_middle_of_the_best_and_simplex_in_a_corner()
     used = {}
     for solver in ("ipm", "simplex"):
         said: Any = {"quality_budget_km": 0.9, "solver": solver}
-        matrix = OptimalPrivacy(
-            OptimalPrivacyParameters(), quality_distance=distance, privacy_distance=distance, **said
-        )(prior).matrix()
+        matrix = made(OptimalPrivacy, quality_distance=distance, privacy_distance=distance, **said)(prior).matrix()
         used[solver] = int((matrix > 1e-6).sum())
     assert used["ipm"] > 2 * used["simplex"]
 
@@ -253,9 +252,7 @@ def test_cells_at_no_distance_keep_their_own_rows(budget_km: float) -> None:
 
 def test_where_nothing_can_be_lost_nothing_is_refused() -> None:
     nowhere = semantic(["home"] * N)
-    design = OptimalQuality(
-        OptimalQualityParameters(metric=DISTANCES["euclidean"], epsilon_per_km=1.0), quality_distance=nowhere
-    )
+    design = made(OptimalQuality, metric=DISTANCES["euclidean"], epsilon_per_km=1.0, quality_distance=nowhere)
     assert loss_km(design.matrix(some_prior(1)), some_prior(1), nowhere) == 0
 
 
@@ -268,9 +265,8 @@ def test_without_dilation_it_is_as_good_as_the_program_with_every_pair(
     metric: str, quality: str, solver: linear.Solver
 ) -> None:
     d_x, d_q, prior = DISTANCES[metric], DISTANCES[quality], some_prior(2) * 0.9 + 0.1 / N
-    design = OptimalQuality(
-        OptimalQualityParameters(metric=d_x, epsilon_per_km=0.8, spanner_dilation=1.0, solver=solver),
-        quality_distance=d_q,
+    design = made(
+        OptimalQuality, metric=d_x, epsilon_per_km=0.8, spanner_dilation=1.0, solver=solver, quality_distance=d_q
     )
     matrix = design(prior).matrix()
     want_km = textbook_quality(prior, d_x.matrix_km, d_q.matrix_km, 0.8)
@@ -285,9 +281,7 @@ def test_the_promise_holds_between_all_cells_with_mass_or_without(
     metric: str, seed: int, epsilon: float, dilation: float
 ) -> None:
     d_x, d_q, prior = DISTANCES[metric], DISTANCES["manhattan"], some_prior(seed)
-    design = OptimalQuality(
-        OptimalQualityParameters(metric=d_x, epsilon_per_km=epsilon, spanner_dilation=dilation), quality_distance=d_q
-    )
+    design = made(OptimalQuality, metric=d_x, epsilon_per_km=epsilon, spanner_dilation=dilation, quality_distance=d_q)
     matrix = design(prior).matrix()
     assert epsilon_of(matrix, d_x.matrix_km) <= epsilon * (1 + 1e-9)
     assert loss_km(matrix, prior, d_q) <= guessing_km(prior, d_q) + 1e-5
@@ -297,9 +291,7 @@ def test_a_wider_spanner_promises_more_and_loses_more() -> None:
     d_x, d_q, prior = DISTANCES["euclidean"], DISTANCES["manhattan"], np.full(N, 1 / N)
     losses = []
     for dilation in (1.0, 1.1, 1.5):
-        design = OptimalQuality(
-            OptimalQualityParameters(metric=d_x, epsilon_per_km=1.0, spanner_dilation=dilation), quality_distance=d_q
-        )
+        design = made(OptimalQuality, metric=d_x, epsilon_per_km=1.0, spanner_dilation=dilation, quality_distance=d_q)
         losses.append(loss_km(design(prior).matrix(), prior, d_q))
     assert losses[0] < losses[1] < losses[2] < 1.5 * losses[0]
 
@@ -310,11 +302,11 @@ def test_two_cells_of_geo_indistinguishability_by_hand() -> None:
     other = 1 / (1 + np.exp(0.8 * 1.5))
     said: Any = {"quality_distance": distance, "metric": distance, "epsilon_per_km": 0.8}
     np.testing.assert_allclose(
-        OptimalQuality(OptimalQualityParameters(), **said)(np.array([0.5, 0.5])).matrix(),
+        made(OptimalQuality, **said)(np.array([0.5, 0.5])).matrix(),
         [[1 - other, other], [other, 1 - other]],
         atol=1e-6,
     )
-    matrix = OptimalQuality(OptimalQualityParameters(), **said)(np.array([0.9, 0.1])).matrix()
+    matrix = made(OptimalQuality, **said)(np.array([0.9, 0.1])).matrix()
     np.testing.assert_allclose(matrix, [[1, 0], [1, 0]], atol=1e-6)
 
 
@@ -323,18 +315,14 @@ def test_a_budget_sets_epsilon(metric: str) -> None:
     d_x, d_q, prior = DISTANCES[metric], DISTANCES["manhattan"], some_prior(7)
     matrices = []
     for budget_km in (0.2, 0.7):
-        design = OptimalQuality(OptimalQualityParameters(metric=d_x, quality_budget_km=budget_km), quality_distance=d_q)
+        design = made(OptimalQuality, metric=d_x, quality_budget_km=budget_km, quality_distance=d_q)
         matrices.append(design(prior).matrix())
         assert loss_km(matrices[-1], prior, d_q) == pytest.approx(budget_km, abs=2e-5)
     assert epsilon_of(matrices[0], d_x.matrix_km) > epsilon_of(matrices[1], d_x.matrix_km)
-    far = OptimalQuality(OptimalQualityParameters(metric=d_x, quality_budget_km=50.0), quality_distance=d_q)(
-        prior
-    ).matrix()
+    far = made(OptimalQuality, metric=d_x, quality_budget_km=50.0, quality_distance=d_q)(prior).matrix()
     assert loss_km(far, prior, d_q) == pytest.approx(guessing_km(prior, d_q))
     assert (far == far[0]).all()
-    near = OptimalQuality(OptimalQualityParameters(metric=d_x, quality_budget_km=0.0), quality_distance=d_q)(
-        prior
-    ).matrix()
+    near = made(OptimalQuality, metric=d_x, quality_budget_km=0.0, quality_distance=d_q)(prior).matrix()
     assert near.tolist() == np.eye(N).tolist()
 
 
@@ -342,9 +330,8 @@ def test_a_budget_that_no_promise_keeps_is_refused_in_words() -> None:
     d_q = DISTANCES["manhattan"]
     alike = np.array(d_q.matrix_km)
     alike[0, 8] = alike[8, 0] = 0.0
-    design = OptimalQuality(
-        OptimalQualityParameters(metric=Distance(kind="file", matrix_km=alike), quality_budget_km=0.01),
-        quality_distance=d_q,
+    design = made(
+        OptimalQuality, metric=Distance(kind="file", matrix_km=alike), quality_budget_km=0.01, quality_distance=d_q
     )
     with pytest.raises(InputError, match=r"quality_budget_km 0\.01 cannot be kept: cells at a distance of 0 km"):
         design(np.full(N, 1 / N))
@@ -352,13 +339,9 @@ def test_a_budget_that_no_promise_keeps_is_refused_in_words() -> None:
 
 def test_no_promise_at_all_and_one_beyond_measure() -> None:
     distance, prior = DISTANCES["euclidean"], some_prior(6)
-    silent = OptimalQuality(OptimalQualityParameters(metric=distance, epsilon_per_km=0.0), quality_distance=distance)(
-        prior
-    ).matrix()
+    silent = made(OptimalQuality, metric=distance, epsilon_per_km=0.0, quality_distance=distance)(prior).matrix()
     assert loss_km(silent, prior, distance) == pytest.approx(guessing_km(prior, distance))
-    frank = OptimalQuality(OptimalQualityParameters(metric=distance, epsilon_per_km=1e4), quality_distance=distance)(
-        prior
-    ).matrix()
+    frank = made(OptimalQuality, metric=distance, epsilon_per_km=1e4, quality_distance=distance)(prior).matrix()
     assert loss_km(frank, prior, distance) == pytest.approx(0.0, abs=1e-6)
     assert epsilon_of(frank, distance.matrix_km) <= 1e4
 
@@ -372,8 +355,8 @@ def test_one_cell_or_a_certain_cell_has_nothing_to_lose(certain: bool) -> None:
     distance, prior = (DISTANCES["manhattan"], np.eye(N)[5]) if certain else (alone, np.ones(1))
     for design in (
         OptimalPrivacy(OptimalPrivacyParameters(), quality_distance=distance, privacy_distance=distance),
-        OptimalQuality(OptimalQualityParameters(metric=distance, epsilon_per_km=1.0), quality_distance=distance),
-        OptimalQuality(OptimalQualityParameters(metric=distance, quality_budget_km=1.0), quality_distance=distance),
+        made(OptimalQuality, metric=distance, epsilon_per_km=1.0, quality_distance=distance),
+        made(OptimalQuality, metric=distance, quality_budget_km=1.0, quality_distance=distance),
     ):
         assert loss_km(design(prior).matrix(), prior, distance) == pytest.approx(0.0, abs=1e-5)
 
@@ -384,9 +367,8 @@ def test_one_cell_or_a_certain_cell_has_nothing_to_lose(certain: bool) -> None:
         OptimalPrivacy(
             OptimalPrivacyParameters(), quality_distance=DISTANCES["manhattan"], privacy_distance=DISTANCES["euclidean"]
         ),
-        OptimalQuality(
-            OptimalQualityParameters(metric=DISTANCES["euclidean"], epsilon_per_km=1.0),
-            quality_distance=DISTANCES["manhattan"],
+        made(
+            OptimalQuality, metric=DISTANCES["euclidean"], epsilon_per_km=1.0, quality_distance=DISTANCES["manhattan"]
         ),
     ],
 )
@@ -397,11 +379,11 @@ def test_a_design_is_a_pure_function_of_the_prior_s_contents(design: Any) -> Non
     assert wanted[0] != wanted[1]
     again = pickle.loads(pickle.dumps(design))
     buffer = np.empty(N)
-    for made in (design, again):
+    for one in (design, again):
         kept.forget()
         for prior, matrix in ((first, wanted[0]), (second, wanted[1]), (first, wanted[0])):
             buffer[:] = prior
-            assert made(buffer).matrix().tolist() == matrix
+            assert one(buffer).matrix().tolist() == matrix
 
 
 def test_what_was_solved_is_found_again_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -413,7 +395,7 @@ def test_what_was_solved_is_found_again_and_nothing_else(tmp_path: Path, monkeyp
         solved.append(said[0])
         return most_error(*said)
 
-    monkeypatch.setattr(optimal, "most_error", counted)
+    monkeypatch.setattr(optimal_privacy, "most_error", counted)
     first = OptimalPrivacy(
         OptimalPrivacyParameters(quality_budget_km=0.4), quality_distance=crow, privacy_distance=grid
     )(prior).matrix()
@@ -431,7 +413,7 @@ def test_what_was_solved_is_found_again_and_nothing_else(tmp_path: Path, monkeyp
     ]
     for change in others:
         said: dict[str, Any] = {"quality_distance": crow, "privacy_distance": grid, "quality_budget_km": 0.4}
-        OptimalPrivacy(OptimalPrivacyParameters(), **said | change)(prior)
+        made(OptimalPrivacy, **said | change)(prior)
     OptimalPrivacy(OptimalPrivacyParameters(quality_budget_km=0.4), quality_distance=crow, privacy_distance=grid)(
         some_prior(2)
     )
@@ -446,13 +428,13 @@ def test_what_makes_no_design_is_refused() -> None:
             OptimalPrivacyParameters(quality_budget_km=-1.0), quality_distance=distance, privacy_distance=distance
         )
     with pytest.raises(ValueError, match="one of epsilon_per_km and quality_budget_km, got None and None"):
-        OptimalQuality(OptimalQualityParameters(), **both)
+        made(OptimalQuality, **both)
     with pytest.raises(ValueError, match=r"epsilon_per_km must be in \[0, inf\), got nan"):
-        OptimalQuality(OptimalQualityParameters(epsilon_per_km=float("nan")), **both)
+        made(OptimalQuality, epsilon_per_km=float("nan"), **both)
     with pytest.raises(ValueError, match=r"spanner_dilation must be in \[1, inf\), got 0.5"):
-        OptimalQuality(OptimalQualityParameters(epsilon_per_km=1.0, spanner_dilation=0.5), **both)
+        made(OptimalQuality, epsilon_per_km=1.0, spanner_dilation=0.5, **both)
     with pytest.raises(InputError, match="solver must be one of ipm, simplex, clarabel, got 'cplex'"):
-        OptimalQuality(OptimalQualityParameters(epsilon_per_km=1.0, solver="cplex"), **both)  # type: ignore[arg-type]
+        made(OptimalQuality, epsilon_per_km=1.0, solver="cplex", **both)
 
 
 def test_a_solver_that_is_not_installed_is_told_how_to_get(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -464,8 +446,8 @@ def test_a_solver_that_is_not_installed_is_told_how_to_get(monkeypatch: pytest.M
     for solver, how in (("clarabel", r"pip install 'lppm-sim\[optimal\]'"), ("ipm", "pip install highspy")):
         with pytest.raises(InputError, match=f"solver {solver} needs .* {how}"):
             OptimalPrivacy(
-                OptimalPrivacyParameters(solver=solver), quality_distance=distance, privacy_distance=distance
-            )  # type: ignore[arg-type]
+                OptimalPrivacyParameters(solver=cast(Any, solver)), quality_distance=distance, privacy_distance=distance
+            )
 
 
 def test_a_solver_s_answer_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -477,18 +459,16 @@ def test_a_solver_s_answer_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> N
         honest = boasting(*said)
         return honest._replace(claimed_km=honest.claimed_km + 1e-4)
 
-    monkeypatch.setattr(optimal, "most_error", boast)
+    monkeypatch.setattr(optimal_privacy, "most_error", boast)
     with pytest.raises(SolverError, match=r"the channel's error is .* km, the solver claims .* try another `solver`"):
         OptimalPrivacy(
             OptimalPrivacyParameters(quality_budget_km=0.5), quality_distance=distance, privacy_distance=distance
         )(prior)
-    monkeypatch.setattr(optimal, "promised", lambda channel, *_: channel * 0.5 + 0.5 * np.eye(*channel.shape))
-    monkeypatch.setattr(optimal, "VERIFIED", 1e-2)
-    monkeypatch.setattr(optimal, "_verify", lambda *_: None)
+    monkeypatch.setattr(optimal_quality, "promised", lambda channel, *_: channel * 0.5 + 0.5 * np.eye(*channel.shape))
+    monkeypatch.setattr(optimal_quality, "VERIFIED", 1e-2)
+    monkeypatch.setattr(optimal_quality, "verify", lambda *_: None)
     with pytest.raises(SolverError, match=r"a log-ratio is .* above epsilon d"):
-        OptimalQuality(OptimalQualityParameters(metric=distance, epsilon_per_km=1.0), quality_distance=distance)(
-            np.full(N, 1 / N)
-        )
+        made(OptimalQuality, metric=distance, epsilon_per_km=1.0, quality_distance=distance)(np.full(N, 1 / N))
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -523,9 +503,8 @@ def test_multipliers_say_what_a_limit_is_worth(solver: linear.Solver) -> None:
 
 def test_a_channel_that_nearly_keeps_a_promise_is_mended_by_next_to_nothing() -> None:
     metric_km = DISTANCES["manhattan"].matrix_km
-    right = OptimalQuality(
-        OptimalQualityParameters(metric=DISTANCES["manhattan"], epsilon_per_km=1.0),
-        quality_distance=DISTANCES["manhattan"],
+    right = made(
+        OptimalQuality, metric=DISTANCES["manhattan"], epsilon_per_km=1.0, quality_distance=DISTANCES["manhattan"]
     )(some_prior(2) * 0.9 + 0.1 / N).matrix()
     wrong = np.maximum(right - 1e-9 * np.random.default_rng(0).random(right.shape), 0)
     wrong /= wrong.sum(axis=1, keepdims=True)
@@ -548,9 +527,7 @@ def test_qif_finds_the_same() -> None:
     qif: Any = pytest.importorskip("qif", reason="qif is not installed")
     prior, distance = some_prior(2) * 0.9 + 0.1 / N, DISTANCES["euclidean"]
     d_km = distance.matrix_km
-    design = OptimalQuality(
-        OptimalQualityParameters(metric=distance, epsilon_per_km=0.8, spanner_dilation=1.0), quality_distance=distance
-    )
+    design = made(OptimalQuality, metric=distance, epsilon_per_km=0.8, spanner_dilation=1.0, quality_distance=distance)
     theirs = qif.mechanism.d_privacy.min_loss_given_d(prior, N, lambda x, y: 0.8 * d_km[x, y], lambda w, x: d_km[w, x])
     assert loss_km(design(prior).matrix(), prior, distance) == pytest.approx(loss_km(theirs, prior, distance), abs=1e-5)
     most = OptimalPrivacy(

@@ -25,12 +25,12 @@ from sim.lppm.planar_laplace import (
     PlanarLaplace,
     PlanarLaplaceParameters,
 )
-from sim.scenario import build
 from sim.world import World
 from sim.world.distance import Distance
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import EARTH_RADIUS_KM, Grid
+from tests.support import made
 
 GRID = Grid.rectangle(rows=3, cols=4, width_km=4.4, height_km=2.1)
 EUCLIDEAN, MANHATTAN = euclidean(GRID), manhattan(GRID)
@@ -43,11 +43,11 @@ def prior(seed: int = 0) -> FloatArray:
 
 
 MAKE: dict[str, Any] = {
-    "laplace": partial(PlanarLaplace, grid=GRID),
-    "laplace drawn again": partial(PlanarLaplace, grid=GRID, truncate="renormalise"),
-    "geometric": partial(PlanarGeometric, grid=GRID),
-    "geometric by blocks": partial(PlanarGeometric, grid=GRID, metric="manhattan"),
-    "exponential": Exponential,
+    "laplace": partial(made, PlanarLaplace, grid=GRID),
+    "laplace drawn again": partial(made, PlanarLaplace, grid=GRID, truncate="renormalise"),
+    "geometric": partial(made, PlanarGeometric, grid=GRID),
+    "geometric by blocks": partial(made, PlanarGeometric, grid=GRID, metric="manhattan"),
+    "exponential": partial(made, Exponential),
 }
 PROMISES = [
     ("laplace", EUCLIDEAN, 1.0),
@@ -147,7 +147,7 @@ def test_the_prior_matters_only_for_remap_and_budget() -> None:
 
 
 def places(distance: Distance = EUCLIDEAN, grid: Grid = GRID, **said: Any) -> LaplacePlacesChannel:
-    channel = PlanarLaplace(PlanarLaplaceParameters(discretise=False), grid=grid, distance=distance, **said)(prior())
+    channel = made(PlanarLaplace, discretise=False, grid=grid, distance=distance, **said)(prior())
     assert isinstance(channel, LaplacePlacesChannel)
     return channel
 
@@ -252,7 +252,7 @@ def test_places_are_not_listed() -> None:
 )
 def test_parameters_that_exclude_each_other(said: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        PlanarLaplace(PlanarLaplaceParameters(), grid=GRID, distance=EUCLIDEAN, **said)
+        made(PlanarLaplace, grid=GRID, distance=EUCLIDEAN, **said)
 
 
 def test_a_metric_is_one_of_two() -> None:
@@ -276,14 +276,13 @@ def test_a_scenario_is_told_what_places_cannot_do(said: dict[str, Any], words: s
 
 
 def test_a_scenario_and_the_class_agree() -> None:
-    assert EPSILON_OF_PLACES_PER_KM == EPSILON_OF_PLACES_PER_KM
     world = World(grid=GRID, roads=None, privacy_distance=EUCLIDEAN, quality_distance=EUCLIDEAN)
     for said in ({}, {"remap": False}, {"discretise": False}, {"quality_budget_km": 0.5, "remap": False}):
         spec = PlanarLaplaceParameters.model_validate({"kind": "planar_laplace", **said})
-        design: Any = build.build_design(spec, world)
+        design: Any = spec.build(world)
         assert design.uses_prior == spec.uses_prior
         assert (design.space is None) == spec.discretise
-    by_default: Any = build.build_design(PlanarLaplaceParameters(kind="planar_laplace", discretise=False), world)
+    by_default: Any = PlanarLaplaceParameters(discretise=False).build(world)
     assert by_default(prior()).epsilon_per_km == 1.0
 
 
@@ -295,7 +294,7 @@ def test_places_go_through_a_whole_simulation(tmp_path: Any, make_scenario: Any)
         record={"epsilon": "euclidean"},
     )
     events = sim.run(scenario, out=tmp_path / "run", figures=False).events()
-    grid = build.build_world(scenario).grid
+    grid = scenario.build_world().grid
     space = Points(grid)
     x_km, y_km = np.array([space.place_km(output) for output in events["output"]]).T
     cell = events["cell"].to_numpy()

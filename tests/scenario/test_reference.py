@@ -8,17 +8,20 @@ import pytest
 
 from sim.belief.estimated_profile import EstimatedProfileParameters
 from sim.belief.recursive_profile import RecursiveProfileParameters
+from sim.components.registry import FAMILIES, registry
 from sim.components.spec import Spec
 from sim.lppm.exponential import ExponentialParameters
 from sim.mobility.recorded.replay import ReplayParameters
 from sim.mobility.synthetic.commuters import CommutersParameters
 from sim.mobility.synthetic.favourites import FavouritesParameters
 from sim.scenario import people
-from sim.scenario.reference import SECTIONS, UNIONS, Key, keys, kinds, line, markdown
+from sim.scenario.reference import SECTIONS, Key, keys, line, markdown
 
 ROOT = Path(__file__).parents[2]
 
-SPECS = [spec for _, spec in SECTIONS.values()] + [spec for family in UNIONS for spec in kinds(family).values()]
+SPECS = [spec for _, spec in SECTIONS.values()] + [
+    spec for family in FAMILIES for spec in registry.kinds(family).values()
+]
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.__name__)

@@ -12,6 +12,7 @@ from sim.interfaces import FloatArray, IntArray
 from sim.mobility.synthetic.favourites import Favourites, FavouritesParameters
 from sim.world.grid import Grid
 from sim.world.roads.lattice import lattice
+from tests.support import made
 
 GRID = Grid.rectangle(rows=8, cols=6, width_km=9, height_km=12)
 
@@ -132,7 +133,7 @@ def test_a_tiny_spread_leaves_home_alone() -> None:
 )
 def test_refuses(parameters: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Favourites(FavouritesParameters(), grid=GRID, seed=5, **parameters)  # type: ignore[arg-type]
+        made(Favourites, grid=GRID, seed=5, **parameters)
 
 
 # ------------------------------------------------------------------------------------------------ moves

@@ -19,6 +19,7 @@ from sim.world.grid import Grid
 from sim.world.roads.closures import close
 from sim.world.roads.graph import Roads
 from sim.world.roads.lattice import lattice
+from tests.support import made
 
 GRID = Grid.rectangle(rows=6, cols=5, width_km=10, height_km=12)
 ROADS = lattice(GRID, spacing_km=0.6, rng=np.random.default_rng(7))
@@ -217,7 +218,7 @@ def test_passengers_are_near_when_they_should_be() -> None:
 )
 def test_refuses(kind: type[Commuters] | type[Taxis], parameters: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        kind(grid=GRID, roads=ROADS, seed=4, **parameters)
+        made(kind, grid=GRID, roads=ROADS, seed=4, **parameters)
 
 
 # ------------------------------------------------------------------------------------------------ other places

@@ -15,6 +15,7 @@ from sim.mobility.synthetic.city import attraction
 from sim.mobility.synthetic.markov import MarkovChain, MarkovChainParameters, stationary
 from sim.world.grid import Grid
 from sim.world.roads.lattice import lattice
+from tests.support import made
 
 GRID = Grid.rectangle(rows=3, cols=2, width_km=4, height_km=6)
 
@@ -116,4 +117,4 @@ def test_bad_matrices_are_refused(matrix: FloatArray, message: str) -> None:
 )
 def test_bad_parameters_are_refused(parameters: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        MarkovChain(MarkovChainParameters(), grid=GRID, seed=3, **parameters)  # type: ignore[arg-type]
+        made(MarkovChain, grid=GRID, seed=3, **parameters)
