@@ -152,9 +152,9 @@ class ChannelCapabilities:
     countless: Capability[Channel, bool] = Capability(False)
     """Whether the outputs are too many to list: `row`, `likelihoods` and `matrix` then raise an error with a reason."""
     epsilon_per_km: Capability[Channel, float] = Capability(math.inf)
-    """Epsilon of geo-indistinguishability of a countless channel, in [0, inf]; `inf`: no guarantee."""
+    """Epsilon of geo-indistinguishability of a countless channel, in [0, inf]; infinite: no guarantee."""
     epsilon_in_per_km: Capability[Channel, Callable[[Any], float] | None] = Capability(None)
-    """`epsilon_in_per_km(distance)` returns the same per km of any distance, and takes precedence."""
+    """`epsilon_in_per_km(distance)` returns that epsilon per km of a distance; takes precedence over the number."""
 
 
 class OwnOutputs(Channel, Protocol):

@@ -26,7 +26,9 @@ from sim.scenario.sweep import Point
 from sim.simulation import interrupts
 from sim.simulation.engine import simulate
 from sim.simulation.population import Setting, Stage
-from sim.simulation.recorder import SimulationLog, Snapshot, Tick
+from sim.simulation.progress import Tick
+from sim.simulation.recorder import SimulationLog
+from sim.simulation.user_log import Snapshot
 
 SETTINGS_KEPT = 4
 STAGES_BYTES = 100e6

@@ -35,7 +35,7 @@ from sim.execution.plan import Chunk
 from sim.inference import kernels
 from sim.scenario.models import Scenario
 from sim.simulation import interrupts
-from sim.simulation.recorder import Tick
+from sim.simulation.progress import Tick
 from sim.storage.errors import RequestError, RunError
 from sim.storage.run_directory import RunDirectory
 

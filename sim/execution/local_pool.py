@@ -24,7 +24,7 @@ from sim.errors import UserError
 from sim.execution.chunks import FailedSimulation, Workshop, run_chunk
 from sim.execution.plan import Chunk
 from sim.simulation import interrupts
-from sim.simulation.recorder import Tick
+from sim.simulation.progress import Tick
 from sim.storage.errors import RequestError
 from sim.storage.run_directory import RunDirectory
 

@@ -18,7 +18,7 @@ import pandas as pd
 from sim.analysis import budgets
 from sim.analysis.adaptation import Adaptation
 from sim.analysis.result import Result
-from sim.analysis.summary import swept_words, with_swept_values
+from sim.analysis.sweep_labels import swept_words, with_swept_values
 from sim.components.imports import refuse_stale, source_file
 from sim.components.permission import AllowCode
 from sim.errors import UserError, input_errors

@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from sim.analysis.summary import CONFIDENCE, curve_of_user, user_points
+from sim.analysis.curves import curve_of_user, user_points
+from sim.analysis.statistics import CONFIDENCE
 from sim.interfaces import FloatArray
 from sim.paper.panels import AT_KM, BASES, NAMES
 from sim.paper.studies import Study

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from sim.analysis import summary as analysis
+from sim.analysis.windows import read_halves
 from sim.execution.runner import open_pool, run
 from sim.paper.claims import Finding, findings, markdown
 from sim.paper.panels import PANELS, draw, draw_all, series_of, table
@@ -92,7 +92,7 @@ def reproduce(
             with progress_of(f"{number}/{len(STUDIES)} {study.name}") as progress:
                 counting = _Counting(progress, evaluation)
                 result = run(scenario, out=folder / "runs" / name, progress=counting, figures=False, pool=pool)
-            halves = analysis.halves(result.run)
+            halves = read_halves(result.run)
             users[study] = series_of(halves)
             evaluation.queries += int(halves["queries"].sum())
     synthetic = {name for name, source in sources.items() if source.is_synthetic}

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 import pandas as pd
@@ -14,12 +14,13 @@ import pytest
 from pydantic import TypeAdapter
 
 import sim
-from sim.attack.parameters import AttackParameters
+from sim.attack.inference import AnyAttack
 from sim.belief.parameters import BeliefParameters
-from sim.checks import CHECKS, Bench, check, check_made
+from sim.checks import CHECKS, check, check_made
+from sim.checks.bench import Bench
 from sim.cli.commands.check_component import check_component
 from sim.components.imports import ComponentError
-from sim.components.registry import METHODS
+from sim.components.registry import METHODS, OneOf
 from sim.lppm import dummies
 from sim.lppm.dummies import DummiesParameters
 from sim.lppm.parameters import DesignParameters
@@ -52,7 +53,7 @@ def test_every_mobility_keeps_the_contract(kind: str, make_scenario: MakeScenari
         pd.DataFrame({"user": list("abcd" * 9), "time": range(36), "cell": range(36)}).assign(
             cell=lambda table: table["cell"] % 12
         ).to_csv(said["file"], index=False)
-    spec = TypeAdapter(MobilityParameters).validate_python(said)
+    spec = TypeAdapter(Annotated[MobilityParameters, OneOf("mobility")]).validate_python(said)
     assert (
         failing("mobility", partial(spec.build, bench.world, make_scenario().seed, make_scenario().place), bench) == {}
     )
@@ -60,7 +61,7 @@ def test_every_mobility_keeps_the_contract(kind: str, make_scenario: MakeScenari
 
 @pytest.mark.parametrize("kind", kinds("demand"))
 def test_every_demand_keeps_the_contract(kind: str) -> None:
-    spec = TypeAdapter(DemandParameters).validate_python(kind)
+    spec = TypeAdapter(Annotated[DemandParameters, OneOf("demand")]).validate_python(kind)
     assert failing("demand", spec.build) == {}
 
 
@@ -85,7 +86,7 @@ def test_every_demand_keeps_the_contract(kind: str) -> None:
 )
 def test_every_belief_keeps_the_contract(kind: str | dict[str, Any], restart_s: int | None) -> None:
     bench = Bench()
-    spec = TypeAdapter(BeliefParameters).validate_python(kind)
+    spec = TypeAdapter(Annotated[BeliefParameters, OneOf("belief")]).validate_python(kind)
     assert failing("belief", partial(spec.build, bench.statistics, restart_s, bench.world), bench) == {}
 
 
@@ -114,7 +115,7 @@ def test_every_belief_keeps_the_contract(kind: str | dict[str, Any], restart_s: 
 )
 def test_every_design_keeps_the_contract(kind: str | dict[str, Any]) -> None:
     bench = Bench()
-    spec = TypeAdapter(DesignParameters).validate_python(kind)
+    spec = TypeAdapter(Annotated[DesignParameters, OneOf("design")]).validate_python(kind)
     assert failing("design", partial(spec.build, bench.world), bench) == {}
 
 
@@ -132,7 +133,7 @@ def test_a_design_with_too_many_outputs_to_list_keeps_the_contract(
 @pytest.mark.parametrize("kind", kinds("attack"))
 def test_every_attack_keeps_the_contract(kind: str, expected: bool, make_scenario: MakeScenario) -> None:
     bench = Bench()
-    spec = TypeAdapter(AttackParameters).validate_python(kind)
+    spec = TypeAdapter(AnyAttack).validate_python(kind)
     scenario = make_scenario(record={"expected": expected})
     make = partial(spec.build, scenario.attack_context(bench.world, {"ann": bench.statistics, "bob": bench.statistics}))
     assert failing("attack", make, bench) == {}

@@ -26,7 +26,7 @@ from sim.execution.local_pool import Done, Failure
 from sim.execution.plan import Chunk
 from sim.execution.runner import FailedChunks
 from sim.scenario.models import Scenario
-from sim.simulation.recorder import Tick
+from sim.simulation.progress import Tick
 from sim.storage.errors import RequestError, RunError
 from sim.storage.run_directory import RunDirectory
 from tests.storage.test_run_directory import object_store  # noqa: F401
