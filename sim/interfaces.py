@@ -61,7 +61,7 @@ class MobilityCapabilities:
     """Optional attributes of a `Mobility`."""
 
     finite: Capability[Mobility, bool] = Capability(False)
-    """Whether the visits of every user end and start on any day, as in recorded traces."""
+    """Whether the visits of every user end, as in recorded traces; days then count from that of the first query."""
     timed: Capability[Mobility, bool] = Capability(True)
     """Whether `time_s` of a visit is a time; if not, it is a position, and durations are refused."""
     max_gap_s: Capability[Mobility, float | None] = Capability(None)

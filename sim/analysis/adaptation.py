@@ -98,7 +98,7 @@ def adaptation(
     and Student's t), of means by Student's t; none for a single user. A user with less than a window after the shift,
     or without any loss before it, is `left_out`. Expected figures are used where the log has them.
 
-    A summary will do if its windows end where the shift begins and make up `window`; another one is refused.
+    Rows that stand for several queries must end before the shift and make up `window`; others are refused.
     """
     if window < 1 or before < 1 or not 0 < recovered <= 1:
         raise ValueError(
@@ -113,7 +113,7 @@ def adaptation(
         for part in parts[point]:
             for rows in query_rows(run, _COLUMNS, [part]):
                 sums.add(rows.filter(pc.equal(rows["point"], pa.scalar(point))), run)
-        sums.refuse_window(window, run)
+        sums.require_window(window, run)
         for (lppm, attack), own in sorted(sums.series.items()):
             found = Recovery(own, before=before, window=window, step=sums.step, recovered=recovered)
             key: dict[str, Any] = {"point": point, "lppm": lppm, "attack": attack, "shift": name}

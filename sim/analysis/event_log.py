@@ -2,8 +2,8 @@
 
 Parts are read one after another and only sums by group are retained, never rows, so memory grows with the number of
 groups alone. Only rows of queries count, and of those the estimates of the query itself: a later estimate of a past
-query (`estimated_index` below `index`) is not part of the online error. A row of a summary (`record: summary`) stands
-for all queries of its window and counts as many times.
+query (`estimated_index` below `index`) is not part of the online error. A row that stands for several queries counts
+as many times: see `sim.storage.summary_rows`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sim.storage import summary_rows
 from sim.storage.errors import RunError
 from sim.storage.event_schema import EVENTS, MEASURES
 from sim.storage.run_directory import RunDirectory
@@ -30,7 +30,7 @@ _SUMS = [f"{name}_{what}" for name in MEASURES for what in ("sum", "count")]
 def query_rows(run: RunDirectory, columns: Sequence[str], parts: Sequence[str] | None = None) -> Iterator[pa.Table]:
     """Yield the rows of each part, or of some, that are about the query itself.
 
-    Where rows stand for several queries, a column `queries` says for how many.
+    Where rows stand for several queries, a column `queries` has their weights.
     """
     parts = run.parts() if parts is None else parts
     if not parts:
@@ -38,33 +38,16 @@ def query_rows(run: RunDirectory, columns: Sequence[str], parts: Sequence[str] |
     needed = list(dict.fromkeys([*columns, "event", "index", "estimated_index"]))
     for part in parts:
         table = run.read_part(part, needed)
-        online = about_itself(table)
-        queries = pc.equal(table["event"], pa.scalar("query"))
-        rows = table.select(list(columns))
-        # Nearly every log has rows of queries alone, and they need no copy.
-        if pc.all(pc.and_(queries, online)).as_py():
-            yield rows
-            continue
-        summaries = pc.equal(table["event"], pa.scalar("summary"))
-        if pc.any(summaries).as_py():
-            rows = rows.append_column("queries", _queries_of(run.read_part(part, [*SIMULATED, "event", "index"])))
-        yield rows.filter(pc.and_(pc.or_(queries, summaries), online))
+        rows = summary_rows.with_weights(table.select(list(columns)), table["event"], run, part)
+        selected = pc.and_(summary_rows.of_queries(table["event"]), about_itself(table))
+        # Nearly every log has rows of queries alone, which need no copy.
+        yield rows if pc.all(selected).as_py() else rows.filter(selected)
 
 
 def about_itself(table: pa.Table) -> pa.BooleanArray:
     """Return which rows are about their own query, and not guesses about an earlier one."""
     about = table["estimated_index"]
     return pc.or_kleene(pc.is_null(about), pc.equal(about, table["index"]))
-
-
-def _queries_of(table: pa.Table) -> pa.Array[Any]:
-    """Return how many queries each row stands for: a window of a summary begins where the one before has ended."""
-    frame = table.to_pandas()
-    summary = frame["event"] == "summary"
-    sizes = frame[summary].groupby(SIMULATED, sort=False, dropna=False)["index"].diff()
-    queries = sizes.reindex(frame.index).fillna(frame["index"]).where(summary, 1)
-    found: pa.Array[Any] = pa.array(queries.to_numpy(np.int64))
-    return found
 
 
 def accumulate(tables: Iterable[pa.Table], keys: list[str]) -> pa.Table:
@@ -85,7 +68,7 @@ def accumulate(tables: Iterable[pa.Table], keys: list[str]) -> pa.Table:
 
 def sum_rows(table: pa.Table, keys: list[str]) -> pa.Table:
     """Sum and count the measures by group, each row as many times as it stands for a query."""
-    if "queries" in table.column_names:
+    if summary_rows.WEIGHT in table.column_names:
         return merge_sums([_weighted(table, keys)], keys)
     whats: list[Any] = [(name, what) for name in MEASURES for what in ("sum", "count")]
     return table.group_by(keys, use_threads=False).aggregate([*whats, ([], "count_all")])
@@ -93,7 +76,7 @@ def sum_rows(table: pa.Table, keys: list[str]) -> pa.Table:
 
 def _weighted(table: pa.Table, keys: list[str]) -> pa.Table:
     """Return the sums and counts that each row stands for."""
-    found, queries = table.select(keys), table["queries"]
+    found, queries = table.select(keys), table[summary_rows.WEIGHT]
     for name in MEASURES:
         found = found.append_column(f"{name}_sum", pc.multiply(table[name], queries))
         found = found.append_column(f"{name}_count", pc.if_else(pc.is_valid(table[name]), queries, 0))

@@ -25,6 +25,7 @@ from sim.lppm import outputs
 from sim.storage.errors import ChoiceNotApplicable, NotApplicable, RequestError
 from sim.storage.part_ids import point_in, replications_in
 from sim.storage.run_directory import RunDirectory
+from sim.storage.summary_rows import require_cells
 from sim.world.grid import Grid
 
 Chosen = Collection[tuple[str, int]]
@@ -167,7 +168,7 @@ def user_trace(run: RunDirectory, *, lppm: str, point: int, attack: str, user: s
     """Return the trace of one user, what was reported of it and what the attack made of that."""
     columns = ["index", "time_s", "cell", "output", "estimate"]
     for part in parts_at(run, [(lppm, point)], first=True):
-        _refuse_summary(run, part)
+        require_cells(run, part)
         same = {"point": point, "replication": 0, "user": user, "lppm": lppm, "attack": attack or None}
         rows = next(query_rows(run, [*columns, *same], [part]))
         rows = rows.filter(_equal(rows, same))
@@ -229,7 +230,7 @@ def _believed(run: RunDirectory, points: Chosen, users: Collection[str] | None) 
         beliefs = Beliefs.of(run, part)
         if not len(beliefs.index):
             continue
-        _refuse_summary(run, part)
+        require_cells(run, part)
         table = run.read_part(part, ["event", "point", "replication", "user", "index", "cell", "estimated_index"])
         first = pc.equal(table["replication"], pa.scalar(0))
         table = table.filter(pc.and_(first, about_itself(table)))
@@ -312,12 +313,3 @@ def _indifferent(run: RunDirectory) -> set[str]:
 def _recorded(run: RunDirectory) -> dict[str, Any]:
     said = run.manifest().get("scenario", {}).get("record", {})
     return said if isinstance(said, dict) else {}
-
-
-def _refuse_summary(run: RunDirectory, part: str) -> None:
-    events = pc.unique(run.read_part(part, ["event"])["event"]).to_pylist()
-    if "summary" in events:
-        raise NotApplicable(
-            f"{run} is a summary, without the cells that users were in: set record.log to queries and run the scenario "
-            "into another folder."
-        )

@@ -28,6 +28,7 @@ from sim.report.markup import told_apart
 from sim.report.study import Study
 from sim.storage.event_schema import EVENTS
 from sim.storage.run_directory import RunDirectory
+from sim.storage.summary_rows import NO_POSITIONS, summarized
 
 MOST_ROADS = 60_000
 """A map of more roads than this is black, and they would take the room of the users."""
@@ -94,8 +95,8 @@ def replays(study: Study, room: int) -> list[dict[str, Any]]:
 
 
 def _replay(study: Study, name: str, result: Result, room: int) -> dict[str, Any]:
-    if result.manifest["scenario"]["record"].get("log") == "summary":
-        return {"none": "The log of this run holds sums alone (record.log: summary), no positions to replay."}
+    if summarized(result.manifest):
+        return {"none": NO_POSITIONS}
     chosen = study.at_middle(study.summary[study.summary["run"] == name])
     expected = _expected_lengths(result, chosen.iloc[0])
     values = 3 + len(chosen) + chosen["lppm"].nunique()  # of a query: time, cell, outputs and estimates
