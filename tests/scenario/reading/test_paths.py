@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from sim.components.spec import Spec
-from sim.lppm.exponential import ExponentialParameters
 from sim.scenario.reading.faults import Loc, ScenarioError
 from sim.scenario.reading.paths import assign, combinations, expand, value_at
 
@@ -34,7 +33,7 @@ class Own(Spec):
 class Mechanism(Spec):
     kind: str = "SP-Exp"
     name: str = ""
-    design: Annotated[Exponential | Hiding | Own, Field(discriminator="kind")] = Exponential(ExponentialParameters())
+    design: Annotated[Exponential | Hiding | Own, Field(discriminator="kind")] = Exponential()
 
 
 def _short(value: Any) -> Any:
