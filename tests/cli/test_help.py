@@ -13,11 +13,11 @@ import pytest
 
 import sim
 from sim.cli import main
-from sim.components.custom import listing
-from sim.components.kinds import Custom
+from sim.components.custom import Custom
+from sim.components.spec import Spec
 from sim.scenario import models
 from sim.scenario.reading.source import MAX_BYTES, read
-from sim.scenario.reading.validation import Spec
+from sim.scenario.reference import listing
 from tests.support import QUERIES, ROOT, SMALL, done, lppm_sim, refused
 
 SHIPPED = [*sorted((ROOT / "scenarios").rglob("*.yaml")), ROOT / "sim" / "scenario" / "template.yaml"]
