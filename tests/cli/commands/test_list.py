@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from sim.components.custom import listing
-from sim.components.kinds import Custom
-from sim.scenario.reading.validation import Spec
+from sim.components.custom import Custom
+from sim.components.spec import Spec
+from sim.scenario.reference import listing
 from tests.support import done, refused
 
 

@@ -9,26 +9,75 @@ foretold the reports so far: cross-validation on what was released, and on nothi
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from pydantic import Field
 
+from sim.belief.forgetting import retention
+from sim.belief.parameters import BeliefParameters
+from sim.components.registry import component
+from sim.components.spec import Positive
 from sim.inference.bayes import condition, distribution, normalise, read_only
 from sim.interfaces import FloatArray, IntArray
+from sim.mobility.training import Statistics
+from sim.world import World
 from sim.world.distance import Distance
-
-REACHES_KM = (2.5, 12.0)
-STAYS = (0.1, 0.5)
 
 _ANYWHERE = 0.01  # of the initial profile is uniform: no cell is impossible
 _DEALT_ANEW = 0.01  # of the laws' weights at each report: what was wrong for long can come back
 _UNTIL_TRUSTED = 1.0  # transitions from a cell that are counted before counts and gravity have an equal say
 _LIKELIEST = 16  # cells before a report and after it among which a transition is counted
 _STEPS_PER_OCTAVE = 2  # of the growth of reach with time: each has kernels of its own
+_MOST_CACHED = 16  # kernels of so many growths
 _LEAST_GROWTH, _MOST_GROWTH = 0.25, 8.0  # eleven steps
+
+
+@component("belief")
+class GravityFilterParameters(BeliefParameters):
+    """Markov, blank-slate (PEB-MK): filters the reports with transitions that it learns from them, by gravity."""
+
+    short_name: ClassVar = "PEB-MK"
+
+    kind: Literal["gravity_filter"] = "gravity_filter"
+    initial: Literal["training", "uniform", "roads"] = "training"
+    """What attracts before the first report: where others went, all cells alike, or cells by their crossings."""
+    reaches_km: Annotated[list[Positive], Field(min_length=1, max_length=8)] = [2.5, 12.0]
+    """How far people go from one query to the next, along roads where there are any: one law for each."""
+    stays: Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=1, max_length=8)] = [0.1, 0.5]
+    """How often they stay in a cell: one law for each."""
+    prior_reports: Positive = 1.0
+    """How many reports the initial attraction is worth, which is never forgotten."""
+    half_life_queries: Literal["none"] | Positive = 10.0
+    """A report's weight in the attraction halves with every so many reports after it; with none, never."""
+    transitions: Literal["training", "learned", "none"] = "training"
+    """Counts of transitions as one more law: those of the training, where there are any; these and what reports add."""
+
+    def build(self, statistics: Statistics, restart_s: int | None, world: World) -> GravityFilter:
+        """Return the filter, with distances along the roads where there are any."""
+        trained = self.transitions != "none" and statistics.n_transitions > 0
+        return GravityFilter(
+            self,
+            initial_profile=self._initial_profile(statistics, world),
+            kernels=world.derived(("gravity", *self.reaches_km), lambda: self.kernels(world.travel_distance)),
+            transition=statistics.transition if trained else None,
+            counted=statistics.counted if trained else None,
+            restart_s=restart_s,
+        )
+
+    def kernels(self, distance: Distance) -> GravityKernels:
+        """Return the kernels that the filters of all users share."""
+        return GravityKernels(distance, self.reaches_km)
+
+    def _initial_profile(self, statistics: Statistics, world: World) -> FloatArray:
+        if self.initial != "roads":
+            return statistics.initial_profile(self.initial)
+        if world.roads is None:
+            raise ValueError("`initial: roads` needs roads, found none: add them to the world")
+        return world.roads.share_of_cells(statistics.n_cells)
 
 
 class GravityFilter:
@@ -53,43 +102,33 @@ class GravityFilter:
 
     def __init__(
         self,
+        parameters: GravityFilterParameters,
         *,
         initial_profile: ArrayLike,
-        distance: Distance,
-        reaches_km: Sequence[float] = REACHES_KM,
-        stays: Sequence[float] = STAYS,
-        prior_reports: float = 1.0,
-        half_life_queries: float | None = 10.0,
+        kernels: GravityKernels,
         transition: ArrayLike | None = None,
         counted: ArrayLike | None = None,
-        count_transitions: bool = False,
         restart_s: int | None = None,
     ) -> None:
-        n_cells = distance.n_cells
+        n_cells = kernels.distance.n_cells
         initial = distribution(initial_profile, "initial_profile")
         if initial.shape != (n_cells,):
             raise ValueError(f"initial_profile must have the distance's {n_cells} cells, got shape {initial.shape}")
-        if not len(reaches_km) or not all(0 < reach_km < np.inf for reach_km in reaches_km):
-            raise ValueError(f"reaches_km must be one or more numbers in (0, inf), got {list(reaches_km)}")
-        if not len(stays) or not all(0 <= stay < 1 for stay in stays):
-            raise ValueError(f"stays must be one or more numbers in [0, 1), got {list(stays)}")
-        if not 0 < prior_reports < np.inf:
-            raise ValueError(f"prior_reports must be in (0, inf), got {prior_reports}")
-        if half_life_queries is not None and not half_life_queries > 0:
-            raise ValueError(f"half_life_queries must be above 0, got {half_life_queries}")
         if restart_s is not None and restart_s < 1:
             raise ValueError(f"restart_s must be in [1, inf), got {restart_s}")
         if (transition is None) != (counted is None):
             raise ValueError("transition and counted go together, got one of them")
         self._initial = (1 - _ANYWHERE) * initial + _ANYWHERE / n_cells
-        self._distance = distance
-        self._prior_reports = prior_reports
-        self._reaches_km = tuple(map(float, reaches_km))
-        self._stays = np.array(stays, dtype=np.float64)
-        self._keep = 1.0 if half_life_queries is None else 2.0 ** (-1 / half_life_queries)
+        self._kernels = kernels
+        self._prior_reports = parameters.prior_reports
+        self._reaches_km = tuple(map(float, parameters.reaches_km))
+        self._stays = np.array(parameters.stays, dtype=np.float64)
+        self._keep = retention(parameters.half_life_queries)
         self._restart_s = restart_s
         trained = None if transition is None or counted is None else _Trained(transition, counted, n_cells)
-        self._counts: _Trained | _Learned | None = _Learned(n_cells, trained) if count_transitions else trained
+        self._counts: _Trained | _Learned | None = (
+            _Learned(n_cells, trained) if parameters.transitions == "learned" else trained
+        )
         self._start_weights = self._deal()
         self._weights = self._start_weights
         self._visits = np.zeros(n_cells)
@@ -165,7 +204,7 @@ class GravityFilter:
         assert posterior is not None
         elapsed = self._elapsed(time_s)
         attraction = self.attraction
-        pull = _pull(self._distance, self._reaches_km, _growth(elapsed))
+        pull = self._kernels.at(_growth(elapsed))
         norm = pull.from_each(attraction)
         laws = self._laws_after(elapsed)
         parts = np.empty((laws.shape[1], posterior.size))
@@ -180,7 +219,9 @@ class GravityFilter:
         parts[-1] = known + share[0] * rest + share[1:] @ (attraction * pull.to_each(rest / norm))
         if not isinstance(self._counts, _Learned):
             return _Prediction.of(parts, laws, self._weights)
-        moves = _Moves(posterior, attraction, norm, share, self._distance, pull.reaches_km, float(self._weights[-1]))
+        moves = _Moves(
+            posterior, attraction, norm, share, self._kernels.distance, pull.reaches_km, float(self._weights[-1])
+        )
         return _Prediction.of(parts, laws, self._weights, moves)
 
     def _laws_after(self, elapsed: float) -> FloatArray:
@@ -344,7 +385,19 @@ class _Pull:
         return np.asarray(by_row @ weights.reshape(-1, *self._shape) @ by_col).reshape(len(by_row), -1)
 
 
-@lru_cache(maxsize=16)
-def _pull(distance: Distance, reaches_km: tuple[float, ...], growth: float) -> _Pull:
-    """Return the kernels, which all users share."""
-    return _Pull(distance, np.array(reaches_km) * growth)
+class GravityKernels:
+    """The kernels of a distance for each growth of reach, the last few of them cached; users share one object."""
+
+    def __init__(self, distance: Distance, reaches_km: Sequence[float]) -> None:
+        self.distance = distance
+        self._reaches_km = np.array(reaches_km, dtype=np.float64)
+        self._cached: OrderedDict[float, _Pull] = OrderedDict()
+
+    def at(self, growth: float) -> _Pull:
+        """Return the kernels for reaches multiplied by `growth`."""
+        if growth not in self._cached:
+            self._cached[growth] = _Pull(self.distance, self._reaches_km * growth)
+        self._cached.move_to_end(growth)
+        if len(self._cached) > _MOST_CACHED:
+            self._cached.popitem(last=False)
+        return self._cached[growth]

@@ -1,27 +1,31 @@
-"""Geo-indistinguishable designs: noise in the plane that is the same wherever the user is.
+"""The planar Laplace mechanism (Andrés et al. 2013, Sect. 4).
 
-Andrés et al. 2013 promise an epsilon: f(z | x) <= exp(epsilon d(x, x')) f(z | x') for all cells x, x' and outputs z. A
-remap, being post-processing, keeps it and costs the user less (Chatzikokolakis et al. 2017).
+It promises an epsilon: f(z | x) <= exp(epsilon d(x, x')) f(z | x') for all cells x, x' and outputs z. A remap, being
+post-processing, keeps it and costs the user less (Chatzikokolakis et al. 2017).
 """
 
 from __future__ import annotations
 
 import math
 from functools import cached_property, partial
-from typing import Literal, NoReturn, get_args
+from typing import ClassVar, Literal, NoReturn, Self
 
 import numpy as np
+from pydantic import model_validator
 
+from sim.components.registry import component
+from sim.components.spec import NonNegative
 from sim.interfaces import Channel, FloatArray, Generator, IntArray
-from sim.lppm.channel import MatrixChannel, ProductChannel
-from sim.lppm.designs import ByEpsilon, epsilon_that_loses, require_one
+from sim.lppm.calibration import ByEpsilon, epsilon_that_loses
+from sim.lppm.channel import MatrixChannel
 from sim.lppm.epsilon import steepest_per_km
 from sim.lppm.outputs import Points
-from sim.lppm.planar_noise import Truncate, geometric_kernel, geometric_matrix, laplace_matrix
-from sim.world.distance import Distance, euclidean
+from sim.lppm.parameters import CalibratedParameters, ShortNames
+from sim.lppm.planar_noise import Truncate, laplace_matrix
+from sim.world import World
+from sim.world.distance import Distance
+from sim.world.distances.euclidean import euclidean
 from sim.world.grid import Grid
-
-Metric = Literal["euclidean", "manhattan"]
 
 EPSILON_OF_PLACES_PER_KM = (1e-3, 100.0)
 """Places are told to the metre: beyond, that would be most of the noise. The other end is noise around the globe."""
@@ -29,6 +33,64 @@ EPSILON_OF_PLACES_PER_KM = (1e-3, 100.0)
 _SQUARE_KM2 = 1e-6
 _LOSS_KM_AT_ONE = {"euclidean": 2.0, "manhattan": 8 / math.pi}
 """The loss of places at epsilon 1: the mean radius is 2, and on average |cos| + |sin| is 4 / pi."""
+
+
+@component("design")
+class PlanarLaplaceParameters(CalibratedParameters):
+    """Planar Laplace mechanism: reports the cell of a place drawn with a density that falls as exp(-epsilon r)."""
+
+    short_names: ClassVar = ShortNames(design="PL", beliefs=("SP", "PEB"), alone={"remap": False})
+    strength_name: ClassVar = "epsilon_per_km"
+    default_strength: ClassVar = 1.0
+
+    kind: Literal["planar_laplace"] = "planar_laplace"
+    epsilon_per_km: NonNegative | None = None
+    """Its geo-indistinguishability in the Euclidean distance; 1 unless it or a budget is given."""
+    quality_budget_km: NonNegative | None = None
+    """Instead of epsilon: calibrate, for each prior, to this expected loss on the mechanism's own model."""
+    discretise: bool = True
+    """Report cells. If not, places to the metre, also outside the grid, with epsilon in [0.001, 100]."""
+    truncate: Truncate = "nearest"
+    """Outside the grid, report the nearest cell, which keeps epsilon, or draw again, which keeps 2 epsilon only."""
+    remap: bool | None = None
+    """Replace each output by the best one for its posterior, which keeps epsilon; by default cells are, places not."""
+
+    @model_validator(mode="after")
+    def _places(self) -> Self:
+        if self.discretise:
+            return self
+        if self.remap or self.truncate != "nearest":
+            raise ValueError(
+                "places are neither remapped nor truncated, found `discretise: false` with "
+                f"{'`remap: true`' if self.remap else f'`truncate: {self.truncate}`'}: leave one of them out"
+            )
+        least, most = EPSILON_OF_PLACES_PER_KM
+        if self.epsilon_per_km is not None and not least <= self.epsilon_per_km <= most:
+            raise ValueError(
+                f"with `discretise: false` `epsilon_per_km` must be in [{least}, {most:g}], found {self.epsilon_per_km}"
+            )
+        if self.quality_budget_km == 0:
+            raise ValueError("with `discretise: false` `quality_budget_km` must be positive, found 0")
+        return self
+
+    @property
+    def remapped(self) -> bool:
+        """Whether outputs are remapped."""
+        return self.discretise if self.remap is None else self.remap
+
+    @property
+    def uses_prior(self) -> bool:
+        """Whether the channel depends on the prior."""
+        return self.remapped or self.budget_km is not None
+
+    @property
+    def countless(self) -> bool:
+        """Whether there may be too many outputs to list; then there are no expected errors."""
+        return not self.discretise
+
+    def build(self, world: World) -> PlanarLaplace:
+        """Return the design for the grid and the quality distance of a world."""
+        return PlanarLaplace(self, grid=world.grid, distance=world.quality_distance)
 
 
 class PlanarLaplace:
@@ -40,77 +102,28 @@ class PlanarLaplace:
     falls outside, which promises 2 epsilon only. With `discretise` False outputs are places to the metre, neither
     truncated nor remapped.
 
-    Give one of epsilon_per_km in [0, inf) and quality_budget_km in [0, inf); for places epsilon is in [0.001, 100].
-    `remap` is what `discretise` is unless said. `distance` is the quality distance d_Q.
+    `distance` is the quality distance d_Q.
     """
 
-    def __init__(
-        self,
-        *,
-        grid: Grid,
-        distance: Distance,
-        epsilon_per_km: float | None = None,
-        quality_budget_km: float | None = None,
-        discretise: bool = True,
-        truncate: Truncate = "nearest",
-        remap: bool | None = None,
-    ) -> None:
-        if truncate not in get_args(Truncate):
-            raise ValueError(f"truncate must be one of {get_args(Truncate)}, got {truncate!r}")
-        if not discretise and (remap or truncate != "nearest"):
-            raise ValueError(
-                f"places are neither remapped nor truncated, got remap {remap} and truncate {truncate!r}: "
-                "leave them out or say discretise: true"
-            )
+    def __init__(self, parameters: PlanarLaplaceParameters, *, grid: Grid, distance: Distance) -> None:
         self._design: ByEpsilon | _LaplacePlaces
-        if discretise:
+        if parameters.discretise:
             self._design = ByEpsilon(
-                make=partial(_laplace, grid, truncate),
+                make=partial(_laplace, grid, parameters.truncate),
                 distance=distance,
-                epsilon_per_km=epsilon_per_km,
-                quality_budget_km=quality_budget_km,
-                remap=remap is not False,
+                epsilon_per_km=parameters.strength,
+                budget_km=parameters.budget_km,
+                remap=parameters.remapped,
             )
         else:
-            self._design = _LaplacePlaces(grid, distance, epsilon_per_km, quality_budget_km)
+            self._design = _LaplacePlaces(grid, distance, parameters.strength, parameters.budget_km)
         self.uses_prior = self._design.uses_prior
-        self.space = None if discretise else Points(grid)
+        self.space = None if parameters.discretise else Points(grid)
         """What outputs stand for, where they are places."""
 
     def __call__(self, prior: FloatArray) -> Channel:
         """Return the channel for this prior over cells."""
         return self._design(prior)
-
-
-class PlanarGeometric(ByEpsilon):
-    """The planar geometric mechanism: f(z | x) ∝ exp(-epsilon d(x, z)) on the endless lattice of the cells' centres.
-
-    All cells share one normaliser, and what lies outside the grid goes to the nearest cell. So it promises epsilon in
-    its `metric`, where the exponential mechanism promises 2 epsilon. In the Manhattan distance it is the geometric
-    mechanism of Ghosh et al. 2009 on each axis.
-
-    Give one of epsilon_per_km in [0, inf) and quality_budget_km in [0, inf). `distance` is the quality distance d_Q.
-    """
-
-    def __init__(
-        self,
-        *,
-        grid: Grid,
-        distance: Distance,
-        epsilon_per_km: float | None = None,
-        quality_budget_km: float | None = None,
-        metric: Metric = "euclidean",
-        remap: bool = True,
-    ) -> None:
-        if metric not in get_args(Metric):
-            raise ValueError(f"metric must be one of {get_args(Metric)}, got {metric!r}")
-        super().__init__(
-            make=partial(_geometric, grid, metric),
-            distance=distance,
-            epsilon_per_km=epsilon_per_km,
-            quality_budget_km=quality_budget_km,
-            remap=remap,
-        )
 
 
 class LaplacePlacesChannel:
@@ -186,19 +199,14 @@ class LaplacePlacesChannel:
 class _LaplacePlaces:
     """Make the channel of places, the same for all priors unless a budget is spent in a distance between cells."""
 
-    def __init__(
-        self, grid: Grid, distance: Distance, epsilon_per_km: float | None, quality_budget_km: float | None
-    ) -> None:
-        require_one("epsilon_per_km", epsilon_per_km, quality_budget_km)
-        if quality_budget_km is not None and not 0 < quality_budget_km < math.inf:
-            raise ValueError(f"quality_budget_km of places must be in (0, inf), got {quality_budget_km}")
+    def __init__(self, grid: Grid, distance: Distance, epsilon_per_km: float | None, budget_km: float | None) -> None:
         at_one_km = _LOSS_KM_AT_ONE.get(distance.kind)
-        if quality_budget_km is not None and at_one_km is not None:
-            epsilon_per_km = at_one_km / quality_budget_km
+        if budget_km is not None and at_one_km is not None:
+            epsilon_per_km = at_one_km / budget_km
         if epsilon_per_km is not None:
-            _require_places(epsilon_per_km, quality_budget_km)
+            _require_places(epsilon_per_km, budget_km)
         self.uses_prior = epsilon_per_km is None
-        self._grid, self._distance, self._budget_km = grid, distance, quality_budget_km
+        self._grid, self._distance, self._budget_km = grid, distance, budget_km
         self._channel = None if epsilon_per_km is None else self._of(epsilon_per_km)
 
     def __call__(self, prior: FloatArray) -> Channel:
@@ -228,13 +236,6 @@ def _require_places(epsilon_per_km: float, budget_km: float | None) -> None:
 
 def _laplace(grid: Grid, truncate: Truncate, epsilon_per_km: float) -> MatrixChannel:
     return MatrixChannel(laplace_matrix(grid, epsilon_per_km, truncate))
-
-
-def _geometric(grid: Grid, metric: Metric, epsilon_per_km: float) -> MatrixChannel | ProductChannel:
-    if metric == "euclidean":
-        return MatrixChannel(geometric_matrix(grid, epsilon_per_km))
-    rows = geometric_kernel(grid.rows, epsilon_per_km * grid.height_km / grid.rows)
-    return ProductChannel(rows, geometric_kernel(grid.cols, epsilon_per_km * grid.width_km / grid.cols))
 
 
 def _losses_of_places_km(grid: Grid, distance: Distance, epsilon_per_km: float) -> FloatArray:

@@ -1,71 +1,113 @@
-"""Sporadic beliefs: queries are independent draws from a profile, which is known or learned from the reports."""
+"""The profile estimation-based belief (PEB): the profile is learned from the reports (Oya et al. 2019, Sect. IV)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from pydantic import Field, model_validator
 
+from sim.belief.cross_validated import CrossValidated
 from sim.belief.forgetting import ChangeTest, Forgetting, Memory, change_point
-from sim.belief.regularised import Regularisation, lifted
+from sim.belief.parameters import BeliefParameters
+from sim.belief.regularisation import CANDIDATES, Regularisation, lifted
+from sim.components.registry import component
+from sim.components.spec import Count, NonNegative
 from sim.inference.bayes import condition, distribution, normalise, read_only
 from sim.inference.em import EM_ITERATIONS, em
 from sim.inference.estimate import Estimate
 from sim.inference.newton import NEWTON_ITERATIONS, constrained_newton
 from sim.inference.posterior_mode import posterior_mode
-from sim.interfaces import FloatArray
+from sim.interfaces import Belief, FloatArray
+from sim.mobility.training import Statistics
+from sim.world import World
 
 Solver = Literal["newton", "em"]
-Start = Literal["uniform", "initial"]
 
 _TEST_GAP = 1e-3  # of the estimate from recent reports alone, which is only compared
 
 
-class FixedProfile:
-    """Believe in one profile for ever: the hardwired sporadic model."""
+@component("belief")
+class EstimatedProfileParameters(BeliefParameters):
+    """Sporadic, blank-slate (PEB): the profile is estimated from the reports by maximum likelihood."""
 
-    fixed: bool = True
+    short_name: ClassVar = "PEB"
 
-    def __init__(self, *, profile: ArrayLike) -> None:
-        self._profile = distribution(profile, "profile")
-        self.fallbacks = 0
-        """How many reports the profile held impossible: there the likelihood alone was believed."""
+    kind: Literal["estimated_profile"] = "estimated_profile"
+    fading: NonNegative = 0.5
+    """gamma of the paper: how fast the initial profile fades."""
+    initial: Literal["training", "uniform"] = "training"
+    """pi_ini of the paper."""
+    solver: Solver = "newton"
+    """newton: certified and fast; em: the paper's iteration."""
+    gap: Annotated[float, Field(gt=0, le=1e6)] = 1e-6
+    """Stop when the mean log-likelihood is certainly within this of the best. A large gap is another estimator."""
+    start: Literal["uniform", "initial"] = "uniform"
+    """Where the iteration starts; cells that the reports cannot tell apart share their mass as in the start."""
+    max_iterations: Count | None = None
+    """Give up after so many; the gap that was reached is in the manifest. Unless said, far more than are needed."""
+    forget: Literal["none"] | Forgetting = "none"
+    """How past reports lose their weight; with none, all count alike for ever, as in the paper."""
+    regularise: Literal["none"] | Literal["cross_validated"] | Regularisation = "none"
+    """A prior that takes the place of `fading` and `start`, said or chosen by its forecasts of the reports so far."""
 
-    def prior(self, time_s: int) -> FloatArray:  # noqa: ARG002 - the same at all times
-        """Return the profile, always the same read-only array, so that a caller may cache by identity."""
-        return self._profile
+    @model_validator(mode="after")
+    def _one_prior(self) -> Self:
+        given = [f"`{name}`" for name in ("fading", "start") if name in self.model_fields_set]
+        if self.regularise != "none" and given:
+            raise ValueError(
+                f"found {' and '.join(given)} with `regularise`, whose prior takes their place: "
+                "leave out one or the other"
+            )
+        return self
 
-    def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
-        """Return the posterior; nothing is learned."""
-        posterior, mass = condition(self.prior(time_s), likelihood)
-        if mass > 0:
-            return posterior
-        posterior = normalise(likelihood)
-        self.fallbacks += 1
-        return posterior
+    @property
+    def forgetting(self) -> Forgetting | None:
+        """How past reports lose their weight, if they do."""
+        return self.forget if isinstance(self.forget, Forgetting) else None
 
+    @property
+    def iteration_limit(self) -> int:
+        """The most iterations of the solver."""
+        if self.max_iterations is not None:
+            return self.max_iterations
+        return EM_ITERATIONS if self.solver == "em" else NEWTON_ITERATIONS
 
-def _check(fading: float, solver: Solver, gap: float, start: Start, max_iterations: int | None) -> None:
-    """Raise `ValueError` if a parameter is outside its interval or choices."""
-    if not 0 <= fading < np.inf:
-        raise ValueError(f"fading must be in [0, inf), got {fading}")
-    if solver not in get_args(Solver):
-        raise ValueError(f"solver must be one of {get_args(Solver)}, got {solver!r}")
-    if not 0 < gap < np.inf:
-        raise ValueError(f"gap must be in (0, inf), got {gap}")
-    if start not in get_args(Start):
-        raise ValueError(f"start must be one of {get_args(Start)}, got {start!r}")
-    if max_iterations is not None and max_iterations < 0:
-        raise ValueError(f"max_iterations must be in [0, inf), got {max_iterations}")
+    def of_recent(self, forget: Forgetting) -> EstimatedProfileParameters:
+        """Return the parameters of the estimate from recent reports, which the test for changes compares with."""
+        changes = {
+            "solver": "newton",
+            "max_iterations": None,
+            "gap": max(self.gap, _TEST_GAP),
+            "forget": Forgetting(window=forget.recent),
+        }
+        return self.model_copy(update=changes)
+
+    def build(self, statistics: Statistics, restart_s: int | None, world: World) -> Belief:  # noqa: ARG002
+        """Return the belief, which starts from the training profile or a uniform one."""
+        initial = statistics.initial_profile(self.initial)
+        if self.regularise == "cross_validated":
+            candidates = [self._regularised(own, initial, world) for own in CANDIDATES]
+            half_life = None if self.forgetting is None else self.forgetting.half_life_queries
+            return CrossValidated(candidates=candidates, half_life_queries=half_life)
+        if isinstance(self.regularise, Regularisation):
+            return self._regularised(self.regularise, initial, world)
+        return EstimatedProfile(self, initial_profile=initial)
+
+    def _regularised(self, regularise: Regularisation, initial: FloatArray, world: World) -> EstimatedProfile:
+        parameters = self.model_copy(update={"regularise": regularise})
+        return EstimatedProfile(
+            parameters, initial_profile=initial, kernel=world.smoothing_kernel(regularise.smooth_km)
+        )
 
 
 class EstimatedProfile:
     """Learn the profile from the reports: the profile estimation-based (PEB) belief.
 
     Before the r-th query it is the initial profile with weight r^-fading and else the maximum likelihood profile
-    of z^1 .. z^{r-1} (Oya et al. 2019, eq. (pinorm)). `fading` (gamma of the paper) is in [0, inf). `start` is
+    of z^1 .. z^{r-1} (Oya et al. 2019, eq. (pinorm)). `fading` is gamma of the paper. `start` is
     where EM starts, and for both solvers gives the proportions in which cells that the reports cannot tell apart
     share their mass.
 
@@ -73,40 +115,29 @@ class EstimatedProfile:
     weighted one too), and r is 1 plus the sum of the weights: where little is remembered, the initial profile is back.
 
     With `regularise`, the estimate is the mode of the posterior under a Dirichlet prior centred on the initial profile,
-    certified as well. That prior takes the place of r^-fading and of `start`. With its kernel S, the estimate is
+    certified as well. That prior takes the place of r^-fading and of `start`. With a `kernel` S, the estimate is
     S theta, where theta is the mode under the rows L S: places come as blots of the kernel's width.
     """
 
     fixed: bool = False
 
     def __init__(
-        self,
-        *,
-        initial_profile: ArrayLike,
-        fading: float = 0.5,
-        solver: Solver = "newton",
-        gap: float = 1e-6,
-        start: Start = "uniform",
-        max_iterations: int | None = None,
-        forget: Forgetting | None = None,
-        regularise: Regularisation | None = None,
+        self, parameters: EstimatedProfileParameters, *, initial_profile: ArrayLike, kernel: FloatArray | None = None
     ) -> None:
-        _check(fading, solver, gap, start, max_iterations)
-        self._initial = distribution(initial_profile, "initial_profile")
-        self._fading = fading
-        self._solver = solver
-        self._gap = gap
-        n_cells = len(self._initial)
-        self._start = self._initial if start == "initial" else np.full(n_cells, 1 / n_cells)
-        if max_iterations is None:
-            max_iterations = EM_ITERATIONS if solver == "em" else NEWTON_ITERATIONS
-        self._max_iterations = max_iterations
+        initial = distribution(initial_profile, "initial_profile")
+        n_cells = len(initial)
+        self._fading = parameters.fading
+        self._solver = parameters.solver
+        self._gap = parameters.gap
+        self._start = initial if parameters.start == "initial" else np.full(n_cells, 1 / n_cells)
+        self._max_iterations = parameters.iteration_limit
+        self._kernel = kernel
         self._pseudo: FloatArray | None = None
-        self._kernel: FloatArray | None = None
-        if regularise is not None:
-            self._initial = read_only(lifted(self._initial))
-            self._pseudo = regularise.prior_reports * self._initial
-            self._kernel = regularise.kernel
+        if isinstance(parameters.regularise, Regularisation):
+            initial = read_only(lifted(initial))
+            self._pseudo = parameters.regularise.prior_reports * initial
+        self._initial = initial
+        forget = parameters.forgetting
         self._memory = Memory(n_cells, forget)
         self._observed = 0
         self._estimate: Estimate | None = None
@@ -121,12 +152,7 @@ class EstimatedProfile:
             self._test = ChangeTest(forget.queries_per_false_alarm)
             self._window = forget.recent
             self._recent = EstimatedProfile(
-                initial_profile=initial_profile,
-                fading=fading,
-                gap=max(gap, _TEST_GAP),
-                start=start,
-                forget=Forgetting(window=forget.recent),
-                regularise=regularise,
+                parameters.of_recent(forget), initial_profile=initial_profile, kernel=kernel
             )
         self.worst_gap = 0.0
         """The largest certified gap of any estimate so far: how far the likelihood may be from the best."""

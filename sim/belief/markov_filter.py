@@ -1,11 +1,34 @@
-"""The Markov belief: the next cell depends on the last one by known transitions."""
+"""The hardwired Markov belief (MK): the next cell depends on the last one by known transitions."""
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 from numpy.typing import ArrayLike
 
+from sim.belief.parameters import BeliefParameters
+from sim.components.registry import component
 from sim.inference.bayes import condition, distribution, normalise, predict
 from sim.interfaces import FloatArray
+from sim.mobility.training import Statistics
+from sim.world import World
+
+
+@component("belief")
+class MarkovFilterParameters(BeliefParameters):
+    """Markov, hardwired (MK): filters the reports with a fixed transition matrix."""
+
+    short_name: ClassVar = "MK"
+    hardwired: ClassVar = True
+    chained: ClassVar = True
+
+    kind: Literal["markov_filter"] = "markov_filter"
+
+    def build(self, statistics: Statistics, restart_s: int | None, world: World) -> MarkovFilter:  # noqa: ARG002
+        """Return the filter with the start profile and the transitions of the statistics."""
+        return MarkovFilter(
+            start_profile=statistics.start_profile, transition=statistics.transition, restart_s=restart_s
+        )
 
 
 class MarkovFilter:
