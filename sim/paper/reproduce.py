@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from sim.analysis.windows import read_halves
-from sim.execution.runner import open_pool, run
+from sim.execution.run import open_pool, run
 from sim.paper.claims.page import markdown
 from sim.paper.claims.statements import findings
 from sim.paper.claims.verdicts import Finding
