@@ -33,8 +33,9 @@ from sim.checks.mobility import (
     mobility_repeats,
 )
 from sim.checks.requirements import ContractBroken
-from sim.components.custom import FAULTS_OF_CODE, METHODS, ComponentError, construct, defined_in, load_class
+from sim.components.imports import FAULTS_OF_CODE, ComponentError, construct, defined_in, load_class
 from sim.components.permission import CodeAccess
+from sim.components.registry import METHODS
 from sim.simulation.interrupts import ComponentExit, contained
 
 Check = Callable[[Any, Bench], None]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.attack.parameters import StatisticsOf
 from sim.checks.requirements import ContractBroken
 from sim.events import Visit
 from sim.interfaces import FloatArray
@@ -14,9 +15,8 @@ from sim.lppm.channel import exponential
 from sim.mobility.traces import LONGEST, Trace
 from sim.mobility.training import Statistics, statistics
 from sim.rng import stream
-from sim.scenario.build import StatisticsOf
 from sim.world import World
-from sim.world.distance import manhattan
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 from sim.world.roads.lattice import lattice
 

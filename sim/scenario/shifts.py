@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from sim.components.kinds import Count, Days, Name, Positive, by_kind
-from sim.scenario.reading.faults import found
-from sim.scenario.reading.validation import Spec
+from sim.components.registry import OneOf, Parameters, component
+from sim.components.spec import Count, Days, Name, Positive
+from sim.components.wording import found
 
 SomeShare = Annotated[float, Field(gt=0, le=1)]
 
 
-class _Named(Spec):
+class ShiftParameters(Parameters):
     """A change in users' lives."""
 
     kind: str
@@ -21,7 +21,7 @@ class _Named(Spec):
     """How it is called in logs and figures; its kind unless said."""
 
 
-class ShiftOfPeople(_Named):
+class ShiftOfPeople(ShiftParameters):
     """A change in the lives of some users or of all."""
 
     at_query: Annotated[int, Field(ge=2, le=1_000_000)] | None = None
@@ -39,11 +39,11 @@ class ShiftOfPeople(_Named):
 
     @model_validator(mode="after")
     def _once(self) -> Self:
-        said = [name for name in ("at_query", "at_day") if getattr(self, name) is not None]
+        said = [name for name in ("at_query", "at_day") if vars(self)[name] is not None]
         if len(said) != 1:
             raise ValueError(f"say when: allowed is one of `at_query` and `at_day`, found {'both' if said else 'none'}")
         for one, other in (("users", "share"), ("for_queries", "for_days")):
-            if getattr(self, one) is not None and getattr(self, other) is not None:
+            if vars(self)[one] is not None and vars(self)[other] is not None:
                 raise ValueError(f"`{one}` and `{other}` exclude each other: found both, allowed is one")
         return self
 
@@ -62,34 +62,38 @@ class ShiftOfPlaces(ShiftOfPeople):
         return self.for_queries is None and self.for_days is None
 
 
-class RelocateSpec(ShiftOfPlaces):
+@component("shift")
+class RelocateParameters(ShiftOfPlaces):
     """A move: another home with other places around it, or another place of work."""
 
-    kind: Literal["relocate"]
+    kind: Literal["relocate"] = "relocate"
     what: Literal["home", "work"] = "home"
     """What moves: home and all that belongs to it, or work and what is nearer to it than to home."""
 
 
-class NewPlacesSpec(ShiftOfPlaces):
+@component("shift")
+class NewPlacesParameters(ShiftOfPlaces):
     """Other favourite places around the same home."""
 
-    kind: Literal["new_places"]
+    kind: Literal["new_places"] = "new_places"
 
 
-class AdoptSpec(ShiftOfPlaces):
+@component("shift")
+class AdoptParameters(ShiftOfPlaces):
     """The life of another user, as it was before any shift."""
 
-    kind: Literal["adopt"]
+    kind: Literal["adopt"] = "adopt"
     of: str | None = None
     """Whose life: a user's id; the next user's unless said, and the first user's for the last."""
     what: Literal["profile", "trace"] = "profile"
     """Independent draws from the other's histogram in the test, or the other's cells in their order."""
 
 
-class HolidaySpec(ShiftOfPlaces):
+@component("shift")
+class HolidayParameters(ShiftOfPlaces):
     """A while elsewhere: independent visits around a place far from home."""
 
-    kind: Literal["holiday"]
+    kind: Literal["holiday"] = "holiday"
     away_km: Positive = 10.0
     """At least so far from home, or as far as the grid goes."""
     spread_km: Positive = 2.0
@@ -102,15 +106,16 @@ class HolidaySpec(ShiftOfPlaces):
         return self
 
 
-class RateSpec(ShiftOfPeople):
+@component("shift")
+class RateParameters(ShiftOfPeople):
     """More queries or fewer, from the same life."""
 
-    kind: Literal["rate"]
+    kind: Literal["rate"] = "rate"
     factor: Annotated[float, Field(ge=1e-3, le=1000)]
     """How many times as many queries as before: below 1 some are left out, above 1 some come in between."""
 
 
-class ShiftOfRoads(_Named):
+class ShiftOfRoads(ShiftParameters):
     """A change of the roads, for everybody at once: whoever departs later takes another way."""
 
     at_day: Days
@@ -127,10 +132,11 @@ class ShiftOfRoads(_Named):
         """Nobody's queries tell how long it is."""
 
 
-class CloseRoadsSpec(ShiftOfRoads):
+@component("shift")
+class CloseRoadsParameters(ShiftOfRoads):
     """Closed roads: a share of all, or those of some cells, as far as everybody still gets everywhere."""
 
-    kind: Literal["close_roads"]
+    kind: Literal["close_roads"] = "close_roads"
     share: SomeShare | None = None
     """Which: this share of all roads, by direction, drawn at random."""
     cells: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] | None = None
@@ -144,30 +150,21 @@ class CloseRoadsSpec(ShiftOfRoads):
         return self
 
 
-class ReverseRoadsSpec(ShiftOfRoads):
+@component("shift")
+class ReverseRoadsParameters(ShiftOfRoads):
     """One-way roads go the other way, as far as everybody still gets everywhere."""
 
-    kind: Literal["reverse_roads"]
+    kind: Literal["reverse_roads"] = "reverse_roads"
     share: SomeShare
     """This share of the one-way roads, drawn at random."""
 
 
 def _as_mapping(value: Any) -> Any:
-    if not isinstance(value, dict | _Named):
+    if not isinstance(value, dict | ShiftParameters):
         raise ValueError(f"a shift is a mapping, such as {{kind: relocate, at_query: 301}}, found {found(value)}")
     return value
 
 
-ShiftSpec = Annotated[
-    Annotated[RelocateSpec, Tag("relocate")]
-    | Annotated[NewPlacesSpec, Tag("new_places")]
-    | Annotated[AdoptSpec, Tag("adopt")]
-    | Annotated[HolidaySpec, Tag("holiday")]
-    | Annotated[RateSpec, Tag("rate")]
-    | Annotated[CloseRoadsSpec, Tag("close_roads")]
-    | Annotated[ReverseRoadsSpec, Tag("reverse_roads")],
-    by_kind,
-    BeforeValidator(_as_mapping),
-]
-
 AnyShift = ShiftOfPeople | ShiftOfRoads
+
+ShiftField = Annotated[AnyShift, BeforeValidator(_as_mapping), OneOf("shift", short=False)]

@@ -17,7 +17,8 @@ from sim.components.suggestions import suggestion
 from sim.errors import InputError, input_errors
 from sim.events import Shift
 from sim.interfaces import Demand, FloatArray, Generator, IntArray, Mobility, MobilityCapabilities
-from sim.mobility.demand import EveryVisit, Rate
+from sim.mobility.demand.every_visit import EveryVisit
+from sim.mobility.demand.rate import Rate
 from sim.mobility.shifts import detours
 from sim.mobility.shifts.places import (
     by_frequency,
@@ -33,14 +34,14 @@ from sim.mobility.traces import DAY_S, Life, Trace, live
 from sim.rng import stream
 from sim.scenario.models import Scenario
 from sim.scenario.shifts import (
-    AdoptSpec,
+    AdoptParameters,
     AnyShift,
-    CloseRoadsSpec,
-    HolidaySpec,
-    NewPlacesSpec,
-    RateSpec,
-    RelocateSpec,
-    ReverseRoadsSpec,
+    CloseRoadsParameters,
+    HolidayParameters,
+    NewPlacesParameters,
+    RateParameters,
+    RelocateParameters,
+    ReverseRoadsParameters,
     ShiftOfPeople,
     ShiftOfPlaces,
     ShiftOfRoads,
@@ -105,7 +106,7 @@ class _Person:
         ends = {stop} if stop < len(self.cells) else set()
         if ends:
             self.shifts.append(Shift(self.user, spec.name, stop + 1, ends=True))
-        if not (isinstance(spec, RateSpec) and spec.factor == 1):
+        if not (isinstance(spec, RateParameters) and spec.factor == 1):
             self.borders |= {query + 1 for query in begins | ends}
         if isinstance(spec, ShiftOfPlaces):
             if spec.for_good:
@@ -174,7 +175,7 @@ class Shifting:
             elif isinstance(spec, ShiftOfPeople) and spec.share is not None:
                 count = max(1, round(spec.share * len(users)))
                 users = sorted(users, key=lambda user: self._stream(spec.name, user, "share").random())[:count]
-            if isinstance(spec, AdoptSpec):
+            if isinstance(spec, AdoptParameters):
                 if len(self._users) < 2:
                     raise ValueError("to adopt the life of another user needs two users or more, found one")
                 if spec.of is not None:
@@ -247,7 +248,7 @@ class Shifting:
         changes = {spec.name: window for spec in own if (window := self._road_window(spec, person)) is not None}
         if changes:
             self._reroute(person, changes, live_again)
-        rates = [spec for spec in own if isinstance(spec, RateSpec)]
+        rates = [spec for spec in own if isinstance(spec, RateParameters)]
         while found := [(spec, window) for spec in rates if (window := self._window(spec, person)) is not None]:
             spec, window = min(found, key=lambda one: one[1].from_s)
             rates.remove(spec)
@@ -270,7 +271,7 @@ class Shifting:
         return self._window(spec, person) if isinstance(spec, ShiftOfRoads) else None
 
     def _demand_of(
-        self, spec: RateSpec, window: _Window, person: _Person, inner: Callable[[], Demand]
+        self, spec: RateParameters, window: _Window, person: _Person, inner: Callable[[], Demand]
     ) -> Callable[[], Demand]:
         """Return what makes the demand of one life: its draws start anew each time."""
         return lambda: Rate(
@@ -316,11 +317,11 @@ class Shifting:
 
         grid, rng = self._world.grid, self._stream(spec.name)
         match spec:
-            case CloseRoadsSpec():
+            case CloseRoadsParameters():
                 if outside := [cell for cell in spec.cells or () if cell >= grid.n_cells]:
                     raise ValueError(f"`cells` must be below {grid.n_cells}, found {outside[0]}")
                 return close(roads, grid, share=spec.share, cells=spec.cells, rng=rng)
-            case ReverseRoadsSpec():
+            case ReverseRoadsParameters():
                 return reverse(roads, grid, share=spec.share, rng=rng)
         raise TypeError(f"{spec.kind} changes no roads")
 
@@ -353,15 +354,15 @@ class Shifting:
         """Return the cells that the queries would have in the new life alone."""
         grid, n_queries = self._world.grid, len(person.cells)
         match spec:
-            case RelocateSpec() | NewPlacesSpec():
+            case RelocateParameters() | NewPlacesParameters():
                 return self._other_places(spec, start, person)
-            case AdoptSpec():
+            case AdoptParameters():
                 following = self._users[(self._users.index(person.user) + 1) % len(self._users)]
                 other = lives[spec.of or following].test.cells
                 if spec.what == "trace":
                     return np.resize(other, n_queries)
                 return drawn(np.bincount(other, minlength=grid.n_cells).astype(np.float64), n_queries, rng)
-            case HolidaySpec():
+            case HolidayParameters():
                 there = holiday(
                     grid=grid,
                     attraction=self._attraction,
@@ -373,9 +374,9 @@ class Shifting:
                 return drawn(there, n_queries, rng)
         raise TypeError(f"{spec.kind} is no other life")
 
-    def _other_places(self, spec: RelocateSpec | NewPlacesSpec, start: int, person: _Person) -> IntArray:
+    def _other_places(self, spec: RelocateParameters | NewPlacesParameters, start: int, person: _Person) -> IntArray:
         """Return her life with other places: lived through, if her model has places, else by moving her cells."""
-        what = spec.what if isinstance(spec, RelocateSpec) else "places"
+        what = spec.what if isinstance(spec, RelocateParameters) else "places"
         elsewhere = MobilityCapabilities.elsewhere.of(person.mobility)
         if elsewhere is not None and (moved := elsewhere(what, spec.name)) is not None:
             if spec.for_good:

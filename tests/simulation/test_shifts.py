@@ -14,8 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sim.attack import OptimalAttack
-from sim.belief import FixedProfile, InForce, MarkovFilter
+from sim.attack.optimal import OptimalAttack
+from sim.belief.fixed_profile import FixedProfile
+from sim.belief.in_force import InForce
+from sim.belief.markov_filter import MarkovFilter
+from sim.components.registry import registry
 from sim.errors import InputError
 from sim.events import Shift
 from sim.execution.chunks import _in_force, _known
@@ -23,10 +26,8 @@ from sim.mobility.shifts.places import by_frequency
 from sim.mobility.synthetic.city import attraction, pick, thresholds
 from sim.mobility.traces import DAY_S, Life
 from sim.rng import stream
-from sim.scenario.build import build_attack
 from sim.scenario.models import Scenario
 from sim.scenario.reading.source import parse_value
-from sim.scenario.reference import kinds
 from sim.simulation.population import Setting, Stage
 from sim.world import World
 from sim.world.grid import Grid
@@ -588,7 +589,7 @@ def test_who_knows_what_is_in_force(attack: dict[str, Any], belief: type, make_s
     scenario = make_scenario(attacks=[attack], shifts=[{"kind": "relocate", "at_query": 9, "users": ["user-001"]}])
     stage = Stage(Setting(scenario), 0)
     spec = scenario.attacks[0]
-    built = build_attack(spec, stage.setting.world, _known(spec, stage), scenario, _in_force(spec, stage))
+    built = spec.build(scenario.attack_context(stage.setting.world, _known(spec, stage), _in_force(spec, stage)))
     assert isinstance(built, OptimalAttack)
     assert type(built._belief_of("user-001")) is belief
     assert not isinstance(built._belief_of("user-002"), InForce), "her life does not change"
@@ -646,4 +647,4 @@ def test_the_examples_of_the_page_work(text: str, make_scenario: MakeScenario) -
 
 
 def test_every_kind_has_an_example() -> None:
-    assert {kind for text in examples() for kind in re.findall(r"kind: (\w+)", text)} == set(kinds("shift"))
+    assert {kind for text in examples() for kind in re.findall(r"kind: (\w+)", text)} == set(registry.kinds("shift"))
