@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 from matplotlib.image import imread
 
-from sim.cli.progress import BytesBar
 from sim.datasets import importing
 from sim.datasets.describing import describe, load, picture
 from sim.errors import InputError
@@ -114,37 +111,6 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     result = support.lppm_sim("data", "import", "gowalla", raw, "-o", tmp_path / "x.parquet")
     assert (result.exit_code, result.stderr) == (1, "stopped; nothing was written\n")
     assert list(tmp_path.iterdir()) == [raw]
-
-
-def test_progress_on_a_pipe_is_a_line_now_and_then(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sim.cli.progress.LINE_EVERY_S", 0.0)
-    with BytesBar("gowalla") as bar:
-        bar(50_000_000, 200_000_000)
-    out, said = capsys.readouterr()
-    assert out == ""
-    assert said.startswith("gowalla: 50/200 MB, ")
-    monkeypatch.setattr("sim.cli.progress.LINE_EVERY_S", 1000.0)
-    with BytesBar("gowalla") as bar:
-        bar(50, 200)
-    assert capsys.readouterr() == ("", "")
-
-
-def test_progress_on_a_terminal_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    screen = Terminal()
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr(sys, "stderr", screen)
-    with BytesBar("cabs [red]") as bar:
-        bar(50_000_000, 200_000_000)
-        bar(200_000_000, 200_000_000)
-    assert "200.0/200.0 MB" in screen.getvalue()
-    assert "cabs [red]" in screen.getvalue()
 
 
 # Describe --------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`lppm-sim plot --figure`: one figure as one file."""
+"""The command `plot`: all figures, or one as one file."""
 
 from __future__ import annotations
 
@@ -23,6 +23,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(style, "settled", lambda figure: figure)
     monkeypatch.chdir(tmp_path)
+
+
+def test_plot_draws_the_figures(a_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sim.plots.style.METADATA", {"svg": {"Date": None}})  # one format is enough here
+    names = ["figures/tradeoff.svg", "figures/over_time.svg"]
+    assert [str(Path(line).relative_to(a_run)) for line in done("plot", a_run).splitlines()] == names
+    assert sorted(f"figures/{name}" for name in files(a_run / "figures")) == sorted(names)
+    assert done("summarize", a_run).endswith(f"event log, summary.csv, metrics.csv and figures are in {a_run}\n")
 
 
 def test_a_figure_is_written_where_asked(run: Path, tmp_path: Path) -> None:
