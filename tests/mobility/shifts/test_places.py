@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.interfaces import FloatArray, IntArray
-from sim.mobility.shifts.places import by_frequency, drawn, holiday, mixed, relocated, share_of_new, with_new_places
+from sim.mobility.shifts.holiday import holiday
+from sim.mobility.shifts.new_places import with_new_places
+from sim.mobility.shifts.places import by_frequency, drawn, mixed, share_of_new
+from sim.mobility.shifts.relocate import relocated
 from sim.mobility.synthetic.city import attraction
 from sim.world.grid import Grid
 
