@@ -239,7 +239,11 @@ def assert_apart(page: BboxBase, boxes: Sequence[BboxBase], *, touch: float = 1.
 
 
 def made(cls: type[T], /, **settings: Any) -> T:
-    """Construct a component from keywords: those of its parameters, and what the simulator gives to its constructor."""
+    """Construct a component from keywords: those of its parameters, and what the simulator gives to its constructor.
+
+    With `unchecked` the parameters may lie outside their limits.
+    """
+    unchecked = settings.pop("unchecked", False)
     name = {"IdentificationAttack": "IdentificationParameters"}.get(cls.__name__, f"{cls.__name__}Parameters")
     model: type[Parameters] = vars(sys.modules[cls.__module__])[name]
     given = inspect.signature(cls).parameters
@@ -254,7 +258,7 @@ def made(cls: type[T], /, **settings: Any) -> T:
         for key, value in settings.items()
         if key in model.model_fields and not (key in given and key == "metric" and not isinstance(value, str))
     }
-    parameters = model(**own)
+    parameters = model.model_construct(**own) if unchecked else model(**own)
     rest = {key: value for key, value in settings.items() if key not in own}
     if isinstance(parameters, ReplayParameters):
         rest["file"] = Path(parameters.file)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from sim.analysis.budgets import EXCEEDED
 from sim.analysis.ranking import Leads, lower, rankings, remarks, verdict
-from sim.analysis.summary import circumstances, named_apart, swept_words
+from sim.analysis.sweep_labels import circumstances, named_apart, swept_words
 from sim.analysis.tournament import STANDINGS
 from sim.scenario.consistency import needs_channel
 

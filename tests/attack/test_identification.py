@@ -205,9 +205,9 @@ def test_a_report_without_a_channel_is_refused() -> None:
     ("said", "problem"),
     [
         ({"candidates": {}}, "candidates must be one or more, got none"),
-        ({"model": "gravity"}, "model must be one of .* got 'gravity'"),
-        ({"matching": "all"}, "matching must be one of .* got 'all'"),
-        ({"anywhere": 1.5}, r"anywhere must be in \[0, 1\], got 1.5"),
+        ({"model": "gravity"}, r"(?s)model.*input_value='gravity'"),
+        ({"matching": "all"}, r"(?s)matching.*input_value='all'"),
+        ({"anywhere": 1.5}, r"(?s)anywhere.*input_value=1.5"),
     ],
 )
 def test_bad_parameters_are_refused_with_their_value(said: dict[str, Any], problem: str) -> None:

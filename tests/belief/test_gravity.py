@@ -48,7 +48,7 @@ def test_with_one_law_and_a_known_attraction_it_is_the_markov_filter_of_that_law
     initial = np.random.default_rng(2).dirichlet(np.ones(N))
     known = 0.99 * initial + 0.01 / N
     law: dict[str, Any] = {"reaches_km": [1.7], "stays": [0.4], "half_life_queries": None, "prior_reports": 1e15}
-    belief = made(GravityFilter, initial_profile=initial, distance=distance, **law)
+    belief = made(GravityFilter, initial_profile=initial, distance=distance, unchecked=True, **law)
     chain = MarkovFilter(start_profile=known, transition=gravity_matrix(distance, known, 0.4, 1.7))
     for r, likelihood in enumerate(reports(12)):
         assert belief.prior(300 * r) == pytest.approx(chain.prior(r), abs=1e-12)
@@ -152,7 +152,7 @@ def test_a_bank_of_laws_is_what_plain_matrices_give(
         "half_life_queries": 2.0,
     }
     training: dict[str, Any] = {"transition": transition, "counted": row} if trained else {}
-    training["count_transitions"] = learns
+    training["transitions"] = "learned" if learns else "training"
     belief = made(GravityFilter, initial_profile=initial, distance=distance, restart_s=restart_s, **bank, **training)
     plain = Plain(initial, distance, [0.8, 3.0], [0.0, 0.6], 2.0, counts if trained else None, learns, restart_s)
     as_protocol: Belief = belief
@@ -219,7 +219,12 @@ def test_transitions_are_counted_among_the_likeliest_cells(monkeypatch: pytest.M
     ring = [0, 1, 2, 3, 7, 11, 10, 9, 8, 4]
     even = np.full(N, 1 / N)
     beliefs = [
-        made(GravityFilter, initial_profile=even, distance=DISTANCES["manhattan"], count_transitions=learns)
+        made(
+            GravityFilter,
+            initial_profile=even,
+            distance=DISTANCES["manhattan"],
+            transitions="learned" if learns else "training",
+        )
         for learns in (False, True)
     ]
     rng = np.random.default_rng(4)
@@ -265,11 +270,11 @@ def test_the_prior_is_pure_and_cannot_be_written_to() -> None:
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ({"reaches_km": []}, r"reaches_km must be one or more numbers in \(0, inf\), got \[\]"),
-        ({"reaches_km": [0.0]}, r"reaches_km must be .* got \[0.0\]"),
-        ({"stays": [1.0]}, r"stays must be one or more numbers in \[0, 1\), got \[1.0\]"),
-        ({"half_life_queries": 0.0}, r"half_life_queries must be above 0, got 0.0"),
-        ({"prior_reports": 0.0}, r"prior_reports must be in \(0, inf\), got 0.0"),
+        ({"reaches_km": []}, r"(?s)reaches_km.*input_value=\[\]"),
+        ({"reaches_km": [0.0]}, r"(?s)reaches_km.*input_value=\[0.0\]"),
+        ({"stays": [1.0]}, r"(?s)stays.*input_value=\[1.0\]"),
+        ({"half_life_queries": 0.0}, r"(?s)half_life_queries.*input_value=0.0"),
+        ({"prior_reports": 0.0}, r"(?s)prior_reports.*input_value=0.0"),
         ({"transition": np.eye(N)}, "transition and counted go together, got one of them"),
         ({"restart_s": 0}, r"restart_s must be in \[1, inf\), got 0"),
         ({"initial_profile": [0.5, 0.5]}, r"initial_profile must have the distance's 12 cells, got shape \(2,\)"),

@@ -224,19 +224,18 @@ def test_a_budget_says_how_often_to_drop(budget_km: float, drop_loss_km: float, 
 @pytest.mark.parametrize(
     ("kind", "said", "words"),
     [
-        ("cloaking", {}, "give one of k and quality_budget_km, got None and None"),
-        ("cloaking", {"k": 3, "population": 2}, r"k must be in \[1, 2\], as many as there are people, got 3"),
-        ("cloaking", {"k": 1, "population": 0}, r"population must be in \[1, inf\), got 0"),
-        ("cloaking", {"quality_budget_km": -1.0}, r"quality_budget_km must be in \[0, inf\), got -1.0"),
-        ("snapping", {"cells_per_side": 0}, r"cells_per_side must be in \[1, inf\), got 0"),
+        ("cloaking", {"k": 3, "population": 2}, "`k` must be at most `population`, found 3 of 2 people"),
+        ("cloaking", {"k": 1, "population": 0}, r"(?s)population.*input_value=0"),
+        ("cloaking", {"quality_budget_km": -1.0}, r"(?s)quality_budget_km.*input_value=-1.0"),
+        ("snapping", {"cells_per_side": 0}, r"(?s)cells_per_side.*input_value=0"),
         (
             "snapping",
             {"cells_per_side": 2, "quality_budget_km": 1.0},
-            "give one of cells_per_side and quality_budget_km",
+            "`cells_per_side` and `quality_budget_km` exclude each other",
         ),
-        ("dropping", {"drop_probability": 1.5}, r"drop_probability must be in \[0, 1\], got 1.5"),
-        ("dropping", {"drop_probability": 0.5, "drop_loss_km": -1.0}, r"drop_loss_km must be in \[0, inf\), got -1.0"),
-        ("dropping", {"quality_budget_km": np.inf}, r"quality_budget_km must be in \[0, inf\), got inf"),
+        ("dropping", {"drop_probability": 1.5}, r"(?s)drop_probability.*input_value=1.5"),
+        ("dropping", {"drop_probability": 0.5, "drop_loss_km": -1.0}, r"(?s)drop_loss_km.*input_value=-1.0"),
+        ("dropping", {"quality_budget_km": np.inf}, r"(?s)quality_budget_km.*input_value=inf"),
     ],
 )
 def test_what_a_design_refuses(kind: str, said: dict[str, Any], words: str) -> None:

@@ -45,7 +45,7 @@ def loss_km(design: Design, prior: FloatArray, distance: Distance) -> float:
 @pytest.mark.parametrize("remap", [True, False])
 @pytest.mark.parametrize("name", DESIGNS)
 @settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 10_000), share=st.floats(0.0, 1.0))
+@given(seed=st.integers(0, 10_000), share=st.floats(1e-9, 1.0) | st.just(0.0))
 def test_the_budget_is_met_on_the_design_s_own_model(
     kind: str, remap: bool, name: str, seed: int, share: float
 ) -> None:
@@ -184,11 +184,9 @@ def test_a_fixed_base_is_shared_and_priors_are_ignored_where_they_do_not_matter(
 
 def test_what_makes_no_design_is_refused() -> None:
     distance = DISTANCES["manhattan"]
-    with pytest.raises(ValueError, match="one of epsilon_per_km and quality_budget_km, got None and None"):
-        Exponential(ExponentialParameters(), distance=distance)
-    with pytest.raises(ValueError, match=r"one of reveal_probability and quality_budget_km, got 0.1 and 2.0"):
+    with pytest.raises(ValueError, match="`reveal_probability` and `quality_budget_km` exclude each other"):
         LocationHiding(LocationHidingParameters(reveal_probability=0.1, quality_budget_km=2.0), distance=distance)
-    with pytest.raises(ValueError, match=r"quality_budget_km must be in \[0, inf\), got -1.0"):
+    with pytest.raises(ValueError, match=r"(?s)quality_budget_km.*input_value=-1.0"):
         LocationHiding(LocationHidingParameters(quality_budget_km=-1.0), distance=distance)
-    with pytest.raises(ValueError, match="epsilon_per_km must be"):
+    with pytest.raises(ValueError, match=r"(?s)epsilon_per_km.*Input should be"):
         Exponential(ExponentialParameters(epsilon_per_km=float("nan")), distance=distance)

@@ -423,17 +423,17 @@ def test_what_was_solved_is_found_again_and_nothing_else(tmp_path: Path, monkeyp
 def test_what_makes_no_design_is_refused() -> None:
     distance = DISTANCES["manhattan"]
     both: dict[str, Any] = {"quality_distance": distance, "metric": distance}
-    with pytest.raises(ValueError, match=r"quality_budget_km must be in \[0, inf\), got -1"):
+    with pytest.raises(ValueError, match=r"(?s)quality_budget_km.*input_value=-1"):
         OptimalPrivacy(
             OptimalPrivacyParameters(quality_budget_km=-1.0), quality_distance=distance, privacy_distance=distance
         )
     with pytest.raises(ValueError, match="one of epsilon_per_km and quality_budget_km, got None and None"):
         made(OptimalQuality, **both)
-    with pytest.raises(ValueError, match=r"epsilon_per_km must be in \[0, inf\), got nan"):
+    with pytest.raises(ValueError, match=r"(?s)epsilon_per_km.*input_value=nan"):
         made(OptimalQuality, epsilon_per_km=float("nan"), **both)
-    with pytest.raises(ValueError, match=r"spanner_dilation must be in \[1, inf\), got 0.5"):
+    with pytest.raises(ValueError, match=r"(?s)spanner_dilation.*input_value=0.5"):
         made(OptimalQuality, epsilon_per_km=1.0, spanner_dilation=0.5, **both)
-    with pytest.raises(InputError, match="solver must be one of ipm, simplex, clarabel, got 'cplex'"):
+    with pytest.raises(InputError, match=r"(?s)solver.*input_value='cplex'"):
         made(OptimalQuality, epsilon_per_km=1.0, solver="cplex", **both)
 
 

@@ -91,7 +91,7 @@ def test_poisson_takes_the_visit_at_the_very_second_and_ends_with_the_last() -> 
     found = pairs(Poisson(PoissonParameters(per_hour=600)).queries(visits, np.random.default_rng(5)))
     assert 200 < len(found) < 480
     assert all(time_s == cell for time_s, cell in found)
-    assert pairs(Poisson(PoissonParameters(per_hour=1e-6)).queries(visits, np.random.default_rng(5))) == []
+    assert pairs(Poisson(PoissonParameters(per_hour=1e-3)).queries(visits, np.random.default_rng(5))) == []
 
 
 def test_poisson_moments_do_not_depend_on_where_the_visits_are() -> None:
@@ -105,11 +105,11 @@ def test_poisson_moments_do_not_depend_on_where_the_visits_are() -> None:
 
 
 def test_demands_refuse() -> None:
-    with pytest.raises(ValueError, match=r"period_s must be in \[1, inf\), got 0"):
+    with pytest.raises(ValueError, match=r"(?s)period_s.*input_value=0"):
         Periodic(PeriodicParameters(period_s=0))
-    with pytest.raises(ValueError, match=r"period_s must be whole seconds, got 1.5"):
+    with pytest.raises(ValueError, match=r"(?s)period_s.*input_value=1.5"):
         Periodic(PeriodicParameters(period_s=1.5))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"per_hour must be in \(0, inf\), got 0"):
+    with pytest.raises(ValueError, match=r"(?s)per_hour.*input_value=0"):
         Poisson(PoissonParameters(per_hour=0))
 
 

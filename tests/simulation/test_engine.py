@@ -19,7 +19,8 @@ from sim.lppm.exponential import Exponential, ExponentialParameters
 from sim.lppm.mechanism import Mechanism
 from sim.mobility.traces import Trace
 from sim.simulation.engine import simulate
-from sim.simulation.recorder import SimulationLog, Tick
+from sim.simulation.progress import Tick
+from sim.simulation.recorder import SimulationLog
 from sim.world import World
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid

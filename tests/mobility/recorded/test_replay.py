@@ -246,8 +246,8 @@ def test_degrees_need_a_region(tmp_path: Path) -> None:
         ({"columns": {"cell": "where"}}, "no column where for cell; found user, order, cell"),
         ({"columns": {"cell": "where", "user": "who"}},
          "data.csv: no column where for cell; no column who for user; found user, order, cell$"),
-        ({"visits": 0}, r"visits must be in \[1, inf\), got 0"),
-        ({"utc_offset_h": 30}, r"utc_offset_h must be in \[-24, 24\], got 30"),
+        ({"visits": 0}, r"(?s)visits.*input_value=0"),
+        ({"utc_offset_h": 30}, r"(?s)utc_offset_h.*input_value=30"),
         ({"select": Selection(users=["1", "77"])}, "got 77 without any"),
         ({"select": Selection(min_visits=1000)}, "leaves none of its 5 users"),
     ],
@@ -258,9 +258,9 @@ def test_bad_options_are_refused(tmp_path: Path, options: dict[str, Any], messag
 
 
 def test_bad_selections_and_unknown_users_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"first must be in \[1, inf\), got 0"):
+    with pytest.raises(ValueError, match=r"(?s)first.*input_value=0"):
         Selection(first=0)
-    with pytest.raises(ValueError, match="users must be a list of ids, got '12'"):
+    with pytest.raises(ValueError, match=r"(?s)users.*input_value='12'"):
         Selection(users="12")  # type: ignore[arg-type]
     replay = made(Replay, grid=RECTANGLE, file=people(tmp_path))
     with pytest.raises(ValueError, match="no user 4 among the 5 kept"):

@@ -124,11 +124,11 @@ def test_a_tiny_spread_leaves_home_alone() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"places": 0}, r"places must be in \[1, inf\), got 0"),
-        ({"taste": -1.0}, r"taste must be in \[0, inf\), got -1.0"),
-        ({"explore": 1.5}, r"explore must be in \[0, 1\], got 1.5"),
-        ({"spread_km": 0.0}, r"spread_km must be in \(0, inf\), got 0.0"),
-        ({"visits_per_day": float("nan")}, r"visits_per_day must be in \(0, inf\), got nan"),
+        ({"places": 0}, r"(?s)places.*input_value=0"),
+        ({"taste": -1.0}, r"(?s)taste.*input_value=-1.0"),
+        ({"explore": 1.5}, r"(?s)explore.*input_value=1.5"),
+        ({"spread_km": 0.0}, r"(?s)spread_km.*input_value=0.0"),
+        ({"visits_per_day": float("nan")}, r"(?s)visits_per_day.*input_value=nan"),
     ],
 )
 def test_refuses(parameters: dict[str, float], message: str) -> None:
