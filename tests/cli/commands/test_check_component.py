@@ -64,7 +64,7 @@ def test_a_component_that_fails_ends_with_one(own_design: str) -> None:
     [
         (["no_such_module:X"], "module 'no_such_module' cannot be imported"),
         (["{own}x"], "(did you mean 'Star'?)"),
-        (["plain"], "is named module:Class, found 'plain'"),
+        (["plain"], "'plain': it is not registered (did you mean 'cloaking'?); allowed is module:Class, or one of "),
         (["{own}", "--as", "desing"], "'desing' is not one of 'mobility'"),
         (["{own}", "--set", "lie"], "--set: found 'lie', expected name=value"),
         (["{own}", "--set", "=1"], "--set: found '=1', expected name=value"),

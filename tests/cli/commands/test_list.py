@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 from sim.components.custom import Custom
 from sim.components.spec import Spec
+from sim.scenario.lppms import short_names
 from sim.scenario.reference import listing
 from tests.support import done, refused
 
@@ -27,7 +28,7 @@ def texts(annotation: Any) -> list[str]:
 
 def test_list_shows_every_kind_with_a_line() -> None:
     lines = {line.split()[0]: line.split()[1:] for line in done("list").splitlines() if line.startswith(" ")}
-    assert lines.keys() == known_kinds()
+    assert lines.keys() == known_kinds() | short_names().keys()
     assert {"taxis", "estimated_profile", "PEB-Exp", "sporadic-trained", "graphml", "own_past"} < lines.keys()
     assert all(len(words) > 3 for words in lines.values())
 
