@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,13 +26,13 @@ from sim.execution.plan import Chunk, Plan, tasks
 from sim.inference import kernels
 from sim.interfaces import Demand, Mobility
 from sim.mobility.traces import Life
-from sim.scenario.load import load
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import ScenarioError
 from sim.scenario.sweep import points
 from sim.simulation.population import Stage
-from sim.storage.event_schema import EVENTS
-from sim.storage.manifest import parts_digest
+from sim.storage.event_schema import EVENTS, SCHEMA_VERSION
+from sim.storage.load import load
+from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
 
 ROOT = Path(__file__).parents[1]
@@ -69,6 +70,18 @@ training: {others: {kind: others, count: 3, queries: 8}}
 lppms: [SP-Exp, {kind: PEB-Exp, name: peb}, {kind: SP-LH, name: "LH 0.5"}]
 attacks: [sporadic, markov]
 """
+
+
+_PLAIN = Scenario.model_validate(
+    {
+        "name": "test",
+        "replications": 1,
+        "users": {"count": 1, "queries": 1, "mobility": {"kind": "favourites"}},
+        "lppms": [{"kind": "identity", "name": "unused"}],
+        "attacks": [],
+        "record": {"snapshots": []},
+    }
+)
 
 
 @contextmanager
@@ -182,9 +195,13 @@ def rename_hostile(run: RunDirectory) -> RunDirectory:
     for column in ("lppm", "attack", "shift", "user"):
         old = every[column].dropna().unique().tolist()
         names |= dict(zip(old, (f"{name} {column}" for name in HOSTILE), strict=False))
-    manifest = renamed(run.manifest())
-    manifest["scenario"]["name"], manifest["scenario"]["description"] = HOSTILE[0], HOSTILE[1]
-    stranger = replace(run, digest=parts_digest(manifest))
+    content = run.manifest().content
+    # The names in a scenario are validated, see `test_hostile_names_in_a_scenario_are_refused`.
+    manifest = RunManifest.of(
+        {key: value if key == "scenario" else renamed(value) for key, value in content.items()}
+        | {"scenario": content["scenario"] | {"description": HOSTILE[1]}}
+    )
+    stranger = replace(run, digest=manifest.identity.digest)
     for part, frame in tables.items():
         kept, snapshots = run.notes(part), run.snapshots(part)
         for column in ("lppm", "attack", "shift", "user"):
@@ -197,11 +214,11 @@ def rename_hostile(run: RunDirectory) -> RunDirectory:
     return stranger
 
 
-def a_manifest(*, scenario: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
-    """Return a manifest with all keys that one must have, for runs that a test writes itself."""
-    plain: dict[str, Any] = {"name": "test", "lppms": [], "attacks": [], "record": {}, "replications": 1, "world": {}}
+def manifest_content(*, scenario: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    """Return the JSON of a manifest with all keys that one must have."""
     return {
-        "scenario": plain | (scenario or {}),
+        "schema_version": SCHEMA_VERSION,
+        "scenario": json.loads(_PLAIN.canonical()) | (scenario or {}),
         "folder": ".",
         "digest": "0" * 64,
         "seed": 1,
@@ -215,6 +232,11 @@ def a_manifest(*, scenario: dict[str, Any] | None = None, **changes: Any) -> dic
         "parts": [],
         "repetitions": [],
     } | changes
+
+
+def a_manifest(*, scenario: dict[str, Any] | None = None, **changes: Any) -> RunManifest:
+    """Return a manifest for runs that a test writes itself."""
+    return RunManifest.of(manifest_content(scenario=scenario, **changes))
 
 
 def assert_apart(page: BboxBase, boxes: Sequence[BboxBase], *, touch: float = 1.0) -> None:

@@ -11,8 +11,8 @@ import pytest
 from sim.analysis.metrics import METRICS
 from sim.components.custom import listing
 from sim.scenario import reference
-from sim.scenario.load import load
 from sim.scenario.protection import FaceValueSpec, IdentificationSpec
+from sim.storage.load import load
 
 ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").glob("*.md"))

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from sim.analysis import summary as analysis
 from sim.analysis.summary import SERIES
+from sim.storage.manifest import RunManifest
 from sim.storage.part_ids import point_in
 from sim.storage.run_directory import RunDirectory
 
@@ -110,11 +111,10 @@ def told(table: pd.DataFrame) -> list[str]:
     return [name for name in METRICS if table[name].notna().any()]
 
 
-def untold(table: pd.DataFrame, manifest: dict[str, Any]) -> list[str]:
+def untold(table: pd.DataFrame, manifest: RunManifest) -> list[str]:
     """Say which figures a run cannot tell, and what to set so that it does; takes a table of `metrics`."""
-    record = manifest.get("scenario", {}).get("record", {})
     found = []
-    if record.get("log") == "summary":
+    if manifest.scenario.record.log == "summary":
         names = ("hit_rate", _WORST, "posterior_entropy_bits", "posterior_at_truth", "identified_share", *_EPSILONS)
         found.append(
             f"A summary keeps means of several queries, from which these cannot be told: {_listed(names)}. Set "

@@ -109,7 +109,7 @@ def summarize(run: RunDirectory, read: Totals | None = None) -> pd.DataFrame:
 
 
 def _without_noise(summary: pd.DataFrame, run: RunDirectory) -> pd.DataFrame:
-    exact = {(said["point"], said["lppm"]) for said in run.manifest().get("repetitions", []) if said["exact"]}
+    exact = {(entry.point, entry.lppm) for entry in run.manifest().repetitions if entry.exact}
     keys = zip(summary["point"], summary["lppm"], strict=True)
     rows = np.array([key in exact for key in keys], dtype=bool) & (summary["users"] == 1).to_numpy()
     for name in FIGURES:
@@ -340,10 +340,9 @@ def named_apart(frame: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
 
 def in_order(frame: pd.DataFrame, run: RunDirectory) -> pd.DataFrame:
     """Return the rows with LPPMs and attacks in the order of the scenario, which colours and panels follow."""
-    scenario = run.manifest().get("scenario", {})
-    lppms, attacks = (
-        {thing["name"]: i for i, thing in enumerate(scenario.get(key, []))} for key in ("lppms", "attacks")
-    )
+    scenario = run.manifest().scenario
+    lppms = {lppm.name: i for i, lppm in enumerate(scenario.lppms)}
+    attacks = {attack.name: i for i, attack in enumerate(scenario.attacks)}
     ranked = frame.assign(_lppm=frame["lppm"].map(lppms), _attack=frame["attack"].map(attacks))
     ordered = ranked.sort_values(["_lppm", "_attack"], kind="stable", ignore_index=True)
     return ordered.drop(columns=["_lppm", "_attack"])

@@ -37,6 +37,7 @@ from sim.scenario.models import Scenario
 from sim.simulation import interrupts
 from sim.simulation.recorder import Tick
 from sim.storage.errors import RequestError, RunError
+from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
 
 WINDOW = 2
@@ -444,7 +445,7 @@ class _Desk:
     token: str
     workshop: Workshop = field(default_factory=Workshop)
     checked: set[str] = field(default_factory=set)
-    manifest: dict[str, Any] | None = None
+    manifest: RunManifest | None = None
 
 
 _desks: dict[int, _Desk] = {}
@@ -508,13 +509,13 @@ def _first_fault(order: _Order, desk: _Desk) -> str | None:
             return f"it does not see {order.directory}: not a shared folder"
         manifest = order.directory.manifest()
         version = importlib.metadata.version("lppm-sim")
-        if manifest["lppm_sim"] != version:
-            return f"it has version {version} of lppm-sim, the run is made by {manifest['lppm_sim']}: {_ALIKE}"
+        if manifest.lppm_sim != version:
+            return f"it has version {version} of lppm-sim, the run is made by {manifest.lppm_sim}: {_ALIKE}"
         kind = kernels.describe()
-        if manifest["kernels"].split()[0] != kind.split()[0]:
-            return f"its kernels are {kind}, the run is made with {manifest['kernels']}: see {kernels.VARIABLE}"
+        if manifest.kernels.split()[0] != kind.split()[0]:
+            return f"its kernels are {kind}, the run is made with {manifest.kernels}: see {kernels.VARIABLE}"
         desk.manifest = manifest
-    return _other_file(order.chunk.point.scenario, desk.manifest["files"], desk.checked)
+    return _other_file(order.chunk.point.scenario, desk.manifest.files, desk.checked)
 
 
 def _other_file(scenario: Scenario, expected: Mapping[str, str], checked: set[str]) -> str | None:

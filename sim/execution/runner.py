@@ -31,7 +31,7 @@ from sim.interfaces import DesignCapabilities
 from sim.lppm import outputs
 from sim.scenario import build
 from sim.scenario.consistency import findings
-from sim.scenario.models import Scenario
+from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.plausibility import remarks
 from sim.scenario.protection import LPPMSpec
 from sim.scenario.reading.faults import Fault, ScenarioError, dotted
@@ -40,7 +40,7 @@ from sim.simulation import interrupts
 from sim.simulation.progress import Progress, Silent, Tally, explained_interrupt
 from sim.storage.errors import NotApplicable, RequestError, RunError
 from sim.storage.event_schema import SCHEMA_VERSION
-from sim.storage.manifest import FREE_KEYS, parts_digest
+from sim.storage.manifest import FREE_KEYS, OtherSchema, RunIdentity, RunManifest
 from sim.storage.part_ids import replications_in
 from sim.storage.run_directory import DamagedManifestError, PartCheck, RunDirectory
 from sim.storage.status import failed_where
@@ -154,7 +154,7 @@ def _run(
     files = _fingerprints([point.scenario for point in swept])
     manifest = _manifest(scenario, files, swept, workshop)
     directory = RunDirectory.create(out if out is not None else _directory(scenario, files))
-    directory = replace(directory, digest=parts_digest(manifest))
+    directory = replace(directory, digest=manifest.identity.digest)
     # Of many shards each would read all that the others have written.
     there = directory.survey(thorough=shard is None and chunk is None)
     _refuse_another_run(directory, manifest, scenario, plan, there, rebuild=chunk is None)
@@ -164,7 +164,7 @@ def _run(
         _simulate_alone(_named(chunk, plan, directory), queries, directory, workshop, progress)
         return Result(directory)
     written = directory.write_csv("points.csv", _points_frame(swept)).read_bytes()
-    manifest["tables"] = {"points.csv": hashlib.sha256(written).hexdigest()}
+    manifest = manifest.updated(tables={"points.csv": hashlib.sha256(written).hexdigest()})
     done = _whole(there)
     try:
         with closing(open_pool(workers, dask, workshop, dask_timeout)) if pool is None else nullcontext(pool) as hands:
@@ -181,7 +181,7 @@ def _run(
 
 def _finish(
     directory: RunDirectory,
-    manifest: dict[str, Any],
+    manifest: RunManifest,
     swept: list[Point],
     end: Round,
     failures: list[dict[str, Any]],
@@ -191,9 +191,14 @@ def _finish(
     """Write the final manifest, sum up what was simulated, and raise `FailedChunks` for the rest."""
     failed = {failure["chunk"] for failure in failures}
     simulated = [chunk for chunk in end.chunks if chunk.id not in failed]
-    planned = {"parts": sorted(chunk.id for chunk in end.chunks), "repetitions": end.described()}
-    ended = {"finished": not failures, "notes": _notes(directory, simulated), "failures": failures}
-    directory.write_manifest(manifest | planned | ended)
+    manifest = manifest.updated(
+        parts=sorted(chunk.id for chunk in end.chunks),
+        repetitions=end.described(),
+        finished=not failures,
+        notes=_notes(directory, simulated),
+        failures=failures,
+    )
+    directory.write_manifest(manifest)
     result = Result(directory)
     try:
         if simulated:
@@ -227,7 +232,7 @@ def _note_budgets(result: Result, swept: list[Point]) -> None:
     if found:
         words = swept_words(pd.DataFrame(found), result.points())
         noted = [one | {"at": at} for one, at in zip(found, words, strict=True)]
-        result.run.write_manifest(result.manifest | {budgets.EXCEEDED: noted})
+        result.run.write_manifest(result.manifest.updated(exceeded_budgets=noted))
 
 
 def _sum_up(result: Result, *, figures: bool) -> None:
@@ -278,7 +283,7 @@ def open_pool(
 def _simulate(
     plan: Plan,
     directory: RunDirectory,
-    manifest: dict[str, Any],
+    manifest: RunManifest,
     queries: Callable[[Point], int],
     progress: Tally,
     pool: Pool,
@@ -294,7 +299,7 @@ def _simulate(
         # More than is planned so far may be there: a longer run was stopped.
         known = sorted({chunk.id for chunk in state.chunks} | set(directory.parts()))
         if todo or _planned(directory) != known:
-            directory.write_manifest(manifest | {"parts": known, "repetitions": state.described()})
+            directory.write_manifest(manifest.updated(parts=known, repetitions=state.described()))
         if todo:
             expected = sum(_queries(chunk, queries) for chunk in todo)
             progress.start(expected, chunks=len(todo), skipped=0 if begun else len(share) - len(todo))
@@ -320,7 +325,7 @@ def _simulate(
 def _planned(directory: RunDirectory) -> list[str] | None:
     """Return the parts that the manifest lists; None if there is none, or it is damaged."""
     try:
-        return directory.manifest()["parts"] if directory.has("manifest.json") else None
+        return directory.manifest().parts if directory.has("manifest.json") else None
     except DamagedManifestError:
         return None
 
@@ -437,11 +442,11 @@ def _code_options(scenario: Scenario) -> list[str]:
     return [f"--allow-code={folder}" for folder in folders] or ["--allow-code"] * bool(names)
 
 
-def _manifest(scenario: Scenario, files: dict[str, str], swept: list[Point], workshop: Workshop) -> dict[str, Any]:
+def _manifest(scenario: Scenario, files: dict[str, str], swept: list[Point], workshop: Workshop) -> RunManifest:
     """Return everything needed to run the scenario again and to read its log: a part of the run, not of the code."""
     folder = scenario.place.folder
     worlds, spaces = _worlds(swept, workshop)
-    return {
+    content = {
         "schema_version": SCHEMA_VERSION,
         "scenario": json.loads(scenario.canonical()),
         "folder": str(folder.resolve()),
@@ -456,7 +461,10 @@ def _manifest(scenario: Scenario, files: dict[str, str], swept: list[Point], wor
         "output_spaces": spaces,
         "remarks": remarks(point.scenario for point in swept),
         "finished": False,
+        "parts": [],
+        "repetitions": [],
     }
+    return RunManifest.of(content, scenario=scenario)
 
 
 def _worlds(swept: list[Point], workshop: Workshop) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -508,7 +516,7 @@ def _fingerprints(scenarios: Iterable[Scenario]) -> dict[str, str]:
 
 def _refuse_another_run(
     directory: RunDirectory,
-    manifest: dict[str, Any],
+    manifest: RunManifest,
     scenario: Scenario,
     plan: Plan,
     there: Sequence[PartCheck],
@@ -524,32 +532,32 @@ def _refuse_another_run(
 
 def _refuse_to_mix(
     directory: RunDirectory,
-    before: dict[str, Any] | None,
-    manifest: dict[str, Any],
+    before: RunManifest | OtherSchema | None,
+    manifest: RunManifest,
     own: Mapping[str, Path],
     plan: Plan,
     there: Sequence[PartCheck],
 ) -> None:
     """Never put two experiments into one directory: say what differs. More replications of the same are welcome."""
     strangers = [found.part for found in there if plan.named(found.part) is None]
-    differences = list(_told_differences(before, manifest, own)) if before is not None else []
+    differences = list(_differing(before.identity, manifest.identity, own)) if before is not None else []
     if not differences and not strangers:
         _refuse_foreign_parts(directory, there, vouched_for=before is not None)
         return
-    if not differences and before is not None and all(part in before["parts"] for part in strangers):
-        _refuse_other_replications(directory, before, manifest, strangers)
+    if not differences and isinstance(before, RunManifest) and all(part in before.parts for part in strangers):
+        _refuse_other_replications(directory, before.scenario, manifest.scenario, strangers)
     listed = "\n".join(differences[:20] or [f"  events/{strangers[0]}.parquet, which is no part of this one"])
     same = differences and not any(line.startswith("  scenario.") for line in differences)
     held = "another run of this scenario:" if same else "a run of another scenario; they differ in"
     raise RequestError(f"{directory} holds {held}\n{listed}\nChoose another folder with -o, or remove this one.")
 
 
-def _manifest_before(directory: RunDirectory, *, rebuild: bool) -> dict[str, Any] | None:
-    """Return the manifest of the run that is there; None if there is none, or if a damaged one is to be rebuilt."""
+def _manifest_before(directory: RunDirectory, *, rebuild: bool) -> RunManifest | OtherSchema | None:
+    """Return the manifest of the run in the directory; None without one, or if a damaged one is to be rebuilt."""
     if not directory.has("manifest.json"):
         return None
     try:
-        return directory.manifest()
+        return directory.any_manifest()
     except DamagedManifestError as error:
         if not rebuild:
             raise
@@ -574,46 +582,44 @@ def _refuse_foreign_parts(directory: RunDirectory, there: Sequence[PartCheck], *
         )
 
 
-def _told_differences(before: dict[str, Any], now: dict[str, Any], own: Mapping[str, Path]) -> Iterator[str]:
+def _differing(before: RunIdentity, now: RunIdentity, own: Mapping[str, Path]) -> Iterator[str]:
     """Yield a line for each thing that makes two runs different ones."""
-    for key in ("schema_version", "scenario"):
-        for path, old, new in _differences(before.get(key), now[key], key):
-            if not {*path.split(".")[1:2]} & {*FREE_KEYS}:
-                yield f"  {path}: {old!r} there, {new!r} now"
-    files = before.get("files") or {}
-    for name in sorted(files.keys() | now["files"].keys()):
-        called = f"{name} ({own[name].name})" if name in own else name
-        if name not in files or name not in now["files"]:
-            yield f"  {called}: " + ("only read there" if name in files else "only read now")
-        elif files[name] != now["files"][name]:
-            yield f"  {called} has changed since this run was made"
-    if (used := before.get("kernels", "plain")).split()[0] != now["kernels"].split()[0]:
-        yield f"  it was made with {used} kernels, now they are {now['kernels']}: see LPPM_SIM_KERNELS"
-    if before.get("lppm_sim") != now["lppm_sim"]:
-        yield f"  it was made by version {before.get('lppm_sim')} of lppm-sim, this is version {now['lppm_sim']}"
+    if before.schema_version != now.schema_version:
+        yield f"  schema_version: {before.schema_version!r} there, {now.schema_version!r} now"
+    for path, old, new in _differences(before.scenario, now.scenario, "scenario"):
+        if not {*path.split(".")[1:2]} & {*FREE_KEYS}:
+            yield f"  {path}: {old!r} there, {new!r} now"
+    for name in sorted(before.files.keys() | now.files.keys()):
+        label = f"{name} ({own[name].name})" if name in own else name
+        if name not in before.files or name not in now.files:
+            yield f"  {label}: " + ("only read there" if name in before.files else "only read now")
+        elif before.files[name] != now.files[name]:
+            yield f"  {label} has changed since this run was made"
+    if before.kernels.split()[0] != now.kernels.split()[0]:
+        yield f"  it was made with {before.kernels} kernels, now they are {now.kernels}: see LPPM_SIM_KERNELS"
+    if before.lppm_sim != now.lppm_sim:
+        yield f"  it was made by version {before.lppm_sim} of lppm-sim, this is version {now.lppm_sim}"
 
 
-def _refuse_other_replications(
-    directory: RunDirectory, before: dict[str, Any], now: dict[str, Any], strangers: list[str]
-) -> None:
-    """Say it if all that is too much there are replications which that run was asked for, and this one is not."""
-    there, wanted = (run["scenario"]["replications"] for run in (before, now))
-    if isinstance(there, dict) != isinstance(wanted, dict):
+def _refuse_other_replications(directory: RunDirectory, before: Scenario, now: Scenario, strangers: list[str]) -> None:
+    """Refuse parts that are replications which the earlier run was asked for and this one is not."""
+    earlier, wanted = before.replications, now.replications
+    if isinstance(earlier, RepeatUntil) != isinstance(wanted, RepeatUntil):
         ways = [
-            f"until_half_width_km: {said['until_half_width_km']}" if isinstance(said, dict) else f"{said}"
-            for said in (there, wanted)
+            f"until_half_width_km: {repeat.until_half_width_km}" if isinstance(repeat, RepeatUntil) else f"{repeat}"
+            for repeat in (earlier, wanted)
         ]
         raise RequestError(
             f"{directory} holds this scenario with `replications: {ways[0]}`, now it is `{ways[1]}`: a fixed "
             "number and a search for one are kept in other parts. Choose another folder with -o, or remove this one."
         )
     stops = [replications_in(part).stop for part in strangers]
-    if isinstance(there, dict):
-        there, wanted = max(stops), wanted["at_most"]
-    if there > wanted and min(stops) > wanted:
+    most = max(stops) if isinstance(earlier, RepeatUntil) else earlier
+    limit = wanted.at_most if isinstance(wanted, RepeatUntil) else wanted
+    if most > limit and min(stops) > limit:
         raise RequestError(
-            f"{directory} holds more of this run: it has {there} replications there, {wanted} now; "
-            f"ask for {there} or more, or choose another folder with -o"
+            f"{directory} holds more of this run: it has {most} replications there, {limit} now; "
+            f"ask for {most} or more, or choose another folder with -o"
         )
 
 

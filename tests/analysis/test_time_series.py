@@ -15,8 +15,8 @@ from sim.analysis import time_series as courses
 from sim.analysis.adaptation import ratio_of_means
 from sim.analysis.result import Result
 from sim.events import Shift
-from sim.scenario.load import load
 from sim.storage.errors import RequestError, RunError
+from sim.storage.load import load
 from sim.storage.run_directory import RunDirectory
 from tests.support import SMALL, told_shifts
 

@@ -18,6 +18,7 @@ from click.testing import Result
 
 import sim
 from sim.execution.chunks import run_chunk
+from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
 from tests.support import INTERRUPTIBLE, QUERIES, ROOT, SMALL, done, ending, lppm_sim, refused, until
 
@@ -233,9 +234,9 @@ def test_work_that_fails_ends_with_one(command: str, a_run: Path, monkeypatch: p
 def test_an_unfinished_run_can_be_looked_at(a_run: Path) -> None:
     max((a_run / "events").iterdir()).unlink()
     run = RunDirectory(a_run)
-    manifest = run.manifest()
-    del manifest["notes"]
-    run.write_manifest(manifest | {"finished": False})
+    content = run.manifest().content
+    del content["notes"]
+    run.write_manifest(RunManifest.of(content | {"finished": False}))
     assert "note: the run is not finished" in done("summarize", a_run)
 
 

@@ -10,9 +10,9 @@ from random import Random
 from typing import Any
 
 from sim.execution.runner import FailedChunks, run
-from sim.scenario.load import load
 from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.reading.paths import combinations
+from sim.storage.load import load
 from tests.fuzz import scenario_corpus as seeds
 from tests.fuzz.harness import ProblemError, command
 from tests.fuzz.mutated_text import mutated_text

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from sim.scenario.load import load
 from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS, SHORT_LPPMS
 from sim.scenario.reading.faults import ScenarioError
 from sim.scenario.reading.paths import assign
 from sim.scenario.reading.validation import SMALLEST, Spec
 from sim.scenario.reference import SECTIONS, UNIONS, kinds
+from sim.storage.load import load
 
 FULL: dict[str, Any] = {
     "world": {
