@@ -180,7 +180,10 @@ def plan(scenario: Scenario) -> list[Chunk]:
 
 
 def rename_hostile(run: RunDirectory) -> RunDirectory:
-    """Give users, LPPMs, attacks and shifts of a run names that would do harm, as if its files came from a stranger."""
+    """Give users, LPPMs, attacks and shifts of a run names that would do harm, as if its files came from a stranger.
+
+    The scenario with these names is in the directory that is returned, and is not validated.
+    """
     names: dict[str, str] = {}
 
     def renamed(value: Any) -> Any:
@@ -195,12 +198,16 @@ def rename_hostile(run: RunDirectory) -> RunDirectory:
     for column in ("lppm", "attack", "shift", "user"):
         old = every[column].dropna().unique().tolist()
         names |= dict(zip(old, (f"{name} {column}" for name in HOSTILE), strict=False))
-    content = run.manifest().content
-    # The names in a scenario are validated, see `test_hostile_names_in_a_scenario_are_refused`.
-    manifest = RunManifest.of(
-        {key: value if key == "scenario" else renamed(value) for key, value in content.items()}
-        | {"scenario": content["scenario"] | {"description": HOSTILE[1]}}
-    )
+    content = renamed(run.manifest().content)
+    hostile = {"name": HOSTILE[0], "description": HOSTILE[1]}
+    content["scenario"] |= hostile
+    # A scenario with such names is refused when it is validated: pages must be safe all the same.
+    scenario = run.manifest().scenario
+    parts = {
+        key: [part.model_copy(update={"name": names.get(part.name, part.name)}) for part in getattr(scenario, key)]
+        for key in ("lppms", "attacks")
+    }
+    manifest = RunManifest.of(content, scenario=scenario.model_copy(update=hostile | parts))
     stranger = replace(run, digest=manifest.identity.digest)
     for part, frame in tables.items():
         kept, snapshots = run.notes(part), run.snapshots(part)

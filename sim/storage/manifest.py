@@ -215,6 +215,12 @@ class RunManifest(_Entry):
         scenario = None if "scenario" in changes else self.__dict__.get("scenario")
         return type(self).of(self._content | changes, scenario=scenario, place=self._place)
 
+    def with_scenario_of(self, other: RunManifest) -> Self:
+        """Return this manifest with the validated scenario of another one, if both recorded the same."""
+        if "scenario" in other.__dict__ and other.recorded_scenario == self.recorded_scenario:
+            self.__dict__["scenario"] = other.scenario
+        return self
+
     def world_of(self, point: int) -> RecordedWorld:
         """Return the world that a sweep point lies in."""
         for world in self.worlds:

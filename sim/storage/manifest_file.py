@@ -49,17 +49,22 @@ class ManifestCache:
 
     def __init__(self) -> None:
         self._parsed: tuple[bytes, RunManifest | OtherSchema] | None = None
+        self._known: RunManifest | None = None
 
     def parsed(self, raw: bytes, place: str) -> RunManifest | OtherSchema:
         """Return the manifest with these bytes, parsed only if they are new."""
         last = self._parsed
         if last is None or last[0] != raw:
-            self._parsed = last = raw, decode(raw, place)
+            manifest = decode(raw, place)
+            if isinstance(manifest, RunManifest):
+                self._known = manifest if self._known is None else manifest.with_scenario_of(self._known)
+                manifest = self._known
+            self._parsed = last = raw, manifest
         return last[1]
 
-    def store(self, raw: bytes, manifest: RunManifest) -> None:
-        """Keep a manifest that was written."""
-        self._parsed = raw, manifest
+    def adopt(self, manifest: RunManifest) -> None:
+        """Take the scenario of a manifest that was written: it need not be validated again."""
+        self._known = manifest
 
     def __reduce__(self) -> tuple[type[ManifestCache], tuple[()]]:
         """Pickle without the content: another process reads its own."""

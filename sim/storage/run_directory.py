@@ -299,10 +299,8 @@ class RunDirectory:
 
     def write_manifest(self, manifest: RunManifest) -> RunFile:
         """Write `manifest.json`, with its checksum; NaN and infinity are refused."""
-        raw = encode(manifest.content)
-        file = self._write(MANIFEST, raw)
-        self.manifest_cache.store(raw, manifest)
-        return file
+        self.manifest_cache.adopt(manifest)
+        return self._write(MANIFEST, encode(manifest.content))
 
     def manifest(self) -> RunManifest:
         """Return the manifest, verified: its checksum, the keys that it must have and their types."""
