@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from sim.analysis import summary as analysis
+from sim.analysis.summary import preferred
 from sim.scenario.models import Scenario
 from sim.storage.manifest import RunManifest
 
@@ -30,12 +30,12 @@ def asked_km(scenario: Scenario) -> dict[str, float]:
 def found_exceeded(points: Iterable[tuple[int, Scenario]], summary: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the LPPMs and points whose loss exceeds the budget by more than chance explains, worst first.
 
-    Takes a summary of `spread.shown`. The expected loss is free of the noise of reports: an excess of more than 5 % is
+    Takes a summary of `with_spread`. The expected loss is free of the noise of reports: an excess of more than 5 % is
     one. A realised loss must have its interval above the budget, or below five users each user's own loss; a single
     value without an interval must be 25 % above it over 100 queries or more.
     """
     budgets = {(point, lppm): km for point, scenario in points for lppm, km in asked_km(scenario).items()}
-    rows = summary.assign(loss=analysis.preferred(summary, "quality_loss_km"))
+    rows = summary.assign(loss=preferred(summary, "quality_loss_km"))
     found = []
     for row in rows.drop_duplicates(["point", "lppm"]).to_dict("records"):
         budget = budgets.get((row["point"], row["lppm"]))

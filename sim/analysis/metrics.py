@@ -15,11 +15,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sim.analysis import summary as analysis
-from sim.analysis.summary import SERIES
+from sim.analysis.event_log import SERIES, query_rows
+from sim.analysis.statistics import ENDS, intervals
+from sim.analysis.summary import LOSS_AND_ERROR, preferred, summarize
 from sim.storage.manifest import RunManifest
 from sim.storage.part_ids import point_in
 from sim.storage.run_directory import RunDirectory
+from sim.storage.summary_rows import summarized
 
 _COMPACT_ROWS = 100_000
 _USER = [*SERIES, "user"]
@@ -64,11 +66,10 @@ _OWN = ("own_quality_loss_km", "own_adversary_error_km", "own_entropy_bits", "ow
 _SHARES = ("hit_rate", "posterior_entropy_bits", "posterior_at_truth", "identified_share")
 _WORST = "worst_quality_loss_km"
 _EPSILONS = ("epsilon_per_km", "epsilon_spent_per_km")
-_ENDS = ("", "_low", "_high")
-WITH_INTERVAL = (*analysis.FIGURES, *_OWN, *_SHARES)
+WITH_INTERVAL = (*LOSS_AND_ERROR, *_OWN, *_SHARES)
 _COLUMNS = [
     *(*SERIES, "users"),
-    *(f"{name}{end}" for name in METRICS for end in (_ENDS if name in WITH_INTERVAL else ("",))),
+    *(f"{name}{end}" for name in METRICS for end in (ENDS if name in WITH_INTERVAL else ("",))),
 ]
 _READ = ["cell", "estimate", "quality_loss_km", *_SHARES[1:3], "epsilon_per_km", "identity"]
 
@@ -79,19 +80,19 @@ def metrics(run: RunDirectory, summary: pd.DataFrame | None = None, users: pd.Da
     Beside them `users`, and `_low` and `_high` of the 95 % intervals of Student's t over users; epsilons, which may be
     infinite, and the worst loss, which is no mean, have none. A figure that the log does not tell is NaN: see `untold`.
 
-    Loss and error are those of `analysis.summarize`, the others those of `of_users`, for which the log is read unless
+    Loss and error are those of `summarize`, the others those of `of_users`, for which the log is read unless
     their tables are given.
     """
-    summary = analysis.summarize(run) if summary is None else summary
+    summary = summarize(run) if summary is None else summary
     if summary.empty:
         return pd.DataFrame(columns=_COLUMNS)
     users = of_users(run) if users is None else users
     of_series = users.groupby(SERIES, sort=True)
-    over_users = analysis.intervals(users, SERIES, [*_SHARES, *_OWN]).set_index(SERIES)
+    over_users = intervals(users, SERIES, [*_SHARES, *_OWN]).set_index(SERIES)
     over_users = over_users.join(of_series[list(_EPSILONS)].mean()).join(of_series[[_WORST]].max())
     columns = {"users": summary["users"]}
-    for name in analysis.FIGURES:
-        columns |= {name + end: analysis.preferred(summary, name, end) for end in _ENDS}
+    for name in LOSS_AND_ERROR:
+        columns |= {name + end: preferred(summary, name, end) for end in ENDS}
     return summary[SERIES].assign(**columns).join(over_users, on=SERIES)[_COLUMNS]
 
 
@@ -114,7 +115,7 @@ def told(table: pd.DataFrame) -> list[str]:
 def untold(table: pd.DataFrame, manifest: RunManifest) -> list[str]:
     """Say which figures a run cannot tell, and what to set so that it does; takes a table of `metrics`."""
     found = []
-    if manifest.scenario.record.log == "summary":
+    if summarized(manifest):
         names = ("hit_rate", _WORST, "posterior_entropy_bits", "posterior_at_truth", "identified_share", *_EPSILONS)
         found.append(
             f"A summary keeps means of several queries, from which these cannot be told: {_listed(names)}. Set "
@@ -207,7 +208,7 @@ def _figures(summed: pa.Table) -> pd.DataFrame:
 
 def _summed(run: RunDirectory) -> Iterator[pa.Table]:
     """Yield, part by part, the sums and counts of each simulated user."""
-    for rows in analysis.query_rows(run, [*_SIMULATED, *_READ]):
+    for rows in query_rows(run, [*_SIMULATED, *_READ]):
         losses: Any = rows["quality_loss_km"]
         if "queries" in rows.column_names:  # a mean over a window is no loss of a query
             losses = pa.nulls(rows.num_rows, pa.float64())

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from sim.analysis.ranking import Leads, lower, rankings, remarks, verdict
-from sim.analysis.summary import circumstances, named_apart, swept_words
+from sim.analysis.sweep_labels import circumstances, named_apart, swept_words
 from sim.analysis.tournament import STANDINGS
 from sim.scenario.models import Scenario
 from sim.storage.manifest import Note, RunManifest

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from sim.analysis.spread import FEWEST_USERS
-from sim.analysis.summary import curve_of_user, half_width, read_off, user_points
+from sim.analysis.curves import curve_of_user, read_off, user_points
+from sim.analysis.statistics import FEWEST_USERS, half_width, is_significant, mean_interval, paired_leads
 from sim.interfaces import FloatArray
 from sim.storage.errors import RequestError
 
@@ -39,7 +39,7 @@ class Ranking:
 
     def is_sure(self, name: str) -> bool:
         """Tell whether the first is significantly ahead of this one, with enough users to tell."""
-        return self.users >= FEWEST_USERS and _is_significant(*self.leads_km[name])
+        return self.users >= FEWEST_USERS and is_significant(*self.leads_km[name])
 
     def __str__(self) -> str:
         first, *others = self.errors_km
@@ -69,7 +69,7 @@ def verdict(first: str, leads: Leads, users: int, best: str, figure: str) -> str
     if users < FEWEST_USERS:
         few = f"{users} users are" if users != 1 else "1 user is"
         return f"{few} too few to tell which mechanism protects better: {first} has {figure}"
-    level = [name for name, lead in leads.items() if not _is_significant(*lead)]
+    level = [name for name, lead in leads.items() if not is_significant(*lead)]
     if not level:
         return f"{best}: {figure}"
     if next(iter(leads)) not in level:
@@ -84,11 +84,7 @@ def lower(lead: float, half: float, users: int) -> str:
     """Say by how much something is behind, and whether that is significant, where there are users enough."""
     if users < FEWEST_USERS:
         return f"{lead:.2f} lower"
-    return f"{lead:.2f} ± {half:.2f} lower" + ("" if _is_significant(lead, half) else ", not significant")
-
-
-def _is_significant(lead: float, half: float) -> bool:
-    return lead - half > 0
+    return f"{lead:.2f} ± {half:.2f} lower" + ("" if is_significant(lead, half) else ", not significant")
 
 
 def rankings(per_user: pd.DataFrame) -> Iterator[Ranking]:
@@ -189,9 +185,7 @@ def _compared(errors: pd.DataFrame, against: str, attack: str, loss: float) -> I
         row |= {"reached": int(errors[lppm].count()), "users": len(common), "of_users": len(errors)}
         figures = {"error_km": common[lppm], "difference_km": common[lppm] - common[against]}
         for name, values in figures.items():
-            half = half_width(pd.Series([values.std(ddof=1)]), pd.Series([len(values)])).iloc[0]
-            mean = values.mean()
-            row |= {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
+            row |= mean_interval(values, name)
             row |= {f"{name}_min": values.min(), f"{name}_max": values.max()}
         yield row
 
@@ -244,13 +238,11 @@ def _rank(attack: str, curves: dict[str, Curve], loss: float) -> Ranking:
     users = [user for user, (low, high) in _shared(curves).items() if low <= loss <= high]
     errors = {lppm: np.array([np.interp(loss, *curve[user]) for user in users]) for lppm, curve in curves.items()}
     order = sorted(errors, key=lambda lppm: -float(errors[lppm].mean()))
-    leads = pd.DataFrame({lppm: errors[order[0]] - errors[lppm] for lppm in order[1:]})
-    halves = half_width(leads.std(ddof=1), leads.count())
     return Ranking(
         attack=attack,
         quality_loss_km=loss,
         errors_km={lppm: float(errors[lppm].mean()) for lppm in order},
-        leads_km={lppm: (float(leads[lppm].mean()), float(halves[lppm])) for lppm in order[1:]},
+        leads_km=paired_leads(pd.DataFrame({lppm: errors[lppm] for lppm in order}), order[0]),
         users=len(users),
         of_users=max(len(curve) for curve in curves.values()),
     )

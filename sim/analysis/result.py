@@ -9,14 +9,18 @@ from typing import Any
 
 import pandas as pd
 
-from sim.analysis import metrics, ranking, spread
+from sim.analysis import metrics, ranking
 from sim.analysis import smoothing_error as past_error
-from sim.analysis import summary as analysis
 from sim.analysis.adaptation import BEFORE, RECOVERED, WINDOW, Adaptation, adaptation
+from sim.analysis.event_log import SERIES, read_shifts
+from sim.analysis.replications import variance_ratio
 from sim.analysis.smoothing_error import COLUMNS
-from sim.analysis.summary import SERIES
+from sim.analysis.statistics import with_spread
+from sim.analysis.summary import LOSS_AND_ERROR, Totals, per_user, preferred, read_totals, tradeoff
+from sim.analysis.sweep_labels import circumstances, in_order, named_apart, with_swept_values
 from sim.analysis.time_series import output_space
 from sim.analysis.tournament import STANDINGS, is_tournament, leads, standings
+from sim.analysis.windows import read_over_time
 from sim.interfaces import OutputSpace
 from sim.storage.event_schema import MEASURES
 from sim.storage.manifest import RunManifest
@@ -28,7 +32,7 @@ class Result:
 
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
-        self._read: tuple[list[str], analysis.Totals] | None = None
+        self._read: tuple[list[str], Totals] | None = None
         self._summary: tuple[list[str], pd.DataFrame] | None = None
         self._metrics: tuple[list[str], pd.DataFrame] | None = None
         self._metrics_of_users: tuple[list[str], pd.DataFrame] | None = None
@@ -75,14 +79,14 @@ class Result:
         """Return mean quality loss and adversary error, with intervals, by point, LPPM and attack, and swept values."""
         parts = self.run.parts()
         if self._summary is None or self._summary[0] != parts:
-            self._summary = parts, analysis.tradeoff(self.run, self.totals())
+            self._summary = parts, tradeoff(self.run, self.totals())
         return self._summary[1].copy()
 
-    def totals(self) -> analysis.Totals:
+    def totals(self) -> Totals:
         """Return what one reading of the log leaves. It is read again only when parts have come or gone."""
         parts = self.run.parts()
         if self._read is None or self._read[0] != parts:
-            self._read = parts, analysis.totals(self.run)
+            self._read = parts, read_totals(self.run)
         return self._read[1]
 
     def metrics(self) -> pd.DataFrame:
@@ -93,7 +97,7 @@ class Result:
         parts = self.run.parts()
         if self._metrics is None or self._metrics[0] != parts:
             found = metrics.metrics(self.run, self.summary(), self._user_metrics())
-            self._metrics = parts, analysis.with_swept_values(found, self.points())
+            self._metrics = parts, with_swept_values(found, self.points())
         return self._metrics[1]
 
     def _user_metrics(self) -> pd.DataFrame:
@@ -103,27 +107,27 @@ class Result:
         return self._metrics_of_users[1]
 
     def shown_summary(self) -> pd.DataFrame:
-        """Return `summary` with the spread that tables and figures show, see `sim.analysis.spread.shown`."""
-        return spread.shown(self.summary(), self.totals().users, MEASURES, SERIES)
+        """Return `summary` with the spread that tables and figures show, see `sim.analysis.statistics.with_spread`."""
+        return with_spread(self.summary(), self.totals().users, MEASURES, SERIES)
 
     def shown_metrics(self) -> pd.DataFrame:
-        """Return `metrics` with the spread that tables show, see `sim.analysis.spread.shown`."""
+        """Return `metrics` with the spread that tables show, see `sim.analysis.statistics.with_spread`."""
         users = self.totals().users
-        best = users[[*SERIES, "user"]].assign(**{name: analysis.preferred(users, name) for name in analysis.FIGURES})
+        best = users[[*SERIES, "user"]].assign(**{name: preferred(users, name) for name in LOSS_AND_ERROR})
         own = best.merge(self._user_metrics(), on=[*SERIES, "user"], how="left", validate="one_to_one")
         times = self.summary()[[*SERIES, "replications"]]
         table = self.metrics().merge(times, on=SERIES, validate="one_to_one", suffixes=("_swept", ""))
-        return spread.shown(table, own, metrics.WITH_INTERVAL, SERIES)
+        return with_spread(table, own, metrics.WITH_INTERVAL, SERIES)
 
     def shown_hindsight(self) -> pd.DataFrame:
-        """Return `hindsight` with the spread that tables show, see `sim.analysis.spread.shown`."""
-        return spread.shown(self.hindsight(), self._user_hindsight(), COLUMNS, [*SERIES, "lag"])
+        """Return `hindsight` with the spread that tables show, see `sim.analysis.statistics.with_spread`."""
+        return with_spread(self.hindsight(), self._user_hindsight(), COLUMNS, [*SERIES, "lag"])
 
     def shifts(self) -> pd.DataFrame:
         """Return the changes in users' lives, each once."""
         parts = self.run.parts()
         if self._shifts is None or self._shifts[0] != parts:
-            self._shifts = parts, analysis.shifts(self.run)
+            self._shifts = parts, read_shifts(self.run)
         return self._shifts[1]
 
     def adaptation(
@@ -147,8 +151,8 @@ class Result:
         See `sim.analysis.ranking.at_loss`. What is swept outside the mechanisms is in a column `circumstances`: only
         LPPMs with the same are compared.
         """
-        points, users = self.points(), analysis.in_order(self.totals().users, self.run)
-        named = analysis.named_apart(users, points).assign(circumstances=analysis.circumstances(users, points))
+        points, users = self.points(), in_order(self.totals().users, self.run)
+        named = named_apart(users, points).assign(circumstances=circumstances(users, points))
         found = [
             ranking.at_loss(own, losses_km, against=against).assign(circumstances=text)
             for text, own in named.groupby("circumstances", sort=False)
@@ -161,27 +165,27 @@ class Result:
         Empty where there are too few of them, and where something else is swept than the mechanisms.
         """
         points, summary = self.points(), self.summary()
-        if not is_tournament(summary) or any(analysis.circumstances(summary, points)):
+        if not is_tournament(summary) or any(circumstances(summary, points)):
             return pd.DataFrame(columns=STANDINGS)
-        return standings(analysis.named_apart(analysis.in_order(summary, self.run), points), at_km)
+        return standings(named_apart(in_order(summary, self.run), points), at_km)
 
     def tournament_leads(self, table: pd.DataFrame) -> tuple[dict[str, tuple[float, float]], int]:
         """Return by how much the first of a table of `tournament` leads the others (`tournament.leads`)."""
         points = self.points()
         if table["rank"].isna().all():
             return {}, 0
-        summary, users = (analysis.named_apart(frame, points) for frame in (self.summary(), self.totals().users))
+        summary, users = (named_apart(frame, points) for frame in (self.summary(), self.totals().users))
         return leads(summary, users, table)
 
     def per_user(self) -> pd.DataFrame:
         """Return the means of each user and replication."""
-        return analysis.per_user(self.run)
+        return per_user(self.run)
 
     def over_time(self) -> pd.DataFrame:
         """Return loss and error by query index."""
         parts = self.run.parts()
         if self._courses is None or self._courses[0] != parts:
-            self._courses = parts, analysis.over_time(self.run, read=self.totals())
+            self._courses = parts, read_over_time(self.run, extent=self.totals().extent)
         return self._courses[1]
 
     def hindsight(self) -> pd.DataFrame:
@@ -203,7 +207,7 @@ class Result:
         `ratio` is the variance over replications of the sampled mean by that of the expected one; `removed_share`
         that of the difference between the two, the mechanism's current noise, by the former.
         """
-        return analysis.variance_ratio(self.per_user())
+        return variance_ratio(self.per_user())
 
     def __repr__(self) -> str:
         return f"Result({str(self.run)!r})"

@@ -9,7 +9,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sim.analysis.summary import SERIES, half_width
+from sim.analysis.event_log import SERIES
+from sim.analysis.statistics import intervals
 from sim.scenario.models import Scenario
 from sim.scenario.protection import AttackSpec
 from sim.storage.run_directory import RunDirectory
@@ -97,12 +98,11 @@ def _summed(table: pa.Table, asked: Asked) -> pd.DataFrame:
 
 def _over_users(own: pd.DataFrame) -> pd.DataFrame:
     """Return the means over users of each user's mean, with intervals."""
-    groups = own.groupby([*SERIES, "lag"])
+    keys = [*SERIES, "lag"]
+    groups = own.groupby(keys)
     columns: dict[str, pd.Series[Any]] = {"users": groups["user"].size(), "guesses": groups["guesses"].sum()}
-    for name in COLUMNS:
-        mean, half = groups[name].mean(), half_width(groups[name].std(ddof=1), groups[name].count())
-        columns |= {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
-    table = pd.DataFrame(columns).reset_index()
+    counts = pd.DataFrame(columns).reset_index()
+    table = counts.merge(intervals(own, keys, COLUMNS), on=keys, validate="one_to_one")
     order = table["lag"].map(lambda lag: np.inf if lag == FINAL else int(lag)).astype(float)
     return (
         table.assign(order=order)

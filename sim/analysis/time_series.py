@@ -15,20 +15,22 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sim.analysis import summary as analysis
-from sim.analysis.adaptation import ratio_of_means
-from sim.analysis.summary import SERIES
+from sim.analysis.event_log import SERIES, about_itself, query_rows
+from sim.analysis.statistics import ENDS, intervals, ratio_of_means
+from sim.analysis.summary import LOSS_AND_ERROR, Totals, preferred, read_totals
+from sim.analysis.sweep_labels import in_order, named_apart
+from sim.analysis.windows import BY_WINDOW, means_by_window, window_ends, with_indices
 from sim.interfaces import FloatArray, IntArray, OutputSpace
 from sim.lppm import outputs
 from sim.storage.errors import ChoiceNotApplicable, NotApplicable, RequestError
 from sim.storage.part_ids import point_in, replications_in
 from sim.storage.run_directory import RunDirectory
+from sim.storage.summary_rows import require_cells
 from sim.world.grid import Grid
 
 Chosen = Collection[tuple[str, int]]
 """LPPMs, each with the sweep point it is looked at; one whose kinds are swept too may have several."""
 
-_ENDS = ("", "_low", "_high")
 _WINDOW = ["first_index", "last_index"]
 
 
@@ -38,14 +40,14 @@ def middle_points(frame: pd.DataFrame) -> dict[str, int]:
     return {lppm: int(points[(len(points) - 1) // 2]) for lppm, points in found.items()}
 
 
-def middle(run: RunDirectory, read: analysis.Totals | None = None) -> list[tuple[str, int]]:
+def middle(run: RunDirectory, read: Totals | None = None) -> list[tuple[str, int]]:
     """Return where the LPPMs of a run are looked at, in its order: each at the middle one of its sweep points.
 
     An LPPM of which something is swept that is no number, such as its training, is looked at once for each.
     """
-    users = (read or analysis.totals(run)).users
-    there = analysis.in_order(users.drop_duplicates(SERIES), run)
-    names = analysis.named_apart(there, run.read_csv("points.csv"))["lppm"]
+    users = (read or read_totals(run)).users
+    there = in_order(users.drop_duplicates(SERIES), run)
+    names = named_apart(there, run.read_csv("points.csv"))["lppm"]
     chosen = there["point"] == names.map(middle_points(there.assign(lppm=names)))
     return list(dict.fromkeys(there.loc[chosen, ["lppm", "point"]].itertuples(index=False, name=None)))
 
@@ -55,21 +57,21 @@ def user_courses(
     *,
     points: Chosen | None = None,
     users: Collection[str] | None = None,
-    read: analysis.Totals | None = None,
+    read: Totals | None = None,
 ) -> pd.DataFrame:
-    """Return each user's loss and error in the windows of `analysis.over_time`, of all users or of some.
+    """Return each user's loss and error in the windows of `read_over_time`, of all users or of some.
 
     Columns: point, lppm, attack, first_index, last_index, user, queries (of all replications), quality_loss_km,
     adversary_error_km (NaN without an attack). Expected figures are used where the log has them.
     """
     points = middle(run, read) if points is None else points
-    ends = analysis.window_ends(run, read=read)
-    rows = analysis.query_rows(run, analysis.BY_WINDOW, parts_at(run, points))
-    found = analysis.means_by_window((_only(table, points, users) for table in rows), ends)
+    ends = window_ends(run, extent=None if read is None else read.extent)
+    rows = query_rows(run, BY_WINDOW, parts_at(run, points))
+    found = means_by_window((_only(table, points, users) for table in rows), ends)
     best = found[[*SERIES, "window", "user", "queries"]].assign(
-        **{name: analysis.preferred(found, name) for name in analysis.FIGURES}
+        **{name: preferred(found, name) for name in LOSS_AND_ERROR}
     )
-    return analysis.with_indices(best, ends)
+    return with_indices(best, ends)
 
 
 def efficiency_course(courses: pd.DataFrame) -> pd.DataFrame:
@@ -80,13 +82,13 @@ def efficiency_course(courses: pd.DataFrame) -> pd.DataFrame:
     without an attack or without any loss are left out.
     """
     frames = []
-    for _, own in courses.dropna(subset=list(analysis.FIGURES)).groupby(SERIES, sort=False):
-        loss, error = (own.pivot(index="user", columns=_WINDOW, values=name) for name in analysis.FIGURES)
+    for _, own in courses.dropna(subset=list(LOSS_AND_ERROR)).groupby(SERIES, sort=False):
+        loss, error = (own.pivot(index="user", columns=_WINDOW, values=name) for name in LOSS_AND_ERROR)
         ratio, low, high = ratio_of_means(error.to_numpy(float), loss.to_numpy(float))
         frame = loss.columns.to_frame(index=False).assign(users=loss.count().to_numpy())
         frame = frame.assign(efficiency=ratio, efficiency_low=low, efficiency_high=high)
         frames.append(frame.assign(**{name: own[name].iloc[0] for name in SERIES}))
-    columns = [*SERIES, *_WINDOW, "users", *(f"efficiency{end}" for end in _ENDS)]
+    columns = [*SERIES, *_WINDOW, "users", *(f"efficiency{end}" for end in ENDS)]
     if not frames:
         return pd.DataFrame(columns=columns)
     return pd.concat(frames, ignore_index=True).dropna(subset="efficiency", ignore_index=True)[columns]
@@ -129,12 +131,9 @@ def user_belief_distances(
 
 def mean_belief_distance(of_users: pd.DataFrame) -> pd.DataFrame:
     """Return the table of `belief_distance`; takes one of `user_belief_distances`."""
-    groups = of_users.groupby(["point", "lppm", "index"], sort=True)["distance"]
-    mean, half = groups.mean(), analysis.half_width(groups.std(ddof=1), groups.count())
-    table = pd.DataFrame(
-        {"users": groups.count(), "distance": mean, "distance_low": mean - half, "distance_high": mean + half}
-    )
-    return table.reset_index()
+    keys = ["point", "lppm", "index"]
+    counts = of_users.groupby(keys, as_index=False, sort=True).agg(users=("distance", "count"))
+    return counts.merge(intervals(of_users, keys, ["distance"]), on=keys, validate="one_to_one")
 
 
 def output_space(run: RunDirectory, lppm: str, point: int) -> OutputSpace:
@@ -168,9 +167,9 @@ def user_trace(run: RunDirectory, *, lppm: str, point: int, attack: str, user: s
     """Return the trace of one user, what was reported of it and what the attack made of that."""
     columns = ["index", "time_s", "cell", "output", "estimate"]
     for part in parts_at(run, [(lppm, point)], first=True):
-        _refuse_summary(run, part)
+        require_cells(run, part)
         same = {"point": point, "replication": 0, "user": user, "lppm": lppm, "attack": attack or None}
-        rows = next(analysis.query_rows(run, [*columns, *same], [part]))
+        rows = next(query_rows(run, [*columns, *same], [part]))
         rows = rows.filter(_equal(rows, same))
         if rows.num_rows:
             told = Beliefs.of(run, part).only([(lppm, point)], point, [user])
@@ -230,10 +229,10 @@ def _believed(run: RunDirectory, points: Chosen, users: Collection[str] | None) 
         beliefs = Beliefs.of(run, part)
         if not len(beliefs.index):
             continue
-        _refuse_summary(run, part)
+        require_cells(run, part)
         table = run.read_part(part, ["event", "point", "replication", "user", "index", "cell", "estimated_index"])
         first = pc.equal(table["replication"], pa.scalar(0))
-        table = table.filter(pc.and_(first, analysis.about_itself(table)))
+        table = table.filter(pc.and_(first, about_itself(table)))
         # A part is of one point.
         point = int(table["point"][0].as_py())
         own = beliefs.only(points, point, users)
@@ -307,12 +306,3 @@ def _equal(rows: pa.Table, same: dict[str, Any]) -> Any:
 def _indifferent(run: RunDirectory) -> set[str]:
     """Return the LPPMs that report the same whatever they believe."""
     return {lppm.name for lppm in run.manifest().scenario.lppms if lppm.design.kind == "identity"}
-
-
-def _refuse_summary(run: RunDirectory, part: str) -> None:
-    events = pc.unique(run.read_part(part, ["event"])["event"]).to_pylist()
-    if "summary" in events:
-        raise NotApplicable(
-            f"{run} is a summary, without the cells that users were in: set record.log to queries and run the scenario "
-            "into another folder."
-        )

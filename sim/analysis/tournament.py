@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sim.analysis import summary as analysis
+from sim.analysis.statistics import paired_leads
+from sim.analysis.summary import preferred
 from sim.interfaces import FloatArray
 
 LEAST_LPPMS, LEAST_ATTACKS = 3, 3
@@ -35,7 +36,7 @@ def standings(summary: pd.DataFrame, at_km: float | None = None) -> pd.DataFrame
 
     Columns: rank (equal errors share it), lppm, quality_loss_km, adversary_error_km of the strongest attack, its name,
     and the error of each attack under its name, NaN where it cannot be computed. Figures are the expected ones where
-    there are any. Takes a table of `analysis.summarize`, of mechanisms that are named apart.
+    there are any. Takes a table of `summarize`, of mechanisms that are named apart.
     """
     curves = _curves(summary)
     attacks = list(dict.fromkeys(attack for curve in curves.values() for attack in curve.columns))
@@ -71,14 +72,11 @@ def leads(
     A lead is the mean of the differences of the users' own errors, each under the attack that is strongest on the
     mechanism, with half of its 95 % interval (Student's t, paired by user). Where errors are read off between the
     points of a sweep, so are those of each user, at the mean losses of the points: their mean is the error of the
-    standings. Takes the tables that `standings` was made of, the users' means of `analysis.totals`, and its table.
+    standings. Takes the tables that `standings` was made of, the users' means of `read_totals`, and its table.
     """
     first, *others = table[table["rank"].notna()].to_dict("records")
     errors = pd.DataFrame({row["lppm"]: _errors_of_users(summary, users, row) for row in (first, *others)}).dropna()
-    behind = {str(row["lppm"]): errors[first["lppm"]] - errors[row["lppm"]] for row in others}
-    count = pd.Series([len(errors)])
-    halves = {lppm: analysis.half_width(pd.Series([lead.std(ddof=1)]), count).iloc[0] for lppm, lead in behind.items()}
-    return {lppm: (float(lead.mean()), float(halves[lppm])) for lppm, lead in behind.items()}, len(errors)
+    return paired_leads(errors, first["lppm"]), len(errors)
 
 
 def _errors_of_users(summary: pd.DataFrame, users: pd.DataFrame, row: dict[Any, Any]) -> pd.Series[float]:
@@ -86,8 +84,8 @@ def _errors_of_users(summary: pd.DataFrame, users: pd.DataFrame, row: dict[Any, 
     own, of_users = (
         frame[(frame["lppm"] == row["lppm"]) & (frame["attack"] == row["strongest"])] for frame in (summary, users)
     )
-    losses = analysis.preferred(own, "quality_loss_km").round(9).set_axis(own["point"])
-    errors = of_users.assign(error=analysis.preferred(of_users, "adversary_error_km"))
+    losses = preferred(own, "quality_loss_km").round(9).set_axis(own["point"])
+    errors = of_users.assign(error=preferred(of_users, "adversary_error_km"))
     by_point = errors.pivot(index="point", columns="user", values="error")
     curve = by_point.groupby(losses.loc[by_point.index].to_numpy()).mean()
     at, values = curve.index.to_numpy(dtype=float), curve.to_numpy(dtype=float)
@@ -113,7 +111,7 @@ def _curves(summary: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return the errors of each mechanism by attack (columns) and loss (rows, in order)."""
     known = summary[summary["attack"] != ""]
     best = known[["lppm", "point", "attack"]].assign(
-        loss=analysis.preferred(known, "quality_loss_km"), error=analysis.preferred(known, "adversary_error_km")
+        loss=preferred(known, "quality_loss_km"), error=preferred(known, "adversary_error_km")
     )
     found = {}
     for lppm, own in best.groupby("lppm", sort=False):

@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from sim.analysis.summary import per_user, replication_half_widths, replication_means
+from sim.analysis.replications import replication_half_widths, replication_means
+from sim.analysis.summary import per_user
 from sim.execution.plan import Chunk, Plan, Task, Times, next_look
 from sim.storage.run_directory import RunDirectory
 

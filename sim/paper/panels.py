@@ -11,7 +11,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sim.analysis.summary import curves
+from sim.analysis.curves import loss_curves
 from sim.paper.studies import Study
 from sim.plots import COLOURS, DIAGONAL, ERROR_LABEL, INK, QUALITY_LABEL, STYLE
 
@@ -82,7 +82,7 @@ PANELS = _panels()
 def series_of(halves: pd.DataFrame) -> pd.DataFrame:
     """Return the means of each user and replication by the names of the paper's series, in the column `lppm`.
 
-    Takes a table of `analysis.halves`. A mechanism that learns is looked at in each half, the others as a whole.
+    Takes a table of `halves`. A mechanism that learns is looked at in each half, the others as a whole.
     """
     learns = halves["lppm"] == "peb"
     named = halves[learns].assign(lppm="peb-" + halves.loc[learns, "half"])
@@ -97,7 +97,7 @@ def series_of(halves: pd.DataFrame) -> pd.DataFrame:
 
 def table(panel: Panel, users: pd.DataFrame) -> pd.DataFrame:
     """Return the panel's curves as its CSV has them; takes a table of `series_of`."""
-    found = curves(users[users["lppm"].isin(panel.series)], AT_KM).rename(columns={"lppm": "series"})
+    found = loss_curves(users[users["lppm"].isin(panel.series)], AT_KM).rename(columns={"lppm": "series"})
     order = {name: number for number, name in enumerate(panel.series)}
     found = found.assign(_order=found["series"].map(order)).sort_values(["_order", "quality_loss_km"])
     return found[COLUMNS].reset_index(drop=True)

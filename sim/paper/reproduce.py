@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from sim.analysis import summary as analysis
-from sim.execution.runner import open_pool, run
-from sim.paper.claims import Finding, findings, markdown
+from sim.analysis.windows import read_halves
+from sim.execution.run import open_pool, run
+from sim.paper.claims.page import markdown
+from sim.paper.claims.statements import findings
+from sim.paper.claims.verdicts import Finding
 from sim.paper.panels import PANELS, draw, draw_all, series_of, table
 from sim.paper.studies import STUDIES, Study
 from sim.plots import pictures
@@ -92,7 +94,7 @@ def reproduce(
             with progress_of(f"{number}/{len(STUDIES)} {study.name}") as progress:
                 counting = _Counting(progress, evaluation)
                 result = run(scenario, out=folder / "runs" / name, progress=counting, figures=False, pool=pool)
-            halves = analysis.halves(result.run)
+            halves = read_halves(result.run)
             users[study] = series_of(halves)
             evaluation.queries += int(halves["queries"].sum())
     synthetic = {name for name, source in sources.items() if source.is_synthetic}

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sim.analysis.adaptation import Adaptation
-from sim.analysis.summary import SERIES
+from sim.analysis.event_log import SERIES
 from sim.analysis.time_series import middle_points
 from sim.plots import style
 from sim.plots.labels import literal

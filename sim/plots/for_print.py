@@ -11,10 +11,13 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from sim.analysis import summary as analysis
 from sim.analysis import time_series as courses
 from sim.analysis.adaptation import adaptation
+from sim.analysis.event_log import read_shifts
+from sim.analysis.summary import Totals, read_totals, summarize
+from sim.analysis.sweep_labels import circumstances, in_order, named_apart
 from sim.analysis.tournament import standings
+from sim.analysis.windows import read_over_time
 from sim.plots import style
 from sim.plots.adaptation import adaptation_figure
 from sim.plots.map import BaseMap, Guesses, map_figure
@@ -116,8 +119,8 @@ class _View:
     users: tuple[str, ...]
 
     @cached_property
-    def read(self) -> analysis.Totals:
-        return analysis.totals(self.run)
+    def read(self) -> Totals:
+        return read_totals(self.run)
 
     @cached_property
     def points(self) -> pd.DataFrame:
@@ -126,7 +129,7 @@ class _View:
     @cached_property
     def whole(self) -> pd.DataFrame:
         """The summary of the run, in its order, with LPPMs named apart."""
-        return self.named(analysis.summarize(self.run, self.read))
+        return self.named(summarize(self.run, self.read))
 
     def refuse_unknown(self) -> None:
         for asked, known, what in (
@@ -160,7 +163,7 @@ class _View:
 
     @cached_property
     def shifts(self) -> pd.DataFrame:
-        return analysis.shifts(self.run)
+        return read_shifts(self.run)
 
     @property
     def middle(self) -> list[tuple[str, int]]:
@@ -169,9 +172,9 @@ class _View:
 
     def named(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return rows in the order of the run with LPPMs named apart; `mechanism` keeps their own names."""
-        ordered = analysis.in_order(table.assign(attack=table.get("attack", "")), self.run)
-        ordered = ordered.assign(mechanism=ordered["lppm"], circumstances=analysis.circumstances(ordered, self.points))
-        return analysis.named_apart(ordered, self.points)
+        ordered = in_order(table.assign(attack=table.get("attack", "")), self.run)
+        ordered = ordered.assign(mechanism=ordered["lppm"], circumstances=circumstances(ordered, self.points))
+        return named_apart(ordered, self.points)
 
     def only(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return the rows of the LPPMs and attacks that are drawn."""
@@ -201,7 +204,7 @@ def _tradeoff(view: _View) -> Figure:
 
 
 def _over_time(view: _View) -> Figure:
-    rows = view.only(view.named(analysis.over_time(view.run, read=view.read)))
+    rows = view.only(view.named(read_over_time(view.run, extent=view.read.extent)))
     _, own = view.of_few
     return over_time_figure(rows, users=own, title=view.title, shifts=view.shifts, width=view.width, names=view.looks)
 
@@ -220,7 +223,7 @@ def _adaptation(view: _View) -> Figure:
     found = adaptation(view.run)
     course, summary = (view.only(view.named(table)) for table in (found.course, found.summary))
     title = "" if course["circumstances"].any() else view.title
-    users = found.user_courses if found.user_courses.empty else analysis.named_apart(found.user_courses, view.points)
+    users = found.user_courses if found.user_courses.empty else named_apart(found.user_courses, view.points)
     chosen = replace(found, course=course, summary=summary, user_courses=users)
     return adaptation_figure(chosen, title=title, width=view.width, names=view.looks)
 

@@ -8,11 +8,14 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from sim.analysis import summary as analysis
 from sim.analysis.adaptation import Adaptation
-from sim.analysis.spread import are_few
+from sim.analysis.event_log import read_shifts
+from sim.analysis.statistics import are_few
+from sim.analysis.summary import Totals, read_totals, summarize
+from sim.analysis.sweep_labels import circumstances, in_order, named_apart, path_headings, swept_value
 from sim.analysis.time_series import middle_points, user_courses
 from sim.analysis.tournament import is_tournament, standings
+from sim.analysis.windows import read_over_time
 from sim.plots import style
 from sim.plots.adaptation import adaptation_figure
 from sim.plots.over_time import over_time_figure
@@ -24,7 +27,7 @@ from sim.storage.run_directory import RunDirectory
 def write_figures(
     run: RunDirectory,
     *,
-    read: analysis.Totals | None = None,
+    read: Totals | None = None,
     summary: pd.DataFrame | None = None,
     over_time: pd.DataFrame | None = None,
     shifts: pd.DataFrame | None = None,
@@ -36,14 +39,12 @@ def write_figures(
     Return where they are: paths, or run files where the run is under a URL.
     """
     points = run.read_csv("points.csv")
-    summary = analysis.in_order(analysis.summarize(run) if summary is None else summary, run)
-    summary = summary.assign(circumstances=analysis.circumstances(summary, points))
+    summary = in_order(summarize(run) if summary is None else summary, run)
+    summary = summary.assign(circumstances=circumstances(summary, points))
     own, windows = users_of_few(run, summary, read)
-    over_time = analysis.named_apart(
-        analysis.in_order(analysis.over_time(run) if over_time is None else over_time, run), points
-    )
-    shifts = analysis.shifts(run) if shifts is None else shifts
-    named = analysis.named_apart(summary, points)
+    over_time = named_apart(in_order(read_over_time(run) if over_time is None else over_time, run), points)
+    shifts = read_shifts(run) if shifts is None else shifts
+    named = named_apart(summary, points)
     figures = {
         "tradeoff": tradeoff_figure(named, users=own),
         "over_time": over_time_figure(over_time, users=windows, title=sweep_title(over_time, points), shifts=shifts),
@@ -54,7 +55,7 @@ def write_figures(
 
 
 def users_of_few(
-    run: RunDirectory, summary: pd.DataFrame, read: analysis.Totals | None = None
+    run: RunDirectory, summary: pd.DataFrame, read: Totals | None = None
 ) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
     """Return the means of each user and those in each window, where a run has too few users for intervals; else None.
 
@@ -62,9 +63,9 @@ def users_of_few(
     """
     if not summary["users"].map(are_few).any():
         return None, None
-    points, read = run.read_csv("points.csv"), read or analysis.totals(run)
+    points, read = run.read_csv("points.csv"), read or read_totals(run)
     own, windows = (
-        analysis.named_apart(table.assign(circumstances=analysis.circumstances(table, points)), points)
+        named_apart(table.assign(circumstances=circumstances(table, points)), points)
         for table in (read.users, user_courses(run, read=read))
     )
     return own, windows
@@ -74,11 +75,11 @@ def write_adaptation(run: RunDirectory, found: Adaptation) -> list[Any]:
     """Write `figures/adaptation.*` of a run; return where they are."""
     points = run.read_csv("points.csv")
     course, summary = (
-        analysis.named_apart(table.assign(circumstances=analysis.circumstances(table, points)), points)
-        for table in (analysis.in_order(table, run) for table in (found.course, found.summary))
+        named_apart(table.assign(circumstances=circumstances(table, points)), points)
+        for table in (in_order(table, run) for table in (found.course, found.summary))
     )
     users = found.user_courses
-    users = users if users.empty else analysis.named_apart(users, points)
+    users = users if users.empty else named_apart(users, points)
     title = "" if course["circumstances"].any() else sweep_title(course, points)
     return _written(
         run,
@@ -109,5 +110,5 @@ def sweep_title(frame: pd.DataFrame, points: pd.DataFrame) -> str:
     if len(middle) != 1:
         return "each mechanism at the middle one of its sweep points"
     values = points[points["point"] == middle.pop()].to_dict("records")[0]
-    short = analysis.headings([path for path in points.columns if path != "point"])
-    return ", ".join(f"{name} = {analysis.plain(values[path])}" for path, name in short.items())
+    short = path_headings([path for path in points.columns if path != "point"])
+    return ", ".join(f"{name} = {swept_value(values[path])}" for path, name in short.items())

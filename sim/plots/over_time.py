@@ -11,7 +11,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sim.analysis.summary import SERIES
+from sim.analysis.event_log import SERIES
 from sim.analysis.time_series import middle_points
 from sim.plots import style
 from sim.plots.labels import literal
@@ -36,7 +36,7 @@ def over_time_figure(
     Bands are 95 % intervals over users, none where fewer than five have a query. Where a mechanism has two to four
     users in all, each is drawn as a thin line, given by `users`, a table of `courses.user_courses` with LPPMs named
     alike. Of several sweep points each mechanism is drawn at the middle one of those it was run at. Expected figures
-    are drawn where the table has them. Changes in users' lives, a table of `analysis.shifts`, are lines at the median
+    are drawn where the table has them. Changes in users' lives, a table of `shifts`, are lines at the median
     of the users. With a width, in inches, columns go on in further rows where it is too narrow for all. Looks are those
     of `names`, or by the order of appearance.
     """

@@ -24,8 +24,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from matplotlib.typing import LineStyleType
 
-from sim.analysis import summary as analysis
-from sim.analysis.spread import FEWEST_USERS, INTERVAL, are_few, bounds, kinds
+from sim.analysis.event_log import SERIES
+from sim.analysis.statistics import FEWEST_USERS, INTERVAL, are_few, metric_bounds, spread_kinds
+from sim.analysis.summary import preferred
 from sim.interfaces import FloatArray
 from sim.plots.labels import literal
 from sim.storage.atomic import atomic_file
@@ -122,7 +123,7 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
 def preferred_figures(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with the expected figures and their intervals in the place of the realised."""
     ends = ("", "_low", "_high")
-    return table.assign(**{name + end: analysis.preferred(table, name, end) for name in PAIR for end in ends})
+    return table.assign(**{name + end: preferred(table, name, end) for name in PAIR for end in ends})
 
 
 def own_looks(known: Mapping[str, Look] | None, names: Iterable[str]) -> dict[str, Look]:
@@ -293,14 +294,16 @@ def wrapped(note: str, width: float) -> str:
 
 def blank_few(rows: pd.DataFrame, *measures: str) -> pd.DataFrame:
     """Return rows with the intervals that may be drawn: none over a few units, none beyond a metric's bounds."""
-    few = np.array([kind != INTERVAL for kind in kinds(rows)], dtype=bool)
+    few = np.array([kind != INTERVAL for kind in spread_kinds(rows)], dtype=bool)
     ends = {f"{name}{end}": name for name in measures for end in ("_low", "_high")}
-    return rows.assign(**{end: rows[end].astype(float).mask(few).clip(*bounds(name)) for end, name in ends.items()})
+    return rows.assign(
+        **{end: rows[end].astype(float).mask(few).clip(*metric_bounds(name)) for end, name in ends.items()}
+    )
 
 
 def few_users(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the point, LPPM and attack of the series that have too few users for intervals throughout."""
-    most = rows.groupby(analysis.SERIES, sort=False)["users"].max()
+    most = rows.groupby(SERIES, sort=False)["users"].max()
     return most[most.map(are_few)].index.to_frame(index=False)
 
 

@@ -12,7 +12,8 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sim.analysis.summary import SERIES, preferred
+from sim.analysis.event_log import SERIES
+from sim.analysis.summary import preferred
 from sim.interfaces import FloatArray
 from sim.plots import style
 from sim.plots.labels import label_points
@@ -35,7 +36,7 @@ def tradeoff_figure(
 
     Each LPPM is a line through its sweep points, sorted by loss, or a labelled dot when it has one point.
     Bars are intervals; of two to four users the values of each are drawn instead, given by `users`, a table of the
-    means of each user (`analysis.totals`) with LPPMs named as in the summary. Above the dashed line P_AE = Q-bar the
+    means of each user (`totals`) with LPPMs named as in the summary. Above the dashed line P_AE = Q-bar the
     adversary does worse than to believe the report. Expected figures are drawn where the summary has them. A figure is
     as wide as its panels need, or as said, in inches. Looks are those of `names`, a table of `series_looks`, or by the
     order of appearance.

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sim.analysis import summary as analysis
+from sim.analysis.event_log import SERIES
 from sim.analysis.result import Result
-from sim.analysis.spread import FEWEST_USERS
+from sim.analysis.statistics import FEWEST_USERS
+from sim.analysis.summary import LOSS_AND_ERROR, preferred
 from sim.analysis.time_series import (
     efficiency_course,
     mean_belief_distance,
@@ -47,7 +48,7 @@ def charts(study: Study) -> dict[str, Any]:
 
 def tradeoff(study: Study) -> Chart:
     """Return the adversary's error against the quality loss, a panel for each attack."""
-    shown = blank_few(_best(study.summary).dropna(subset=list(analysis.FIGURES)), *analysis.FIGURES)
+    shown = blank_few(_best(study.summary).dropna(subset=list(LOSS_AND_ERROR)), *LOSS_AND_ERROR)
     own_values = _of_few(study.users.assign(**_preferred_pair(study.users)), shown)
     lines = {text: i for i, text in enumerate(dict.fromkeys(study.summary["circumstances"]))}
     panels = []
@@ -55,10 +56,10 @@ def tradeoff(study: Study) -> Chart:
         curves = []
         for (lppm, text), own in rows.groupby(["lppm", "circumstances"], sort=False):
             ordered = own.sort_values(["quality_loss_km", "point"])
-            curve = _curve(study, lppm, ordered, *analysis.FIGURES) | {"at": list(ordered["at"])}
+            curve = _curve(study, lppm, ordered, *LOSS_AND_ERROR) | {"at": list(ordered["at"])}
             of_users = own_values[(own_values["attack"] == attack) & (own_values["circumstances"] == text)]
             curve |= _each(
-                of_users[of_users["lppm"] == lppm].sort_values(["quality_loss_km", "point"]), *analysis.FIGURES
+                of_users[of_users["lppm"] == lppm].sort_values(["quality_loss_km", "point"]), *LOSS_AND_ERROR
             )
             if len(lines) > 1:
                 curve |= {"line": lines[text] % 4, "name": f"{lppm} ({text})" if text else lppm}
@@ -209,11 +210,11 @@ def _each(users: pd.DataFrame, x: str, y: str) -> dict[str, Any]:
 
 def _of_few(users: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of users of the series that have too few of them for an interval."""
-    return users.merge(few_users(table), on=analysis.SERIES)
+    return users.merge(few_users(table), on=SERIES)
 
 
 def _preferred_pair(users: pd.DataFrame) -> dict[str, Any]:
-    return {name: analysis.preferred(users, name) for name in analysis.FIGURES}
+    return {name: preferred(users, name) for name in LOSS_AND_ERROR}
 
 
 def _efficiency(users: pd.DataFrame) -> Any:
@@ -270,9 +271,7 @@ def _numbers(values: Iterable[float]) -> list[float | None] | None:
 
 def _best(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with the expected figures, where there are any, in the place of the realised."""
-    return table.assign(
-        **{name + end: analysis.preferred(table, name, end) for name in analysis.FIGURES for end in _ENDS}
-    )
+    return table.assign(**{name + end: preferred(table, name, end) for name in LOSS_AND_ERROR for end in _ENDS})
 
 
 def _km(label: str) -> dict[str, Any]:

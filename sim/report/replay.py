@@ -19,14 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sim.analysis import summary as analysis
+from sim.analysis.event_log import query_rows
 from sim.analysis.result import Result
+from sim.analysis.summary import LOSS_AND_ERROR
 from sim.analysis.time_series import Beliefs, output_space, parts_at
 from sim.interfaces import FloatArray, IntArray, OutputSpace
 from sim.report.markup import told_apart
 from sim.report.study import Study
 from sim.storage.event_schema import EVENTS
 from sim.storage.run_directory import RunDirectory
+from sim.storage.summary_rows import NO_POSITIONS, summarized
 
 MOST_ROADS = 60_000
 """A map of more roads than this is black, and they would take the room of the users."""
@@ -41,7 +43,7 @@ _STEP_KM = 0.01
 _ON_GRID = ("manhattan", "euclidean")
 """Distances that the page works out from the cells."""
 _KEYS = ["user", "index"]
-_COLUMNS = ["lppm", "replication", *_KEYS, "time_s", "cell", "output", "attack", "estimate", *analysis.FIGURES]
+_COLUMNS = ["lppm", "replication", *_KEYS, "time_s", "cell", "output", "attack", "estimate", *LOSS_AND_ERROR]
 
 Packed = dict[str, str]
 
@@ -93,8 +95,8 @@ def replays(study: Study, room: int) -> list[dict[str, Any]]:
 
 
 def _replay(study: Study, name: str, result: Result, room: int) -> dict[str, Any]:
-    if result.manifest.scenario.record.log == "summary":
-        return {"none": "The log of this run holds sums alone (record.log: summary), no positions to replay."}
+    if summarized(result.manifest):
+        return {"none": NO_POSITIONS}
     chosen = study.at_middle(study.summary[study.summary["run"] == name])
     expected = _expected_lengths(result, chosen.iloc[0])
     values = 3 + len(chosen) + chosen["lppm"].nunique()  # of a query: time, cell, outputs and estimates
@@ -148,7 +150,7 @@ def _simulation(run: RunDirectory, study: Study, row: pd.Series[Any], users: Seq
     parts = parts_at(run, [(lppm, point)], first=True)
     kept = pa.array(users)
     tables = [EVENTS.empty_table().select(_COLUMNS)]
-    for rows in analysis.query_rows(run, _COLUMNS, parts) if parts else ():
+    for rows in query_rows(run, _COLUMNS, parts) if parts else ():
         first = pc.and_(pc.equal(rows["replication"], pa.scalar(0)), pc.equal(rows["lppm"], pa.scalar(lppm)))
         tables.append(rows.filter(pc.and_(first, pc.is_in(rows["user"], kept))))
     table = pa.concat_tables(tables)

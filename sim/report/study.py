@@ -10,10 +10,11 @@ from typing import Any
 
 import pandas as pd
 
-from sim.analysis import spread
-from sim.analysis import summary as analysis
 from sim.analysis.adaptation import OF_USER, Adaptation
+from sim.analysis.event_log import SERIES
 from sim.analysis.result import Result
+from sim.analysis.statistics import with_spread
+from sim.analysis.sweep_labels import circumstances, in_order, named_apart, swept_words
 from sim.plots import COLOURS, LINES, MARKERS, looks, middle_points
 from sim.scenario.sweep import SETTING
 from sim.storage.errors import NotApplicable
@@ -125,7 +126,7 @@ class Study:
         """Return tables, one of each run, as one."""
         frames = []
         for result, run, words, own in zip(self.results, self.names, self._words, tables, strict=True):
-            table = analysis.in_order(own, result.run)
+            table = in_order(own, result.run)
             said = [words[key] for key in zip(table["lppm"], table["point"], strict=True)]
             added = pd.DataFrame(said, columns=["lppm", "circumstances", "at"], index=table.index)
             frames.append(table.rename(columns={"lppm": "own_lppm"}).join(added).assign(run=run))
@@ -137,10 +138,10 @@ class Study:
         found = []
         for result, run in zip(self.results, self.names, strict=True):
             points, there = result.points(), result.totals().users[["lppm", "point"]].drop_duplicates()
-            names = analysis.named_apart(there, points)["lppm"]
+            names = named_apart(there, points)["lppm"]
             called = [f"{name} ({run})" if self.compared else name for name in names]
             keys = there.itertuples(index=False, name=None)
-            said = zip(called, analysis.circumstances(there, points), analysis.swept_words(there, points), strict=True)
+            said = zip(called, circumstances(there, points), swept_words(there, points), strict=True)
             found.append(dict(zip(keys, said, strict=True)))
         return found
 
@@ -151,6 +152,6 @@ class Study:
 
 def _table_of(found: Adaptation, table: str) -> pd.DataFrame:
     if table == "summary":
-        return spread.shown(found.summary, found.users, OF_USER, analysis.SERIES)
+        return with_spread(found.summary, found.users, OF_USER, SERIES)
     own: pd.DataFrame = getattr(found, table)
     return own if len(own.columns) else pd.DataFrame({"point": [], "lppm": [], "attack": []})

@@ -12,11 +12,13 @@ import pandas as pd
 import yaml
 
 from sim.analysis import narrative as sentences
-from sim.analysis import spread
-from sim.analysis import summary as analysis
 from sim.analysis.budgets import exceeded
 from sim.analysis.metrics import METRICS, told, untold
 from sim.analysis.result import Result
+from sim.analysis.statistics import SPREAD
+from sim.analysis.summary import LOSS_AND_ERROR
+from sim.analysis.sweep_labels import path_headings, swept_value
+from sim.analysis.tables import format_metric, spread_note
 from sim.analysis.tournament import STANDINGS
 from sim.report.markup import Markup, escaped, joined, tag
 from sim.report.study import OF_PEOPLE, Study
@@ -113,7 +115,7 @@ def _typeset(line: str) -> Markup:
 def _alone(study: Study) -> Iterator[str]:
     """Yield what there is to say where nothing can be compared."""
     for row in study.at_middle(study.summary).to_dict("records"):
-        loss, error = (_preferred(row, name) for name in analysis.FIGURES)
+        loss, error = (_preferred(row, name) for name in LOSS_AND_ERROR)
         name = f"{row['lppm']} ({row['at']})" if row["at"] else row["lppm"]
         if row["attack"]:
             yield f"Against {row['attack']}, {name} gives P_AE {error:.2f} km at {loss:.2f} km of quality loss."
@@ -133,7 +135,7 @@ def _warnings(result: Result) -> list[str]:
 def table(study: Study) -> Markup:
     """Return the table of all figures: a row for each mechanism and sweep point, a column for each attack."""
     paths = list(dict.fromkeys(path for result in study.results for path in result.points().columns.drop("point")))
-    short, attacks = analysis.headings(paths), list(dict.fromkeys(filter(None, study.summary["attack"])))
+    short, attacks = path_headings(paths), list(dict.fromkeys(filter(None, study.summary["attack"])))
     heads = [
         *([_head("run", "text")] if study.compared else []),
         _head("LPPM", "text"),
@@ -318,14 +320,14 @@ def _number(row: Mapping[Any, Any], name: str, digits: int, *, mark: bool = Fals
         return tag("td", data_value="")
     if math.isinf(row[name]):
         return tag("td", "\u221e", data_value="Infinity")
-    text, around = spread.written(row, name, digits)
+    text, around = format_metric(row, name, digits)
     shown = tag("span", f" {around}", class_="pm") if around else ""
     over = tag("b", " !", title="above the quality budget asked for") if mark else ""
     return tag("td", text, shown, over, data_value=f"{row[name]:.6g}")
 
 
 def _said_of_spread(table: pd.DataFrame, units: str = "users") -> str:
-    return spread.caption(list(table[spread.SPREAD]), units)
+    return spread_note(list(table[SPREAD]), units)
 
 
 def _head(name: object, kind: str, **attributes: object) -> Markup:
@@ -336,7 +338,7 @@ def _swept(value: Any) -> Markup:
     if value is None or pd.isna(value):
         return tag("td", data_value="")
     number = isinstance(value, int | float)
-    return tag("td", analysis.plain(value), data_value=value if number else None)
+    return tag("td", swept_value(value), data_value=value if number else None)
 
 
 def _figure(row: Mapping[Any, Any], name: str, *, mark: bool = False) -> Markup:

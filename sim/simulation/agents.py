@@ -10,8 +10,9 @@ import simpy
 from sim.events import Query, Report
 from sim.interfaces import LPPM, Attack, Generator
 from sim.mobility.traces import Trace
-from sim.simulation.recorder import AttackLog, UserLog
+from sim.simulation.attack_log import AttackLog
 from sim.simulation.stream import Inbox, Stream
+from sim.simulation.user_log import UserLog
 
 Process = ProcessGenerator[simpy.Event, Any, None]
 

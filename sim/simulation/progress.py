@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 from sim.simulation.interrupts import Interrupted, stop_run
+
+Tick = Callable[[int], None]
+"""Callback of one simulation, called with the number of queries simulated since the last call."""
 
 
 class Progress(Protocol):

@@ -15,8 +15,9 @@ import pytest
 from scipy import stats
 
 import sim
-from sim.analysis import summary as analysis
-from sim.analysis.adaptation import OF_USER, Adaptation, adaptation, compare, ratio_of_means
+from sim.analysis.adaptation import OF_USER, Adaptation, adaptation, compare
+from sim.analysis.event_log import read_shifts
+from sim.analysis.statistics import ratio_of_means
 from sim.events import Shift
 from sim.interfaces import FloatArray
 from sim.storage.errors import RequestError, RunError
@@ -443,7 +444,7 @@ def test_users_of_the_shift_alone_are_read(tmp_path: Path) -> None:
     frames = [shift(41), summed(queries([1.0] * 100), 10), summed(queries([1.0] * 100, user="bob"), 30)]
     found: Adaptation = adaptation(write(tmp_path, frames), window=20)
     assert found.users["user"].tolist() == ["ann"]
-    assert analysis.shifts(write(tmp_path, frames))["user"].tolist() == ["ann"]
+    assert read_shifts(write(tmp_path, frames))["user"].tolist() == ["ann"]
 
 
 # ------------------------------------------------------------------------------------------------------- runs

@@ -16,7 +16,7 @@ import pytest
 import sim
 from sim import report
 from sim.analysis import metrics
-from sim.analysis import summary as analysis
+from sim.analysis.event_log import SERIES
 from sim.analysis.metrics import METRICS
 from sim.analysis.result import Result
 from sim.lppm.epsilon import exact_epsilon_per_km
@@ -28,7 +28,6 @@ from sim.storage.run_directory import RunDirectory
 from sim.world.distance import euclidean
 from tests.support import a_manifest, done
 
-SERIES = analysis.SERIES
 SCENARIO: dict[str, Any] = {
     "name": "figures",
     "seed": 3,

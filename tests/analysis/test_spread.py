@@ -17,9 +17,10 @@ from scipy import stats
 
 import sim
 from sim import plots, report
-from sim.analysis import spread
+from sim.analysis.event_log import SERIES
 from sim.analysis.result import Result
-from sim.analysis.summary import SERIES
+from sim.analysis.statistics import with_spread
+from sim.analysis.tables import format_metric, spread_note
 from sim.plots import for_print, of_run
 from sim.scenario.models import Scenario
 from tests.support import done
@@ -42,24 +43,24 @@ def units(*values: float) -> pd.DataFrame:
 @pytest.mark.parametrize("number", [2, 3, 4])
 def test_below_five_users_the_ends_are_the_users_own_extremes(number: int) -> None:
     values = [0.2, 0.9, 0.4, 0.5][:number]
-    (row,) = spread.shown(summary(number, 0.5, 3.0), units(*values), ["hit_rate"], SERIES).to_dict("records")
+    (row,) = with_spread(summary(number, 0.5, 3.0), units(*values), ["hit_rate"], SERIES).to_dict("records")
     assert (row["hit_rate"], row["hit_rate_low"], row["hit_rate_high"]) == (0.5, min(values), max(values))
     assert row["spread"] == "users"
-    assert spread.written(row, "hit_rate", 2) == ("0.50", f"({min(values):.2f} to {max(values):.2f})")
+    assert format_metric(row, "hit_rate", 2) == ("0.50", f"({min(values):.2f} to {max(values):.2f})")
 
 
 @example(0.5, 1.0)  # cut at both ends, by the same amount
 @given(st.floats(0, 1), st.floats(0, 20))
 @settings(deadline=None, max_examples=50)
 def test_an_interval_stays_within_the_bounds_of_its_metric_and_holds_the_mean(mean: float, half: float) -> None:
-    (row,) = spread.shown(summary(5, mean, half), units(), ["hit_rate"], SERIES).to_dict("records")
+    (row,) = with_spread(summary(5, mean, half), units(), ["hit_rate"], SERIES).to_dict("records")
     assert 0 <= row["hit_rate_low"] <= mean <= row["hit_rate_high"] <= 1
     low, high = mean - half, mean + half
     assert row["hit_rate_low"] == max(low, 0.0)
     assert row["hit_rate_high"] == min(high, 1.0)
     for written in (
-        spread.written(row, "hit_rate", 4)[1],
-        spread.written(summary(5, mean, half).iloc[0].to_dict(), "hit_rate", 4)[1],
+        format_metric(row, "hit_rate", 4)[1],
+        format_metric(summary(5, mean, half).iloc[0].to_dict(), "hit_rate", 4)[1],
     ):
         if min(low, 1 - high) < -1e-6:
             assert re.fullmatch(r"\[[\d.]+, [\d.]+\]", written)
@@ -69,19 +70,19 @@ def test_an_interval_stays_within_the_bounds_of_its_metric_and_holds_the_mean(me
 
 def test_differences_have_no_bounds() -> None:
     row = {"difference_km": 0.1, "difference_km_low": -0.3, "difference_km_high": 0.5}
-    assert spread.written(row, "difference_km", 1) == ("0.1", "± 0.4")
+    assert format_metric(row, "difference_km", 1) == ("0.1", "± 0.4")
     recovery = {"queries_to_recover": -3.0, "queries_to_recover_low": -9.0, "queries_to_recover_high": 3.0}
-    assert spread.written(recovery, "queries_to_recover", 0, signed=True) == ("-3", "± 6")
+    assert format_metric(recovery, "queries_to_recover", 0, signed=True) == ("-3", "± 6")
 
 
 @pytest.mark.parametrize("replications", [1, 4, 5])
 def test_a_single_user_has_an_interval_over_five_replications_or_more(replications: int) -> None:
-    (row,) = spread.shown(summary(1, 0.5, 0.1, replications), units(0.5), ["hit_rate"], SERIES).to_dict("records")
+    (row,) = with_spread(summary(1, 0.5, 0.1, replications), units(0.5), ["hit_rate"], SERIES).to_dict("records")
     assert np.isnan(row["hit_rate_low"]) == (replications < 5)
-    exact = spread.shown(summary(1, 0.5, 0.0, replications), units(0.5), ["hit_rate"], SERIES)
+    exact = with_spread(summary(1, 0.5, 0.0, replications), units(0.5), ["hit_rate"], SERIES)
     assert exact["hit_rate_low"].item() == 0.5  # exact figures need no second replication
     words = "no intervals of one user" if replications < 5 else "95 % intervals over replications"
-    assert words in spread.caption([row["spread"]], "replications")
+    assert words in spread_note([row["spread"]], "replications")
 
 
 # ------------------------------------------------------------------------------------------------------- whole runs

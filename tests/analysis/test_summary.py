@@ -14,7 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sim.analysis import summary as analysis
+from sim.analysis import event_log, summary
+from sim.analysis.curves import loss_curves, user_points
+from sim.analysis.event_log import SERIES, merge_sums, read_shifts
+from sim.analysis.replications import replication_half_widths, replication_means, variance_ratio
+from sim.analysis.statistics import intervals
+from sim.analysis.summary import per_user, read_totals, summarize, summarize_users, tradeoff
+from sim.analysis.sweep_labels import circumstances, named_apart
+from sim.analysis.windows import read_halves, read_over_time
 from sim.storage.errors import RunError
 from sim.storage.event_schema import EVENTS, MEASURES
 from sim.storage.run_directory import RunDirectory
@@ -63,7 +70,7 @@ def test_per_user_means_count_queries_only(tmp_path: Path) -> None:
             *queries([5], user="bob", attack=None, expected_quality_loss_km=4.0),
         ],
     )
-    frame = analysis.per_user(run)
+    frame = per_user(run)
     assert frame[["user", "attack", "queries"]].values.tolist() == [["bob", "", 1], ["ann", "markov", 3]]
     assert frame["quality_loss_km"].tolist() == [5, 3]
     assert frame["adversary_error_km"].tolist() == [10, 6]
@@ -88,7 +95,7 @@ def test_shifts_are_listed_once(tmp_path: Path) -> None:
         queries([1, 2]),
         [shift("move", 1, user="bob"), shift("away", 1, user="bob"), shift("away", 5, replication=1, point=1)],
     )
-    found = analysis.shifts(run)
+    found = read_shifts(run)
     assert found.columns.tolist() == ["point", "replication", "shift", "event", "user", "index", "time_s"]
     assert found.values.tolist() == [
         [0, 0, "away", "shift", "ann", 2, 20],
@@ -97,16 +104,16 @@ def test_shifts_are_listed_once(tmp_path: Path) -> None:
         [0, 0, "away", "shift", "bob", 1, 10],
         [1, 1, "away", "shift", "ann", 5, 50],
     ]
-    assert analysis.per_user(run)["queries"].sum() == 5
+    assert per_user(run)["queries"].sum() == 5
 
 
 def test_there_are_no_shifts_unless_somebody_changes(tmp_path: Path) -> None:
-    assert analysis.shifts(write(tmp_path, queries([1, 2]))).empty
+    assert read_shifts(write(tmp_path, queries([1, 2]))).empty
 
 
 def test_missing_values_do_not_count(tmp_path: Path) -> None:
     rows = [row(index=1, quality_loss_km=2.0), row(index=2, output=None), row(index=3, quality_loss_km=4.0)]
-    frame = analysis.per_user(write(tmp_path, rows))
+    frame = per_user(write(tmp_path, rows))
     assert frame["queries"].item() == 3
     assert frame["quality_loss_km"].item() == 3
 
@@ -118,7 +125,7 @@ def test_interval_over_users(tmp_path: Path) -> None:
         queries([1, 1, 1, 1], user="ann") + queries([3, 3], user="ann", replication=1),
         queries([5], user="bob") + queries([9, 9], user="cem"),
     )
-    summary = analysis.summarize(run)
+    summary = summarize(run)
     assert summary[["users", "replications", "queries"]].values.tolist() == [[3, 2, 9]]
     means = [2.0, 5.0, 9.0]
     low, high = stats.t.interval(0.95, 2, np.mean(means), stats.sem(means))
@@ -130,7 +137,7 @@ def test_interval_over_users(tmp_path: Path) -> None:
 
 def test_interval_over_replications_of_one_user(tmp_path: Path) -> None:
     parts = [queries([v], replication=i) for i, v in enumerate([1.0, 2.0, 6.0])]
-    summary = analysis.summarize(write(tmp_path, *parts))
+    summary = summarize(write(tmp_path, *parts))
     low, high = stats.t.interval(0.95, 2, 3, stats.sem([1, 2, 6]))
     found = summary[["quality_loss_km", "quality_loss_km_low", "quality_loss_km_high"]].iloc[0]
     np.testing.assert_allclose(found.astype(float), [3, low, high], rtol=1e-12)
@@ -138,7 +145,7 @@ def test_interval_over_replications_of_one_user(tmp_path: Path) -> None:
 
 def test_no_interval_of_a_single_run(tmp_path: Path) -> None:
     run = write(tmp_path, queries([1, 2]))
-    summary = analysis.summarize(run)
+    summary = summarize(run)
     assert summary["quality_loss_km"].item() == 1.5
     assert summary[["quality_loss_km_low", "quality_loss_km_high"]].isna().all(axis=None)
     text = run.write_csv("summary.csv", summary).read_text().splitlines()
@@ -156,7 +163,7 @@ def test_series_with_one_and_several_users_side_by_side(tmp_path: Path) -> None:
         *queries([1], lppm="B"),
         *queries([2], lppm="B", replication=1),
     ]
-    summary = analysis.summarize(write(tmp_path, rows)).set_index("lppm")
+    summary = summarize(write(tmp_path, rows)).set_index("lppm")
     assert summary["users"].to_dict() == {"A": 2, "B": 1}
     assert summary["quality_loss_km"].to_dict() == {"A": 2, "B": 1.5}
     half = stats.t.ppf(0.975, 1)
@@ -165,7 +172,7 @@ def test_series_with_one_and_several_users_side_by_side(tmp_path: Path) -> None:
 
 def test_summary_without_attack(tmp_path: Path) -> None:
     rows = [row(attack=None, user=u, quality_loss_km=v) for u, v in (("ann", 1.0), ("bob", 2.0))]
-    summary = analysis.summarize(write(tmp_path, rows))
+    summary = summarize(write(tmp_path, rows))
     assert summary["attack"].tolist() == [""]
     assert summary["quality_loss_km"].tolist() == [1.5]
     assert summary["adversary_error_km"].isna().all()
@@ -179,18 +186,24 @@ def test_result_does_not_depend_on_packing(tmp_path: Path) -> None:
     ]
     one = write(tmp_path / "one", [r for rows in runs for r in rows])
     many = write(tmp_path / "many", *reversed(runs))
-    texts = [run.write_csv("summary.csv", analysis.summarize(run)).read_bytes() for run in (one, many)]
+    texts = [run.write_csv("summary.csv", summarize(run)).read_bytes() for run in (one, many)]
     assert texts[0] == texts[1]
-    pd.testing.assert_frame_equal(analysis.over_time(one), analysis.over_time(many), rtol=1e-12)
+    pd.testing.assert_frame_equal(read_over_time(one), read_over_time(many), rtol=1e-12)
+
+
+def compact_at(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Merge sums whenever there are more rows than this."""
+    for module in (event_log, summary):
+        monkeypatch.setattr(module, "COMPACT_ROWS", rows)
 
 
 def test_merging_now_and_then_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [queries([float(i), 1.0], user=f"u{i % 7}", replication=i) for i in range(30)]
     run = write(tmp_path, *parts)
-    whole = analysis.per_user(run), analysis.over_time(run)
-    monkeypatch.setattr(analysis, "_COMPACT_ROWS", 3)
-    pd.testing.assert_frame_equal(analysis.per_user(run), whole[0])
-    pd.testing.assert_frame_equal(analysis.over_time(run), whole[1])
+    whole = per_user(run), read_over_time(run)
+    compact_at(3, monkeypatch)
+    pd.testing.assert_frame_equal(per_user(run), whole[0])
+    pd.testing.assert_frame_equal(read_over_time(run), whole[1])
 
 
 def random_log(seed: int, *, users: int, replications: int) -> list[list[dict[str, Any]]]:
@@ -220,8 +233,8 @@ def plain_summary(events: pd.DataFrame) -> pd.DataFrame:
     about_itself = events["estimated_index"].isna() | (events["estimated_index"] == events["index"])
     rows = events[(events["event"] == "query") & about_itself].assign(attack=lambda frame: frame["attack"].fillna(""))
     found = []
-    for series, own in rows.groupby(analysis.SERIES, sort=True):
-        one = dict(zip(analysis.SERIES, series, strict=True))
+    for series, own in rows.groupby(SERIES, sort=True):
+        one = dict(zip(SERIES, series, strict=True))
         numbers = {name: own[key].nunique() for name, key in (("users", "user"), ("replications", "replication"))}
         one |= numbers | {"queries": len(own)}
         of_simulations = own.groupby(["user", "replication"])[list(MEASURES)].mean()
@@ -241,13 +254,13 @@ def test_the_stream_is_the_whole_frame(
     users: int, replications: int, compact: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However often replications are folded together, and with simulations in any order."""
-    monkeypatch.setattr(analysis, "_COMPACT_ROWS", compact)
+    compact_at(compact, monkeypatch)
     simulations = random_log(4, users=users, replications=replications)
     order = np.random.default_rng(5).permutation(len(simulations))
     run = write(tmp_path, *(simulations[i] for i in order))
     events = pd.concat([table.to_pandas() for table in run.tables()], ignore_index=True)
     expected = plain_summary(events)
-    summary = analysis.summarize(run)
+    summary = summarize(run)
     pd.testing.assert_frame_equal(summary, expected, rtol=1e-12, check_dtype=False)
     assert summary["replications"].eq(replications).all()
 
@@ -255,17 +268,17 @@ def test_the_stream_is_the_whole_frame(
 def test_folded_replications_are_those_of_pandas_to_the_bit(tmp_path: Path) -> None:
     """Until there are too many of them to keep."""
     run = write(tmp_path, *random_log(6, users=3, replications=5))
-    users, read = analysis.per_user(run), analysis.totals(run)
-    by_user = users.groupby([*analysis.SERIES, "user"], as_index=False, sort=True)[list(MEASURES)].mean()
+    users, read = per_user(run), read_totals(run)
+    by_user = users.groupby([*SERIES, "user"], as_index=False, sort=True)[list(MEASURES)].mean()
     pd.testing.assert_frame_equal(read.users[by_user.columns], by_user, check_exact=True)
-    pd.testing.assert_frame_equal(analysis.summarize(run), analysis.summarize_users(users), check_exact=True)
+    pd.testing.assert_frame_equal(summarize(run), summarize_users(users), check_exact=True)
     assert read.users["queries"].sum() == users["queries"].sum()
 
 
 def test_what_was_read_once_serves_all_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = write(tmp_path, *random_log(7, users=3, replications=5))
     run.write_csv("points.csv", pd.DataFrame({"point": [0, 1], "epsilon_per_km": [0.5, 1]}))
-    alone = analysis.tradeoff(run), analysis.over_time(run), analysis.user_points(analysis.per_user(run))
+    alone = tradeoff(run), read_over_time(run), user_points(per_user(run))
     reads: list[str] = []
     read_part = RunDirectory.read_part
 
@@ -274,9 +287,9 @@ def test_what_was_read_once_serves_all_tables(tmp_path: Path, monkeypatch: pytes
         return read_part(run, part, columns)
 
     monkeypatch.setattr(RunDirectory, "read_part", counted)
-    read = analysis.totals(run)
-    assert read.last_index == alone[1]["last_index"].max()
-    together = analysis.tradeoff(run, read), analysis.over_time(run, read=read), analysis.user_points(read.users)
+    read = read_totals(run)
+    assert read.extent.last_index == alone[1]["last_index"].max()
+    together = tradeoff(run, read), read_over_time(run, extent=read.extent), user_points(read.users)
     pd.testing.assert_frame_equal(alone[0], together[0], check_exact=True)
     pd.testing.assert_frame_equal(alone[1], together[1], check_exact=True)
     pd.testing.assert_frame_equal(alone[2], together[2], rtol=1e-12)  # pandas rounds by the order of its keys
@@ -285,22 +298,23 @@ def test_what_was_read_once_serves_all_tables(tmp_path: Path, monkeypatch: pytes
 
 def test_memory_holds_groups_and_no_replications(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is kept between parts does not grow with their number."""
-    monkeypatch.setattr(analysis, "_COMPACT_ROWS", 20)
+    compact_at(20, monkeypatch)
     kept: list[int] = []
-    merge = analysis._merge
+    merge = merge_sums
 
     def watched(pieces: list[pa.Table], keys: list[str]) -> pa.Table:
         kept.append(sum(piece.num_rows for piece in pieces))
         return merge(pieces, keys)
 
-    monkeypatch.setattr(analysis, "_merge", watched)
+    for module in (event_log, summary):
+        monkeypatch.setattr(module, "merge_sums", watched)
     run = write(tmp_path, *random_log(8, users=3, replications=40))
     groups_of_a_part, groups = 3 * 2, 2 * 3 * (2 + 1)
-    assert len(analysis.totals(run).users) == groups
+    assert len(read_totals(run).users) == groups
     assert max(kept) <= 20 + groups_of_a_part
     assert sum(kept) == groups * 40
     kept.clear()
-    analysis.over_time(run, window=4)
+    read_over_time(run, window=4)
     assert max(kept) <= 2 * groups * 2 + groups_of_a_part * 2
 
 
@@ -310,7 +324,7 @@ def test_over_time_windows(tmp_path: Path) -> None:
         queries([1, 3, 10, 20, 7], user="ann") + queries([5, 7, 0], user="bob"),
         queries([3, 5, 10, 20, 9], user="ann", replication=1),
     )
-    frame = analysis.over_time(run, window=2)
+    frame = read_over_time(run, window=2)
     assert frame[["first_index", "last_index", "users", "queries"]].values.tolist() == [
         [1, 2, 2, 6],
         [3, 4, 2, 5],
@@ -327,7 +341,7 @@ def test_over_time_windows(tmp_path: Path) -> None:
 def test_over_time_makes_about_twenty_windows_of_nearly_equal_length(
     tmp_path: Path, queries_each: int, windows: int
 ) -> None:
-    frame = analysis.over_time(write(tmp_path, queries([1.0] * queries_each)))
+    frame = read_over_time(write(tmp_path, queries([1.0] * queries_each)))
     assert len(frame) == windows
     lengths = frame["last_index"] - frame["first_index"] + 1
     assert lengths.max() - lengths.min() <= 1
@@ -338,35 +352,35 @@ def test_over_time_makes_about_twenty_windows_of_nearly_equal_length(
 
 def test_window_must_be_positive(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"window must be in \[1, inf\), got 0"):
-        analysis.over_time(write(tmp_path, queries([1])), window=0)
+        read_over_time(write(tmp_path, queries([1])), window=0)
 
 
 def test_empty_runs(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="no finished part"):
-        analysis.summarize(write(tmp_path / "none"))
+        summarize(write(tmp_path / "none"))
     shifts = write(tmp_path / "shifts", [row(event="shift")])
-    assert analysis.summarize(shifts).empty
-    assert analysis.over_time(shifts).empty
-    assert analysis.curves(analysis.per_user(shifts), [1.0]).empty
+    assert summarize(shifts).empty
+    assert read_over_time(shifts).empty
+    assert loss_curves(per_user(shifts), [1.0]).empty
 
 
 def test_torn_part_stops_analysis(tmp_path: Path) -> None:
     run = write(tmp_path, queries([1]), queries([2]))
     run.part_path("part1").write_bytes(b"PAR1 torn")
     with pytest.raises(RunError, match=r"part1\.parquet"):
-        analysis.summarize(run)
+        summarize(run)
 
 
 def test_tradeoff_adds_the_swept_values(tmp_path: Path) -> None:
     run = write(tmp_path, queries([1], point=0) + queries([2], point=1))
     run.write_csv("points.csv", pd.DataFrame({"point": [0, 1], "epsilon_per_km": [0.5, 1], "users": [7, 8]}))
-    frame = analysis.tradeoff(run)
+    frame = tradeoff(run)
     assert frame["epsilon_per_km"].tolist() == [0.5, 1.0]
     assert frame["users"].tolist() == [1, 1]
     assert frame["users_swept"].tolist() == [7, 8]
 
 
-def user_points(points: dict[str, list[tuple[float, float]]], **same: Any) -> pd.DataFrame:
+def points_of_users(points: dict[str, list[tuple[float, float]]], **same: Any) -> pd.DataFrame:
     rows = [
         {
             "point": i,
@@ -388,8 +402,8 @@ def user_points(points: dict[str, list[tuple[float, float]]], **same: Any) -> pd
 
 
 def test_curves_interpolate_per_user_and_never_extrapolate() -> None:
-    users = user_points({"ann": [(2, 2), (0, 0), (1, 0.5)], "bob": [(1, 1), (3, 2)], "cem": [(9, 9)]})
-    frame = analysis.curves(users, [0, 0.5, 1, 2, 3, 4])
+    users = points_of_users({"ann": [(2, 2), (0, 0), (1, 0.5)], "bob": [(1, 1), (3, 2)], "cem": [(9, 9)]})
+    frame = loss_curves(users, [0, 0.5, 1, 2, 3, 4])
     assert frame["users"].tolist() == [1, 1, 2, 2, 1, 0]
     np.testing.assert_allclose(frame["mean_km"], [0, 0.25, 0.75, 1.75, 2, np.nan])
     np.testing.assert_allclose(frame["min_km"], [0, 0.25, 0.5, 1.5, 2, np.nan])
@@ -408,12 +422,12 @@ def test_curves_interpolate_per_user_and_never_extrapolate() -> None:
 def test_curves_average_replications_and_equal_losses_and_prefer_expected() -> None:
     line = {"ann": [(0.0, 0.0), (2.0, 2.0)]}
     again = {"ann": [(0.0, 0.0), (4.0, 4.0)]}
-    users = pd.concat([user_points(line), user_points(again, replication=1)])
-    assert analysis.curves(users, [3.0])["mean_km"].item() == 3.0
-    ties = user_points({"ann": [(1, 1), (1, 2), (1, 3)]})
-    assert analysis.curves(ties, [1.0])["mean_km"].item() == 2.0
-    expected = user_points(line).assign(expected_quality_loss_km=[0, 1], expected_adversary_error_km=[0, 5])
-    assert analysis.curves(expected, [1.0])["mean_km"].item() == 5.0
+    users = pd.concat([points_of_users(line), points_of_users(again, replication=1)])
+    assert loss_curves(users, [3.0])["mean_km"].item() == 3.0
+    ties = points_of_users({"ann": [(1, 1), (1, 2), (1, 3)]})
+    assert loss_curves(ties, [1.0])["mean_km"].item() == 2.0
+    expected = points_of_users(line).assign(expected_quality_loss_km=[0, 1], expected_adversary_error_km=[0, 5])
+    assert loss_curves(expected, [1.0])["mean_km"].item() == 5.0
 
 
 @given(
@@ -422,7 +436,7 @@ def test_curves_average_replications_and_equal_losses_and_prefer_expected() -> N
 )
 def test_intervals_are_scipys(values: list[float], split: int) -> None:
     units = pd.DataFrame({"point": [i % split for i in range(len(values))], **dict.fromkeys(MEASURES, values)})
-    frame = analysis.intervals(units, ["point"])
+    frame = intervals(units, ["point"])
     for point, low in zip(frame["point"], frame["quality_loss_km_low"], strict=True):
         own = [v for i, v in enumerate(values) if i % split == point]
         if len(own) < 2:
@@ -442,16 +456,16 @@ def test_rows_are_told_apart_by_what_else_is_swept() -> None:
             "users.count": [4, 4, 8],
         }
     )
-    assert analysis.named_apart(frame, points)["lppm"].tolist() == [
+    assert named_apart(frame, points)["lppm"].tolist() == [
         "SP (training few)",
         "SP (training few)",
         "SP (training many)",
         "identity",
     ]
-    assert analysis.circumstances(frame, points) == ["count 4", "count 4", "count 8", ""]
+    assert circumstances(frame, points) == ["count 4", "count 4", "count 8", ""]
     only_strength = points[["point", "lppms.*.design.epsilon_per_km"]]
-    assert analysis.named_apart(frame, only_strength)["lppm"].tolist() == frame["lppm"].tolist()
-    assert analysis.circumstances(frame, only_strength) == [""] * 4
+    assert named_apart(frame, only_strength)["lppm"].tolist() == frame["lppm"].tolist()
+    assert circumstances(frame, only_strength) == [""] * 4
 
 
 Figures = Mapping[str, Sequence[float]]
@@ -481,18 +495,18 @@ def of_replications(sampled: Figures, expected: Figures | None = None) -> pd.Dat
 
 def test_replications_count_by_the_mean_over_users() -> None:
     sampled, expected = {"ann": [1, 2, 6], "bob": [5, 7, 7]}, {"ann": [2, 2, 4], "bob": [6, 7, 8]}
-    means = analysis.replication_means(of_replications(sampled))
+    means = replication_means(of_replications(sampled))
     assert means["quality_loss_km"].tolist() == [3, 4.5, 6.5]
-    halves = analysis.replication_half_widths(means)
+    halves = replication_half_widths(means)
     half = stats.t.ppf(0.975, 2) * stats.sem([3, 4.5, 6.5])
     assert halves[["quality_loss_km", "adversary_error_km"]].values.tolist() == [pytest.approx([half, 2 * half])]
-    better = analysis.replication_means(of_replications(sampled, expected))
+    better = replication_means(of_replications(sampled, expected))
     assert better[["quality_loss_km", "adversary_error_km"]].values.tolist() == [[4, 12], [4.5, 13.5], [6, 18]]
 
 
 def test_the_variance_ratio_is_that_of_the_means_over_independent_users() -> None:
     sampled, expected = {"ann": [1, 2, 6], "bob": [5, 7, 7]}, {"ann": [2, 2, 4], "bob": [6, 7, 8]}
-    table = analysis.variance_ratio(of_replications(sampled, expected)).set_index("figure")
+    table = variance_ratio(of_replications(sampled, expected)).set_index("figure")
     loss = table.T["quality_loss_km"]
     assert loss[["users", "replications"]].tolist() == [2, 3]
     variance = {name: sum(np.var(v, ddof=1) for v in of.values()) / 4 for name, of in (("s", sampled), ("e", expected))}
@@ -510,7 +524,7 @@ def test_the_variance_ratio_is_the_ratio_of_the_replications_that_are_needed() -
     moved = {f"u{i}": rng.normal(size=200) for i in range(20)}
     sampled = {user: (values + rng.normal(scale=3**0.5, size=200)).tolist() for user, values in moved.items()}
     users = of_replications(sampled, {user: values.tolist() for user, values in moved.items()})
-    found = analysis.variance_ratio(users).set_index("figure").loc["quality_loss_km"]
+    found = variance_ratio(users).set_index("figure").loc["quality_loss_km"]
     assert found["ratio"] == pytest.approx(4, rel=0.1)
     assert found["removed_share"] == pytest.approx(3 / 4, rel=0.1)
     means = users.groupby("replication")[["quality_loss_km", "expected_quality_loss_km"]].mean()
@@ -520,17 +534,17 @@ def test_the_variance_ratio_is_the_ratio_of_the_replications_that_are_needed() -
 
 def test_exact_figures_need_infinitely_fewer_replications_and_a_single_one_tells_nothing() -> None:
     exact = of_replications({"ann": [1, 2, 6]}, {"ann": [0.1 + 0.2, 0.3, 0.3]})
-    assert analysis.variance_ratio(exact)["ratio"].tolist() == [np.inf, np.inf]
-    assert analysis.variance_ratio(of_replications({"ann": [1]}, {"ann": [1]})).empty
-    assert analysis.variance_ratio(of_replications({"ann": [1, 2]})).empty
-    nothing = analysis.variance_ratio(of_replications({"ann": [0, 0]}, {"ann": [0, 0]}))
+    assert variance_ratio(exact)["ratio"].tolist() == [np.inf, np.inf]
+    assert variance_ratio(of_replications({"ann": [1]}, {"ann": [1]})).empty
+    assert variance_ratio(of_replications({"ann": [1, 2]})).empty
+    nothing = variance_ratio(of_replications({"ann": [0, 0]}, {"ann": [0, 0]}))
     assert nothing["ratio"].isna().all()
 
 
 @pytest.mark.parametrize("last", [1, 2, 5, 6, 7])
 def test_the_middle_one_of_an_odd_number_of_queries_is_in_the_last_half(last: int, tmp_path: Path) -> None:
     run = write(tmp_path, queries([float(i) for i in range(1, last + 1)]))
-    found = analysis.halves(run).set_index("half")
+    found = read_halves(run).set_index("half")
     first = [i for i in range(1, last + 1) if i <= last / 2]
     rest = [i for i in range(1, last + 1) if i > last / 2]
     assert found["queries"].to_dict() == {half: len(own) for half, own in (("first", first), ("last", rest)) if own}
@@ -541,5 +555,5 @@ def test_the_middle_one_of_an_odd_number_of_queries_is_in_the_last_half(last: in
 def test_the_halves_are_those_of_the_longest_trace(tmp_path: Path) -> None:
     """The indices are cut at one place for everybody, half of the highest index of the run."""
     run = write(tmp_path, queries([1, 2, 3, 4, 5, 6, 7], user="ann"), queries([1, 2, 3, 4, 5], user="bob"))
-    found = analysis.halves(run).set_index(["user", "half"])["queries"].to_dict()
+    found = read_halves(run).set_index(["user", "half"])["queries"].to_dict()
     assert found == {("ann", "first"): 3, ("ann", "last"): 4, ("bob", "first"): 3, ("bob", "last"): 2}

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 import sim
-from sim.analysis import summary as analysis
 from sim.analysis import time_series as courses
-from sim.analysis.adaptation import ratio_of_means
 from sim.analysis.result import Result
+from sim.analysis.statistics import ratio_of_means
+from sim.analysis.summary import LOSS_AND_ERROR
 from sim.events import Shift
 from sim.storage.errors import RequestError, RunError
 from sim.storage.load import load
@@ -22,7 +22,7 @@ from tests.support import SMALL, told_shifts
 
 RECORD = "record: {expected: true, snapshots: [1, 5, 9]}\n"
 SCENARIO = SMALL.replace("replications: 1", "replications: 2").replace("[0.5, 2]", "[0.5, 1, 2]") + RECORD
-FIGURES = list(analysis.FIGURES)
+FIGURES = list(LOSS_AND_ERROR)
 
 
 def changed(user: str, replication: int) -> tuple[Shift, ...]:

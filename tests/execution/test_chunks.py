@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import sim
-from sim.analysis import summary as analysis
+from sim.analysis.event_log import read_shifts
 from sim.errors import UserError
 from sim.events import Shift
 from sim.execution import chunks
@@ -211,7 +211,7 @@ def test_the_log_has_the_shifts_of_everybody(make_scenario: MakeScenario, tmp_pa
     assert len(beside) == len(told)
     assert (beside["cell"] == beside["cell_of_query"]).all()
     assert (beside["time_s"] == beside["time_s_of_query"]).all()
-    assert analysis.shifts(result.run)["index"].value_counts().to_dict() == {5: 3, 6: 3, 9: 3, 10: 3}
+    assert read_shifts(result.run)["index"].value_counts().to_dict() == {5: 3, 6: 3, 9: 3, 10: 3}
 
 
 # --------------------------------------------------------------------------------------------------------- shards

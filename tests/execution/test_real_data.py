@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import sim
-from sim.analysis.summary import curves
+from sim.analysis.curves import loss_curves
 from sim.scenario.models import Scenario
 from sim.storage.load import load
 from tests.support import ROOT
@@ -46,7 +46,7 @@ def test_peb_exp_lies_above_sp_exp_on_gowalla_at_one_kilometre(real_data: Path, 
     events = result.events()
     assert events["user"].nunique() == 5
     assert events.groupby(["lppm", "point", "replication", "user"]).size().eq(300).all()
-    at_one = curves(result.per_user(), [1.0])
+    at_one = loss_curves(result.per_user(), [1.0])
     assert at_one["users"].eq(5).all()
     error_km = dict(zip(at_one["lppm"], at_one["mean_km"].tolist(), strict=True))
     assert error_km["PEB-Exp"] > error_km["SP-Exp"]

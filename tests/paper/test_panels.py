@@ -38,7 +38,7 @@ def test_the_panels_are_those_of_the_paper() -> None:
 
 
 def halves(lppm: str, rows: list[tuple[str, int, str, float, float]]) -> pd.DataFrame:
-    """Return a table of `analysis.halves` with rows of user, point, half, loss, error."""
+    """Return a table of `halves` with rows of user, point, half, loss, error."""
     frame = pd.DataFrame(rows, columns=["user", "point", "half", "quality_loss_km", "adversary_error_km"])
     empty = {"expected_quality_loss_km": np.nan, "expected_adversary_error_km": np.nan}
     return frame.assign(lppm=lppm, attack="markov", replication=0, queries=10, **empty)

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import sim
-from sim.analysis import summary as analysis
+from sim.analysis.windows import read_halves
 from sim.paper import reproduce
 from sim.paper.panels import AT_KM, COLUMNS, PANELS, series_of, table
 from sim.paper.studies import DATASETS, STUDIES, Study, found_in, scenario_folder
@@ -75,14 +75,14 @@ def test_panels_come_from_the_logs_of_ordinary_runs(paper: Path) -> None:
     for panel in PANELS[::5]:
         result = sim.Result.open(out / "runs" / f"{panel.study.name}-synthetic")
         assert result.manifest.finished
-        again = table(panel, series_of(analysis.halves(result.run)))
+        again = table(panel, series_of(read_halves(result.run)))
         pd.testing.assert_frame_equal(again, pd.read_csv(out / "panels" / f"{panel.name}.csv"), check_exact=False)
 
 
 def test_halves_are_those_of_the_log(paper: Path) -> None:
     result = sim.Result.open(paper / "outputs" / "paper-synthetic" / "runs" / "mk-taxicab-exp-synthetic")
     events = result.events()
-    found = analysis.halves(result.run)
+    found = read_halves(result.run)
     keys = ["point", "lppm", "attack", "user", "replication"]
     by_hand = events.assign(half=(events["index"] > 8).map({False: "first", True: "last"}))
     means = by_hand.groupby([*keys, "half"], as_index=False)["adversary_error_km"].mean()
@@ -125,7 +125,7 @@ def test_summaries_give_the_same_curves(study: Study, paper: Path, tmp_path: Pat
     summary = sim.run(small(study, source, log="summary"), out=tmp_path / "run", figures=False)
     queries = sim.Result.open(paper / "outputs" / "paper-synthetic" / "runs" / f"{study.name}-synthetic")
     assert len(summary.events()) * 8 == len(queries.events())
-    ours, theirs = (series_of(analysis.halves(result.run)) for result in (summary, queries))
+    ours, theirs = (series_of(read_halves(result.run)) for result in (summary, queries))
     pd.testing.assert_frame_equal(ours, theirs, rtol=1e-9)
 
 

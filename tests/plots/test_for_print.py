@@ -22,9 +22,9 @@ from matplotlib.text import Text
 
 import sim
 from sim import plots
-from sim.analysis import summary as analysis
 from sim.analysis import time_series as courses
 from sim.analysis.result import Result
+from sim.analysis.summary import summarize
 from sim.events import Shift
 from sim.plots import style
 from sim.plots.for_print import KINDS, draw, width_in, write_figure
@@ -357,4 +357,4 @@ def test_what_a_run_has_not_is_told(tmp_path: Path) -> None:
     run.write_manifest(run.manifest().updated(worlds=[]))
     with pytest.raises(RunError, match=r"manifest\.json does not tell the world of point 0"):
         draw(run, "map", lppms=["identity"])
-    assert not analysis.summarize(run).empty
+    assert not summarize(run).empty

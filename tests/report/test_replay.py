@@ -18,6 +18,7 @@ from sim.analysis.result import Result
 from sim.report.page import SCRIPTS
 from sim.scenario.models import Scenario
 from sim.storage.event_schema import EVENTS
+from sim.storage.run_directory import RunDirectory
 from tests.support import HOSTILE, rename_hostile
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from sim.lppm.designs import Exponential
 from sim.lppm.mechanism import Mechanism
 from sim.mobility.traces import Trace
 from sim.simulation.engine import simulate
-from sim.simulation.recorder import SimulationLog, Tick
+from sim.simulation.progress import Tick
+from sim.simulation.recorder import SimulationLog
 from sim.world import World
 from sim.world.distance import manhattan
 from sim.world.grid import Grid

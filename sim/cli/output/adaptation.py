@@ -7,10 +7,12 @@ from typing import Any
 import pandas as pd
 from rich.table import Table
 
-from sim.analysis import spread
+from sim.analysis import statistics
 from sim.analysis.adaptation import OF_USER, Adaptation
+from sim.analysis.event_log import SERIES
 from sim.analysis.result import Result
-from sim.analysis.summary import SERIES, headings, in_order, with_swept_values
+from sim.analysis.sweep_labels import in_order, path_headings, with_swept_values
+from sim.analysis.tables import spread_note
 from sim.cli.output.cells import spreads, swept_value, with_spread
 from sim.cli.output.terminal import stdout
 from sim.escaping import escape
@@ -37,8 +39,8 @@ def print_first_shift(result: Result) -> None:
 def print_adaptation(result: Result, adaptation: Adaptation, against: str | None = None) -> None:
     """Print the efficiency of each mechanism around a shift, its time to recover, and the queries lost."""
     points = result.points()
-    swept = headings([path for path in points.columns if path != "point"])
-    summary = in_order(spread.shown(adaptation.summary, adaptation.users, OF_USER, SERIES), result.run)
+    swept = path_headings([path for path in points.columns if path != "point"])
+    summary = in_order(statistics.with_spread(adaptation.summary, adaptation.users, OF_USER, SERIES), result.run)
     valued = with_swept_values(summary[["lppm", "point"]], points).to_dict("records")
     against = summary["lppm"].iloc[0] if against is None else against
     compared = adaptation.compare(against) if against in set(adaptation.users["lppm"]) else pd.DataFrame()
@@ -72,7 +74,7 @@ def print_adaptation(result: Result, adaptation: Adaptation, against: str | None
         escape(
             f"Efficiency P_AE / Q-bar before and after {shifts}; queries until a window of {adaptation.window} is back "
             f"at {100 * adaptation.recovered:g} %: median and mean over users, those not back counted with all they "
-            f"have, and of all users together; queries lost until then; {spread.caption(spreads(summary))}"
+            f"have, and of all users together; queries lost until then; {spread_note(spreads(summary))}"
         ),
         style="italic",
         highlight=False,
@@ -90,5 +92,6 @@ def _differences(compared: pd.DataFrame) -> list[dict[Any, Any]]:
     """Return the rows of a comparison of mechanisms, without intervals if users are few."""
     if compared.empty:
         return []
-    nobody = pd.DataFrame({name: pd.Series(dtype=float) for name in ("point", "attack", "lppm")})
-    return spread.shown(compared, nobody, OF_USER, ["point", "attack", "lppm"], signed=True).to_dict("records")
+    keys = ["point", "attack", "lppm"]
+    nobody = pd.DataFrame({name: pd.Series(dtype=float) for name in keys})
+    return statistics.with_spread(compared, nobody, OF_USER, keys, signed=True).to_dict("records")

@@ -6,14 +6,15 @@ from typing import Any
 
 import pandas as pd
 
-from sim.analysis import spread
-from sim.analysis.summary import plain
+from sim.analysis.statistics import INTERVAL, SPREAD
+from sim.analysis.sweep_labels import swept_value as plain_value
+from sim.analysis.tables import format_metric
 from sim.escaping import escape
 
 
 def swept_value(value: Any) -> str:
     """Format a swept value; a missing one is empty."""
-    return "" if pd.isna(value) else escape(plain(value))
+    return "" if pd.isna(value) else escape(plain_value(value))
 
 
 def metric(row: pd.Series[float], name: str) -> str:
@@ -24,9 +25,9 @@ def metric(row: pd.Series[float], name: str) -> str:
 
 def with_spread(row: dict[Any, Any], name: str, digits: int, *, signed: bool = False) -> str:
     """Format a metric, with its spread if it has one."""
-    return " ".join(filter(None, spread.written(row, name, digits, signed=signed)))
+    return " ".join(filter(None, format_metric(row, name, digits, signed=signed)))
 
 
 def spreads(table: pd.DataFrame) -> list[str]:
     """Return the kind of spread of each row."""
-    return list(table[spread.SPREAD]) if spread.SPREAD in table else [spread.INTERVAL]
+    return list(table[SPREAD]) if SPREAD in table else [INTERVAL]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 from rich.table import Table
 
-from sim.analysis import spread
+from sim.analysis.statistics import INTERVAL, OWN_VALUES, SPREAD, are_few
+from sim.analysis.tables import spread_note
 from sim.cli.output.cells import spreads, with_spread
 from sim.cli.output.terminal import stdout
 from sim.escaping import escape
@@ -39,7 +40,7 @@ def print_at_loss(compared: pd.DataFrame) -> None:
         table.add_section()
     console.print(
         "Adversary error P_AE at equal quality loss Q-bar, in km, off each user's own curve, over the users who reach "
-        f"it with every LPPM; differences paired by user; {spread.caption(spreads(compared))}",
+        f"it with every LPPM; differences paired by user; {spread_note(spreads(compared))}",
         style="italic",
         highlight=False,
     )
@@ -48,8 +49,8 @@ def print_at_loss(compared: pd.DataFrame) -> None:
 
 def _at_loss_shown(compared: pd.DataFrame) -> pd.DataFrame:
     """Return a table of `ranking.at_loss` with the extremes over users instead of intervals if users are few."""
-    few = compared["users"].map(spread.are_few)
-    shown = compared.assign(**{spread.SPREAD: few.map({True: spread.OWN_VALUES, False: spread.INTERVAL})})
+    few = compared["users"].map(are_few)
+    shown = compared.assign(**{SPREAD: few.map({True: OWN_VALUES, False: INTERVAL})})
     for name in ("error_km", "difference_km"):
         for end, extreme in (("_low", "_min"), ("_high", "_max")):
             shown[name + end] = shown[name + end].where(~few, shown[name + extreme])

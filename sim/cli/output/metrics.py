@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from sim.analysis import spread
 from sim.analysis.metrics import METRICS, told, untold
 from sim.analysis.result import Result
-from sim.analysis.summary import headings, in_order, with_swept_values
+from sim.analysis.sweep_labels import in_order, path_headings, with_swept_values
+from sim.analysis.tables import spread_note
 from sim.cli.output.cells import spreads, swept_value, with_spread
 from sim.cli.output.terminal import stdout
 from sim.escaping import escape
@@ -17,11 +17,11 @@ def print_metrics(result: Result) -> None:
     """Print further metrics of each mechanism and attack, those in km first, and the meaning of each."""
     console = stdout()
     metrics, points = in_order(result.shown_metrics(), result.run), result.points()
-    swept = headings([path for path in points.columns if path != "point"])
+    swept = path_headings([path for path in points.columns if path != "point"])
     valued = with_swept_values(metrics[["lppm", "point"]], points).to_dict("records")
     shown = told(metrics)
     distances = [name for name in shown if name.endswith(("_loss_km", "_error_km"))]
-    console.print(f"More metrics; {spread.caption(spreads(metrics))}", style="italic", highlight=False)
+    console.print(f"More metrics; {spread_note(spreads(metrics))}", style="italic", highlight=False)
     for names in filter(None, (distances, [name for name in shown if name not in distances])):
         table = Table()
         for heading in ("LPPM", "attack"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 from rich.table import Table
 
-from sim.analysis import spread
 from sim.analysis.result import Result
-from sim.analysis.summary import headings, in_order, with_swept_values
+from sim.analysis.sweep_labels import in_order, path_headings, with_swept_values
+from sim.analysis.tables import spread_note
 from sim.cli.output.cells import spreads, swept_value, with_spread
 from sim.cli.output.terminal import stdout
 from sim.escaping import escape
@@ -22,7 +22,7 @@ def print_hindsight(result: Result, errors: pd.DataFrame) -> None:
         console.print(f"{len(errors)} rows about past queries are in hindsight.csv.", highlight=False)
         return
     points = result.points()
-    swept = headings([path for path in points.columns if path != "point"])
+    swept = path_headings([path for path in points.columns if path != "point"])
     errors = in_order(errors, result.run)
     valued = with_swept_values(errors[["lppm", "point"]], points).to_dict("records")
     table = Table()
@@ -43,7 +43,7 @@ def print_hindsight(result: Result, errors: pd.DataFrame) -> None:
         )
     console.print(
         "Adversary error about past queries s, in km: so many reports later or at the last one (final), and when they "
-        f"were asked, gains paired by query; {spread.caption(spreads(errors))}",
+        f"were asked, gains paired by query; {spread_note(spreads(errors))}",
         style="italic",
         highlight=False,
     )

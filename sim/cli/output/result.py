@@ -5,7 +5,7 @@ from __future__ import annotations
 from sim.analysis import budgets
 from sim.analysis import narrative as sentences
 from sim.analysis.result import Result
-from sim.analysis.summary import in_order
+from sim.analysis.sweep_labels import in_order
 from sim.cli.output.adaptation import print_first_shift
 from sim.cli.output.past_queries import print_hindsight
 from sim.cli.output.summary import print_standings, print_summary

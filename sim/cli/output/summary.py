@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 import pandas as pd
 from rich.table import Table
 
-from sim.analysis import spread
-from sim.analysis.summary import headings, with_swept_values
+from sim.analysis.sweep_labels import path_headings, with_swept_values
+from sim.analysis.tables import spread_note
 from sim.cli.output.cells import metric, spreads, swept_value
 from sim.cli.output.terminal import stdout
 from sim.escaping import escape
@@ -23,10 +23,10 @@ def print_summary(
 ) -> None:
     """Print the quality loss of each mechanism and the error of each attack, in km, with their spread.
 
-    `summary` comes from `spread.shown`. LPPMs and attacks keep the given order; those introduced by a sweep follow. A
+    `summary` comes from `with_spread`. LPPMs and attacks keep the given order; those introduced by a sweep follow. A
     swept value is shown for the mechanisms it affects. `over_budget` holds the points and LPPMs whose loss is marked.
     """
-    swept = headings([path for path in points.columns if path != "point"])
+    swept = path_headings([path for path in points.columns if path != "point"])
     valued = with_swept_values(summary[["lppm", "point"]], points).to_dict("records")
     values = {(row["lppm"], row["point"]): row for row in valued}
     attacks = list(dict.fromkeys([*attacks, *filter(None, summary["attack"])]))
@@ -48,7 +48,7 @@ def print_summary(
     console = stdout()
     units = "replications" if (summary["users"] == 1).all() else "users"
     console.print(
-        f"Quality loss Q-bar and adversary error P_AE, in km; {spread.caption(spreads(summary), units)}"
+        f"Quality loss Q-bar and adversary error P_AE, in km; {spread_note(spreads(summary), units)}"
         + ("; means expected over the mechanism's noise" if expected else "")
         + ("; ! above the quality budget asked for" if over_budget else ""),
         style="italic",

@@ -13,8 +13,12 @@ import pandas as pd
 import pytest
 
 import sim
-from sim.analysis import summary as analysis
+from sim.analysis import event_log, summary
+from sim.analysis.curves import loss_curves
+from sim.analysis.replications import replication_half_widths, replication_means, variance_ratio
 from sim.analysis.result import Result
+from sim.analysis.summary import per_user, read_totals, summarize, tradeoff
+from sim.analysis.windows import read_halves, read_over_time
 from sim.events import Guess, Query
 from sim.execution.cost.estimate import estimate
 from sim.execution.plan import Plan, tasks
@@ -27,6 +31,7 @@ from sim.storage.errors import RunError
 from sim.storage.event_schema import EVENTS, MEASURES
 from sim.storage.load import load
 from sim.storage.run_directory import RunDirectory
+from sim.storage.summary_rows import Windows, _possible_ends, nearest_ends, require_uncut
 from sim.world import World
 from sim.world.distance import manhattan
 from sim.world.grid import Grid
@@ -89,16 +94,14 @@ def same(one: pd.DataFrame, other: pd.DataFrame) -> None:
 
 
 TABLES: Mapping[str, Callable[[Result], pd.DataFrame]] = {
-    "per_user": lambda result: analysis.per_user(result.run),
-    "totals": lambda result: analysis.totals(result.run).users,
-    "summarize": lambda result: analysis.summarize(result.run),
-    "tradeoff": lambda result: analysis.tradeoff(result.run),
+    "per_user": lambda result: per_user(result.run),
+    "totals": lambda result: read_totals(result.run).users,
+    "summarize": lambda result: summarize(result.run),
+    "tradeoff": lambda result: tradeoff(result.run),
     "summary.csv": lambda result: result.run.read_csv("summary.csv"),
-    "replication_means": lambda result: analysis.replication_means(analysis.per_user(result.run)),
-    "replication_half_widths": lambda result: analysis.replication_half_widths(
-        analysis.replication_means(analysis.per_user(result.run))
-    ),
-    "curves": lambda result: analysis.curves(analysis.per_user(result.run), [0.0, 0.5, 1.0]),
+    "replication_means": lambda result: replication_means(per_user(result.run)),
+    "replication_half_widths": lambda result: replication_half_widths(replication_means(per_user(result.run))),
+    "curves": lambda result: loss_curves(per_user(result.run), [0.0, 0.5, 1.0]),
 }
 
 
@@ -106,7 +109,7 @@ def test_every_table_is_the_same_from_either_log(pair: Pair) -> None:
     for read in TABLES.values():
         if pair.scenarios["queries"].attacks or read is not TABLES["curves"]:
             same(read(pair.summary), read(pair.queries))
-    summary, queries = (analysis.variance_ratio(result.per_user()) for result in (pair.summary, pair.queries))
+    summary, queries = (variance_ratio(result.per_user()) for result in (pair.summary, pair.queries))
     assert summary.empty == (not pair.scenarios["queries"].record.expected)
     noise = [name for name in summary.columns if name.endswith("_km2")]
     assert summary.empty or (queries[noise].max() > 1e-6).any()
@@ -114,8 +117,8 @@ def test_every_table_is_the_same_from_either_log(pair: Pair) -> None:
     known = (queries[noise] > 1e-12).all(axis="columns")
     pd.testing.assert_frame_equal(summary[known], queries[known], rtol=1e-6)
     np.testing.assert_allclose(summary[noise], queries[noise], rtol=1e-9, atol=1e-12)
-    totals = [analysis.totals(result.run) for result in (pair.summary, pair.queries)]
-    assert totals[0].last_index == totals[1].last_index == max(LENGTHS.values())
+    totals = [read_totals(result.run) for result in (pair.summary, pair.queries)]
+    assert totals[0].extent.last_index == totals[1].extent.last_index == max(LENGTHS.values())
     pd.testing.assert_series_equal(totals[0].replications, totals[1].replications)
 
 
@@ -160,23 +163,23 @@ def test_snapshots_are_the_same(pair: Pair) -> None:
 def test_windows_that_the_log_has_are_the_same(tmp_path: Path) -> None:
     pair = Pair(tmp_path, attacks=["sporadic", "markov"])
     for window in (4, 8, 12, 20, 24, 100):
-        same(*(analysis.over_time(result.run, window=window) for result in (pair.summary, pair.queries)))
-    same(analysis.halves(pair.summary.run), analysis.halves(pair.queries.run))
+        same(*(read_over_time(result.run, window=window) for result in (pair.summary, pair.queries)))
+    same(read_halves(pair.summary.run), read_halves(pair.queries.run))
 
 
 @pytest.mark.parametrize("window", [1, 3, 6, 7, 10])
 def test_a_window_that_would_cut_one_is_refused(window: int, tmp_path: Path) -> None:
     pair = Pair(tmp_path, attacks=["sporadic"], lppms=["identity"])
     with pytest.raises(RunError, match=rf"queries \d+ to \d+.*Set record.window to {window} or a divisor of it"):
-        analysis.over_time(pair.summary.run, window=window)
+        read_over_time(pair.summary.run, window=window)
     with pytest.raises(RunError):
-        analysis.over_time(pair.summary.run, window=window, read=pair.summary.totals())
+        read_over_time(pair.summary.run, window=window, extent=pair.summary.totals().extent)
 
 
 def test_halves_that_would_cut_a_window_are_refused(tmp_path: Path) -> None:
     pair = Pair(tmp_path, attacks=["sporadic"], lppms=["identity"], window=8)
     with pytest.raises(RunError) as refusal:
-        analysis.halves(pair.summary.run)
+        read_halves(pair.summary.run)
     assert str(refusal.value) == (
         f"{pair.summary.run} is a summary, with one row for queries 9 to 16: figures of those up to 12 alone cannot be "
         "told. Set record.window to 12 or a divisor of it, or record.log to queries, and run the scenario into another "
@@ -189,9 +192,9 @@ def test_halves_that_would_cut_a_window_are_refused(tmp_path: Path) -> None:
 )
 def test_the_course_has_the_nearest_windows(window: int, ends: list[int], tmp_path: Path) -> None:
     pair = Pair(tmp_path, attacks=["sporadic"], window=window)
-    course = analysis.over_time(pair.summary.run)
+    course = read_over_time(pair.summary.run)
     assert sorted(set(course["last_index"])) == ends
-    same(course, analysis.over_time(pair.queries.run, window=window))
+    same(course, read_over_time(pair.queries.run, window=window))
     same(course, pair.summary.over_time())
 
 
@@ -203,14 +206,14 @@ def test_the_course_of_single_queries_is_that_of_the_other_log(tmp_path: Path) -
 @pytest.mark.parametrize(("end", "cuts"), [(4, False), (5, True), (7, True), (8, False)])
 def test_what_cuts_a_window(end: int, cuts: bool, tmp_path: Path) -> None:
     with pytest.raises(RunError, match=f"up to {end} alone") if cuts else nullcontext():
-        analysis._refuse_cuts(np.array([end, 24]), analysis.Windows({(5, 8)}), RunDirectory(tmp_path))
+        require_uncut(np.array([end, 24]), Windows({(5, 8)}), RunDirectory(tmp_path))
 
 
 def test_the_nearest_end_is_taken() -> None:
-    possible = analysis._possible_ends(40, analysis.Windows({(1, 10), (11, 20), (21, 30), (31, 40), (31, 37)}))
-    assert possible.tolist() == [10, 20, 30, 40]
-    assert analysis._nearest(np.array([2, 14, 16, 31, 40]), possible).tolist() == [10, 20, 30, 40]
-    assert analysis._nearest(np.array([12, 38, 40]), possible).tolist() == [10, 40]
+    windows = Windows({(1, 10), (11, 20), (21, 30), (31, 40), (31, 37)})
+    assert _possible_ends(40, windows).tolist() == [10, 20, 30, 40]
+    assert nearest_ends(np.array([2, 14, 16, 31, 40]), windows).tolist() == [10, 20, 30, 40]
+    assert nearest_ends(np.array([12, 38, 40]), windows).tolist() == [10, 40]
 
 
 def test_either_log_may_stand_beside_the_other(make_scenario: MakeScenario, tmp_path: Path) -> None:
@@ -218,16 +221,17 @@ def test_either_log_may_stand_beside_the_other(make_scenario: MakeScenario, tmp_
     sweep = {"record.log": ["queries", "summary"]}
     result = sim.run(make_scenario(users=users, record={"window": 5}, sweep=sweep), out=tmp_path / "run", figures=False)
     assert result.events().groupby("point")["event"].unique().map(list).tolist() == [["query"], ["summary"]]
-    for table in (result.per_user(), result.over_time(), analysis.halves(result.run), result.totals().users):
+    for table in (result.per_user(), result.over_time(), read_halves(result.run), result.totals().users):
         queries, summary = (table[table["point"] == point].drop(columns="point") for point in (0, 1))
         same(queries.reset_index(drop=True), summary.reset_index(drop=True))
 
 
 def test_blocks_of_replications_are_merged_alike(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(analysis, "_COMPACT_ROWS", 3)
-    same(analysis.totals(pair.summary.run).users, analysis.totals(pair.queries.run).users)
-    assert analysis.totals(pair.summary.run).last_index == max(LENGTHS.values())
-    same(analysis.per_user(pair.summary.run), analysis.per_user(pair.queries.run))
+    for module in (event_log, summary):
+        monkeypatch.setattr(module, "COMPACT_ROWS", 3)
+    same(read_totals(pair.summary.run).users, read_totals(pair.queries.run).users)
+    assert read_totals(pair.summary.run).extent.last_index == max(LENGTHS.values())
+    same(per_user(pair.summary.run), per_user(pair.queries.run))
 
 
 def test_figures_decide_alike_how_often_to_repeat(make_scenario: MakeScenario, tmp_path: Path) -> None:
@@ -274,7 +278,7 @@ def test_figures_are_there_for_all_of_a_window_or_for_none(silent: set[int], fit
     table = log.table(point=0, lppm="SP", replication=0)
     run = RunDirectory.create(tmp_path / "run")
     run.write_part("one", table)
-    means = analysis.per_user(run)
+    means = per_user(run)
     assert means[["queries", "adversary_error_km", "expected_adversary_error_km"]].values.tolist() == [[4, 1.0, 1.0]]
     found = table.to_pydict()
     assert (found["user"], found["index"], found["time_s"]) == (["ann", "ann"], [3, 4], [2, 3])

@@ -1,0 +1,72 @@
+"""Means and variances over replications: how sharp they are, and what expected metrics save."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from sim.analysis.event_log import SERIES
+from sim.analysis.statistics import half_width
+from sim.analysis.summary import LOSS_AND_ERROR, preferred
+
+_NO_VARIANCE_KM2 = 1e-24
+
+
+def replication_means(users: pd.DataFrame) -> pd.DataFrame:
+    """Return Q-bar and P_AE of each replication: the mean over users of each user's mean; takes a table of `per_user`.
+
+    Columns: point, lppm, attack, replication, quality_loss_km, adversary_error_km. Expected figures are used where the
+    log has them.
+    """
+    keys = [*SERIES, "replication"]
+    best = users[keys].assign(**{name: preferred(users, name) for name in LOSS_AND_ERROR})
+    return best.groupby(keys, as_index=False, sort=True)[list(LOSS_AND_ERROR)].mean()
+
+
+def replication_half_widths(means: pd.DataFrame) -> pd.DataFrame:
+    """Return how sharp the means over replications are; takes a table of `replication_means`.
+
+    Half of the 95 % interval of each figure, with the same users: another set of users is another matter, and so is
+    the interval of `summarize`. Columns: point, lppm, attack, quality_loss_km, adversary_error_km, NaN where there is
+    no figure.
+    """
+    groups = means.groupby(SERIES, sort=True)
+    halves = {name: half_width(groups[name].std(ddof=1), groups[name].count()) for name in LOSS_AND_ERROR}
+    return pd.DataFrame(halves).reset_index()
+
+
+def variance_ratio(users: pd.DataFrame) -> pd.DataFrame:
+    """Return how many times fewer replications the expected figures need than the sampled ones; takes `per_user`.
+
+    The interval of a mean over n replications is as wide as sqrt(variance / n), so `ratio`, the variance over
+    replications of the sampled mean over users by that of the expected one, is the ratio of the replications that reach
+    the same interval. Users are independent, so each variance is the sum of the users' own over their number squared,
+    which is known far better than that of the means of a few replications. `removed_share` is the variance of the
+    difference sampled - expected, the mechanism's current noise, as a share of the sampled variance. Whatever else a
+    replication draws, such as new movements, stays in both figures and keeps the ratio near 1.
+
+    Columns: point, lppm, attack, figure, users, replications, sampled_km2, expected_km2, ratio (infinite where the
+    expected figure is exact), removed_share. Series with one replication or without expected figures are left out.
+    """
+    frames = []
+    for name in LOSS_AND_ERROR:
+        own = users[[*SERIES, "user", "replication"]].assign(
+            sampled_km2=users[name], expected_km2=users[f"expected_{name}"]
+        )
+        own = own.dropna().assign(removed_km2=lambda frame: frame["sampled_km2"] - frame["expected_km2"])
+        of_user = own.groupby([*SERIES, "user"])
+        spread = of_user[["sampled_km2", "expected_km2", "removed_km2"]].var(ddof=1).dropna()
+        counted = spread.assign(replications=of_user.size().reindex(spread.index))
+        groups = counted.groupby(SERIES, sort=True)
+        number = groups.size()
+        frame = groups[list(spread.columns)].sum().div(number**2, axis=0).reset_index()
+        frame.insert(len(SERIES), "figure", name)
+        frame.insert(len(SERIES) + 1, "users", number.to_numpy())
+        frame.insert(len(SERIES) + 2, "replications", groups["replications"].max().to_numpy())
+        frames.append(frame)
+    table = pd.concat(frames, ignore_index=True).sort_values([*SERIES, "figure"], ignore_index=True)
+    noise, rest = (table[name].where(table[name] > _NO_VARIANCE_KM2, 0.0) for name in ("sampled_km2", "expected_km2"))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        table["ratio"] = noise.to_numpy() / rest.to_numpy()
+        table["removed_share"] = table.pop("removed_km2").to_numpy() / noise.to_numpy()
+    return table

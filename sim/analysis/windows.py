@@ -1,0 +1,112 @@
+"""Means by windows of queries: time series over the query index, and first and last half of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sim.analysis.event_log import SERIES, SIMULATED, accumulate, means_of_sums, query_rows
+from sim.analysis.statistics import intervals
+from sim.interfaces import IntArray
+from sim.storage.event_schema import MEASURES
+from sim.storage.run_directory import RunDirectory
+from sim.storage.summary_rows import Windows, nearest_ends, require_uncut, windows_in
+
+WINDOW_COUNT = 20
+BY_WINDOW = [*SERIES, "user", "index", *MEASURES]
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The highest index of a query, at least 1, and which queries the log holds together."""
+
+    last_index: int = 1
+    windows: Windows = frozenset()
+
+    def joined(self, rows: pa.Table) -> Extent:
+        """Return the extent of these rows too, which have a column `index`."""
+        highest = pc.max(rows["index"]).as_py() or 1
+        return Extent(max(self.last_index, highest), self.windows | windows_in(rows))
+
+
+def read_extent(run: RunDirectory) -> Extent:
+    """Read the extent of a log."""
+    extent = Extent()
+    for rows in query_rows(run, ["index"]):
+        extent = extent.joined(rows)
+    return extent
+
+
+def read_over_time(run: RunDirectory, *, window: int | None = None, extent: Extent | None = None) -> pd.DataFrame:
+    """Return the mean of each measure by query index, with 95 % intervals over users.
+
+    Indices are taken together in windows of `window` queries, or in about 20 of nearly equal length. Columns: point,
+    lppm, attack, first_index and last_index of the window, users (those with a query in it), queries, and each
+    measure with its `_low` and `_high`, which are empty for a single user.
+
+    Where rows stand for several queries, the ends are the nearest that cut none; a `window` that cuts one is refused.
+
+    The log is read twice, since the windows depend on the highest index, but once where the extent is given.
+    """
+    ends = window_ends(run, window=window, extent=extent)
+    users = means_by_window(query_rows(run, BY_WINDOW), ends)
+    series = [*SERIES, "window"]
+    counts = users.groupby(series, as_index=False, sort=True).agg(users=("user", "size"), queries=("queries", "sum"))
+    frame = counts.merge(intervals(users, series), on=series, validate="one_to_one")
+    return with_indices(frame, ends)
+
+
+def window_ends(run: RunDirectory, *, window: int | None = None, extent: Extent | None = None) -> IntArray:
+    """Return the last index of each window of `read_over_time`."""
+    if window is not None and window < 1:
+        raise ValueError(f"window must be in [1, inf), got {window}")
+    extent = read_extent(run) if extent is None else extent
+    last, windows = extent.last_index, extent.windows
+    count = min(WINDOW_COUNT, last) if window is None else -(-last // window)
+    ends = np.ceil(np.arange(1, count + 1) * last / count) if window is None else np.arange(1, count + 1) * window
+    ends = np.minimum(ends, last).astype(np.int64)
+    if window is None:
+        return nearest_ends(ends, windows)
+    require_uncut(ends, windows, run)
+    return ends
+
+
+def means_by_window(rows: Iterable[pa.Table], ends: IntArray) -> pd.DataFrame:
+    """Return each user's means in each window, given as their last indices; takes rows with the columns `BY_WINDOW`."""
+    keys = [*SERIES, "window", "user"]
+    return means_of_sums(accumulate((_with_window(table, ends) for table in rows), keys), keys)
+
+
+def with_indices(frame: pd.DataFrame, ends: IntArray) -> pd.DataFrame:
+    """Return rows by series and window with the first and the last index in the place of the window's number."""
+    place = frame["window"].to_numpy(dtype=np.int64)
+    frame = frame.drop(columns="window")
+    frame.insert(len(SERIES), "first_index", np.concatenate([[0], ends])[place] + 1)
+    frame.insert(len(SERIES) + 1, "last_index", ends[place])
+    return frame
+
+
+def read_halves(run: RunDirectory) -> pd.DataFrame:
+    """Return `per_user` for the first and the last half of the queries apart, in a column `half`: first, last.
+
+    The first half are the indices up to half of the highest index in the run, for all users alike; the middle query
+    of an odd number belongs to the last half. A row that stands for queries of both is refused.
+    """
+    extent = read_extent(run)
+    last = extent.last_index
+    keys = [*SIMULATED, "window"]
+    ends = np.array([last // 2, last])
+    require_uncut(ends, extent.windows, run)
+    rows = query_rows(run, [*SIMULATED, "index", *MEASURES])
+    found = means_of_sums(accumulate((_with_window(table, ends) for table in rows), keys), keys)
+    return found.assign(half=np.array(["first", "last"])[found.pop("window").to_numpy(dtype=np.int64)])
+
+
+def _with_window(rows: pa.Table, ends: IntArray) -> pa.Table:
+    """Return the rows with the number of the window that their index lies in; `ends` are the last of each."""
+    return rows.append_column("window", pa.array(ends.searchsorted(rows["index"].to_numpy())))
