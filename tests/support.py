@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -20,11 +22,15 @@ from click.testing import CliRunner, Result
 from matplotlib.transforms import BboxBase
 
 import sim
+from sim.attack.identification import IdentificationParameters
+from sim.belief.gravity_filter import GravityFilterParameters
 from sim.cli import main
+from sim.components.registry import Parameters
 from sim.events import Shift
 from sim.execution.plan import Chunk, Plan, tasks
 from sim.inference import kernels
 from sim.interfaces import Demand, Mobility
+from sim.mobility.recorded.replay import ReplayParameters
 from sim.mobility.traces import Life
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import ScenarioError
@@ -34,6 +40,8 @@ from sim.storage.event_schema import EVENTS, SCHEMA_VERSION
 from sim.storage.load import load
 from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
+
+T = TypeVar("T")
 
 ROOT = Path(__file__).parents[1]
 
@@ -257,3 +265,34 @@ def assert_apart(page: BboxBase, boxes: Sequence[BboxBase], *, touch: float = 1.
         across = min(one.x1, other.x1) - max(one.x0, other.x0)
         up = min(one.y1, other.y1) - max(one.y0, other.y0)
         assert min(across, up) < touch
+
+
+def made(cls: type[T], /, **settings: Any) -> T:
+    """Construct a component from keywords: those of its parameters, and what the simulator gives to its constructor.
+
+    With `unchecked` the parameters may lie outside their limits.
+    """
+    unchecked = settings.pop("unchecked", False)
+    name = {"IdentificationAttack": "IdentificationParameters"}.get(cls.__name__, f"{cls.__name__}Parameters")
+    model: type[Parameters] = vars(sys.modules[cls.__module__])[name]
+    given = inspect.signature(cls).parameters
+    if model is IdentificationParameters:
+        settings = {"name": "identification", "model": "sporadic"} | settings
+    if model is ReplayParameters:
+        settings = settings | {"file": str(settings["file"])}
+    if settings.get("half_life_queries", "") is None and "half_life_queries" in model.model_fields:
+        settings = settings | {"half_life_queries": "none"}
+    own = {
+        key: value
+        for key, value in settings.items()
+        if key in model.model_fields and not (key in given and key == "metric" and not isinstance(value, str))
+    }
+    parameters = model.model_construct(**own) if unchecked else model(**own)
+    rest = {key: value for key, value in settings.items() if key not in own}
+    if isinstance(parameters, ReplayParameters):
+        rest["file"] = Path(parameters.file)
+    if isinstance(parameters, GravityFilterParameters):
+        rest["kernels"] = parameters.kernels(rest.pop("distance"))
+    make: Any = cls
+    component: T = make(parameters, **rest)
+    return component

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from sim.analysis.event_log import SERIES
 from sim.analysis.statistics import intervals
+from sim.attack.inference import InferenceParameters
 from sim.scenario.models import Scenario
-from sim.scenario.protection import AttackSpec
 from sim.storage.run_directory import RunDirectory
 
 FINAL = "final"
@@ -63,7 +63,9 @@ def _asked(scenario: Scenario) -> Asked:
     """Return what the attacks of a scenario were asked for, of those that state it, the same at all points."""
     if any(path.startswith("attacks") for path in scenario.sweep):
         return {}
-    hindsights = {attack.name: attack.hindsight for attack in scenario.attacks if isinstance(attack, AttackSpec)}
+    hindsights = {
+        attack.name: attack.hindsight for attack in scenario.attacks if isinstance(attack, InferenceParameters)
+    }
     return {name: (frozenset(past.lags), past.final) for name, past in hindsights.items() if past is not None}
 
 

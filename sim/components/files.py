@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 from pydantic import AfterValidator, BaseModel, Field, ValidationInfo
 
 from sim.components.permission import CodeAccess
-from sim.scenario.reading.faults import shown
+from sim.components.wording import shown
 
 PREFIX = "data:"
 VARIABLE = "LPPM_SIM_DATA"
@@ -26,6 +26,10 @@ class Place(NamedTuple):
     """Folder of the files named ``data:NAME``."""
     code: CodeAccess = CodeAccess()
     """Whether and from where custom components may be imported."""
+
+    def locate(self, name: str) -> Path:
+        """Return the path of a file named in a scenario; raise ValueError if it does not exist."""
+        return locate(name, folder=self.folder, data=self.data)
 
     def absolute(self) -> Place:
         """Return the same place for a process with another current folder."""

@@ -14,9 +14,8 @@ from sim.execution.study import Study
 from sim.inference import kernels
 from sim.interfaces import DesignCapabilities
 from sim.lppm import outputs
-from sim.scenario import build
+from sim.scenario.lppms import LPPMSpec
 from sim.scenario.plausibility import remarks
-from sim.scenario.protection import LPPMSpec
 from sim.scenario.sweep import Point
 from sim.storage.event_schema import SCHEMA_VERSION
 from sim.storage.manifest import RunManifest
@@ -83,6 +82,6 @@ def _worlds(swept: list[Point], workshop: Workshop) -> tuple[list[dict[str, Any]
 def _output_space(lppm: LPPMSpec, world: World) -> Any:
     """Return the output space of an LPPM, as `sim.lppm.outputs.read` reads it."""
     with input_errors(f"lppms.{lppm.name}.design"):
-        design = build.build_design(lppm.design, world)
+        design = lppm.design.build(world)
     space = DesignCapabilities.space.of(design)
     return "cells" if space is None else space.describe()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sim.components.custom import refuse_stale
+from sim.components.imports import refuse_stale
 from sim.execution.failures import MOST_FAILURES
 from sim.execution.inputs import component_sources
 from sim.execution.plan import Plan

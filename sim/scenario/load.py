@@ -12,9 +12,10 @@ from pydantic import ValidationError
 
 from sim.components.files import Place, data_folder
 from sim.components.permission import AllowCode, CodeAccess
+from sim.components.wording import listing, shown
 from sim.scenario.consistency import findings
 from sim.scenario.models import Scenario
-from sim.scenario.reading.faults import Fault, Loc, ScenarioError, dotted, listing, shown
+from sim.scenario.reading.faults import Fault, Loc, ScenarioError, dotted
 from sim.scenario.reading.paths import combinations, expand, sweep_key
 from sim.scenario.reading.source import Source, parse_value, read
 from sim.scenario.reading.validation import validate

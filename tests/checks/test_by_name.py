@@ -11,7 +11,7 @@ import pytest
 
 import sim
 from sim.checks import CHECKS, check
-from sim.components.custom import ComponentError
+from sim.components.imports import ComponentError
 from tests.support import MakeScenario
 
 OWN = '''

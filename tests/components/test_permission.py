@@ -26,8 +26,8 @@ EVIL = """
 import pathlib
 
 pathlib.Path(__file__).with_name("pwned").touch()
-from sim.lppm.designs import Identity
-from sim.mobility.demand import EveryVisit
+from sim.lppm.identity import Identity
+from sim.mobility.demand.every_visit import EveryVisit
 
 
 class Design(Identity):

@@ -35,7 +35,7 @@ from tests.support import INTERRUPTIBLE, ROOT, MakeScenario, done, ending, files
 OWN = '''
 import os, resource, signal
 from pathlib import Path
-from sim.lppm.designs import Identity
+from sim.lppm.identity import Identity
 
 
 class Faulty(Identity):

@@ -28,8 +28,8 @@ LEAVING = '''
 import os
 import sys
 
-from sim.lppm.designs import Identity
-from sim.mobility import Favourites
+from sim.lppm.identity import Identity
+from sim.mobility.synthetic.favourites import Favourites
 
 
 class Leave(BaseException):

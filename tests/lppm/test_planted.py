@@ -14,10 +14,13 @@ from numpy.typing import NDArray
 from sim.interfaces import FloatArray
 from sim.lppm import cache as kept
 from sim.lppm.cache import Solved
-from sim.lppm.optimal import OptimalPrivacy, OptimalQuality
+from sim.lppm.optimal_privacy import OptimalPrivacy
+from sim.lppm.optimal_quality import OptimalQuality
 from sim.lppm.programs import stochastic
-from sim.world.distance import euclidean, manhattan
+from sim.world.distances.euclidean import euclidean
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
+from tests.support import made
 
 GRID = Grid.rectangle(rows=3, cols=3, width_km=3.9, height_km=3.3)
 N = GRID.n_cells
@@ -34,7 +37,7 @@ def privacy(**changes: Any) -> Design:
         "privacy_distance": TAXI,
         "quality_budget_km": BUDGET_KM,
     }
-    return OptimalPrivacy(**settings | changes)
+    return made(OptimalPrivacy, **settings | changes)
 
 
 def any_privacy(**changes: Any) -> Design:
@@ -43,7 +46,7 @@ def any_privacy(**changes: Any) -> Design:
 
 def quality(**changes: Any) -> Design:
     settings: dict[str, Any] = {"quality_distance": TAXI, "metric": CROW, "epsilon_per_km": EPSILON_PER_KM}
-    return OptimalQuality(**settings | changes)
+    return made(OptimalQuality, **settings | changes)
 
 
 def calibrated(**changes: Any) -> Design:

@@ -33,7 +33,7 @@ from sim.storage.load import load
 from sim.storage.run_directory import RunDirectory
 from sim.storage.summary_rows import Windows, _possible_ends, nearest_ends, require_uncut
 from sim.world import World
-from sim.world.distance import manhattan
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 from tests.support import MakeScenario, done, faults
 

@@ -13,8 +13,8 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from sim.components.custom import refuse_stale, source_file
 from sim.components.files import Place
+from sim.components.imports import refuse_stale, source_file
 from sim.errors import InputError, UserError
 from sim.execution.chunks import Workshop
 from sim.execution.dask.connection import dask_module
