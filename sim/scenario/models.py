@@ -20,10 +20,10 @@ from sim.components.permission import CodeAccess
 from sim.components.registry import ShortForm
 from sim.components.spec import Count, Name, Positive, Spec
 from sim.interfaces import OutputSpace
+from sim.mobility.shifts.parameters import ShiftField
 from sim.mobility.training import Statistics
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.people import AnyTraining, NothingParameters, OthersParameters, UsersSpec
-from sim.scenario.shifts import ShiftField
 from sim.scenario.world import WorldSpec
 from sim.world import World
 

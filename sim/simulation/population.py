@@ -26,8 +26,7 @@ from sim.scenario.people import (
     OwnPastParameters,
     OwnTestParameters,
 )
-from sim.scenario.shifts import RateParameters
-from sim.simulation.shifts import Shifting
+from sim.simulation.shifts import Shifts
 from sim.world import World
 
 StatisticsOf = Callable[[str], Statistics]
@@ -72,9 +71,9 @@ class Setting:
         return users
 
     @cached_property
-    def shifting(self) -> Shifting:
-        """What changes the users' lives."""
-        return Shifting(self.scenario, self.world, self.users, self.mobility, self.demand)
+    def shifts(self) -> Shifts:
+        """The changes of the users' behaviour."""
+        return Shifts(self.scenario, self.world, self.users, self.mobility, self.demand)
 
     def readings(self) -> dict[str, dict[str, int]]:
         """Return, for the users and each training set of others, what was read of their trace file and what it lacks.
@@ -114,7 +113,7 @@ class Setting:
     def _adds_queries(self, spec: people.UsersSpec | OthersParameters) -> bool:
         """Tell whether a shift makes these people query between their visits."""
         shifts = self.scenario.shifts if isinstance(spec, people.UsersSpec) else []
-        return any(isinstance(shift, RateParameters) and shift.factor > 1 for shift in shifts)
+        return any(shift.adds_queries for shift in shifts)
 
     def _taken(self, plan: Schedule, spec: people.UsersSpec | OthersParameters) -> int:
         """Return how many of a recorded user's queries the past and the test take together."""
@@ -195,7 +194,7 @@ class Stage:
         def live_again(user: str, mobility: Mobility, demand: Demand) -> Life:
             return self._live(user, mobility, demand, past=len(lives[user].past))
 
-        return setting.shifting.lives(self.replication, lives, live_again)
+        return setting.shifts.lives(self.replication, lives, live_again)
 
     @cached_property
     def pseudonyms(self) -> dict[str, str] | None:

@@ -16,7 +16,7 @@ from sim.interfaces import Demand
 from sim.mobility.demand.every_visit import EveryVisit
 from sim.mobility.demand.periodic import Periodic, PeriodicParameters
 from sim.mobility.demand.poisson import Poisson, PoissonParameters
-from sim.mobility.demand.rate import Rate
+from sim.mobility.shifts.rate import Rate
 
 RNG = np.random.default_rng(0)
 

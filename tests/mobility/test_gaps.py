@@ -16,9 +16,9 @@ from sim.interfaces import Demand, Generator, IntArray
 from sim.mobility.demand.every_visit import EveryVisit
 from sim.mobility.demand.periodic import Periodic, PeriodicParameters
 from sim.mobility.demand.poisson import Poisson, PoissonParameters
-from sim.mobility.demand.rate import Rate
 from sim.mobility.gaps import Coverage, PeriodicSchedule, PoissonSchedule, count_gaps, schedule, sessions
 from sim.mobility.recorded.replay import Replay
+from sim.mobility.shifts.rate import Rate
 from sim.mobility.traces import Trace, live
 from sim.world.grid import Grid
 from tests.support import made

@@ -209,7 +209,7 @@ def _train(stage: Stage) -> None:
 def _with_users(setting: Setting, users: Sequence[str]) -> Setting:
     """Return the same setting with some of its users."""
     other = copy.copy(setting)
-    vars(other).pop("shifting", None)
+    vars(other).pop("shifts", None)
     other.users = list(users)
     return other
 
@@ -229,9 +229,7 @@ def sample(users: Sequence[str], count: int, named: Sequence[str] = ()) -> list[
 
 def _named(scenario: Scenario) -> list[str]:
     """Return the users whom shifts name."""
-    said = [getattr(shift, "users", None) or [] for shift in scenario.shifts]
-    adopted = [getattr(shift, "of", None) for shift in scenario.shifts]
-    return [*(user for users in said for user in users), *(user for user in adopted if user is not None)]
+    return [user for shift in scenario.shifts for user in shift.named_users]
 
 
 def reduced(scenario: Scenario) -> Scenario:
@@ -248,7 +246,7 @@ def reduced(scenario: Scenario) -> Scenario:
 
 def _shorter(users: people.UsersSpec, scenario: Scenario) -> dict[str, Any]:
     """Return what makes lives shorter; not before the last shift has come."""
-    if any(getattr(shift, "at_day", None) is not None for shift in scenario.shifts):
+    if any(shift.at_day is not None for shift in scenario.shifts):
         return {}
     at_queries = [shift.at_query for shift in scenario.shifts if shift.at_query is not None]
     longest = max([LONGEST_PROBE, *(at + LONGEST_PROBE for at in at_queries)])

@@ -1,13 +1,49 @@
-"""A demand whose rate changes for a while."""
+"""Rate: more or fewer queries in the same life."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import Annotated, Literal
 
+from pydantic import Field
+
+from sim.components.registry import component
 from sim.events import Visit
 from sim.interfaces import Demand, DemandCapabilities, Generator
 from sim.mobility.parameters import require
+from sim.mobility.shifts.life import Window
+from sim.mobility.shifts.parameters import ShiftOfPeople
+
+
+@component("shift")
+class RateParameters(ShiftOfPeople):
+    """More or fewer queries in the same life."""
+
+    kind: Literal["rate"] = "rate"
+    factor: Annotated[float, Field(ge=1e-3, le=1000)]
+    """Number of queries relative to before: below 1 some are left out, above 1 others come in between."""
+
+    @property
+    def changes_statistics(self) -> bool:
+        """Whether users have other statistics while it is in force."""
+        return self.factor != 1
+
+    @property
+    def adds_queries(self) -> bool:
+        """Whether users may query between their visits while it is in force."""
+        return self.factor > 1
+
+    def build(self, demand: Demand, window: Window, rng: Generator) -> Rate:
+        """Return another demand with this rate in a window."""
+        return Rate(
+            demand,
+            factor=self.factor,
+            from_s=window.from_s,
+            until_s=window.until_s,
+            for_queries=window.for_queries,
+            rng=rng,
+        )
 
 
 class Rate:
