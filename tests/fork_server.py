@@ -45,9 +45,9 @@ def forked_workers() -> Iterator[None]:
     context = _Context()
     context.set_forkserver_preload([name for name in PRELOADED if name in sys.modules])
     original = multiprocessing.get_context
-    multiprocessing.get_context = lambda _method=None: context  # type: ignore[assignment,misc]
+    multiprocessing.get_context = lambda _method=None: context  # type: ignore[assignment]
     try:
         yield
     finally:
         multiprocessing.get_context = original  # type: ignore[assignment]
-        forkserver._forkserver._stop()  # type: ignore[attr-defined]
+        forkserver._forkserver._stop()

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("plain_kernels", "fork_server")
 FAULTY = '''
 import os, signal
 from pathlib import Path
-from sim.lppm.designs import Identity
+from sim.lppm.identity import Identity
 
 
 class Faulty(Identity):
