@@ -81,6 +81,12 @@ class CalibratedParameters(DesignParameters):
 class CustomDesign(Custom, DesignParameters, extra="allow"):
     """Custom design, imported from `module`."""
 
+    @property
+    def budget_km(self) -> float | None:
+        """The key `quality_budget_km`, if the scenario gives it as a number."""
+        budget = (self.model_extra or {}).get("quality_budget_km")
+        return float(budget) if isinstance(budget, int | float) else None
+
     def build(self, world: World) -> Design:
         """Return an instance of the class, which is given the world."""
         return cast(Design, self.instance("design", world=world))
