@@ -78,8 +78,10 @@ class CalibratedParameters(DesignParameters):
 
 
 @component("design")
-class CustomDesign(Custom, DesignParameters, extra="allow"):
+class CustomDesign(Custom, DesignParameters):
     """Custom design, imported from `module`."""
+
+    model_config = Custom.model_config
 
     @property
     def budget_km(self) -> float | None:
