@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import os
 import subprocess
 import sys
 import time
@@ -24,6 +25,7 @@ import sim
 from sim.attack.identification import IdentificationParameters
 from sim.belief.gravity_filter import GravityFilterParameters
 from sim.cli import main
+from sim.components.files import VARIABLE
 from sim.components.registry import Parameters
 from sim.events import Shift
 from sim.execution.plan import Chunk, Plan, tasks
@@ -43,6 +45,8 @@ from sim.storage.run_directory import RunDirectory
 T = TypeVar("T")
 
 ROOT = Path(__file__).parents[1]
+DATA = Path(os.environ.get(VARIABLE) or ROOT.parent / "shared" / "data").absolute()
+"""Folder of the real data sets, which may not exist."""
 
 MakeScenario = Callable[..., Scenario]
 """The `make_scenario` fixture: a small scenario with changes."""

@@ -38,14 +38,11 @@ class Place(NamedTuple):
         return Place(self.folder.absolute(), None if self.data is None else self.data.absolute(), code)
 
 
-def data_folder(said: Path | None = None) -> Path | None:
-    """Return the folder of real data sets: as said, else the environment's, else `../shared/data` if it is there."""
-    if said is not None:
-        return said
-    if os.environ.get(VARIABLE):
-        return Path(os.environ[VARIABLE])
-    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
-    return beside if beside.is_dir() else None
+def data_folder(data: Path | None = None) -> Path | None:
+    """Return the folder of real data sets: `data`, or the environment variable's, or None."""
+    if data is not None:
+        return data
+    return Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None
 
 
 def locate(name: str, *, folder: Path, data: Path | None) -> Path:

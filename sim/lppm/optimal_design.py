@@ -15,7 +15,7 @@ import numpy as np
 
 from sim.inference.bayes import decide
 from sim.interfaces import Channel, FloatArray, IntArray
-from sim.lppm.cache import Solved, digest_of, kept
+from sim.lppm.cache import ChannelCache, Solved, digest_of
 from sim.lppm.channel import MatrixChannel
 from sim.lppm.linear import Solver, SolverError, require
 from sim.world.distance import Distance
@@ -37,6 +37,9 @@ UNSEEN = 1e-6
 
 UNPROVEN = "it has no certificate of this problem"
 
+CHANNELS = ChannelCache()
+"""Channels of all optimal designs in this process."""
+
 
 class OptimalDesign(ABC):
     """Solve a program for each prior, once."""
@@ -57,7 +60,9 @@ class OptimalDesign(ABC):
             self._quality.matrix_km,
             self._other.matrix_km,
         )
-        return MatrixChannel(kept(digest, lambda: self.solved(prior), lambda solved: self.fault(prior, solved)))
+        return MatrixChannel(
+            CHANNELS.channel(digest, lambda: self.solved(prior), lambda solved: self.fault(prior, solved))
+        )
 
     def matrix(self, prior: FloatArray) -> FloatArray:
         """Solve for this prior, whatever is cached, and return the best channel, shape (n_cells, n_cells)."""

@@ -16,11 +16,11 @@ from scipy.optimize import linprog
 
 from sim.errors import InputError
 from sim.interfaces import FloatArray
-from sim.lppm import cache as kept
-from sim.lppm import linear, optimal_privacy, optimal_quality
+from sim.lppm import cache, linear, optimal_privacy, optimal_quality
 from sim.lppm.exponential import Exponential
 from sim.lppm.linear import LinearProgram, Solution, SolverError
 from sim.lppm.location_hiding import LocationHiding
+from sim.lppm.optimal_design import CHANNELS
 from sim.lppm.optimal_privacy import OptimalPrivacy, OptimalPrivacyParameters
 from sim.lppm.optimal_quality import OptimalQuality
 from sim.lppm.programs import MostError, exceeded, most_error, promised, unbeaten
@@ -48,7 +48,7 @@ SOLVERS: list[Any] = [
 
 @pytest.fixture(autouse=True)
 def _forgetful() -> None:
-    kept.forget()
+    CHANNELS.clear_memory()
 
 
 def some_prior(seed: int, n: int = N) -> FloatArray:
@@ -380,14 +380,14 @@ def test_a_design_is_a_pure_function_of_the_prior_s_contents(design: Any) -> Non
     again = pickle.loads(pickle.dumps(design))
     buffer = np.empty(N)
     for one in (design, again):
-        kept.forget()
+        CHANNELS.clear_memory()
         for prior, matrix in ((first, wanted[0]), (second, wanted[1]), (first, wanted[0])):
             buffer[:] = prior
             assert one(buffer).matrix().tolist() == matrix
 
 
 def test_what_was_solved_is_found_again_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(kept.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
     crow, grid, prior = DISTANCES["euclidean"], DISTANCES["manhattan"], some_prior(1)
     solved: list[FloatArray] = []
 
@@ -399,7 +399,7 @@ def test_what_was_solved_is_found_again_and_nothing_else(tmp_path: Path, monkeyp
     first = OptimalPrivacy(
         OptimalPrivacyParameters(quality_budget_km=0.4), quality_distance=crow, privacy_distance=grid
     )(prior).matrix()
-    kept.forget()
+    CHANNELS.clear_memory()
     again = OptimalPrivacy(
         OptimalPrivacyParameters(quality_budget_km=0.4), quality_distance=crow, privacy_distance=grid
     )(prior).matrix()

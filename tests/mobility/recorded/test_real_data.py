@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import csv
 import gzip
-import os
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,9 +17,8 @@ from sim.mobility.recorded.replay import RecordedDays, Replay, Selection
 from sim.mobility.statistics import statistics
 from sim.mobility.traces import live
 from sim.world.grid import Grid
-from tests.support import made
+from tests.support import DATA, made
 
-DATA = Path(os.environ.get("LPPM_SIM_DATA", Path(__file__).parents[4] / "shared" / "data"))
 GRID = Grid.san_francisco()
 TWENTY = Selection(min_visits=300, first=20)
 RNG = np.random.default_rng(0)
