@@ -80,8 +80,10 @@ class AttackParameters(Parameters):
 
 
 @component("attack")
-class CustomAttack(Custom, AttackParameters):
+class CustomAttack(Custom, AttackParameters, extra="allow"):
     """Custom attack, imported from `module`."""
+
+    model_config = Custom.model_config
 
     @property
     def needs_channel(self) -> bool:

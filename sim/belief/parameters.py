@@ -33,8 +33,10 @@ class BeliefParameters(Parameters):
 
 
 @component("belief")
-class CustomBelief(Custom, BeliefParameters):
+class CustomBelief(Custom, BeliefParameters, extra="allow"):
     """Custom belief, imported from `module`."""
+
+    model_config = Custom.model_config
 
     def build(self, statistics: Statistics, restart_s: int | None, world: World) -> Belief:  # noqa: ARG002
         """Return an instance of the class, which is given the statistics and `restart_s`."""

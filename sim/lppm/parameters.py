@@ -78,8 +78,10 @@ class CalibratedParameters(DesignParameters):
 
 
 @component("design")
-class CustomDesign(Custom, DesignParameters):
+class CustomDesign(Custom, DesignParameters, extra="allow"):
     """Custom design, imported from `module`."""
+
+    model_config = Custom.model_config
 
     def build(self, world: World) -> Design:
         """Return an instance of the class, which is given the world."""

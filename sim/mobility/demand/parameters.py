@@ -24,8 +24,10 @@ class DemandParameters(Parameters):
 
 
 @component("demand")
-class CustomDemand(Custom, DemandParameters):
+class CustomDemand(Custom, DemandParameters, extra="allow"):
     """Custom demand, imported from `module`."""
+
+    model_config = Custom.model_config
 
     def build(self) -> Demand:
         """Return an instance of the class."""
