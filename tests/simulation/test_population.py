@@ -14,7 +14,7 @@ from sim.analysis import narrative as sentences
 from sim.errors import InputError
 from sim.interfaces import FloatArray
 from sim.mobility.traces import Life, Trace, live
-from sim.simulation import population as population_module
+from sim.simulation import population, setting
 from sim.simulation.population import Population
 from sim.simulation.setting import Setting
 from tests.support import MakeScenario
@@ -46,7 +46,8 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Life]]:
         seen.append((user, life))
         return life
 
-    monkeypatch.setattr(population_module, "live", spy)
+    for module in (population, setting):
+        monkeypatch.setattr(module, "live", spy)
     return seen
 
 
