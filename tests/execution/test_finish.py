@@ -12,7 +12,8 @@ from sim.execution import finish
 from sim.execution.chunks import Workshop
 from sim.execution.failures import FailedChunks
 from sim.execution.plan import Chunk
-from sim.execution.pool import Done, Failure, InProcess, Tick
+from sim.execution.pool import Done, Failure, InProcess
+from sim.simulation.progress import Tick
 from sim.storage.errors import DamagedRun, NotApplicable
 from sim.storage.run_directory import RunDirectory
 from tests.support import MakeScenario
