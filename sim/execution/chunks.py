@@ -18,35 +18,39 @@ from sim.interfaces import LPPM, AttackCapabilities, BeliefCapabilities
 from sim.lppm.mechanism import Mechanism
 from sim.lppm.outputs import output_space
 from sim.lppm.theory import Theory
-from sim.mobility.training import Statistics
+from sim.mobility.statistics import Statistics
 from sim.rng import stream
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import Scenario
 from sim.scenario.sweep import Point
 from sim.simulation import interrupts
 from sim.simulation.engine import simulate
-from sim.simulation.population import Setting, Stage
+from sim.simulation.population import Population
 from sim.simulation.progress import Tick
 from sim.simulation.recorder import SimulationLog
+from sim.simulation.setting import Setting
 from sim.simulation.user_log import Snapshot
 
 SETTINGS_KEPT = 4
-STAGES_BYTES = 100e6
-"""About so much memory may the stages take that are kept beside the last one: a transition matrix of each user."""
+POPULATIONS_BYTES = 100e6
+"""About so much memory may the populations take that are kept beside the last one: a transition matrix of each user."""
 
 
 @dataclass
 class Workshop:
-    """Keeps a few settings, and the stages of the last chunk's replications, which neighbouring chunks share."""
+    """Keeps a few settings, and the populations of the last chunk's replications, which neighbouring chunks share."""
 
     _queries: dict[str, int] = field(default_factory=dict)
     _settings: dict[str, Setting] = field(default_factory=dict)
-    _stages: dict[tuple[str, int], Stage] = field(default_factory=dict)
+    _populations: dict[tuple[str, int], Population] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, stage: Stage, point: Point) -> Workshop:
-        """Return a workshop that has this stage ready for a point."""
-        return cls(_settings={point.setting: stage.setting}, _stages={(point.setting, stage.replication): stage})
+    def of(cls, population: Population, point: Point) -> Workshop:
+        """Return a workshop that has this population ready for a point."""
+        return cls(
+            _settings={point.setting: population.setting},
+            _populations={(point.setting, population.replication): population},
+        )
 
     def setting(self, point: Point) -> Setting:
         """Return the world and the people of a point."""
@@ -56,29 +60,31 @@ class Workshop:
             self._settings[point.setting] = Setting(point.scenario)
         return self._settings[point.setting]
 
-    def stage(self, point: Point, replication: int) -> Stage:
+    def population(self, point: Point, replication: int) -> Population:
         """Return the people of a point in one replication."""
         key = (point.setting, replication)
-        if key not in self._stages:
+        if key not in self._populations:
             setting = self.setting(point)
             stretches = 1 + 3 * len(setting.scenario.shifts)  # a shift begins, has come to its weight, is over
             each = len(setting.users) * stretches * setting.world.grid.n_cells**2 * 8
-            if len(self._stages) * each > STAGES_BYTES:
-                self._stages.clear()
-            self._stages[key] = Stage(setting, replication)
-        return self._stages[key]
+            if len(self._populations) * each > POPULATIONS_BYTES:
+                self._populations.clear()
+            self._populations[key] = Population(setting, replication)
+        return self._populations[key]
 
-    def stages(self, chunk: Chunk) -> Iterator[Stage]:
+    def populations(self, chunk: Chunk) -> Iterator[Population]:
         """Yield the people of each of a chunk's replications, and let go of all others."""
-        for key in self._stages.keys() - {(chunk.point.setting, replication) for replication in chunk.replications}:
-            del self._stages[key]
+        for key in self._populations.keys() - {
+            (chunk.point.setting, replication) for replication in chunk.replications
+        }:
+            del self._populations[key]
         for replication in chunk.replications:
-            yield self.stage(chunk.point, replication)
+            yield self.population(chunk.point, replication)
 
     def queries(self, point: Point) -> int:
         """Return about how many queries one simulation of a point has: as many as in the first replication."""
         if point.setting not in self._queries:
-            self._queries[point.setting] = sum(map(len, self.stage(point, 0).traces))
+            self._queries[point.setting] = sum(map(len, self.population(point, 0).traces))
         return self._queries[point.setting]
 
 
@@ -106,17 +112,17 @@ def run_chunk(chunk: Chunk, workshop: Workshop, tick: Tick | None = None) -> Sim
     tables: list[pa.Table] = []
     snapshots: list[_Snapshots] = []
     notes: dict[str, Notes] = {}
-    for stage in workshop.stages(chunk):
+    for population in workshop.populations(chunk):
         for name in chunk.lppms:
             try:
-                run = _run(by_name[name], stage, chunk.point.scenario, tick)
+                run = _run(by_name[name], population, chunk.point.scenario, tick)
             except UserError:
                 raise
             except BaseException as error:  # component code may raise anything; only a real Ctrl-C stops the run
                 interrupts.reraise_interrupt(error)
-                raise FailedSimulation(stage.replication, name) from error
-            tables.append(run.log.table(point=chunk.point.index, lppm=name, replication=stage.replication))
-            snapshots.append(_Snapshots(name, stage.replication, run.log.snapshots))
+                raise FailedSimulation(population.replication, name) from error
+            tables.append(run.log.table(point=chunk.point.index, lppm=name, replication=population.replication))
+            snapshots.append(_Snapshots(name, population.replication, run.log.snapshots))
             notes[name] = joined_notes(notes[name], run.notes) if name in notes else run.notes
     return SimulatedChunk(pa.concat_tables(tables), _stacked(snapshots), notes)
 
@@ -144,13 +150,13 @@ class _Run:
     notes: Notes
 
 
-def _run(spec: LPPMSpec, stage: Stage, scenario: Scenario, tick: Tick | None) -> _Run:
-    """Simulate one LPPM. Attacks and the log belong to the point's scenario, people and places to the stage."""
-    world = stage.setting.world
+def _run(spec: LPPMSpec, population: Population, scenario: Scenario, tick: Tick | None) -> _Run:
+    """Simulate one LPPM. Attacks and the log belong to the point's scenario, people and places to the population."""
+    world = population.setting.world
     possible = scenario.attacks_on(spec)
-    known = {attack.name: _known(attack, stage) for attack in possible}
-    in_force = {attack.name: _in_force(attack, stage) for attack in possible}
-    mechanisms = _Mechanisms(spec, stage)
+    known = {attack.name: _known(attack, population) for attack in possible}
+    in_force = {attack.name: _in_force(attack, population) for attack in possible}
+    mechanisms = _Mechanisms(spec, population)
     attacks = {
         attack.name: attack.build(
             scenario.attack_context(world, known[attack.name], in_force[attack.name], mechanisms.space)
@@ -159,20 +165,20 @@ def _run(spec: LPPMSpec, stage: Stage, scenario: Scenario, tick: Tick | None) ->
     }
     log = SimulationLog(
         world=world,
-        traces=stage.traces,
+        traces=population.traces,
         attacks=list(attacks),
         expected=scenario.record.expected,
         window=scenario.record.summary_window,
-        shifts=[shift for life in stage.lives.values() for shift in life.shifts],
+        shifts=[shift for life in population.lives.values() for shift in life.shifts],
         snapshot_at=frozenset(scenario.record.snapshots),
-        pseudonyms=stage.pseudonyms,
+        pseudonyms=population.pseudonyms,
         epsilon_in=None if scenario.record.epsilon == "none" else world.metric(scenario.record.epsilon),
         tick=tick,
     )
     simulate(
-        traces=stage.traces,
+        traces=population.traces,
         lppm_of=mechanisms.of,
-        noise_of=lambda user: stream(scenario.seed, "lppm", spec.name, user, stage.replication),
+        noise_of=lambda user: stream(scenario.seed, "lppm", spec.name, user, population.replication),
         attacks=attacks,
         log=log,
     )
@@ -187,24 +193,24 @@ def _run(spec: LPPMSpec, stage: Stage, scenario: Scenario, tick: Tick | None) ->
     return _Run(log, notes)
 
 
-def _known(attack: AttackParameters, stage: Stage) -> dict[str, Statistics]:
+def _known(attack: AttackParameters, population: Population) -> dict[str, Statistics]:
     """Return the statistics that an adversary has of each user: all she gets, and nothing in it leads to a trace.
 
     Where names are hidden, what she knows of all alike is known under the pseudonyms, whose order tells nothing.
     """
-    statistics_of = stage.knowledge(attack.training) if attack.knows == "training" else stage.truth
-    known = {trace.user: statistics_of(trace.user) for trace in stage.traces}
+    statistics_of = population.knowledge(attack.training) if attack.knows == "training" else population.truth
+    known = {trace.user: statistics_of(trace.user) for trace in population.traces}
     if isinstance(attack, IdentificationParameters):
-        return {user: known[user] for user in stage.candidates}
-    if stage.pseudonyms is None or stage.scenario.knows_by_name(attack):
+        return {user: known[user] for user in population.candidates}
+    if population.pseudonyms is None or population.scenario.knows_by_name(attack):
         return known
-    return {name: known[user] for name, user in sorted((name, user) for user, name in stage.pseudonyms.items())}
+    return {name: known[user] for name, user in sorted((name, user) for user, name in population.pseudonyms.items())}
 
 
-def _in_force(attack: AttackParameters, stage: Stage) -> dict[str, list[tuple[int, Statistics]]]:
+def _in_force(attack: AttackParameters, population: Population) -> dict[str, list[tuple[int, Statistics]]]:
     """Return, of the users whose lives change, the statistics in force, to an adversary who knows them."""
-    users = [user for user, life in stage.lives.items() if life.borders] if attack.knows == "test" else []
-    return {user: stage.regimes(user) for user in users}
+    users = [user for user, life in population.lives.items() if life.borders] if attack.knows == "test" else []
+    return {user: population.regimes(user) for user in users}
 
 
 def _rows_without_data(known: Iterable[Statistics]) -> int:
@@ -215,15 +221,15 @@ def _rows_without_data(known: Iterable[Statistics]) -> int:
 class _Mechanisms:
     """Gives each user her mechanism; one whose belief never changes is shared by all who know the same."""
 
-    def __init__(self, spec: LPPMSpec, stage: Stage) -> None:
+    def __init__(self, spec: LPPMSpec, population: Population) -> None:
         self._spec = spec
-        self._restart_s = stage.scenario.restart_s
-        self._world = stage.setting.world
+        self._restart_s = population.scenario.restart_s
+        self._world = population.setting.world
         with input_errors(f"lppms.{spec.name}.design"):
             self._design = spec.design.build(self._world)
         self.space = output_space(self._design, self._world.grid.n_cells)
         """What the outputs stand for."""
-        self._knowledge = stage.knowledge(spec.training)
+        self._knowledge = population.knowledge(spec.training)
         self._statistics: list[Statistics] = []
         self._made: list[Mechanism] = []
         self._shared: dict[int, Mechanism] = {}

@@ -142,15 +142,19 @@ def test_two_runs_that_cut_differently_are_found_out(make_scenario: MakeScenario
         run(scenario, tmp_path, joined=2, progress=Meddler())
 
 
-def test_stages_are_kept_while_they_are_small(make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_populations_are_cached_while_they_are_small(
+    make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (point,) = points(make_scenario())
     workshop = Workshop()
-    first = workshop.stage(point, 0)
-    assert workshop.stage(point, 1) is not first
-    assert workshop.stage(point, 0) is first
-    monkeypatch.setattr(chunks, "STAGES_BYTES", 2 * 3 * 20**2 * 8)
-    assert [workshop.stage(point, number) is workshop.stage(point, number) for number in range(5)] == [True] * 5
-    assert len(workshop._stages) <= 3
+    first = workshop.population(point, 0)
+    assert workshop.population(point, 1) is not first
+    assert workshop.population(point, 0) is first
+    monkeypatch.setattr(chunks, "POPULATIONS_BYTES", 2 * 3 * 20**2 * 8)
+    assert [workshop.population(point, number) is workshop.population(point, number) for number in range(5)] == [
+        True
+    ] * 5
+    assert len(workshop._populations) <= 3
 
 
 def test_notes_of_more_simulations() -> None:
