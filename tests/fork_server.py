@@ -36,7 +36,7 @@ class _Process(ForkServerProcess):
 
 
 class _Context(ForkServerContext):
-    Process = _Process  # type: ignore[assignment]
+    Process = _Process
 
 
 @contextmanager
@@ -49,5 +49,5 @@ def forked_workers() -> Iterator[None]:
     try:
         yield
     finally:
-        multiprocessing.get_context = original  # type: ignore[assignment]
-        forkserver._forkserver._stop()
+        multiprocessing.get_context = original
+        forkserver._forkserver._stop()  # type: ignore[attr-defined]
