@@ -12,7 +12,8 @@ import pytest
 
 from sim.attack import identification, inference
 from sim.events import Guess, Report
-from sim.execution.chunks import _known, _Mechanisms
+from sim.execution.adversary_knowledge import known_statistics
+from sim.execution.mechanisms import Mechanisms
 from sim.interfaces import Attack
 from sim.lppm.mechanism import Mechanism
 from sim.mobility.traces import Trace
@@ -45,7 +46,7 @@ def spied(scenario: Scenario, spy: Attack) -> Stage:
     for lppm in scenario.lppms:
         simulate(
             traces=stage.traces,
-            lppm_of=_Mechanisms(lppm, stage).of,
+            lppm_of=Mechanisms(lppm, stage).of,
             noise_of=lambda user: stream(1, user),
             attacks={"spy": spy},
             log=log,
@@ -99,7 +100,7 @@ def test_an_own_attack_is_given_nothing_secret(
     scenario = with_a_past(make_scenario, attacks=[attack])
     stage = Stage(Setting(scenario), 0)
     burglar = scenario.attacks[0].build(
-        scenario.attack_context(stage.setting.world, _known(scenario.attacks[0], stage))
+        scenario.attack_context(stage.setting.world, known_statistics(scenario.attacks[0], stage))
     )
     assert isinstance(burglar, Burglar)
     spied(scenario, burglar)
@@ -124,7 +125,7 @@ def test_a_belief_learns_from_reports_alone(spec: Any, make_scenario: MakeScenar
     scenario = with_a_past(make_scenario, queries=40, lppms=[spec])
     stage = Stage(Setting(scenario), 0)
     log = SimulationLog(world=stage.setting.world, traces=stage.traces, attacks=["ear"], expected=False)
-    made, twins = _Mechanisms(scenario.lppms[0], stage), _Mechanisms(scenario.lppms[0], stage)
+    made, twins = Mechanisms(scenario.lppms[0], stage), Mechanisms(scenario.lppms[0], stage)
     carried = {trace.user: made.of(trace.user) for trace in stage.traces}
     heard: list[Report] = []
 
@@ -158,7 +159,9 @@ def test_a_belief_learns_from_reports_alone(spec: Any, make_scenario: MakeScenar
 def test_the_shipped_attacks_hold_nothing_secret(attack: str, make_scenario: MakeScenario) -> None:
     scenario = with_a_past(make_scenario, attacks=[attack], lppms=["PEB-Exp"])
     stage = Stage(Setting(scenario), 0)
-    built = scenario.attacks[0].build(scenario.attack_context(stage.setting.world, _known(scenario.attacks[0], stage)))
+    built = scenario.attacks[0].build(
+        scenario.attack_context(stage.setting.world, known_statistics(scenario.attacks[0], stage))
+    )
     spied(scenario, built)
     assert secrets(built, stage.traces) == []
 

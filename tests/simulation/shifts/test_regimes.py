@@ -11,7 +11,7 @@ from sim.attack.optimal import OptimalAttack
 from sim.belief.fixed_profile import FixedProfile
 from sim.belief.in_force import InForce
 from sim.belief.markov_filter import MarkovFilter
-from sim.execution.chunks import _in_force, _known
+from sim.execution.adversary_knowledge import known_statistics, statistics_in_force
 from sim.simulation.population import Setting, Stage
 from tests.simulation.shifts.lives import (
     QUERIES,
@@ -47,7 +47,9 @@ def test_who_knows_what_is_in_force(attack: dict[str, Any], belief: type, make_s
     scenario = make_scenario(attacks=[attack], shifts=[{"kind": "relocate", "at_query": 9, "users": ["user-001"]}])
     stage = Stage(Setting(scenario), 0)
     spec = scenario.attacks[0]
-    built = spec.build(scenario.attack_context(stage.setting.world, _known(spec, stage), _in_force(spec, stage)))
+    built = spec.build(
+        scenario.attack_context(stage.setting.world, known_statistics(spec, stage), statistics_in_force(spec, stage))
+    )
     assert isinstance(built, OptimalAttack)
     assert type(built._belief_of("user-001")) is belief
     assert not isinstance(built._belief_of("user-002"), InForce), "her life does not change"
