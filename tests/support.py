@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -33,13 +34,13 @@ from sim.inference import kernels
 from sim.interfaces import Demand, Mobility
 from sim.mobility.recorded.replay import ReplayParameters
 from sim.mobility.traces import Life
-from sim.scenario.load import load
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import ScenarioError
 from sim.scenario.sweep import points
 from sim.simulation.population import Stage
-from sim.storage.event_schema import EVENTS
-from sim.storage.manifest import parts_digest
+from sim.storage.event_schema import EVENTS, SCHEMA_VERSION
+from sim.storage.load import load
+from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
 
 T = TypeVar("T")
@@ -81,6 +82,18 @@ training: {others: {kind: others, count: 3, queries: 8}}
 lppms: [SP-Exp, {kind: PEB-Exp, name: peb}, {kind: SP-LH, name: "LH 0.5"}]
 attacks: [sporadic, markov]
 """
+
+
+_PLAIN = Scenario.model_validate(
+    {
+        "name": "test",
+        "replications": 1,
+        "users": {"count": 1, "queries": 1, "mobility": {"kind": "favourites"}},
+        "lppms": [{"kind": "identity", "name": "unused"}],
+        "attacks": [],
+        "record": {"snapshots": []},
+    }
+)
 
 
 @contextmanager
@@ -179,7 +192,10 @@ def plan(scenario: Scenario) -> list[Chunk]:
 
 
 def rename_hostile(run: RunDirectory) -> RunDirectory:
-    """Give users, LPPMs, attacks and shifts of a run names that would do harm, as if its files came from a stranger."""
+    """Give users, LPPMs, attacks and shifts of a run names that would do harm, as if its files came from a stranger.
+
+    The scenario with these names is in the directory that is returned, and is not validated.
+    """
     names: dict[str, str] = {}
 
     def renamed(value: Any) -> Any:
@@ -194,9 +210,17 @@ def rename_hostile(run: RunDirectory) -> RunDirectory:
     for column in ("lppm", "attack", "shift", "user"):
         old = every[column].dropna().unique().tolist()
         names |= dict(zip(old, (f"{name} {column}" for name in HOSTILE), strict=False))
-    manifest = renamed(run.manifest())
-    manifest["scenario"]["name"], manifest["scenario"]["description"] = HOSTILE[0], HOSTILE[1]
-    stranger = replace(run, digest=parts_digest(manifest))
+    content = renamed(run.manifest().content)
+    hostile = {"name": HOSTILE[0], "description": HOSTILE[1]}
+    content["scenario"] |= hostile
+    # A scenario with such names is refused when it is validated: pages must be safe all the same.
+    scenario = run.manifest().scenario
+    parts = {
+        key: [part.model_copy(update={"name": names.get(part.name, part.name)}) for part in getattr(scenario, key)]
+        for key in ("lppms", "attacks")
+    }
+    manifest = RunManifest.of(content, scenario=scenario.model_copy(update=hostile | parts))
+    stranger = replace(run, digest=manifest.identity.digest)
     for part, frame in tables.items():
         kept, snapshots = run.notes(part), run.snapshots(part)
         for column in ("lppm", "attack", "shift", "user"):
@@ -209,11 +233,11 @@ def rename_hostile(run: RunDirectory) -> RunDirectory:
     return stranger
 
 
-def a_manifest(*, scenario: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
-    """Return a manifest with all keys that one must have, for runs that a test writes itself."""
-    plain: dict[str, Any] = {"name": "test", "lppms": [], "attacks": [], "record": {}, "replications": 1, "world": {}}
+def manifest_content(*, scenario: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    """Return the JSON of a manifest with all keys that one must have."""
     return {
-        "scenario": plain | (scenario or {}),
+        "schema_version": SCHEMA_VERSION,
+        "scenario": json.loads(_PLAIN.canonical()) | (scenario or {}),
         "folder": ".",
         "digest": "0" * 64,
         "seed": 1,
@@ -227,6 +251,11 @@ def a_manifest(*, scenario: dict[str, Any] | None = None, **changes: Any) -> dic
         "parts": [],
         "repetitions": [],
     } | changes
+
+
+def a_manifest(*, scenario: dict[str, Any] | None = None, **changes: Any) -> RunManifest:
+    """Return a manifest for runs that a test writes itself."""
+    return RunManifest.of(manifest_content(scenario=scenario, **changes))
 
 
 def assert_apart(page: BboxBase, boxes: Sequence[BboxBase], *, touch: float = 1.0) -> None:

@@ -12,8 +12,8 @@ from sim.analysis.metrics import METRICS
 from sim.attack.face_value import FaceValueParameters
 from sim.attack.identification import IdentificationParameters
 from sim.components.registry import registry
-from sim.scenario.load import load
 from sim.scenario.reference import listing
+from sim.storage.load import load
 
 ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").glob("*.md"))

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from sim.analysis.event_log import SERIES, query_rows
 from sim.analysis.statistics import ENDS, intervals
 from sim.analysis.summary import LOSS_AND_ERROR, preferred, summarize
+from sim.storage.manifest import RunManifest
 from sim.storage.part_ids import point_in
 from sim.storage.run_directory import RunDirectory
 from sim.storage.summary_rows import summarized
@@ -111,7 +112,7 @@ def told(table: pd.DataFrame) -> list[str]:
     return [name for name in METRICS if table[name].notna().any()]
 
 
-def untold(table: pd.DataFrame, manifest: dict[str, Any]) -> list[str]:
+def untold(table: pd.DataFrame, manifest: RunManifest) -> list[str]:
     """Say which figures a run cannot tell, and what to set so that it does; takes a table of `metrics`."""
     found = []
     if summarized(manifest):

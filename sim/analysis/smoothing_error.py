@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,8 @@ import pyarrow.compute as pc
 
 from sim.analysis.event_log import SERIES
 from sim.analysis.statistics import intervals
+from sim.attack.inference import InferenceParameters
+from sim.scenario.models import Scenario
 from sim.storage.run_directory import RunDirectory
 
 FINAL = "final"
@@ -42,7 +43,7 @@ def of_users(run: RunDirectory) -> pd.DataFrame:
     The log is read one part after another; memory grows with the number of (point, LPPM, attack, lag, user).
     """
     sums: pd.DataFrame | None = None
-    asked = _asked(run.manifest())
+    asked = _asked(run.manifest().scenario)
     for part in run.parts():
         both = run.read_part(part, ["index", "estimated_index"])
         if pc.any(pc.less(both["estimated_index"], both["index"])).as_py():
@@ -58,13 +59,14 @@ Asked = dict[str, tuple[frozenset[int], bool]]
 """Which lags an attack was asked for, and whether it has a last word."""
 
 
-def _asked(manifest: Mapping[str, Any]) -> Asked:
-    """Return what the attacks of a scenario were asked for, of those that it says it for, the same at all points."""
-    scenario = manifest.get("scenario", {})
-    if any(str(path).startswith("attacks") for path in scenario.get("sweep", {})):
+def _asked(scenario: Scenario) -> Asked:
+    """Return what the attacks of a scenario were asked for, of those that state it, the same at all points."""
+    if any(path.startswith("attacks") for path in scenario.sweep):
         return {}
-    said = {attack["name"]: attack.get("hindsight") for attack in scenario.get("attacks", [])}
-    return {name: (frozenset(back["lags"]), back["final"]) for name, back in said.items() if isinstance(back, dict)}
+    hindsights = {
+        attack.name: attack.hindsight for attack in scenario.attacks if isinstance(attack, InferenceParameters)
+    }
+    return {name: (frozenset(past.lags), past.final) for name, past in hindsights.items() if past is not None}
 
 
 def _summed(table: pa.Table, asked: Asked) -> pd.DataFrame:

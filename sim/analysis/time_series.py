@@ -118,7 +118,7 @@ def user_belief_distances(
         names = ", ".join(dict.fromkeys(lppm for lppm, _ in points))
         raise ChoiceNotApplicable(f"{run}: nothing depends on what {names} believes: choose another LPPM.")
     points = [(lppm, point) for lppm, point in points if lppm not in indifferent]
-    asked = [int(index) for index in _recorded(run).get("snapshots", [])]
+    asked = list(run.manifest().scenario.record.snapshots)
     frames = [_distances(part, asked) for part in _believed(run, points, users)]
     found = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     if found.empty:
@@ -139,8 +139,7 @@ def mean_belief_distance(of_users: pd.DataFrame) -> pd.DataFrame:
 def output_space(run: RunDirectory, lppm: str, point: int) -> OutputSpace:
     """Return what the outputs of an LPPM stand for."""
     manifest = run.manifest()
-    world = next(world for world in manifest["worlds"] if point in world["points"])
-    return outputs.read(manifest["output_spaces"][lppm], Grid(**world["grid"]), point)
+    return outputs.read(manifest.output_spaces[lppm], Grid(**manifest.world_of(point).grid), point)
 
 
 def shown_at(space: OutputSpace, output: int | None) -> tuple[int, ...]:
@@ -306,10 +305,4 @@ def _equal(rows: pa.Table, same: dict[str, Any]) -> Any:
 
 def _indifferent(run: RunDirectory) -> set[str]:
     """Return the LPPMs that report the same whatever they believe."""
-    told = run.manifest().get("scenario", {}).get("lppms", [])
-    return {lppm["name"] for lppm in told if lppm.get("design", {}).get("kind") == "identity"}
-
-
-def _recorded(run: RunDirectory) -> dict[str, Any]:
-    said = run.manifest().get("scenario", {}).get("record", {})
-    return said if isinstance(said, dict) else {}
+    return {lppm.name for lppm in run.manifest().scenario.lppms if lppm.design.kind == "identity"}

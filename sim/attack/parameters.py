@@ -80,7 +80,7 @@ class AttackParameters(Parameters):
 
 
 @component("attack")
-class CustomAttack(Custom, AttackParameters):
+class CustomAttack(Custom, AttackParameters, extra="allow"):
     """Custom attack, imported from `module`."""
 
     @property

@@ -33,7 +33,7 @@ class BeliefParameters(Parameters):
 
 
 @component("belief")
-class CustomBelief(Custom, BeliefParameters):
+class CustomBelief(Custom, BeliefParameters, extra="allow"):
     """Custom belief, imported from `module`."""
 
     def build(self, statistics: Statistics, restart_s: int | None, world: World) -> Belief:  # noqa: ARG002

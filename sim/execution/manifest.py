@@ -18,16 +18,17 @@ from sim.scenario.lppms import LPPMSpec
 from sim.scenario.plausibility import remarks
 from sim.scenario.sweep import Point
 from sim.storage.event_schema import SCHEMA_VERSION
+from sim.storage.manifest import RunManifest
 from sim.world import World
 
 _PACKAGES = ("simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pydantic", "pyarrow")
 
 
-def describe_run(study: Study) -> dict[str, Any]:
+def describe_run(study: Study) -> RunManifest:
     """Return everything that is needed to repeat a run and to read its event log."""
     scenario = study.scenario
     worlds, spaces = _worlds(study.points, study.populations)
-    return {
+    content = {
         "schema_version": SCHEMA_VERSION,
         "scenario": json.loads(scenario.canonical()),
         "folder": str(scenario.place.folder.resolve()),
@@ -42,7 +43,10 @@ def describe_run(study: Study) -> dict[str, Any]:
         "output_spaces": spaces,
         "remarks": remarks(point.scenario for point in study.points),
         "finished": False,
+        "parts": [],
+        "repetitions": [],
     }
+    return RunManifest.of(content, scenario=scenario)
 
 
 def _worlds(swept: list[Point], populations: PopulationCache) -> tuple[list[dict[str, Any]], dict[str, Any]]:

@@ -78,7 +78,7 @@ class CalibratedParameters(DesignParameters):
 
 
 @component("design")
-class CustomDesign(Custom, DesignParameters):
+class CustomDesign(Custom, DesignParameters, extra="allow"):
     """Custom design, imported from `module`."""
 
     def build(self, world: World) -> Design:

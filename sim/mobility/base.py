@@ -26,7 +26,7 @@ class MobilityParameters(Parameters):
 
 
 @component("mobility")
-class CustomMobility(Custom, MobilityParameters):
+class CustomMobility(Custom, MobilityParameters, extra="allow"):
     """Custom mobility model, imported from `module`."""
 
     def build(self, world: World, seed: int, place: Place) -> Mobility:  # noqa: ARG002

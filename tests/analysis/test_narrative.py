@@ -10,7 +10,8 @@ import pytest
 
 import sim
 from sim.analysis import narrative as sentences
-from tests.support import MakeScenario
+from sim.storage.manifest import RunManifest
+from tests.support import MakeScenario, a_manifest
 
 Capture = pytest.CaptureFixture[str]
 
@@ -20,9 +21,14 @@ def note(**changes: Any) -> dict[str, Any]:
     return plain | {"worst_gap": None} | changes
 
 
-def manifest(*notes: dict[str, Any], gap: float = 1e-6, sweep: dict[str, Any] | None = None) -> dict[str, Any]:
-    lppms = [{"name": "PEB", "belief": {"kind": "estimated_profile", "gap": gap}}, {"name": "SP", "belief": {}}]
-    return {"finished": True, "notes": list(notes), "scenario": {"lppms": lppms, "sweep": sweep or {}}}
+def manifest(
+    *notes: dict[str, Any], gap: float = 1e-6, sweep: dict[str, Any] | None = None, **changes: Any
+) -> RunManifest:
+    lppms = [
+        {"name": "PEB", "belief": {"kind": "estimated_profile", "gap": gap}, "design": {"kind": "identity"}},
+        {"name": "SP", "belief": {"kind": "fixed_profile"}, "design": {"kind": "identity"}},
+    ]
+    return a_manifest(notes=list(notes), scenario={"lppms": lppms, "sweep": sweep or {}}, **changes)
 
 
 def sought(lppm: str, replications: int, half_widths_km: dict[str, float], point: int = 0) -> dict[str, Any]:
@@ -69,7 +75,7 @@ def test_changes_that_were_found_are_told_without_alarm() -> None:
 
 
 def test_an_unfinished_run_says_so() -> None:
-    (warning,) = sentences.warnings(manifest() | {"finished": False})
+    (warning,) = sentences.warnings(manifest(finished=False))
     assert "not finished" in warning
 
 
@@ -90,12 +96,12 @@ def test_comparisons_are_made_within_the_same_circumstances(make_scenario: MakeS
 def test_how_many_replications_it_took_is_told() -> None:
     fixed = {"point": 0, "lppm": "PEB", "replications": 3, "exact": False}
     once = {"point": 0, "lppm": "SP", "replications": 1, "exact": True}
-    assert sentences.repetitions(manifest() | {"repetitions": [fixed]}) == []
-    assert sentences.repetitions(manifest() | {"repetitions": [fixed, once, once | {"point": 1}]}) == [
+    assert sentences.repetitions(manifest(repetitions=[fixed])) == []
+    assert sentences.repetitions(manifest(repetitions=[fixed, once, once | {"point": 1}])) == [
         "Run once, since movements are recorded, nothing learns and expected figures are exact: SP."
     ]
     said = [sought("A", 5, {}), sought("A", 31, {}, point=1), sought("B", 12, {}), once]
-    assert sentences.repetitions(manifest() | {"repetitions": said})[1:] == [
+    assert sentences.repetitions(manifest(repetitions=said))[1:] == [
         "Replications until all means over these users are within ± 0.02 km: A 5 to 31, B 12."
     ]
 
@@ -108,13 +114,13 @@ def test_figures_that_are_not_sharp_in_the_end_are_told_widest_first() -> None:
     ]
     swept = pd.DataFrame({"point": [0, 1], "lppms.A.design.epsilon_per_km": [0.5, 2.0]})
     end = "km after 200 replications, the most allowed, not within ± 0.02 km"
-    ended = manifest() | {"repetitions": said}
+    ended = manifest(repetitions=said)
     assert sentences.still_wide(ended, swept) == [
         f"Q-bar of A (epsilon_per_km 2) is known within ± 0.05 {end}",
         f"P_AE x of A (epsilon_per_km 0.5) is known within ± 0.031 {end}",
     ]
-    assert sentences.still_wide(ended | {"finished": False}, swept) == []
+    assert sentences.still_wide(ended.updated(finished=False), swept) == []
     many = [sought("A", 200, {f"P_AE {i}": 1.0 + i}, point=i % 2) for i in range(9)]
-    assert sentences.still_wide(manifest() | {"repetitions": many}, swept)[5:] == [
+    assert sentences.still_wide(manifest(repetitions=many), swept)[5:] == [
         "4 more figures are less sharp than asked for: see `repetitions` in manifest.json"
     ]

@@ -74,7 +74,7 @@ def test_panels_come_from_the_logs_of_ordinary_runs(paper: Path) -> None:
     out = paper / "outputs" / "paper-synthetic"
     for panel in PANELS[::5]:
         result = sim.Result.open(out / "runs" / f"{panel.study.name}-synthetic")
-        assert result.manifest["finished"]
+        assert result.manifest.finished
         again = table(panel, series_of(read_halves(result.run)))
         pd.testing.assert_frame_equal(again, pd.read_csv(out / "panels" / f"{panel.name}.csv"), check_exact=False)
 

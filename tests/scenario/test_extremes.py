@@ -13,11 +13,11 @@ import pytest
 from sim.attack import identification, inference
 from sim.components.registry import FAMILIES, registry
 from sim.components.spec import SMALLEST, Spec
-from sim.scenario.load import load
 from sim.scenario.lppms import short_names
 from sim.scenario.reading.faults import ScenarioError
 from sim.scenario.reading.paths import assign
 from sim.scenario.reference import SECTIONS
+from sim.storage.load import load
 
 FULL: dict[str, Any] = {
     "world": {

@@ -13,11 +13,12 @@ import pytest
 
 import sim
 from sim.components.files import VARIABLE
-from sim.scenario.load import load, schema
+from sim.scenario.load import schema
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import ScenarioError
 from sim.scenario.reading.source import read
 from sim.scenario.sweep import points
+from sim.storage.load import load
 from tests.support import BASE, faults
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"

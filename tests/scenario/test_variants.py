@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from sim.execution.plan import tasks
-from sim.scenario.load import MOST_BAD_VALUES, load
+from sim.scenario.load import MOST_BAD_VALUES
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import ScenarioError
 from sim.scenario.reading.paths import assign, combinations, expand
 from sim.scenario.sweep import SETTING, points
 from sim.scenario.variants import Variants, frozen
+from sim.storage.load import load
 
 BASE: dict[str, Any] = {
     "name": "base",

@@ -24,7 +24,7 @@ class DemandParameters(Parameters):
 
 
 @component("demand")
-class CustomDemand(Custom, DemandParameters):
+class CustomDemand(Custom, DemandParameters, extra="allow"):
     """Custom demand, imported from `module`."""
 
     def build(self) -> Demand:

@@ -8,7 +8,7 @@ import pytest
 
 import sim
 from sim.plots import style
-from sim.scenario.load import load
+from sim.storage.load import load
 from tests.support import SMALL, done, files, refused
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from click.testing import Result
 
 import sim
+from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
 from tests.support import done, refused
 
@@ -22,9 +23,9 @@ def test_summarize_reads_the_log_again(a_run: Path, finished: tuple[Path, Result
 def test_an_unfinished_run_can_be_looked_at(a_run: Path) -> None:
     max((a_run / "events").iterdir()).unlink()
     run = RunDirectory(a_run)
-    manifest = run.manifest()
-    del manifest["notes"]
-    run.write_manifest(manifest | {"finished": False})
+    content = run.manifest().content
+    del content["notes"]
+    run.write_manifest(RunManifest.of(content | {"finished": False}))
     assert "note: the run is not finished" in done("summarize", a_run)
 
 

@@ -257,7 +257,7 @@ def test_a_whole_run_is_the_same_to_the_last_cell(make_scenario: MakeScenario, t
     with plainly():
         plain = log_of(scenario, tmp_path / "plain")
     pd.testing.assert_frame_equal(fast, plain, rtol=1e-9, atol=1e-9)
-    used = [sim.Result.open(tmp_path / way).manifest["kernels"] for way in ("fast", "plain")]
+    used = [sim.Result.open(tmp_path / way).manifest.kernels for way in ("fast", "plain")]
     assert used == [kernels.describe(), "plain"]
 
 
