@@ -83,6 +83,8 @@ class AttackParameters(Parameters):
 class CustomAttack(Custom, AttackParameters, extra="allow"):
     """Custom attack, imported from `module`."""
 
+    model_config = Custom.model_config
+
     @property
     def needs_channel(self) -> bool:
         """Whether it must know the channel of each report: unknown of custom classes."""

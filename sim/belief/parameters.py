@@ -36,6 +36,8 @@ class BeliefParameters(Parameters):
 class CustomBelief(Custom, BeliefParameters, extra="allow"):
     """Custom belief, imported from `module`."""
 
+    model_config = Custom.model_config
+
     def build(self, statistics: Statistics, restart_s: int | None, world: World) -> Belief:  # noqa: ARG002
         """Return an instance of the class, which is given the statistics and `restart_s`."""
         return cast(Belief, self.instance("belief", statistics=statistics, restart_s=restart_s))

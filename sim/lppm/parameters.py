@@ -81,6 +81,8 @@ class CalibratedParameters(DesignParameters):
 class CustomDesign(Custom, DesignParameters, extra="allow"):
     """Custom design, imported from `module`."""
 
+    model_config = Custom.model_config
+
     def build(self, world: World) -> Design:
         """Return an instance of the class, which is given the world."""
         return cast(Design, self.instance("design", world=world))

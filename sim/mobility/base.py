@@ -29,6 +29,8 @@ class MobilityParameters(Parameters):
 class CustomMobility(Custom, MobilityParameters, extra="allow"):
     """Custom mobility model, imported from `module`."""
 
+    model_config = Custom.model_config
+
     def build(self, world: World, seed: int, place: Place) -> Mobility:  # noqa: ARG002
         """Return an instance of the class, which is given the world and the seed."""
         return cast(Mobility, self.instance("mobility", world=world, seed=seed))

@@ -13,11 +13,11 @@ from sim.escaping import visible
 @click.command(cls=ScenarioCommand)
 @scenario_options
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="CSV file; .gz compresses it.")
-@click.option("--overwrite", is_flag=True, help="Replace the file if it is there.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 def traces(scenario: ScenarioOptions, *, out: Path, overwrite: bool) -> None:
     """Write SCENARIO's true traces as CSV.
 
-    The cells that its users query from, in a form that the mobility `replay` reads.
+    The file lists the cells from which users query, in the format of the mobility `replay`.
     """
     from sim.errors import input_errors
     from sim.mobility.recorded.replay import write_csv

@@ -27,6 +27,8 @@ class DemandParameters(Parameters):
 class CustomDemand(Custom, DemandParameters, extra="allow"):
     """Custom demand, imported from `module`."""
 
+    model_config = Custom.model_config
+
     def build(self) -> Demand:
         """Return an instance of the class."""
         return cast(Demand, self.instance("demand"))
