@@ -19,9 +19,9 @@ from sim.interfaces import LPPM, Attack, Belief, Design, FloatArray
 from sim.lppm.exponential import Exponential, ExponentialParameters
 from sim.lppm.location_hiding import LocationHiding, LocationHidingParameters
 from sim.lppm.mechanism import Mechanism
+from sim.mobility.statistics import Statistics, statistics
 from sim.mobility.synthetic.favourites import Favourites, FavouritesParameters
 from sim.mobility.traces import Trace
-from sim.mobility.training import Statistics, statistics
 from sim.rng import stream
 from sim.simulation.engine import simulate
 from sim.simulation.recorder import SimulationLog

@@ -15,7 +15,7 @@ from sim.components.registry import Parameters, component
 from sim.components.spec import Name
 from sim.interfaces import Attack, OutputSpace
 from sim.lppm.outputs import Cells
-from sim.mobility.training import Statistics
+from sim.mobility.statistics import Statistics
 from sim.world import World
 
 Knowledge = Literal["test", "whole_test", "training"]

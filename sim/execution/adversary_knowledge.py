@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from sim.attack.identification import IdentificationParameters
 from sim.attack.parameters import AttackParameters
-from sim.mobility.training import Statistics
-from sim.simulation.population import Stage
+from sim.mobility.statistics import Statistics
+from sim.simulation.population import Population
 
 
-def known_statistics(attack: AttackParameters, stage: Stage) -> dict[str, Statistics]:
+def known_statistics(attack: AttackParameters, population: Population) -> dict[str, Statistics]:
     """Return the statistics of each user that an adversary knows; they lead to no trace.
 
     Where names are hidden, knowledge common to all users is listed by pseudonym, whose order reveals nothing.
     """
-    statistics_of = stage.knowledge(attack.training) if attack.knows == "training" else stage.truth
-    known = {trace.user: statistics_of(trace.user) for trace in stage.traces}
+    statistics_of = population.knowledge(attack.training) if attack.knows == "training" else population.truth
+    known = {trace.user: statistics_of(trace.user) for trace in population.traces}
     if isinstance(attack, IdentificationParameters):
-        return {user: known[user] for user in stage.candidates}
-    if stage.pseudonyms is None or stage.scenario.knows_by_name(attack):
+        return {user: known[user] for user in population.candidates}
+    if population.pseudonyms is None or population.scenario.knows_by_name(attack):
         return known
-    return {name: known[user] for name, user in sorted((name, user) for user, name in stage.pseudonyms.items())}
+    return {name: known[user] for name, user in sorted((name, user) for user, name in population.pseudonyms.items())}
 
 
-def statistics_in_force(attack: AttackParameters, stage: Stage) -> dict[str, list[tuple[int, Statistics]]]:
+def statistics_in_force(attack: AttackParameters, population: Population) -> dict[str, list[tuple[int, Statistics]]]:
     """Return, for an adversary who knows test statistics, those in force by query, of users whose lives change."""
-    users = [user for user, life in stage.lives.items() if life.borders] if attack.knows == "test" else []
-    return {user: stage.regimes(user) for user in users}
+    users = [user for user, life in population.lives.items() if life.borders] if attack.knows == "test" else []
+    return {user: population.regimes(user) for user in users}

@@ -23,7 +23,7 @@ from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import Scenario
 from sim.simulation import interrupts
 from sim.simulation.engine import simulate
-from sim.simulation.population import Stage
+from sim.simulation.population import Population
 from sim.simulation.progress import Tick
 from sim.simulation.recorder import SimulationLog
 from sim.simulation.user_log import Snapshot
@@ -53,17 +53,17 @@ def run_chunk(chunk: Chunk, populations: PopulationCache, tick: Tick | None = No
     tables: list[pa.Table] = []
     snapshots: list[_Snapshots] = []
     notes: dict[str, Notes] = {}
-    for stage in populations.stages(chunk):
+    for population in populations.of_chunk(chunk):
         for name in chunk.lppms:
             try:
-                run = _run(by_name[name], stage, chunk.point.scenario, tick)
+                run = _run(by_name[name], population, chunk.point.scenario, tick)
             except UserError:
                 raise
             except BaseException as error:  # component code may raise anything; only a real Ctrl-C stops the run
                 interrupts.reraise_interrupt(error)
-                raise FailedSimulation(stage.replication, name) from error
-            tables.append(run.log.table(point=chunk.point.index, lppm=name, replication=stage.replication))
-            snapshots.append(_Snapshots(name, stage.replication, run.log.snapshots))
+                raise FailedSimulation(population.replication, name) from error
+            tables.append(run.log.table(point=chunk.point.index, lppm=name, replication=population.replication))
+            snapshots.append(_Snapshots(name, population.replication, run.log.snapshots))
             notes[name] = merge_notes(notes[name], run.notes) if name in notes else run.notes
     return SimulatedChunk(pa.concat_tables(tables), _stacked(snapshots), notes)
 
@@ -74,13 +74,13 @@ class _Run:
     notes: Notes
 
 
-def _run(spec: LPPMSpec, stage: Stage, scenario: Scenario, tick: Tick | None) -> _Run:
-    """Simulate one LPPM. Attacks and the log belong to the point's scenario, people and places to the stage."""
-    world = stage.setting.world
+def _run(spec: LPPMSpec, population: Population, scenario: Scenario, tick: Tick | None) -> _Run:
+    """Simulate one LPPM. Attacks and the log belong to the point's scenario, people and places to the population."""
+    world = population.setting.world
     applicable = scenario.attacks_on(spec)
-    known = {attack.name: known_statistics(attack, stage) for attack in applicable}
-    in_force = {attack.name: statistics_in_force(attack, stage) for attack in applicable}
-    mechanisms = Mechanisms(spec, stage)
+    known = {attack.name: known_statistics(attack, population) for attack in applicable}
+    in_force = {attack.name: statistics_in_force(attack, population) for attack in applicable}
+    mechanisms = Mechanisms(spec, population)
     attacks = {
         attack.name: attack.build(
             scenario.attack_context(world, known[attack.name], in_force[attack.name], mechanisms.space)
@@ -89,20 +89,20 @@ def _run(spec: LPPMSpec, stage: Stage, scenario: Scenario, tick: Tick | None) ->
     }
     log = SimulationLog(
         world=world,
-        traces=stage.traces,
+        traces=population.traces,
         attacks=list(attacks),
         expected=scenario.record.expected,
         window=scenario.record.summary_window,
-        shifts=[shift for life in stage.lives.values() for shift in life.shifts],
+        shifts=[shift for life in population.lives.values() for shift in life.shifts],
         snapshot_at=frozenset(scenario.record.snapshots),
-        pseudonyms=stage.pseudonyms,
+        pseudonyms=population.pseudonyms,
         epsilon_in=None if scenario.record.epsilon == "none" else world.metric(scenario.record.epsilon),
         tick=tick,
     )
     simulate(
-        traces=stage.traces,
+        traces=population.traces,
         lppm_of=mechanisms.of,
-        noise_of=lambda user: stream(scenario.seed, "lppm", spec.name, user, stage.replication),
+        noise_of=lambda user: stream(scenario.seed, "lppm", spec.name, user, population.replication),
         attacks=attacks,
         log=log,
     )

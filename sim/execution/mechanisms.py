@@ -7,23 +7,23 @@ from sim.execution.notes import Notes, rows_without_data
 from sim.interfaces import LPPM, BeliefCapabilities
 from sim.lppm.mechanism import Mechanism
 from sim.lppm.outputs import output_space
-from sim.mobility.training import Statistics
+from sim.mobility.statistics import Statistics
 from sim.scenario.lppms import LPPMSpec
-from sim.simulation.population import Stage
+from sim.simulation.population import Population
 
 
 class Mechanisms:
     """Builds the mechanism of each user; one with a fixed belief is shared by users with the same statistics."""
 
-    def __init__(self, spec: LPPMSpec, stage: Stage) -> None:
+    def __init__(self, spec: LPPMSpec, population: Population) -> None:
         self._spec = spec
-        self._restart_s = stage.scenario.restart_s
-        self._world = stage.setting.world
+        self._restart_s = population.scenario.restart_s
+        self._world = population.setting.world
         with input_errors(f"lppms.{spec.name}.design"):
             self._design = spec.design.build(self._world)
         self.space = output_space(self._design, self._world.grid.n_cells)
         """The output space."""
-        self._knowledge = stage.knowledge(spec.training)
+        self._knowledge = population.knowledge(spec.training)
         self._statistics: list[Statistics] = []
         self._made: list[Mechanism] = []
         self._shared: dict[int, Mechanism] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sim.mobility.training import Statistics
+from sim.mobility.statistics import Statistics
 
 Notes = dict[str, Any]
 """Counts of fallbacks and alarms, rows of transition matrices without data, and the worst gap of an estimate."""

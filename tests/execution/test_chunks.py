@@ -143,15 +143,19 @@ def test_two_runs_that_cut_differently_are_found_out(make_scenario: MakeScenario
         run(scenario, tmp_path, joined=2, progress=Meddler())
 
 
-def test_stages_are_kept_while_they_are_small(make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_populations_are_cached_while_they_are_small(
+    make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (point,) = points(make_scenario())
     populations = PopulationCache()
-    first = populations.stage(point, 0)
-    assert populations.stage(point, 1) is not first
-    assert populations.stage(point, 0) is first
-    monkeypatch.setattr(population_cache, "STAGES_BYTES", 2 * 3 * 20**2 * 8)
-    assert [populations.stage(point, number) is populations.stage(point, number) for number in range(5)] == [True] * 5
-    assert len(populations._stages) <= 3
+    first = populations.population(point, 0)
+    assert populations.population(point, 1) is not first
+    assert populations.population(point, 0) is first
+    monkeypatch.setattr(population_cache, "POPULATIONS_BYTES", 2 * 3 * 20**2 * 8)
+    assert [populations.population(point, number) is populations.population(point, number) for number in range(5)] == [
+        True
+    ] * 5
+    assert len(populations._populations) <= 3
 
 
 def test_notes_of_more_simulations() -> None:

@@ -21,13 +21,14 @@ def traces(scenario: ScenarioOptions, *, out: Path, overwrite: bool) -> None:
     """
     from sim.errors import input_errors
     from sim.mobility.recorded.replay import write_csv
-    from sim.simulation.population import Setting, Stage
+    from sim.simulation.population import Population
+    from sim.simulation.setting import Setting
 
     if out.exists() and not overwrite:
         raise click.UsageError(f"{out} is there already: choose another name or add --overwrite, nothing was written")
     study = scenario.load_with_consent()
-    stage = Stage(Setting(study), 0)
-    traces = stage.traces
+    population = Population(Setting(study), 0)
+    traces = population.traces
     with input_errors("the traces cannot be written"):
-        write_csv(out, traces, stage.setting.world.grid)
+        write_csv(out, traces, population.setting.world.grid)
     click.echo(visible(f"wrote {sum(map(len, traces)):,} queries of {len(traces)} users to {out}"))

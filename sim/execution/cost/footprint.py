@@ -21,7 +21,6 @@ from sim.lppm.optimal_quality import OptimalQualityParameters
 from sim.mobility.synthetic.markov import MarkovChainParameters
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import Scenario
-from sim.scenario.people import NothingParameters, OthersParameters
 
 NUMBER = 8
 """Bytes of a number."""
@@ -73,9 +72,7 @@ def _world(scenario: Scenario) -> float:
 
 def _transitions(scenario: Scenario) -> int:
     """Return how many transition matrices each user has, for adversaries and mechanisms that follow her."""
-    of_each = {
-        name for name, spec in scenario.training.items() if not isinstance(spec, OthersParameters | NothingParameters)
-    }
+    of_each = {name for name, spec in scenario.training.items() if spec.by_user}
     stretches = 1 + 3 * len(scenario.shifts)
     known = set[str]()
     for attack in scenario.attacks:
