@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 import types
@@ -10,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from sim.checks import CHECKS, check
+from sim.checks import CHECKS, check, check_made
+from sim.checks.bench import Bench
 from sim.components import imports
+from sim.components import registry as component_registry
 from sim.components.imports import ComponentError, construct, load_class, resolve
 from sim.components.permission import CodeAccess, CodeNotAllowed
-from sim.components.registry import METHODS
+from sim.components.registry import METHODS, Registry
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 MODULE = "own_module_for_registry"
@@ -164,7 +167,7 @@ def test_a_permission_for_a_folder_is_for_that_folder_alone(folders: dict[str, P
     assert load_class(f"{MODULE}:X", access).where == "other"
 
 
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL)
+*BLOCKS, REGISTERED = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
 def test_the_page_has_its_examples() -> None:
@@ -183,3 +186,14 @@ def test_the_examples_of_the_page_keep_the_contracts(block: str, folders: dict[s
     outcomes = check(f"{MODULE}:{name}", parameters={"size": 2})
     assert len(outcomes) == 1 + len(CHECKS["design"])
     assert [outcome.problem for outcome in outcomes] == [None] * len(outcomes)
+
+
+def test_the_registered_example_of_the_page_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(component_registry, "registry", Registry())
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "registered_example.py").write_text(REGISTERED)
+    parameters = importlib.import_module("registered_example").BlurParameters()
+    bench = Bench()
+    assert [outcome.problem for outcome in check_made("design", lambda: parameters.build(bench.world), bench)] == [
+        None
+    ] * len(CHECKS["design"])
