@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Self, cast
 
-from pydantic import model_validator
+from pydantic import ConfigDict, model_validator
 
 from sim.components.custom import Custom
 from sim.components.imports import ComponentError
@@ -15,7 +15,7 @@ from sim.components.registry import Parameters, component
 from sim.components.spec import Name
 from sim.interfaces import Attack, OutputSpace
 from sim.lppm.outputs import Cells
-from sim.mobility.training import Statistics
+from sim.mobility.statistics import Statistics
 from sim.world import World
 
 Knowledge = Literal["test", "whole_test", "training"]
@@ -80,10 +80,10 @@ class AttackParameters(Parameters):
 
 
 @component("attack")
-class CustomAttack(Custom, AttackParameters, extra="allow"):
+class CustomAttack(Custom, AttackParameters):
     """Custom attack, imported from `module`."""
 
-    model_config = Custom.model_config
+    model_config = ConfigDict(extra="allow")
 
     @property
     def needs_channel(self) -> bool:

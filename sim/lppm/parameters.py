@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, cast
 
-from pydantic import model_validator
+from pydantic import ConfigDict, model_validator
 
 from sim.components.custom import Custom
 from sim.components.registry import Parameters, component
@@ -78,10 +78,16 @@ class CalibratedParameters(DesignParameters):
 
 
 @component("design")
-class CustomDesign(Custom, DesignParameters, extra="allow"):
+class CustomDesign(Custom, DesignParameters):
     """Custom design, imported from `module`."""
 
-    model_config = Custom.model_config
+    model_config = ConfigDict(extra="allow")
+
+    @property
+    def budget_km(self) -> float | None:
+        """The key `quality_budget_km`, if the scenario gives it as a number."""
+        budget = (self.model_extra or {}).get("quality_budget_km")
+        return float(budget) if isinstance(budget, int | float) else None
 
     def build(self, world: World) -> Design:
         """Return an instance of the class, which is given the world."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, cast
+from typing import Annotated, ClassVar, cast
+
+from pydantic import ConfigDict
 
 from sim.components.custom import Custom
-from sim.components.registry import Parameters, component
+from sim.components.registry import OneOf, Parameters, component
 from sim.interfaces import Demand
 
 
@@ -24,11 +26,14 @@ class DemandParameters(Parameters):
 
 
 @component("demand")
-class CustomDemand(Custom, DemandParameters, extra="allow"):
+class CustomDemand(Custom, DemandParameters):
     """Custom demand, imported from `module`."""
 
-    model_config = Custom.model_config
+    model_config = ConfigDict(extra="allow")
 
     def build(self) -> Demand:
         """Return an instance of the class."""
         return cast(Demand, self.instance("demand"))
+
+
+AnyDemand = Annotated[DemandParameters, OneOf("demand")]
