@@ -80,7 +80,7 @@ class AttackParameters(Parameters):
 
 
 @component("attack")
-class CustomAttack(Custom, AttackParameters, extra="allow"):
+class CustomAttack(Custom, AttackParameters):
     """Custom attack, imported from `module`."""
 
     model_config = Custom.model_config

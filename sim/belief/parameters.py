@@ -33,7 +33,7 @@ class BeliefParameters(Parameters):
 
 
 @component("belief")
-class CustomBelief(Custom, BeliefParameters, extra="allow"):
+class CustomBelief(Custom, BeliefParameters):
     """Custom belief, imported from `module`."""
 
     model_config = Custom.model_config

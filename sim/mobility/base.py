@@ -26,7 +26,7 @@ class MobilityParameters(Parameters):
 
 
 @component("mobility")
-class CustomMobility(Custom, MobilityParameters, extra="allow"):
+class CustomMobility(Custom, MobilityParameters):
     """Custom mobility model, imported from `module`."""
 
     model_config = Custom.model_config

@@ -16,7 +16,7 @@ from sim.attack.optimal import HiddenChannel, OptimalAttack
 from sim.belief.markov_filter import MarkovFilter
 from sim.errors import UserError
 from sim.events import Report
-from sim.execution.chunks import _known
+from sim.execution.adversary_knowledge import known_statistics
 from sim.interfaces import FloatArray
 from sim.lppm.channel import MatrixChannel, exponential
 from sim.mobility.statistics import Statistics, regimes, statistics
@@ -264,7 +264,7 @@ def test_what_is_known_of_pseudonyms_does_not_lead_to_names(make_scenario: MakeS
         scenario = make_scenario(attacks=["sporadic-trained"], names="hidden", seed=seed)
         population = Population(Setting(scenario), 0)
         assert population.pseudonyms is not None
-        known = _known(scenario.attacks[0], population)
+        known = known_statistics(scenario.attacks[0], population)
         assert list(known) == sorted(population.pseudonyms.values())
         assert len({id(statistics) for statistics in known.values()}) == 1
 

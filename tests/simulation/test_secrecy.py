@@ -12,7 +12,8 @@ import pytest
 
 from sim.attack import identification, inference
 from sim.events import Guess, Report
-from sim.execution.chunks import _known, _Mechanisms
+from sim.execution.adversary_knowledge import known_statistics
+from sim.execution.mechanisms import Mechanisms
 from sim.interfaces import Attack
 from sim.lppm.mechanism import Mechanism
 from sim.mobility.traces import Trace
@@ -46,7 +47,7 @@ def spied(scenario: Scenario, spy: Attack) -> Population:
     for lppm in scenario.lppms:
         simulate(
             traces=population.traces,
-            lppm_of=_Mechanisms(lppm, population).of,
+            lppm_of=Mechanisms(lppm, population).of,
             noise_of=lambda user: stream(1, user),
             attacks={"spy": spy},
             log=log,
@@ -100,7 +101,7 @@ def test_an_own_attack_is_given_nothing_secret(
     scenario = with_a_past(make_scenario, attacks=[attack])
     population = Population(Setting(scenario), 0)
     burglar = scenario.attacks[0].build(
-        scenario.attack_context(population.setting.world, _known(scenario.attacks[0], population))
+        scenario.attack_context(population.setting.world, known_statistics(scenario.attacks[0], population))
     )
     assert isinstance(burglar, Burglar)
     spied(scenario, burglar)
@@ -125,7 +126,7 @@ def test_a_belief_learns_from_reports_alone(spec: Any, make_scenario: MakeScenar
     scenario = with_a_past(make_scenario, queries=40, lppms=[spec])
     population = Population(Setting(scenario), 0)
     log = SimulationLog(world=population.setting.world, traces=population.traces, attacks=["ear"], expected=False)
-    made, twins = _Mechanisms(scenario.lppms[0], population), _Mechanisms(scenario.lppms[0], population)
+    made, twins = Mechanisms(scenario.lppms[0], population), Mechanisms(scenario.lppms[0], population)
     carried = {trace.user: made.of(trace.user) for trace in population.traces}
     heard: list[Report] = []
 
@@ -160,7 +161,7 @@ def test_the_shipped_attacks_hold_nothing_secret(attack: str, make_scenario: Mak
     scenario = with_a_past(make_scenario, attacks=[attack], lppms=["PEB-Exp"])
     population = Population(Setting(scenario), 0)
     built = scenario.attacks[0].build(
-        scenario.attack_context(population.setting.world, _known(scenario.attacks[0], population))
+        scenario.attack_context(population.setting.world, known_statistics(scenario.attacks[0], population))
     )
     spied(scenario, built)
     assert secrets(built, population.traces) == []

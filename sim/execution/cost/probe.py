@@ -11,8 +11,9 @@ from typing import Any
 from sim.attack.identification import IdentificationParameters
 from sim.components.imports import ComponentError
 from sim.errors import InputError, input_errors
-from sim.execution.chunks import FailedSimulation, Workshop, run_chunk
+from sim.execution.chunks import FailedSimulation, run_chunk
 from sim.execution.plan import Chunk
+from sim.execution.population_cache import PopulationCache
 from sim.mobility.demand.every_visit import EveryVisitParameters
 from sim.mobility.demand.periodic import PeriodicParameters
 from sim.mobility.demand.poisson import PoissonParameters
@@ -376,7 +377,7 @@ def _once(
     began_s = time.process_time()
     complete = True
     try:
-        run_chunk(chunk, Workshop.of(population, point), clock)
+        run_chunk(chunk, PopulationCache.of(population, point), clock)
     except _Enough:
         complete = False
     except FailedSimulation as failed:

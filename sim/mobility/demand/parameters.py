@@ -24,7 +24,7 @@ class DemandParameters(Parameters):
 
 
 @component("demand")
-class CustomDemand(Custom, DemandParameters, extra="allow"):
+class CustomDemand(Custom, DemandParameters):
     """Custom demand, imported from `module`."""
 
     model_config = Custom.model_config

@@ -11,7 +11,7 @@ from sim.attack.optimal import OptimalAttack
 from sim.belief.fixed_profile import FixedProfile
 from sim.belief.in_force import InForce
 from sim.belief.markov_filter import MarkovFilter
-from sim.execution.chunks import _in_force, _known
+from sim.execution.adversary_knowledge import known_statistics, statistics_in_force
 from sim.simulation.population import Population
 from sim.simulation.setting import Setting
 from tests.simulation.shifts.lives import (
@@ -49,7 +49,9 @@ def test_who_knows_what_is_in_force(attack: dict[str, Any], belief: type, make_s
     population = Population(Setting(scenario), 0)
     spec = scenario.attacks[0]
     built = spec.build(
-        scenario.attack_context(population.setting.world, _known(spec, population), _in_force(spec, population))
+        scenario.attack_context(
+            population.setting.world, known_statistics(spec, population), statistics_in_force(spec, population)
+        )
     )
     assert isinstance(built, OptimalAttack)
     assert type(built._belief_of("user-001")) is belief
