@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from time import process_time_ns
 
 import numpy as np
@@ -35,10 +34,18 @@ EVERY_S = 300
 GAP = 1e-6
 
 DESIGNS: dict[str, Callable[..., Design]] = {
-    "Exp 0.3/km": partial(Exponential, ExponentialParameters(epsilon_per_km=0.3)),
-    "Exp 1/km": partial(Exponential, ExponentialParameters(epsilon_per_km=1.0)),
-    "Exp 2/km": partial(Exponential, ExponentialParameters(epsilon_per_km=2.0)),
-    "LH 0.6": partial(LocationHiding, LocationHidingParameters(reveal_probability=0.6)),
+    "Exp 0.3/km": lambda distance, **more: Exponential(
+        ExponentialParameters(epsilon_per_km=0.3, **more), distance=distance
+    ),
+    "Exp 1/km": lambda distance, **more: Exponential(
+        ExponentialParameters(epsilon_per_km=1.0, **more), distance=distance
+    ),
+    "Exp 2/km": lambda distance, **more: Exponential(
+        ExponentialParameters(epsilon_per_km=2.0, **more), distance=distance
+    ),
+    "LH 0.6": lambda distance, **more: LocationHiding(
+        LocationHidingParameters(reveal_probability=0.6, **more), distance=distance
+    ),
 }
 
 

@@ -23,6 +23,7 @@ from sim.lppm.optimal_quality import OptimalQualityParameters
 from sim.lppm.parameters import DesignParameters
 from sim.lppm.planar_geometric import PlanarGeometricParameters
 from sim.mobility.synthetic.markov import MarkovChainParameters
+from sim.mobility.training.others import OthersParameters
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import Scenario
 
