@@ -192,9 +192,9 @@ def _finish(
     failed = {failure["chunk"] for failure in failures}
     simulated = [chunk for chunk in end.chunks if chunk.id not in failed]
     planned = {"parts": sorted(chunk.id for chunk in end.chunks), "repetitions": end.described()}
-    ended = {"finished": not failures, "notes": _notes(directory, simulated), "failures": failures}
-    directory.write_manifest(manifest | planned | ended)
     result = Result(directory)
+    ended = {"finished": not failures, "notes": _notes(result, simulated), "failures": failures}
+    directory.write_manifest(manifest | planned | ended)
     try:
         if simulated:
             _note_budgets(result, swept)
@@ -241,8 +241,7 @@ def _sum_up(result: Result, *, figures: bool) -> None:
     if figures:
         from sim.plots import write_figures
 
-        tables = {"summary": result.summary(), "over_time": result.over_time(), "shifts": result.shifts()}
-        write_figures(result.run, read=result.totals(), **tables)
+        write_figures(result)
     # Where windows of a summary cut the shift there is no table, and whoever asks for it is told why.
     if not result.shifts().empty:
         with suppress(NotApplicable):
@@ -633,11 +632,11 @@ def _points_frame(swept: list[Point]) -> pd.DataFrame:
     return pd.DataFrame([{"point": point.index, **point.values} for point in swept])
 
 
-def _notes(directory: RunDirectory, chunks: list[Chunk]) -> list[dict[str, Any]]:
+def _notes(result: Result, chunks: list[Chunk]) -> list[dict[str, Any]]:
     """Return, by point and LPPM, how often beliefs ran out of mass and how well profiles were estimated."""
     found: dict[tuple[int, str], Notes] = {}
     for chunk in chunks:
-        for lppm, notes in directory.notes(chunk.id).items():
+        for lppm, notes in result.notes()[chunk.id].items():
             key = (chunk.point.index, lppm)
             found[key] = joined_notes(found[key], notes) if key in found else notes
     return [{"point": point, "lppm": lppm, **notes} for (point, lppm), notes in sorted(found.items())]

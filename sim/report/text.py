@@ -13,7 +13,7 @@ import yaml
 
 from sim.analysis import narrative as sentences
 from sim.analysis.budgets import exceeded
-from sim.analysis.metrics import METRICS, told, untold
+from sim.analysis.metrics import METRICS, recorded_metrics, unrecorded_metrics
 from sim.analysis.result import Result
 from sim.analysis.statistics import SPREAD
 from sim.analysis.summary import LOSS_AND_ERROR
@@ -251,7 +251,7 @@ def adaptation(study: Study) -> Markup:
 def figures(study: Study) -> Markup:
     """Return the table of more figures, those that the runs tell, with words for each, and which they do not tell."""
     table = study.metrics
-    shown = told(table)
+    shown = recorded_metrics(table)
     words = {"at": "with", "attack": "attack"}
     words = {name: heading for name, heading in words.items() if table[name].astype(bool).any()}
     heads = [_head("LPPM", "text"), *(_head(heading, "text") for heading in words.values())]
@@ -301,7 +301,7 @@ def _heading(name: str) -> Markup:
 def _untold(study: Study) -> Iterator[str]:
     """Yield what to set for the figures that a run does not tell."""
     for name, result in zip(study.names, study.results, strict=True):
-        for line in untold(result.metrics(), result.manifest):
+        for line in unrecorded_metrics(result.metrics(), result.manifest):
             yield f"{name}: {line}" if study.compared else line
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from sim.analysis.metrics import METRICS, told, untold
+from sim.analysis.metrics import METRICS, recorded_metrics, unrecorded_metrics
 from sim.analysis.result import Result
 from sim.analysis.sweep_labels import in_order, path_headings, with_swept_values
 from sim.analysis.tables import spread_note
@@ -19,7 +19,7 @@ def print_metrics(result: Result) -> None:
     metrics, points = in_order(result.shown_metrics(), result.run), result.points()
     swept = path_headings([path for path in points.columns if path != "point"])
     valued = with_swept_values(metrics[["lppm", "point"]], points).to_dict("records")
-    shown = told(metrics)
+    shown = recorded_metrics(metrics)
     distances = [name for name in shown if name.endswith(("_loss_km", "_error_km"))]
     console.print(f"More metrics; {spread_note(spreads(metrics))}", style="italic", highlight=False)
     for names in filter(None, (distances, [name for name in shown if name not in distances])):
@@ -36,5 +36,5 @@ def print_metrics(result: Result) -> None:
         console.print(table, highlight=False)
     for name in shown:
         console.print(f"{METRICS[name].heading:>20}  {METRICS[name].words}", highlight=False)
-    for line in untold(metrics, result.manifest):
+    for line in unrecorded_metrics(metrics, result.manifest):
         console.print(f"[yellow]note:[/] {escape(line)}", highlight=False)
