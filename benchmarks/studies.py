@@ -7,7 +7,7 @@ from benchmarks.scale import Scale
 from benchmarks.targets import Measurement, Skipped
 from benchmarks.timing import slowest_case
 from sim.errors import UserError
-from sim.execution.local_pool import usable_cores
+from sim.execution.pool import usable_cores
 
 
 def measure_chunk(scale: Scale, *, pool: str) -> Measurement:

@@ -15,22 +15,23 @@ from benchmarks.memory import LIMIT_S, environment, main_of, resident
 from benchmarks.timing import Samples, seconds_of, side_by_side
 from sim.execution.chunks import Workshop, run_chunk
 from sim.execution.cost.estimate import estimate
-from sim.execution.local_pool import Here, Pool, Workers
+from sim.execution.local_pool import Workers
 from sim.execution.plan import Chunk, Plan, tasks
-from sim.execution.runner import run
+from sim.execution.pool import InProcess, Pool
+from sim.execution.run import run
 from sim.scenario.models import Scenario
 from sim.scenario.sweep import points
 from sim.storage.run_directory import RunDirectory
 
 
 def _dask() -> Pool:
-    from sim.execution.dask_cluster import Cluster
+    from sim.execution.dask.cluster import Cluster
 
     return Cluster("local", 2)
 
 
 EPSILON = "lppms.*.design.epsilon_per_km"
-POOLS: dict[str, Callable[[], Pool]] = {"here": Here, "workers": lambda: Workers(2), "dask": _dask}
+POOLS: dict[str, Callable[[], Pool]] = {"here": InProcess, "workers": lambda: Workers(2), "dask": _dask}
 _GRID = {"kind": "rectangle", "rows": 25, "cols": 10, "width_km": 9.125, "height_km": 17.0}
 
 

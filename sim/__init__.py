@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sim.analysis.result import Result
-    from sim.execution.runner import run
+    from sim.execution.run import run
     from sim.scenario.load import load
     from sim.scenario.models import Scenario
 
@@ -23,7 +23,7 @@ _HOME = {
     "Result": "sim.analysis.result",
     "Scenario": "sim.scenario.models",
     "load": "sim.scenario.load",
-    "run": "sim.execution.runner",
+    "run": "sim.execution.run",
 }
 
 

@@ -61,7 +61,7 @@ class MobilityCapabilities:
     """Optional attributes of a `Mobility`."""
 
     finite: Capability[Mobility, bool] = Capability(False)
-    """Whether the visits of every user end and start on any day, as in recorded traces."""
+    """Whether the visits of every user end, as in recorded traces; days then count from that of the first query."""
     timed: Capability[Mobility, bool] = Capability(True)
     """Whether `time_s` of a visit is a time; if not, it is a position, and durations are refused."""
     max_gap_s: Capability[Mobility, float | None] = Capability(None)
@@ -152,9 +152,9 @@ class ChannelCapabilities:
     countless: Capability[Channel, bool] = Capability(False)
     """Whether the outputs are too many to list: `row`, `likelihoods` and `matrix` then raise an error with a reason."""
     epsilon_per_km: Capability[Channel, float] = Capability(math.inf)
-    """Epsilon of geo-indistinguishability of a countless channel, in [0, inf]; `inf`: no guarantee."""
+    """Epsilon of geo-indistinguishability of a countless channel, in [0, inf]; infinite: no guarantee."""
     epsilon_in_per_km: Capability[Channel, Callable[[Any], float] | None] = Capability(None)
-    """`epsilon_in_per_km(distance)` returns the same per km of any distance, and takes precedence."""
+    """`epsilon_in_per_km(distance)` returns that epsilon per km of a distance; takes precedence over the number."""
 
 
 class OwnOutputs(Channel, Protocol):

@@ -99,7 +99,7 @@ def adaptation(
     and Student's t), of means by Student's t; none for a single user. A user with less than a window after the shift,
     or without any loss before it, is `left_out`. Expected figures are used where the log has them.
 
-    A summary will do if its windows end where the shift begins and make up `window`; another one is refused.
+    Rows that stand for several queries must end before the shift and make up `window`; others are refused.
     """
     collector = AdaptationCollector(
         run, read_shifts(run), window=window, recovered=recovered, before=before, shift=shift
@@ -170,7 +170,7 @@ class AdaptationCollector:
     def _finish(self, point: int) -> None:
         """Replace the sums of a point by its tables."""
         sums = self._sums.pop(point)
-        sums.refuse_window(self._window, self._run)
+        sums.require_window(self._window, self._run)
         for (lppm, attack), own in sorted(sums.series.items()):
             recovery = Recovery(
                 own, before=self._before, window=self._window, step=sums.step, recovered=self._recovered

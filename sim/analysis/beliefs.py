@@ -17,6 +17,7 @@ from sim.analysis.time_series import Chosen, may_hold, middle, parts_at
 from sim.interfaces import FloatArray, IntArray
 from sim.storage.errors import ChoiceNotApplicable, NotApplicable
 from sim.storage.run_directory import RunDirectory
+from sim.storage.summary_rows import require_cells
 
 
 def belief_distance(
@@ -69,7 +70,7 @@ class BeliefCollector:
         if not len(beliefs.index):
             return
         try:
-            refuse_summary(self._run, part)
+            require_cells(self._run, part.rows(["event"])["event"])
         except NotApplicable as error:
             self._error = error
             return
@@ -187,12 +188,3 @@ def _indifferent(run: RunDirectory) -> set[str]:
 def _recorded(run: RunDirectory) -> dict[str, Any]:
     record = run.manifest().get("scenario", {}).get("record", {})
     return record if isinstance(record, dict) else {}
-
-
-def refuse_summary(run: RunDirectory, part: LogPart) -> None:
-    """Refuse a part that has no cells of users."""
-    if part.is_summary:
-        raise NotApplicable(
-            f"{run} is a summary, without the cells that users were in: set record.log to queries and run the scenario "
-            "into another folder."
-        )

@@ -2,8 +2,8 @@
 
 Parts are read one after another and only sums by group are retained, never rows, so memory grows with the number of
 groups alone. Only rows of queries count, and of those the estimates of the query itself: a later estimate of a past
-query (`estimated_index` below `index`) is not part of the online error. A row of a summary (`record: summary`) stands
-for all queries of its window and counts as many times.
+query (`estimated_index` below `index`) is not part of the online error. A row that stands for several queries counts
+as many times: see `sim.storage.summary_rows`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sim.storage import summary_rows
 from sim.storage.errors import RunError
 from sim.storage.event_schema import EVENTS, MEASURES
 from sim.storage.part_ids import point_in
@@ -52,30 +52,30 @@ class LogPart:
     def queries(self, columns: Sequence[str]) -> pa.Table:
         """Return these columns of the rows that are about the query itself.
 
-        Where rows stand for several queries, a column `queries` says for how many.
+        Where rows stand for several queries, a column `queries` has their weights.
         """
-        rows, (chosen, counts) = self.rows(columns), self._chosen_rows
-        if counts is not None:
-            rows = rows.append_column("queries", counts)
-        return rows if chosen is None else rows.filter(chosen)
+        rows, selected = self.rows(columns), self._selected
+        if self._weights is not None:
+            rows = rows.append_column(summary_rows.WEIGHT, self._weights)
+        return rows if selected is None else rows.filter(selected)
 
     @cached_property
-    def _chosen_rows(self) -> tuple[Any, Any]:
-        """Which rows are about the query itself, None for all, and how many queries each stands for, None for one."""
+    def _selected(self) -> Any:
+        """Which rows are about the query itself; None for all."""
         table = self.rows(["event", "index", "estimated_index"])
-        online = about_itself(table)
-        queries = pc.equal(table["event"], pa.scalar("query"))
-        # Nearly every log has rows of queries alone, and they need no copy.
-        if pc.all(pc.and_(queries, online)).as_py():
-            return None, None
-        summaries = pc.equal(table["event"], pa.scalar("summary"))
-        counts = _queries_of(self.rows([*SIMULATED, "event", "index"])) if self.is_summary else None
-        return pc.and_(pc.or_(queries, summaries), online), counts
+        selected = pc.and_(summary_rows.of_queries(table["event"]), about_itself(table))
+        # Nearly every log has rows of queries alone, which need no copy.
+        return None if pc.all(selected).as_py() else selected
+
+    @cached_property
+    def _weights(self) -> Any:
+        """How many queries each row stands for; None for one."""
+        return summary_rows.weights(self.rows(summary_rows.COLUMNS)) if self.is_summary else None
 
     @cached_property
     def is_summary(self) -> bool:
         """Whether rows stand for several queries."""
-        return bool(pc.any(pc.equal(self.rows(["event"])["event"], pa.scalar("summary"))).as_py())
+        return summary_rows.any_summary(self.rows(["event"])["event"])
 
     @property
     def point(self) -> int:
@@ -125,16 +125,6 @@ def about_itself(table: pa.Table) -> pa.BooleanArray:
     return pc.or_kleene(pc.is_null(about), pc.equal(about, table["index"]))
 
 
-def _queries_of(table: pa.Table) -> pa.Array[Any]:
-    """Return how many queries each row stands for: a window of a summary begins where the one before has ended."""
-    frame = table.to_pandas()
-    summary = frame["event"] == "summary"
-    sizes = frame[summary].groupby(SIMULATED, sort=False, dropna=False)["index"].diff()
-    queries = sizes.reindex(frame.index).fillna(frame["index"]).where(summary, 1)
-    found: pa.Array[Any] = pa.array(queries.to_numpy(np.int64))
-    return found
-
-
 class GroupSums:
     """Sums of the measures by group over all tables, merged now and then so that memory holds groups alone.
 
@@ -169,7 +159,7 @@ def group_means(tables: Iterable[pa.Table], keys: list[str]) -> pd.DataFrame:
 
 def sum_rows(table: pa.Table, keys: list[str]) -> pa.Table:
     """Sum and count the measures by group, each row as many times as it stands for a query."""
-    if "queries" in table.column_names:
+    if summary_rows.WEIGHT in table.column_names:
         return merge_sums([_weighted(table, keys)], keys)
     whats: list[Any] = [(name, what) for name in MEASURES for what in ("sum", "count")]
     return table.group_by(keys, use_threads=False).aggregate([*whats, ([], "count_all")])
@@ -177,7 +167,7 @@ def sum_rows(table: pa.Table, keys: list[str]) -> pa.Table:
 
 def _weighted(table: pa.Table, keys: list[str]) -> pa.Table:
     """Return the sums and counts that each row stands for."""
-    found, queries = table.select(keys), table["queries"]
+    found, queries = table.select(keys), table[summary_rows.WEIGHT]
     for name in MEASURES:
         found = found.append_column(f"{name}_sum", pc.multiply(table[name], queries))
         found = found.append_column(f"{name}_count", pc.if_else(pc.is_valid(table[name]), queries, 0))

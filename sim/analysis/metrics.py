@@ -19,6 +19,7 @@ from sim.analysis.event_log import SERIES, LogPart, log_parts, require_parts
 from sim.analysis.statistics import ENDS, intervals
 from sim.analysis.summary import LOSS_AND_ERROR, preferred, summarize
 from sim.storage.run_directory import RunDirectory
+from sim.storage.summary_rows import summarized
 
 _COMPACT_ROWS = 100_000
 _USER = [*SERIES, "user"]
@@ -151,9 +152,8 @@ def recorded_metrics(table: pd.DataFrame) -> list[str]:
 
 def unrecorded_metrics(table: pd.DataFrame, manifest: dict[str, Any]) -> list[str]:
     """Say which figures a run cannot tell, and what to set so that it does; takes a table of `metrics`."""
-    record = manifest.get("scenario", {}).get("record", {})
     found = []
-    if record.get("log") == "summary":
+    if summarized(manifest):
         names = ("hit_rate", _WORST, "posterior_entropy_bits", "posterior_at_truth", "identified_share", *_EPSILONS)
         found.append(
             f"A summary keeps means of several queries, from which these cannot be told: {_listed(names)}. Set "

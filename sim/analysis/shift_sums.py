@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sim.interfaces import FloatArray, IntArray
-from sim.storage.errors import NotApplicable
 from sim.storage.run_directory import RunDirectory
+from sim.storage.summary_rows import require_uncut_by_shift, require_whole_rows, weights_of
 
 Span = tuple[int, int, int]
 """The first query to look at, the first after the shift, and the first after all that is looked at."""
@@ -43,7 +43,7 @@ class ShiftSums:
         self._before = before
 
     def add(self, rows: pa.Table, run: RunDirectory) -> None:
-        """Add the rows of a part, a row of a summary at its last query."""
+        """Add the rows of a part; a row that stands for several queries is added at the last of them."""
         error, loss = (_best(rows, name) for name in ("adversary_error_km", "quality_loss_km"))
         rows = rows.append_column("error", error).append_column("loss", loss)
         rows = rows.filter(pc.and_(pc.is_valid(error), pc.is_valid(loss)))
@@ -57,9 +57,9 @@ class ShiftSums:
         spans = np.array([self._spans.get(life, _NOT_AT_ALL) for life in whose], dtype=np.int64)
         first, at, end = spans[life].T
         last = rows["index"].to_numpy().astype(np.int64)
-        queries = rows["queries"].to_numpy() if "queries" in rows.column_names else np.ones_like(last)
+        queries = weights_of(rows)
         begin = last - queries + 1
-        self._refuse_cut(begin, at, last, run)
+        require_uncut_by_shift(begin, last, at, run)
         within = (begin >= np.maximum(first, at - self._before)) & (last < end)
         self.step = max(self.step, int(queries[within].max(initial=1)))
         figures = np.stack([rows["error"].to_numpy() * queries, rows["loss"].to_numpy() * queries, queries])
@@ -69,23 +69,9 @@ class ShiftSums:
             added = self.series.setdefault((lppms[code // len(attacks)], attacks[code % len(attacks)]), AddedMetrics())
             added.add(users, user[own], (last - at + self._before)[own], figures[:, own])
 
-    def _refuse_cut(self, begin: IntArray, at: IntArray, last: IntArray, run: RunDirectory) -> None:
-        cut = np.flatnonzero((begin < at) & (at <= last))
-        if cut.size:
-            row = int(cut[0])
-            raise NotApplicable(
-                f"{run} is a summary, with one row for queries {begin[row]} to {last[row]}, but the shift comes at "
-                f"query {at[row]}: what was before and after it cannot be told. Set record.window to a divisor of "
-                f"{at[row] - 1}, or record.log to queries, and run the scenario into another folder."
-            )
-
-    def refuse_window(self, window: int, run: RunDirectory) -> None:
+    def require_window(self, window: int, run: RunDirectory) -> None:
         """Refuse windows that are not made of whole rows."""
-        if window % self.step:
-            raise NotApplicable(
-                f"{run} is a summary with one row for {self.step} queries, which windows of {window} would cut: ask "
-                f"for a window of {-(-window // self.step) * self.step}, or another multiple of {self.step}."
-            )
+        require_whole_rows(window, self.step, run)
 
 
 def _best(rows: pa.Table, name: str) -> pa.ChunkedArray[Any]:

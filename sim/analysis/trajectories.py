@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sim.analysis.beliefs import Beliefs, refuse_summary
+from sim.analysis.beliefs import Beliefs
 from sim.analysis.event_log import SERIES, LogPart, log_parts
 from sim.analysis.summary import LOSS_AND_ERROR, Totals
 from sim.analysis.sweep_labels import in_order
@@ -22,6 +22,7 @@ from sim.lppm import outputs
 from sim.storage.errors import RequestError
 from sim.storage.event_schema import EVENTS
 from sim.storage.run_directory import RunDirectory
+from sim.storage.summary_rows import require_cells
 from sim.world.grid import Grid
 
 COLUMNS = [
@@ -62,7 +63,7 @@ def user_trace(run: RunDirectory, *, lppm: str, point: int, attack: str, user: s
     """Return the trace of one user, what was reported of it and what the attack made of that."""
     columns = ["index", "time_s", "cell", "output", "estimate"]
     for part in log_parts(run, parts_at(run, [(lppm, point)], first=True)):
-        refuse_summary(run, part)
+        require_cells(run, part.rows(["event"])["event"])
         same = {"point": point, "replication": 0, "user": user, "lppm": lppm, "attack": attack or None}
         rows = part.queries([*columns, *same])
         rows = rows.filter(equal_rows(rows, same))

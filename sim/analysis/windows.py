@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,15 +13,13 @@ import pyarrow.compute as pc
 from sim.analysis.event_log import SERIES, SIMULATED, group_means, query_rows
 from sim.analysis.statistics import intervals
 from sim.interfaces import IntArray
-from sim.storage.errors import NotApplicable
 from sim.storage.event_schema import MEASURES
 from sim.storage.run_directory import RunDirectory
+from sim.storage.summary_rows import Windows, nearest_ends, require_uncut, windows_in
 
 WINDOW_COUNT = 20
 BY_WINDOW = [*SERIES, "user", "index", *MEASURES]
 WINDOW_KEYS = [*SERIES, "window", "user"]
-Windows = frozenset[tuple[int, int]]
-"""The first and the last index of queries that a summary holds together; none where each has rows of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +32,7 @@ class Extent:
     def joined(self, rows: pa.Table) -> Extent:
         """Return the extent of these rows too, which have a column `index`."""
         highest = pc.max(rows["index"]).as_py() or 1
-        return Extent(max(self.last_index, highest), self.windows | _windows_in(rows))
+        return Extent(max(self.last_index, highest), self.windows | windows_in(rows))
 
 
 def read_extent(run: RunDirectory) -> Extent:
@@ -53,7 +50,7 @@ def read_over_time(run: RunDirectory, *, window: int | None = None, extent: Exte
     lppm, attack, first_index and last_index of the window, users (those with a query in it), queries, and each
     measure with its `_low` and `_high`, which are empty for a single user.
 
-    Of a summary the ends of windows are the nearest to those that it has; a `window` that would cut one is refused.
+    Where rows stand for several queries, the ends are the nearest that cut none; a `window` that cuts one is refused.
 
     The log is read twice, since the windows depend on the highest index, but once where the extent is given.
     """
@@ -79,8 +76,8 @@ def window_ends(run: RunDirectory, *, window: int | None = None, extent: Extent 
     ends = np.ceil(np.arange(1, count + 1) * last / count) if window is None else np.arange(1, count + 1) * window
     ends = np.minimum(ends, last).astype(np.int64)
     if window is None:
-        return _nearest(ends, _possible_ends(last, windows))
-    _refuse_cuts(ends, windows, run)
+        return nearest_ends(ends, windows)
+    require_uncut(ends, windows, run)
     return ends
 
 
@@ -102,13 +99,13 @@ def read_halves(run: RunDirectory) -> pd.DataFrame:
     """Return `per_user` for the first and the last half of the queries apart, in a column `half`: first, last.
 
     The first half are the indices up to half of the highest index in the run, for all users alike; the middle query
-    of an odd number belongs to the last half. A summary with a window across the two is refused.
+    of an odd number belongs to the last half. A row that stands for queries of both is refused.
     """
     extent = read_extent(run)
     last = extent.last_index
     keys = [*SIMULATED, "window"]
     ends = np.array([last // 2, last])
-    _refuse_cuts(ends, extent.windows, run)
+    require_uncut(ends, extent.windows, run)
     rows = query_rows(run, [*SIMULATED, "index", *MEASURES])
     found = group_means((with_window(table, ends) for table in rows), keys)
     return found.assign(half=np.array(["first", "last"])[found.pop("window").to_numpy(dtype=np.int64)])
@@ -117,45 +114,3 @@ def read_halves(run: RunDirectory) -> pd.DataFrame:
 def with_window(rows: pa.Table, ends: IntArray) -> pa.Table:
     """Return the rows with the number of the window that their index lies in; `ends` are the last of each."""
     return rows.append_column("window", pa.array(ends.searchsorted(rows["index"].to_numpy())))
-
-
-def _windows_in(rows: pa.Table) -> Windows:
-    if "queries" not in rows.column_names:
-        return Windows()
-    different = rows.group_by(["index", "queries"]).aggregate([]).to_pydict()
-    both = zip(different["index"], different["queries"], strict=True)
-    return Windows((index - queries + 1, index) for index, queries in both if queries > 1)
-
-
-def _possible_ends(last: int, windows: Windows) -> IntArray:
-    """Return the indices up to the last at which a window may end without cutting one of the log.
-
-    >>> _possible_ends(7, Windows({(1, 3), (4, 6)}))
-    array([3, 6, 7])
-    """
-    possible = np.ones(last + 1, dtype=bool)
-    possible[0] = False
-    for first, end in windows:
-        possible[first:end] = False
-    return np.flatnonzero(possible)
-
-
-def _nearest(wanted: IntArray, possible: IntArray) -> IntArray:
-    """Return the possible values next to those wanted, each once; both are sorted and have the same last one."""
-    above = possible.searchsorted(wanted)
-    below = np.maximum(above - 1, 0)
-    nearer_below = wanted - possible[below] < possible[above] - wanted
-    return np.unique(possible[np.where(nearer_below & (below < above), below, above)])
-
-
-def _refuse_cuts(ends: IntArray, windows: Windows, run: RunDirectory) -> None:
-    """Refuse windows with these ends where one of the log lies across two of them."""
-    for first, last in sorted(windows):
-        inside = ends[(ends >= first) & (ends < last)]
-        if len(inside):
-            fits = math.gcd(*ends[:-1].tolist())
-            raise NotApplicable(
-                f"{run} is a summary, with one row for queries {first} to {last}: figures of those up to "
-                f"{inside[0]} alone cannot be told. Set record.window to {fits} or a divisor of it, or record.log to "
-                "queries, and run the scenario into another folder."
-            )

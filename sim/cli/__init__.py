@@ -7,6 +7,7 @@ import os
 import click
 
 from sim.cli.commands.adaptation import adaptation
+from sim.cli.commands.bench import bench
 from sim.cli.commands.check import check
 from sim.cli.commands.check_component import check_component
 from sim.cli.commands.data import data
@@ -41,6 +42,6 @@ def main() -> None:
 
 for _command in (
     *(run, watch, check, new, list_components, schema, export, traces, summarize, adaptation, plot, report, compare),
-    *(check_component, status, data, paper),
+    *(check_component, status, data, paper, bench),
 ):
     main.add_command(_command)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def with_consent(scenario: Scenario) -> Scenario:
     """Return the scenario with permission for its custom code, asked for on a terminal, or raise `CodeNotAllowed`."""
-    from sim.execution.runner import custom_components, permitted
+    from sim.execution.inputs import custom_components, permitted
 
     names, code = custom_components(scenario), scenario.place.code
     if code.allowed is None and names and sys.stdin.isatty() and sys.stderr.isatty():

@@ -81,8 +81,8 @@ class Workshop:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a chunk leaves behind."""
+class SimulatedChunk:
+    """Rows, snapshots and notes of a chunk."""
 
     table: pa.Table
     snapshots: dict[str, NDArray[Any]]
@@ -98,7 +98,7 @@ class FailedSimulation(Exception):
         self.lppm = lppm
 
 
-def run_chunk(chunk: Chunk, workshop: Workshop, tick: Tick | None = None) -> Outcome:
+def run_chunk(chunk: Chunk, workshop: Workshop, tick: Tick | None = None) -> SimulatedChunk:
     """Simulate every LPPM of the chunk in each replication; return the rows of the event log and the snapshots."""
     by_name = {lppm.name: lppm for lppm in chunk.point.scenario.lppms}
     tables: list[pa.Table] = []
@@ -116,7 +116,7 @@ def run_chunk(chunk: Chunk, workshop: Workshop, tick: Tick | None = None) -> Out
             tables.append(run.log.table(point=chunk.point.index, lppm=name, replication=stage.replication))
             snapshots.append(_Snapshots(name, stage.replication, run.log.snapshots))
             notes[name] = joined_notes(notes[name], run.notes) if name in notes else run.notes
-    return Outcome(pa.concat_tables(tables), _stacked(snapshots), notes)
+    return SimulatedChunk(pa.concat_tables(tables), _stacked(snapshots), notes)
 
 
 Notes = dict[str, Any]

@@ -214,3 +214,24 @@ def _identities(scenario: Scenario, texts: CanonicalTexts) -> dict[str, str]:
     setting = texts.of(scenario, SETTING | {"attacks", "record"})
     lppms = json.loads(texts.of(scenario, frozenset({"lppms"})))["lppms"]
     return {lppm["name"]: json.dumps([setting, lppm]) for lppm in lppms}
+
+
+def share_of(chunks: list[Chunk], number: int, count: int) -> list[Chunk]:
+    """Return the `number`-th of `count` shares, counted from 1. Neighbours stay together: they have people in common.
+
+    >>> share_of(["a", "b", "c", "d", "e"], 2, 2)
+    ['c', 'd', 'e']
+    """
+    return chunks[len(chunks) * (number - 1) // count : len(chunks) * number // count]
+
+
+def refuse_shard(shard: tuple[int, int], plan: Plan) -> None:
+    """Raise RequestError unless the shard (i, N) exists and the number of replications is fixed."""
+    number, count = shard
+    if not 1 <= number <= count:
+        raise RequestError(f"a shard is i/N with i from 1 to N, got {number}/{count}")
+    if any(task.half_width_km is not None for task in plan.tasks):
+        raise RequestError(
+            "a number of replications that depends on the figures (until_half_width_km) cannot be cut into shards, "
+            "none of which sees them all: give a fixed number, or use --workers or --dask"
+        )

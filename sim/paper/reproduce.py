@@ -11,8 +11,10 @@ from pathlib import Path
 import pandas as pd
 
 from sim.analysis.windows import read_halves
-from sim.execution.runner import open_pool, run
-from sim.paper.claims import Finding, findings, markdown
+from sim.execution.run import open_pool, run
+from sim.paper.claims.page import markdown
+from sim.paper.claims.statements import findings
+from sim.paper.claims.verdicts import Finding
 from sim.paper.panels import PANELS, draw, draw_all, series_of, table
 from sim.paper.studies import STUDIES, Study
 from sim.plots import pictures

@@ -23,6 +23,7 @@ from sim.analysis.trajectories import evenly, query_counts, values_per_query
 from sim.interfaces import FloatArray, IntArray, OutputSpace
 from sim.report.markup import told_apart
 from sim.report.study import Study
+from sim.storage.summary_rows import NO_POSITIONS, summarized
 
 MOST_ROADS = 60_000
 """A map of more roads than this is black, and they would take the room of the users."""
@@ -88,8 +89,8 @@ def replays(study: Study, room: int) -> list[dict[str, Any]]:
 
 
 def _replay(study: Study, name: str, result: Result, room: int) -> dict[str, Any]:
-    if result.manifest["scenario"]["record"].get("log") == "summary":
-        return {"none": "The log of this run holds sums alone (record.log: summary), no positions to replay."}
+    if summarized(result.manifest):
+        return {"none": NO_POSITIONS}
     chosen = study.at_middle(study.summary[study.summary["run"] == name])
     first = chosen.iloc[0]
     expected = query_counts(result.totals(), first["point"], first["own_lppm"], first["attack"])

@@ -20,7 +20,7 @@ from sim.mobility.traces import Trace
 from sim.simulation.attack_log import AttackLog
 from sim.simulation.user_log import UserLog
 from sim.storage import event_schema as schema
-from sim.storage.windows import QueryColumns, averaged
+from sim.storage.summary_rows import QueryColumns, averaged
 from sim.world import World
 
 _Constants = Mapping[str, str | int]

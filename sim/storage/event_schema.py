@@ -37,7 +37,7 @@ IDENTITY = "identity"
 
 QUERY_EVENT = "query"
 """Value of `event`: one query and the answer of one attack."""
-WINDOW_EVENT = "summary"
+SUMMARY_EVENT = "summary"
 """Value of `event`: the means over a window of consecutive queries of a user."""
 SHIFT_START_EVENT = "shift"
 """Value of `event`: a change of behaviour takes effect with this query."""

@@ -76,7 +76,7 @@ def test_a_second_run_goes_on_where_the_first_stopped(
         simulated.append(chunk.id)
         return run_chunk(chunk, *rest)
 
-    monkeypatch.setattr("sim.execution.local_pool.run_chunk", until_the_second)
+    monkeypatch.setattr("sim.execution.pool.run_chunk", until_the_second)
     stopped = lppm_sim("run", small, "-o", "run", "--no-figures")
     assert stopped.exit_code == 1
     assert stopped.stdout == ""
@@ -90,7 +90,7 @@ def test_a_second_run_goes_on_where_the_first_stopped(
         simulated.append(chunk.id)
         return run_chunk(chunk, *rest)
 
-    monkeypatch.setattr("sim.execution.local_pool.run_chunk", what_is_left)
+    monkeypatch.setattr("sim.execution.pool.run_chunk", what_is_left)
     out = done("run", small, "-o", "run", "--no-figures")
     assert out.endswith("event log, summary.csv and metrics.csv are in run\n")
     assert len(simulated) == len(set(simulated)) == 2

@@ -14,7 +14,7 @@ import pytest
 
 import sim
 from sim.analysis import narrative as sentences
-from sim.checks import Outcome
+from sim.checks import CheckResult
 from sim.cli.output.components import print_checks, print_listing
 from sim.cli.output.cost import print_cost
 from sim.cli.output.equal_loss import print_at_loss
@@ -320,7 +320,7 @@ def test_durations(seconds: float | None, text: str, make_scenario: MakeScenario
 
 
 def test_checks_are_listed_with_what_was_wrong(capsys: Capture) -> None:
-    print_checks("[b]:Star", [Outcome("is good", None), Outcome("has [x]", "row [1] is [/bad]")])
+    print_checks("[b]:Star", [CheckResult("is good", None), CheckResult("has [x]", "row [1] is [/bad]")])
     assert capsys.readouterr().out.splitlines() == [
         "ok   is good",
         "fail has [x]",

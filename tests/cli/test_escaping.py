@@ -37,6 +37,12 @@ def test_every_character_that_is_not_printable_is_escaped() -> None:
     assert escape("[red]\x1b") == "\\[red]\\x1b"
 
 
+@pytest.fixture(autouse=True)
+def _one_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw figures in one format: what is printed does not depend on it."""
+    monkeypatch.setattr("sim.plots.style.METADATA", {"svg": {"Date": None}})
+
+
 @pytest.fixture(params=list(CODES.values()), ids=list(CODES))
 def code(request: pytest.FixtureRequest) -> str:
     return str(request.param)

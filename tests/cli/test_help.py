@@ -280,8 +280,8 @@ def own_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_check_component(own_design: str) -> None:
     *lines, last = done("check-component", own_design, "--set", "lie=0.25").splitlines()
-    assert [line.split(None, 1)[0] for line in lines] == ["ok"] * 6
-    assert last == f"{own_design}: 6 of 6 checks passed"
+    assert [line.split(None, 1)[0] for line in lines] == ["ok"] * 7
+    assert last == f"{own_design}: 7 of 7 checks passed"
     assert done("check-component", own_design, "--as", "design").splitlines()[-1] == last
 
 
@@ -292,7 +292,7 @@ def test_a_component_that_fails_ends_with_one(own_design: str) -> None:
     assert lines[-3:] == [
         "fail The same prior gives the same channel, and is not changed",
         "     the prior was changed",
-        f"{own_design}: 5 of 6 checks passed",
+        f"{own_design}: 6 of 7 checks passed",
     ]
     result = lppm_sim("check-component", own_design, "--set", "lie=7")
     assert result.exit_code == 1
@@ -325,6 +325,12 @@ def test_help_and_version() -> None:
     assert done("--version") == "lppm-sim 0.1.0\n"
     text = done("--help")
     named = re.findall(r"^  ([a-z-]+)  ", text.split("Commands:")[1], re.MULTILINE)
-    assert named == list(main.commands)
+    assert named == [name for name, command in main.commands.items() if not command.hidden]
     for name in named:
         assert done(name, "-h").startswith(f"Usage: main {name} ")
+
+
+def test_the_former_command_bench_names_its_replacement() -> None:
+    assert "bench" not in refused("rnu")
+    for words in ((), ("--quick", "-o", "x.json"), ("row", "--costs", "--cells", "9")):
+        assert "run `make bench` in a copy of the repository" in refused("bench", *words)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sim.checks import check
+from sim.checks import CHECKS, check
 from sim.components import custom as registry
 from sim.components.custom import ComponentError, construct, load_class, resolve
 from sim.components.permission import CodeAccess, CodeNotAllowed
@@ -180,5 +180,5 @@ def test_the_examples_of_the_page_keep_the_contracts(block: str, folders: dict[s
     (folders["here"] / f"{MODULE}.py").write_text(block)
     (name,) = re.findall(r"^class (\w+)", block, flags=re.MULTILINE)
     outcomes = check(f"{MODULE}:{name}", parameters={"size": 2})
-    assert len(outcomes) == 6
-    assert [outcome.problem for outcome in outcomes] == [None] * 6
+    assert len(outcomes) == 1 + len(CHECKS["design"])
+    assert [outcome.problem for outcome in outcomes] == [None] * len(outcomes)

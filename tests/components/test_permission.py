@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,10 @@ import yaml
 import sim
 from sim.components.permission import VARIABLE, CodeAccess, CodeNotAllowed
 from sim.errors import InputError
+from sim.plots import write_figures
+from sim.plots.style import METADATA
 from sim.scenario.reading.faults import ScenarioError
+from tests.command_server import CommandServer, command_server
 
 EVIL = """
 import pathlib
@@ -258,42 +259,38 @@ def test_the_environment_may_name_folders(folder: Path, monkeypatch: pytest.Monk
 # -- the command line ---------------------------------------------------------------------------------------------
 
 
-START = "import sys; sys.path.pop(0); from sim.cli import main; main()"
-"""As the installed command starts: without the current folder on its path, and without -P, which children inherit."""
+PACKAGE = str(Path(sim.__file__).parents[1])
 
 
-def lppm_sim(*words: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
-    return subprocess.run(
-        [sys.executable, "-c", START, *words],
-        cwd=folder,
-        env=inherited | {"PYTHONPATH": str(Path(sim.__file__).parents[2])} | environment,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=120,
-        check=False,
-    )
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandServer]:
+    """Return a server that runs commands, without permission and without numba unless the environment names it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(VARIABLE, raising=False)
+        with command_server(tmp_path_factory.mktemp("commands"), LPPM_SIM_KERNELS="plain") as server:
+            yield server
 
 
 @pytest.mark.parametrize("words", [["list"], ["list", "design"], ["schema"], ["check", "hostile.yaml"]])
-def test_check_list_and_schema_never_import(words: list[str], folder: Path) -> None:
+def test_check_list_and_schema_never_import(words: list[str], folder: Path, commands: CommandServer) -> None:
     write(folder, PLAIN | design("evil_parts:Design"))
-    done = lppm_sim(*words, folder=folder)
-    assert (done.returncode, done.stderr) == (0, "")
+    ended = commands.run(*words, folder=folder)
+    assert (ended.returncode, ended.stderr) == (0, "")
     assert not pwned(folder)
     if words[0] == "check":
-        assert f"evil_parts:Design  ({folder / 'evil_parts.py'})" in done.stdout
-        assert "was not loaded" in done.stdout
-        assert "--allow-code" in done.stdout
+        assert f"evil_parts:Design  ({folder / 'evil_parts.py'})" in ended.stdout
+        assert "was not loaded" in ended.stdout
+        assert "--allow-code" in ended.stdout
 
 
 @pytest.mark.parametrize("words", [["run", "hostile.yaml"], ["watch", "hostile.yaml", "--once"]])
-def test_elsewhere_than_on_a_terminal_the_flag_is_named(words: list[str], folder: Path) -> None:
+def test_elsewhere_than_on_a_terminal_the_flag_is_named(
+    words: list[str], folder: Path, commands: CommandServer
+) -> None:
     write(folder, PLAIN | design("evil_parts:Design"))
-    done = lppm_sim(*words, folder=folder)
-    assert done.returncode == 2
-    assert "repeat the command with --allow-code" in done.stderr
+    ended = commands.run(*words, folder=folder)
+    assert ended.returncode == 2
+    assert "repeat the command with --allow-code" in ended.stderr
     assert not pwned(folder)
 
 
@@ -306,104 +303,85 @@ def test_elsewhere_than_on_a_terminal_the_flag_is_named(words: list[str], folder
         ["run", "--allow-code=.", "hostile.yaml"],
     ],
 )
-def test_the_flag_may_have_a_folder(words: list[str], folder: Path) -> None:
+def test_the_flag_may_have_a_folder(words: list[str], folder: Path, commands: CommandServer) -> None:
     write(folder, PLAIN | design("evil_parts:Design"))
-    done = lppm_sim(*words, "--no-figures", "-o", "run", folder=folder)
-    assert done.returncode == 0, done.stderr
+    ended = commands.run(*words, "--no-figures", "-o", "run", folder=folder)
+    assert ended.returncode == 0, ended.stderr
     assert (folder / "run" / "manifest.json").exists()
 
 
-def test_an_empty_folder_name_is_no_permission(folder: Path) -> None:
+def test_an_empty_folder_name_is_no_permission(folder: Path, commands: CommandServer) -> None:
     write(folder, PLAIN | design("evil_parts:Design"))
     for words in (["--allow-code", "", "hostile.yaml"], ["--allow-code=", "hostile.yaml"]):
-        done = lppm_sim("run", *words, folder=folder)
-        assert done.returncode == 2
-        assert "takes a folder" in done.stderr
+        ended = commands.run("run", *words, folder=folder)
+        assert ended.returncode == 2
+        assert "takes a folder" in ended.stderr
     other = folder / "evil_package"
-    done = lppm_sim("run", "hostile.yaml", folder=folder, LPPM_SIM_ALLOW_CODE=f"{other}{os.pathsep}")
-    assert done.returncode == 2
-    assert "where 'evil_parts' is not" in done.stderr
+    ended = commands.run("run", "hostile.yaml", folder=folder, LPPM_SIM_ALLOW_CODE=f"{other}{os.pathsep}")
+    assert ended.returncode == 2
+    assert "where 'evil_parts' is not" in ended.stderr
     assert not pwned(folder)
 
 
-def test_workers_do_not_import_from_the_current_folder(folder: Path) -> None:
+def test_workers_do_not_import_from_the_current_folder(folder: Path, commands: CommandServer) -> None:
     """A worker starts as ``python -c``, which would look for every module in the current folder first."""
     for name in ("multiprocessing", "numpy", "pickle"):
         (folder / f"{name}.py").write_text("import pathlib; pathlib.Path(__file__).with_name('pwned').touch()\n")
     write(folder, PLAIN | {"replications": 2, "lppms": ["PEB-Exp"]})
-    done = lppm_sim("run", "hostile.yaml", "--workers", "2", "--no-figures", "--chunk-queries", "1", folder=folder)
-    assert done.returncode == 0, done.stderr
+    words = ("run", "hostile.yaml", "--workers", "2", "--no-figures", "--chunk-queries", "1")
+    ended = commands.run(*words, folder=folder)
+    assert ended.returncode == 0, ended.stderr
     assert not pwned(folder)
 
 
-def test_a_settings_file_of_numba_in_the_current_folder_is_refused(folder: Path) -> None:
+def test_a_settings_file_of_numba_in_the_current_folder_is_refused(folder: Path, commands: CommandServer) -> None:
     write(folder, PLAIN)
     (folder / ".numba_config.yaml").write_text("cache_dir: planted\n")
-    done = lppm_sim("check", "hostile.yaml", folder=folder)
-    assert done.returncode == 2
-    assert ".numba_config.yaml" in done.stderr
+    ended = commands.run("check", "hostile.yaml", folder=folder, LPPM_SIM_KERNELS="compiled")
+    assert ended.returncode == 2
+    assert ".numba_config.yaml" in ended.stderr
     assert not (folder / "planted").exists()
-    assert lppm_sim("check", "hostile.yaml", folder=folder, LPPM_SIM_KERNELS="plain").returncode == 0
+    assert commands.run("check", "hostile.yaml", folder=folder, LPPM_SIM_KERNELS="plain").returncode == 0
 
 
-def test_a_matplotlibrc_in_the_current_folder_changes_no_figure(folder: Path) -> None:
-    write(folder, PLAIN)
+def test_a_matplotlibrc_in_the_current_folder_changes_no_figure(
+    folder: Path, commands: CommandServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = sim.run(sim.load(write(folder, PLAIN)), out=folder / "run", figures=False)
     (folder / "matplotlibrc").write_text("text.usetex: True\nfont.size: 40\n")
-    done = lppm_sim("run", "hostile.yaml", "-o", "here", folder=folder)
-    assert done.returncode == 0, done.stderr
-    elsewhere = folder / "elsewhere"
-    elsewhere.mkdir()
-    assert lppm_sim("run", "../hostile.yaml", "-o", "../there", folder=elsewhere).returncode == 0
-    figures = [folder / run / "figures" / "tradeoff.png" for run in ("here", "there")]
-    assert figures[0].read_bytes() == figures[1].read_bytes()
+    ended = commands.run("plot", "run", folder=folder)
+    assert ended.returncode == 0, ended.stderr
+    drawn = {path.name: path.read_bytes() for path in (folder / "run" / "figures").glob("*.png")}
+    monkeypatch.setattr("sim.plots.style.METADATA", {"png": METADATA["png"]})
+    expected = {path.name: path.read_bytes() for path in map(Path, map(str, write_figures(result)))}
+    assert drawn == expected
+    assert "tradeoff.png" in drawn
 
 
-def test_output_that_nobody_reads_is_not_blamed_on_a_component(folder: Path) -> None:
+def test_output_that_nobody_reads_is_not_blamed_on_a_component(folder: Path, commands: CommandServer) -> None:
     write(folder, PLAIN)
-    assert lppm_sim("run", "hostile.yaml", "-o", "run", "--no-figures", folder=folder).returncode == 0
+    assert commands.run("run", "hostile.yaml", "-o", "run", "--no-figures", folder=folder).returncode == 0
     words = f"{sys.executable} -P -m sim.cli summarize run 2>err | true; cat err"
-    environment = os.environ | {"PYTHONPATH": str(Path(sim.__file__).parents[2])}
-    done = subprocess.run(
+    environment = os.environ | {"PYTHONPATH": PACKAGE}
+    ended = subprocess.run(
         ["bash", "-c", words], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
     )
-    assert "component" not in done.stdout
+    assert "component" not in ended.stdout
 
 
-def test_the_flag_for_another_folder_does_not_help(folder: Path) -> None:
+def test_the_flag_for_another_folder_does_not_help(folder: Path, commands: CommandServer) -> None:
     write(folder, PLAIN | design("evil_parts:Design"))
-    done = lppm_sim("run", "hostile.yaml", "--allow-code", "evil_package", folder=folder)
-    assert done.returncode == 2
-    assert "evil_package only, where 'evil_parts' is not" in done.stderr
+    ended = commands.run("run", "hostile.yaml", "--allow-code", "evil_package", folder=folder)
+    assert ended.returncode == 2
+    assert "evil_package only, where 'evil_parts' is not" in ended.stderr
     assert not pwned(folder)
 
 
-def asked(folder: Path, answer: str) -> tuple[int, str]:
-    """Run the hostile scenario on a pseudo-terminal, answer the question, and return exit code and screen."""
-    script = textwrap.dedent(
-        """
-        import os, pty, sys
-        status = pty.spawn([sys.executable, "-P", "-m", "sim.cli", "run", "hostile.yaml", "--no-figures", "-o", "run"])
-        sys.exit(os.waitstatus_to_exitcode(status))
-        """
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(Path(sim.__file__).parents[2])},
-        input=answer,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return done.returncode, done.stdout
-
-
-@pytest.mark.skipif(not hasattr(pty, "spawn"), reason="needs a pseudo-terminal")
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 2), ("\n", 2)])
-def test_on_a_terminal_the_user_is_asked_once(answer: str, code: int, folder: Path) -> None:
+def test_on_a_terminal_the_user_is_asked_once(answer: str, code: int, folder: Path, commands: CommandServer) -> None:
     write(folder, PLAIN | design("evil_parts:Design"))
-    ended, screen = asked(folder, answer)
+    words = ("run", "hostile.yaml", "--no-figures", "-o", "run")
+    ended, screen = commands.run_on_terminal(*words, folder=folder, typed=answer)
     assert ended == code, screen
     assert len(re.findall("Do you trust this code", screen)) == 1
     assert str(folder / "evil_parts.py") in screen.replace("\r\n", "")

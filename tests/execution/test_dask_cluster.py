@@ -20,11 +20,11 @@ import pytest
 import sim
 from sim.components.permission import CodeAccess
 from sim.errors import UserError
-from sim.execution import dask_cluster as module
-from sim.execution.dask_cluster import WINDOW, Cluster
-from sim.execution.local_pool import Done, Failure
+from sim.execution.dask import connection, waiting
+from sim.execution.dask.cluster import WINDOW, Cluster
+from sim.execution.failures import FailedChunks
 from sim.execution.plan import Chunk
-from sim.execution.runner import FailedChunks
+from sim.execution.pool import Done, Failure
 from sim.scenario.models import Scenario
 from sim.simulation.progress import Tick
 from sim.storage.errors import RequestError, RunError
@@ -326,8 +326,8 @@ def test_a_chunk_that_kills_every_worker_is_reported_and_the_rest_finishes(fault
 
 def closed_nannies(cluster: Cluster) -> None:
     """End all workers of a local cluster and the nannies that would start them again."""
-    for nanny in list(cluster._own.workers.values()):
-        cluster._own.sync(nanny.close)
+    for nanny in list(cluster._local.workers.values()):
+        cluster._local.sync(nanny.close)
 
 
 @broken_off
@@ -335,7 +335,7 @@ def test_a_local_cluster_that_loses_all_workers_is_started_again(tmp_path: Path,
     (tmp_path / "long.yaml").write_text(LONG)
     directory = begun_as(RunDirectory.open(whole), tmp_path / "begun")
     said: list[str] = []
-    with closing(Cluster("local", 2, say=said.append)) as cluster:
+    with closing(Cluster("local", 2, notify=said.append)) as cluster:
         closed_nannies(cluster)  # before the first worker is asked
         ends = cluster.run(plan(sim.load(tmp_path / "long.yaml")), directory, silent)
         some = [next(ends), next(ends)]
@@ -358,8 +358,8 @@ def test_a_chunk_that_local_clusters_do_not_survive_is_reported_and_the_rest_fin
     scenario = faulty("nothing", 0, replications=1, sweep=sweep, always=True)
     directory, chunks = begun_alone(scenario, tmp_path)
     said: list[str] = []
-    with closing(Cluster("local", 1, say=said.append)) as cluster:
-        cluster._timeout_s = 0.01
+    with closing(Cluster("local", 1, notify=said.append)) as cluster:
+        cluster._watch.timeout_s = 0.01
         ends = list(cluster.run(chunks, directory, silent))
     assert sorted(type(end).__name__ for end in ends) == ["Done", "Done", "Failure"]
     (failure,) = [end for end in ends if isinstance(end, Failure)]
@@ -372,13 +372,13 @@ def test_a_local_cluster_that_never_gets_a_worker_ends_the_run(
     make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Real clusters, none of which ever has a worker, as on a machine too busy to start one."""
-    monkeypatch.setattr(module, "MOST_LOSSES", 2)
-    start = module._local
-    monkeypatch.setattr(module, "_local", lambda _workers: start(0))
+    monkeypatch.setattr("sim.execution.dask.cluster.MOST_LOSSES", 2)
+    start = connection.start_local
+    monkeypatch.setattr(connection, "start_local", lambda _workers: start(0))
     directory, chunks = begun_alone(make_scenario(), tmp_path)
     said: list[str] = []
     with (
-        closing(Cluster("local", 1, say=said.append, timeout_s=0.1)) as cluster,
+        closing(Cluster("local", 1, notify=said.append, timeout_s=0.1)) as cluster,
         pytest.raises(RunError, match=r"lost all its workers 3 times .*run without --dask\. What is finished is k"),
     ):
         list(cluster.run(chunks, directory, silent))
@@ -389,15 +389,15 @@ def test_a_local_cluster_that_never_gets_a_worker_ends_the_run(
 def test_workers_elsewhere_that_are_all_gone_are_waited_for_up_to_a_limit(
     tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_PATIENCE_S", 0.0)
-    monkeypatch.setattr(module, "_REMIND_EVERY_S", 0.0)
+    monkeypatch.setattr(waiting, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(waiting, "_REMIND_EVERY_S", 0.0)
     (tmp_path / "long.yaml").write_text(LONG)
     directory = begun_as(RunDirectory.open(whole), tmp_path / "begun")
     chunks = plan(sim.load(tmp_path / "long.yaml"))
     said: list[str] = []
     with machines(tmp_path, 0) as found:
         doomed = [found.add(), found.add()]
-        with closing(Cluster(found.address, say=said.append, timeout_s=5)) as cluster:
+        with closing(Cluster(found.address, notify=said.append, timeout_s=5)) as cluster:
             ends = cluster.run(chunks, directory, silent)
             next(ends)
             for worker in doomed:
@@ -507,7 +507,7 @@ def test_workers_with_another_component_of_that_name_are_refused(faulty: Any, tm
 
 
 def test_nobody_at_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_REACH_S", 0.5)
+    monkeypatch.setattr(connection, "REACH_S", 0.5)
     with pytest.raises(RequestError, match=r"no Dask scheduler can be reached at 'tcp://127.0.0.1:9' \(.*`dask sched"):
         Cluster("tcp://127.0.0.1:9")
     with pytest.raises(RequestError, match=r"no Dask scheduler can be reached at 'pigeon://home'"):
@@ -527,8 +527,8 @@ def test_dask_that_is_missing_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> N
 def test_workers_that_come_late_are_waited_for_and_a_scheduler_that_goes_is_told(
     make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_PATIENCE_S", 0.0)
-    monkeypatch.setattr(module, "_REACH_S", 2.0)
+    monkeypatch.setattr(waiting, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(connection, "REACH_S", 2.0)
     directory, chunks = begun(make_scenario(replications=12), tmp_path)
     with machines(tmp_path, 0) as found:
 
@@ -537,7 +537,7 @@ def test_workers_that_come_late_are_waited_for_and_a_scheduler_that_goes_is_told
             found.add(wait=False)
 
         said: list[str] = []
-        with closing(Cluster(found.address, say=come)) as cluster:
+        with closing(Cluster(found.address, notify=come)) as cluster:
             ends = cluster.run(chunks, directory, silent)
             assert isinstance(next(ends), Done)
             assert said[0].startswith(f"waiting for workers: the Dask scheduler at {found.address} has none; giving up")

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 import sim
 from sim.cli import main
 from sim.cli.group import AFTER_INTERRUPT
-from sim.execution.runner import FailedChunks
+from sim.execution.failures import FailedChunks
 from sim.scenario.models import Scenario
 from sim.simulation import interrupts
 from sim.simulation.interrupts import ComponentExit, Interrupted
@@ -305,12 +305,12 @@ def interrupt(*_: object, **__: object) -> None:
         ("run small.yaml -o run", "sim.cli.output.result.print_result", "the simulation is complete and kept in run\n"),
         (
             "run small.yaml -o run",
-            "sim.execution.runner._sum_up",
+            "sim.execution.finish.write_results",
             "2 of 2 chunks are finished and kept in run; its tables, figu",
         ),
         (
             "run small.yaml -o 'a b'",
-            "sim.execution.runner.points",
+            "sim.execution.study.points",
             "no chunk was simulated or changed\nresume with: lppm-sim run",
         ),
     ],

@@ -18,7 +18,7 @@ import pytest
 
 import sim
 from sim.components.permission import CodeAccess
-from sim.execution.runner import FailedChunks
+from sim.execution.failures import FailedChunks
 from tests.support import INTERRUPTIBLE, ROOT, MakeScenario, done, ending, files, lppm_sim, until
 
 FAULTY = '''

@@ -17,7 +17,7 @@ import sim
 from sim.components.permission import CodeAccess
 from sim.errors import UserError
 from sim.execution.cost.estimate import estimate
-from sim.execution.runner import default_directory
+from sim.execution.inputs import default_directory
 from sim.scenario.models import Scenario
 from sim.storage.run_directory import RunDirectory
 from tests.support import MakeScenario, ending, files, until
@@ -193,7 +193,7 @@ def test_a_scenario_without_files_keeps_its_name_and_is_not_spread_out(
     def costly(_: Scenario) -> None:
         raise AssertionError("points were made")
 
-    monkeypatch.setattr("sim.execution.runner.points", costly)
+    monkeypatch.setattr("sim.execution.inputs.points", costly)
     scenario = make_scenario(sweep={"lppms.*.design.epsilon_per_km": [0.5, 2]}, lppms=["SP-Exp"])
     assert default_directory(scenario) == Path("outputs", f"small-{scenario.digest[:8]}")
 

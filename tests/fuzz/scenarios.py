@@ -9,7 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from sim.execution.runner import FailedChunks, run
+from sim.execution.failures import FailedChunks
+from sim.execution.run import run
 from sim.scenario.load import load
 from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.reading.paths import combinations

@@ -7,7 +7,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from sim.paper.claims import Finding, Measured, Verdict, above, compared, findings, markdown, within
+from sim.paper.claims.measures import compared
+from sim.paper.claims.page import markdown
+from sim.paper.claims.statements import findings
+from sim.paper.claims.verdicts import Finding, Measured, Verdict, above, within
 from sim.paper.panels import LABELS
 from sim.paper.studies import STUDIES, Study
 

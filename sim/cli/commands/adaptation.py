@@ -30,12 +30,12 @@ def adaptation(
     """
     from sim.analysis.result import Result
     from sim.cli.output.adaptation import print_adaptation
-    from sim.execution.runner import sum_up_adaptation
+    from sim.execution.finish import write_adaptation_results
 
     result = Result.open(run_directory)
     found = result.adaptation(window=window, recovered=recovered, before=before, shift=shift)
     if against is not None and against not in set(found.summary["lppm"]):
         raise click.UsageError(f"no LPPM {against!r}: there are {', '.join(dict.fromkeys(found.summary['lppm']))}")
-    sum_up_adaptation(result, found)
+    write_adaptation_results(result, found)
     print_adaptation(result, found, against)
     click.echo(visible(f"adaptation.csv and figures/adaptation are in {result.run}"))

@@ -27,7 +27,7 @@ def check(scenario: ScenarioOptions, *, measure: bool, limit_s: float) -> None:
     from sim.cli.kernels import load_kernels
     from sim.cli.output.cost import print_cost, print_not_loaded, print_remarks
     from sim.execution.cost.estimate import estimate
-    from sim.execution.runner import custom_components
+    from sim.execution.inputs import custom_components
     from sim.scenario.plausibility import remarks
     from sim.scenario.sweep import points
 

@@ -43,7 +43,7 @@ def paper(
     """
     from sim.cli.output.paper import print_evaluation
     from sim.cli.progress import Bar
-    from sim.execution.local_pool import usable_cores
+    from sim.execution.pool import usable_cores
     from sim.paper.reproduce import Source, reproduce
     from sim.paper.studies import DATASETS, found_in
     from sim.paper.synthetic import write_traces

@@ -45,7 +45,7 @@ def run(
     from sim.cli.kernels import load_kernels
     from sim.cli.output.result import print_result, print_shard
     from sim.cli.progress import Bar
-    from sim.execution.runner import run as run_scenario
+    from sim.execution.run import run as run_scenario
     from sim.simulation.interrupts import explained
 
     options.require_lasting_directory()

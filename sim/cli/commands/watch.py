@@ -33,8 +33,8 @@ def watch(
     from sim.cli.kernels import load_kernels
     from sim.cli.output.result import print_result
     from sim.cli.progress import Bar
-    from sim.execution.runner import default_directory
-    from sim.execution.runner import run as run_scenario
+    from sim.execution.inputs import default_directory
+    from sim.execution.run import run as run_scenario
     from sim.report.live import served
     from sim.simulation.interrupts import explained
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from sim.checks import Outcome
+from sim.checks import CheckResult
 from sim.cli.output.terminal import stdout
 from sim.escaping import escape
 from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS, SHORT_LPPMS
@@ -46,7 +46,7 @@ def print_keys(family: str, kind: str, line: str) -> None:
         console.print("It has no keys.", highlight=False)
 
 
-def print_checks(component: str, outcomes: Sequence[Outcome]) -> None:
+def print_checks(component: str, outcomes: Sequence[CheckResult]) -> None:
     """Print the outcome of each contract check."""
     console = stdout()
     for outcome in outcomes:

@@ -6,7 +6,7 @@ from rich.table import Table
 
 from sim.cli.output.terminal import duration, stdout
 from sim.escaping import escape
-from sim.paper.claims import Finding
+from sim.paper.claims.verdicts import Finding
 from sim.paper.reproduce import Evaluation
 
 _COLOURS = {"holds": "green", "does not hold": "red", "cannot be told": "yellow"}

@@ -13,7 +13,7 @@ import pytest
 import sim
 from sim.errors import UserError
 from sim.events import Guess, Report
-from sim.execution.runner import FailedChunks
+from sim.execution.failures import FailedChunks
 from tests.support import MakeScenario, files, plan
 from tests.support import log_of as run
 
@@ -197,7 +197,7 @@ def test_an_attack_that_answers_nonsense_is_stopped(
     module.__dict__["Nonsense"] = Nonsense
     module.__file__ = __file__
     monkeypatch.setitem(sys.modules, "nonsense", module)
-    monkeypatch.setattr("sim.execution.runner.source_file", lambda _name, _access: Path(__file__))
+    monkeypatch.setattr("sim.execution.inputs.source_file", lambda _name, _access: Path(__file__))
     monkeypatch.setenv("LPPM_SIM_ALLOW_CODE", "1")
     with pytest.raises(FailedChunks, match=r"RuntimeError: .*answered"):
         run(make_scenario(attacks=[{"kind": "nonsense:Nonsense", "name": "nonsense"}]), tmp_path / "run")

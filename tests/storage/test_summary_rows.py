@@ -18,7 +18,7 @@ from sim.analysis.curves import loss_curves
 from sim.analysis.replications import replication_half_widths, replication_means, variance_ratio
 from sim.analysis.result import Result
 from sim.analysis.summary import per_user, read_totals, summarize, tradeoff
-from sim.analysis.windows import Windows, _nearest, _possible_ends, _refuse_cuts, read_halves, read_over_time
+from sim.analysis.windows import read_halves, read_over_time
 from sim.events import Guess, Query
 from sim.execution.cost.estimate import estimate
 from sim.execution.plan import Plan, tasks
@@ -31,6 +31,7 @@ from sim.simulation.recorder import SimulationLog
 from sim.storage.errors import RunError
 from sim.storage.event_schema import EVENTS, MEASURES
 from sim.storage.run_directory import RunDirectory
+from sim.storage.summary_rows import Windows, _possible_ends, nearest_ends, require_uncut
 from sim.world import World
 from sim.world.distance import manhattan
 from sim.world.grid import Grid
@@ -205,14 +206,14 @@ def test_the_course_of_single_queries_is_that_of_the_other_log(tmp_path: Path) -
 @pytest.mark.parametrize(("end", "cuts"), [(4, False), (5, True), (7, True), (8, False)])
 def test_what_cuts_a_window(end: int, cuts: bool, tmp_path: Path) -> None:
     with pytest.raises(RunError, match=f"up to {end} alone") if cuts else nullcontext():
-        _refuse_cuts(np.array([end, 24]), Windows({(5, 8)}), RunDirectory(tmp_path))
+        require_uncut(np.array([end, 24]), Windows({(5, 8)}), RunDirectory(tmp_path))
 
 
 def test_the_nearest_end_is_taken() -> None:
-    possible = _possible_ends(40, Windows({(1, 10), (11, 20), (21, 30), (31, 40), (31, 37)}))
-    assert possible.tolist() == [10, 20, 30, 40]
-    assert _nearest(np.array([2, 14, 16, 31, 40]), possible).tolist() == [10, 20, 30, 40]
-    assert _nearest(np.array([12, 38, 40]), possible).tolist() == [10, 40]
+    windows = Windows({(1, 10), (11, 20), (21, 30), (31, 40), (31, 37)})
+    assert _possible_ends(40, windows).tolist() == [10, 20, 30, 40]
+    assert nearest_ends(np.array([2, 14, 16, 31, 40]), windows).tolist() == [10, 20, 30, 40]
+    assert nearest_ends(np.array([12, 38, 40]), windows).tolist() == [10, 40]
 
 
 def test_either_log_may_stand_beside_the_other(make_scenario: MakeScenario, tmp_path: Path) -> None:

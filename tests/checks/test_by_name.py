@@ -1,149 +1,18 @@
-"""The contract checks: everything shipped passes them, and one's own components are found by name and put to work."""
+"""Custom components are imported by name, checked, and used in a scenario."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import click
 import pandas as pd
 import pytest
-from pydantic import TypeAdapter
 
 import sim
-from sim.checks import CHECKS, Bench, check, check_made
-from sim.cli.commands.check_component import check_component
-from sim.components.custom import METHODS, ComponentError, listing
-from sim.lppm import dummies
-from sim.scenario import beliefs, build, people, protection
-from sim.scenario import designs as design_specs
+from sim.checks import CHECKS, check
+from sim.components.custom import ComponentError
 from tests.support import MakeScenario
-
-
-def kinds(family: str) -> list[str]:
-    return [kind for kind in listing()[family][1] if kind != "module:Class"]
-
-
-def failing(family: str, make: Callable[[], Any], bench: Bench | None = None) -> dict[str, str]:
-    """Return what is wrong, by the name of the check that found it."""
-    outcomes = check_made(family, make, bench)
-    tests = CHECKS[family]
-    return {test.__name__: found.problem for test, found in zip(tests, outcomes, strict=True) if found.problem}
-
-
-# What is shipped -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", kinds("mobility"))
-def test_every_mobility_keeps_the_contract(kind: str, make_scenario: MakeScenario, tmp_path: Path) -> None:
-    bench = Bench()
-    said: dict[str, Any] = {"kind": kind}
-    if kind == "replay":
-        said["file"] = str(tmp_path / "traces.csv")
-        pd.DataFrame({"user": list("abcd" * 9), "time": range(36), "cell": range(36)}).assign(
-            cell=lambda table: table["cell"] % 12
-        ).to_csv(said["file"], index=False)
-    spec = TypeAdapter(people.MobilitySpec).validate_python(said)
-    assert failing("mobility", partial(build.build_mobility, spec, make_scenario(), bench.world), bench) == {}
-
-
-@pytest.mark.parametrize("kind", kinds("demand"))
-def test_every_demand_keeps_the_contract(kind: str) -> None:
-    spec = TypeAdapter(people.DemandSpec).validate_python(kind)
-    assert failing("demand", partial(build.build_demand, spec)) == {}
-
-
-@pytest.mark.parametrize("restart_s", [None, 1000])
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *kinds("belief"),
-        {"kind": "estimated_profile", "solver": "em", "gap": 1e-3},
-        {"kind": "estimated_profile", "forget": {"half_life_queries": 3}},
-        {"kind": "estimated_profile", "forget": {"half_life_days": 0.01, "adaptive": True, "recent": 3}},
-        {"kind": "estimated_profile", "forget": {"window": 4}},
-        {"kind": "estimated_profile", "regularise": {"prior_reports": 2}, "forget": {"half_life_days": 0.01}},
-        {"kind": "estimated_profile", "regularise": {}, "forget": {"adaptive": True, "recent": 3}, "solver": "em"},
-        {"kind": "recursive_profile", "half_life_queries": "none"},
-        "gravity_filter",
-        {"kind": "gravity_filter", "transitions": "learned"},
-        {"kind": "gravity_filter", "half_life_queries": "none", "transitions": "none", "initial": "roads"},
-        {"kind": "markov_em", "window": 4, "initial": "uniform"},
-        {"kind": "home", "from_h": 0.25, "until_h": 0.8, "half_life_days": 0.01},
-    ],
-)
-def test_every_belief_keeps_the_contract(kind: str | dict[str, Any], restart_s: int | None) -> None:
-    bench = Bench()
-    spec = TypeAdapter(beliefs.BeliefSpec).validate_python(kind)
-    assert failing("belief", partial(build.build_belief, spec, bench.statistics, restart_s, bench.world), bench) == {}
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *kinds("design"),
-        {"kind": "exponential", "remap": False},
-        {"kind": "exponential", "quality_budget_km": 1.0},
-        {"kind": "location_hiding", "remap": False},
-        {"kind": "location_hiding", "quality_budget_km": 1.0},
-        {"kind": "optimal_privacy", "quality_budget_km": 0.3, "solver": "simplex"},
-        {"kind": "optimal_quality", "quality_budget_km": 0.8, "metric": "privacy"},
-        {"kind": "planar_laplace", "remap": False},
-        {"kind": "planar_laplace", "discretise": False},
-        {"kind": "planar_laplace", "quality_budget_km": 1.0, "truncate": "renormalise"},
-        {"kind": "planar_geometric", "remap": False},
-        {"kind": "planar_geometric", "quality_budget_km": 1.0, "metric": "manhattan"},
-        {"kind": "cloaking", "quality_budget_km": 1.0},
-        {"kind": "snapping", "remap": False},
-        {"kind": "snapping", "quality_budget_km": 1.0},
-        {"kind": "dropping", "quality_budget_km": 1.0},
-        {"kind": "dropping", "drop_loss_km": 3.0, "quality_budget_km": 1.0},
-        {"kind": "dummies", "dummies_from": "uniform", "dummies": 2},
-    ],
-)
-def test_every_design_keeps_the_contract(kind: str | dict[str, Any]) -> None:
-    bench = Bench()
-    spec = TypeAdapter(design_specs.DesignSpec).validate_python(kind)
-    assert failing("design", partial(build.build_design, spec, bench.world), bench) == {}
-
-
-@pytest.mark.parametrize("dummies_from", ["belief", "uniform"])
-def test_a_design_with_too_many_outputs_to_list_keeps_the_contract(
-    dummies_from: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(dummies, "LISTED", 0)
-    bench = Bench()
-    spec = design_specs.DummiesSpec.model_validate({"kind": "dummies", "dummies_from": dummies_from})
-    assert failing("design", partial(build.build_design, spec, bench.world), bench) == {}
-
-
-@pytest.mark.parametrize("expected", [True, False])
-@pytest.mark.parametrize("kind", kinds("attack"))
-def test_every_attack_keeps_the_contract(kind: str, expected: bool, make_scenario: MakeScenario) -> None:
-    bench = Bench()
-    spec = TypeAdapter(protection.AnyAttack).validate_python(kind)
-    scenario = make_scenario(record={"expected": expected})
-    make = partial(build.build_attack, spec, bench.world, {"ann": bench.statistics, "bob": bench.statistics}, scenario)
-    assert failing("attack", make, bench) == {}
-
-
-def test_every_family_that_can_be_brought_along_has_checks() -> None:
-    open_families = {family for family, (_, found) in listing().items() if "module:Class" in found}
-    assert set(METHODS) == set(CHECKS) == open_families | {"attack"}
-    assert all(test.__doc__ for tests in CHECKS.values() for test in tests)
-
-
-def test_the_command_line_offers_the_families_there_are() -> None:
-    """It cannot import them: that would take as long as everything else."""
-    (option,) = (option for option in check_component.params if option.name == "family")
-    assert isinstance(option.type, click.Choice)
-    assert list(option.type.choices) == list(METHODS)
-
-
-# One's own, by name ----------------------------------------------------------------------------------------------
 
 OWN = '''
 import numpy as np
@@ -278,7 +147,7 @@ class Fragile:
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Write a module of one's own into the current folder and return its name."""
+    """Write a custom module into the current folder and return its name."""
     name = "own_parts_for_checks"
     (tmp_path / f"{name}.py").write_text(OWN)
     return in_folder(name, tmp_path, monkeypatch)
@@ -303,7 +172,7 @@ def in_folder(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         ("Credulous", {}),
     ],
 )
-def test_ones_own_component_is_found_and_recognised(name: str, parameters: dict[str, Any], own: str) -> None:
+def test_a_custom_component_is_imported_and_recognised(name: str, parameters: dict[str, Any], own: str) -> None:
     outcomes = check(f"{own}:{name}", parameters=parameters)
     assert [outcome.problem for outcome in outcomes] == [None] * len(outcomes)
     family = {"Patrol": "mobility", "EveryThird": "demand", "Recency": "belief", "Credulous": "attack"}
@@ -338,7 +207,7 @@ def test_a_whole_lppm_is_not_taken_for_an_attack(own: str) -> None:
         ("", "is named module:Class, found ''"),
     ],
 )
-def test_a_component_that_is_not_there(name: str, words: str, own: str) -> None:
+def test_a_component_that_does_not_exist(name: str, words: str, own: str) -> None:
     with pytest.raises(ComponentError) as caught:
         check(name.format(own=own))
     assert words in str(caught.value)
@@ -388,7 +257,7 @@ def test_an_unknown_family_is_refused(own: str) -> None:
         check(f"{own}:NextDoor", family="desing")
 
 
-def test_a_scenario_made_of_ones_own_components(own: str, make_scenario: MakeScenario, tmp_path: Path) -> None:
+def test_a_scenario_of_custom_components(own: str, make_scenario: MakeScenario, tmp_path: Path) -> None:
     scenario = make_scenario(
         users={
             "queries": 200,

@@ -1,0 +1,82 @@
+"""Contract checks of beliefs."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+
+from sim.checks.bench import Bench
+from sim.checks.requirements import require, require_count, require_distribution, require_flag, value_of
+from sim.interfaces import Belief, BeliefCapabilities, FloatArray
+
+
+def belief_is_a_distribution(belief: Belief, bench: Bench) -> None:
+    """Prior and posterior are distributions over cells, report after report."""
+    for time_s, likelihood in bench.observations():
+        require_distribution(belief.prior(time_s), bench.n_cells, f"the prior at {time_s} s")
+        require_distribution(belief.observe(time_s, likelihood), bench.n_cells, f"the posterior at {time_s} s")
+
+
+def belief_changes_by_observing_alone(belief: Belief, bench: Bench) -> None:
+    """`prior` is pure: two calls give the same, and `observe` leaves its input unchanged."""
+    for time_s, likelihood in bench.observations():
+        before, first = likelihood.copy(), np.array(belief.prior(time_s))
+        require(np.array_equal(first, belief.prior(time_s)), f"two calls of prior({time_s}) differ")
+        belief.observe(time_s, likelihood)
+        require(np.array_equal(before, likelihood), "observe changed the likelihood it was given")
+        # Users share a mechanism with a fixed belief, and `observe` is not called on it.
+        same = np.array_equal(first, belief.prior(time_s))
+        changes = not BeliefCapabilities.fixed.of(belief)
+        require(same or changes, "it says fixed = True, but observe changed its prior")
+
+
+def belief_can_be_copied(belief: Belief, bench: Bench) -> None:
+    """A pickled copy gives the same posteriors as the original: workers need it."""
+    observations = list(bench.observations())
+    for time_s, likelihood in observations[:6]:
+        belief.observe(time_s, likelihood)
+    copy: Belief = pickle.loads(pickle.dumps(belief))
+    for time_s, likelihood in observations[6:]:
+        same = np.allclose(belief.observe(time_s, likelihood), copy.observe(time_s, likelihood), atol=1e-9)
+        require(same, f"the copy's posterior at {time_s} s differs from the original's")
+
+
+def belief_describes_itself(belief: Belief, bench: Bench) -> None:
+    """The optional `fixed`, `fallbacks`, `alarms` and `worst_gap` are valid, and counts never decrease."""
+    require_flag(BeliefCapabilities.fixed, belief)
+    fallbacks = alarms = 0
+    for time_s, likelihood in bench.observations():
+        belief.observe(time_s, likelihood)
+        fallbacks = require_count(BeliefCapabilities.fallbacks, belief, at_least=fallbacks)
+        alarms = require_count(BeliefCapabilities.alarms, belief, at_least=alarms)
+        worst_gap: Any = value_of(BeliefCapabilities.worst_gap, belief)
+        is_number = isinstance(worst_gap, int | float | np.number)
+        valid = worst_gap is None or (is_number and 0 <= worst_gap < math.inf)
+        require(valid, f"`worst_gap` must be None or a number in [0, inf), got {worst_gap!r}")
+
+
+def belief_uses_its_fallback_priors(belief: Belief, bench: Bench) -> None:
+    """The optional `fallback_priors` are distributions, and those that `observe` uses without mass, in this order."""
+    for cell, here in enumerate(np.eye(bench.n_cells)):
+        belief.observe(600 * cell, here)
+        fallback_priors = [np.array(each) for each in value_of(BeliefCapabilities.fallback_priors, belief)]
+        if not fallback_priors:
+            continue
+        for fallback_prior in fallback_priors:
+            require_distribution(fallback_prior, bench.n_cells, "a fallback prior")
+        time_s = 600 * cell + 300
+        likelihood = np.where(np.array(belief.prior(time_s)) == 0, np.linspace(0.1, 0.9, bench.n_cells), 0.0)
+        expected = _first_posterior(fallback_priors, likelihood)
+        if expected is not None:
+            posterior = belief.observe(time_s, likelihood)
+            same = np.allclose(posterior, expected, atol=1e-9)
+            require(same, "the posterior of a report without mass is not that of the first fallback prior with mass")
+
+
+def _first_posterior(priors: list[FloatArray], likelihood: FloatArray) -> FloatArray | None:
+    """Return the posterior under the first prior with mass, or None."""
+    joints = (prior * likelihood for prior in priors)
+    return next((joint / joint.sum() for joint in joints if joint.sum() > 0), None)

@@ -1,0 +1,81 @@
+"""The small world in which components are checked, and the observations they are checked with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from sim.checks.requirements import ContractBroken
+from sim.events import Visit
+from sim.interfaces import FloatArray
+from sim.lppm.channel import exponential
+from sim.mobility.traces import LONGEST, Trace
+from sim.mobility.training import Statistics, statistics
+from sim.rng import stream
+from sim.scenario.build import StatisticsOf
+from sim.world import World
+from sim.world.distance import manhattan
+from sim.world.grid import Grid
+from sim.world.roads.lattice import lattice
+
+MOST_VISITS = 100_000
+"""Visits that a demand may consume before its first queries: more, and it is not lazy."""
+
+
+class Bench:
+    """A world of 3 x 4 cells with streets, the statistics of one recorded user, and a channel.
+
+    `most_visits` limits the visits of an endless life, `longest_trace` those of a finite one.
+    """
+
+    def __init__(self, *, most_visits: int = MOST_VISITS, longest_trace: int = LONGEST) -> None:
+        grid = Grid.rectangle(rows=3, cols=4, width_km=4.0, height_km=3.0)
+        distance = manhattan(grid)
+        roads = lattice(grid, rng=stream(0, "bench"))
+        self.world = World(grid=grid, roads=roads, privacy_distance=distance, quality_distance=distance)
+        cells = stream(0, "cells").integers(0, 6, size=60)
+        self.statistics: Statistics = statistics([Trace("ann", np.arange(60), cells)], n_cells=grid.n_cells)
+        self.channel = exponential(distance, 0.8)
+        self.most_visits, self.longest_trace = most_visits, longest_trace
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells of the world."""
+        return self.world.grid.n_cells
+
+    def given(self, family: str) -> dict[str, Any]:
+        """Return what the simulator passes to the constructor of a family, besides the parameters of the scenario."""
+        passed: dict[str, dict[str, Any]] = {
+            "mobility": {"world": self.world, "seed": 1},
+            "demand": {},
+            "belief": {"statistics": self.statistics, "restart_s": None},
+            "design": {"world": self.world},
+            "attack": {
+                "world": self.world,
+                "statistics_of": StatisticsOf({"ann": self.statistics, "bob": self.statistics}),
+            },
+        }
+        return passed[family]
+
+    def priors(self) -> Iterator[FloatArray]:
+        """Yield a uniform, a recorded and a one-hot prior, as new arrays."""
+        yield np.full(self.n_cells, 1 / self.n_cells)
+        yield self.statistics.profile.copy()
+        yield np.eye(self.n_cells)[5]
+
+    def observations(self) -> Iterator[tuple[int, FloatArray]]:
+        """Yield times and likelihoods of twelve reports."""
+        outputs = stream(4, "outputs").integers(0, self.channel.n_outputs, size=12).tolist()
+        for index, output in enumerate(outputs):
+            yield 300 * index, self.channel.likelihood(output)
+
+    def walk(self) -> Iterator[Visit]:
+        """Yield an endless life that visits cells of even number only."""
+        rng = stream(8, "walk")
+        time_s = 0
+        for _ in range(self.most_visits):
+            time_s += int(rng.integers(1, 2000))
+            yield Visit(time_s, int(rng.integers(self.n_cells)) // 2 * 2)
+        raise ContractBroken(f"{self.most_visits:,} visits were taken: lives are endless, queries must come in between")

@@ -1,0 +1,1 @@
+"""Chunks on a Dask cluster: one on this machine, or the scheduler at an address."""

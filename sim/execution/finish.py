@@ -1,0 +1,99 @@
+"""The end of a run: final manifest, tables, figures and report."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pandas as pd
+
+from sim.analysis import budgets
+from sim.analysis.adaptation import Adaptation
+from sim.analysis.result import Result
+from sim.analysis.sweep_labels import swept_words, with_swept_values
+from sim.execution.chunks import Notes, joined_notes
+from sim.execution.failures import FailedChunks
+from sim.execution.plan import Chunk
+from sim.execution.stopping import Round
+from sim.scenario.sweep import Point
+from sim.storage.errors import NotApplicable, RunError
+from sim.storage.run_directory import RunDirectory
+
+
+def finish(
+    directory: RunDirectory,
+    manifest: dict[str, Any],
+    swept: list[Point],
+    last_round: Round,
+    failures: list[dict[str, Any]],
+    *,
+    figures: bool,
+) -> Result:
+    """Write the final manifest and all results of what was simulated; raise `FailedChunks` for the rest."""
+    failed = {failure["chunk"] for failure in failures}
+    simulated = [chunk for chunk in last_round.chunks if chunk.id not in failed]
+    planned = {"parts": sorted(chunk.id for chunk in last_round.chunks), "repetitions": last_round.described()}
+    result = Result(directory)
+    ended = {"finished": not failures, "notes": _notes(result, simulated), "failures": failures}
+    directory.write_manifest(manifest | planned | ended)
+    try:
+        if simulated:
+            _note_exceeded_budgets(result, swept)
+            write_results(result, figures=figures)
+    except RunError as error:
+        if failures:
+            raise FailedChunks(directory, failures, len(last_round.chunks), also=str(error)) from error
+        raise
+    if failures:
+        raise FailedChunks(directory, failures, len(last_round.chunks))
+    return result
+
+
+def _notes(result: Result, chunks: list[Chunk]) -> list[dict[str, Any]]:
+    """Return, by point and LPPM, the fallbacks of beliefs and the accuracy of estimated profiles."""
+    merged: dict[tuple[int, str], Notes] = {}
+    for chunk in chunks:
+        for lppm, notes in result.notes()[chunk.id].items():
+            key = (chunk.point.index, lppm)
+            merged[key] = joined_notes(merged[key], notes) if key in merged else notes
+    return [{"point": point, "lppm": lppm, **notes} for (point, lppm), notes in sorted(merged.items())]
+
+
+def _note_exceeded_budgets(result: Result, swept: list[Point]) -> None:
+    """Write into the manifest which budgets of quality loss were exceeded, if any."""
+    exceeded = budgets.found_exceeded([(point.index, point.scenario) for point in swept], result.shown_summary())
+    if exceeded:
+        labels = swept_words(pd.DataFrame(exceeded), result.points())
+        entries = [entry | {"at": label} for entry, label in zip(exceeded, labels, strict=True)]
+        result.run.write_manifest(result.manifest | {budgets.EXCEEDED: entries})
+
+
+def write_results(result: Result, *, figures: bool) -> None:
+    """Write the tables and, if asked for, the figures and the report."""
+    result.run.write_csv("summary.csv", result.summary())
+    result.run.write_csv("metrics.csv", result.metrics())
+    if not (hindsight := result.hindsight()).empty:
+        result.run.write_csv("hindsight.csv", with_swept_values(hindsight, result.points()))
+    if not (tournament := result.tournament()).empty:
+        result.run.write_csv("tournament.csv", tournament)
+    if figures:
+        from sim.plots import write_figures
+
+        write_figures(result)
+    # Summaries whose windows cut the shift have no such table; `lppm-sim adaptation` states the reason.
+    if not result.shifts().empty:
+        with suppress(NotApplicable):
+            write_adaptation_results(result, result.adaptation(), figures=figures)
+    if figures:
+        from sim.report import write
+
+        write(result)
+
+
+def write_adaptation_results(result: Result, adaptation: Adaptation, *, figures: bool = True) -> None:
+    """Write the table of how mechanisms followed a shift and, if asked for, the figure."""
+    result.run.write_csv("adaptation.csv", with_swept_values(adaptation.summary, result.points()))
+    if figures:
+        from sim.plots import write_adaptation
+
+        write_adaptation(result.run, adaptation)

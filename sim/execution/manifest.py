@@ -1,0 +1,84 @@
+"""Content of a run's manifest before its first simulation: scenario, inputs, versions, worlds and output spaces."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+from typing import Any
+
+from sim.errors import input_errors
+from sim.execution.chunks import Workshop
+from sim.execution.inputs import run_digest
+from sim.execution.study import Study
+from sim.inference import kernels
+from sim.interfaces import DesignCapabilities
+from sim.lppm import outputs
+from sim.scenario import build
+from sim.scenario.plausibility import remarks
+from sim.scenario.protection import LPPMSpec
+from sim.scenario.sweep import Point
+from sim.storage.event_schema import SCHEMA_VERSION
+from sim.world import World
+
+_PACKAGES = ("simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pydantic", "pyarrow")
+
+
+def describe_run(study: Study) -> dict[str, Any]:
+    """Return everything that is needed to repeat a run and to read its event log."""
+    scenario = study.scenario
+    worlds, spaces = _worlds(study.points, study.workshop)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "scenario": json.loads(scenario.canonical()),
+        "folder": str(scenario.place.folder.resolve()),
+        "digest": run_digest(scenario, study.files),
+        "seed": scenario.seed,
+        "files": study.files,
+        "lppm_sim": importlib.metadata.version("lppm-sim"),
+        "versions": {name: importlib.metadata.version(name) for name in _PACKAGES}
+        | {"python": platform.python_version()},
+        "kernels": kernels.describe(),
+        "worlds": worlds,
+        "output_spaces": spaces,
+        "remarks": remarks(point.scenario for point in study.points),
+        "finished": False,
+    }
+
+
+def _worlds(swept: list[Point], workshop: Workshop) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return each distinct world with its points, and the output space of each LPPM.
+
+    Estimates are cells of the world's grid, and so are outputs, except those of a design with its own output space.
+    """
+    points_of: dict[str, list[Point]] = {}
+    for point in swept:
+        points_of.setdefault(point.scenario.canonical(only=frozenset({"seed", "world"})), []).append(point)
+    worlds, spaces = [], dict[str, dict[int, Any]]()
+    for own_points in points_of.values():
+        setting = workshop.setting(own_points[0])
+        world = setting.world
+        worlds.append(
+            {
+                "points": sorted(point.index for point in own_points),
+                "grid": world.grid.describe(),
+                "roads": None if world.roads is None else world.roads.describe(),
+                "traces": setting.readings(),
+            }
+        )
+        space_of_design: dict[str, Any] = {}
+        for point in own_points:
+            for lppm in point.scenario.lppms:
+                design = lppm.design.model_dump_json()
+                if design not in space_of_design:
+                    space_of_design[design] = _output_space(lppm, world)
+                spaces.setdefault(lppm.name, {})[point.index] = space_of_design[design]
+    return worlds, {lppm: outputs.described(by_point) for lppm, by_point in spaces.items()}
+
+
+def _output_space(lppm: LPPMSpec, world: World) -> Any:
+    """Return the output space of an LPPM, as `sim.lppm.outputs.read` reads it."""
+    with input_errors(f"lppms.{lppm.name}.design"):
+        design = build.build_design(lppm.design, world)
+    space = DesignCapabilities.space.of(design)
+    return "cells" if space is None else space.describe()

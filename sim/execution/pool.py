@@ -1,0 +1,130 @@
+"""Pools simulate chunks: their interface, the answers of their workers, and the pool of this process.
+
+The process that simulates a chunk writes its part; only short messages go back to the driver. Chunks end in any order,
+which does not change their content.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
+
+from sim.errors import UserError
+from sim.execution.chunks import FailedSimulation, Workshop, run_chunk
+from sim.execution.plan import Chunk
+from sim.simulation import interrupts
+from sim.simulation.progress import Tick
+from sim.storage.run_directory import RunDirectory
+
+TRIES = 3
+"""Number of workers that die with a chunk before it counts as failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A chunk whose part is written."""
+
+    chunk: Chunk
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A chunk that could not be simulated, and why."""
+
+    chunk: Chunk
+    error: str
+    """One line."""
+    details: str = ""
+    """The traceback, if there is one."""
+    replication: int | None = None
+    lppm: str | None = None
+    """Replication and LPPM of the simulation that raised the error, if one did."""
+
+    @classmethod
+    def of(cls, chunk: Chunk, error: BaseException) -> Failure:
+        """Return the failure that an error in a chunk stands for."""
+        blamed = (error.replication, error.lppm) if isinstance(error, FailedSimulation) else (None, None)
+        cause = error.__cause__ if isinstance(error, FailedSimulation) and error.__cause__ else error
+        line = f"{type(cause).__name__}: {cause}".splitlines()[0].removesuffix(": ")
+        return cls(chunk, line, "".join(traceback.format_exception(cause)), *blamed)
+
+
+class Pool(Protocol):
+    """Simulates chunks somewhere."""
+
+    def run(self, chunks: Iterable[Chunk], directory: RunDirectory, tick: Tick) -> Iterator[Done | Failure]:
+        """Simulate chunks and write their parts; yield each when it has ended, in any order."""
+        ...
+
+    def close(self) -> None:
+        """Release all workers, whatever they are doing."""
+        ...
+
+
+class InProcess:
+    """Simulates one chunk after another in this process."""
+
+    def __init__(self, workshop: Workshop | None = None) -> None:
+        self._workshop = workshop or Workshop()
+
+    def run(self, chunks: Iterable[Chunk], directory: RunDirectory, tick: Tick) -> Iterator[Done | Failure]:
+        """Simulate in the order given."""
+        for chunk in chunks:
+            try:
+                perform(chunk, directory, self._workshop, tick)
+            except UserError:
+                raise
+            except BaseException as error:  # component code may raise anything; only a real Ctrl-C stops the run
+                interrupts.reraise_interrupt(error)
+                yield Failure.of(chunk, error)
+            else:
+                yield Done(chunk)
+
+    def close(self) -> None:
+        """Do nothing: there are no workers."""
+
+
+def perform(chunk: Chunk, directory: RunDirectory, workshop: Workshop, tick: Tick | None = None) -> None:
+    """Simulate a chunk and write its part and snapshots."""
+    simulated = run_chunk(chunk, workshop, tick)
+    snapshots = simulated.snapshots if simulated.snapshots["index"].size else None
+    directory.write_part(chunk.id, simulated.table, simulated.notes, snapshots=snapshots)
+
+
+class Answer(NamedTuple):
+    """A worker's answer about a chunk; plain values, which any process can unpickle."""
+
+    kind: Literal["done", "failed", "user error"]
+    values: tuple[Any, ...] = ()
+    """All fields of a `Failure` but the chunk; or message and exit code of a `UserError`."""
+
+    @classmethod
+    def of(cls, chunk: Chunk, error: BaseException) -> Answer:
+        """Return the answer for an error in a worker, which no signal reaches: component code has raised it."""
+        if isinstance(error, UserError):
+            return cls("user error", (str(error), error.exit_code))
+        failure = Failure.of(chunk, error)
+        return cls("failed", (failure.error, failure.details, failure.replication, failure.lppm))
+
+    def ended(self, chunk: Chunk) -> Done | Failure:
+        """Return how the chunk ended; raise a user error here."""
+        if self.kind == "user error":
+            message, exit_code = self.values
+            error = UserError(message)
+            error.exit_code = exit_code
+            raise error
+        return Done(chunk) if self.kind == "done" else Failure(chunk, *self.values)
+
+
+def to_stderr(line: str) -> None:
+    """Print a line to stderr."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

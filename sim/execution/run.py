@@ -1,0 +1,197 @@
+"""Run a scenario into a run directory: plan its chunks, simulate them round by round, then write the results."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from sim.analysis.result import Result
+from sim.components.permission import AllowCode
+from sim.execution.chunks import FailedSimulation, Workshop
+from sim.execution.failures import FailedChunks, describe_failure
+from sim.execution.finish import finish
+from sim.execution.inputs import default_directory, permitted
+from sim.execution.local_pool import Workers
+from sim.execution.manifest import describe_run
+from sim.execution.plan import Chunk, refuse_shard, share_of
+from sim.execution.pool import Failure, InProcess, Pool, perform
+from sim.execution.resume import intact_parts, refuse_another_run
+from sim.execution.stopping import Round, rounds
+from sim.execution.study import Study
+from sim.scenario.models import Scenario
+from sim.simulation import interrupts
+from sim.simulation.progress import Progress, Silent, Tally, explained_interrupt
+from sim.storage.errors import RequestError
+from sim.storage.manifest import parts_digest
+from sim.storage.run_directory import DamagedManifestError, PartCheck, RunDirectory
+
+
+def run(
+    scenario: Scenario,
+    *,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+    figures: bool = True,
+    workers: int | None = None,
+    dask: str | None = None,
+    pool: Pool | None = None,
+    shard: tuple[int, int] | None = None,
+    chunk: str | None = None,
+    chunk_queries: int | None = None,
+    dask_timeout: float | None = None,
+    allow_code: AllowCode | None = None,
+) -> Result:
+    """Run a scenario, or resume it: chunks whose parts exist are not simulated again.
+
+    The work is done by `workers` processes, by the Dask cluster at the address `dask` (`local`: one started for the
+    run), or by an open `pool`, which stays open. Neither this choice nor `chunk_queries` changes results. With `shard`
+    (i, N) only the i-th of N shares is simulated and no result is written: a run without `shard` does that when all
+    shares exist. With `chunk` only the chunk with this id is simulated, in this process, and its error is raised
+    unchanged. Otherwise failed chunks are reported at the end (`FailedChunks`). `dask_timeout` limits, in seconds, how
+    long the run waits while the cluster has no worker (default: `sim.execution.dask.cluster.WAIT_S`). Custom components
+    (``module:Class``) are imported only with `allow_code`: True, or the only folders to import from; the default is
+    what `load` or the environment allowed.
+
+    Ctrl-C raises `Interrupted`, a KeyboardInterrupt that states what was written. An exception of component code that
+    would end the program, such as SystemExit, is a failure like any other.
+    """
+    tally = Tally(progress or Silent())
+    with interrupts.recorded(), explained_interrupt(tally), interrupts.contained(f"scenario {scenario.name!r}"):
+        study = Study.of(permitted(scenario, allow_code), chunk_queries=chunk_queries)
+        if shard is not None:
+            refuse_shard(shard, study.plan)
+        if chunk is not None:
+            if shard is not None or dask is not None or workers is not None:
+                raise RequestError("a chunk alone is simulated here: leave out what shares the work")
+            return _run_chunk(chunk, _Run.open(study, out, thorough=False, rebuild=False), tally)
+        # Each of many shards would read all parts of the others.
+        opened = _Run.open(study, out, thorough=shard is None, rebuild=True)
+        opened.write_points()
+        done = intact_parts(opened.parts)
+        try:
+            with nullcontext(pool) if pool else closing(open_pool(workers, dask, study.workshop, dask_timeout)) as used:
+                last_round, failures = _simulate(opened, used, tally, shard, done)
+        finally:
+            opened.directory.clean()  # killed workers may leave temporary files
+        described = [describe_failure(failure, opened.directory, study.scenario, study.plan) for failure in failures]
+        if shard is None:
+            return finish(opened.directory, opened.manifest, study.points, last_round, described, figures=figures)
+        if described:
+            raise FailedChunks(opened.directory, described, len(share_of(last_round.chunks, *shard)), shard=shard)
+        return Result(opened.directory)
+
+
+def open_pool(
+    workers: int | None, dask: str | None, workshop: Workshop | None = None, dask_timeout: float | None = None
+) -> Pool:
+    """Open the pool that simulates: this process, `workers` processes, or a Dask cluster."""
+    if dask is None and dask_timeout is not None:
+        raise RequestError("dask_timeout (--dask-timeout) limits the wait for Dask workers: it needs dask (--dask)")
+    if dask is not None:
+        from sim.execution.dask.cluster import Cluster
+
+        return Cluster(dask, workers, timeout_s=dask_timeout)
+    return InProcess(workshop) if workers is None or workers == 1 else Workers(workers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A study and its run directory."""
+
+    study: Study
+    directory: RunDirectory
+    manifest: dict[str, Any]
+    parts: list[PartCheck]
+    """Parts that the directory holds already."""
+
+    @classmethod
+    def open(cls, study: Study, out: str | Path | None, *, thorough: bool, rebuild: bool) -> _Run:
+        """Create the run directory, or open it if it holds the same run.
+
+        With `thorough` the parts are read and verified; with `rebuild` a damaged manifest is replaced.
+        """
+        manifest = describe_run(study)
+        created = RunDirectory.create(out if out is not None else default_directory(study.scenario, study.files))
+        directory = replace(created, digest=parts_digest(manifest))
+        parts = list(directory.survey(thorough=thorough))
+        refuse_another_run(directory, manifest, study, parts, rebuild=rebuild)
+        return cls(study, directory, manifest, parts)
+
+    def write_points(self) -> None:
+        """Write the points of the sweep and their values, and record the checksum of the file."""
+        frame = pd.DataFrame([{"point": point.index, **point.values} for point in self.study.points])
+        written = self.directory.write_csv("points.csv", frame).read_bytes()
+        self.manifest["tables"] = {"points.csv": hashlib.sha256(written).hexdigest()}
+
+    def planned_parts(self) -> list[str] | None:
+        """Return the parts that the manifest on disk lists; None if there is none, or it is damaged."""
+        try:
+            return self.directory.manifest()["parts"] if self.directory.has("manifest.json") else None
+        except DamagedManifestError:
+            return None
+
+
+def _simulate(
+    opened: _Run, pool: Pool, progress: Tally, shard: tuple[int, int] | None, done: set[str]
+) -> tuple[Round, list[Failure]]:
+    """Simulate all chunks that are not done, round by round; return the last round and the failures."""
+    study, directory = opened.study, opened.directory
+    failures: list[Failure] = []
+    started = False
+    for current in rounds(study.plan, directory):
+        share = current.chunks if shard is None else share_of(current.chunks, *shard)
+        todo = [chunk for chunk in share if chunk.id not in done]
+        # A longer run that was stopped may have left more parts than are planned so far.
+        parts = sorted({chunk.id for chunk in current.chunks} | set(directory.parts()))
+        if todo or opened.planned_parts() != parts:
+            directory.write_manifest(opened.manifest | {"parts": parts, "repetitions": current.described()})
+        if todo:
+            expected = sum(map(study.queries, todo))
+            progress.start(expected, chunks=len(todo), skipped=0 if started else len(share) - len(todo))
+            started = True
+            progress.plan(directory, chunks=len(share), kept=len(share) - len(todo))
+            for ended in pool.run(todo, directory, progress.advance):
+                progress.end_chunk()
+                if isinstance(ended, Failure):
+                    failures.append(ended)
+                    progress.give_up(study.queries(ended.chunk))
+                else:
+                    done.add(ended.chunk.id)
+                    progress.keep(study.queries(ended.chunk))
+        if failures or shard is not None:
+            break
+    if not started:
+        progress.plan(directory, chunks=len(share), kept=len(share))
+        progress.start(0, chunks=0, skipped=len(share))
+    study.plan.chunks(current.times, directory.parts())  # refuses replications that another run has written meanwhile
+    return current, failures
+
+
+def _run_chunk(chunk_id: str, opened: _Run, progress: Progress) -> Result:
+    """Simulate one chunk in this process; raise an error in it unchanged, with its traceback."""
+    chunk = _chunk_of(chunk_id, opened)
+    progress.start(opened.study.queries(chunk), chunks=1, skipped=0)
+    error: BaseException | None = None
+    try:
+        perform(chunk, opened.directory, opened.study.workshop, progress.advance)
+    except FailedSimulation as failed:
+        error = failed.__cause__
+    if error is not None and not isinstance(error, Exception):
+        raise RuntimeError(interrupts.described(error)) from error
+    if error is not None:
+        raise error
+    progress.end_chunk()
+    return Result(opened.directory)
+
+
+def _chunk_of(chunk_id: str, opened: _Run) -> Chunk:
+    plan = opened.study.plan
+    if (chunk := plan.named(chunk_id)) is None:
+        examples = ", ".join(chunk.id for chunk in plan.chunks(there=opened.directory.parts())[:3])
+        raise RequestError(f"{chunk_id} is no chunk of this run: its chunks are {examples} ...")
+    return chunk

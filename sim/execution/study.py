@@ -1,0 +1,51 @@
+"""A study: a scenario, the points of its sweep, and the plan of the chunks that simulate them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sim.execution.chunks import Workshop
+from sim.execution.inputs import fingerprints
+from sim.execution.plan import CHUNK_QUERIES, Chunk, Plan, tasks
+from sim.scenario.consistency import findings
+from sim.scenario.models import Scenario
+from sim.scenario.reading.faults import Fault, ScenarioError, dotted
+from sim.scenario.sweep import Point, models, points
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Everything that is known of a run before its first simulation."""
+
+    scenario: Scenario
+    points: list[Point]
+    plan: Plan
+    files: dict[str, str]
+    """Fingerprint of each input file and custom component."""
+    workshop: Workshop
+    """Worlds and people of this process."""
+    _representatives: dict[str, Point]
+    """Of each setting, the point whose queries are counted."""
+
+    @classmethod
+    def of(cls, scenario: Scenario, *, chunk_queries: int | None = None) -> Study:
+        """Check the scenario and plan its chunks, each of at least `chunk_queries` queries."""
+        if faults := [
+            Fault("scenario", dotted(loc), message) for loc, message in findings(scenario.model_dump(mode="json"))
+        ]:
+            raise ScenarioError(faults)
+        swept = points(scenario)
+        workshop, representatives = Workshop(), models(swept)
+        size = chunk_queries or CHUNK_QUERIES
+
+        def replications(point: Point, lppms: int) -> int:
+            return -(-size // (workshop.queries(representatives[point.setting]) * lppms))
+
+        plan = Plan(tasks(swept), replications)
+        files = fingerprints(point.scenario for point in swept)
+        return cls(scenario, swept, plan, files, workshop, representatives)
+
+    def queries(self, chunk: Chunk) -> int:
+        """Return about how many queries a chunk has."""
+        representative = self._representatives[chunk.point.setting]
+        return self.workshop.queries(representative) * len(chunk.lppms) * len(chunk.replications)

@@ -1,0 +1,60 @@
+"""docs/extending.md lists the optional capabilities as `sim.interfaces` declares them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import re
+from pathlib import Path
+from typing import Any
+
+from sim import interfaces
+from sim.interfaces import Capability
+
+PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
+
+
+def rows() -> list[str]:
+    """Return a row of the table for each declared capability, in the order of the module."""
+    tree = ast.parse(inspect.getsource(interfaces))
+    declarations = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name.endswith("Capabilities")]
+    return [row for declaration in declarations for row in rows_of(declaration)]
+
+
+def rows_of(declaration: ast.ClassDef) -> list[str]:
+    family = declaration.name.removesuffix("Capabilities").lower()
+    body = declaration.body
+    result = []
+    for statement, following in itertools.pairwise(body):
+        if isinstance(statement, ast.AnnAssign):
+            assert isinstance(statement.target, ast.Name)
+            capability = vars(vars(interfaces)[declaration.name])[statement.target.id]
+            assert isinstance(capability, Capability)
+            assert isinstance(following, ast.Expr), f"{capability.name} has no docstring"
+            meaning = " ".join(ast.literal_eval(following.value).split())
+            result.append(f"| `{capability.name}` | {family} | `{default(capability)}` | {meaning} |")
+    return result
+
+
+def default(capability: Capability[Any, Any]) -> str:
+    value = capability.default
+    return repr(value() if callable(value) else value)
+
+
+def test_the_page_lists_all_capabilities() -> None:
+    heading = r"^\| name \| family \| default \| meaning \|\n\|[-|]+\|\n"
+    table = re.search(heading + r"((?:\|.*\n)+)", PAGE.read_text(), flags=re.MULTILINE)
+    assert table is not None
+    assert table[1].splitlines() == rows()
+
+
+def test_every_capability_is_read_by_its_name_or_is_the_default() -> None:
+    class Fixed:
+        fixed = True
+
+    belief: Any = Fixed()
+    assert interfaces.BeliefCapabilities.fixed.of(belief) is True
+    assert interfaces.BeliefCapabilities.worst_gap.of(belief) is None
+    attack: Any = object()
+    assert list(interfaces.AttackCapabilities.conclude.of(attack)()) == []

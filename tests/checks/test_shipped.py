@@ -1,0 +1,131 @@
+"""Every shipped component keeps its contract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pandas as pd
+import pytest
+from pydantic import TypeAdapter
+
+from sim.checks import CHECKS
+from sim.checks.bench import Bench
+from sim.cli.commands.check_component import check_component
+from sim.components.custom import METHODS, listing
+from sim.interfaces import Attack
+from sim.lppm import dummies
+from sim.scenario import beliefs, build, people, protection
+from sim.scenario import designs as design_specs
+from tests.checks.contract import failing
+from tests.support import MakeScenario
+
+
+def kinds(family: str) -> list[str]:
+    return [kind for kind in listing()[family][1] if kind != "module:Class"]
+
+
+@pytest.mark.parametrize("kind", kinds("mobility"))
+def test_every_mobility_keeps_the_contract(kind: str, make_scenario: MakeScenario, tmp_path: Path) -> None:
+    said: dict[str, Any] = {"kind": kind}
+    if kind == "replay":
+        said["file"] = str(tmp_path / "traces.csv")
+        pd.DataFrame({"user": list("abcd" * 9), "time": range(36), "cell": range(36)}).assign(
+            cell=lambda table: table["cell"] % 12
+        ).to_csv(said["file"], index=False)
+    spec = TypeAdapter(people.MobilitySpec).validate_python(said)
+    assert failing("mobility", lambda bench: build.build_mobility(spec, make_scenario(), bench.world)) == {}
+
+
+@pytest.mark.parametrize("kind", kinds("demand"))
+def test_every_demand_keeps_the_contract(kind: str) -> None:
+    spec = TypeAdapter(people.DemandSpec).validate_python(kind)
+    assert failing("demand", lambda _bench: build.build_demand(spec)) == {}
+
+
+@pytest.mark.parametrize("restart_s", [None, 1000])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *kinds("belief"),
+        {"kind": "estimated_profile", "solver": "em", "gap": 1e-3},
+        {"kind": "estimated_profile", "forget": {"half_life_queries": 3}},
+        {"kind": "estimated_profile", "forget": {"half_life_days": 0.01, "adaptive": True, "recent": 3}},
+        {"kind": "estimated_profile", "forget": {"window": 4}},
+        {"kind": "estimated_profile", "regularise": {"prior_reports": 2}, "forget": {"half_life_days": 0.01}},
+        {"kind": "estimated_profile", "regularise": {}, "forget": {"adaptive": True, "recent": 3}, "solver": "em"},
+        {"kind": "recursive_profile", "half_life_queries": "none"},
+        "gravity_filter",
+        {"kind": "gravity_filter", "transitions": "learned"},
+        {"kind": "gravity_filter", "half_life_queries": "none", "transitions": "none", "initial": "roads"},
+        {"kind": "markov_em", "window": 4, "initial": "uniform"},
+        {"kind": "home", "from_h": 0.25, "until_h": 0.8, "half_life_days": 0.01},
+    ],
+)
+def test_every_belief_keeps_the_contract(kind: str | dict[str, Any], restart_s: int | None) -> None:
+    spec = TypeAdapter(beliefs.BeliefSpec).validate_python(kind)
+    assert failing("belief", lambda bench: build.build_belief(spec, bench.statistics, restart_s, bench.world)) == {}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *kinds("design"),
+        {"kind": "exponential", "remap": False},
+        {"kind": "exponential", "quality_budget_km": 1.0},
+        {"kind": "location_hiding", "remap": False},
+        {"kind": "location_hiding", "quality_budget_km": 1.0},
+        {"kind": "optimal_privacy", "quality_budget_km": 0.3, "solver": "simplex"},
+        {"kind": "optimal_quality", "quality_budget_km": 0.8, "metric": "privacy"},
+        {"kind": "planar_laplace", "remap": False},
+        {"kind": "planar_laplace", "discretise": False},
+        {"kind": "planar_laplace", "quality_budget_km": 1.0, "truncate": "renormalise"},
+        {"kind": "planar_geometric", "remap": False},
+        {"kind": "planar_geometric", "quality_budget_km": 1.0, "metric": "manhattan"},
+        {"kind": "cloaking", "quality_budget_km": 1.0},
+        {"kind": "snapping", "remap": False},
+        {"kind": "snapping", "quality_budget_km": 1.0},
+        {"kind": "dropping", "quality_budget_km": 1.0},
+        {"kind": "dropping", "drop_loss_km": 3.0, "quality_budget_km": 1.0},
+        {"kind": "dummies", "dummies_from": "uniform", "dummies": 2},
+    ],
+)
+def test_every_design_keeps_the_contract(kind: str | dict[str, Any]) -> None:
+    spec = TypeAdapter(design_specs.DesignSpec).validate_python(kind)
+    assert failing("design", lambda bench: build.build_design(spec, bench.world)) == {}
+
+
+@pytest.mark.parametrize("dummies_from", ["belief", "uniform"])
+def test_a_design_with_too_many_outputs_to_list_keeps_the_contract(
+    dummies_from: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dummies, "LISTED", 0)
+    spec = design_specs.DummiesSpec.model_validate({"kind": "dummies", "dummies_from": dummies_from})
+    assert failing("design", lambda bench: build.build_design(spec, bench.world)) == {}
+
+
+@pytest.mark.parametrize("expected", [True, False])
+@pytest.mark.parametrize("kind", kinds("attack"))
+def test_every_attack_keeps_the_contract(kind: str, expected: bool, make_scenario: MakeScenario) -> None:
+    spec = TypeAdapter(protection.AnyAttack).validate_python(kind)
+    scenario = make_scenario(record={"expected": expected})
+
+    def make(bench: Bench) -> Attack:
+        known = {"ann": bench.statistics, "bob": bench.statistics}
+        return build.build_attack(spec, bench.world, known, scenario)
+
+    assert failing("attack", make) == {}
+
+
+def test_every_family_that_can_be_brought_along_has_checks() -> None:
+    open_families = {family for family, (_, found) in listing().items() if "module:Class" in found}
+    assert set(METHODS) == set(CHECKS) == open_families | {"attack"}
+    assert all(test.__doc__ for tests in CHECKS.values() for test in tests)
+
+
+def test_the_command_line_offers_the_families_there_are() -> None:
+    """It cannot import them: that would take as long as everything else."""
+    (option,) = (option for option in check_component.params if option.name == "family")
+    assert isinstance(option.type, click.Choice)
+    assert list(option.type.choices) == list(METHODS)
