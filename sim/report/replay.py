@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sim.analysis.result import Result
 from sim.analysis.trajectories import evenly, query_counts, values_per_query
 from sim.interfaces import FloatArray, IntArray, OutputSpace
-from sim.report.markup import told_apart
+from sim.report.markup import numbered_names
 from sim.report.study import Study
 from sim.storage.summary_rows import NO_POSITIONS, summarized
 
@@ -164,7 +164,7 @@ def _packed(result: Result, simulations: Sequence[_Simulation]) -> dict[str, Any
     quality, privacy = (said[f"{name}_distance"]["kind"] for name in ("quality", "privacy"))
     return {
         "world": world,
-        "users": told_apart(users),
+        "users": numbered_names(users),
         "queries": [int(length) for length in lengths],
         "time_s": _pack(times),
         "cell": _pack_cells(truth["cell"].to_numpy(np.int64), cells),

@@ -209,7 +209,7 @@ def test_a_run_leaves_its_table_and_summarize_prints_it(result: Result) -> None:
     assert f"{row['hit_rate']:.3f} ({own.min():.3f} to {own.max():.3f})" in said
     assert "the range of the users' own values (fewer than 5: no intervals)" in said
     assert f"{row['own_quality_loss_km']:.3f}" in said
-    assert "inf" in said
+    assert "\u221e" in said
     assert "share of queries at which the estimate is the true cell" in said
     assert "identified" not in said
 
