@@ -15,15 +15,15 @@ import numpy as np
 from benchmarks.memory import resident
 from benchmarks.people import SEED, City
 from benchmarks.timing import seconds_of
-from sim.components.custom import listing
+from sim.components.registry import registry
 from sim.events import Report
 from sim.interfaces import AttackCapabilities, Channel, Design, FloatArray
 from sim.lppm.channel import MatrixChannel
-from sim.lppm.optimal import OptimalPrivacy, OptimalQuality
+from sim.lppm.optimal_privacy import OptimalPrivacy
+from sim.lppm.optimal_quality import OptimalQuality
 from sim.rng import stream
-from sim.scenario import build
 from sim.scenario.models import Scenario
-from sim.scenario.reference import kinds
+from sim.scenario.reference import listing
 
 Family = Literal["design", "belief", "attack"]
 
@@ -175,7 +175,7 @@ class _Bench:
             "first": self._median(lambda: self._query(make(), next(priors))),
             "new prior": self._median(lambda: self._query(design, next(priors))),
         }
-        if "quality_budget_km" in kinds("design")[part.said["kind"]].model_fields:
+        if "quality_budget_km" in registry.kinds("design")[part.said["kind"]].model_fields:
             spends = self._maker(part, quality_budget_km=BUDGET_KM)()
             figures["budget"] = self._median(lambda: self._query(spends, next(priors)))
         channel, cells = _channel_of(design, next(priors)), cycle(self._traces[0].cells.tolist())
@@ -187,8 +187,8 @@ class _Bench:
         solver = {"solver": self._solver} if part.is_program else {}
         lppm = {"name": "bench", "belief": "fixed_profile", "design": {**part.said, **solver, **more}}
         scenario = self._scenario(*_DISTANCES.get(part.name, ("manhattan", "manhattan")), lppms=[lppm])
-        world = build.build_world(scenario)
-        return lambda: build.build_design(scenario.lppms[0].design, world)
+        world = scenario.build_world()
+        return lambda: scenario.lppms[0].design.build(world)
 
     def _scenario(self, privacy: str = "manhattan", quality: str = "manhattan", **parts: Any) -> Scenario:
         grid = self.city.world.grid
@@ -225,7 +225,7 @@ class _Bench:
         spec = self._scenario(lppms=[{"name": "bench", "belief": part.said, "design": "identity"}]).lppms[0]
 
         def live() -> None:
-            belief = build.build_belief(spec.belief, self._training, None, self.city.world)
+            belief = spec.belief.build(self._training, None, self.city.world)
             for report, likelihood in zip(reports, likelihoods, strict=True):
                 belief.prior(report.time_s)
                 belief.observe(report.time_s, likelihood)
@@ -255,7 +255,7 @@ class _Bench:
         known = {user: self._training if spec.knows == "training" else self._test[user] for user in users}
         during, after = [], []
         for _ in range(self._rounds):
-            attack = build.build_attack(spec, self.city.world, known, scenario)
+            attack = spec.build(scenario.attack_context(self.city.world, known))
             began = process_time()
             for report in reports:
                 attack.observe(report)

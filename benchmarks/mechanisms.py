@@ -13,8 +13,9 @@ from benchmarks.scale import Scale
 from benchmarks.targets import Measurement, Skipped
 from benchmarks.timing import seconds_of, side_by_side, slowest_case
 from sim.interfaces import Channel, FloatArray, IntArray
-from sim.lppm.optimal import OptimalPrivacy, OptimalQuality
-from sim.world import euclidean
+from sim.lppm.optimal_privacy import OptimalPrivacy, OptimalPrivacyParameters
+from sim.lppm.optimal_quality import OptimalQuality, OptimalQualityParameters
+from sim.world.distances.euclidean import euclidean
 
 SAME_KM = 1e-12
 """Two remaps are equally good if their expected losses differ by no more."""
@@ -68,10 +69,14 @@ def measure_optimal(scale: Scale) -> Measurement:
     limit_s = LONGEST_PROGRAM_S * (city.n_cells / 100) ** 4
     manhattan, crow = city.distance, euclidean(city.world.grid)
     designs = {
-        "error by d_P Manhattan": OptimalPrivacy(quality_distance=crow, privacy_distance=manhattan),
-        "error by d_P Euclidean": OptimalPrivacy(quality_distance=manhattan, privacy_distance=crow),
+        "error by d_P Manhattan": OptimalPrivacy(
+            OptimalPrivacyParameters(), quality_distance=crow, privacy_distance=manhattan
+        ),
+        "error by d_P Euclidean": OptimalPrivacy(
+            OptimalPrivacyParameters(), quality_distance=manhattan, privacy_distance=crow
+        ),
         "loss under geo-indistinguishability": OptimalQuality(
-            quality_distance=manhattan, metric=crow, epsilon_per_km=1.0
+            OptimalQualityParameters(epsilon_per_km=1.0), metric=crow, quality_distance=manhattan
         ),
     }
     cases = {

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.people import DESIGNS, City, timed_run
-from sim.attack import OptimalAttack
-from sim.belief import EstimatedProfile, FixedProfile
+from sim.attack.optimal import OptimalAttack
+from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParameters
+from sim.belief.fixed_profile import FixedProfile
 from sim.lppm.mechanism import Mechanism
 
 LIMIT_S = 3600.0
@@ -53,7 +54,9 @@ def _simulate(users: int, queries: int, shape: tuple[int, int], gap: float) -> N
     design = DESIGNS["Exp 1/km"](distance=city.distance)
 
     def lppm_of(_user: str) -> Mechanism:
-        return Mechanism(belief=EstimatedProfile(initial_profile=training, gap=gap), design=design)
+        return Mechanism(
+            belief=EstimatedProfile(EstimatedProfileParameters(gap=gap), initial_profile=training), design=design
+        )
 
     attack = OptimalAttack(belief_of=lambda user: FixedProfile(profile=profiles[user]), distance=city.distance)
     timed_run(city, traces, lppm_of, attack, stamped=False)

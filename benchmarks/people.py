@@ -10,16 +10,23 @@ from time import process_time_ns
 import numpy as np
 
 from benchmarks.timing import NS
-from sim.attack import OptimalAttack
-from sim.belief import EstimatedProfile, FixedProfile, GravityFilter, MarkovFilter
+from sim.attack.optimal import OptimalAttack
+from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParameters
+from sim.belief.fixed_profile import FixedProfile
+from sim.belief.gravity_filter import GravityFilter, GravityFilterParameters
+from sim.belief.markov_filter import MarkovFilter
 from sim.interfaces import LPPM, Attack, Belief, Design, FloatArray
-from sim.lppm.designs import Exponential, LocationHiding
+from sim.lppm.exponential import Exponential, ExponentialParameters
+from sim.lppm.location_hiding import LocationHiding, LocationHidingParameters
 from sim.lppm.mechanism import Mechanism
-from sim.mobility import Favourites, Statistics, Trace, statistics
+from sim.mobility.synthetic.favourites import Favourites, FavouritesParameters
+from sim.mobility.traces import Trace
+from sim.mobility.training import Statistics, statistics
 from sim.rng import stream
 from sim.simulation.engine import simulate
 from sim.simulation.recorder import SimulationLog
-from sim.world import Grid, World, manhattan
+from sim.world import Grid, World
+from sim.world.distances.manhattan import manhattan
 
 SEED = 3
 CELL_KM = (1.2, 1.1)
@@ -28,10 +35,10 @@ EVERY_S = 300
 GAP = 1e-6
 
 DESIGNS: dict[str, Callable[..., Design]] = {
-    "Exp 0.3/km": partial(Exponential, epsilon_per_km=0.3),
-    "Exp 1/km": partial(Exponential, epsilon_per_km=1.0),
-    "Exp 2/km": partial(Exponential, epsilon_per_km=2.0),
-    "LH 0.6": partial(LocationHiding, reveal_probability=0.6),
+    "Exp 0.3/km": partial(Exponential, ExponentialParameters(epsilon_per_km=0.3)),
+    "Exp 1/km": partial(Exponential, ExponentialParameters(epsilon_per_km=1.0)),
+    "Exp 2/km": partial(Exponential, ExponentialParameters(epsilon_per_km=2.0)),
+    "LH 0.6": partial(LocationHiding, LocationHidingParameters(reveal_probability=0.6)),
 }
 
 
@@ -43,7 +50,7 @@ class City:
         grid = Grid.rectangle(rows=rows, cols=cols, width_km=CELL_KM[0] * cols, height_km=CELL_KM[1] * rows)
         self.distance = manhattan(grid)
         self.world = World(grid=grid, roads=None, privacy_distance=self.distance, quality_distance=self.distance)
-        self._people = Favourites(grid=grid, seed=SEED)
+        self._people = Favourites(FavouritesParameters(), grid=grid, seed=SEED)
 
     @property
     def n_cells(self) -> int:
@@ -137,7 +144,7 @@ class Contest:
 
     def peb(self, design: Design, *, expected: bool = False, attack: Attack | None = None) -> Run:
         """Time a PEB mechanism against the optimal sporadic attack, or another one."""
-        belief = EstimatedProfile(initial_profile=self._training.profile, gap=GAP)
+        belief = EstimatedProfile(EstimatedProfileParameters(gap=GAP), initial_profile=self._training.profile)
         optimal = self._optimal(lambda: FixedProfile(profile=self._test.profile), expected)
         run = self._run(belief, design, attack or optimal, expected)
         self.worst_gap = max(self.worst_gap, belief.worst_gap)
@@ -151,7 +158,9 @@ class Contest:
     def gravity(self, design: Design) -> Run:
         """Time a PEB-MK mechanism, which has no training, against the optimal Markov attack."""
         even = np.full(self._city.n_cells, 1 / self._city.n_cells)
-        belief = GravityFilter(initial_profile=even, distance=self._city.distance)
+        parameters = GravityFilterParameters()
+        kernels = parameters.kernels(self._city.distance)
+        belief = GravityFilter(parameters, initial_profile=even, kernels=kernels)
         return self._run(belief, design, self._optimal(lambda: _filter(self._test), expected=False), expected=False)
 
     def _optimal(self, belief: Callable[[], Belief], expected: bool) -> Attack:

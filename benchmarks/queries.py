@@ -15,8 +15,8 @@ from benchmarks.people import EVERY_S, GAP, City, Contest, Run, timed_run
 from benchmarks.scale import Scale
 from benchmarks.targets import Measurement
 from benchmarks.timing import Samples, median_case, seconds_of, side_by_side
-from sim.attack import OptimalAttack
-from sim.belief import FixedProfile
+from sim.attack.optimal import OptimalAttack
+from sim.belief.fixed_profile import FixedProfile
 from sim.events import Guess, Report
 from sim.interfaces import Design, FloatArray
 from sim.lppm.mechanism import Mechanism

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sim.analysis.result import Result
     from sim.execution.run import run
-    from sim.scenario.load import load
     from sim.scenario.models import Scenario
+    from sim.storage.load import load
 
 __all__ = ["Result", "Scenario", "load", "run"]
 
 _HOME = {
     "Result": "sim.analysis.result",
     "Scenario": "sim.scenario.models",
-    "load": "sim.scenario.load",
+    "load": "sim.storage.load",
     "run": "sim.execution.run",
 }
 

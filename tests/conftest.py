@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
-from sim.components.files import VARIABLE, data_folder
+from sim.components.files import VARIABLE
 from sim.inference import kernels
-from sim.lppm import cache as kept
+from sim.lppm import cache
 from sim.scenario.models import Scenario
-from tests.support import BASE, SMALL, MakeScenario, plainly
+from tests.support import BASE, DATA, SMALL, MakeScenario, plainly
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -27,10 +27,12 @@ settings.load_profile("lppm-sim")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _nothing_kept() -> Iterator[None]:
-    """Let no test, nor what it starts, read or write the user's own channels."""
+def _environment() -> Iterator[None]:
+    """Let tests and the processes that they start find the real data, and disable the user's cache of channels."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(kept.VARIABLE, "off")
+        patch.setenv(cache.VARIABLE, "off")
+        if DATA.is_dir():
+            patch.setenv(VARIABLE, str(DATA))
         yield
 
 
@@ -82,10 +84,9 @@ def either_way(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """Return the folder of real data sets, or skip."""
-    folder = data_folder()
-    if folder is None:
-        pytest.skip(f"the real data sets are not here: set {VARIABLE} or put them into ../shared/data")
-    return folder
+    if not DATA.is_dir():
+        pytest.skip(f"no real data sets in {DATA}: set {VARIABLE} to their folder")
+    return DATA
 
 
 @pytest.fixture

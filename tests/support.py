@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
+import json
+import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -19,22 +23,31 @@ from click.testing import CliRunner, Result
 from matplotlib.transforms import BboxBase
 
 import sim
+from sim.attack.identification import IdentificationParameters
+from sim.belief.gravity_filter import GravityFilterParameters
 from sim.cli import main
+from sim.components.files import VARIABLE
+from sim.components.registry import Parameters
 from sim.events import Shift
 from sim.execution.plan import Chunk, Plan, tasks
 from sim.inference import kernels
 from sim.interfaces import Demand, Mobility
+from sim.mobility.recorded.replay import ReplayParameters
 from sim.mobility.traces import Life
-from sim.scenario.load import load
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import ScenarioError
 from sim.scenario.sweep import points
 from sim.simulation.population import Stage
-from sim.storage.event_schema import EVENTS
-from sim.storage.manifest import parts_digest
+from sim.storage.event_schema import EVENTS, SCHEMA_VERSION
+from sim.storage.load import load
+from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
 
+T = TypeVar("T")
+
 ROOT = Path(__file__).parents[1]
+DATA = Path(os.environ.get(VARIABLE) or ROOT.parent / "shared" / "data").absolute()
+"""Folder of the real data sets, which may not exist."""
 
 MakeScenario = Callable[..., Scenario]
 """The `make_scenario` fixture: a small scenario with changes."""
@@ -69,6 +82,18 @@ training: {others: {kind: others, count: 3, queries: 8}}
 lppms: [SP-Exp, {kind: PEB-Exp, name: peb}, {kind: SP-LH, name: "LH 0.5"}]
 attacks: [sporadic, markov]
 """
+
+
+_PLAIN = Scenario.model_validate(
+    {
+        "name": "test",
+        "replications": 1,
+        "users": {"count": 1, "queries": 1, "mobility": {"kind": "favourites"}},
+        "lppms": [{"kind": "identity", "name": "unused"}],
+        "attacks": [],
+        "record": {"snapshots": []},
+    }
+)
 
 
 @contextmanager
@@ -167,7 +192,10 @@ def plan(scenario: Scenario) -> list[Chunk]:
 
 
 def rename_hostile(run: RunDirectory) -> RunDirectory:
-    """Give users, LPPMs, attacks and shifts of a run names that would do harm, as if its files came from a stranger."""
+    """Give users, LPPMs, attacks and shifts of a run names that would do harm, as if its files came from a stranger.
+
+    The scenario with these names is in the directory that is returned, and is not validated.
+    """
     names: dict[str, str] = {}
 
     def renamed(value: Any) -> Any:
@@ -182,9 +210,17 @@ def rename_hostile(run: RunDirectory) -> RunDirectory:
     for column in ("lppm", "attack", "shift", "user"):
         old = every[column].dropna().unique().tolist()
         names |= dict(zip(old, (f"{name} {column}" for name in HOSTILE), strict=False))
-    manifest = renamed(run.manifest())
-    manifest["scenario"]["name"], manifest["scenario"]["description"] = HOSTILE[0], HOSTILE[1]
-    stranger = replace(run, digest=parts_digest(manifest))
+    content = renamed(run.manifest().content)
+    hostile = {"name": HOSTILE[0], "description": HOSTILE[1]}
+    content["scenario"] |= hostile
+    # A scenario with such names is refused when it is validated: pages must be safe all the same.
+    scenario = run.manifest().scenario
+    parts = {
+        key: [part.model_copy(update={"name": names.get(part.name, part.name)}) for part in getattr(scenario, key)]
+        for key in ("lppms", "attacks")
+    }
+    manifest = RunManifest.of(content, scenario=scenario.model_copy(update=hostile | parts))
+    stranger = replace(run, digest=manifest.identity.digest)
     for part, frame in tables.items():
         kept, snapshots = run.notes(part), run.snapshots(part)
         for column in ("lppm", "attack", "shift", "user"):
@@ -197,11 +233,11 @@ def rename_hostile(run: RunDirectory) -> RunDirectory:
     return stranger
 
 
-def a_manifest(*, scenario: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
-    """Return a manifest with all keys that one must have, for runs that a test writes itself."""
-    plain: dict[str, Any] = {"name": "test", "lppms": [], "attacks": [], "record": {}, "replications": 1, "world": {}}
+def manifest_content(*, scenario: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    """Return the JSON of a manifest with all keys that one must have."""
     return {
-        "scenario": plain | (scenario or {}),
+        "schema_version": SCHEMA_VERSION,
+        "scenario": json.loads(_PLAIN.canonical()) | (scenario or {}),
         "folder": ".",
         "digest": "0" * 64,
         "seed": 1,
@@ -217,6 +253,11 @@ def a_manifest(*, scenario: dict[str, Any] | None = None, **changes: Any) -> dic
     } | changes
 
 
+def a_manifest(*, scenario: dict[str, Any] | None = None, **changes: Any) -> RunManifest:
+    """Return a manifest for runs that a test writes itself."""
+    return RunManifest.of(manifest_content(scenario=scenario, **changes))
+
+
 def assert_apart(page: BboxBase, boxes: Sequence[BboxBase], *, touch: float = 1.0) -> None:
     """Hold boxes of a figure to what makes it readable: they lie on the page, and none covers another."""
     for box in boxes:
@@ -228,3 +269,34 @@ def assert_apart(page: BboxBase, boxes: Sequence[BboxBase], *, touch: float = 1.
         across = min(one.x1, other.x1) - max(one.x0, other.x0)
         up = min(one.y1, other.y1) - max(one.y0, other.y0)
         assert min(across, up) < touch
+
+
+def made(cls: type[T], /, **settings: Any) -> T:
+    """Construct a component from keywords: those of its parameters, and what the simulator gives to its constructor.
+
+    With `unchecked` the parameters may lie outside their limits.
+    """
+    unchecked = settings.pop("unchecked", False)
+    name = {"IdentificationAttack": "IdentificationParameters"}.get(cls.__name__, f"{cls.__name__}Parameters")
+    model: type[Parameters] = vars(sys.modules[cls.__module__])[name]
+    given = inspect.signature(cls).parameters
+    if model is IdentificationParameters:
+        settings = {"name": "identification", "model": "sporadic"} | settings
+    if model is ReplayParameters:
+        settings = settings | {"file": str(settings["file"])}
+    if settings.get("half_life_queries", "") is None and "half_life_queries" in model.model_fields:
+        settings = settings | {"half_life_queries": "none"}
+    own = {
+        key: value
+        for key, value in settings.items()
+        if key in model.model_fields and not (key in given and key == "metric" and not isinstance(value, str))
+    }
+    parameters = model.model_construct(**own) if unchecked else model(**own)
+    rest = {key: value for key, value in settings.items() if key not in own}
+    if isinstance(parameters, ReplayParameters):
+        rest["file"] = Path(parameters.file)
+    if isinstance(parameters, GravityFilterParameters):
+        rest["kernels"] = parameters.kernels(rest.pop("distance"))
+    make: Any = cls
+    component: T = make(parameters, **rest)
+    return component

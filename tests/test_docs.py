@@ -9,10 +9,11 @@ from typing import get_args
 import pytest
 
 from sim.analysis.metrics import METRICS
-from sim.components.custom import listing
-from sim.scenario import reference
-from sim.scenario.load import load
-from sim.scenario.protection import FaceValueSpec, IdentificationSpec
+from sim.attack.face_value import FaceValueParameters
+from sim.attack.identification import IdentificationParameters
+from sim.components.registry import registry
+from sim.scenario.reference import listing
+from sim.storage.load import load
 
 ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -42,7 +43,7 @@ def test_every_design_and_belief_has_an_entry_with_all_its_keys(family: str, kin
     explained = entry(MECHANISMS, kind)
     if kind in EXPLAINED_WITH_ATTACK:
         explained += entry(ATTACKS, EXPLAINED_WITH_ATTACK[kind])
-    keys = reference.kinds(family)[kind].model_fields.keys() - {"kind"}
+    keys = registry.kinds(family)[kind].model_fields.keys() - {"kind"}
     assert [key for key in sorted(keys) if f"`{key}`" not in explained] == []
     assert f"| `{kind}` |" in MECHANISMS, "it is in the overview"
 
@@ -57,7 +58,7 @@ def test_every_attack_has_an_entry(kind: str) -> None:
     explained = entry(ATTACKS, kind)
     assert "Cost:" in explained or "Cost with" in explained
     assert "Use it" in explained
-    for spec in (FaceValueSpec, IdentificationSpec):
+    for spec in (FaceValueParameters, IdentificationParameters):
         if kind in get_args(spec.model_fields["kind"].annotation):
             keys = spec.model_fields.keys() - {"kind", "name"}
             assert [key for key in sorted(keys) if f"`{key}`" not in explained] == []

@@ -55,7 +55,7 @@ class BeliefCollector:
         indifferent = _indifferent(run)
         self._run, self._users = run, users
         self._points = [(lppm, point) for lppm, point in points if lppm not in indifferent]
-        self._snapshots = [int(index) for index in _recorded(run).get("snapshots", [])]
+        self._snapshots = list(run.manifest().scenario.record.snapshots)
         self._frames: list[pd.DataFrame] = []
         self._error: NotApplicable | None = None
         if not self._points:
@@ -181,10 +181,4 @@ def _shares(cells: IntArray, changes: Sequence[int], index: int, n_cells: int) -
 
 def _indifferent(run: RunDirectory) -> set[str]:
     """Return the LPPMs that report the same whatever they believe."""
-    lppms = run.manifest().get("scenario", {}).get("lppms", [])
-    return {lppm["name"] for lppm in lppms if lppm.get("design", {}).get("kind") == "identity"}
-
-
-def _recorded(run: RunDirectory) -> dict[str, Any]:
-    record = run.manifest().get("scenario", {}).get("record", {})
-    return record if isinstance(record, dict) else {}
+    return {lppm.name for lppm in run.manifest().scenario.lppms if lppm.design.kind == "identity"}

@@ -13,9 +13,8 @@ import pandas as pd
 
 from sim.analysis.summary import preferred
 from sim.scenario.models import Scenario
+from sim.storage.manifest import RunManifest
 
-EXCEEDED = "exceeded_budgets"
-"""The key of the manifest."""
 TOLERANCE = 0.05
 """An excess of less than this share of the budget is not reported."""
 _CLEARLY, _MANY_QUERIES = 0.25, 100
@@ -57,6 +56,6 @@ def _is_beyond_chance(row: dict[Any, Any], budget_km: float) -> bool:
     return bool(row["loss"] > (1 + _CLEARLY) * budget_km and row["queries"] >= _MANY_QUERIES)
 
 
-def exceeded(manifest: dict[str, Any]) -> set[tuple[int, str]]:
+def exceeded(manifest: RunManifest) -> set[tuple[int, str]]:
     """Return the points and LPPMs of a manifest whose budgets were exceeded."""
-    return {(one["point"], one["lppm"]) for one in manifest.get(EXCEEDED, [])}
+    return {(budget.point, budget.lppm) for budget in manifest.exceeded_budgets}

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from sim.analysis.event_log import SERIES, LogPart, log_parts, require_parts
 from sim.analysis.statistics import ENDS, intervals
 from sim.analysis.summary import LOSS_AND_ERROR, preferred, summarize
+from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
 from sim.storage.summary_rows import summarized
 
@@ -150,7 +151,7 @@ def recorded_metrics(table: pd.DataFrame) -> list[str]:
     return [name for name in METRICS if table[name].notna().any()]
 
 
-def unrecorded_metrics(table: pd.DataFrame, manifest: dict[str, Any]) -> list[str]:
+def unrecorded_metrics(table: pd.DataFrame, manifest: RunManifest) -> list[str]:
     """Say which figures a run cannot tell, and what to set so that it does; takes a table of `metrics`."""
     found = []
     if summarized(manifest):

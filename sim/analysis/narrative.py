@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from sim.analysis.budgets import EXCEEDED
 from sim.analysis.ranking import Leads, lower, rankings, remarks, verdict
 from sim.analysis.sweep_labels import circumstances, named_apart, swept_words
 from sim.analysis.tournament import STANDINGS
-from sim.scenario.consistency import needs_channel
+from sim.scenario.models import Scenario
+from sim.storage.manifest import Note, RunManifest
 
 _MOST_WIDE = 5
 _MOST_EXCEEDED = 3
@@ -31,45 +31,45 @@ def comparisons(users: pd.DataFrame) -> Iterator[str]:
         yield from (start + line for line in (*map(str, rankings(own)), *remarks(own)))
 
 
-def repetitions(manifest: dict[str, Any]) -> list[str]:
+def repetitions(manifest: RunManifest) -> list[str]:
     """Return how many replications it took where the scenario does not say it: one, or until figures are sharp."""
-    said = pd.DataFrame(manifest.get("repetitions", []))
-    if said.empty:
-        return []
     found = []
-    if exact := list(dict.fromkeys(said.loc[said["exact"], "lppm"])):
+    if exact := list(dict.fromkeys(entry.lppm for entry in manifest.repetitions if entry.exact)):
         found.append(
             "Run once, since movements are recorded, nothing learns and expected figures are exact: "
             f"{', '.join(exact)}."
         )
-    if "until_half_width_km" in said:
-        sought = said.dropna(subset="until_half_width_km")
-        asked = span(sought["until_half_width_km"].min(), sought["until_half_width_km"].max(), "{:g}".format)
-        numbers = sought.groupby("lppm", sort=False)["replications"].agg(["min", "max"])
-        each = ", ".join(f"{lppm} {span(row['min'], row['max'])}" for lppm, row in numbers.iterrows())
+    widths = [entry.until_half_width_km for entry in manifest.repetitions if entry.until_half_width_km is not None]
+    if widths:
+        asked = span(min(widths), max(widths), "{:g}".format)
+        numbers: dict[str, list[int]] = {}
+        for entry in manifest.repetitions:
+            if entry.until_half_width_km is not None:
+                numbers.setdefault(entry.lppm, []).append(entry.replications)
+        each = ", ".join(f"{lppm} {span(min(times), max(times))}" for lppm, times in numbers.items())
         found.append(f"Replications until all means over these users are within ± {asked} km: {each}.")
     return found
 
 
-def still_wide(manifest: dict[str, Any], points: pd.DataFrame) -> list[str]:
+def still_wide(manifest: RunManifest, points: pd.DataFrame) -> list[str]:
     """Return which figures are less sharp than asked for, after the most replications allowed, widest first."""
-    if not manifest["finished"]:
+    if not manifest.finished:
         return []
     wide = [
-        (half, said, name)
-        for said in manifest.get("repetitions", [])
-        for name, half in said.get("half_widths_km", {}).items()
-        if half > said["until_half_width_km"]
+        (half, entry, name)
+        for entry in manifest.repetitions
+        for name, half in entry.half_widths_km.items()
+        if entry.until_half_width_km is not None and half > entry.until_half_width_km
     ]
-    wide.sort(key=lambda entry: -entry[0])
+    wide.sort(key=lambda item: -item[0])
     shown = wide[:_MOST_WIDE]
-    every = pd.DataFrame(manifest.get("repetitions", []), columns=["point", "lppm"])
+    every = pd.DataFrame([(entry.point, entry.lppm) for entry in manifest.repetitions], columns=["point", "lppm"])
     values = dict(zip(every.itertuples(index=False, name=None), swept_words(every, points), strict=True))
     lines = [
-        f"{name} of {said['lppm']}{f' ({value})' if value else ''} is known within ± {half:.2g} km after "
-        f"{said['replications']} replications, the most allowed, not within ± {said['until_half_width_km']:g} km"
-        for half, said, name in shown
-        for value in [values[said["point"], said["lppm"]]]
+        f"{name} of {entry.lppm}{f' ({value})' if value else ''} is known within ± {half:.2g} km after "
+        f"{entry.replications} replications, the most allowed, not within ± {entry.until_half_width_km:g} km"
+        for half, entry, name in shown
+        for value in [values[entry.point, entry.lppm]]
     ]
     more = len(wide) - len(shown)
     return [
@@ -78,27 +78,28 @@ def still_wide(manifest: dict[str, Any], points: pd.DataFrame) -> list[str]:
     ]
 
 
-def warnings(manifest: dict[str, Any]) -> list[str]:
+def warnings(manifest: RunManifest) -> list[str]:
     """Return what a reader of the figures should know: beliefs that ran out of mass, gaps that were not reached."""
-    found = [] if manifest["finished"] else ["the run is not finished: these are the figures of what is there"]
-    found += [note for world in manifest.get("worlds", []) for note in left_out(world["traces"])]
-    found += manifest.get("remarks", [])
+    found = [] if manifest.finished else ["the run is not finished: these are the figures of what is there"]
+    found += [note for world in manifest.worlds for note in left_out(world.traces)]
+    found += manifest.remarks
     found += _exceeded_budgets(manifest)
-    notes = pd.DataFrame(manifest.get("notes", []))
-    if notes.empty:
-        return found
-    asked = _asked_gaps(manifest["scenario"])
+    notes: dict[str, list[Note]] = {}
+    for note in manifest.notes:
+        notes.setdefault(note.lppm, []).append(note)
+    asked = _asked_gaps(manifest.scenario) if notes else {}
     impossible: dict[str, dict[str, int]] = {}
-    for lppm, rows in notes.groupby("lppm", sort=False):
-        if rows["lppm_fallbacks"].sum():
-            found.append(f"{lppm}: {rows['lppm_fallbacks'].sum()} reports had no mass under its belief and reset it")
-        worst = rows["worst_gap"].astype(float).max()
-        if worst > asked.get(str(lppm), float("inf")):
-            found.append(f"{lppm}: its estimates are certain within a gap of {worst:.2g}, not {asked[str(lppm)]:.2g}")
-        attacks = pd.DataFrame(rows["attack_fallbacks"].tolist()).sum()
-        for name, n in attacks.items():
-            if n:
-                impossible.setdefault(str(name), {})[str(lppm)] = int(n)
+    for lppm, own in notes.items():
+        if resets := sum(note.lppm_fallbacks for note in own):
+            found.append(f"{lppm}: {resets} reports had no mass under its belief and reset it")
+        worst = max((note.worst_gap for note in own if note.worst_gap is not None), default=0.0)
+        if worst > asked.get(lppm, float("inf")):
+            found.append(f"{lppm}: its estimates are certain within a gap of {worst:.2g}, not {asked[lppm]:.2g}")
+        for note in own:
+            for name, n in note.attack_fallbacks.items():
+                if n:
+                    counts = impossible.setdefault(name, {})
+                    counts[lppm] = counts.get(lppm, 0) + n
     for name, counts in impossible.items():
         if len(counts) > _MOST_APART:
             each = ", ".join(f"{lppm} {n}" for lppm, n in counts.items())
@@ -108,21 +109,21 @@ def warnings(manifest: dict[str, Any]) -> list[str]:
     return found
 
 
-def _exceeded_budgets(manifest: dict[str, Any]) -> list[str]:
+def _exceeded_budgets(manifest: RunManifest) -> list[str]:
     """Return which mechanisms lost more than their budget, the worst few of them, and how many there are more."""
-    exceeded = manifest.get(EXCEEDED, [])
+    exceeded = manifest.exceeded_budgets
     lines = [
-        f"{one['lppm']}{one['at'] and ' (' + one['at'] + ')'} lost more than its budget: "
-        f"asked {one['asked_km']:g} km, realised {one['realised_km']:.2f} km "
-        f"({_excess(one['asked_km'], one['realised_km'])})"
-        for one in exceeded[:_MOST_EXCEEDED]
+        f"{budget.lppm}{budget.at and ' (' + budget.at + ')'} lost more than its budget: "
+        f"asked {budget.asked_km:g} km, realised {budget.realised_km:.2f} km "
+        f"({_excess(budget.asked_km, budget.realised_km)})"
+        for budget in exceeded[:_MOST_EXCEEDED]
     ]
     if lines:
         lines[-1] += "; a budget holds on the mechanism's own model, which these users do not follow"
     more = len(exceeded) - len(lines)
     if more:
         losses = f"{more} more losses are above their budgets" if more > 1 else "1 more loss is above its budget"
-        lines.append(f"{losses}: see `{EXCEEDED}` in manifest.json")
+        lines.append(f"{losses}: see `exceeded_budgets` in manifest.json")
     return lines
 
 
@@ -154,25 +155,24 @@ def tournament(table: pd.DataFrame, leads: Leads, users: int) -> str:
     return f"{where}, {verdict(first['lppm'], leads, users, best, figure)}; {behind}."
 
 
-def found_changes(manifest: dict[str, Any]) -> list[str]:
+def found_changes(manifest: RunManifest) -> list[str]:
     """Return how many changes mechanisms found in the reports they released, for those that found some."""
     counts: dict[str, int] = {}
-    for note in manifest.get("notes", []):
-        counts[note["lppm"]] = counts.get(note["lppm"], 0) + note.get("lppm_alarms", 0)
+    for note in manifest.notes:
+        counts[note.lppm] = counts.get(note.lppm, 0) + note.lppm_alarms
     return [
         f"{lppm} found {n:,} change{'s' if n > 1 else ''} in its released reports." for lppm, n in counts.items() if n
     ]
 
 
-def hidden_channels(manifest: dict[str, Any]) -> list[str]:
+def hidden_channels(scenario: Scenario) -> list[str]:
     """Return which attacks were not tried on which LPPMs, because these keep their channels to themselves."""
-    attacks = manifest["scenario"]["attacks"]
-    blind = [attack["name"] for attack in attacks if needs_channel(attack)]
+    blind = [attack.name for attack in scenario.attacks if attack.needs_channel]
     return [
-        f"Not computed against {lppm['name']}, which learns from real cells and so keeps its channels to itself: "
+        f"Not computed against {lppm.name}, which learns from real cells and so keeps its channels to itself: "
         f"{', '.join(blind)}."
-        for lppm in manifest["scenario"]["lppms"]
-        if blind and lppm.get("learns_from") == "cells"
+        for lppm in scenario.lppms
+        if blind and lppm.full
     ]
 
 
@@ -238,11 +238,11 @@ def _users(count: int) -> str:
     return f"{count:,} user{'s' if count > 1 else ''}"
 
 
-def _asked_gaps(scenario: dict[str, Any]) -> dict[str, float]:
+def _asked_gaps(scenario: Scenario) -> dict[str, float]:
     """Return the gap that each learning mechanism was to reach, unless gaps are swept."""
-    if any(path.endswith(("gap", "belief", "lppms")) for path in scenario.get("sweep", {})):
+    if any(path.endswith(("gap", "belief", "lppms")) for path in scenario.sweep):
         return {}
-    gaps = {lppm["name"]: lppm["belief"].get("gap") for lppm in scenario["lppms"]}
+    gaps = {lppm.name: lppm.belief.model_dump().get("gap") for lppm in scenario.lppms}
     return {name: gap for name, gap in gaps.items() if gap is not None}
 
 

@@ -46,7 +46,7 @@ class FirstPass:
         self._run = run
         self._parts = run.parts()
         self._totals, self._metrics, self._shifts = TotalsCollector(), MetricsCollector(), ShiftCollector()
-        self._past_errors = PastErrorCollector(run.manifest())
+        self._past_errors = PastErrorCollector(run.manifest().scenario)
         self._notes = _NotesCollector()
         read_once(run, [self._totals, self._metrics, self._shifts, self._past_errors, self._notes])
 

@@ -23,6 +23,7 @@ from sim.analysis.tournament import STANDINGS, is_tournament, leads, standings
 from sim.analysis.trajectories import TrajectoryCollector, output_space
 from sim.interfaces import OutputSpace
 from sim.storage.event_schema import MEASURES
+from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
 
 T = TypeVar("T")
@@ -66,7 +67,7 @@ class Result:
         return self.run.path
 
     @property
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> RunManifest:
         """The scenario, seeds, versions, grid and roads of the run."""
         return self.run.manifest()
 

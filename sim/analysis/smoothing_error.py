@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,8 @@ import pyarrow.compute as pc
 
 from sim.analysis.event_log import SERIES, LogPart, log_parts
 from sim.analysis.statistics import intervals
+from sim.attack.inference import InferenceParameters
+from sim.scenario.models import Scenario
 from sim.storage.run_directory import RunDirectory
 
 FINAL = "final"
@@ -42,8 +43,8 @@ class PastErrorCollector:
     Memory grows with the number of (point, LPPM, attack, lag, user).
     """
 
-    def __init__(self, manifest: Mapping[str, Any]) -> None:
-        self._requested = _requested_lags(manifest)
+    def __init__(self, scenario: Scenario) -> None:
+        self._requested = _requested_lags(scenario)
         self._sums: pd.DataFrame | None = None
 
     def add(self, part: LogPart) -> None:
@@ -65,7 +66,7 @@ class PastErrorCollector:
 
 def of_users(run: RunDirectory) -> pd.DataFrame:
     """Return the same of each user: a row for each point, LPPM, attack, lag and user with `COLUMNS` and guesses."""
-    collector = PastErrorCollector(run.manifest())
+    collector = PastErrorCollector(run.manifest().scenario)
     for part in log_parts(run):
         collector.add(part)
     return collector.of_users()
@@ -75,13 +76,14 @@ RequestedLags = dict[str, tuple[frozenset[int], bool]]
 """Lags that an attack estimates again, and whether it makes final estimates."""
 
 
-def _requested_lags(manifest: Mapping[str, Any]) -> RequestedLags:
-    """Return what the attacks of a scenario were asked for, of those that it says it for, the same at all points."""
-    scenario = manifest.get("scenario", {})
-    if any(str(path).startswith("attacks") for path in scenario.get("sweep", {})):
+def _requested_lags(scenario: Scenario) -> RequestedLags:
+    """Return what the attacks of a scenario were asked for, of those that state it, the same at all points."""
+    if any(path.startswith("attacks") for path in scenario.sweep):
         return {}
-    said = {attack["name"]: attack.get("hindsight") for attack in scenario.get("attacks", [])}
-    return {name: (frozenset(back["lags"]), back["final"]) for name, back in said.items() if isinstance(back, dict)}
+    hindsights = {
+        attack.name: attack.hindsight for attack in scenario.attacks if isinstance(attack, InferenceParameters)
+    }
+    return {name: (frozenset(past.lags), past.final) for name, past in hindsights.items() if past is not None}
 
 
 def _summed(table: pa.Table, requested: RequestedLags) -> pd.DataFrame:

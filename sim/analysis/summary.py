@@ -127,7 +127,7 @@ def summarize(run: RunDirectory, read: Totals | None = None) -> pd.DataFrame:
 
 
 def _without_noise(summary: pd.DataFrame, run: RunDirectory) -> pd.DataFrame:
-    exact = {(said["point"], said["lppm"]) for said in run.manifest().get("repetitions", []) if said["exact"]}
+    exact = {(entry.point, entry.lppm) for entry in run.manifest().repetitions if entry.exact}
     keys = zip(summary["point"], summary["lppm"], strict=True)
     rows = np.array([key in exact for key in keys], dtype=bool) & (summary["users"] == 1).to_numpy()
     for name in LOSS_AND_ERROR:

@@ -35,10 +35,9 @@ def named_apart(frame: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
 
 def in_order(frame: pd.DataFrame, run: RunDirectory) -> pd.DataFrame:
     """Return the rows with LPPMs and attacks in the order of the scenario, which colours and panels follow."""
-    scenario = run.manifest().get("scenario", {})
-    lppms, attacks = (
-        {thing["name"]: i for i, thing in enumerate(scenario.get(key, []))} for key in ("lppms", "attacks")
-    )
+    scenario = run.manifest().scenario
+    lppms = {lppm.name: i for i, lppm in enumerate(scenario.lppms)}
+    attacks = {attack.name: i for i, attack in enumerate(scenario.attacks)}
     ranked = frame.assign(_lppm=frame["lppm"].map(lppms), _attack=frame["attack"].map(attacks))
     ordered = ranked.sort_values(["_lppm", "_attack"], kind="stable", ignore_index=True)
     return ordered.drop(columns=["_lppm", "_attack"])

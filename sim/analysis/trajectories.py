@@ -34,8 +34,7 @@ COLUMNS = [
 def output_space(run: RunDirectory, lppm: str, point: int) -> OutputSpace:
     """Return what the outputs of an LPPM stand for."""
     manifest = run.manifest()
-    world = next(world for world in manifest["worlds"] if point in world["points"])
-    return outputs.read(manifest["output_spaces"][lppm], Grid(**world["grid"]), point)
+    return outputs.read(manifest.output_spaces[lppm], Grid(**manifest.world_of(point).grid), point)
 
 
 def shown_at(space: OutputSpace, output: int | None) -> tuple[int, ...]:

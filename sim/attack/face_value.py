@@ -1,16 +1,50 @@
-"""The adversary who believes what she is told."""
+"""The attack that believes each report."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 
+from sim.attack.parameters import AttackContext, AttackParameters, Knowledge
+from sim.components.registry import component
+from sim.components.spec import Name
 from sim.events import Guess, Report
 from sim.inference.bayes import decide, normalise, read_only
 from sim.interfaces import FloatArray, IntArray, OutputSpace
 from sim.lppm.outputs import Cells, CellsOrNothing, Regions
 from sim.world.distance import Distance
+
+
+@component("attack")
+class FaceValueParameters(AttackParameters):
+    """An adversary who believes each report: the estimate is the cell that it names. Needs no channel."""
+
+    kind: Literal["face-value"] = "face-value"
+    name: Name = "face-value"
+    """Name in logs and figures."""
+    knows: Knowledge = "training"
+    """Whose profile decides where a report names no cell, or several."""
+
+    @property
+    def needs_channel(self) -> bool:
+        """Whether it must know the channel of each report."""
+        return False
+
+    @property
+    def is_memoryless(self) -> bool:
+        """Whether the estimate certainly follows from the current report alone."""
+        return True
+
+    def build(self, context: AttackContext) -> FaceValueAttack:
+        """Return the attack."""
+        return FaceValueAttack(
+            profile_of=lambda user: context.known[user].profile,
+            distance=context.world.privacy_distance,
+            space=context.outputs,
+            foresee=context.expected,
+        )
 
 
 class FaceValueAttack:

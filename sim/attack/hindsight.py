@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from sim.attack.optimal import HiddenChannel, OptimalAttack, priors_in_turn
+from sim.components.spec import Count, Spec
 from sim.events import Guess, Report
 from sim.inference.bayes import decide_many, read_only
 from sim.inference.smoothing import Link, extend, likeliest, logarithm, rescaled, smooth, trace_back
@@ -15,7 +16,6 @@ from sim.inference.ties import MASS_FLOOR
 from sim.interfaces import Belief, Channel, ChannelCapabilities, FloatArray, IntArray
 from sim.world.distance import Distance
 
-LAGS = (1, 5)
 Revised = Sequence[tuple[int, int]]
 
 
@@ -32,6 +32,22 @@ class Chained(Belief, Protocol):
         ...
 
 
+class Hindsight(Spec):
+    """Which past queries an adversary estimates once more, in the light of later reports."""
+
+    lags: list[Count] = [1, 5]
+    """At each report, estimate again the queries so many before it."""
+    final: bool = True
+    """At the end, estimate all of them again from all reports."""
+
+    def guesses(self, queries: int) -> int:
+        """Return how many guesses about the past so many queries of a user lead to."""
+        within = [lag for lag in set(self.lags) if lag < queries]
+        at_reports = sum(queries - lag for lag in within)
+        at_last = max(queries - 1, 0) - len(within) if self.final else 0
+        return at_reports + at_last
+
+
 class SmoothingAttack:
     """Answer as the optimal Markov attack does, and estimate past queries once more in the light of later reports.
 
@@ -44,18 +60,17 @@ class SmoothingAttack:
 
     def __init__(
         self,
+        hindsight: Hindsight,
         *,
         belief_of: Callable[[str], Chained],
         distance: Distance,
-        lags: Sequence[int] = LAGS,
-        final: bool = True,
         foresee: bool = False,
         tell: bool = False,
     ) -> None:
         self._belief_of = belief_of
         self._distance = distance
-        self._lags = checked_lags(lags)
-        self._final = final
+        self._lags = sorted(set(hindsight.lags))
+        self._final = hindsight.final
         self._tell = tell
         self._users: dict[str, _Past] = {}
         self._online = OptimalAttack(
@@ -112,16 +127,15 @@ class PathAttack:
 
     def __init__(
         self,
+        hindsight: Hindsight,
         *,
         belief_of: Callable[[str], Chained],
-        lags: Sequence[int] = LAGS,
-        final: bool = True,
         foresee: bool = False,
         tell: bool = False,
     ) -> None:
         self._belief_of = belief_of
-        self._lags = checked_lags(lags)
-        self._final = final
+        self._lags = sorted(set(hindsight.lags))
+        self._final = hindsight.final
         self._foresee = foresee
         self._tell = tell
         self._users: dict[str, _Path] = {}
@@ -159,13 +173,6 @@ class PathAttack:
             revised = user.recall([lag for lag in range(1, len(user.indices)) if lag not in said])
             if revised:
                 yield Guess(name, user.indices[-1], revised[0][1], revised=revised)
-
-
-def checked_lags(lags: Sequence[int]) -> list[int]:
-    """Return different lags in order, or say which is none."""
-    if wrong := [lag for lag in lags if lag < 1]:
-        raise ValueError(f"lags must be in [1, inf), got {wrong[0]}")
-    return sorted(set(lags))
 
 
 class _Past:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, Self
 
 import numpy as np
+from pydantic import GetJsonSchemaHandler, ModelWrapValidatorHandler, model_validator
+from pydantic_core.core_schema import CoreSchema
 from scipy.optimize import linear_sum_assignment
 
 from sim.attack.optimal import OptimalAttack
+from sim.attack.parameters import AttackContext, AttackParameters
+from sim.components.registry import component
+from sim.components.short_names import Table, expand, unset_expanded
+from sim.components.spec import Share
 from sim.events import Guess, Report
 from sim.inference.bayes import condition, normalise, read_only
 from sim.inference.ties import MASS_FLOOR
@@ -17,8 +23,45 @@ from sim.interfaces import FloatArray
 from sim.mobility.training import Statistics
 from sim.world.distance import Distance
 
-Model = Literal["sporadic", "markov"]
-Matching = Literal["one_to_one", "independent"]
+SHORT_NAMES: Table = {
+    "identification": {"model": "sporadic"},
+    "identification-markov": {"model": "markov"},
+}
+
+
+@component("attack")
+class IdentificationParameters(AttackParameters):
+    """An adversary who tells which user is behind a pseudonym, and then where they are (Shokri et al. 2011)."""
+
+    kind: Literal["identification", "identification-markov"] = "identification"
+    model: Literal["sporadic", "markov"]
+    """How people move in the adversary's model: by their profiles or by their transitions; by default as the kind."""
+    matching: Literal["one_to_one", "independent"] = "one_to_one"
+    """The identities: the most likely assignment of all pseudonyms to users, or the likeliest user of each alone."""
+    anywhere: Share = 0.01
+    """Share of every user's model that is uniform, so that no report rules out a user for good."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _short_name(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        parameters = handler(expand(value, SHORT_NAMES))
+        unset_expanded(parameters, value)
+        return parameters
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return handler.resolve_ref_schema(handler(core)) | {"required": ["kind"]}
+
+    def build(self, context: AttackContext) -> IdentificationAttack:
+        """Return the attack."""
+        return IdentificationAttack(
+            self,
+            candidates={user: context.in_force.get(user, [(1, own)]) for user, own in context.known.items()},
+            distance=context.world.privacy_distance,
+            restart_s=context.restart_s,
+            foresee=context.expected,
+            tell=context.posterior,
+        )
 
 
 class IdentificationAttack:
@@ -32,34 +75,26 @@ class IdentificationAttack:
     candidate's model weighted by the posterior over candidates (a uniform prior, each stream on its own).
 
     `candidates` gives the statistics of each, with the first query (from 1) from which on they are in force. A share
-    `anywhere` (in [0, 1]) of every model is uniform, so that no report rules out anybody for good. The Markov
+    `anywhere` of every model is uniform, so that no report rules out anybody for good. The Markov
     `model` starts anew with `restart_s` (see `MarkovFilter`).
     """
 
     def __init__(
         self,
+        parameters: IdentificationParameters,
         *,
         candidates: Mapping[str, Sequence[tuple[int, Statistics]]],
         distance: Distance,
-        model: Model = "sporadic",
-        matching: Matching = "one_to_one",
-        anywhere: float = 0.01,
         restart_s: int | None = None,
         foresee: bool = False,
         tell: bool = False,
     ) -> None:
         if not candidates:
             raise ValueError("candidates must be one or more, got none")
-        if model not in get_args(Model):
-            raise ValueError(f"model must be one of {get_args(Model)}, got {model!r}")
-        if matching not in get_args(Matching):
-            raise ValueError(f"matching must be one of {get_args(Matching)}, got {matching!r}")
-        if not 0 <= anywhere <= 1:
-            raise ValueError(f"anywhere must be in [0, 1], got {anywhere}")
         self._names = list(candidates)
-        self._one_to_one = matching == "one_to_one"
+        self._one_to_one = parameters.matching == "one_to_one"
         self._streams: dict[str, Unidentified] = {}
-        models = _Models(list(candidates.values()), anywhere, markov=model == "markov")
+        models = _Models(list(candidates.values()), parameters.anywhere, markov=parameters.model == "markov")
         self._optimal = OptimalAttack(
             belief_of=lambda stream: self._streams.setdefault(stream, Unidentified(models, restart_s)),
             distance=distance,

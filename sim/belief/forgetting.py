@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated, Literal, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 
+from sim.components.spec import Count, Days, Positive, Spec
 from sim.inference.likelihoods import Likelihoods
 from sim.interfaces import FloatArray, IntArray
 
@@ -15,49 +17,63 @@ _LEAST_WEIGHT = 2.0**-HALF_LIVES * (1 - 1e-9)  # exactly so many half-lives are 
 _DAY_S = 86_400
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forgetting:
-    """How past reports lose their weight: one of two half-lives or a window, and on top of it, or alone, a test.
+class Forgetting(Spec):
+    """How past reports lose their weight: a half-life or a window, and a test for changes on top of it or alone."""
 
-    A report's weight halves with every `half_life_queries` reports or `half_life_days` days after it, until it is
-    `HALF_LIVES` old; of a `window`, the last so many reports count alike. With `adaptive`, what is older than a
-    change is forgotten when the reports show one (see `ChangeTest`).
-    """
-
-    half_life_queries: float | None = None
-    half_life_days: float | None = None
-    window: int | None = None
+    half_life_queries: Positive | None = None
+    """A report's weight halves with every so many reports after it; after ten half-lives it is dropped."""
+    half_life_days: Days | None = None
+    """Half-life in days."""
+    window: Count | None = None
+    """Only the last so many reports count, all alike."""
     adaptive: bool = False
-    queries_per_false_alarm: float = 1000.0
-    recent: int = 20
+    """Test the reports for a change of the profile, and forget what is older than one."""
+    queries_per_false_alarm: Annotated[float, Field(ge=2, le=1e12)] = 1000.0
+    """Of the test: an alarm without a change comes once in so many queries at most, as far as the estimate is right."""
+    recent: Count = 20
+    """Of the test: the estimate from so many last reports is compared with that from all."""
 
-    def __post_init__(self) -> None:
-        said = [name for name in ("half_life_queries", "half_life_days", "window") if getattr(self, name) is not None]
-        if len(said) > 1:
-            raise ValueError(f"half_life_queries, half_life_days and window exclude each other, got {', '.join(said)}")
-        for name in said:
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
-        if not self.queries_per_false_alarm > 1:
-            raise ValueError(f"queries_per_false_alarm must be in (1, inf], got {self.queries_per_false_alarm}")
-        if self.recent < 1:
-            raise ValueError(f"recent must be in [1, inf), got {self.recent}")
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        names = ("half_life_queries", "half_life_days", "window")
+        given = [name for name in names if vars(self)[name] is not None]
+        if len(given) > 1:
+            listed = " and ".join(f"`{name}`" for name in given)
+            raise ValueError(f"found {listed}, allowed is one of them: they exclude each other")
+        if not given and not self.adaptive:
+            raise ValueError(
+                "nothing is forgotten: say `half_life_queries`, `half_life_days`, `window` or `adaptive: true`, "
+                "or `forget: none`"
+            )
+        return self
+
+
+def retention(half_life_queries: float | Literal["none"] | None) -> float:
+    """Return the share of its weight that a report keeps with each report after it.
+
+    >>> retention(1.0), retention("none")
+    (0.5, 1.0)
+    """
+    if half_life_queries is None or half_life_queries == "none":
+        return 1.0
+    return float(2.0 ** (-1 / half_life_queries))
 
 
 class Memory:
     """The likelihoods of the reports that are remembered, with their weights; of the last report it is 1."""
 
     def __init__(self, n_cells: int, forgetting: Forgetting | None = None) -> None:
-        forgetting = forgetting or Forgetting()
+        half_life_queries = None if forgetting is None else forgetting.half_life_queries
+        half_life_days = None if forgetting is None else forgetting.half_life_days
         self._seen = Likelihoods(n_cells)
-        self._window = forgetting.window
-        self._per_query = 1 / (forgetting.half_life_queries or np.inf)
-        self._per_second = 1 / (_DAY_S * (forgetting.half_life_days or np.inf))
-        self.ages_with_time = forgetting.half_life_days is not None
+        self._window = None if forgetting is None else forgetting.window
+        self._per_query = 1 / (half_life_queries or np.inf)
+        self._per_second = 1 / (_DAY_S * (half_life_days or np.inf))
+        self.ages_with_time = half_life_days is not None
         """Whether weights fall between reports too."""
         self.weights: FloatArray | None = None
         """The weights of the rows, in their order; None if all are 1."""
-        if forgetting.half_life_queries is not None or self.ages_with_time:
+        if half_life_queries is not None or self.ages_with_time:
             self.weights = np.empty(0)
         self.last_s = 0
         """When the last report came."""

@@ -2,16 +2,53 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal, Self
+
 import numpy as np
 from numpy.typing import ArrayLike
+from pydantic import Field, model_validator
 
-from sim.belief.regularised import lifted
+from sim.belief.parameters import BeliefParameters
+from sim.belief.regularisation import lifted
+from sim.components.registry import component
+from sim.components.spec import Days, Share
 from sim.inference.bayes import condition, distribution, normalise, read_only
 from sim.inference.ties import MASS_FLOOR
 from sim.interfaces import FloatArray
+from sim.mobility.training import Statistics
+from sim.world import World
 
 HOUR_S = 3_600
 DAY_S = 86_400
+
+
+@component("belief")
+class HomeProfileParameters(BeliefParameters):
+    """Sporadic, but for one unknown home at night, which is inferred from the reports of all nights together."""
+
+    kind: Literal["home"] = "home"
+    from_h: Annotated[float, Field(ge=0, le=24)] = 22.0
+    """The hour of the day from which on people are at home."""
+    until_h: Annotated[float, Field(ge=0, le=24)] = 6.0
+    """The hour until which they are, the next morning if it is an earlier one."""
+    away: Share = 0.1
+    """How often they are elsewhere all the same."""
+    utc_offset_h: Annotated[float, Field(ge=-14, le=14)] = 0.0
+    """Hours to add to the users' clock, where that is not local time."""
+    half_life_days: Days | None = None
+    """What a report says of the home counts half after so many days; unless said, for ever."""
+
+    @model_validator(mode="after")
+    def _some_hours(self) -> Self:
+        if self.from_h % 24 == self.until_h % 24:
+            raise ValueError(
+                f"`from_h` and `until_h` must be different hours of the day, found {self.from_h} and {self.until_h}"
+            )
+        return self
+
+    def build(self, statistics: Statistics, restart_s: int | None, world: World) -> HomeProfile:  # noqa: ARG002
+        """Return the belief with the profile of the statistics."""
+        return HomeProfile(self, profile=statistics.profile)
 
 
 class HomeProfile:
@@ -26,38 +63,20 @@ class HomeProfile:
     The clock is time_s plus `utc_offset_h`. With `half_life_days` (above 0), what the reports say of the home counts
     half after so many days, so that a new home can be found.
 
-    >>> belief = HomeProfile(profile=[0.5, 0.5], away=0.2)
+    >>> belief = HomeProfile(HomeProfileParameters(away=0.2), profile=[0.5, 0.5])
     >>> belief.observe(23 * 3600, np.array([0.9, 0.1])).round(3), belief.home.round(3)
     (array([0.9, 0.1]), array([0.82, 0.18]))
     """
 
     fixed: bool = False
 
-    def __init__(
-        self,
-        *,
-        profile: ArrayLike,
-        from_h: float = 22.0,
-        until_h: float = 6.0,
-        away: float = 0.1,
-        utc_offset_h: float = 0.0,
-        half_life_days: float | None = None,
-    ) -> None:
-        for name, hour in (("from_h", from_h), ("until_h", until_h)):
-            if not 0 <= hour <= 24:
-                raise ValueError(f"{name} must be in [0, 24], got {hour}")
-        if from_h % 24 == until_h % 24:
-            raise ValueError(f"from_h and until_h must be different hours of the day, got {from_h} and {until_h}")
-        if not 0 <= away <= 1:
-            raise ValueError(f"away must be in [0, 1], got {away}")
-        if half_life_days is not None and not half_life_days > 0:
-            raise ValueError(f"half_life_days must be above 0, got {half_life_days}")
+    def __init__(self, parameters: HomeProfileParameters, *, profile: ArrayLike) -> None:
         self._profile = distribution(profile, "profile")
         self._log_initial = np.log(lifted(self._profile))
-        self._from_s = round(from_h * HOUR_S) - round(utc_offset_h * HOUR_S)
-        self._length_s = round((until_h - from_h) % 24 * HOUR_S)
-        self._away = away
-        self._per_second = 1 / (DAY_S * (half_life_days or np.inf))
+        self._from_s = round(parameters.from_h * HOUR_S) - round(parameters.utc_offset_h * HOUR_S)
+        self._length_s = round((parameters.until_h - parameters.from_h) % 24 * HOUR_S)
+        self._away = parameters.away
+        self._per_second = 1 / (DAY_S * (parameters.half_life_days or np.inf))
         self._evidence = np.zeros(self._profile.size)
         """The logarithm of what the reports say of each home, as it was at the last of them."""
         self._last_s = 0

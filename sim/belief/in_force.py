@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from sim.belief.markov import MarkovFilter
-from sim.belief.profile import FixedProfile
+from sim.belief.fixed_profile import FixedProfile
+from sim.belief.markov_filter import MarkovFilter
 from sim.interfaces import FloatArray
 
 Hardwired = FixedProfile | MarkovFilter

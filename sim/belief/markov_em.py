@@ -3,16 +3,52 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from pydantic import Field
 
-from sim.belief.markov import MarkovFilter
-from sim.belief.regularised import lifted
+from sim.belief.markov_filter import MarkovFilter
+from sim.belief.parameters import BeliefParameters
+from sim.belief.regularisation import lifted
+from sim.components.registry import component
+from sim.components.spec import Positive
 from sim.inference.baum_welch import baum_welch, forward
 from sim.inference.bayes import distribution, read_only
 from sim.inference.posterior_mode import posterior_mode
 from sim.interfaces import FloatArray
+from sim.mobility.training import Statistics
+from sim.world import World
+
+
+@component("belief")
+class EstimatedMarkovParameters(BeliefParameters):
+    """Markov, blank-slate (Markov EM): filters the reports with transitions that Baum-Welch learns from them."""
+
+    kind: Literal["markov_em"] = "markov_em"
+    initial: Literal["training", "uniform"] = "training"
+    """What is believed before the first report: profile and transitions of the training, or that all is alike."""
+    prior_reports: Positive = 1.0
+    """How many reports the initial statistics are worth."""
+    prior_steps: Positive = 3.0
+    """How many steps from each cell it is worth that people go where they are wont to be, wherever they come from."""
+    refit_growth: Annotated[float, Field(ge=1.001, le=100)] = 1.1
+    """Learn anew when there are so many times the reports; in between the filter goes on."""
+    iterations: Annotated[int, Field(ge=1, le=10_000)] = 5
+    """Steps of EM each time, from the same start; many fit the noise."""
+    window: Annotated[int, Field(ge=2, le=1_000_000)] = 500
+    """Only the last so many reports count."""
+
+    def build(self, statistics: Statistics, restart_s: int | None, world: World) -> EstimatedMarkov:  # noqa: ARG002
+        """Return the belief, which starts from the training statistics or uniform ones."""
+        counted = self.initial == "training" and statistics.n_transitions > 0
+        return EstimatedMarkov(
+            self,
+            initial_profile=statistics.initial_profile(self.initial),
+            transition=statistics.transition if counted else None,
+            restart_s=restart_s,
+        )
 
 
 class EstimatedMarkov:
@@ -35,25 +71,12 @@ class EstimatedMarkov:
 
     def __init__(
         self,
+        parameters: EstimatedMarkovParameters,
         *,
         initial_profile: ArrayLike,
         transition: ArrayLike | None = None,
-        prior_reports: float = 1.0,
-        prior_steps: float = 3.0,
-        refit_growth: float = 1.1,
-        iterations: int = 5,
-        window: int = 500,
         restart_s: int | None = None,
     ) -> None:
-        for name, value in (("prior_reports", prior_reports), ("prior_steps", prior_steps)):
-            if not 0 < value < np.inf:
-                raise ValueError(f"{name} must be in (0, inf), got {value}")
-        if not 1 < refit_growth < np.inf:
-            raise ValueError(f"refit_growth must be in (1, inf), got {refit_growth}")
-        if iterations < 1:
-            raise ValueError(f"iterations must be in [1, inf), got {iterations}")
-        if window < 2:
-            raise ValueError(f"window must be in [2, inf), got {window}")
         self._profile = read_only(lifted(distribution(initial_profile, "initial_profile")))
         self._initial = self._profile
         self._initial_transition: FloatArray | None = None
@@ -62,13 +85,13 @@ class EstimatedMarkov:
             if given.shape != (self._profile.size, self._profile.size):
                 raise ValueError(f"transition must have shape {(self._profile.size,) * 2}, got {given.shape}")
             self._initial_transition = read_only(lifted(given))
-        self._prior_reports = prior_reports
-        self._prior_steps = prior_steps
-        self._growth = refit_growth - 1
-        self._iterations = iterations
+        self._prior_reports = parameters.prior_reports
+        self._prior_steps = parameters.prior_steps
+        self._growth = parameters.refit_growth - 1
+        self._iterations = parameters.iterations
         self._restart_s = restart_s
-        self._rows: deque[FloatArray] = deque(maxlen=window)
-        self._times_s: deque[int] = deque(maxlen=window)
+        self._rows: deque[FloatArray] = deque(maxlen=parameters.window)
+        self._times_s: deque[int] = deque(maxlen=parameters.window)
         self._unseen = 0
         self._fitted = 0
         self._fallbacks = 0

@@ -33,8 +33,17 @@ from sim.checks.mobility import (
     mobility_repeats,
 )
 from sim.checks.requirements import ContractBroken
-from sim.components.custom import FAULTS_OF_CODE, METHODS, ComponentError, construct, defined_in, load_class
+from sim.components.imports import (
+    FAULTS_OF_CODE,
+    ComponentError,
+    construct,
+    defined_in,
+    error_text,
+    load_class,
+)
 from sim.components.permission import CodeAccess
+from sim.components.registry import CUSTOM, METHODS, registry
+from sim.components.suggestions import suggestion
 from sim.simulation.interrupts import ComponentExit, contained
 
 Check = Callable[[Any, Bench], None]
@@ -77,9 +86,11 @@ class CheckResult:
 
 
 def check(component: str, *, family: str | None = None, parameters: dict[str, Any] | None = None) -> list[CheckResult]:
-    """Import ``module:Class``, which runs its code, and apply the checks of its family."""
+    """Apply the checks of its family to a component: a registered kind, or ``module:Class``, whose code is run."""
     if family is not None and family not in METHODS:
         raise ComponentError(f"family must be one of {', '.join(METHODS)}, got {family!r}")
+    if ":" not in component:
+        return _check_registered(component, family, parameters or {})
     bench, access = Bench(), CodeAccess(allowed=True)
     family = family or _family(load_class(component, access), component)
     given, settings = bench.given(family), parameters or {}
@@ -95,6 +106,26 @@ def check(component: str, *, family: str | None = None, parameters: dict[str, An
         CheckResult(title, None),
         *check_made(family, lambda: construct(component, family, access, **given, **settings), bench),
     ]
+
+
+def _check_registered(kind: str, family: str | None, settings: dict[str, Any]) -> list[CheckResult]:
+    families = [name for name in METHODS if kind in registry.kinds(name) and family in (None, name)]
+    if len(families) != 1:
+        known = sorted({known for name in METHODS for known in registry.kinds(name) if known != CUSTOM})
+        where = (
+            f"it is registered as {' and '.join(families)}: name one with --as" if families else "it is not registered"
+        )
+        hint = "" if families else f"{suggestion(kind, known)}; allowed is module:Class, or one of {', '.join(known)}"
+        raise ComponentError(f"{kind!r}: {where}{hint}")
+    bench, title = Bench(), "can be made from a scenario"
+    try:
+        chosen = registry.kinds(families[0])[kind].model_validate(
+            {"kind": kind} | bench.required(families[0]) | settings
+        )
+        bench.build(chosen)
+    except FAULTS_OF_CODE as error:
+        return [CheckResult(title, error_text(error))]
+    return [CheckResult(title, None), *check_made(families[0], lambda: bench.build(chosen), bench)]
 
 
 def _family(component: type[Any], name: str) -> str:

@@ -7,16 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from sim.attack.parameters import AttackContext, AttackParameters, StatisticsOf
+from sim.belief.parameters import BeliefParameters
 from sim.checks.requirements import ContractBroken
+from sim.components.files import Place
+from sim.components.registry import Parameters
 from sim.events import Visit
 from sim.interfaces import FloatArray
 from sim.lppm.channel import exponential
+from sim.lppm.parameters import DesignParameters
+from sim.mobility.base import MobilityParameters
+from sim.mobility.demand.parameters import DemandParameters
 from sim.mobility.traces import LONGEST, Trace
 from sim.mobility.training import Statistics, statistics
 from sim.rng import stream
-from sim.scenario.build import StatisticsOf
 from sim.world import World
-from sim.world.distance import manhattan
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 from sim.world.roads.lattice import lattice
 
@@ -58,6 +64,26 @@ class Bench:
             },
         }
         return passed[family]
+
+    def required(self, family: str) -> dict[str, Any]:
+        """Return the parameters of a family that have no default."""
+        return {"name": "checked"} if family == "attack" else {}
+
+    def build(self, parameters: Parameters) -> Any:
+        """Return the component that these parameters stand for."""
+        match parameters:
+            case MobilityParameters():
+                return parameters.build(self.world, 1, Place())
+            case DemandParameters():
+                return parameters.build()
+            case BeliefParameters():
+                return parameters.build(self.statistics, None, self.world)
+            case DesignParameters():
+                return parameters.build(self.world)
+            case AttackParameters():
+                known = {"ann": self.statistics, "bob": self.statistics}
+                return parameters.build(AttackContext(world=self.world, known=known))
+        raise TypeError(f"parameters must be those of a family with checks, got {type(parameters).__name__}")
 
     def priors(self) -> Iterator[FloatArray]:
         """Yield a uniform, a recorded and a one-hot prior, as new arrays."""

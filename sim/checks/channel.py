@@ -17,7 +17,7 @@ from sim.checks.requirements import (
     require_flag,
     value_of,
 )
-from sim.components.custom import FAULTS_OF_CODE
+from sim.components.imports import FAULTS_OF_CODE
 from sim.interfaces import Channel, ChannelCapabilities, FloatArray, OutputSpace, OwnOutputs, has_own_outputs
 from sim.lppm import outputs
 from sim.rng import stream

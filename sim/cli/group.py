@@ -64,7 +64,7 @@ def _interrupted(context: click.Context, error: KeyboardInterrupt) -> str:
     """Return the message after Ctrl-C: what is kept, what is lost, how to resume."""
     import shlex
 
-    from sim.scenario.reading.faults import one_line
+    from sim.components.wording import one_line
     from sim.simulation.interrupts import Interrupted
 
     if not isinstance(error, Interrupted):

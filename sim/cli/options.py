@@ -47,7 +47,7 @@ class ScenarioOptions:
 
     def load(self) -> Scenario:
         """Load the scenario without asking for permission to run its custom code."""
-        from sim.scenario.load import load
+        from sim.storage.load import load
 
         folders = [folder for folder in self.allow_code if folder != _ANY_FOLDER]
         return load(

@@ -1,238 +1,68 @@
-"""List the shipped components and import custom ones."""
+"""Parameters of custom components, named in a scenario as ``module:Class``."""
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import inspect
-import pickle
-import re
-import sys
-from importlib.machinery import PathFinder
-from pathlib import Path
-from types import ModuleType
-from typing import Any
-from weakref import WeakKeyDictionary
+import math
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar, Self
 
-from sim.components.permission import CodeAccess, is_standard_library, top_level
-from sim.components.suggestions import suggestion
-from sim.errors import InputError
-from sim.scenario import protection
-from sim.scenario.reference import UNIONS, kinds, line
+from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
+
+from sim.components.imports import ComponentError, construct
+from sim.components.permission import CodeAccess, is_standard_library
+from sim.components.registry import Parameters
+from sim.components.spec import CLASS_NAME
 
 
-def listing() -> dict[str, tuple[str, dict[str, str]]]:
-    """Return every family with its place in a scenario and its kinds, one line each."""
-    families = {
-        family: (place, {kind: line(spec) for kind, spec in kinds(family).items()})
-        for family, (place, _) in UNIONS.items()
-    }
-    families["lppm"] = ("lppms", {name: _composition(parts) for name, parts in protection.SHORT_LPPMS.items()})
-    short = {name: _knowledge(parts) for name, parts in protection.SHORT_ATTACKS.items()}
-    identifications = {name: _model(parts) for name, parts in protection.SHORT_IDENTIFICATIONS.items()}
-    families["attack"] = ("attacks", short | {"face-value": line(protection.FaceValueSpec)} | identifications)
-    return families
+class Custom(Parameters):
+    """Custom component, imported from `module`; every other key goes to the class as a keyword."""
+
+    # A subclass with another base repeats extra="allow": pydantic merges configurations in the order of the bases.
+    model_config = ConfigDict(extra="allow")
+
+    is_custom: ClassVar[bool] = True
+
+    kind: Annotated[str, Field(pattern=CLASS_NAME)]
+    """``module:Class``. Running the scenario runs this code, which needs permission (`--allow-code`)."""
+
+    _code: CodeAccess = PrivateAttr(default=CodeAccess())
+
+    @property
+    def code(self) -> CodeAccess:
+        """Whether and from where the class may be imported."""
+        return self._code
+
+    def allow(self, code: CodeAccess) -> None:
+        """Set whether and from where the class may be imported."""
+        self._code = code
+
+    def instance(self, family: str, **given: Any) -> Any:
+        """Import the class and make an instance, from what the simulator gives and the keys of the scenario."""
+        settings = self.model_extra or {}
+        if taken := sorted(settings.keys() & given.keys()):
+            raise ComponentError(
+                f"{self.kind}: {', '.join(taken)} is given to it by the simulator, found it in the scenario"
+            )
+        return construct(self.kind, family, self.code, **given, **settings)
+
+    @field_validator("kind")
+    @classmethod
+    def _not_of_python(cls, kind: str) -> str:
+        if is_standard_library(kind):
+            raise ValueError(
+                f"a custom component is a class of a module of yours or of an installed package, found {kind!r}, "
+                "whose module belongs to Python's standard library; rename the module if it is yours"
+            )
+        return kind
+
+    @model_validator(mode="after")
+    def _finite(self) -> Self:
+        for name, value in (self.model_extra or {}).items():
+            if not _is_finite(value):
+                raise ValueError(f"`{name}` must hold finite numbers: a manifest cannot keep others, found {value}")
+        return self
 
 
-def _composition(parts: dict[str, Any]) -> str:
-    remap = "" if parts["design"].get("remap", True) else ", without remap"
-    full = ", which learns from real cells" if parts.get("learns_from") == "cells" else ""
-    return f"Short for belief {parts['belief']['kind']}{full} with design {parts['design']['kind']}{remap}."
-
-
-def _knowledge(parts: dict[str, Any]) -> str:
-    whose = "the user's own statistics of the test (worst case)" if parts["knows"] == "test" else "training statistics"
-    attack = "Most likely path" if parts.get("decides") == "path" else "Optimal attack"
-    past = ", with hindsight" if "hindsight" in parts else ""
-    return f"{attack} with belief {parts['belief']['kind']} and {whose}{past}."
-
-
-def _model(parts: dict[str, Any]) -> str:
-    return f"Tells which user is behind a pseudonym and where she is, by {parts['model']} models of all users."
-
-
-class ComponentError(InputError):
-    """A custom component cannot be used; the message says why."""
-
-
-_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-
-FAULTS_OF_CODE: tuple[type[Exception], ...] = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    NameError,
-    OSError,
-    pickle.PickleError,
-    RuntimeError,
-    StopIteration,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
-"""Exceptions of custom code that are reported as an error of the user's, without a traceback."""
-
-
-GIVEN = frozenset({"world", "seed", "statistics", "restart_s", "statistics_of"})
-"""What the simulator passes to constructors, which no scenario says."""
-
-
-METHODS: dict[str, tuple[str, ...]] = {
-    "mobility": ("users", "visits"),
-    "demand": ("queries",),
-    "belief": ("prior", "observe"),
-    "design": ("__call__",),
-    "attack": ("observe",),
-}
-"""The methods that a custom class of each family must define."""
-
-
-class _SearchPath:
-    """The folders that were put into `sys.path` to import custom components."""
-
-    added: frozenset[str] = frozenset()
-
-
-_as_imported: WeakKeyDictionary[ModuleType, str] = WeakKeyDictionary()
-
-
-def resolve(name: str, family: str, access: CodeAccess) -> type[Any]:
-    """Import the class that ``module:Class`` names, which must have the methods of its family."""
-    component = load_class(name, access)
-    if missing := [method for method in METHODS[family] if not callable(defined_in(component, method))]:
-        raise ComponentError(
-            f"{name}: a class of family {family} must define {', '.join(METHODS[family])}; "
-            f"{component.__name__} does not define {', '.join(missing)}"
-        )
-    return component
-
-
-def load_class(name: str, access: CodeAccess) -> type[Any]:
-    """Import the class that ``module:Class`` names, which runs the module's code.
-
-    Raise `CodeNotAllowed` without permission, and `ComponentError` for anything but a class outside the standard
-    library.
-    """
-    module = _imported(name, access)
-    class_name = name.partition(":")[2]
-    if not hasattr(module, class_name):
-        own = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
-        defined = ", ".join(own) or "nothing"
-        raise ComponentError(
-            f"{name}: {module.__name__!r} has no {class_name!r}{suggestion(class_name, own)}, it defines {defined}"
-        )
-    component = getattr(module, class_name)
-    if not inspect.isclass(component):
-        raise ComponentError(f"{name}: a custom component must be a class, found {_described(component)}")
-    if is_standard_library(component.__module__):
-        raise ComponentError(
-            f"{name}: a custom component must not be a class of the standard library, found "
-            f"{component.__module__}.{component.__qualname__}"
-        )
-    return component
-
-
-def defined_in(component: type[Any], method: str) -> Any:
-    """Return what a class or one of its bases defines under a name, or None.
-
-    Unlike `getattr` this does not take the call of the class itself for a method ``__call__``.
-    """
-    return next((vars(base)[method] for base in component.__mro__ if method in vars(base)), None)
-
-
-def _described(value: Any) -> str:
-    return "a function" if inspect.isroutine(value) else f"a value of type {type(value).__name__}"
-
-
-def _imported(name: str, access: CodeAccess) -> ModuleType:
-    """Import the module of ``module:Class`` from the folders of `access`, else from the environment."""
-    if not _NAME.fullmatch(name):
-        raise ComponentError(f"a custom component is named module:Class, found {name!r}")
-    if is_standard_library(name):
-        raise ComponentError(f"{name}: the standard library has no components: name a class of yours")
-    access = access.granted()
-    access.require([name])
-    module_name = name.partition(":")[0]
-    if access.only and access.folder_of(name) is None:
-        listed = ", ".join(map(str, access.only))
-        raise ComponentError(f"{name}: --allow-code permits modules in {listed} only, where {module_name!r} is not")
-    _put_first(access.search_path())
-    _refuse_namesake(name, access)
-    try:
-        module = importlib.import_module(module_name)
-    except FAULTS_OF_CODE as error:
-        raise ComponentError(
-            f"{name}: module {module_name!r} cannot be imported: {told(error)}{_searched(error, access)}"
-        ) from error
-    if module not in _as_imported:
-        _as_imported[module] = _fingerprint(module)
-    return module
-
-
-def _put_first(wanted: list[str]) -> None:
-    """Let `sys.path` begin with these folders, each once, and take out those of an earlier search."""
-    rest = [path for path in sys.path if path not in wanted and path not in _SearchPath.added]
-    _SearchPath.added = (_SearchPath.added & frozenset(wanted)) | (frozenset(wanted) - frozenset(sys.path))
-    if sys.path != [*wanted, *rest]:
-        sys.path[:] = [*wanted, *rest]
-        importlib.invalidate_caches()
-
-
-def _refuse_namesake(name: str, access: CodeAccess) -> None:
-    """Refuse a module when another one of its name is loaded: Python would silently take that one."""
-    package = top_level(name)
-    loaded = getattr(sys.modules.get(package), "__file__", None)
-    spec = PathFinder.find_spec(package, access.search_path())
-    if loaded is None or spec is None or spec.origin is None or Path(spec.origin).resolve() == Path(loaded).resolve():
-        return
-    raise ComponentError(
-        f"{name}: {spec.origin} is meant, but another module {package!r} is loaded, {loaded}: "
-        "rename one of them, or restart Python"
-    )
-
-
-def _searched(error: Exception, access: CodeAccess) -> str:
-    if not isinstance(error, ModuleNotFoundError):
-        return ""
-    remedy = "" if access.beside is not None or access.only else "; name its folder with --allow-code FOLDER"
-    return f" (looked in {', '.join(access.search_path())} and the environment{remedy})"
-
-
-def construct(name: str, family: str, access: CodeAccess, /, **parameters: Any) -> Any:
-    """Make an instance of ``module:Class`` with the parameters of the scenario and what the simulator gives."""
-    component = resolve(name, family, access)
-    try:
-        return component(**parameters)
-    except FAULTS_OF_CODE as error:
-        listed = ", ".join(f"{key}={value!r}" for key, value in parameters.items() if key not in GIVEN)
-        made = f"with {listed}" if listed else "without parameters"
-        raise ComponentError(f"{name} raised {type(error).__name__} when made {made}: {error}") from error
-
-
-def told(error: Exception) -> str:
-    """Say what code raised; a ValueError speaks for itself."""
-    return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
-
-
-def refuse_stale(name: str, access: CodeAccess) -> None:
-    """Refuse a ``module:Class`` whose file has changed since it was imported: what runs is not what it says."""
-    module = _imported(name, access)
-    if _as_imported[module] != _fingerprint(module):
-        raise ComponentError(f"{name}: {module.__file__} has changed since it was imported: restart Python")
-
-
-def _fingerprint(module: ModuleType) -> str:
-    file = getattr(module, "__file__", None)
-    return "" if file is None or not Path(file).is_file() else hashlib.sha256(Path(file).read_bytes()).hexdigest()
-
-
-def source_file(name: str, access: CodeAccess) -> Path:
-    """Return the file that ``module:Class`` is written in, whose changes change what a scenario means."""
-    module = _imported(name, access)
-    component = getattr(module, name.partition(":")[2], module)
-    try:
-        return Path(inspect.getfile(component))
-    except TypeError as error:
-        raise ComponentError(f"{name}: it has no source file: {error}") from error
+def _is_finite(value: Any) -> bool:
+    parts: Iterable[Any] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return all(map(_is_finite, parts)) and not (isinstance(value, float) and not math.isfinite(value))

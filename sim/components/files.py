@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 from pydantic import AfterValidator, BaseModel, Field, ValidationInfo
 
 from sim.components.permission import CodeAccess
-from sim.scenario.reading.faults import shown
+from sim.components.wording import shown
 
 PREFIX = "data:"
 VARIABLE = "LPPM_SIM_DATA"
@@ -27,6 +27,10 @@ class Place(NamedTuple):
     code: CodeAccess = CodeAccess()
     """Whether and from where custom components may be imported."""
 
+    def locate(self, name: str) -> Path:
+        """Return the path of a file named in a scenario; raise ValueError if it does not exist."""
+        return locate(name, folder=self.folder, data=self.data)
+
     def absolute(self) -> Place:
         """Return the same place for a process with another current folder."""
         beside = self.code.beside
@@ -34,14 +38,11 @@ class Place(NamedTuple):
         return Place(self.folder.absolute(), None if self.data is None else self.data.absolute(), code)
 
 
-def data_folder(said: Path | None = None) -> Path | None:
-    """Return the folder of real data sets: as said, else the environment's, else `../shared/data` if it is there."""
-    if said is not None:
-        return said
-    if os.environ.get(VARIABLE):
-        return Path(os.environ[VARIABLE])
-    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
-    return beside if beside.is_dir() else None
+def data_folder(data: Path | None = None) -> Path | None:
+    """Return the folder of real data sets: `data`, or the environment variable's, or None."""
+    if data is not None:
+        return data
+    return Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None
 
 
 def locate(name: str, *, folder: Path, data: Path | None) -> Path:

@@ -10,16 +10,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sim.attack.identification import IdentificationParameters
+from sim.attack.parameters import AttackParameters
 from sim.errors import UserError, input_errors
 from sim.execution.plan import Chunk
 from sim.interfaces import LPPM, AttackCapabilities, BeliefCapabilities
 from sim.lppm.mechanism import Mechanism
+from sim.lppm.outputs import output_space
 from sim.lppm.theory import Theory
 from sim.mobility.training import Statistics
 from sim.rng import stream
-from sim.scenario import build
+from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import Scenario
-from sim.scenario.protection import AnyAttack, IdentificationSpec, LPPMSpec
 from sim.scenario.sweep import Point
 from sim.simulation import interrupts
 from sim.simulation.engine import simulate
@@ -150,8 +152,8 @@ def _run(spec: LPPMSpec, stage: Stage, scenario: Scenario, tick: Tick | None) ->
     in_force = {attack.name: _in_force(attack, stage) for attack in possible}
     mechanisms = _Mechanisms(spec, stage)
     attacks = {
-        attack.name: build.build_attack(
-            attack, world, known[attack.name], scenario, in_force[attack.name], mechanisms.space
+        attack.name: attack.build(
+            scenario.attack_context(world, known[attack.name], in_force[attack.name], mechanisms.space)
         )
         for attack in possible
     }
@@ -164,7 +166,7 @@ def _run(spec: LPPMSpec, stage: Stage, scenario: Scenario, tick: Tick | None) ->
         shifts=[shift for life in stage.lives.values() for shift in life.shifts],
         snapshot_at=frozenset(scenario.record.snapshots),
         pseudonyms=stage.pseudonyms,
-        epsilon_in=build.build_promise(scenario, world),
+        epsilon_in=None if scenario.record.epsilon == "none" else world.metric(scenario.record.epsilon),
         tick=tick,
     )
     simulate(
@@ -185,21 +187,21 @@ def _run(spec: LPPMSpec, stage: Stage, scenario: Scenario, tick: Tick | None) ->
     return _Run(log, notes)
 
 
-def _known(attack: AnyAttack, stage: Stage) -> dict[str, Statistics]:
+def _known(attack: AttackParameters, stage: Stage) -> dict[str, Statistics]:
     """Return the statistics that an adversary has of each user: all she gets, and nothing in it leads to a trace.
 
     Where names are hidden, what she knows of all alike is known under the pseudonyms, whose order tells nothing.
     """
     statistics_of = stage.knowledge(attack.training) if attack.knows == "training" else stage.truth
     known = {trace.user: statistics_of(trace.user) for trace in stage.traces}
-    if isinstance(attack, IdentificationSpec):
+    if isinstance(attack, IdentificationParameters):
         return {user: known[user] for user in stage.candidates}
     if stage.pseudonyms is None or stage.scenario.knows_by_name(attack):
         return known
     return {name: known[user] for name, user in sorted((name, user) for user, name in stage.pseudonyms.items())}
 
 
-def _in_force(attack: AnyAttack, stage: Stage) -> dict[str, list[tuple[int, Statistics]]]:
+def _in_force(attack: AttackParameters, stage: Stage) -> dict[str, list[tuple[int, Statistics]]]:
     """Return, of the users whose lives change, the statistics in force, to an adversary who knows them."""
     users = [user for user, life in stage.lives.items() if life.borders] if attack.knows == "test" else []
     return {user: stage.regimes(user) for user in users}
@@ -218,8 +220,8 @@ class _Mechanisms:
         self._restart_s = stage.scenario.restart_s
         self._world = stage.setting.world
         with input_errors(f"lppms.{spec.name}.design"):
-            self._design = build.build_design(spec.design, self._world)
-        self.space = build.output_space(self._design, self._world)
+            self._design = spec.design.build(self._world)
+        self.space = output_space(self._design, self._world.grid.n_cells)
         """What the outputs stand for."""
         self._knowledge = stage.knowledge(spec.training)
         self._statistics: list[Statistics] = []
@@ -232,7 +234,7 @@ class _Mechanisms:
         if id(statistics) in self._shared:
             return self._shared[id(statistics)]
         self._statistics.append(statistics)
-        belief = build.build_belief(self._spec.belief, statistics, self._restart_s, self._world)
+        belief = self._spec.belief.build(statistics, self._restart_s, self._world)
         mechanism = Mechanism(belief=belief, design=self._design, learns_from=self._spec.learns_from)
         self._made.append(mechanism)
         if BeliefCapabilities.fixed.of(belief):

@@ -17,12 +17,13 @@ from sim.execution.plan import Chunk
 from sim.execution.stopping import Round
 from sim.scenario.sweep import Point
 from sim.storage.errors import NotApplicable, RunError
+from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
 
 
 def finish(
     directory: RunDirectory,
-    manifest: dict[str, Any],
+    manifest: RunManifest,
     swept: list[Point],
     last_round: Round,
     failures: list[dict[str, Any]],
@@ -32,10 +33,16 @@ def finish(
     """Write the final manifest and all results of what was simulated; raise `FailedChunks` for the rest."""
     failed = {failure["chunk"] for failure in failures}
     simulated = [chunk for chunk in last_round.chunks if chunk.id not in failed]
-    planned = {"parts": sorted(chunk.id for chunk in last_round.chunks), "repetitions": last_round.described()}
     result = Result(directory)
-    ended = {"finished": not failures, "notes": _notes(result, simulated), "failures": failures}
-    directory.write_manifest(manifest | planned | ended)
+    directory.write_manifest(
+        manifest.updated(
+            parts=sorted(chunk.id for chunk in last_round.chunks),
+            repetitions=last_round.described(),
+            finished=not failures,
+            notes=_notes(result, simulated),
+            failures=failures,
+        )
+    )
     try:
         if simulated:
             _note_exceeded_budgets(result, swept)
@@ -65,7 +72,7 @@ def _note_exceeded_budgets(result: Result, swept: list[Point]) -> None:
     if exceeded:
         labels = swept_words(pd.DataFrame(exceeded), result.points())
         entries = [entry | {"at": label} for entry, label in zip(exceeded, labels, strict=True)]
-        result.run.write_manifest(result.manifest | {budgets.EXCEEDED: entries})
+        result.run.write_manifest(result.manifest.updated(exceeded_budgets=entries))
 
 
 def write_results(result: Result, *, figures: bool) -> None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from sim.components.custom import source_file
+from sim.components.imports import source_file
 from sim.components.permission import AllowCode
 from sim.scenario.models import Scenario
 from sim.scenario.sweep import points

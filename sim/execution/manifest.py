@@ -14,21 +14,21 @@ from sim.execution.study import Study
 from sim.inference import kernels
 from sim.interfaces import DesignCapabilities
 from sim.lppm import outputs
-from sim.scenario import build
+from sim.scenario.lppms import LPPMSpec
 from sim.scenario.plausibility import remarks
-from sim.scenario.protection import LPPMSpec
 from sim.scenario.sweep import Point
 from sim.storage.event_schema import SCHEMA_VERSION
+from sim.storage.manifest import RunManifest
 from sim.world import World
 
 _PACKAGES = ("simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pydantic", "pyarrow")
 
 
-def describe_run(study: Study) -> dict[str, Any]:
+def describe_run(study: Study) -> RunManifest:
     """Return everything that is needed to repeat a run and to read its event log."""
     scenario = study.scenario
     worlds, spaces = _worlds(study.points, study.workshop)
-    return {
+    content = {
         "schema_version": SCHEMA_VERSION,
         "scenario": json.loads(scenario.canonical()),
         "folder": str(scenario.place.folder.resolve()),
@@ -43,7 +43,10 @@ def describe_run(study: Study) -> dict[str, Any]:
         "output_spaces": spaces,
         "remarks": remarks(point.scenario for point in study.points),
         "finished": False,
+        "parts": [],
+        "repetitions": [],
     }
+    return RunManifest.of(content, scenario=scenario)
 
 
 def _worlds(swept: list[Point], workshop: Workshop) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -79,6 +82,6 @@ def _worlds(swept: list[Point], workshop: Workshop) -> tuple[list[dict[str, Any]
 def _output_space(lppm: LPPMSpec, world: World) -> Any:
     """Return the output space of an LPPM, as `sim.lppm.outputs.read` reads it."""
     with input_errors(f"lppms.{lppm.name}.design"):
-        design = build.build_design(lppm.design, world)
+        design = lppm.design.build(world)
     space = DesignCapabilities.space.of(design)
     return "cells" if space is None else space.describe()

@@ -8,8 +8,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import RepeatUntil, Scenario
-from sim.scenario.protection import LPPMSpec
 from sim.scenario.sweep import SETTING, CanonicalTexts, Point
 from sim.storage.errors import RequestError
 from sim.storage.event_schema import SCHEMA_VERSION

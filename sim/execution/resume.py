@@ -6,21 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sim.components.custom import refuse_stale
+from sim.components.imports import refuse_stale
 from sim.execution.failures import MOST_FAILURES
 from sim.execution.inputs import component_sources
 from sim.execution.plan import Plan
 from sim.execution.pool import to_stderr
 from sim.execution.study import Study
+from sim.scenario.models import RepeatUntil, Scenario
 from sim.storage.errors import RequestError
-from sim.storage.manifest import FREE_KEYS
+from sim.storage.manifest import FREE_KEYS, OtherSchema, RunIdentity, RunManifest
 from sim.storage.part_ids import replications_in
 from sim.storage.run_directory import DamagedManifestError, PartCheck, RunDirectory
 
 
 def refuse_another_run(
     directory: RunDirectory,
-    manifest: dict[str, Any],
+    manifest: RunManifest,
     study: Study,
     parts: Sequence[PartCheck],
     *,
@@ -49,32 +50,32 @@ def intact_parts(parts: Sequence[PartCheck]) -> set[str]:
 
 def _refuse_to_mix(
     directory: RunDirectory,
-    previous: dict[str, Any] | None,
-    manifest: dict[str, Any],
+    previous: RunManifest | OtherSchema | None,
+    manifest: RunManifest,
     sources: Mapping[str, Path],
     plan: Plan,
     parts: Sequence[PartCheck],
 ) -> None:
     """Refuse to mix two experiments in one directory and list their differences; more replications are allowed."""
     unplanned = [part.part for part in parts if plan.named(part.part) is None]
-    differences = list(_differing_lines(previous, manifest, sources)) if previous is not None else []
+    differences = list(_differing_lines(previous.identity, manifest.identity, sources)) if previous is not None else []
     if not differences and not unplanned:
         _refuse_foreign_parts(directory, parts, has_manifest=previous is not None)
         return
-    if not differences and previous is not None and all(part in previous["parts"] for part in unplanned):
-        _refuse_other_replications(directory, previous, manifest, unplanned)
+    if not differences and isinstance(previous, RunManifest) and all(part in previous.parts for part in unplanned):
+        _refuse_other_replications(directory, previous.scenario, manifest.scenario, unplanned)
     listed = "\n".join(differences[:20] or [f"  events/{unplanned[0]}.parquet, which is no part of this one"])
     same_scenario = differences and not any(line.startswith("  scenario.") for line in differences)
     content = "another run of this scenario:" if same_scenario else "a run of another scenario; they differ in"
     raise RequestError(f"{directory} holds {content}\n{listed}\nChoose another folder with -o, or remove this one.")
 
 
-def _previous_manifest(directory: RunDirectory, *, rebuild: bool) -> dict[str, Any] | None:
+def _previous_manifest(directory: RunDirectory, *, rebuild: bool) -> RunManifest | OtherSchema | None:
     """Return the directory's manifest; None if there is none, or if a damaged one is to be rebuilt."""
     if not directory.has("manifest.json"):
         return None
     try:
-        return directory.manifest()
+        return directory.any_manifest()
     except DamagedManifestError as error:
         if not rebuild:
             raise
@@ -99,33 +100,33 @@ def _refuse_foreign_parts(directory: RunDirectory, parts: Sequence[PartCheck], *
         )
 
 
-def _differing_lines(previous: dict[str, Any], current: dict[str, Any], sources: Mapping[str, Path]) -> Iterator[str]:
+def _differing_lines(previous: RunIdentity, current: RunIdentity, sources: Mapping[str, Path]) -> Iterator[str]:
     """Yield a line for each difference that makes two runs different."""
-    for key in ("schema_version", "scenario"):
-        for path, old, new in _differences(previous.get(key), current[key], key):
-            if not {*path.split(".")[1:2]} & {*FREE_KEYS}:
-                yield f"  {path}: {old!r} there, {new!r} now"
-    files = previous.get("files") or {}
-    for name in sorted(files.keys() | current["files"].keys()):
+    if previous.schema_version != current.schema_version:
+        yield f"  schema_version: {previous.schema_version!r} there, {current.schema_version!r} now"
+    for path, old, new in _differences(previous.scenario, current.scenario, "scenario"):
+        if not {*path.split(".")[1:2]} & {*FREE_KEYS}:
+            yield f"  {path}: {old!r} there, {new!r} now"
+    for name in sorted(previous.files.keys() | current.files.keys()):
         label = f"{name} ({sources[name].name})" if name in sources else name
-        if name not in files or name not in current["files"]:
-            yield f"  {label}: " + ("only read there" if name in files else "only read now")
-        elif files[name] != current["files"][name]:
+        if name not in previous.files or name not in current.files:
+            yield f"  {label}: " + ("only read there" if name in previous.files else "only read now")
+        elif previous.files[name] != current.files[name]:
             yield f"  {label} has changed since this run was made"
-    if (used := previous.get("kernels", "plain")).split()[0] != current["kernels"].split()[0]:
-        yield f"  it was made with {used} kernels, now they are {current['kernels']}: see LPPM_SIM_KERNELS"
-    if (version := previous.get("lppm_sim")) != current["lppm_sim"]:
-        yield f"  it was made by version {version} of lppm-sim, this is version {current['lppm_sim']}"
+    if previous.kernels.split()[0] != current.kernels.split()[0]:
+        yield f"  it was made with {previous.kernels} kernels, now they are {current.kernels}: see LPPM_SIM_KERNELS"
+    if previous.lppm_sim != current.lppm_sim:
+        yield f"  it was made by version {previous.lppm_sim} of lppm-sim, this is version {current.lppm_sim}"
 
 
 def _refuse_other_replications(
-    directory: RunDirectory, previous: dict[str, Any], current: dict[str, Any], unplanned: list[str]
+    directory: RunDirectory, previous: Scenario, current: Scenario, unplanned: list[str]
 ) -> None:
     """Refuse a directory whose unplanned parts are replications that only the previous run asked for."""
-    before, now = (manifest["scenario"]["replications"] for manifest in (previous, current))
-    if isinstance(before, dict) != isinstance(now, dict):
+    before, now = previous.replications, current.replications
+    if isinstance(before, RepeatUntil) != isinstance(now, RepeatUntil):
         old, new = (
-            f"until_half_width_km: {number['until_half_width_km']}" if isinstance(number, dict) else f"{number}"
+            f"until_half_width_km: {number.until_half_width_km}" if isinstance(number, RepeatUntil) else f"{number}"
             for number in (before, now)
         )
         raise RequestError(
@@ -133,12 +134,12 @@ def _refuse_other_replications(
             "number and a search for one are kept in other parts. Choose another folder with -o, or remove this one."
         )
     stops = [replications_in(part).stop for part in unplanned]
-    if isinstance(before, dict):
-        before, now = max(stops), now["at_most"]
-    if before > now and min(stops) > now:
+    most = max(stops) if isinstance(before, RepeatUntil) else before
+    allowed = now.at_most if isinstance(now, RepeatUntil) else now
+    if most > allowed and min(stops) > allowed:
         raise RequestError(
-            f"{directory} holds more of this run: it has {before} replications there, {now} now; "
-            f"ask for {before} or more, or choose another folder with -o"
+            f"{directory} holds more of this run: it has {most} replications there, {allowed} now; "
+            f"ask for {most} or more, or choose another folder with -o"
         )
 
 

@@ -6,7 +6,6 @@ import hashlib
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -27,7 +26,7 @@ from sim.scenario.models import Scenario
 from sim.simulation import interrupts
 from sim.simulation.progress import Progress, Silent, Tally, explained_interrupt
 from sim.storage.errors import RequestError
-from sim.storage.manifest import parts_digest
+from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import DamagedManifestError, PartCheck, RunDirectory
 
 
@@ -70,8 +69,7 @@ def run(
                 raise RequestError("a chunk alone is simulated here: leave out what shares the work")
             return _run_chunk(chunk, _Run.open(study, out, thorough=False, rebuild=False), tally)
         # Each of many shards would read all parts of the others.
-        opened = _Run.open(study, out, thorough=shard is None, rebuild=True)
-        opened.write_points()
+        opened = _Run.open(study, out, thorough=shard is None, rebuild=True).with_points()
         done = intact_parts(opened.parts)
         try:
             with nullcontext(pool) if pool else closing(open_pool(workers, dask, study.workshop, dask_timeout)) as used:
@@ -105,7 +103,7 @@ class _Run:
 
     study: Study
     directory: RunDirectory
-    manifest: dict[str, Any]
+    manifest: RunManifest
     parts: list[PartCheck]
     """Parts that the directory holds already."""
 
@@ -117,21 +115,22 @@ class _Run:
         """
         manifest = describe_run(study)
         created = RunDirectory.create(out if out is not None else default_directory(study.scenario, study.files))
-        directory = replace(created, digest=parts_digest(manifest))
+        directory = replace(created, digest=manifest.identity.digest)
         parts = list(directory.survey(thorough=thorough))
         refuse_another_run(directory, manifest, study, parts, rebuild=rebuild)
         return cls(study, directory, manifest, parts)
 
-    def write_points(self) -> None:
-        """Write the points of the sweep and their values, and record the checksum of the file."""
+    def with_points(self) -> _Run:
+        """Write the points of the sweep and their values, and record the checksum of the file in the manifest."""
         frame = pd.DataFrame([{"point": point.index, **point.values} for point in self.study.points])
         written = self.directory.write_csv("points.csv", frame).read_bytes()
-        self.manifest["tables"] = {"points.csv": hashlib.sha256(written).hexdigest()}
+        tables = {"points.csv": hashlib.sha256(written).hexdigest()}
+        return replace(self, manifest=self.manifest.updated(tables=tables))
 
     def planned_parts(self) -> list[str] | None:
         """Return the parts that the manifest on disk lists; None if there is none, or it is damaged."""
         try:
-            return self.directory.manifest()["parts"] if self.directory.has("manifest.json") else None
+            return self.directory.manifest().parts if self.directory.has("manifest.json") else None
         except DamagedManifestError:
             return None
 
@@ -149,7 +148,7 @@ def _simulate(
         # A longer run that was stopped may have left more parts than are planned so far.
         parts = sorted({chunk.id for chunk in current.chunks} | set(directory.parts()))
         if todo or opened.planned_parts() != parts:
-            directory.write_manifest(opened.manifest | {"parts": parts, "repetitions": current.described()})
+            directory.write_manifest(opened.manifest.updated(parts=parts, repetitions=current.described()))
         if todo:
             expected = sum(map(study.queries, todo))
             progress.start(expected, chunks=len(todo), skipped=0 if started else len(share) - len(todo))

@@ -10,12 +10,12 @@ from sim.interfaces import BoolArray, FloatArray
 
 
 class Counts(NamedTuple):
-    """What is to be expected of a hidden path, given all reports."""
+    """Expected counts of a hidden path, given all reports."""
 
     pairs: FloatArray
-    """How many steps go [from, to], shape (n_cells, n_cells)."""
+    """Expected number of steps [from, to], shape (n_cells, n_cells)."""
     log_likelihood: float
-    """That of the reports under the model the counts were made with."""
+    """Log-likelihood of the reports under the model of the counts."""
 
 
 def forward(
@@ -23,7 +23,7 @@ def forward(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the posteriors p(x^r | z^1..z^r), shape (k, n), and the masses p(z^r | z^1..z^{r-1}), shape (k,).
 
-    Where it `begins` (k,), which it does at the first, the path starts anew at `start`. Every report must have mass.
+    Where `begins` (k,) is true, as at the first report, the path restarts at `start`. Every report must have mass.
 
     >>> forward(np.array([0.5, 0.5]), np.eye(2), np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([True, False]))
     (array([[1., 0.],
@@ -46,13 +46,13 @@ def expected_counts(start: FloatArray, transition: FloatArray, likelihoods: Floa
            [0., 0.]])
     """
     posteriors, masses = forward(start, transition, likelihoods, begins)
-    told = likelihoods / masses[:, np.newaxis]
+    evidence = likelihoods / masses[:, np.newaxis]
     later = np.ones(len(start))
-    for r in range(len(told) - 1, -1, -1):
-        told[r] *= later
-        later = np.ones(len(start)) if begins[r] else transition @ told[r]
-    goes_on = ~begins[1:]
-    pairs = transition * (posteriors[:-1][goes_on].T @ told[1:][goes_on])
+    for r in range(len(evidence) - 1, -1, -1):
+        evidence[r] *= later
+        later = np.ones(len(start)) if begins[r] else transition @ evidence[r]
+    continues = ~begins[1:]
+    pairs = transition * (posteriors[:-1][continues].T @ evidence[1:][continues])
     return Counts(pairs, float(np.log(masses).sum()))
 
 
@@ -65,9 +65,9 @@ def baum_welch(
     pseudo_counts: FloatArray,
     iterations: int,
 ) -> FloatArray:
-    """Climb so many steps of EM from these transitions, under a start profile that is known.
+    """Take EM steps from these transitions, under a known start profile.
 
-    `pseudo_counts` [from, to], above 0, are steps that count as seen before any report: a Dirichlet prior for each row.
+    `pseudo_counts` [from, to], above 0, count as steps observed before any report: a Dirichlet prior for each row.
     No step lowers the log-likelihood plus the sum of `pseudo_counts` times the logarithms of the transitions.
     """
     for _ in range(iterations):

@@ -51,15 +51,15 @@ def distribution(values: ArrayLike, name: str) -> FloatArray:
 
 
 def plain_floats(values: FloatArray) -> FloatArray:
-    """Return the values as compiled kernels take them: doubles, one after another. As a rule they are so already.
+    """Return the values as numba kernels take them: contiguous doubles, usually without a copy.
 
-    Kernels do not check lengths. What does not fit together goes to the plain functions, which say what is wrong.
+    Kernels do not check shapes. Arrays that do not match go to the NumPy functions, which raise a clear error.
     """
     return np.ascontiguousarray(values, dtype=np.float64)
 
 
 def normalise(weights: FloatArray) -> FloatArray:
-    """Scale weights to sum to 1; refuse weights without mass rather than make a NaN of them.
+    """Scale weights to sum to 1; refuse weights without mass rather than return NaN.
 
     >>> normalise(np.array([1.0, 3.0]))
     array([0.25, 0.75])
@@ -73,8 +73,8 @@ def normalise(weights: FloatArray) -> FloatArray:
 def condition(prior: FloatArray, likelihood: FloatArray) -> tuple[FloatArray, float]:
     """Return the posterior p(x | z) and the mass p(z), the probability of the report (Bayes' rule).
 
-    Where prior and likelihood share no cell, or next to nothing (`MASS_FLOOR`), the mass is 0.0 and the posterior
-    all zero: the caller decides what to believe then.
+    Where prior and likelihood share no cell, or less than `MASS_FLOOR`, the mass is 0.0 and the posterior all zero: the
+    caller chooses the fallback.
 
     >>> condition(np.array([0.5, 0.5]), np.array([0.1, 0.3]))
     (array([0.25, 0.75]), 0.2)
@@ -102,11 +102,11 @@ def predict(posterior: FloatArray, transition: FloatArray) -> FloatArray:
 
 
 def decide(posterior: FloatArray, distance_km: FloatArray, shape: tuple[int, int] | None) -> int:
-    """Return the optimal estimate argmin_y sum_x posterior[x] d[x, y], or -1 where there is no mass.
+    """Return the optimal estimate argmin_y sum_x posterior[x] d[x, y], or -1 without mass.
 
     `shape` is (rows, cols) where d is the Manhattan distance on that full grid, and None for any other
-    distance. On a grid both coordinates are weighted medians of their own, whatever the spacing of the lines,
-    and the distances are not looked at.
+    distance. On a grid the row and the column are separate weighted medians, whatever the spacing of the
+    lines, and the distances are not used.
 
     >>> decide(np.array([0.2, 0.2, 0.6, 0.0]), np.empty((0, 0)), (2, 2))
     2
@@ -115,7 +115,7 @@ def decide(posterior: FloatArray, distance_km: FloatArray, shape: tuple[int, int
         return int(_decide_by_cost(posterior[np.newaxis], distance_km)[0])
     if posterior.shape == (shape[0] * shape[1],) and (fast := kernels.compiled()) is not None:
         return int(fast.decide(plain_floats(posterior), *shape))
-    # The median row is the row in which the running sum over all cells passes the half: no row sums needed.
+    # The median row is the row in which the running sum over all cells passes one half: no row sums needed.
     running = posterior.cumsum()
     total = float(running[-1])
     if not total > MASS_FLOOR:

@@ -1,9 +1,9 @@
-"""Where somebody was, in the light of later reports: smoothing and the most likely path, as pure functions.
+"""Smoothing and the most likely path: past cells in the light of later reports, as pure functions.
 
-A chain of reports is given by what links each to the one before it: `links[s]` is the matrix of transitions
-`[from, to]` that led to report s, or None where the chain begins anew: at the first report, on a new day, and at a
-report that the filter held impossible. Transitions may change from report to report. Everything is scaled at every
-step, so that chains of any length neither underflow nor overflow.
+A chain of reports is given by its links: `links[s]` is the matrix of transitions `[from, to]` that led to report s, or
+None where the chain restarts: at the first report, on a new day, and at a report that the filter held impossible.
+Transitions may change from report to report. Everything is scaled at every step, so that chains of any length neither
+underflow nor overflow.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def look_back(filtered: FloatArray, later: FloatArray, link: FloatArray) -> Floa
     ratio = later / np.maximum(predict(filtered, link), _LEAST)
     smoothed: FloatArray = filtered * (link @ ratio)
     total = float(smoothed.sum())
-    # What later reports ask for was lost to rounding: the earlier ones are all that is known.
+    # The later reports left no mass after rounding: only the earlier ones count.
     return smoothed / total if total > 0 else filtered
 
 
@@ -67,7 +67,7 @@ def likeliest(scores: FloatArray) -> IntArray:
 
 
 def extend(scores: FloatArray, log_link: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Take the most likely paths one query on: one step of Viterbi (1967), before the report is looked at.
+    """Take the most likely paths one query on: one step of Viterbi (1967), before the report is taken into account.
 
     `scores` are the log probabilities of the best path to each cell, up to a constant. Returns those of the next query
     and the cell that each comes from.
@@ -85,8 +85,8 @@ def rescaled(scores: FloatArray) -> FloatArray:
 def trace_back(came_from: Sequence[IntArray | None], last: int) -> list[int]:
     """Return the most likely path as cells, ending in `last`.
 
-    `came_from[s]` tells the best predecessor of each cell at s, as `extend` does. Where the chain begins anew it is
-    None, and the path before it is one of its own, which this stops at.
+    `came_from[s]` is the best predecessor of each cell at s, from `extend`; None where the chain restarts, and with
+    it the path.
     """
     path = [last]
     for before in reversed(came_from[1:]):

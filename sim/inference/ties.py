@@ -1,6 +1,7 @@
-"""How ties are broken and when weights have no mass: one rule for mechanisms and adversaries, plain and compiled.
+"""How ties are broken and when weights have no mass: one rule for mechanisms and adversaries, in NumPy and numba.
 
-Compiled code keeps these numbers, and is kept itself until `sim/compiled.py` changes: touch that file with this one.
+Compiled code contains these numbers, and numba caches it until the file of a kernel changes. A change here needs a
+change of `kernels/bayes.py` and `kernels/remap.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cache of channels that take long to compute: a few in memory, and on disk by a digest of all that decides them.
+"""Cache of channels that take long to compute: a few in memory, and on disk by a digest of all that determines them.
 
 The folder is LPPM_SIM_CACHE, by default the user's cache folder; `off` disables the disk. Files appear whole or not at
 all, so many processes can share a folder; folder and files are private to the user (0700, 0600). A file's checksum
@@ -29,10 +29,10 @@ from sim.interfaces import FloatArray
 
 VARIABLE = "LPPM_SIM_CACHE"
 MOST_BYTES = 2**30
-"""So much stays on disk."""
+"""Largest size of the folder."""
 
 _MEMORY_BYTES = 2**26
-_LOOK_EVERY_BYTES = 2**26
+_TIDY_EVERY_BYTES = 2**26
 _FORMAT = 3
 _CHECKSUM_BYTES = 32
 
@@ -48,13 +48,8 @@ class Unusable(Exception):
     """Reason why a cached file is not used."""
 
 
-_in_memory: dict[str, FloatArray] = {}
-_written = {"bytes": _LOOK_EVERY_BYTES}
-"""Since this process last looked how much there is."""
-
-
 def digest_of(*parts: FloatArray | str | float | None) -> str:
-    """Return a digest of numbers, arrays and words, and of the version of this package."""
+    """Return a digest of numbers, arrays and texts, and of the version of this package."""
     try:
         release = version("lppm-sim")
     except PackageNotFoundError:
@@ -69,46 +64,62 @@ def digest_of(*parts: FloatArray | str | float | None) -> str:
     return digest.hexdigest()
 
 
-def kept(digest: str, make: Callable[[], Solved], fault: Callable[[Solved], str | None]) -> FloatArray:
-    """Return the channel of this digest, read-only: from memory, from disk, or computed now.
+class ChannelCache:
+    """Channels by digest: the most recently used in memory, all verified ones on disk."""
 
-    `fault` verifies a solution against its problem and returns what is wrong with it, or None. Only solutions without
-    a fault are read from disk or written to it.
-    """
-    channel = _in_memory.pop(digest, None)
-    if channel is None:
-        path = None if (folder := _folder()) is None else folder / f"{digest}.npy"
-        channel = None if path is None else _verified(path, fault)
+    def __init__(self) -> None:
+        self._in_memory: dict[str, FloatArray] = {}
+        self._unchecked_bytes = _TIDY_EVERY_BYTES
+        """Bytes written since the size of the folder was last checked."""
+
+    def channel(self, digest: str, solve: Callable[[], Solved], fault: Callable[[Solved], str | None]) -> FloatArray:
+        """Return the channel of this digest, read-only: from memory, from disk, or computed now.
+
+        `fault` verifies a solution against its problem and returns what is wrong with it, or None. Only solutions
+        without a fault are read from disk or written to it.
+        """
+        channel = self._in_memory.pop(digest, None)
         if channel is None:
-            solved = make()
-            channel = np.array(solved.channel, dtype=np.float64)
-            if path is not None and fault(solved) is None:
-                _write(path, Solved(channel, solved.certificate))
-        channel = read_only(channel)
-    _in_memory[digest] = channel  # the last is the one that was asked for last
-    while len(_in_memory) > 1 and sum(known.nbytes for known in _in_memory.values()) > _MEMORY_BYTES:
-        del _in_memory[next(iter(_in_memory))]
-    return channel
+            path = None if (folder := _folder()) is None else folder / f"{digest}.npy"
+            channel = None if path is None else _verified(path, fault)
+            if channel is None:
+                solved = solve()
+                channel = np.array(solved.channel, dtype=np.float64)
+                if path is not None and fault(solved) is None:
+                    self.write(path, Solved(channel, solved.certificate))
+            channel = read_only(channel)
+        self._in_memory[digest] = channel  # the last entry is the most recently used
+        while len(self._in_memory) > 1 and sum(entry.nbytes for entry in self._in_memory.values()) > _MEMORY_BYTES:
+            del self._in_memory[next(iter(self._in_memory))]
+        return channel
 
+    def write(self, path: Path, solved: Solved) -> None:
+        """Write a solution to a file, if the folder can be written; remove the oldest files if it is too large."""
+        with suppress(OSError):
+            self._unchecked_bytes += _write(path, solved)
+            if self._unchecked_bytes >= _TIDY_EVERY_BYTES:
+                self._unchecked_bytes = 0
+                _tidy(path.parent)
 
-def forget() -> None:
-    """Forget what is in memory."""
-    _in_memory.clear()
+    def clear_memory(self) -> None:
+        """Drop the channels in memory."""
+        self._in_memory.clear()
 
 
 def _folder() -> Path | None:
-    said = os.environ.get(VARIABLE, "")
-    if said:
-        return None if said == "off" else Path(said)
-    if sys.platform == "win32":
-        own = os.environ.get("LOCALAPPDATA")
-    else:
-        own = os.environ.get("XDG_CACHE_HOME") or (f"{home}/.cache" if (home := os.environ.get("HOME")) else None)
-    return Path(own) / "lppm-sim" / "channels" if own else None
+    """Return the folder of the cache; None if it is disabled, or the user has no home."""
+    if named := os.environ.get(VARIABLE, ""):
+        return None if named == "off" else Path(named)
+    from platformdirs import user_cache_path
+
+    try:
+        return user_cache_path("lppm-sim", appauthor=False) / "channels"
+    except RuntimeError:  # the user has no home folder
+        return None
 
 
 def _verified(path: Path, fault: Callable[[Solved], str | None]) -> FloatArray | None:
-    """Return the cached channel if there is one and it is verified; say so if there is one and it is not."""
+    """Return the cached channel if there is one that passes verification; print a notice if it does not pass."""
     try:
         solved = _read(path)
         if (reason := fault(solved)) is not None:
@@ -122,10 +133,10 @@ def _verified(path: Path, fault: Callable[[Solved], str | None]) -> FloatArray |
 
 
 def _read(path: Path) -> Solved:
-    """Return the content of a cached file: arrays in NumPy's format, and behind them the SHA-256 of their bytes."""
+    """Return the content of a cached file: arrays in NumPy's format, followed by the SHA-256 of their bytes."""
     try:
-        about = path.stat()
-        if not stat.S_ISREG(about.st_mode) or about.st_size > MOST_BYTES:  # a pipe would never end
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:  # a pipe would never end
             raise Unusable("it is not a file of the cache")
         content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -147,25 +158,22 @@ def _read(path: Path) -> Solved:
     return Solved(arrays[0], tuple(arrays[1:]))
 
 
-def _write(path: Path, solved: Solved) -> None:
+def _write(path: Path, solved: Solved) -> int:
+    """Write a file, whole or not at all, and return its size."""
     sink = io.BytesIO()
     for array in (solved.channel, *solved.certificate):
         np.lib.format.write_array(sink, np.ascontiguousarray(array), allow_pickle=False)
     content = sink.getvalue()
-    with suppress(OSError):
-        _make_private(path.parent)
-        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:  # its mode is 0600
-            try:
-                file.write(content + hashlib.sha256(content).digest())
-                file.close()
-                Path(file.name).replace(path)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
-        _written["bytes"] += len(content)
-        if _written["bytes"] >= _LOOK_EVERY_BYTES:
-            _written["bytes"] = 0
-            _tidy(path.parent)
+    _make_private(path.parent)
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:  # its mode is 0600
+        try:
+            file.write(content + hashlib.sha256(content).digest())
+            file.close()
+            Path(file.name).replace(path)
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
+    return len(content)
 
 
 def _make_private(folder: Path) -> None:
@@ -179,15 +187,15 @@ def _make_private(folder: Path) -> None:
 
 
 def _tidy(folder: Path) -> None:
-    """Remove the oldest files until what is left is no more than allowed."""
-    found = []
+    """Remove the oldest files until the folder is no larger than `MOST_BYTES`."""
+    files = []
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith((".npy", ".tmp")):
                 with suppress(OSError):  # another process was quicker
-                    found.append((entry.stat().st_mtime, entry.stat().st_size, entry.path))
-    total = sum(size for _, size, _ in found)
-    for _, size, path in sorted(found):
+                    files.append((entry.stat().st_mtime, entry.stat().st_size, entry.path))
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
         if total <= MOST_BYTES:
             break
         Path(path).unlink(missing_ok=True)

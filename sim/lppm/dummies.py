@@ -4,21 +4,60 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import combinations
-from typing import Literal, NoReturn, get_args
+from typing import Annotated, Any, ClassVar, Literal, NoReturn
 
 import numpy as np
+from pydantic import Field, model_validator
 
+from sim.components.registry import component
 from sim.inference.bayes import read_only
 from sim.interfaces import Channel, FloatArray, Generator, IntArray
 from sim.lppm.channel import draw
 from sim.lppm.outputs import Sets
-
-DummiesFrom = Literal["belief", "uniform"]
+from sim.lppm.parameters import DesignParameters, ShortNames
+from sim.world import World
 
 LISTED = 2**21
 """Sets times cells: beyond this, outputs are too many to list, and there are no expected errors."""
 _LEAST_SHARE = 1e-3
 """Every cell is at least this share of an even one as likely to be a dummy, however unlikely the belief finds it."""
+
+
+@component("design")
+class DummiesParameters(DesignParameters):
+    """Dummies: sends other cells along with the true one, and keeps the answer for that alone."""
+
+    short_names: ClassVar = ShortNames(design="Dummies", alone={})
+
+    kind: Literal["dummies"] = "dummies"
+    dummies: Annotated[int, Field(ge=0, le=1_000_000)] = 3
+    """Number of other cells."""
+    dummies_from: Literal["belief", "uniform"] = "belief"
+    """Distribution they are drawn from: what is believed of the user, so that all are likely places, or uniform."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_budget(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "quality_budget_km" in value:
+            raise ValueError(
+                "dummies have no `quality_budget_km`: the service answers for every cell of the set, so that nothing "
+                "is lost but traffic; say how many `dummies`"
+            )
+        return value
+
+    @property
+    def uses_prior(self) -> bool:
+        """Whether the channel depends on the prior."""
+        return self.dummies_from == "belief"
+
+    @property
+    def countless(self) -> bool:
+        """Whether there may be too many outputs to list; then there are no expected errors."""
+        return self.dummies > 0
+
+    def build(self, world: World) -> Dummies:
+        """Return the design for the cells of a world."""
+        return Dummies(self, n_cells=world.grid.n_cells)
 
 
 class Dummies:
@@ -37,13 +76,13 @@ class Dummies:
     The service answers for every cell and the user keeps her own answer: nothing is lost but traffic.
     """
 
-    def __init__(self, *, n_cells: int, dummies: int = 3, dummies_from: DummiesFrom = "belief") -> None:
-        if dummies_from not in get_args(DummiesFrom):
-            raise ValueError(f"dummies_from must be one of {get_args(DummiesFrom)}, got {dummies_from!r}")
-        if not 0 <= dummies < n_cells:
-            raise ValueError(f"dummies must be in [0, {n_cells - 1}], the other cells of the grid, got {dummies}")
-        self.space = Sets(n_cells, dummies + 1)
-        self.uses_prior = dummies_from == "belief"
+    def __init__(self, parameters: DummiesParameters, *, n_cells: int) -> None:
+        if parameters.dummies >= n_cells:
+            raise ValueError(
+                f"dummies must be in [0, {n_cells - 1}], the other cells of the grid, got {parameters.dummies}"
+            )
+        self.space = Sets(n_cells, parameters.dummies + 1)
+        self.uses_prior = parameters.uses_prior
         self._members = Members(self.space)
         self._n_cells = n_cells
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from sim.interfaces import OutputSpace
+from sim.interfaces import Design, DesignCapabilities, OutputSpace
 from sim.world.grid import Grid
 
 _M_PER_KM = 1000
@@ -220,3 +220,8 @@ def read(described: dict[str, Any] | str, grid: Grid, point: int = 0) -> OutputS
         case "points":
             return Points(grid)
     raise ValueError(f"no output space is called {said['kind']!r}")
+
+
+def output_space(design: Design, n_cells: int) -> OutputSpace:
+    """Return what the outputs of a design stand for: its own space, or the cells."""
+    return DesignCapabilities.space.of(design) or Cells(n_cells)

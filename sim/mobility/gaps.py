@@ -12,7 +12,8 @@ import numpy as np
 
 from sim.events import Visit
 from sim.interfaces import Demand, DemandCapabilities, FloatArray, IntArray
-from sim.mobility.demand import Periodic, Poisson
+from sim.mobility.demand.periodic import Periodic
+from sim.mobility.demand.poisson import Poisson
 
 MAX_GAP_S = 2 * 3600
 """Default of the longest gap that a position is carried over, as the paper allows for cabs."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from sim.events import Shift, Visit
 from sim.interfaces import Demand, Generator, IntArray, Mobility, MobilityCapabilities
-from sim.mobility.demand import EveryVisit
+from sim.mobility.demand.every_visit import EveryVisit
 from sim.mobility.gaps import longest_carry_s, sessions
 from sim.mobility.parameters import require
 

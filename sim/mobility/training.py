@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 
@@ -28,6 +29,10 @@ class Statistics:
     def n_cells(self) -> int:
         """Return the number of cells."""
         return int(self.profile.size)
+
+    def initial_profile(self, source: Literal["training", "uniform"]) -> FloatArray:
+        """Return the profile that a learner starts from: that of the training, or a uniform one."""
+        return self.profile if source == "training" else np.full(self.n_cells, 1 / self.n_cells)
 
     @property
     def start_profile(self) -> FloatArray:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -28,7 +27,7 @@ from sim.plots.tournament import tournament_figure
 from sim.plots.tradeoff import series_looks, tradeoff_figure
 from sim.plots.users import users_figure
 from sim.storage.atomic import atomic_file
-from sim.storage.errors import RequestError, RunError
+from sim.storage.errors import RequestError
 from sim.storage.export import checked_destination
 from sim.storage.run_directory import RunDirectory
 
@@ -260,8 +259,8 @@ def _map(view: _View) -> Figure:
     note = f"the first {len(drawn)} of {len(there)} LPPMs" if len(drawn) < len(there) else ""
     pairs = pd.DataFrame(drawn, columns=["lppm", "point"])
     names = view.named(pairs)["lppm"]
-    worlds = [_world(view.run, point) for point in dict.fromkeys(pairs["point"])]
-    if any(world != worlds[0] for world in worlds):
+    worlds = [view.run.manifest().world_of(point) for point in dict.fromkeys(pairs["point"])]
+    if any((world.grid, world.roads) != (worlds[0].grid, worlds[0].roads) for world in worlds):
         raise RequestError(f"{view.run}: these LPPMs were run in different worlds: choose some with --lppm")
     traces = {
         str(name): trajectories.user_trace(view.run, lppm=lppm, point=point, attack=attack, user=user)
@@ -270,13 +269,6 @@ def _map(view: _View) -> Figure:
     guesses = Guesses(attack, list(dict.fromkeys(view.whole["attack"])).index(attack))
     base = BaseMap.of(worlds[0])
     return map_figure(traces, base, user=user, guesses=guesses, note=note, title=view.title, width=view.width)
-
-
-def _world(run: RunDirectory, point: int) -> Mapping[str, Any]:
-    for world in run.manifest().get("worlds", []):
-        if point in world["points"]:
-            return {"grid": world["grid"], "roads": world.get("roads")}
-    raise RunError(f"{run.describe('manifest.json')} does not tell the world of point {point}: run the scenario again.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from sim.interfaces import FloatArray
 from sim.plots import style
 from sim.plots.labels import literal, printable
 from sim.plots.style import COLOURS, INK, STYLE
+from sim.storage.manifest import RecordedWorld
 
 _HEAT = LinearSegmentedColormap.from_list("heat", ["#ffffff", COLOURS[3]])
 _ROAD, _CELL = "#c4c4c4", "#ececec"
@@ -45,9 +46,9 @@ class BaseMap:
     """Both ends of each road, shape (n_roads, 2, 2)."""
 
     @classmethod
-    def of(cls, world: Mapping[str, Any]) -> BaseMap:
+    def of(cls, world: RecordedWorld) -> BaseMap:
         """Read a world of a manifest."""
-        grid, roads = world["grid"], world.get("roads") or {}
+        grid, roads = world.grid, world.roads or {}
         ends = np.zeros((0, 2, 2))
         if roads:
             nodes = np.column_stack([roads["x_m"], roads["y_m"]]) / 1000

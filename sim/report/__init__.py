@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sim.analysis.result import Result
 from sim.report.page import assembled, waiting
 from sim.report.study import Study
-from sim.storage.run_directory import RunFile
+from sim.storage.run_file import RunFile
 
 __all__ = ["page", "waiting", "write"]
 

@@ -14,8 +14,8 @@ from sim.analysis.result import Result
 from sim.analysis.statistics import FEWEST_USERS
 from sim.analysis.summary import LOSS_AND_ERROR, preferred
 from sim.analysis.time_series import efficiency_course
+from sim.plots.intervals import blank_few, few_users
 from sim.plots.marks import marks_of
-from sim.plots.style import blank_few, few_users
 from sim.report.study import Study
 from sim.storage.errors import NotApplicable
 

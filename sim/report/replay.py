@@ -160,8 +160,8 @@ def _packed(result: Result, simulations: Sequence[_Simulation]) -> dict[str, Any
     world = _world(result, simulations[0].point)
     cells = world["rows"] * world["cols"]
     times = truth["time_s"].to_numpy(np.float64)
-    said = result.manifest["scenario"]["world"]
-    quality, privacy = (said[f"{name}_distance"]["kind"] for name in ("quality", "privacy"))
+    distances = result.manifest.scenario.world
+    quality, privacy = distances.quality_distance.kind, distances.privacy_distance.kind
     return {
         "world": world,
         "users": numbered_names(users),
@@ -221,9 +221,9 @@ def _packed_beliefs(beliefs: pd.DataFrame, users: Sequence[str]) -> dict[str, An
 
 
 def _world(result: Result, point: int) -> dict[str, Any]:
-    world = next(world for world in result.manifest["worlds"] if point in world["points"])
-    kept = {name: world["grid"][name] for name in ("rows", "cols", "width_km", "height_km")}
-    return kept | {"roads": None if world["roads"] is None else _roads(world["roads"])}
+    world = result.manifest.world_of(point)
+    size = {name: world.grid[name] for name in ("rows", "cols", "width_km", "height_km")}
+    return size | {"roads": None if world.roads is None else _roads(world.roads)}
 
 
 def _roads(roads: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -40,7 +40,7 @@ class Study:
     def names(self) -> list[str]:
         """A name for each run: of its scenario, or of their folders where several are compared."""
         if not self.compared:
-            return [str(self.results[0].manifest["scenario"]["name"])]
+            return [self.results[0].manifest.scenario.name]
         folders = [str(result.run).rstrip("/").rpartition("/")[2] for result in self.results]
         return [name if folders.count(name) == 1 else f"{name} {i}" for i, name in enumerate(folders, start=1)]
 
@@ -49,9 +49,10 @@ class Study:
         """The names of the runs by whom they are of: only with the same people can mechanisms be compared by user."""
         found: dict[str, list[str]] = {}
         for name, result in zip(self.names, self.results, strict=True):
-            said = {key: value for key, value in result.manifest["scenario"].items() if key in OF_PEOPLE}
-            said["users"] = {key: value for key, value in said["users"].items() if key != "count"}
-            found.setdefault(json.dumps([said, result.manifest["files"]], sort_keys=True), []).append(name)
+            manifest = result.manifest
+            settings = {key: value for key, value in manifest.recorded_scenario.items() if key in OF_PEOPLE}
+            settings["users"] = {key: value for key, value in settings["users"].items() if key != "count"}
+            found.setdefault(json.dumps([settings, manifest.files], sort_keys=True), []).append(name)
         return found
 
     @property

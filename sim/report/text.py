@@ -16,6 +16,8 @@ from sim.analysis.tables import table_spread_note
 from sim.report.markup import Markup, bulleted, joined, tag, typeset
 from sim.report.study import OF_PEOPLE, Study
 from sim.report.tables import sortable
+from sim.scenario.models import RepeatUntil, Scenario
+from sim.storage.manifest import RunManifest
 from sim.storage.status import failed_where
 
 _FEW_DIFFERENCES, _MOST_DIFFERENCES = 8, 40
@@ -33,7 +35,7 @@ def lead(study: Study) -> Markup:
     for name, result in zip(study.names, study.results, strict=True):
         summary = study.summary[study.summary["run"] == name]
         counted = summary.drop_duplicates(["lppm", "point"])["queries"].sum()
-        described = str(result.manifest["scenario"].get("description") or "").strip()
+        described = result.manifest.scenario.description.strip()
         about = f"{name}:" if study.compared else f"{described.rstrip('.')}." if described else ""
         attacks = summary.loc[summary["attack"] != "", "attack"].nunique()
         amounts = [
@@ -119,10 +121,14 @@ def run(study: Study) -> Markup:
         parts += [tag("h3", name)] if study.compared else []
         parts.append(tag("dl", *_facts(result)))
         manifest = result.manifest
-        remarks = (sentences.repetitions, sentences.found_changes, sentences.hidden_channels)
-        notes = [*(line for said in remarks for line in said(manifest)), *_failures(manifest)]
+        notes = [
+            *sentences.repetitions(manifest),
+            *sentences.found_changes(manifest),
+            *sentences.hidden_channels(manifest.scenario),
+            *_failures(manifest),
+        ]
         parts.append(bulleted(notes, "notes"))
-        whole = yaml.safe_dump(manifest["scenario"], sort_keys=False, allow_unicode=True, width=100)
+        whole = yaml.safe_dump(manifest.recorded_scenario, sort_keys=False, allow_unicode=True, width=100)
         parts.append(tag("details", tag("summary", "The whole scenario, with every default"), tag("pre", whole)))
     return joined(parts)
 
@@ -130,42 +136,42 @@ def run(study: Study) -> Markup:
 def _facts(result: Result) -> Iterator[Markup]:
     manifest = result.manifest
     command = ["lppm-sim", "run", result.run.describe("manifest.json"), "-o", "again"]
-    versions = ", ".join(f"{name} {version}" for name, version in manifest["versions"].items())
+    versions = ", ".join(f"{name} {version}" for name, version in manifest.versions.items())
     facts: dict[str, object] = {
-        "scenario": manifest["scenario"]["name"],
-        "seed": manifest["seed"],
-        "replications": _replications(manifest),
-        "digest": tag("code", manifest["digest"]),
+        "scenario": manifest.scenario.name,
+        "seed": manifest.seed,
+        "replications": _replications(manifest.scenario),
+        "digest": tag("code", manifest.digest),
         "run it again": tag("code", shlex.join(command)),
-        "lppm-sim": f"{manifest['lppm_sim']}, kernels {manifest['kernels']}",
+        "lppm-sim": f"{manifest.lppm_sim}, kernels {manifest.kernels}",
         "with": versions,
     }
-    if manifest["files"]:
+    if manifest.files:
         facts["files"] = joined(
-            tag("div", f"{name} ", tag("code", f"sha256 {digest[:16]}…")) for name, digest in manifest["files"].items()
+            tag("div", f"{name} ", tag("code", f"sha256 {digest[:16]}…")) for name, digest in manifest.files.items()
         )
     for name, value in facts.items():
         yield tag("dt", name)
         yield tag("dd", value)
 
 
-def _replications(manifest: Mapping[str, Any]) -> str:
-    said = manifest["scenario"]["replications"]
-    if isinstance(said, dict):
-        return f"until means are within ± {said['until_half_width_km']:g} km, at most {said['at_most']}"
-    return str(said)
+def _replications(scenario: Scenario) -> str:
+    repeat = scenario.replications
+    if isinstance(repeat, RepeatUntil):
+        return f"until means are within ± {repeat.until_half_width_km:g} km, at most {repeat.at_most}"
+    return str(repeat)
 
 
-def _failures(manifest: Mapping[str, Any]) -> list[str]:
+def _failures(manifest: RunManifest) -> list[str]:
     return [
         f"Failed: {failed_where(failure)}: {failure['error']}. Alone: {failure['command']}"
-        for failure in manifest.get("failures", [])
+        for failure in manifest.failures
     ]
 
 
 def _differences(study: Study) -> Markup:
     """Return a table of what differs between the scenarios of the runs."""
-    flat = [dict(_flat(result.manifest["scenario"])) for result in study.results]
+    flat = [dict(_flat(result.manifest.recorded_scenario)) for result in study.results]
     paths = sorted(set().union(*flat), key=lambda path: (path.split(".")[0] not in OF_PEOPLE, path))
     different = [path for path in paths if len({repr(own.get(path)) for own in flat}) > 1 and path != "name"]
     if not different:

@@ -6,9 +6,11 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from sim.attack.inference import SHORT_NAMES as SHORT_ATTACKS
 from sim.components.suggestions import suggestion
-from sim.scenario.protection import SHORT_ATTACKS, SHORT_LPPMS
-from sim.scenario.reading.faults import Loc, listing
+from sim.components.wording import listing
+from sim.scenario.lppms import short_names
+from sim.scenario.reading.faults import Loc
 
 Finding = tuple[Loc, str]
 
@@ -177,7 +179,7 @@ def _nobody_attacks(data: dict[str, Any]) -> Iterator[Finding]:
     if not attacks or not all(map(needs_channel, attacks)):
         return
     for i, lppm in enumerate(_items(data.get("lppms"))):
-        short = SHORT_LPPMS.get(_kind(lppm) or "", {})
+        short = short_names().get(_kind(lppm) or "", {})
         if _mapping(lppm).get("learns_from", short.get("learns_from")) == "cells":
             yield (
                 ("lppms", i, "learns_from") if "learns_from" in _mapping(lppm) else ("lppms", i),

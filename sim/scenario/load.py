@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,16 +12,15 @@ from pydantic import ValidationError
 
 from sim.components.files import Place, data_folder
 from sim.components.permission import AllowCode, CodeAccess
+from sim.components.wording import listing, shown
 from sim.scenario.consistency import findings
 from sim.scenario.models import Scenario
-from sim.scenario.reading.faults import Fault, Loc, ScenarioError, dotted, listing, shown
+from sim.scenario.reading.faults import Fault, Loc, ScenarioError, dotted
 from sim.scenario.reading.paths import combinations, expand, sweep_key
 from sim.scenario.reading.source import Source, parse_value, read
 from sim.scenario.reading.validation import validate
 from sim.scenario.variants import Variants, frozen
-from sim.storage.manifest import DamagedManifest, decode
 
-MANIFEST = "manifest.json"
 _MOST_PLACES = 4
 MOST_BAD_VALUES = 20
 """Of a sweep, so many values or combinations that are wrong are described; the others are not validated."""
@@ -32,28 +30,25 @@ _NOT_SWEPT = frozenset({"name", "description", "sweep"})
 Settings = Sequence[str] | Mapping[str, Any]
 
 
-def load(
+def load_file(
     path: str | Path,
     *,
     settings: Settings = (),
     data: str | Path | None = None,
     allow_code: AllowCode | None = None,
 ) -> Scenario:
-    """Read and validate a scenario file, with some values changed: ``settings={"replications": 10}``.
-
-    A path leads to the value, as in a sweep; texts such as ``replications=10`` do as well. What is swept is set by
-    ``sweep.PATH``, a list of values, where ``PATH`` is all of the swept path. A run's ``manifest.json``
-    gives the scenario of that run. `data` is the folder that ``data:NAME`` files lie in. `allow_code` permits to
-    import custom components (``module:Class``) when the scenario is run: True, or the only folders to import from;
-    by default the environment variable ``LPPM_SIM_ALLOW_CODE`` decides. Loading itself imports none. Raises
-    `ScenarioError` with all faults.
-    """
+    """Read and validate a scenario file; `sim.load` explains the arguments."""
     path = Path(path)
-    is_manifest = path.name == MANIFEST
-    source, folder = _of_manifest(path) if is_manifest else (read(path), path.parent)
+    source, code = read(path), CodeAccess(beside=path.parent).granted(allow_code)
     if "name" not in source.data:
         source = source.overlay(("name",), _plain_name(path), "the file's name")
-    code = CodeAccess(beside=None if is_manifest else folder).granted(allow_code)
+    return load_source(source, path.parent, code, settings=settings, data=data)
+
+
+def load_source(
+    source: Source, folder: Path, code: CodeAccess, *, settings: Settings = (), data: str | Path | None = None
+) -> Scenario:
+    """Validate the data of a scenario whose files lie in a folder, with some values changed."""
     place = Place(folder, data_folder(None if data is None else Path(data)), code)
     scenario = _validated(source, place)
     reached: list[tuple[str, list[Loc]]] = []
@@ -67,21 +62,6 @@ def load(
     _check_sweep(source, scenario, place)
     _refuse_swept(source, scenario, reached)
     return scenario
-
-
-def _of_manifest(path: Path) -> tuple[Source, Path]:
-    """Return the scenario of a run, and the folder that its file names are relative to."""
-    try:
-        manifest = decode(path.read_bytes())
-        return Source(name=str(path), data=dict(manifest["scenario"])), Path(manifest["folder"])
-    except OSError as error:
-        raise ScenarioError([Fault(str(path), "", f"the file cannot be read: {error.strerror}")]) from None
-    except DamagedManifest as error:
-        repaired = f"`lppm-sim run SCENARIO -o {shlex.quote(str(path.parent))}` rebuilds it"
-        message = f"this is no manifest of a run, or a damaged one: {error}; with the scenario file, {repaired}"
-        raise ScenarioError([Fault(str(path), "", message)]) from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise ScenarioError([Fault(str(path), "", f"this is no manifest of a run: {error!r}")]) from None
 
 
 def _plain_name(path: Path) -> str:

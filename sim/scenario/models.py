@@ -5,19 +5,27 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, Field, PrivateAttr, field_validator, model_validator
 
-from sim.components.files import Place, files_of, locate, parts_of
-from sim.components.kinds import Count, Custom, Name, Positive, ShortForm, short_form
+from sim.attack.identification import IdentificationParameters
+from sim.attack.inference import AnyAttack, InferenceParameters
+from sim.attack.parameters import AttackContext, AttackParameters
+from sim.components.custom import Custom
+from sim.components.files import Place, files_of, parts_of
 from sim.components.permission import CodeAccess
-from sim.scenario.people import NothingSpec, OthersSpec, TrainingSpec, UsersSpec
-from sim.scenario.protection import AnyAttack, AttackSpec, IdentificationSpec, LPPMSpec
-from sim.scenario.reading.validation import Spec
-from sim.scenario.shifts import ShiftSpec
+from sim.components.registry import ShortForm
+from sim.components.spec import Count, Name, Positive, Spec
+from sim.interfaces import OutputSpace
+from sim.mobility.shifts.parameters import ShiftField
+from sim.mobility.training import Statistics
+from sim.scenario.lppms import LPPMSpec
+from sim.scenario.people import AnyTraining, NothingParameters, OthersParameters, UsersSpec
 from sim.scenario.world import WorldSpec
+from sim.world import World
 
 MOST_POINTS = 10_000
 
@@ -52,10 +60,10 @@ class RecordSpec(Spec):
 
     @model_validator(mode="after")
     def _queries_told_apart(self) -> Self:
-        said = [name for name in ("posterior", "epsilon") if getattr(self, name) not in (False, "none")]
-        if self.log == "summary" and said:
+        given = [name for name in ("posterior", "epsilon") if vars(self)[name] not in (False, "none")]
+        if self.log == "summary" and given:
             raise ValueError(
-                f"`{said[0]}` is a figure of each query, but `log: summary` keeps means alone: set `log: queries`"
+                f"`{given[0]}` is a figure of each query, but `log: summary` keeps means alone: set `log: queries`"
             )
         return self
 
@@ -108,11 +116,11 @@ class Scenario(Spec):
     """Where everything happens."""
     users: UsersSpec
     """The test population."""
-    shifts: list[ShiftSpec] = []
+    shifts: list[ShiftField] = []
     """Changes in their lives, applied in this order."""
-    training: dict[Name, TrainingSpec] = {}
+    training: dict[Name, AnyTraining] = {}
     """Named training sets for mechanisms and weaker adversaries."""
-    lppms: Annotated[list[Annotated[LPPMSpec, short_form]], Field(min_length=1)]
+    lppms: Annotated[list[Annotated[LPPMSpec, ShortForm()]], Field(min_length=1)]
     """The mechanisms to compare, each by a short name or as a mapping."""
     attacks: Annotated[list[AnyAttack], Field(validate_default=True)] = ["sporadic", "markov"]  # type: ignore[list-item]
     """The optimal sporadic and the optimal Markov attack, both with the test statistics, unless said."""
@@ -133,7 +141,7 @@ class Scenario(Spec):
 
     def locate(self, name: str) -> Path:
         """Return where a file that the scenario names is to be found."""
-        return locate(name, folder=self._place.folder, data=self._place.data)
+        return self._place.locate(name)
 
     def files(self) -> list[str]:
         """Return the names of all files that the scenario reads."""
@@ -160,6 +168,28 @@ class Scenario(Spec):
             if isinstance(part, Custom):
                 part.allow(self._place.code)
 
+    def build_world(self) -> World:
+        """Return the world."""
+        return self.world.build(self.seed, self._place)
+
+    def attack_context(
+        self,
+        world: World,
+        known: Mapping[str, Statistics],
+        in_force: Mapping[str, Sequence[tuple[int, Statistics]]] | None = None,
+        space: OutputSpace | None = None,
+    ) -> AttackContext:
+        """Return what an attack of this scenario is built from."""
+        return AttackContext(
+            world=world,
+            known=known,
+            in_force=in_force or {},
+            space=space,
+            restart_s=self.restart_s,
+            expected=self.record.expected,
+            posterior=self.record.posterior,
+        )
+
     @property
     def place(self) -> Place:
         """Where files and custom components are found."""
@@ -174,14 +204,14 @@ class Scenario(Spec):
         """Return the name of the training set that is meant: the one said, else the first, if there is any."""
         return said if said is not None else next(iter(self.training), None)
 
-    def knows_by_name(self, attack: AnyAttack) -> bool:
+    def knows_by_name(self, attack: AttackParameters) -> bool:
         """Whether an adversary knows something else of each user, which she has to look up by name."""
         if attack.knows != "training":
             return True
         name = self.training_set(attack.training)
-        return name is not None and not isinstance(self.training[name], NothingSpec | OthersSpec)
+        return name is not None and not isinstance(self.training[name], NothingParameters | OthersParameters)
 
-    def attacks_on(self, lppm: LPPMSpec) -> list[AnyAttack]:
+    def attacks_on(self, lppm: LPPMSpec) -> list[AttackParameters]:
         """Return the attacks that can be computed against an LPPM: of the full type, those that need no channel."""
         return [attack for attack in self.attacks if not (lppm.full and attack.needs_channel)]
 
@@ -200,7 +230,7 @@ class Scenario(Spec):
             and not self.shifts
             and not any(isinstance(part, Custom) for part in trained)
             and lppm.is_memoryless
-            and not getattr(lppm.design, "countless", False)
+            and not lppm.design.countless
             and all(attack.is_memoryless for attack in self.attacks)
         )
 
@@ -213,12 +243,12 @@ class Scenario(Spec):
         """
         data = self.model_dump(mode="json", include=None if only is None else set(only))
         for part in {"lppms", "attacks"} & data.keys():
-            for spec, item in zip(getattr(self, part), data[part], strict=True):
-                if isinstance(spec, LPPMSpec | AttackSpec):
+            for spec, item in zip(vars(self)[part], data[part], strict=True):
+                if isinstance(spec, LPPMSpec | InferenceParameters):
                     del item["kind"]
-                if isinstance(spec, IdentificationSpec):
+                if isinstance(spec, IdentificationParameters):
                     item["kind"] = "identification"
-                if getattr(spec, "knows", "training") == "training":
+                if isinstance(spec, LPPMSpec) or spec.knows == "training":
                     item["training"] = self.training_set(spec.training)
         if "record" in data and self.record.summary_window is None:
             del data["record"]["log"], data["record"]["window"]

@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from sim.components.kinds import Custom
-from sim.scenario import designs
-from sim.scenario.build import build_grid
+from sim.components.custom import Custom
+from sim.lppm.exponential import ExponentialParameters
+from sim.lppm.optimal_quality import OptimalQualityParameters
+from sim.lppm.planar_geometric import PlanarGeometricParameters
+from sim.lppm.planar_laplace import PlanarLaplaceParameters
 from sim.scenario.models import Scenario
 from sim.world.grid import Grid
 
@@ -70,7 +72,7 @@ def _remarks_on(design: Any, scenario: Scenario) -> Iterator[tuple[str, str, flo
     epsilon = getattr(design, "epsilon_per_km", None)
     budget = getattr(design, "quality_budget_km", None)
     kind = scenario.world.quality_distance.kind
-    grid = build_grid(scenario.world.grid)
+    grid = scenario.world.grid.build()
     if isinstance(epsilon, float | int) and not isinstance(design, Custom):
         yield from _remarks_on_epsilon(design, float(epsilon), kind, grid)
     if isinstance(budget, float | int) and kind in _ON_THE_GROUND and budget > (longest := _diameter_km(grid, kind)):
@@ -85,9 +87,9 @@ def _remarks_on_epsilon(design: Any, epsilon: float, kind: str, grid: Grid) -> I
         text = f"on cells of {cell} the true cell is reported with probability above {1 - NEVER:g}, nothing is hidden"
         yield "epsilon_per_km", text, epsilon
     longest = _diameter_km(grid, "manhattan") * (1 if kind in _ON_THE_GROUND else _DETOUR)
-    tells = kind not in ("matrix", "semantic") or not isinstance(design, designs.ExponentialSpec)
+    tells = kind not in ("matrix", "semantic") or not isinstance(design, ExponentialParameters)
     if 0 < epsilon * longest < INDEPENDENT and tells:
-        ratio = math.exp((2 if isinstance(design, designs.ExponentialSpec) else 1) * epsilon * longest)
+        ratio = math.exp((2 if isinstance(design, ExponentialParameters) else 1) * epsilon * longest)
         text = (
             f"over a region of {grid.width_km:.3g} x {grid.height_km:.3g} km no report is more than {ratio:.6g} times "
             "as likely from one cell as from another, it tells nothing"
@@ -103,18 +105,18 @@ def escape_probability(design: Any, epsilon: float, kind: str, grid: Grid) -> fl
     """
     east, north = (np.arange(-_LATTICE, _LATTICE + 1) * side for side in _sides_km(grid))
     match design:
-        case designs.ExponentialSpec() if kind in ("matrix", "semantic"):
+        case ExponentialParameters() if kind in ("matrix", "semantic"):
             return None
-        case designs.ExponentialSpec():
+        case ExponentialParameters():
             rows, cols = grid.rows // 2, grid.cols // 2
             east, north = grid.col_x_km - grid.col_x_km[cols], grid.row_y_km - grid.row_y_km[rows]
             return _elsewhere(epsilon, east, north, manhattan=kind == "manhattan")
-        case designs.PlanarGeometricSpec():
+        case PlanarGeometricParameters():
             return _elsewhere(epsilon, east, north, manhattan=design.metric == "manhattan")
-        case designs.OptimalQualitySpec():
+        case OptimalQualityParameters():
             # The exponential mechanism of half the epsilon keeps the same promise, and loses no less.
             return _elsewhere(epsilon / 2, east, north, manhattan=False)
-        case designs.PlanarLaplaceSpec() if design.discretise:
+        case PlanarLaplaceParameters() if design.discretise:
             reach = epsilon * min(_sides_km(grid)) / 2
             return (1 + reach) * math.exp(-reach)
     return None

@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
-from sim.scenario import beliefs, designs, people, protection, shifts, world
+from sim.attack import identification, inference
+from sim.attack.hindsight import Hindsight
+from sim.belief.forgetting import Forgetting
+from sim.belief.regularisation import Regularisation
+from sim.components.registry import CUSTOM, FAMILIES, registry
+from sim.components.spec import Spec
+from sim.mobility.recorded.replay import Columns, RecordedDays, Selection
+from sim.scenario.lppms import LPPMSpec, short_names
 from sim.scenario.models import RecordSpec, RepeatUntil, Scenario
-from sim.scenario.reading.validation import Spec
-
-UNIONS: dict[str, tuple[str, Any]] = {
-    "grid": ("world.grid", world.GridSpec),
-    "roads": ("world.roads", world.RoadsSpec),
-    "distance": ("world.privacy_distance, world.quality_distance", world.DistanceSpec),
-    "mobility": ("users.mobility", people.MobilitySpec),
-    "demand": ("users.demand", people.DemandSpec),
-    "shift": ("shifts, each", shifts.ShiftSpec),
-    "training": ("training.<name>", people.TrainingSpec),
-    "belief": ("lppms.<name>.belief, attacks.<name>.belief", beliefs.BeliefSpec),
-    "design": ("lppms.<name>.design", designs.DesignSpec),
-}
-"""Families of components with kinds, and where they stand in a scenario."""
+from sim.scenario.people import UsersSpec
+from sim.scenario.world import WorldSpec
 
 SECTIONS: dict[str, tuple[str, type[Spec]]] = {
     "scenario": ("the top level", Scenario),
     "replications": ("replications, as a mapping", RepeatUntil),
-    "world": ("world", world.WorldSpec),
-    "users": ("users", people.UsersSpec),
-    "select": ("users.mobility.select of replay", people.Selection),
-    "columns": ("users.mobility.columns of replay", people.Columns),
-    "days": ("users.mobility.days of replay", people.RecordedDays),
-    "forget": ("belief.forget of estimated_profile", beliefs.ForgetSpec),
-    "regularise": ("belief.regularise of estimated_profile", beliefs.RegulariseSpec),
-    "lppm": ("lppms, each", protection.LPPMSpec),
-    "attack": ("attacks, each", protection.AttackSpec),
-    "hindsight": ("attacks.<name>.hindsight", protection.HindsightSpec),
-    "face-value": ("attacks, each of kind face-value", protection.FaceValueSpec),
-    "identification": ("attacks, each of kind identification", protection.IdentificationSpec),
+    "world": ("world", WorldSpec),
+    "users": ("users", UsersSpec),
+    "select": ("users.mobility.select of replay", Selection),
+    "columns": ("users.mobility.columns of replay", Columns),
+    "days": ("users.mobility.days of replay", RecordedDays),
+    "forget": ("belief.forget of estimated_profile", Forgetting),
+    "regularise": ("belief.regularise of estimated_profile", Regularisation),
+    "lppm": ("lppms, each", LPPMSpec),
+    "hindsight": ("attacks.<name>.hindsight", Hindsight),
     "record": ("record", RecordSpec),
 }
 """Mappings with keys of their own, and where they stand in a scenario."""
@@ -53,16 +45,6 @@ class Key:
     meaning: str
 
 
-def kinds(family: str) -> dict[str, type[Spec]]:
-    """Return the model of each kind of a family; the first line of its docstring says what it is.
-
-    >>> list(kinds("demand"))
-    ['every_visit', 'periodic', 'poisson', 'module:Class']
-    """
-    members = (get_args(tagged) for tagged in get_args(get_args(UNIONS[family][1])[0]))
-    return {tag.tag: spec for spec, tag in members}
-
-
 def line(spec: type[Spec]) -> str:
     """Return what a model is, in one line."""
     return (spec.__doc__ or "").splitlines()[0]
@@ -71,7 +53,7 @@ def line(spec: type[Spec]) -> str:
 def keys(spec: type[Spec]) -> list[Key]:
     """Return the keys of a mapping, but for its kind.
 
-    >>> keys(people.PeriodicSpec)
+    >>> keys(registry.kinds("demand")["periodic"])
     [Key(name='period_s', allowed='whole number, at least 1', default='300', meaning='Seconds between two queries.')]
     """
     schema = spec.model_json_schema()
@@ -142,6 +124,38 @@ def markdown() -> str:
     return "\n".join(_page()) + "\n"
 
 
+def listing() -> dict[str, tuple[str, dict[str, str]]]:
+    """Return every family with its place in a scenario and its kinds, one line each."""
+    families = {
+        family.name: (family.place, {kind: line(model) for kind, model in registry.kinds(family.name).items()})
+        for family in FAMILIES.values()
+    }
+    families["lppm"] = ("lppms", {name: _composition(parts) for name, parts in short_names().items()})
+    kinds = families.pop("attack")[1]
+    kinds |= {name: _knowledge(parts) for name, parts in inference.SHORT_NAMES.items()}
+    kinds |= {name: _identified(parts) for name, parts in identification.SHORT_NAMES.items()}
+    kinds.pop(CUSTOM)
+    families["attack"] = ("attacks", kinds)
+    return families
+
+
+def _composition(parts: Mapping[str, Any]) -> str:
+    remap = "" if parts["design"].get("remap", True) else ", without remap"
+    full = ", which learns from real cells" if parts.get("learns_from") == "cells" else ""
+    return f"Short for belief {parts['belief']['kind']}{full} with design {parts['design']['kind']}{remap}."
+
+
+def _knowledge(parts: Mapping[str, Any]) -> str:
+    whose = "the user's own statistics of the test (worst case)" if parts["knows"] == "test" else "training statistics"
+    attack = "Most likely path" if parts.get("decides") == "path" else "Optimal attack"
+    past = ", with hindsight" if "hindsight" in parts else ""
+    return f"{attack} with belief {parts['belief']['kind']} and {whose}{past}."
+
+
+def _identified(parts: Mapping[str, Any]) -> str:
+    return f"Tells which user is behind a pseudonym and where they are, by {parts['model']} models of all users."
+
+
 def _page() -> Iterator[str]:
     yield "# Reference\n\nEvery key of a scenario file. Written by `lppm-sim list --markdown`; do not edit.\n"
     yield "A component is a mapping with a `kind`; its kind alone stands for it with all defaults. A key without a"
@@ -149,11 +163,12 @@ def _page() -> Iterator[str]:
     for name, (place, spec) in SECTIONS.items():
         yield f"## {name}\n\nAt {place}. {line(spec)}\n"
         yield from _table(keys(spec))
-    for family, (place, _) in UNIONS.items():
-        yield f"## {family}\n\nAt {place}.\n"
-        for kind, spec in kinds(family).items():
-            yield f"### `{kind}`\n\n{line(spec)}\n"
-            yield from _table(keys(spec))
+    for family in FAMILIES.values():
+        yield f"## {family.name}\n\nAt {family.place}.\n"
+        for model in registry.models(family.name):
+            kinds = ", ".join(f"`{kind}`" for kind in model.kinds())
+            yield f"### {kinds}\n\n{line(model)}\n"
+            yield from _table(keys(model))
 
 
 def _table(rows: list[Key]) -> Iterator[str]:

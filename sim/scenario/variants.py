@@ -13,10 +13,10 @@ from typing import Any
 
 from pydantic import create_model
 
+from sim.components.spec import Spec
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import Loc
 from sim.scenario.reading.paths import assign
-from sim.scenario.reading.validation import Spec
 
 Changes = Mapping[Loc, Any]
 """Values to set, by their place in the data; later ones are set on top of earlier ones."""

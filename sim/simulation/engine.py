@@ -25,11 +25,11 @@ def simulate(
     attacks: Mapping[str, Attack],
     log: SimulationLog,
 ) -> None:
-    """Let every user live through her trace while every adversary listens; the log takes it all down.
+    """Replay the traces of all users while every adversary observes the reports; the log records both.
 
-    `lppm_of` gives each user the mechanism she carries, `noise_of` the randomness it draws from. Where the log knows
-    pseudonyms, the stream uses them, and of those who query at once they say who is first: the order of users would
-    tell the names. In the end those adversaries who `conclude` have a last word.
+    `lppm_of` returns the mechanism of each user, `noise_of` the randomness it draws from. Where the log has
+    pseudonyms, the stream uses them, and their order decides who is first among simultaneous queries: the order of
+    users would reveal the names. After the last report each attack with `conclude` revises its estimates.
     """
     starts = [int(trace.times_s[0]) for trace in traces if len(trace)]
     environment = simpy.Environment(initial_time=min(starts, default=0))

@@ -5,20 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 
+from sim.belief.home import HomeProfileParameters
 from sim.components.files import parts_of
 from sim.errors import InputError, input_errors
 from sim.interfaces import Demand, Mobility, MobilityCapabilities
-from sim.mobility.demand import EveryVisit, Poisson
+from sim.mobility.demand.every_visit import EveryVisit
+from sim.mobility.demand.parameters import DemandParameters
+from sim.mobility.demand.poisson import Poisson
 from sim.mobility.gaps import Coverage, Schedule, count_gaps, schedule
-from sim.mobility.recorded.replay import Replay
+from sim.mobility.recorded.replay import Replay, ReplayParameters
 from sim.mobility.traces import DAY_S, Life, Trace, live
 from sim.mobility.training import Statistics, check_cells, regimes, statistics
 from sim.rng import stream
-from sim.scenario import build, people
-from sim.scenario.beliefs import HomeProfileSpec
+from sim.scenario import people
 from sim.scenario.models import Scenario
-from sim.scenario.shifts import RateSpec
-from sim.simulation.shifts import Shifting
+from sim.scenario.people import (
+    NothingParameters,
+    OthersParameters,
+    OtherUserParameters,
+    OwnPastParameters,
+    OwnTestParameters,
+)
+from sim.simulation.shifts import Shifts
 from sim.world import World
 
 StatisticsOf = Callable[[str], Statistics]
@@ -36,14 +44,14 @@ class Setting:
     def world(self) -> World:
         """The grid, the roads and the distances."""
         with input_errors("world"):
-            return build.build_world(self.scenario)
+            return self.scenario.build_world()
 
     @cached_property
     def mobility(self) -> Mobility:
         """Where the users go."""
         users = self.scenario.users
         with input_errors("users.mobility"):
-            mobility = build.build_mobility(users.mobility, self.scenario, self.world)
+            mobility = users.mobility.build(self.world, self.scenario.seed, self.scenario.place)
             _need_times(mobility, users.demand, self.scenario, users.days, users.past_days)
         return mobility
 
@@ -51,7 +59,7 @@ class Setting:
     def demand(self) -> Demand:
         """When the users query."""
         with input_errors("users.demand"):
-            return build.build_demand(self.scenario.users.demand)
+            return self.scenario.users.demand.build()
 
     @cached_property
     def users(self) -> list[str]:
@@ -63,9 +71,9 @@ class Setting:
         return users
 
     @cached_property
-    def shifting(self) -> Shifting:
-        """What changes the users' lives."""
-        return Shifting(self.scenario, self.world, self.users, self.mobility, self.demand)
+    def shifts(self) -> Shifts:
+        """The changes of the users' behaviour."""
+        return Shifts(self.scenario, self.world, self.users, self.mobility, self.demand)
 
     def readings(self) -> dict[str, dict[str, int]]:
         """Return, for the users and each training set of others, what was read of their trace file and what it lacks.
@@ -76,15 +84,13 @@ class Setting:
         with input_errors("users"):
             found = {"users": self._reading(self.mobility, self.demand, self.scenario.users)}
         for name, spec in self.scenario.training.items():
-            if isinstance(spec, people.OthersSpec):
+            if isinstance(spec, OthersParameters):
                 with input_errors(f"training.{name}"):
                     mobility, demand = self._mobility_of_others(spec), self._demand_of_others(spec)
                     found[f"training.{name}"] = self._reading(mobility, demand, spec)
         return {where: reading for where, reading in found.items() if reading}
 
-    def _reading(
-        self, mobility: Mobility, demand: Demand, spec: people.UsersSpec | people.OthersSpec
-    ) -> dict[str, int]:
+    def _reading(self, mobility: Mobility, demand: Demand, spec: people.UsersSpec | OthersParameters) -> dict[str, int]:
         if not isinstance(mobility, Replay):
             return {}
         reading = {} if spec.mobility is None else mobility.report()
@@ -104,15 +110,15 @@ class Setting:
             | {"gaps": counts.gaps, "expected": int(isinstance(demand, Poisson))}
         )
 
-    def _adds_queries(self, spec: people.UsersSpec | people.OthersSpec) -> bool:
+    def _adds_queries(self, spec: people.UsersSpec | OthersParameters) -> bool:
         """Tell whether a shift makes these people query between their visits."""
         shifts = self.scenario.shifts if isinstance(spec, people.UsersSpec) else []
-        return any(isinstance(shift, RateSpec) and shift.factor > 1 for shift in shifts)
+        return any(shift.adds_queries for shift in shifts)
 
-    def _taken(self, plan: Schedule, spec: people.UsersSpec | people.OthersSpec) -> int:
+    def _taken(self, plan: Schedule, spec: people.UsersSpec | OthersParameters) -> int:
         """Return how many of a recorded user's queries the past and the test take together."""
         origin_s = plan.first_s // DAY_S * DAY_S
-        if isinstance(spec, people.OthersSpec):
+        if isinstance(spec, OthersParameters):
             queries, days = self._limits_of_others(spec)
             past, until_s = 0, _seconds(days)
         else:
@@ -127,26 +133,26 @@ class Setting:
         with input_errors(f"training.{training}"):
             return self._others(training)
 
-    def _mobility_of_others(self, spec: people.OthersSpec) -> Mobility:
+    def _mobility_of_others(self, spec: OthersParameters) -> Mobility:
         if spec.mobility is None:
             return self.mobility
         key = spec.mobility.model_dump_json()
         if key not in self._movers:
-            self._movers[key] = build.build_mobility(spec.mobility, self.scenario, self.world)
+            self._movers[key] = spec.mobility.build(self.world, self.scenario.seed, self.scenario.place)
         return self._movers[key]
 
-    def _demand_of_others(self, spec: people.OthersSpec) -> Demand:
-        return self.demand if spec.demand is None else build.build_demand(spec.demand)
+    def _demand_of_others(self, spec: OthersParameters) -> Demand:
+        return self.demand if spec.demand is None else spec.demand.build()
 
-    def _limits_of_others(self, spec: people.OthersSpec) -> tuple[int | None, float | None]:
+    def _limits_of_others(self, spec: OthersParameters) -> tuple[int | None, float | None]:
         """Return how many queries and days each of them has at most."""
-        if spec.queries is not None or spec.days is not None or isinstance(spec.mobility, people.ReplaySpec):
+        if spec.queries is not None or spec.days is not None or isinstance(spec.mobility, ReplayParameters):
             return spec.queries, spec.days
         return self.scenario.users.queries, self.scenario.users.days
 
     def _statistics_of_others(self, training: str) -> Statistics:
         spec, scenario = self.scenario.training[training], self.scenario
-        if not isinstance(spec, people.OthersSpec):
+        if not isinstance(spec, OthersParameters):
             raise TypeError(f"{training} is not a training set of other people")
         mobility, demand = self._mobility_of_others(spec), self._demand_of_others(spec)
         queries, days = self._limits_of_others(spec)
@@ -188,7 +194,7 @@ class Stage:
         def live_again(user: str, mobility: Mobility, demand: Demand) -> Life:
             return self._live(user, mobility, demand, past=len(lives[user].past))
 
-        return setting.shifting.lives(self.replication, lives, live_again)
+        return setting.shifts.lives(self.replication, lives, live_again)
 
     @cached_property
     def pseudonyms(self) -> dict[str, str] | None:
@@ -242,20 +248,21 @@ class Stage:
     def knowledge(self, training: str | None) -> StatisticsOf:
         """Return what a training set tells about each user; without a name the first set, without any nothing."""
         name = self.scenario.training_set(training)
-        spec = people.NothingSpec() if name is None else self.scenario.training[name]
+        spec = NothingParameters() if name is None else self.scenario.training[name]
         match spec:
-            case people.NothingSpec():
+            case NothingParameters():
                 nothing = statistics([], n_cells=self.setting.world.grid.n_cells)
                 return lambda _user: nothing
-            case people.OthersSpec():
+            case OthersParameters():
                 assert name is not None
                 pooled = self.setting.others(name)
                 return lambda _user: pooled
-            case people.OwnPastSpec():
+            case OwnPastParameters():
                 return lambda user: self._past(user, spec.queries, spec.days)
-            case people.OwnTestSpec():
+            case OwnTestParameters():
                 return self.truth
-            case people.OtherUserSpec():
+            case _:
+                assert isinstance(spec, OtherUserParameters)
                 users = self.setting.users
                 if len(users) < 2:
                     raise InputError(f"training.{name}: the past of another user needs two users or more, found one")
@@ -298,12 +305,12 @@ class Stage:
         return statistics([trace], n_cells=self.setting.world.grid.n_cells, restart_s=self.scenario.restart_s)
 
 
-def _need_times(mobility: Mobility, demand: people.DemandSpec, scenario: Scenario, *days: float | None) -> None:
+def _need_times(mobility: Mobility, demand: DemandParameters, scenario: Scenario, *days: float | None) -> None:
     """Refuse to count seconds in a trace file that tells an order of visits but no times."""
     if MobilityCapabilities.timed.of(mobility):
         return
     daily = scenario.markov_restart == "daily"
-    if any(isinstance(part, HomeProfileSpec) for part in parts_of(scenario)):
+    if any(isinstance(part, HomeProfileParameters) for part in parts_of(scenario)):
         raise ValueError(
             "the trace file tells the order of visits but no times, found the belief home, which asks for the hours "
             "of the night: take another belief"

@@ -104,7 +104,7 @@ def _finite(row: dict[str, Any]) -> dict[str, Any]:
 
 def _write_parquet(file: BinaryIO, run: RunDirectory) -> int:
     rows = 0
-    manifest = json.dumps(run.manifest(), sort_keys=True, ensure_ascii=False)
+    manifest = json.dumps(run.manifest().content, sort_keys=True, ensure_ascii=False)
     with pq.ParquetWriter(file, EVENTS, **PARQUET_OPTIONS) as writer:
         writer.add_key_value_metadata({"lppm-sim": manifest})
         for table in _regrouped(run):

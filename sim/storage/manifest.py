@@ -1,56 +1,35 @@
-"""The manifest of a run as bytes: written with a checksum; read with checksum, keys and types verified."""
+"""The manifest of a run: what was asked for, what it was made with, and how far it is.
+
+`sim.storage.manifest_file` reads and writes it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
 
-from sim.storage.event_schema import SCHEMA_VERSION
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+
+from sim.scenario.models import Scenario
+from sim.scenario.reading.source import Source
+from sim.scenario.reading.validation import validate
+from sim.storage.errors import RunError
 
 FREE_KEYS = ("name", "description", "replications")
-"""Keys of a scenario that do not decide what is in a part."""
+"""Keys of a scenario that do not decide the content of a part."""
 
-CHECKSUM = "checksum"
-_PREFIX = "sha256:"
-
-_Kind = type | tuple[type, ...]
-
-_REQUIRED: dict[str, _Kind] = {
-    "scenario": dict,
-    "folder": str,
-    "digest": str,
-    "seed": int,
-    "files": dict,
-    "lppm_sim": str,
-    "versions": dict,
-    "kernels": str,
-    "worlds": list,
-    "output_spaces": dict,
-    "finished": bool,
-    "parts": list,
-    "repetitions": list,
-}
-_OPTIONAL: dict[str, _Kind] = {"notes": list, "failures": list, "tables": dict}
-_OF_SCENARIO: dict[str, _Kind] = {
-    "name": str,
-    "lppms": list,
-    "attacks": list,
-    "record": dict,
-    "replications": (int, dict),
-    "world": dict,
-}
-_OF_WORLD: dict[str, _Kind] = {"points": list, "grid": dict, "traces": dict}
-_OF_REPETITION: dict[str, _Kind] = {"point": int, "lppm": str, "replications": int, "exact": bool}
-_OF_NOTE: dict[str, _Kind] = {"point": int, "lppm": str}
-_JSON_NAMES: dict[type, str] = {
-    dict: "an object",
-    list: "a list",
-    str: "a text",
-    int: "a whole number",
-    bool: "true or false",
+_JSON_NAMES = {
+    "dict": "an object",
+    "model": "an object",
+    "list": "a list",
+    "string": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
 }
 
 
@@ -58,93 +37,222 @@ class DamagedManifest(ValueError):
     """A manifest that cannot be used; the message says why."""
 
 
-def parts_digest(manifest: Mapping[str, Any]) -> str:
-    """Return a digest of all that decides the content of a run's parts."""
-    scenario = {key: value for key, value in manifest["scenario"].items() if key not in FREE_KEYS}
-    kernel = manifest["kernels"].split()[0]
-    decides = [manifest["schema_version"], scenario, manifest["files"], kernel, manifest["lppm_sim"]]
-    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+class _Entry(BaseModel):
+    """A typed part of the manifest; keys that later versions add are preserved."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="allow", use_attribute_docstrings=True)
 
 
-def encode(content: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a manifest, with its checksum; NaN and infinity are refused."""
-    full = {key: value for key, value in content.items() if key != CHECKSUM}
-    try:
-        full[CHECKSUM] = _checksum(full)
-        text = json.dumps(full, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
-    except ValueError as error:
-        raise ValueError(f"the manifest must hold finite numbers only: {error}") from error
-    return f"{text}\n".encode()
+class RecordedWorld(_Entry):
+    """A world and the sweep points that lie in it."""
+
+    points: list[int]
+    grid: dict[str, Any]
+    """Arguments of `sim.world.grid.Grid`."""
+    roads: dict[str, Any] | None = None
+    """Counts, nodes and edges of the road graph, as `Roads.describe` returns them."""
+    traces: dict[str, dict[str, Any]]
+    """How much of each trace file was read, by its place in the scenario."""
 
 
-def decode(raw: bytes) -> dict[str, Any]:
-    """Return a manifest without its checksum, or raise a DamagedManifest.
+class Repetition(_Entry):
+    """The number of replications of an LPPM at a sweep point."""
 
-    One of another schema version is returned as it is. One of an earlier version of lppm-sim has no checksum.
-    """
-    try:
-        content = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise DamagedManifest(f"it is not JSON ({error})") from error
-    if not isinstance(content, dict):
-        raise DamagedManifest(f"it must hold an object, got {type(content).__name__}")
-    try:
-        _verify(raw)
-    except DamagedManifest:
-        raise
-    except ValueError as error:  # NaN, or half a character
-        raise DamagedManifest(str(error)) from error
-    content.pop(CHECKSUM, None)
-    return content
+    point: int
+    lppm: str
+    replications: int
+    exact: bool
+    """Whether the expected metrics are the same in every replication."""
+    until_half_width_km: float | None = None
+    half_widths_km: dict[str, float] = {}
+    """Half-widths of the confidence intervals reached, by metric."""
 
 
-@lru_cache(maxsize=4)
-def _verify(raw: bytes) -> None:
-    """Verify checksum, keys and types: once, since a manifest is read many times."""
-    content: dict[str, Any] = json.loads(raw)
-    checksum = content.pop(CHECKSUM, None)
-    # A flipped bit in the key must not make it a manifest of an earlier version.
-    if (checksum is not None or f'"{_PREFIX}'.encode() in raw) and checksum != _checksum(content):
-        raise DamagedManifest("its checksum does not match: it was changed after the run wrote it")
-    version = content.get("schema_version")
-    if type(version) is not int:
-        raise DamagedManifest(f"`schema_version` must be a whole number, got {version!r}")
-    if version == SCHEMA_VERSION:
-        _validate(content)
+class Note(_Entry):
+    """Occurrences counted during the simulation of an LPPM at a sweep point."""
+
+    point: int
+    lppm: str
+    lppm_fallbacks: int = 0
+    """Reports without mass under the mechanism's belief."""
+    attack_fallbacks: dict[str, int] = {}
+    """Reports without mass under each attack's belief."""
+    lppm_alarms: int = 0
+    """Changes of behaviour that the mechanism detected in its released reports."""
+    worst_gap: float | None = None
+    """Largest certified gap of an estimated profile."""
 
 
-def _validate(content: Mapping[str, Any]) -> None:
-    """Hold a manifest to what its readers rely on."""
-    _require(content, _REQUIRED)
-    _require(content, {key: kind for key, kind in _OPTIONAL.items() if key in content})
-    _require(content["scenario"], _OF_SCENARIO, "scenario.")
-    for key, needed in {"worlds": _OF_WORLD, "repetitions": _OF_REPETITION, "notes": _OF_NOTE, "failures": {}}.items():
-        _require_each(content.get(key, []), needed, key)
-    for key in ("lppms", "attacks"):
-        _require_each(content["scenario"][key], {}, f"scenario.{key}")
-    if strange := [part for part in content["parts"] if not isinstance(part, str)]:
-        raise DamagedManifest(f"`parts` must hold texts, got {strange[0]!r}")
+class ExceededBudget(_Entry):
+    """A quality budget that an LPPM exceeded at a sweep point."""
+
+    point: int
+    lppm: str
+    asked_km: float
+    realised_km: float
+    at: str = ""
+    """The swept values of the point, in words."""
 
 
-def _require_each(entries: Sequence[Any], needed: Mapping[str, _Kind], path: str) -> None:
-    """Require objects, with these keys."""
-    for place, entry in enumerate(entries):
-        if not isinstance(entry, dict):
-            raise DamagedManifest(f"`{path}.{place}` must be an object, got {type(entry).__name__}")
-        _require(entry, needed, f"{path}.{place}.")
+class _ScenarioKeys(_Entry):
+    """The keys that every recorded scenario has."""
+
+    name: str
+    lppms: list[dict[str, Any]]
+    attacks: list[dict[str, Any]]
+    record: dict[str, Any]
+    replications: int | dict[str, Any]
+    world: dict[str, Any]
 
 
-def _require(content: Mapping[str, Any], needed: Mapping[str, _Kind], above: str = "") -> None:
-    """Require keys and types of their values."""
-    for key, kind in needed.items():
-        if key not in content:
-            raise DamagedManifest(f"`{above}{key}` is missing")
-        allowed = kind if isinstance(kind, tuple) else (kind,)
-        if type(content[key]) not in allowed:
-            expected = " or ".join(_JSON_NAMES[one] for one in allowed)
-            raise DamagedManifest(f"`{above}{key}` must be {expected}, got {type(content[key]).__name__}")
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """What decides the content of a run's parts; two runs with different identities never share a directory."""
+
+    schema_version: int
+    scenario: Mapping[str, Any]
+    files: Mapping[str, str]
+    kernels: str
+    lppm_sim: str | None
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> Self:
+        """Return the identity of a manifest's content, of this or another schema version."""
+        return cls(
+            schema_version=content["schema_version"],
+            scenario=content.get("scenario") or {},
+            files=content.get("files") or {},
+            kernels=content.get("kernels", "plain"),
+            lppm_sim=content.get("lppm_sim"),
+        )
+
+    @property
+    def digest(self) -> str:
+        """Digest of all that decides the content of the parts."""
+        scenario = {key: value for key, value in self.scenario.items() if key not in FREE_KEYS}
+        decides = [self.schema_version, scenario, self.files, self.kernels.split()[0], self.lppm_sim]
+        return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
 
-def _checksum(content: Mapping[str, Any]) -> str:
-    text = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    return f"{_PREFIX}{hashlib.sha256(text.encode()).hexdigest()}"
+class RunManifest(_Entry):
+    """The content of `manifest.json`, verified. The file is written from `content`, so that its values stay as read."""
+
+    schema_version: int
+    scenario_keys: _ScenarioKeys = Field(alias="scenario", repr=False)
+    """Held to keys and types, so that damage is found without the components that a scenario names."""
+    folder: str
+    """The folder that file names of the scenario are relative to."""
+    digest: str
+    seed: int
+    files: dict[str, str]
+    """SHA-256 of each input file and of the source of each custom component."""
+    lppm_sim: str
+    """Version of lppm-sim."""
+    versions: dict[str, str]
+    """Versions of Python and of the packages used."""
+    kernels: str
+    worlds: list[RecordedWorld]
+    output_spaces: dict[str, Any]
+    """Meaning of each LPPM's outputs, as `sim.lppm.outputs.read` reads it."""
+    remarks: list[str] = []
+    """Warnings about implausible parameters."""
+    finished: bool
+    parts: list[str]
+    """Ids of all parts that are planned so far."""
+    repetitions: list[Repetition]
+    notes: list[Note] = []
+    failures: list[dict[str, Any]] = []
+    """Chunks that failed, each with its error and the command that repeats it."""
+    tables: dict[str, str] = {}
+    """SHA-256 of tables from which others take values."""
+    exceeded_budgets: list[ExceededBudget] = []
+
+    _content: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _place: str = PrivateAttr(default="")
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any], *, scenario: Scenario | None = None, place: str = "manifest.json") -> Self:
+        """Return the manifest with this content; raises DamagedManifest.
+
+        `scenario` is its scenario, if that is validated already; `place` names the file in messages.
+        """
+        try:
+            manifest = cls.model_validate(dict(content))
+        except ValidationError as error:
+            raise DamagedManifest(_first_fault(error)) from error
+        manifest._content, manifest._place = dict(content), place
+        if scenario is not None:
+            manifest.__dict__["scenario"] = scenario  # where cached_property stores it
+        return manifest
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """The scenario as it was asked for, validated once; input files need not exist and no code is imported."""
+        return validate(Scenario, Source(name=self._place, data=self.recorded_scenario))
+
+    @property
+    def recorded_scenario(self) -> dict[str, Any]:
+        """The scenario in its canonical form, as the run recorded it; `scenario` is its model."""
+        return dict(self._content["scenario"])
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The JSON object, without its checksum."""
+        return dict(self._content)
+
+    @property
+    def identity(self) -> RunIdentity:
+        """What decides the content of the run's parts."""
+        return RunIdentity.of(self._content)
+
+    @property
+    def repeats_until_sharp(self) -> bool:
+        """Whether the number of replications depends on the metrics, so that it may still grow."""
+        return isinstance(self.scenario_keys.replications, dict)
+
+    def updated(self, **changes: Any) -> Self:
+        """Return the manifest with other values of some keys."""
+        scenario = None if "scenario" in changes else self.__dict__.get("scenario")
+        return type(self).of(self._content | changes, scenario=scenario, place=self._place)
+
+    def with_scenario_of(self, other: RunManifest) -> Self:
+        """Return this manifest with the validated scenario of another one, if both recorded the same."""
+        if "scenario" in other.__dict__ and other.recorded_scenario == self.recorded_scenario:
+            self.__dict__["scenario"] = other.scenario
+        return self
+
+    def world_of(self, point: int) -> RecordedWorld:
+        """Return the world that a sweep point lies in."""
+        for world in self.worlds:
+            if point in world.points:
+                return world
+        raise RunError(f"{self._place} does not tell the world of point {point}: run the scenario again.")
+
+
+@dataclass(frozen=True, slots=True)
+class OtherSchema:
+    """A manifest of another schema version: its parts cannot be read, but it can be compared with."""
+
+    content: dict[str, Any]
+
+    @property
+    def identity(self) -> RunIdentity:
+        """What decides the content of the run's parts."""
+        return RunIdentity.of(self.content)
+
+
+def _first_fault(error: ValidationError) -> str:
+    """Describe the first value that is missing or has the wrong type."""
+    details = error.errors(include_url=False)
+    first = details[0]
+    # The members of a union follow the path of its value.
+    same = [detail for detail in details if detail["loc"][:2] == first["loc"][:2]] if _of_union(first) else [first]
+    path = ".".join(map(str, first["loc"][: -1 if _of_union(first) else None]))
+    if first["type"] == "missing":
+        return f"`{path}` is missing"
+    expected = " or ".join(_JSON_NAMES.get(detail["type"].removesuffix("_type"), detail["msg"]) for detail in same)
+    return f"`{path}` must be {expected}, got {type(first['input']).__name__}"
+
+
+def _of_union(detail: Mapping[str, Any]) -> bool:
+    return detail["loc"][:2] == ("scenario", "replications") and len(detail["loc"]) > 2

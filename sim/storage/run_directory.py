@@ -7,13 +7,11 @@ written. The same content gives the same bytes, wherever the run is.
 from __future__ import annotations
 
 import hashlib
-import io
 import os
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,24 +20,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sim.storage import archives
-from sim.storage import manifest as manifests
 from sim.storage import parts as part_files
 from sim.storage.atomic import TEMPORARY
 from sim.storage.backends import storage_at
 from sim.storage.backends.folder import Folder
 from sim.storage.backends.protocol import Storage
 from sim.storage.errors import DamagedRun, RequestError, named_errors
-from sim.storage.event_schema import SCHEMA_VERSION, TEXT_COLUMNS
+from sim.storage.event_schema import SCHEMA_VERSION
+from sim.storage.manifest import DamagedManifest, OtherSchema, RunManifest
+from sim.storage.manifest_file import MANIFEST, ManifestCache, encode
 from sim.storage.parts import DamagedPart, Part
+from sim.storage.run_file import RunFile, plain_name
+from sim.storage.tables import read_csv, write_csv
 
-__all__ = [
-    "DamagedManifestError",
-    "PartCheck",
-    "RunDirectory",
-    "RunFile",
-]
-
-_TEXT_COLUMNS = (*TEXT_COLUMNS, "lag")
 _NAMES = {
     "manifest.json",
     "summary.csv",
@@ -53,8 +46,6 @@ _NAMES = {
     "figures",
     "report.html",
 }
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-_MANIFEST = "manifest.json"
 
 
 class DamagedManifestError(DamagedRun):
@@ -80,41 +71,6 @@ class PartCheck(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class RunFile:
-    """A file of a run, wherever the run is; `str` says where."""
-
-    storage: Storage
-    name: str
-
-    def exists(self) -> bool:
-        """Tell whether it is there."""
-        return self.storage.kind(self.name) is not None
-
-    def read_bytes(self) -> bytes:
-        """Return its content."""
-        return self.storage.read(self.name)
-
-    def read_text(self) -> str:
-        """Return its content as text."""
-        return self.read_bytes().decode()
-
-    def write_bytes(self, content: bytes) -> None:
-        """Replace its content, whole or not at all."""
-        self.storage.write(self.name, content)
-
-    def unlink(self) -> None:
-        """Remove it, if it is there."""
-        self.storage.remove(self.name)
-
-    def written_s(self) -> float | None:
-        """Return when it was written, in seconds since 1970; None where it is not there or nobody knows."""
-        return self.storage.written_s(self.name)
-
-    def __str__(self) -> str:
-        return self.storage.describe(self.name)
-
-
-@dataclass(frozen=True, slots=True)
 class RunDirectory:
     """A run in a folder or under a URL; `str` says where. Making one touches nothing: see `create` and `open`."""
 
@@ -123,6 +79,7 @@ class RunDirectory:
     """The parts that are looked at, see `frozen`; all that are there unless said."""
     digest: str | None = None
     """Digest of the run, written into its parts; a part with another one is refused."""
+    manifest_cache: ManifestCache = field(default_factory=ManifestCache, repr=False, compare=False)
 
     @classmethod
     def create(cls, place: str | os.PathLike[str]) -> RunDirectory:
@@ -131,7 +88,7 @@ class RunDirectory:
         if (there := _file_on_the_way(run._storage)) is not None:
             raise RequestError(f"{there} is a file, but a run needs a folder. Choose another place with -o.")
         strangers = set(run._storage.names()) - _NAMES
-        if not run.has(_MANIFEST) and any(not TEMPORARY.fullmatch(stranger) for stranger in strangers):
+        if not run.has(MANIFEST) and any(not TEMPORARY.fullmatch(stranger) for stranger in strangers):
             raise RequestError(
                 f"{run} is not empty and is no run directory (found {min(strangers)!r}, "
                 "no manifest.json). Choose another folder with -o."
@@ -147,28 +104,22 @@ class RunDirectory:
         if (kind := run._storage.kind()) != "folder":
             what = "is a file, not a run directory" if kind else "does not exist"
             raise RequestError(f"{run} {what}. {hint}")
-        needed = (_MANIFEST, "events") if run._storage.empty_folders else (_MANIFEST,)
+        needed = (MANIFEST, "events") if run._storage.empty_folders else (MANIFEST,)
         missing = [name for name in needed if not run.has(name)]
         if missing:
             if run.parts():
                 hint = f"{run.how_to_repair()} rebuilds it from the scenario and the parts."
             raise RequestError(f"{run} is no run directory: it has no {' and no '.join(missing)}. {hint}")
         manifest = run.manifest()
-        version = manifest.get("schema_version")
-        if version != SCHEMA_VERSION:
-            raise RequestError(
-                f"{run.describe(_MANIFEST)}: schema_version must be {SCHEMA_VERSION}, got {version!r}. "
-                "The run was written by another version of lppm-sim; use that one to read it."
-            )
         run._require_parts(manifest)
-        return replace(run, digest=manifests.parts_digest(manifest))
+        return replace(run, digest=manifest.identity.digest)
 
-    def _require_parts(self, manifest: Mapping[str, Any]) -> None:
+    def _require_parts(self, manifest: RunManifest) -> None:
         """Refuse a finished run that lacks parts: its metrics would be those of something else."""
-        lost = sorted(set(manifest["parts"]) - set(self.parts())) if manifest["finished"] else []
+        lost = sorted(set(manifest.parts) - set(self.parts())) if manifest.finished else []
         if lost:
             raise DamagedRun(
-                f"{self} has lost {len(lost):,} of the {len(manifest['parts']):,} parts of its finished run, first "
+                f"{self} has lost {len(lost):,} of the {len(manifest.parts):,} parts of its finished run, first "
                 f"{self.part_path(lost[0])}. {self.how_to_repair()} simulates them again, and nothing else."
             )
 
@@ -210,11 +161,11 @@ class RunDirectory:
 
     def file(self, name: str) -> RunFile:
         """Return a file of the run, whether it is there or not; folders in the name are parted by slashes."""
-        return RunFile(self._storage, "/".join(_plain(part) for part in name.split("/")))
+        return RunFile(self._storage, "/".join(plain_name(part) for part in name.split("/")))
 
     def part_path(self, part_id: str) -> RunFile:
         """Return where the part is or will be."""
-        return RunFile(self._storage, f"events/{_plain(part_id)}.parquet")
+        return RunFile(self._storage, f"events/{plain_name(part_id)}.parquet")
 
     def write_part(
         self,
@@ -350,49 +301,54 @@ class RunDirectory:
                 f"{self.how_to_repair()} simulates its part again, and nothing else."
             ) from error
 
-    def write_manifest(self, content: Mapping[str, Any]) -> RunFile:
-        """Write `manifest.json`, with schema version and checksum added; NaN and infinity are refused."""
-        return self._write(_MANIFEST, manifests.encode({**content, "schema_version": SCHEMA_VERSION}))
+    def write_manifest(self, manifest: RunManifest) -> RunFile:
+        """Write `manifest.json`, with its checksum; NaN and infinity are refused."""
+        self.manifest_cache.adopt(manifest)
+        return self._write(MANIFEST, encode(manifest.content))
 
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> RunManifest:
         """Return the manifest, verified: its checksum, the keys that it must have and their types."""
+        manifest = self.any_manifest()
+        if isinstance(manifest, OtherSchema):
+            raise RequestError(
+                f"{self.describe(MANIFEST)}: schema_version must be {SCHEMA_VERSION}, got "
+                f"{manifest.content['schema_version']!r}. "
+                "The run was written by another version of lppm-sim; use that one to read it."
+            )
+        return manifest
+
+    def any_manifest(self) -> RunManifest | OtherSchema:
+        """Return the manifest, also of a run that another version wrote. It is parsed again only if it has changed."""
         try:
-            return manifests.decode(self._storage.read(_MANIFEST))
-        except manifests.DamagedManifest as error:
+            return self.manifest_cache.parsed(self._storage.read(MANIFEST), self.describe(MANIFEST))
+        except DamagedManifest as error:
             raise DamagedManifestError(
-                f"{self.describe(_MANIFEST)} is damaged: {error}. {self.how_to_repair()} rebuilds it from "
+                f"{self.describe(MANIFEST)} is damaged: {error}. {self.how_to_repair()} rebuilds it from "
                 "the scenario and the parts.",
                 str(error),
             ) from error
 
     def write_csv(self, name: str, frame: pd.DataFrame) -> RunFile:
         """Write a table, numbers in the shortest form that reads back to the same value."""
-        text = frame.to_csv(None, index=False, lineterminator="\n")
-        return self._write(_plain(name), text.encode())
+        return self._write(plain_name(name), write_csv(frame))
 
     def read_csv(self, name: str) -> pd.DataFrame:
         """Read a table that `write_csv` wrote; names stay text, whatever they look like.
 
         The manifest has the checksum of `points.csv`, from which other tables take values.
         """
-        content = self._storage.read(_plain(name))
-        known = self.manifest().get("tables", {}).get(name) if self.has(_MANIFEST) else None
+        content = self._storage.read(plain_name(name))
+        checksum = self.manifest().tables.get(name) if self.has(MANIFEST) else None
         try:
-            if known is not None and hashlib.sha256(content).hexdigest() != known:
-                raise ValueError("its checksum does not match")
-            text = dict.fromkeys(_TEXT_COLUMNS, "str")
-            frame = pd.read_csv(io.BytesIO(content), dtype=text, keep_default_na=False, na_values=[""])
+            return read_csv(content, checksum)
         except ValueError as error:
             raise DamagedRun(
                 f"{self.describe(name)} is damaged: {str(error).rstrip('.')}. {self.how_to_repair()} writes it again."
             ) from error
-        for column in frame.columns.intersection(list(_TEXT_COLUMNS)):
-            frame[column] = frame[column].fillna("")
-        return frame
 
     def write_figure(self, name: str, content: bytes) -> RunFile:
         """Write a picture as `figures/<name>`."""
-        return self._write(f"figures/{_plain(name)}", content)
+        return self._write(f"figures/{plain_name(name)}", content)
 
     def _write(self, name: str, content: bytes) -> RunFile:
         self._storage.write(name, content)
@@ -410,10 +366,4 @@ def _file_on_the_way(storage: Storage) -> str | None:
 
 
 def _snapshots_name(part_id: str) -> str:
-    return f"snapshots/{_plain(part_id)}.npz"
-
-
-def _plain(name: str) -> str:
-    if not _PLAIN_NAME.fullmatch(name):
-        raise ValueError(f"a file name must be letters, digits, dots, dashes, underscores, got {name!r}")
-    return name
+    return f"snapshots/{plain_name(part_id)}.npz"

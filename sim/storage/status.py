@@ -1,7 +1,7 @@
 """How far a run is, from what is in its directory: whether it goes on, was killed or is finished.
 
-Nothing is written and nothing is locked, so that looking never disturbs a run. What cannot be read is told and not
-counted.
+Nothing is written and nothing is locked, so that looking never disturbs a run. What cannot be read is reported
+and not counted.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.storage.errors import RequestError, RunError
+from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
 
 RECENT = 20
@@ -49,29 +50,28 @@ class Status:
 def status(place: str | os.PathLike[str], *, now_s: float | None = None) -> Status:
     """Look at a run, from the outside."""
     run, manifest, faults = _opened(place)
-    found = run.parts()
-    plan = manifest.get("parts")
-    planned = {str(part) for part in plan} if isinstance(plan, list) else None
+    planned = None if manifest is None else set(manifest.parts)
     rows: dict[str, int] = {}
     torn = []
-    for part in found if planned is None else [part for part in found if part in planned]:
+    for part in run.parts() if planned is None else [part for part in run.parts() if part in planned]:
         try:
             rows[part] = run.read_part(part, []).num_rows
         except RunError:
             torn.append(part)
-    failed = [entry for entry in _failures(manifest) if str(entry.get("chunk")) not in rows]
-    times = _times(run, rows)
-    recent = _recent(times, _written(run, "manifest.json"))
+    failures = [] if manifest is None else manifest.failures
+    failed = [dict(failure) for failure in failures if str(failure.get("chunk")) not in rows]
+    times = _times(run, rows, faults)
+    recent = _recent(times, _written(run, "manifest.json", faults))
     rate = None if recent is None else len(recent[0]) / recent[1]
     missing = None if planned is None else len(planned) - len(rows)
-    finished = manifest.get("finished") is True and not missing
+    finished = manifest is not None and manifest.finished and not missing
     to_come = None if missing is None else max(missing - len(failed), 0)
     last = max(times.values(), default=None)
     return Status(
         run=str(place),
         finished=finished,
         planned=None if planned is None else len(planned),
-        more_may_follow=not finished and _until_sharp(manifest),
+        more_may_follow=not finished and manifest is not None and manifest.repeats_until_sharp,
         done=len(rows),
         rows=sum(rows.values()),
         last_part_at_s=last,
@@ -86,7 +86,7 @@ def status(place: str | os.PathLike[str], *, now_s: float | None = None) -> Stat
 
 
 def failed_where(failure: Mapping[str, Any]) -> str:
-    """Say which chunk failed, or which of its simulations, by what a manifest tells of it."""
+    """Name the chunk that failed, or the simulations of it, by an entry of the manifest's failures."""
     known = [f"point {failure['point']}"] if "point" in failure else []
     match failure.get("replications"):
         case [first, last]:
@@ -95,7 +95,7 @@ def failed_where(failure: Mapping[str, Any]) -> str:
     return ", ".join([*known, *(map(str, lppms) if isinstance(lppms, list) else ())]) or str(failure.get("chunk", "?"))
 
 
-def _opened(place: str | os.PathLike[str]) -> tuple[RunDirectory, dict[str, Any], list[str]]:
+def _opened(place: str | os.PathLike[str]) -> tuple[RunDirectory, RunManifest | None, list[str]]:
     """Return the run, its manifest, and what is wrong with that: parts can be counted all the same."""
     try:
         run = RunDirectory.open(place)
@@ -103,23 +103,12 @@ def _opened(place: str | os.PathLike[str]) -> tuple[RunDirectory, dict[str, Any]
     except RequestError:
         raise
     except RunError as error:
-        return RunDirectory(Path(place) if isinstance(place, os.PathLike) else place), {}, [str(error)]
+        return RunDirectory(Path(place) if isinstance(place, os.PathLike) else place), None, [str(error)]
 
 
-def _until_sharp(manifest: Mapping[str, Any]) -> bool:
-    scenario = manifest.get("scenario")
-    return isinstance(scenario, dict) and isinstance(scenario.get("replications"), dict)
-
-
-def _failures(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what the manifest says of chunks that were given up."""
-    told = manifest.get("failures")
-    return [dict(entry) for entry in told if isinstance(entry, dict)] if isinstance(told, list) else []
-
-
-def _times(run: RunDirectory, parts: Mapping[str, int]) -> dict[str, float]:
+def _times(run: RunDirectory, parts: Mapping[str, int], faults: list[str]) -> dict[str, float]:
     """Return when each part came, as far as that is known."""
-    times = {part: _written(run, f"events/{part}.parquet") for part in parts}
+    times = {part: _written(run, f"events/{part}.parquet", faults) for part in parts}
     return {part: moment for part, moment in times.items() if moment is not None}
 
 
@@ -137,8 +126,10 @@ def _recent(times: Mapping[str, float], begun_s: float | None) -> tuple[Sequence
     return ([part for _, part in since[-RECENT:]], took) if took > 0 else None
 
 
-def _written(run: RunDirectory, name: str) -> float | None:
+def _written(run: RunDirectory, name: str, faults: list[str]) -> float | None:
+    """Return when a file was written; a failure is added to the faults, since parts can be counted all the same."""
     try:
         return run.file(name).written_s()
-    except RunError:
+    except RunError as error:
+        faults.append(str(error))
         return None

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sim.interfaces import FloatArray, IntArray
 from sim.storage import event_schema as schema
 from sim.storage.errors import NotApplicable
+from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
 
 WEIGHT = "queries"
@@ -75,9 +76,9 @@ def _means(values: FloatArray, starts: IntArray, sizes: IntArray) -> FloatArray:
     return sums / sizes[:, None]
 
 
-def summarized(manifest: dict[str, Any]) -> bool:
+def summarized(manifest: RunManifest) -> bool:
     """Return whether a run was recorded in summary rows."""
-    return bool(manifest.get("scenario", {}).get("record", {}).get("log") == "summary")
+    return manifest.scenario.record.log == "summary"
 
 
 def any_summary(events: pa.ChunkedArray[Any]) -> bool:

@@ -15,7 +15,7 @@ from sim.analysis import budgets
 from sim.analysis import narrative as sentences
 from sim.cli.output.result import print_result
 from sim.scenario.models import Scenario
-from tests.support import MakeScenario
+from tests.support import MakeScenario, a_manifest
 
 NAN = float("nan")
 
@@ -77,16 +77,17 @@ def test_the_worst_comes_first_and_each_counts_once(budgeted: Scenario) -> None:
 
 def test_the_warning_has_the_figures_and_counts_the_rest() -> None:
     one = {"point": 0, "lppm": "SP-Exp", "at": "quality_budget_km 0.3", "asked_km": 0.3, "realised_km": 0.85}
-    manifest = {"finished": True, "exceeded_budgets": [one, one | {"at": "", "asked_km": 0.0}, one, one, one]}
-    first, second, third, rest = sentences.warnings(manifest)
+    many = [one, one | {"at": "", "asked_km": 0.0}, one, one, one]
+    first, second, third, rest = sentences.warnings(a_manifest(exceeded_budgets=many))
     assert first == (
         "SP-Exp (quality_budget_km 0.3) lost more than its budget: asked 0.3 km, realised 0.85 km (+183 %)"
     )
     assert second.startswith("SP-Exp lost more than its budget: asked 0 km, realised 0.85 km (nothing was to be lost)")
     assert "a budget holds on the mechanism's own model" in third
     assert rest == "2 more losses are above their budgets: see `exceeded_budgets` in manifest.json"
-    manifest["exceeded_budgets"] = [one] * 4
-    assert sentences.warnings(manifest)[-1].startswith("1 more loss is above its budget: see")
+    assert sentences.warnings(a_manifest(exceeded_budgets=[one] * 4))[-1].startswith(
+        "1 more loss is above its budget: see"
+    )
 
 
 def test_a_run_says_it_in_the_manifest_the_terminal_and_the_report(

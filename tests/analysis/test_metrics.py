@@ -21,11 +21,10 @@ from sim.analysis.metrics import METRICS
 from sim.analysis.result import Result
 from sim.lppm.epsilon import exact_epsilon_per_km
 from sim.lppm.theory import theory
-from sim.scenario.build import build_design, build_world
 from sim.scenario.models import Scenario
 from sim.storage.event_schema import EVENTS
 from sim.storage.run_directory import RunDirectory
-from sim.world.distance import euclidean
+from sim.world.distances.euclidean import euclidean
 from tests.support import a_manifest, done
 
 SCENARIO: dict[str, Any] = {
@@ -81,13 +80,13 @@ def test_figures_are_means_over_users_of_means_over_replications(result: Result)
 
 def test_what_was_promised_is_the_theory_of_channel_and_belief_at_each_snapshot(result: Result) -> None:
     scenario = Scenario.model_validate(SCENARIO)
-    world = build_world(scenario)
+    world = scenario.build_world()
     distances = {"quality": world.quality_distance, "privacy": world.privacy_distance}
     rows = []
     for part in result.run.parts():
         told = result.run.snapshots(part)
         for place, (lppm, user) in enumerate(zip(told["lppm"].tolist(), told["user"].tolist(), strict=True)):
-            design = build_design(next(one for one in scenario.lppms if one.name == lppm).design, world)
+            design = next(one for one in scenario.lppms if one.name == lppm).design.build(world)
             prior = told["profile"][place]
             own = theory(design(prior), prior, epsilon_in=euclidean(world.grid), **distances)
             assert own == pytest.approx([float(told[f"own_{name}"][place]) for name in own._fields])
@@ -106,11 +105,11 @@ def test_what_was_promised_is_the_theory_of_channel_and_belief_at_each_snapshot(
 def test_recorded_posteriors_are_bayes_by_hand(result: Result) -> None:
     """The sporadic adversary knows the shares of the user's cells, and every channel of SP-Exp is one and the same."""
     scenario = Scenario.model_validate(SCENARIO)
-    world = build_world(scenario)
+    world = scenario.build_world()
     part = result.run.parts()[0]
     told = result.run.snapshots(part)
     prior = told["profile"][told["lppm"].tolist().index("SP-Exp")]
-    channel = build_design(next(one for one in scenario.lppms if one.name == "SP-Exp").design, world)(prior)
+    channel = next(one for one in scenario.lppms if one.name == "SP-Exp").design.build(world)(prior)
     matrix = channel.matrix()
     log = result.run.read_part(part).to_pandas()
     mine = log[(log["lppm"] == "SP-Exp") & (log["attack"] == "sporadic")]

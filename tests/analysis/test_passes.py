@@ -10,7 +10,7 @@ import pytest
 
 import sim
 from sim.cli.output.result import print_result
-from sim.scenario.load import load
+from sim.storage.load import load
 from sim.storage.run_directory import RunDirectory
 from tests.support import SMALL
 

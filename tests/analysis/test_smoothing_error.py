@@ -18,9 +18,9 @@ from sim.analysis.result import Result
 from sim.analysis.smoothing_error import past_error
 from sim.analysis.trajectories import user_trace
 from sim.execution.cost.estimate import estimate
-from sim.scenario.load import load
 from sim.scenario.models import Scenario
 from sim.storage.event_schema import EVENTS
+from sim.storage.load import load
 from sim.storage.run_directory import RunDirectory
 from tests.support import MakeScenario, done, faults
 
@@ -172,7 +172,7 @@ def test_a_summary_has_no_place_for_the_past(write: Callable[..., Path]) -> None
 
 
 def test_the_rows_are_counted_beforehand(result: Result) -> None:
-    scenario = Scenario.model_validate(result.manifest["scenario"])
+    scenario = Scenario.model_validate(result.manifest.recorded_scenario)
     assert estimate(scenario, measure=False).rows == len(result.events()[result.events()["event"] == "query"])
 
 

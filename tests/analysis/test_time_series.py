@@ -15,8 +15,8 @@ from sim.analysis.result import Result
 from sim.analysis.statistics import ratio_of_means
 from sim.analysis.summary import LOSS_AND_ERROR
 from sim.events import Shift
-from sim.scenario.load import load
 from sim.storage.errors import RequestError, RunError
+from sim.storage.load import load
 from sim.storage.run_directory import RunDirectory
 from tests.support import SMALL, told_shifts
 

@@ -20,10 +20,10 @@ from sim.analysis.result import Result
 from sim.analysis.tournament import common_loss_km, is_tournament, leads, standings
 from sim.plots import of_run
 from sim.plots.tournament import tournament_figure
-from sim.scenario.load import load
 from sim.scenario.models import Scenario
 from sim.storage.errors import RequestError
 from sim.storage.event_schema import MEASURES
+from sim.storage.load import load
 from tests.support import SMALL, done
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -19,19 +19,25 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from sim.attack import AssumingAttack, FaceValueAttack, HiddenChannel, OptimalAttack, PathAttack, SmoothingAttack
-from sim.belief import FixedProfile, MarkovFilter
+from sim.attack import identification, inference
+from sim.attack.assumed import AssumingAttack
+from sim.attack.face_value import FaceValueAttack
+from sim.attack.hindsight import Hindsight, PathAttack, SmoothingAttack
+from sim.attack.optimal import HiddenChannel, OptimalAttack
+from sim.attack.parameters import AttackParameters
+from sim.belief.fixed_profile import FixedProfile
+from sim.belief.markov_filter import MarkovFilter
 from sim.events import Report
 from sim.interfaces import Attack, Channel
 from sim.lppm.channel import MatrixChannel, identity
-from sim.lppm.designs import Exponential
+from sim.lppm.exponential import Exponential, ExponentialParameters
 from sim.lppm.outputs import CellsOrNothing, Points, Regions, Sets
 from sim.mobility.training import Statistics
-from sim.scenario.build import build_attack
 from sim.scenario.models import Scenario
-from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS, AnyAttack
 from sim.world import World
-from sim.world.distance import Distance, euclidean, manhattan
+from sim.world.distance import Distance
+from sim.world.distances.euclidean import euclidean
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 
 Array = NDArray[np.float64]
@@ -148,8 +154,8 @@ def test_every_attack_has_the_error_it_should_and_none_beats_the_optimal_one(dis
         "sporadic": expected(
             model, lambda: OptimalAttack(belief_of=lambda _: FixedProfile(profile=model.profile), distance=distance)
         ),
-        "smoothing": expected(model, lambda: SmoothingAttack(belief_of=believe, distance=distance)),
-        "path": expected(model, lambda: PathAttack(belief_of=believe)),
+        "smoothing": expected(model, lambda: SmoothingAttack(Hindsight(), belief_of=believe, distance=distance)),
+        "path": expected(model, lambda: PathAttack(Hindsight(), belief_of=believe)),
         "face value": expected(
             model, lambda: FaceValueAttack(profile_of=lambda _: model.profile, distance=distance), hidden=True
         ),
@@ -193,7 +199,7 @@ def test_assuming_is_bayes_with_the_assumed_channel(distance: Distance, seed: in
     for outputs in itertools.product(range(N), repeat=REPORTS):
         if not any(model.weight(path, outputs, model.other) for path in PATHS):
             continue
-        for make in (OptimalAttack, SmoothingAttack):
+        for make in (OptimalAttack, partial(SmoothingAttack, Hindsight())):
             belief = model.filter()
             attack = AssumingAttack(
                 attack=make(belief_of=lambda _, b=belief: b, distance=distance, foresee=True),  # type: ignore[misc]
@@ -243,7 +249,7 @@ def test_outputs_of_another_kind_tell_nothing() -> None:
 
 def test_the_design_is_made_of_her_own_prior_and_kept_while_that_stays() -> None:
     asked: list[list[float]] = []
-    design = Exponential(distance=DISTANCE, epsilon_per_km=1.0)
+    design = Exponential(ExponentialParameters(epsilon_per_km=1.0), distance=DISTANCE)
 
     def counted(prior: Array) -> Channel:
         asked.append(prior.tolist())
@@ -274,8 +280,8 @@ def test_who_needs_the_channel_says_so(attack: str) -> None:
 
     made: dict[str, Attack] = {
         "optimal": OptimalAttack(belief_of=believe, distance=DISTANCE),
-        "smoothing": SmoothingAttack(belief_of=believe, distance=DISTANCE),
-        "path": PathAttack(belief_of=believe),
+        "smoothing": SmoothingAttack(Hindsight(), belief_of=believe, distance=DISTANCE),
+        "path": PathAttack(Hindsight(), belief_of=believe),
     }
     with pytest.raises(HiddenChannel, match=r"query 1 of ann carries no channel.*`face-value`, or a belief with `ass"):
         made[attack].observe(Report("ann", 1, 0, 0, None))
@@ -315,8 +321,8 @@ def test_without_a_report_the_best_cell_is_that_of_the_distance_from_the_truth()
 
 
 EVERY_ATTACK: list[Any] = [
-    *SHORT_ATTACKS,
-    *SHORT_IDENTIFICATIONS,
+    *inference.SHORT_NAMES,
+    *identification.SHORT_NAMES,
     "face-value",
     {"kind": "markov", "name": "assuming", "assumes": {"kind": "exponential", "epsilon_per_km": 0.7}},
 ]
@@ -359,8 +365,8 @@ def test_nothing_that_a_scenario_can_name_beats_the_attack_that_is_optimal(
     users = {f"u{number}": known for number in range(len(PATHS))} | {"else": known_of(seed + 100)}
     errors = {}
     for said in EVERY_ATTACK:
-        spec = TypeAdapter(AnyAttack).validate_python(said)
-        attack = build_attack(spec, world, users, scenario)
+        spec = TypeAdapter(AttackParameters).validate_python(said)
+        attack = spec.build(scenario.attack_context(world, users))
         errors[spec.name] = online_error(attack, known, chained=chained, channel=channel)
     optimal = errors["markov" if chained else "sporadic"]
     assert {name for name, error in errors.items() if error < optimal - 1e-12} == set()

@@ -13,13 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sim.attack.hindsight import PathAttack, SmoothingAttack
-from sim.belief import InForce, MarkovFilter
+from sim.attack.hindsight import Hindsight, PathAttack, SmoothingAttack
+from sim.belief.in_force import InForce
+from sim.belief.markov_filter import MarkovFilter
 from sim.events import Guess, Report
 from sim.inference.bayes import condition
 from sim.inference.smoothing import extend, likeliest, logarithm, look_back, smooth, trace_back
 from sim.lppm.channel import MatrixChannel
-from sim.world.distance import manhattan
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 
 Array = NDArray[np.float64]
@@ -197,8 +198,8 @@ def test_attacks_look_back_within_chains_as_the_filter_makes_them(seed: int, cha
     for make, oracle in ((SmoothingAttack, marginals), (PathAttack, best_path)):
         first, second = (MarkovFilter(start_profile=start, transition=move, restart_s=10) for move in moves)
         attack: Any = make(
+            Hindsight(lags=[1, 3]),
             belief_of=partial(lambda one, _: one, belief()),
-            lags=[1, 3],
             foresee=True,
             **(distance if make is SmoothingAttack else {}),
         )

@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sim.attack import OptimalAttack
-from sim.belief import EstimatedProfile, FixedProfile, MarkovFilter
+from sim.attack.optimal import OptimalAttack
+from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParameters
+from sim.belief.fixed_profile import FixedProfile
+from sim.belief.markov_filter import MarkovFilter
 from sim.events import Report
 from sim.interfaces import Belief, Channel
 from sim.lppm.channel import MatrixChannel, RemappedChannel, exponential, identity
-from sim.world.distance import Distance, euclidean, manhattan
+from sim.world.distance import Distance
+from sim.world.distances.euclidean import euclidean
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 
 GRID = Grid.rectangle(rows=2, cols=4, width_km=4.0, height_km=2.0)
@@ -24,7 +28,7 @@ def beliefs() -> dict[str, Belief]:
     return {
         "fixed": FixedProfile(profile=HALF),
         "markov": MarkovFilter(start_profile=np.roll(HALF, 2), transition=stay),
-        "learning": EstimatedProfile(initial_profile=HALF),
+        "learning": EstimatedProfile(EstimatedProfileParameters(), initial_profile=HALF),
     }
 
 
@@ -87,7 +91,7 @@ def test_the_estimate_has_the_least_error_from_the_true_cell_to_it(belief: str, 
         of_kind: dict[str, Belief] = {
             "fixed": FixedProfile(profile=profile),
             "markov": MarkovFilter(start_profile=profile, transition=np.full((N, N), 0.5 / N) + 0.5 * np.eye(N)),
-            "learning": EstimatedProfile(initial_profile=profile),
+            "learning": EstimatedProfile(EstimatedProfileParameters(), initial_profile=profile),
         }
         return of_kind[belief]
 

@@ -11,18 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim.belief import FixedProfile, HomeProfile
+from sim.belief.fixed_profile import FixedProfile
+from sim.belief.home import HomeProfile, HomeProfileParameters
 from sim.errors import InputError
 from sim.inference.bayes import decide
 from sim.interfaces import Belief, FloatArray
 from sim.lppm.channel import exponential
-from sim.mobility import Commuters
+from sim.mobility.synthetic.commuters import Commuters, CommutersParameters
 from sim.rng import stream
 from sim.scenario.models import Scenario
 from sim.simulation.population import Setting
-from sim.world.distance import manhattan
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 from sim.world.roads.lattice import lattice
+from tests.support import made
 
 HOUR_S, DAY_S = 3_600, 86_400
 PROFILE = np.array([0.2, 0.5, 0.3])
@@ -45,7 +47,7 @@ def enumerated(nights: FloatArray, away: float) -> tuple[FloatArray, FloatArray]
 @pytest.mark.parametrize("away", [0.0, 0.1, 0.7])
 def test_home_and_posterior_are_those_of_the_joint_table_and_days_tell_nothing(away: float) -> None:
     rows = np.random.default_rng(0).random((5, 3))
-    belief = HomeProfile(profile=PROFILE, away=away)
+    belief = HomeProfile(HomeProfileParameters(away=away), profile=PROFILE)
     as_protocol: Belief = belief
     for day, row in enumerate(rows):
         assert as_protocol.prior(day * DAY_S + 12 * HOUR_S).tolist() == PROFILE.tolist()
@@ -69,14 +71,14 @@ def test_home_and_posterior_are_those_of_the_joint_table_and_days_tell_nothing(a
     ],
 )
 def test_the_night_is_told_by_the_clock(said: dict[str, Any], inside: list[float], outside: list[float]) -> None:
-    belief = HomeProfile(profile=PROFILE, **said)
+    belief = made(HomeProfile, profile=PROFILE, **said)
     for day in (0, 9):
         assert all(belief.at_home(round((24 * day + hour) * HOUR_S)) for hour in inside)
         assert not any(belief.at_home(round((24 * day + hour) * HOUR_S)) for hour in outside)
 
 
 def test_a_home_is_found_where_the_profile_has_nobody() -> None:
-    belief = HomeProfile(profile=[1.0, 0.0])
+    belief = HomeProfile(HomeProfileParameters(), profile=[1.0, 0.0])
     for day in range(40):
         belief.observe(day * DAY_S, np.array([0.3, 0.7]))
     assert belief.home[1] > 0.99
@@ -84,7 +86,7 @@ def test_a_home_is_found_where_the_profile_has_nobody() -> None:
 
 
 def test_a_report_that_was_held_impossible_is_learned_from_too() -> None:
-    belief = HomeProfile(profile=[1.0, 0.0], away=0.0)
+    belief = HomeProfile(HomeProfileParameters(away=0.0), profile=[1.0, 0.0])
     for night in range(3):
         belief.observe(night * DAY_S, np.array([1.0, 0.0]))
     assert belief.observe(3 * DAY_S, np.array([0.0, 1.0])).tolist() == [0, 1]
@@ -96,7 +98,10 @@ def test_a_report_that_was_held_impossible_is_learned_from_too() -> None:
 
 def test_with_a_half_life_a_new_home_is_found_and_an_old_one_fades() -> None:
     row = np.array([0.6, 0.2, 0.2])
-    sure, fading = HomeProfile(profile=PROFILE), HomeProfile(profile=PROFILE, half_life_days=2.0)
+    sure, fading = (
+        HomeProfile(HomeProfileParameters(), profile=PROFILE),
+        HomeProfile(HomeProfileParameters(half_life_days=2.0), profile=PROFILE),
+    )
     for night in range(30):
         for belief in (sure, fading):
             belief.observe(night * DAY_S, row)
@@ -108,7 +113,7 @@ def test_with_a_half_life_a_new_home_is_found_and_an_old_one_fades() -> None:
     assert fading.home[2] > 0.9
     assert sure.home[0] > 0.9
     evidence = np.log((0.9 * row + 0.1 * PROFILE @ row) ** 0.5)
-    once = HomeProfile(profile=PROFILE, half_life_days=2.0)
+    once = HomeProfile(HomeProfileParameters(half_life_days=2.0), profile=PROFILE)
     once.observe(0, row)
     weights = EVEN * np.exp(evidence)
     assert once.prior(2 * DAY_S) == pytest.approx(0.9 * weights / weights.sum() + 0.1 * PROFILE)
@@ -119,12 +124,12 @@ def test_commuters_are_found_at_home_where_the_sporadic_attack_finds_them_less()
     grid = Grid.rectangle(rows=3, cols=4, width_km=12.0, height_km=9.0)
     distance = manhattan(grid)
     roads = lattice(grid, rng=stream(1, "roads"))
-    mobility = Commuters(grid=grid, roads=roads, seed=1)
+    mobility = Commuters(CommutersParameters(), grid=grid, roads=roads, seed=1)
     channel, pooled = exponential(distance, 0.3), np.full(12, 1 / 12)
     errors_km: dict[str, list[float]] = {"home": [], "sporadic": []}
     found_km = []
     for user in mobility.users(6):
-        home = HomeProfile(profile=pooled)
+        home = HomeProfile(HomeProfileParameters(), profile=pooled)
         beliefs: dict[str, Belief] = {"home": home, "sporadic": FixedProfile(profile=pooled)}
         visits = mobility.visits(user, stream(1, "moves", user))
         visit, after = next(visits), next(visits)
@@ -144,7 +149,7 @@ def test_commuters_are_found_at_home_where_the_sporadic_attack_finds_them_less()
 
 
 def test_a_copy_goes_on_alike() -> None:
-    belief = HomeProfile(profile=PROFILE, half_life_days=3.0)
+    belief = HomeProfile(HomeProfileParameters(half_life_days=3.0), profile=PROFILE)
     belief.observe(0, np.array([0.5, 0.2, 0.1]))
     again = pickle.loads(pickle.dumps(belief))
     assert again.prior(DAY_S).tolist() == belief.prior(DAY_S).tolist()
@@ -153,16 +158,16 @@ def test_a_copy_goes_on_alike() -> None:
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        ({"from_h": 25.0}, r"from_h must be in \[0, 24\], got 25.0"),
-        ({"until_h": -1.0}, r"until_h must be in \[0, 24\], got -1.0"),
-        ({"from_h": 0.0, "until_h": 24.0}, "must be different hours of the day, got 0.0 and 24.0"),
-        ({"away": 1.5}, r"away must be in \[0, 1\], got 1.5"),
-        ({"half_life_days": 0.0}, "half_life_days must be above 0, got 0.0"),
+        ({"from_h": 25.0}, r"(?s)from_h.*input_value=25.0"),
+        ({"until_h": -1.0}, r"(?s)until_h.*input_value=-1.0"),
+        ({"from_h": 0.0, "until_h": 24.0}, "must be different hours of the day, found 0.0 and 24.0"),
+        ({"away": 1.5}, r"(?s)away.*input_value=1.5"),
+        ({"half_life_days": 0.0}, r"(?s)half_life_days.*input_value=0.0"),
     ],
 )
 def test_bad_parameters_are_refused_with_their_value(said: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        HomeProfile(profile=PROFILE, **said)
+        made(HomeProfile, profile=PROFILE, **said)
 
 
 def test_nights_need_times_and_hours(make_scenario: Callable[..., Scenario], tmp_path: Path) -> None:

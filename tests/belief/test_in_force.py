@@ -10,12 +10,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from sim.attack import OptimalAttack
-from sim.belief import FixedProfile, InForce, MarkovFilter
+from sim.attack.optimal import OptimalAttack
+from sim.belief.fixed_profile import FixedProfile
+from sim.belief.in_force import InForce
+from sim.belief.markov_filter import MarkovFilter
 from sim.events import Report
 from sim.interfaces import FloatArray
 from sim.lppm.channel import MatrixChannel
-from sim.world.distance import manhattan
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 
 pytestmark = pytest.mark.usefixtures("either_way")

@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from sim.belief import MarkovFilter
+from sim.belief.markov_filter import MarkovFilter
 from sim.interfaces import Belief, FloatArray
 
 DAY_S = 86_400

@@ -9,12 +9,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from sim.belief import CrossValidated, EstimatedProfile, Forgetting, RecursiveProfile, Regularisation, smoothing_kernel
-from sim.belief.regularised import EVEN_SHARE, lifted
+from sim.belief.cross_validated import CrossValidated
+from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParameters
+from sim.belief.forgetting import Forgetting
+from sim.belief.recursive_profile import RecursiveProfile, RecursiveProfileParameters
+from sim.belief.regularisation import EVEN_SHARE, Regularisation, lifted
 from sim.inference.estimate import certified_gap
 from sim.inference.posterior_mode import posterior_mode
 from sim.interfaces import Belief, FloatArray
+from sim.world.distance import smoothing_kernel
+from tests.support import made
 
 INITIAL = np.array([0.4, 0.3, 0.3, 0.0])
 CENTRE = lifted(INITIAL)
@@ -24,12 +30,14 @@ ROWS = np.array(
 LINE_KM = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
 KERNEL = smoothing_kernel(LINE_KM, 0.7)
 MAP = Regularisation(prior_reports=2.0)
-SMOOTH = Regularisation(prior_reports=2.0, kernel=KERNEL)
+SMOOTH = Regularisation(prior_reports=2.0, smooth_km=0.7)
 
 
 def taught(rows: FloatArray = ROWS, **params: Any) -> EstimatedProfile:
     given: dict[str, Any] = {"initial_profile": INITIAL, "regularise": MAP} | params
-    belief: EstimatedProfile = told(EstimatedProfile(**given), rows)
+    if given["regularise"] is SMOOTH:
+        given["kernel"] = KERNEL
+    belief: EstimatedProfile = told(made(EstimatedProfile, **given), rows)
     return belief
 
 
@@ -41,7 +49,10 @@ def told(belief: Any, rows: FloatArray = ROWS) -> Any:
 
 def candidates() -> list[EstimatedProfile]:
     return [
-        EstimatedProfile(initial_profile=INITIAL, regularise=Regularisation(prior_reports=worth)) for worth in (1, 9)
+        EstimatedProfile(
+            EstimatedProfileParameters(regularise=Regularisation(prior_reports=worth)), initial_profile=INITIAL
+        )
+        for worth in (1, 9)
     ]
 
 
@@ -62,7 +73,7 @@ def test_seen_cells_are_counted_with_the_prior() -> None:
 
 
 def test_before_the_first_report_it_is_the_centre_and_no_place_is_impossible() -> None:
-    belief = EstimatedProfile(initial_profile=INITIAL, regularise=MAP)
+    belief = EstimatedProfile(EstimatedProfileParameters(regularise=MAP), initial_profile=INITIAL)
     assert belief.prior(0) == pytest.approx(INITIAL, abs=EVEN_SHARE)
     assert belief.prior(0)[3] == pytest.approx(EVEN_SHARE / 4)
     assert belief.estimate is None
@@ -106,7 +117,8 @@ def test_with_days_the_prior_comes_back_in_a_pause() -> None:
 def test_a_change_that_several_candidates_find_is_one_change() -> None:
     looks = Forgetting(adaptive=True, recent=5, queries_per_false_alarm=50)
     candidates = [
-        EstimatedProfile(initial_profile=CENTRE, regularise=MAP, forget=forget) for forget in (looks, looks, None)
+        EstimatedProfile(EstimatedProfileParameters(regularise=MAP, forget=forget), initial_profile=CENTRE)
+        for forget in (looks, looks, "none")
     ]
     belief = CrossValidated(candidates=candidates)
     for r, likelihood in enumerate(np.repeat(ROWS[:2], 40, axis=0)):
@@ -209,7 +221,9 @@ def test_an_average_is_one_object_until_a_report() -> None:
 
 
 def test_each_report_moves_the_profile_towards_its_posterior() -> None:
-    belief = RecursiveProfile(initial_profile=INITIAL, prior_reports=2.0, half_life_queries=None)
+    belief = RecursiveProfile(
+        RecursiveProfileParameters(prior_reports=2.0, half_life_queries="none"), initial_profile=INITIAL
+    )
     believed = CENTRE
     for index, row in enumerate(ROWS, 1):
         posterior = believed * row / (believed @ row)
@@ -220,12 +234,16 @@ def test_each_report_moves_the_profile_towards_its_posterior() -> None:
 
 def test_with_full_disclosure_it_is_the_mode() -> None:
     cells = np.eye(4)[[0, 3, 3, 1, 3]]
-    belief = RecursiveProfile(initial_profile=INITIAL, prior_reports=2.0, half_life_queries=None)
+    belief = RecursiveProfile(
+        RecursiveProfileParameters(prior_reports=2.0, half_life_queries="none"), initial_profile=INITIAL
+    )
     assert told(belief, cells).prior(0) == pytest.approx((cells.sum(axis=0) + 2 * CENTRE) / 7)
 
 
 def test_counts_fade_and_the_initial_profile_does_not() -> None:
-    belief = RecursiveProfile(initial_profile=INITIAL, prior_reports=2.0, half_life_queries=1.0)
+    belief = RecursiveProfile(
+        RecursiveProfileParameters(prior_reports=2.0, half_life_queries=1.0), initial_profile=INITIAL
+    )
     counts, believed = np.zeros(4), CENTRE
     for row in np.tile(ROWS, (20, 1)):
         posterior = believed * row / (believed @ row)
@@ -240,14 +258,16 @@ def test_counts_fade_and_the_initial_profile_does_not() -> None:
 def test_who_moves_is_found_again() -> None:
     """After a thousand reports from one place under location hiding, thirty from another are enough."""
     hiding = np.full((4, 4), 0.1) + 0.6 * np.eye(4)
-    belief = told(RecursiveProfile(initial_profile=INITIAL), np.tile(hiding[0], (1000, 1)))
+    belief = told(
+        RecursiveProfile(RecursiveProfileParameters(), initial_profile=INITIAL), np.tile(hiding[0], (1000, 1))
+    )
     assert belief.prior(0)[0] > 0.9
     assert told(belief, np.tile(hiding[2], (30, 1))).prior(0)[2] > 0.5
 
 
 def test_an_impossible_report_is_believed_alone_and_counted() -> None:
     tiny = np.array([0.0, 0.0, 0.0, 1e-306])
-    belief = RecursiveProfile(initial_profile=INITIAL)
+    belief = RecursiveProfile(RecursiveProfileParameters(), initial_profile=INITIAL)
     assert belief.observe(0, tiny) == pytest.approx([0, 0, 0, 1])
     assert belief.fallbacks == 1
 
@@ -255,10 +275,10 @@ def test_an_impossible_report_is_believed_alone_and_counted() -> None:
 # ------------------------------------------------------------------------------------------------ all of them
 
 MAKERS: dict[str, Any] = {
-    "mode": lambda: EstimatedProfile(initial_profile=INITIAL, regularise=MAP),
-    "smooth": lambda: EstimatedProfile(initial_profile=INITIAL, regularise=SMOOTH),
+    "mode": lambda: EstimatedProfile(EstimatedProfileParameters(regularise=MAP), initial_profile=INITIAL),
+    "smooth": lambda: EstimatedProfile(EstimatedProfileParameters(regularise=SMOOTH), initial_profile=INITIAL),
     "candidates": lambda: CrossValidated(candidates=candidates()),
-    "recursive": lambda: RecursiveProfile(initial_profile=INITIAL),
+    "recursive": lambda: RecursiveProfile(RecursiveProfileParameters(), initial_profile=INITIAL),
 }
 all_of_them = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
 
@@ -298,15 +318,13 @@ def test_priors_are_distributions_without_zeros(make: Any, seed: int, count: int
 
 def test_wrong_parameters_are_refused() -> None:
     for worth in (0.0, -1.0, np.inf):
-        with pytest.raises(ValueError, match=r"prior_reports must be in \(0, inf\)"):
+        with pytest.raises(ValidationError, match="prior_reports"):
             Regularisation(prior_reports=worth)
-        with pytest.raises(ValueError, match=r"prior_reports must be in \(0, inf\)"):
-            RecursiveProfile(initial_profile=INITIAL, prior_reports=worth)
-    for wrong in (
-        lambda: RecursiveProfile(initial_profile=INITIAL, half_life_queries=0.0),
-        lambda: CrossValidated(candidates=candidates(), half_life_queries=0.0),
-    ):
-        with pytest.raises(ValueError, match="half_life_queries must be above 0, got 0"):
-            wrong()
+        with pytest.raises(ValidationError, match="prior_reports"):
+            RecursiveProfile(RecursiveProfileParameters(prior_reports=worth), initial_profile=INITIAL)
+    with pytest.raises(ValueError, match="half_life_queries must be above 0, got 0"):
+        CrossValidated(candidates=candidates(), half_life_queries=0.0)
+    with pytest.raises(ValidationError, match="half_life_queries"):
+        RecursiveProfileParameters(half_life_queries=0.0)
     with pytest.raises(ValueError, match="candidates must not be empty"):
         CrossValidated(candidates=[])

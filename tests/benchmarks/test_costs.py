@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import costs, measuring, timing
 from benchmarks.output import print_costs
-from sim.components.custom import listing
+from sim.scenario.reference import listing
 from tests.benchmarks.support import bench, refused
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks.people import DESIGNS, GAP, City, Contest, Run, timed_run
-from sim.belief import FixedProfile
+from sim.belief.fixed_profile import FixedProfile
 from sim.events import Guess, Report
-from sim.lppm.designs import Identity
+from sim.lppm.identity import Identity
 from sim.lppm.mechanism import Mechanism
 
 

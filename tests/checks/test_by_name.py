@@ -11,7 +11,7 @@ import pytest
 
 import sim
 from sim.checks import CHECKS, check
-from sim.components.custom import ComponentError
+from sim.components.imports import ComponentError
 from tests.support import MakeScenario
 
 OWN = '''
@@ -201,10 +201,10 @@ def test_a_whole_lppm_is_not_taken_for_an_attack(own: str) -> None:
         ("no_such_module:X", "module 'no_such_module' cannot be imported: ModuleNotFoundError: No module named"),
         ("{own}:NextDor", "has no 'NextDor' (did you mean 'NextDoor'?), it defines Patrol, EveryThird"),
         ("{own}:Nothing", "its family is not clear from its methods (mobility: users, visits; demand: queries;"),
-        ("{own}", "is named module:Class, found "),
+        ("{own}", "it is not registered; allowed is module:Class, or one of cloaking, "),
         (":", "is named module:Class, found ':'"),
         (".own:X", "is named module:Class"),
-        ("", "is named module:Class, found ''"),
+        ("", "'': it is not registered; allowed is module:Class, or one of cloaking, "),
     ],
 )
 def test_a_component_that_does_not_exist(name: str, words: str, own: str) -> None:

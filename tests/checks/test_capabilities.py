@@ -6,13 +6,16 @@ import ast
 import inspect
 import itertools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from sim import interfaces
 from sim.interfaces import Capability
 
-PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "extending.md"
+SOURCES = ROOT / "sim"
 
 
 def rows() -> list[str]:
@@ -37,6 +40,10 @@ def rows_of(declaration: ast.ClassDef) -> list[str]:
     return result
 
 
+def names() -> set[str]:
+    return {row.split("`")[1] for row in rows()}
+
+
 def default(capability: Capability[Any, Any]) -> str:
     value = capability.default
     return repr(value() if callable(value) else value)
@@ -47,6 +54,21 @@ def test_the_page_lists_all_capabilities() -> None:
     table = re.search(heading + r"((?:\|.*\n)+)", PAGE.read_text(), flags=re.MULTILINE)
     assert table is not None
     assert table[1].splitlines() == rows()
+
+
+def test_no_capability_is_discovered_by_its_name() -> None:
+    """Specifications in `sim.scenario` have parameters of the same names."""
+    files = [file for file in SOURCES.rglob("*.py") if "scenario" not in file.relative_to(SOURCES).parts]
+    assert [(file.name, name) for file in files for name in discovered(file) if name in names()] == []
+
+
+def discovered(file: Path) -> Iterator[str]:
+    """Yield the literal names that a module passes to `getattr` and `hasattr`."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr"):
+            yield from (
+                each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)
+            )
 
 
 def test_every_capability_is_read_by_its_name_or_is_the_default() -> None:

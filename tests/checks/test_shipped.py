@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 import pandas as pd
 import pytest
 from pydantic import TypeAdapter
 
+from sim.attack.inference import AnyAttack
+from sim.belief.parameters import BeliefParameters
 from sim.checks import CHECKS
 from sim.checks.bench import Bench
 from sim.cli.commands.check_component import check_component
-from sim.components.custom import METHODS, listing
+from sim.components.files import Place
+from sim.components.registry import METHODS, OneOf
 from sim.interfaces import Attack
 from sim.lppm import dummies
-from sim.scenario import beliefs, build, people, protection
-from sim.scenario import designs as design_specs
+from sim.lppm.dummies import DummiesParameters
+from sim.lppm.parameters import DesignParameters
+from sim.mobility.base import MobilityParameters
+from sim.mobility.demand.parameters import DemandParameters
+from sim.scenario.reference import listing
 from tests.checks.contract import failing
 from tests.support import MakeScenario
 
@@ -34,14 +40,14 @@ def test_every_mobility_keeps_the_contract(kind: str, make_scenario: MakeScenari
         pd.DataFrame({"user": list("abcd" * 9), "time": range(36), "cell": range(36)}).assign(
             cell=lambda table: table["cell"] % 12
         ).to_csv(said["file"], index=False)
-    spec = TypeAdapter(people.MobilitySpec).validate_python(said)
-    assert failing("mobility", lambda bench: build.build_mobility(spec, make_scenario(), bench.world)) == {}
+    spec = TypeAdapter(Annotated[MobilityParameters, OneOf("mobility")]).validate_python(said)
+    assert failing("mobility", lambda bench: spec.build(bench.world, 3, Place())) == {}
 
 
 @pytest.mark.parametrize("kind", kinds("demand"))
 def test_every_demand_keeps_the_contract(kind: str) -> None:
-    spec = TypeAdapter(people.DemandSpec).validate_python(kind)
-    assert failing("demand", lambda _bench: build.build_demand(spec)) == {}
+    spec = TypeAdapter(Annotated[DemandParameters, OneOf("demand")]).validate_python(kind)
+    assert failing("demand", lambda _bench: spec.build()) == {}
 
 
 @pytest.mark.parametrize("restart_s", [None, 1000])
@@ -64,8 +70,8 @@ def test_every_demand_keeps_the_contract(kind: str) -> None:
     ],
 )
 def test_every_belief_keeps_the_contract(kind: str | dict[str, Any], restart_s: int | None) -> None:
-    spec = TypeAdapter(beliefs.BeliefSpec).validate_python(kind)
-    assert failing("belief", lambda bench: build.build_belief(spec, bench.statistics, restart_s, bench.world)) == {}
+    spec = TypeAdapter(Annotated[BeliefParameters, OneOf("belief")]).validate_python(kind)
+    assert failing("belief", lambda bench: spec.build(bench.statistics, restart_s, bench.world)) == {}
 
 
 @pytest.mark.parametrize(
@@ -92,8 +98,8 @@ def test_every_belief_keeps_the_contract(kind: str | dict[str, Any], restart_s: 
     ],
 )
 def test_every_design_keeps_the_contract(kind: str | dict[str, Any]) -> None:
-    spec = TypeAdapter(design_specs.DesignSpec).validate_python(kind)
-    assert failing("design", lambda bench: build.build_design(spec, bench.world)) == {}
+    spec = TypeAdapter(Annotated[DesignParameters, OneOf("design")]).validate_python(kind)
+    assert failing("design", lambda bench: spec.build(bench.world)) == {}
 
 
 @pytest.mark.parametrize("dummies_from", ["belief", "uniform"])
@@ -101,19 +107,19 @@ def test_a_design_with_too_many_outputs_to_list_keeps_the_contract(
     dummies_from: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dummies, "LISTED", 0)
-    spec = design_specs.DummiesSpec.model_validate({"kind": "dummies", "dummies_from": dummies_from})
-    assert failing("design", lambda bench: build.build_design(spec, bench.world)) == {}
+    spec = DummiesParameters.model_validate({"kind": "dummies", "dummies_from": dummies_from})
+    assert failing("design", lambda bench: spec.build(bench.world)) == {}
 
 
 @pytest.mark.parametrize("expected", [True, False])
 @pytest.mark.parametrize("kind", kinds("attack"))
 def test_every_attack_keeps_the_contract(kind: str, expected: bool, make_scenario: MakeScenario) -> None:
-    spec = TypeAdapter(protection.AnyAttack).validate_python(kind)
+    spec = TypeAdapter(AnyAttack).validate_python(kind)
     scenario = make_scenario(record={"expected": expected})
 
     def make(bench: Bench) -> Attack:
         known = {"ann": bench.statistics, "bob": bench.statistics}
-        return build.build_attack(spec, bench.world, known, scenario)
+        return spec.build(scenario.attack_context(bench.world, known))
 
     assert failing("attack", make) == {}
 

@@ -21,10 +21,10 @@ def answering(answer: Callable[[Report], Any]) -> Callable[[Bench], Any]:
     return lambda _bench: SimpleNamespace(observe=answer)
 
 
-def concluding(last_word: Any) -> Callable[[Bench], Any]:
-    """Return how to make an attack that has this last word."""
+def concluding(guesses: Any) -> Callable[[Bench], Any]:
+    """Return how to make an attack with these final guesses."""
     return lambda _bench: SimpleNamespace(
-        observe=lambda report: Guess(report.user, report.index, 0), conclude=lambda: last_word
+        observe=lambda report: Guess(report.user, report.index, 0), conclude=lambda: guesses
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim.belief import FixedProfile
+from sim.belief.fixed_profile import FixedProfile
 from sim.checks.bench import Bench
 from sim.interfaces import BeliefCapabilities, FloatArray
 from tests.checks.contract import Make, Wrong, assert_fails, capabilities, failing

@@ -17,9 +17,9 @@ from sim.interfaces import (
     IntArray,
     OutputSpace,
 )
-from sim.lppm.coarse import Dropping
+from sim.lppm.dropping import Dropping, DroppingParameters
 from sim.lppm.outputs import Cells
-from sim.lppm.planar import PlanarLaplace
+from sim.lppm.planar_laplace import PlanarLaplace, PlanarLaplaceParameters
 from tests.checks.contract import Make, Wrong, assert_fails, capabilities, failing, lying
 
 
@@ -141,7 +141,7 @@ class Drops(Uniform):
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
-        self._drop = Dropping(distance=bench.world.quality_distance, drop_probability=0.5)
+        self._drop = Dropping(DroppingParameters(drop_probability=0.5), distance=bench.world.quality_distance)
         self.space: OutputSpace | None = self._drop.space
 
     def __call__(self, prior: FloatArray) -> Any:
@@ -244,7 +244,9 @@ class Places:
     def __init__(self, bench: Bench) -> None:
         world = bench.world
         self._design = PlanarLaplace(
-            grid=world.grid, distance=world.quality_distance, epsilon_per_km=1.0, discretise=False
+            PlanarLaplaceParameters(epsilon_per_km=1.0, discretise=False),
+            grid=world.grid,
+            distance=world.quality_distance,
         )
         self.space = self._design.space
 

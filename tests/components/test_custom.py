@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from sim.checks import CHECKS, check
-from sim.components import custom as registry
-from sim.components.custom import ComponentError, construct, load_class, resolve
+from sim.components import imports
+from sim.components.imports import ComponentError, construct, load_class, resolve
 from sim.components.permission import CodeAccess, CodeNotAllowed
+from sim.components.registry import METHODS
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 MODULE = "own_module_for_registry"
@@ -27,7 +28,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
         folder.mkdir()
     monkeypatch.chdir(found["here"])
     monkeypatch.setattr(sys, "path", [str(found["environment"]), *sys.path])
-    monkeypatch.setattr(registry._SearchPath, "added", frozenset())
+    monkeypatch.setattr(imports.importer, "_added", frozenset())
     monkeypatch.setitem(sys.modules, MODULE, types.ModuleType(MODULE))
     monkeypatch.delitem(sys.modules, MODULE)
     return found
@@ -103,16 +104,16 @@ COMPLETE = {
 }
 
 
-@pytest.mark.parametrize("family", registry.METHODS)
+@pytest.mark.parametrize("family", METHODS)
 def test_a_class_must_have_the_methods_of_its_family(family: str, folders: dict[str, Path]) -> None:
     text = f"class X:\n    {COMPLETE[family]}\nclass Y(X): ...\nclass Z: ...\nclass W:\n"
-    text += "".join(f"    {method} = None\n" for method in registry.METHODS[family])
+    text += "".join(f"    {method} = None\n" for method in METHODS[family])
     (folders["here"] / f"{MODULE}.py").write_text(text)
     access = CodeAccess(allowed=True)
     for accepted in ("X", "Y"):
         assert resolve(f"{MODULE}:{accepted}", family, access).__name__ == accepted
     for refused in ("Z", "W"):
-        missing = ", ".join(registry.METHODS[family])
+        missing = ", ".join(METHODS[family])
         with pytest.raises(ComponentError, match=f"{refused} does not define {re.escape(missing)}"):
             resolve(f"{MODULE}:{refused}", family, access)
 

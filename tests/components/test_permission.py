@@ -26,8 +26,8 @@ EVIL = """
 import pathlib
 
 pathlib.Path(__file__).with_name("pwned").touch()
-from sim.lppm.designs import Identity
-from sim.mobility.demand import EveryVisit
+from sim.lppm.identity import Identity
+from sim.mobility.demand.every_visit import EveryVisit
 
 
 class Design(Identity):
@@ -213,7 +213,7 @@ def manifest(folder: Path, beside: Path) -> Path:
     """Return a well-formed manifest from elsewhere, whose scenario names a module and which says where to find it."""
     run = sim.run(sim.load(write(folder, PLAIN, "plain.yaml")), out=folder / "downloaded", figures=False).run
     named = json.loads(sim.load(write(folder, PLAIN | design("evil_parts:Design"))).canonical())
-    run.write_manifest(run.manifest() | {"scenario": named, "folder": str(beside)})
+    run.write_manifest(run.manifest().updated(scenario=named, folder=str(beside)))
     return run.path / "manifest.json"
 
 

@@ -24,6 +24,7 @@ from sim.errors import InputError
 from sim.mobility.recorded.replay import Replay, Selection
 from sim.storage.errors import RequestError, RunError
 from sim.world.grid import Grid
+from tests.support import made
 
 IN = ("37.6163", "-122.3861")
 OUT = ("30.2359", "-97.7951")
@@ -316,7 +317,7 @@ def test_ids_are_text_for_every_reader(raw: Path) -> None:
     out, _ = imported(raw)
     assert pq.read_schema(out).field("user").type == pa.string()
     assert pd.read_parquet(out)["user"].tolist()[0] == "007"
-    replay = Replay(grid=Grid.san_francisco(), file=out)
+    replay = made(Replay, grid=Grid.san_francisco(), file=out)
     assert list(replay.users()) == ["007", "9", "10"]
 
 
@@ -330,7 +331,7 @@ def test_a_scenarios_replay_reads_no_more_columns_than_it_needs(raw: Path, monke
         return read_table(*args, **options)
 
     monkeypatch.setattr(pq, "read_table", spy)
-    Replay(grid=Grid.san_francisco(), file=out)
+    made(Replay, grid=Grid.san_francisco(), file=out)
     assert asked == [["user", "time_s", "lat", "lon"]]
 
 
@@ -338,7 +339,7 @@ def test_a_scenarios_replay_reads_no_more_columns_than_it_needs(raw: Path, monke
 
 
 def as_replayed(file: Path) -> dict[str, tuple[list[int], list[int]]]:
-    replay = Replay(grid=Grid.san_francisco(), file=file)
+    replay = made(Replay, grid=Grid.san_francisco(), file=file)
     rng = np.random.default_rng(0)
     found = {}
     for user in replay.users():
@@ -384,7 +385,7 @@ def test_check_ins_written_as_the_download_is_import_to_the_same(real_data: Path
     assert len(set(one["time_s"])) > 100
     select = Selection(min_visits=300, first=20, last=5)
     sets = [
-        Replay(grid=Grid.san_francisco(), file=tmp_path / name, select=select).users()
+        made(Replay, grid=Grid.san_francisco(), file=tmp_path / name, select=select).users()
         for name in ("raw.parquet", "csv.parquet")
     ]
     assert sets[0] == sets[1]

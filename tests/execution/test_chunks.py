@@ -64,7 +64,7 @@ def test_joined_replications_have_the_same_rows_snapshots_and_notes(
     assert [part[5:14] for part in joined.run.parts()] == ["0000-0002", "0003-0004", "0000-0004"]
     pd.testing.assert_frame_equal(rows(single), rows(joined))
     assert snapshots(single) == snapshots(joined)
-    assert single.manifest["notes"] == joined.manifest["notes"]
+    assert single.manifest.notes == joined.manifest.notes
     pd.testing.assert_frame_equal(single.summary(), joined.summary())
 
 
@@ -78,8 +78,8 @@ def test_more_replications_and_other_sizes_keep_what_is_there(make_scenario: Mak
     assert len(after) == 2 + 3
     whole = run(make_scenario(replications=9), tmp_path / "whole", joined=4)
     pd.testing.assert_frame_equal(rows(grown), rows(whole))
-    assert grown.manifest["finished"]
-    assert grown.manifest["parts"] == grown.run.parts()
+    assert grown.manifest.finished
+    assert grown.manifest.parts == grown.run.parts()
 
 
 def test_fewer_than_there_are_is_refused_where_they_are_joined_too(make_scenario: MakeScenario, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_open_replications_come_to_the_same_number_however_they_are_joined(
     single, joined = (run(scenario, tmp_path / str(joined), joined=joined) for joined in (1, 4))
     assert len(joined.run.parts()) < len(single.run.parts())
     pd.testing.assert_frame_equal(rows(single), rows(joined))
-    assert single.manifest["repetitions"] == joined.manifest["repetitions"]
+    assert single.manifest.repetitions == joined.manifest.repetitions
 
 
 def test_all_that_is_there_counts_where_the_number_of_replications_is_open(
@@ -119,8 +119,8 @@ def test_all_that_is_there_counts_where_the_number_of_replications_is_open(
     (tmp_path / "run" / "events" / f"{first}.parquet").unlink()
     wide = make_scenario(replications={"until_half_width_km": 50, "at_least": 2, "at_most": 8})
     kept = run(wide, tmp_path / "run", joined=2)
-    assert {said["replications"] for said in kept.manifest["repetitions"]} == {8}
-    assert kept.run.parts() == whole.run.parts() == kept.manifest["parts"]
+    assert {row.replications for row in kept.manifest.repetitions} == {8}
+    assert kept.run.parts() == whole.run.parts() == kept.manifest.parts
 
 
 def test_two_runs_that_cut_differently_are_found_out(make_scenario: MakeScenario, tmp_path: Path) -> None:
@@ -187,9 +187,9 @@ def test_the_changes_that_a_mechanism_finds_are_counted(make_scenario: MakeScena
     jumpy = {"forget": {"adaptive": True, "recent": 5, "queries_per_false_alarm": 2}}
     lppms = [{"kind": "PEB-Exp", "name": "jumpy", "belief": jumpy}, "SP-Exp"]
     single, both = (
-        run(make_scenario(lppms=lppms, replications=n), tmp_path / str(n), joined=1).manifest["notes"] for n in (1, 2)
+        run(make_scenario(lppms=lppms, replications=n), tmp_path / str(n), joined=1).manifest.notes for n in (1, 2)
     )
-    alarms = [{note["lppm"]: note["lppm_alarms"] for note in notes} for notes in (single, both)]
+    alarms = [{note.lppm: note.lppm_alarms for note in notes} for notes in (single, both)]
     assert 0 < alarms[0]["jumpy"] < alarms[1]["jumpy"]
     assert alarms[0]["SP-Exp"] == alarms[1]["SP-Exp"] == 0
 
@@ -222,9 +222,9 @@ def test_shards_and_a_last_run_leave_the_bytes_of_one_run(count: int, study: Sce
     run(study, tmp_path / "whole", joined=2)
     for number in np.random.default_rng(count).permutation(count) + 1:
         shared = run(study, tmp_path / "shared", joined=2, shard=(int(number), count))
-        assert not shared.manifest["finished"]
+        assert not shared.manifest.finished
         assert not shared.run.has("summary.csv")
-    assert shared.run.parts() == shared.manifest["parts"]
+    assert shared.run.parts() == shared.manifest.parts
 
     class Count(Silent):
         told: tuple[int, int] | None = None

@@ -29,13 +29,13 @@ from sim.scenario.models import Scenario
 from sim.simulation.progress import Tick
 from sim.storage.errors import RequestError, RunError
 from sim.storage.run_directory import RunDirectory
-from tests.storage.test_run_directory import object_store  # noqa: F401
+from tests.storage.conftest import object_store  # noqa: F401
 from tests.support import INTERRUPTIBLE, ROOT, MakeScenario, done, ending, files, plan, refused, until
 
 OWN = '''
 import os, resource, signal
 from pathlib import Path
-from sim.lppm.designs import Identity
+from sim.lppm.identity import Identity
 
 
 class Faulty(Identity):

@@ -28,8 +28,8 @@ LEAVING = '''
 import os
 import sys
 
-from sim.lppm.designs import Identity
-from sim.mobility import Favourites
+from sim.lppm.identity import Identity
+from sim.mobility.synthetic.favourites import Favourites
 
 
 class Leave(BaseException):
@@ -289,7 +289,7 @@ def interrupt(*_: object, **__: object) -> None:
     [
         ("check small.yaml --no-time", "sim.execution.cost.estimate.estimate", "interrupted; nothing was written\n"),
         ("list", "sim.components.custom.listing", "interrupted; nothing was written\n"),
-        ("run small.yaml", "sim.scenario.load.load", "interrupted; nothing was written\n"),
+        ("run small.yaml", "sim.storage.load.load", "interrupted; nothing was written\n"),
         (
             "traces small.yaml -o x.csv",
             "sim.mobility.recorded.replay.write_csv",

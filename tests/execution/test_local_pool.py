@@ -24,7 +24,7 @@ from tests.support import INTERRUPTIBLE, ROOT, MakeScenario, done, ending, files
 FAULTY = '''
 import os, signal
 from pathlib import Path
-from sim.lppm.designs import Identity
+from sim.lppm.identity import Identity
 
 
 class Faulty(Identity):

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.execution.plan import Chunk, Plan, tasks
-from sim.scenario.load import load
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import ScenarioError
 from sim.scenario.sweep import models, points
 from sim.storage.errors import RequestError
+from sim.storage.load import load
 from tests.support import MakeScenario, plan
 
 EPSILON = "lppms.*.design.epsilon_per_km"

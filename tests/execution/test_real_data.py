@@ -9,8 +9,8 @@ import pytest
 
 import sim
 from sim.analysis.curves import loss_curves
-from sim.scenario.load import load
 from sim.scenario.models import Scenario
+from sim.storage.load import load
 from tests.support import ROOT
 
 TWENTY = {"min_visits": 300, "first": 20}

@@ -86,7 +86,7 @@ def test_parts_of_another_run_are_never_mixed_in(make_scenario: MakeScenario, tm
 def test_another_version_of_the_simulator_is_not_mixed_in(make_scenario: MakeScenario, tmp_path: Path) -> None:
     run(make_scenario(), tmp_path / "run")
     before = RunDirectory(tmp_path / "run")
-    before.write_manifest(before.manifest() | {"lppm_sim": "0.0.1"})
+    before.write_manifest(before.manifest().updated(lppm_sim="0.0.1"))
     with pytest.raises(UserError, match=r"made by version 0\.0\.1 of lppm-sim, this is version \d"):
         run(make_scenario(), tmp_path / "run")
 
@@ -153,8 +153,8 @@ def test_a_changed_component_has_another_folder_by_default(make_scenario: MakeSc
     del sys.modules["own_constant"]
     second = sim.run(scenario, figures=False)
     assert second.run.path != first.run.path
-    assert second.manifest["digest"] != first.manifest["digest"]
-    assert second.run.path.name == f"small-{second.manifest['digest'][:8]}"
+    assert second.manifest.digest != first.manifest.digest
+    assert second.run.path.name == f"small-{second.manifest.digest[:8]}"
     assert first.events()["output"].eq(7).all()
     assert second.events()["output"].eq(8).all()
 
@@ -231,7 +231,7 @@ def test_a_kill_leaves_a_readable_run_that_can_be_finished(tmp_path: Path) -> No
         until(lambda: len(list(out.glob("events/*.parquet"))) >= 3)
         os.kill(process.pid, signal.SIGKILL)
     result = sim.Result.open(out)
-    assert not result.manifest["finished"]
+    assert not result.manifest.finished
     survived = result.events()
     assert 3 * 160 <= len(survived) < 40 * 160
     finished = run(sim.load(file), out)

@@ -100,9 +100,8 @@ def test_each_lppm_is_repeated_until_all_its_figures_are_sharp(make_scenario: Ma
         assert looks[-1] == times
         assert max(half_widths(events, times)) <= 0.15
         assert all(max(half_widths(events, look)) > 0.15 for look in looks[:-1])
-    said = {(row["point"], row["lppm"]): row["replications"] for row in result.manifest["repetitions"]}
-    assert said == found
-    assert result.manifest["parts"] == result.run.parts()
+    assert {(row.point, row.lppm): row.replications for row in result.manifest.repetitions} == found
+    assert result.manifest.parts == result.run.parts()
     assert result.summary().groupby("lppm")["replications"].max().to_dict() == {
         lppm: n for (_, lppm), n in found.items()
     }
@@ -111,9 +110,9 @@ def test_each_lppm_is_repeated_until_all_its_figures_are_sharp(make_scenario: Ma
 def test_the_most_and_the_least_bound_the_number(make_scenario: MakeScenario, tmp_path: Path) -> None:
     never = run(make_scenario(replications=until(1e-6, at_most=7), lppms=["SP-Exp"]), tmp_path / "never")
     assert counts(never) == {(0, "SP-Exp"): 7}
-    (said,) = never.manifest["repetitions"]
-    assert said["half_widths_km"].keys() == {"Q-bar", "P_AE sporadic", "P_AE markov"}
-    assert sorted(said["half_widths_km"].values()) == pytest.approx(sorted(set(half_widths(never.events(), 7))))
+    (repetition,) = never.manifest.repetitions
+    assert repetition.half_widths_km.keys() == {"Q-bar", "P_AE sporadic", "P_AE markov"}
+    assert sorted(repetition.half_widths_km.values()) == pytest.approx(sorted(set(half_widths(never.events(), 7))))
     at_once = run(make_scenario(replications=until(100, at_least=3), lppms=["SP-Exp"]), tmp_path / "once")
     assert counts(at_once) == {(0, "SP-Exp"): 3}
 
@@ -121,10 +120,10 @@ def test_the_most_and_the_least_bound_the_number(make_scenario: MakeScenario, tm
 def test_sampled_figures_count_where_none_are_expected(make_scenario: MakeScenario, tmp_path: Path) -> None:
     changes: dict[str, Any] = {"lppms": ["SP-Exp"], "attacks": []}
     sampled = run(make_scenario(replications=until(0.15), record={"expected": False}, **changes), tmp_path / "sampled")
-    (said,) = sampled.manifest["repetitions"]
+    (repetition,) = sampled.manifest.repetitions
     means = sampled.per_user().groupby("replication")["quality_loss_km"].mean()
     half = stats.t.ppf(0.975, len(means) - 1) * stats.sem(means)
-    assert said["half_widths_km"] == {"Q-bar": pytest.approx(half)}
+    assert repetition.half_widths_km == {"Q-bar": pytest.approx(half)}
     assert half <= 0.15
 
 
@@ -227,8 +226,8 @@ def test_wider_intervals_keep_what_is_there(make_scenario: MakeScenario, tmp_pat
     again = StopAfter()
     kept = run(make_scenario(**FEW, replications=until(WIDE)), tmp_path, again)
     assert counts(kept) == before
-    assert kept.manifest["parts"] == kept.run.parts(), "the manifest knows of all that counts"
-    assert {(said["point"], said["lppm"]): said["replications"] for said in kept.manifest["repetitions"]} == before
+    assert kept.manifest.parts == kept.run.parts(), "the manifest knows of all that counts"
+    assert {(row.point, row.lppm): row.replications for row in kept.manifest.repetitions} == before
     assert again.done == 0
     # Another beginning has other looks: those who have more than the look that is sharp go on to the next one.
     after = counts(run(make_scenario(**FEW, replications=until(WIDE, at_least=9)), tmp_path, again))

@@ -23,7 +23,7 @@ import pandas as pd
 import sim
 from sim.analysis.result import Result
 from sim.report import page
-from sim.scenario.load import load
+from sim.storage.load import load
 from tests.fuzz.harness import ProblemError, command
 
 SCENARIO = """
@@ -104,7 +104,7 @@ class Runs:
     def _read(self, case: dict[str, Any]) -> bool:
         """Read all frames through the API. A part that is not there shows in `parts`, so that a caller can tell."""
         result = Result.open(RUN)
-        if case["damage"] == "delete" and result.run.parts() != result.manifest.get("parts"):
+        if case["damage"] == "delete" and result.run.parts() != result.manifest.parts:
             return False
         _same(_everything(result), self._right, case)
         return True
@@ -235,7 +235,7 @@ def _everything(result: Result) -> dict[str, Any]:
     run = result.run
     events = result.events()
     keys = ["point", "replication", "lppm", "attack", "user", "index", "estimated_index"]
-    manifest = {key: value for key, value in result.manifest.items() if key not in ("folder", "files")}
+    manifest = {key: value for key, value in result.manifest.content.items() if key not in ("folder", "files")}
     return {
         "events": events.sort_values(keys, ignore_index=True),
         "summary": result.summary(),

@@ -13,9 +13,10 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from sim.scenario.protection import SHORT_ATTACKS, SHORT_LPPMS
+from sim.attack import inference
+from sim.components.registry import registry
+from sim.scenario.lppms import short_names
 from sim.scenario.reading.source import parse_text
-from sim.scenario.reference import kinds
 from tests.fuzz.values import places, value_at
 from tests.support import ROOT, SMALL
 
@@ -78,16 +79,16 @@ def _small(value: Any, rng: Random, key: str = "") -> Any:
 def kind_of_family(rng: Random) -> tuple[str, str]:
     """Return a family of components and one of its kinds."""
     family = rng.choice(("grid", "roads", "distance", "mobility", "demand", "shift", "training", "belief", "design"))
-    return family, rng.choice(list(kinds(family)))
+    return family, rng.choice(list(registry.kinds(family)))
 
 
 def plausible(data: dict[str, Any], rng: Random) -> None:
     """Change something into what the scenario may well accept."""
     match rng.randrange(6):
         case 0:
-            data["lppms"] = rng.sample(list(SHORT_LPPMS), rng.randint(1, 3))
+            data["lppms"] = rng.sample(list(short_names()), rng.randint(1, 3))
         case 1:
-            data["attacks"] = rng.sample(list(SHORT_ATTACKS), rng.randint(1, 3))
+            data["attacks"] = rng.sample(list(inference.SHORT_NAMES), rng.randint(1, 3))
         case 2:
             data["record"] = rng.choice(_RECORDS)
         case 3:

@@ -11,9 +11,9 @@ from typing import Any
 
 from sim.execution.failures import FailedChunks
 from sim.execution.run import run
-from sim.scenario.load import load
 from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.reading.paths import combinations
+from sim.storage.load import load
 from tests.fuzz import scenario_corpus as seeds
 from tests.fuzz.harness import ProblemError, command
 from tests.fuzz.mutated_text import mutated_text

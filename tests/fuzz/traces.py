@@ -25,6 +25,7 @@ from sim.world.grid import Grid
 from tests.fuzz import trace_inputs as inputs
 from tests.fuzz import trace_oracle as oracle
 from tests.fuzz.harness import ProblemError, command
+from tests.support import made
 
 CASE = "case.json"
 _COUNTED = re.compile(r"rows +([\d,]+) of ([\d,]+) users")
@@ -78,7 +79,7 @@ class Traces:
 
     def _replay(self, path: Path) -> None:
         with input_errors("users.mobility"):
-            replay = Replay(grid=self._grid, file=path)
+            replay = made(Replay, grid=self._grid, file=path)
         found = {
             user: [(visit.time_s, visit.cell) for visit in replay.visits(user, np.random.default_rng(1))]
             for user in replay.users()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.attack import OptimalAttack
-from sim.belief import FixedProfile
+from sim.attack.optimal import OptimalAttack
+from sim.belief.fixed_profile import FixedProfile
 from sim.events import Report
 from sim.interfaces import Channel, FloatArray
 from sim.world.distance import Distance

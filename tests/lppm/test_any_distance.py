@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
+from sim.components.registry import OneOf, registry
 from sim.interfaces import FloatArray
+from sim.lppm.parameters import DesignParameters
 from sim.lppm.theory import theory
-from sim.scenario.build import build_design
-from sim.scenario.designs import DesignSpec
-from sim.scenario.reference import kinds
-from sim.world import Distance, Grid, World, road
-from sim.world.distance import semantic
+from sim.world import Distance, Grid, World
+from sim.world.distances.road import road
+from sim.world.distances.semantic import semantic
 from sim.world.roads.lattice import lattice
 
 GRID = Grid.rectangle(rows=3, cols=4, width_km=4.0, height_km=3.0)
@@ -24,11 +24,13 @@ BY_KIND = semantic(["home", "food/pizza", "food/sushi", "work", "home", "park"] 
 PRIOR: FloatArray = np.random.default_rng(2).dirichlet(np.full(12, 0.8))
 BUDGET_KM = 0.6
 
+AnyDesign = Annotated[DesignParameters, OneOf("design")]
+
 
 def designs() -> list[dict[str, Any]]:
     """Return each kind with its defaults and, if it has one, with a budget."""
     found: list[dict[str, Any]] = []
-    for kind, spec in kinds("design").items():
+    for kind, spec in registry.kinds("design").items():
         if kind != "module:Class":
             found.append({"kind": kind})
             found += (
@@ -45,7 +47,7 @@ def test_every_design_counts_by_the_distances_of_the_world(
     said: dict[str, Any], quality: Distance, privacy: Distance
 ) -> None:
     world = World(grid=GRID, roads=ROADS, privacy_distance=privacy, quality_distance=quality)
-    channel = build_design(TypeAdapter(DesignSpec).validate_python(said), world)(PRIOR)
+    channel = TypeAdapter(AnyDesign).validate_python(said).build(world)(PRIOR)
     matrix = channel.matrix()
     assert matrix.sum(axis=1) == pytest.approx(np.ones(12))
     figures = theory(channel, PRIOR, quality=quality, privacy=privacy)

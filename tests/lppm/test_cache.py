@@ -1,4 +1,4 @@
-"""Kept channels: found again, whole or not at all, wherever they may lie and however many write."""
+"""Cached channels: read again, whole or not at all, wherever the folder is and however many processes write."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from sim.interfaces import FloatArray
-from sim.lppm import cache as kept
+from sim.lppm import cache
+from sim.lppm.cache import ChannelCache, Solved
 
 
 class Maker:
@@ -23,21 +24,24 @@ class Maker:
     def __init__(self, value: float = 1.0) -> None:
         self.value, self.calls = value, 0
 
-    def __call__(self) -> kept.Solved:
+    def __call__(self) -> Solved:
         self.calls += 1
-        return kept.Solved(np.full((3, 3), self.value), (np.arange(2),))
+        return Solved(np.full((3, 3), self.value), (np.arange(2),))
+
+
+CHANNELS = ChannelCache()
 
 
 def cached(digest: str, make: Maker) -> FloatArray:
     """Return what is cached, with nothing to verify."""
-    return kept.kept(digest, make, lambda _: None)
+    return CHANNELS.channel(digest, make, lambda _: None)
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(kept.VARIABLE, str(tmp_path / "kept"))
-    kept.forget()
-    return tmp_path / "kept"
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
+    CHANNELS.clear_memory()
+    return tmp_path / "cache"
 
 
 def test_made_once_in_memory_and_once_on_disk(folder: Path) -> None:
@@ -45,7 +49,7 @@ def test_made_once_in_memory_and_once_on_disk(folder: Path) -> None:
     for _ in range(3):
         assert cached("a", maker).tolist() == np.ones((3, 3)).tolist()
     assert not cached("a", maker).flags.writeable
-    kept.forget()
+    CHANNELS.clear_memory()
     assert cached("a", maker).tolist() == np.ones((3, 3)).tolist()
     assert maker.calls == 1
     assert [path.name for path in folder.iterdir()] == ["a.npy"]
@@ -53,21 +57,21 @@ def test_made_once_in_memory_and_once_on_disk(folder: Path) -> None:
     assert maker.calls == 2
 
 
-def test_off_keeps_nothing_on_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(kept.VARIABLE, "off")
+def test_off_writes_nothing_to_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(cache.VARIABLE, "off")
     maker = Maker()
     for _ in range(2):
         cached("a", maker)
         cached("a", maker)
-        kept.forget()
+        CHANNELS.clear_memory()
     assert maker.calls == 2
     assert not folder.exists()
 
 
-def test_unless_said_it_is_the_user_s_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(kept.VARIABLE)
+def test_the_default_is_the_cache_folder_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(cache.VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    kept.forget()
+    CHANNELS.clear_memory()
     cached("a", Maker())
     assert (tmp_path / "lppm-sim" / "channels" / "a.npy").exists()
 
@@ -115,7 +119,7 @@ def test_a_damaged_file_is_computed_again_with_a_notice(
         case "pipe":
             path.unlink()
             os.mkfifo(path)
-    kept.forget()
+    CHANNELS.clear_memory()
     assert cached("a", maker).tolist() == np.ones((3, 3)).tolist()
     assert maker.calls == 2
     said = capsys.readouterr().err
@@ -131,21 +135,21 @@ def test_every_flipped_bit_of_a_cached_file_is_found(folder: Path) -> None:
     whole = path.read_bytes()
     for place in range(len(whole)):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
-        with pytest.raises(kept.Unusable, match="damaged"):
-            kept._read(path)
+        with pytest.raises(cache.Unusable, match="damaged"):
+            cache._read(path)
 
 
 def test_what_is_not_verified_is_neither_read_nor_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     maker = Maker()
     for _ in range(2):
-        kept.kept("a", maker, lambda _: "it is wrong")
-        kept.forget()
+        CHANNELS.channel("a", maker, lambda _: "it is wrong")
+        CHANNELS.clear_memory()
     assert maker.calls == 2
     assert not folder.exists()
     assert capsys.readouterr().err == "", "nothing was there that could be wrong"
     cached("a", maker)
-    kept.forget()
-    kept.kept("a", maker, lambda solved: "it is wrong" if solved.certificate[0].tolist() == [0, 1] else None)
+    CHANNELS.clear_memory()
+    CHANNELS.channel("a", maker, lambda solved: "it is wrong" if solved.certificate[0].tolist() == [0, 1] else None)
     assert maker.calls == 4
     assert capsys.readouterr().err.endswith("a.npy is not used but computed again: it is wrong\n")
 
@@ -160,7 +164,7 @@ def test_folder_and_files_are_private(folder: Path, tmp_path: Path, monkeypatch:
         folder.chmod(0o755)
         cached("b", Maker())
         assert stat.S_IMODE(folder.stat().st_mode) == 0o755, "a named folder may be shared on purpose"
-        monkeypatch.delenv(kept.VARIABLE)
+        monkeypatch.delenv(cache.VARIABLE)
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         default = tmp_path / "cache" / "lppm-sim" / "channels"
         default.mkdir(mode=0o755, parents=True)
@@ -172,17 +176,17 @@ def test_folder_and_files_are_private(folder: Path, tmp_path: Path, monkeypatch:
 
 def test_a_folder_that_cannot_be_written_to_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setenv(kept.VARIABLE, str(tmp_path / "file" / "below"))
-    kept.forget()
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "file" / "below"))
+    CHANNELS.clear_memory()
     assert cached("a", Maker()).tolist() == np.ones((3, 3)).tolist()
 
 
 def test_many_may_write_the_same(folder: Path) -> None:
     folder.mkdir()
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: kept._write(folder / "a.npy", Maker(float(number % 2))()), range(40)))
+        list(pool.map(lambda number: cache._write(folder / "a.npy", Maker(float(number % 2))()), range(40)))
     assert [path.name for path in folder.iterdir()] == ["a.npy"]
-    assert kept._read(folder / "a.npy").channel.tolist() in (np.zeros((3, 3)).tolist(), np.ones((3, 3)).tolist())
+    assert cache._read(folder / "a.npy").channel.tolist() in (np.zeros((3, 3)).tolist(), np.ones((3, 3)).tolist())
 
 
 def test_a_failed_write_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,18 +199,18 @@ def test_a_failed_write_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_the_oldest_go_when_there_is_too_much(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "_LOOK_EVERY_BYTES", 1)
+    monkeypatch.setattr(cache, "_TIDY_EVERY_BYTES", 1)
     for number in range(4):
         cached(f"{number}", Maker())
         os.utime(folder / f"{number}.npy", (number, number))
-    monkeypatch.setattr(kept, "MOST_BYTES", 3 * (folder / "0.npy").stat().st_size)
+    monkeypatch.setattr(cache, "MOST_BYTES", 3 * (folder / "0.npy").stat().st_size)
     cached("4", Maker())
     assert sorted(path.name for path in folder.iterdir()) == ["2.npy", "3.npy", "4.npy"]
 
 
-def test_memory_keeps_what_was_asked_for_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "_MEMORY_BYTES", 2 * 72)
-    kept.forget()
+def test_memory_holds_the_most_recently_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "_MEMORY_BYTES", 2 * 72)
+    CHANNELS.clear_memory()
     maker = Maker()
     for digest in ("a", "b", "a", "c", "a"):
         cached(digest, maker)
@@ -226,7 +230,7 @@ def test_digests_tell_everything_apart() -> None:
         (one, 1.0),
         (one, None),
     ]
-    digests = [kept.digest_of(*said) for said in [*parts, (np.nextafter(one, 9),)]]
-    assert kept.digest_of(one) == kept.digest_of(one.copy())
+    digests = [cache.digest_of(*said) for said in [*parts, (np.nextafter(one, 9),)]]
+    assert cache.digest_of(one) == cache.digest_of(one.copy())
     assert digests[0] == digests[3] or (one + 1e-16 != one).any()
     assert len(set(digests)) == len(digests) - (digests[0] == digests[3])

@@ -23,7 +23,9 @@ from sim.lppm.channel import (
     identity,
     location_hiding,
 )
-from sim.world.distance import Distance, euclidean, manhattan
+from sim.world.distance import Distance
+from sim.world.distances.euclidean import euclidean
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 
 pytestmark = pytest.mark.usefixtures("either_way")

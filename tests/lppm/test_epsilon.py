@@ -14,7 +14,9 @@ from sim.interfaces import FloatArray
 from sim.lppm.channel import MatrixChannel, RemappedChannel, exponential, identity, location_hiding
 from sim.lppm.epsilon import exact_epsilon_per_km, spent_per_km
 from sim.lppm.planar_noise import geometric_matrix, laplace_matrix
-from sim.world.distance import Distance, euclidean, manhattan
+from sim.world.distance import Distance
+from sim.world.distances.euclidean import euclidean
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 
 GRID = Grid.rectangle(rows=2, cols=3, width_km=3.6, height_km=1.4)

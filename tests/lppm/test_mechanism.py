@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sim.belief import EstimatedProfile
+from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParameters
 from sim.events import Query, Report
 from sim.interfaces import LPPM, Channel, FloatArray
 from sim.lppm.channel import identity
-from sim.lppm.designs import Exponential, Identity, LocationHiding
+from sim.lppm.exponential import Exponential, ExponentialParameters
+from sim.lppm.identity import Identity
+from sim.lppm.location_hiding import LocationHiding, LocationHidingParameters
 from sim.lppm.mechanism import Mechanism
-from sim.world.distance import manhattan
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 
 DISTANCE = manhattan(Grid.rectangle(rows=2, cols=3, width_km=3.0, height_km=2.0))
@@ -61,7 +63,9 @@ def test_it_designs_once_per_prior() -> None:
 
 def test_it_learns_by_the_channel_of_the_report() -> None:
     belief = Filter()
-    mechanism = Mechanism(belief=belief, design=LocationHiding(distance=DISTANCE, reveal_probability=0.4))
+    mechanism = Mechanism(
+        belief=belief, design=LocationHiding(LocationHidingParameters(reveal_probability=0.4), distance=DISTANCE)
+    )
     sent = mechanism.channel(0)
     other = identity(6)
     mechanism.observe(Report("ann", 1, 7, 2, other))
@@ -71,7 +75,9 @@ def test_it_learns_by_the_channel_of_the_report() -> None:
 
 def test_a_fixed_belief_is_not_told() -> None:
     belief = Filter(fixed=True)
-    mechanism = Mechanism(belief=belief, design=Exponential(distance=DISTANCE, epsilon_per_km=1.0))
+    mechanism = Mechanism(
+        belief=belief, design=Exponential(ExponentialParameters(epsilon_per_km=1.0), distance=DISTANCE)
+    )
     channel = mechanism.channel(0)
     mechanism.observe(Report("ann", 1, 0, 2, channel))
     assert belief.seen == []
@@ -79,7 +85,8 @@ def test_a_fixed_belief_is_not_told() -> None:
 
 
 @pytest.mark.parametrize(
-    "design", [Identity(n_cells=6), Exponential(distance=DISTANCE, epsilon_per_km=1.0, remap=False)]
+    "design",
+    [Identity(n_cells=6), Exponential(ExponentialParameters(epsilon_per_km=1.0, remap=False), distance=DISTANCE)],
 )
 def test_a_design_that_ignores_priors_asks_for_one_only(design: Identity | Exponential) -> None:
     belief = Filter()
@@ -94,7 +101,9 @@ def test_a_design_that_ignores_priors_asks_for_one_only(design: Identity | Expon
 def test_the_best_guess_is_the_output_all_along_a_trace() -> None:
     # The adversary of the same belief: the weighted medians of prior times likelihood give back each output.
     belief, rng = Filter(), np.random.default_rng(3)
-    mechanism = Mechanism(belief=belief, design=Exponential(distance=DISTANCE, epsilon_per_km=0.5))
+    mechanism = Mechanism(
+        belief=belief, design=Exponential(ExponentialParameters(epsilon_per_km=0.5), distance=DISTANCE)
+    )
     for index in range(1, 40):
         prior = belief.prior(index)
         channel = mechanism.channel(index)
@@ -115,7 +124,9 @@ class InPlace(Filter):
 
 
 def test_a_belief_that_learns_in_place_is_asked_again() -> None:
-    mechanism = Mechanism(belief=InPlace(), design=Exponential(distance=DISTANCE, epsilon_per_km=0.4))
+    mechanism = Mechanism(
+        belief=InPlace(), design=Exponential(ExponentialParameters(epsilon_per_km=0.4), distance=DISTANCE)
+    )
     first = mechanism.channel(0)
     sure = Report("ann", 1, 0, 5, identity(6))
     mechanism.observe(sure)
@@ -141,8 +152,12 @@ def test_the_full_type_learns_from_real_cells_alone() -> None:
 def test_a_full_profile_is_the_histogram_of_past_cells_and_fades_in() -> None:
     """With the truth as likelihood the maximum likelihood profile is the histogram: r^-1/2 initial, the rest that."""
     initial = np.full(6, 1 / 6)
-    belief = EstimatedProfile(initial_profile=initial, gap=1e-9)
-    mechanism = Mechanism(belief=belief, design=Exponential(distance=DISTANCE, epsilon_per_km=1.0), learns_from="cells")
+    belief = EstimatedProfile(EstimatedProfileParameters(gap=1e-9), initial_profile=initial)
+    mechanism = Mechanism(
+        belief=belief,
+        design=Exponential(ExponentialParameters(epsilon_per_km=1.0), distance=DISTANCE),
+        learns_from="cells",
+    )
     for index, cell in enumerate([1, 1, 4, 1], start=1):
         mechanism.remember(Query("ann", index, index, cell))
     seen = np.array([0.0, 0.75, 0.0, 0.0, 0.25, 0.0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,14 +16,20 @@ from scipy.optimize import linprog
 
 from sim.errors import InputError
 from sim.interfaces import FloatArray
-from sim.lppm import cache as kept
-from sim.lppm import linear, optimal
-from sim.lppm.designs import Exponential, LocationHiding
+from sim.lppm import cache, linear, optimal_privacy, optimal_quality
+from sim.lppm.exponential import Exponential
 from sim.lppm.linear import LinearProgram, Solution, SolverError
-from sim.lppm.optimal import OptimalPrivacy, OptimalQuality
+from sim.lppm.location_hiding import LocationHiding
+from sim.lppm.optimal_design import CHANNELS
+from sim.lppm.optimal_privacy import OptimalPrivacy, OptimalPrivacyParameters
+from sim.lppm.optimal_quality import OptimalQuality
 from sim.lppm.programs import MostError, exceeded, most_error, promised, unbeaten
-from sim.world.distance import Distance, euclidean, manhattan, semantic
+from sim.world.distance import Distance
+from sim.world.distances.euclidean import euclidean
+from sim.world.distances.manhattan import manhattan
+from sim.world.distances.semantic import semantic
 from sim.world.grid import Grid
+from tests.support import made
 
 GRID = Grid.rectangle(rows=3, cols=3, width_km=3.9, height_km=3.3)
 N = GRID.n_cells
@@ -42,7 +48,7 @@ SOLVERS: list[Any] = [
 
 @pytest.fixture(autouse=True)
 def _forgetful() -> None:
-    kept.forget()
+    CHANNELS.clear_memory()
 
 
 def some_prior(seed: int, n: int = N) -> FloatArray:
@@ -122,7 +128,11 @@ def textbook_quality(prior: FloatArray, d_x: FloatArray, d_q: FloatArray, epsilo
 def test_with_one_distance_the_error_is_the_budget_or_that_of_guessing(seed: int, share: float, kind: str) -> None:
     prior, distance = some_prior(seed), DISTANCES[kind]
     most_km = guessing_km(prior, distance)
-    design = OptimalPrivacy(quality_distance=distance, privacy_distance=distance, quality_budget_km=share * most_km)
+    design = OptimalPrivacy(
+        OptimalPrivacyParameters(quality_budget_km=share * most_km),
+        quality_distance=distance,
+        privacy_distance=distance,
+    )
     matrix = design(prior).matrix()
     assert error_km(matrix, prior, distance) == pytest.approx(min(share, 1.0) * most_km, abs=1e-6)
     assert loss_km(matrix, prior, distance) <= share * most_km + 1e-9
@@ -135,7 +145,9 @@ def test_with_one_distance_it_is_as_good_as_a_remapped_mechanism_of_that_loss(ma
     for budget_km in (0.3, 0.8):
         remapped = make(distance=distance, quality_budget_km=budget_km)(prior).matrix()
         spent_km = loss_km(remapped, prior, distance)
-        design = OptimalPrivacy(quality_distance=distance, privacy_distance=distance, quality_budget_km=spent_km)
+        design = OptimalPrivacy(
+            OptimalPrivacyParameters(quality_budget_km=spent_km), quality_distance=distance, privacy_distance=distance
+        )
         best = error_km(design(prior).matrix(), prior, distance)
         assert best == pytest.approx(error_km(remapped, prior, distance), abs=1e-6)
 
@@ -147,7 +159,11 @@ def test_it_is_as_good_as_the_program_as_it_is_written(privacy: str, quality: st
     for seed, budget_km in ((1, 0.4), (2, 1.1)):
         prior = some_prior(seed)
         assert (prior == 0).any()
-        design = OptimalPrivacy(quality_distance=d_q, privacy_distance=d_p, quality_budget_km=budget_km, solver=solver)
+        design = OptimalPrivacy(
+            OptimalPrivacyParameters(quality_budget_km=budget_km, solver=solver),
+            quality_distance=d_q,
+            privacy_distance=d_p,
+        )
         matrix = design(prior).matrix()
         want_km = textbook_privacy(prior, d_p.matrix_km, d_q.matrix_km, budget_km)
         assert error_km(matrix, prior, d_p) == pytest.approx(want_km, abs=2e-6)
@@ -159,7 +175,9 @@ def test_two_cells_by_hand() -> None:
     d_p, d_q = (Distance(kind="file", matrix_km=km * (1 - np.eye(2))) for km in (3.0, 2.0))
     prior = np.array([0.6, 0.4])
     for budget_km, want_km in ((0.2, 0.3), (0.5, 0.75), (0.8, 1.2), (5.0, 1.2)):
-        design = OptimalPrivacy(quality_distance=d_q, privacy_distance=d_p, quality_budget_km=budget_km)
+        design = OptimalPrivacy(
+            OptimalPrivacyParameters(quality_budget_km=budget_km), quality_distance=d_q, privacy_distance=d_p
+        )
         matrix = design(prior).matrix()
         assert error_km(matrix, prior, d_p) == pytest.approx(want_km, abs=1e-6)
     assert matrix.tolist() == [[1, 0], [1, 0]]
@@ -168,9 +186,11 @@ def test_two_cells_by_hand() -> None:
 def test_other_mechanisms_of_the_same_loss_protect_no_better() -> None:
     d_p, d_q, prior = DISTANCES["manhattan"], DISTANCES["euclidean"], some_prior(4)
     for make in (Exponential, LocationHiding):
-        other = make(distance=d_q, quality_budget_km=0.7)(prior).matrix()
+        other = made(make, distance=d_q, quality_budget_km=0.7)(prior).matrix()
         spent_km = loss_km(other, prior, d_q)
-        design = OptimalPrivacy(quality_distance=d_q, privacy_distance=d_p, quality_budget_km=spent_km)
+        design = OptimalPrivacy(
+            OptimalPrivacyParameters(quality_budget_km=spent_km), quality_distance=d_q, privacy_distance=d_p
+        )
         assert error_km(design(prior).matrix(), prior, d_p) > error_km(other, prior, d_p) + 0.01
 
 
@@ -179,7 +199,7 @@ def test_interior_point_ends_in_the_middle_of_the_best_and_simplex_in_a_corner()
     used = {}
     for solver in ("ipm", "simplex"):
         said: Any = {"quality_budget_km": 0.9, "solver": solver}
-        matrix = OptimalPrivacy(quality_distance=distance, privacy_distance=distance, **said)(prior).matrix()
+        matrix = made(OptimalPrivacy, quality_distance=distance, privacy_distance=distance, **said)(prior).matrix()
         used[solver] = int((matrix > 1e-6).sum())
     assert used["ipm"] > 2 * used["simplex"]
 
@@ -188,9 +208,9 @@ def test_a_cell_without_mass_has_the_row_of_the_nearest_with_mass() -> None:
     d_q, prior = DISTANCES["manhattan"], np.zeros(N)
     prior[[0, 2, 6]] = 0.5, 0.3, 0.2
     prior[8] = 1e-13
-    matrix = OptimalPrivacy(quality_distance=d_q, privacy_distance=DISTANCES["euclidean"], quality_budget_km=0.3)(
-        prior
-    ).matrix()
+    matrix = OptimalPrivacy(
+        OptimalPrivacyParameters(quality_budget_km=0.3), quality_distance=d_q, privacy_distance=DISTANCES["euclidean"]
+    )(prior).matrix()
     assert len({tuple(matrix[cell]) for cell in (0, 2, 6)}) == 3
     for cell in (1, 3, 4, 5, 7, 8):
         nearest = min((0, 2, 6), key=lambda known: d_q.matrix_km[cell, known])
@@ -200,13 +220,17 @@ def test_a_cell_without_mass_has_the_row_of_the_nearest_with_mass() -> None:
 def test_no_budget_is_the_truth_unless_another_report_costs_nothing() -> None:
     d_p = DISTANCES["manhattan"]
     prior = some_prior(1)
-    design = OptimalPrivacy(quality_distance=DISTANCES["euclidean"], privacy_distance=d_p, quality_budget_km=0.0)
+    design = OptimalPrivacy(
+        OptimalPrivacyParameters(quality_budget_km=0.0), quality_distance=DISTANCES["euclidean"], privacy_distance=d_p
+    )
     assert design(prior).matrix().tolist() == np.eye(N).tolist()
     alike = np.array(d_p.matrix_km)
     alike[3:6, 3:6] = 0
     free = Distance(kind="file", matrix_km=alike)
     for solver in ("ipm", "simplex"):
-        design = OptimalPrivacy(quality_distance=free, privacy_distance=d_p, quality_budget_km=0.0, solver=solver)
+        design = OptimalPrivacy(
+            OptimalPrivacyParameters(quality_budget_km=0.0, solver=solver), quality_distance=free, privacy_distance=d_p
+        )
         prior = np.full(N, 1 / N)
         want_km = textbook_privacy(prior, d_p.matrix_km, alike, 0.0)
         assert want_km > 0.2
@@ -218,7 +242,9 @@ def test_cells_at_no_distance_keep_their_own_rows(budget_km: float) -> None:
     d_p, d_q = DISTANCES["manhattan"], semantic(list("abcabcabc"[:N].ljust(N, "a")), apart_km=2.0)
     for seed in range(3):
         prior = np.random.default_rng(seed).dirichlet(np.ones(N))
-        matrix = OptimalPrivacy(quality_distance=d_q, privacy_distance=d_p, quality_budget_km=budget_km).matrix(prior)
+        matrix = OptimalPrivacy(
+            OptimalPrivacyParameters(quality_budget_km=budget_km), quality_distance=d_q, privacy_distance=d_p
+        ).matrix(prior)
         assert loss_km(matrix, prior, d_q) <= budget_km + 1e-9
         want_km = textbook_privacy(prior, d_p.matrix_km, d_q.matrix_km, budget_km)
         assert error_km(matrix, prior, d_p) == pytest.approx(want_km, abs=2e-6)
@@ -226,7 +252,7 @@ def test_cells_at_no_distance_keep_their_own_rows(budget_km: float) -> None:
 
 def test_where_nothing_can_be_lost_nothing_is_refused() -> None:
     nowhere = semantic(["home"] * N)
-    design = OptimalQuality(quality_distance=nowhere, metric=DISTANCES["euclidean"], epsilon_per_km=1.0)
+    design = made(OptimalQuality, metric=DISTANCES["euclidean"], epsilon_per_km=1.0, quality_distance=nowhere)
     assert loss_km(design.matrix(some_prior(1)), some_prior(1), nowhere) == 0
 
 
@@ -239,7 +265,9 @@ def test_without_dilation_it_is_as_good_as_the_program_with_every_pair(
     metric: str, quality: str, solver: linear.Solver
 ) -> None:
     d_x, d_q, prior = DISTANCES[metric], DISTANCES[quality], some_prior(2) * 0.9 + 0.1 / N
-    design = OptimalQuality(quality_distance=d_q, metric=d_x, epsilon_per_km=0.8, spanner_dilation=1.0, solver=solver)
+    design = made(
+        OptimalQuality, metric=d_x, epsilon_per_km=0.8, spanner_dilation=1.0, solver=solver, quality_distance=d_q
+    )
     matrix = design(prior).matrix()
     want_km = textbook_quality(prior, d_x.matrix_km, d_q.matrix_km, 0.8)
     assert loss_km(matrix, prior, d_q) == pytest.approx(want_km, abs=2e-6)
@@ -253,7 +281,7 @@ def test_the_promise_holds_between_all_cells_with_mass_or_without(
     metric: str, seed: int, epsilon: float, dilation: float
 ) -> None:
     d_x, d_q, prior = DISTANCES[metric], DISTANCES["manhattan"], some_prior(seed)
-    design = OptimalQuality(quality_distance=d_q, metric=d_x, epsilon_per_km=epsilon, spanner_dilation=dilation)
+    design = made(OptimalQuality, metric=d_x, epsilon_per_km=epsilon, spanner_dilation=dilation, quality_distance=d_q)
     matrix = design(prior).matrix()
     assert epsilon_of(matrix, d_x.matrix_km) <= epsilon * (1 + 1e-9)
     assert loss_km(matrix, prior, d_q) <= guessing_km(prior, d_q) + 1e-5
@@ -263,7 +291,7 @@ def test_a_wider_spanner_promises_more_and_loses_more() -> None:
     d_x, d_q, prior = DISTANCES["euclidean"], DISTANCES["manhattan"], np.full(N, 1 / N)
     losses = []
     for dilation in (1.0, 1.1, 1.5):
-        design = OptimalQuality(quality_distance=d_q, metric=d_x, epsilon_per_km=1.0, spanner_dilation=dilation)
+        design = made(OptimalQuality, metric=d_x, epsilon_per_km=1.0, spanner_dilation=dilation, quality_distance=d_q)
         losses.append(loss_km(design(prior).matrix(), prior, d_q))
     assert losses[0] < losses[1] < losses[2] < 1.5 * losses[0]
 
@@ -274,9 +302,11 @@ def test_two_cells_of_geo_indistinguishability_by_hand() -> None:
     other = 1 / (1 + np.exp(0.8 * 1.5))
     said: Any = {"quality_distance": distance, "metric": distance, "epsilon_per_km": 0.8}
     np.testing.assert_allclose(
-        OptimalQuality(**said)(np.array([0.5, 0.5])).matrix(), [[1 - other, other], [other, 1 - other]], atol=1e-6
+        made(OptimalQuality, **said)(np.array([0.5, 0.5])).matrix(),
+        [[1 - other, other], [other, 1 - other]],
+        atol=1e-6,
     )
-    matrix = OptimalQuality(**said)(np.array([0.9, 0.1])).matrix()
+    matrix = made(OptimalQuality, **said)(np.array([0.9, 0.1])).matrix()
     np.testing.assert_allclose(matrix, [[1, 0], [1, 0]], atol=1e-6)
 
 
@@ -285,14 +315,14 @@ def test_a_budget_sets_epsilon(metric: str) -> None:
     d_x, d_q, prior = DISTANCES[metric], DISTANCES["manhattan"], some_prior(7)
     matrices = []
     for budget_km in (0.2, 0.7):
-        design = OptimalQuality(quality_distance=d_q, metric=d_x, quality_budget_km=budget_km)
+        design = made(OptimalQuality, metric=d_x, quality_budget_km=budget_km, quality_distance=d_q)
         matrices.append(design(prior).matrix())
         assert loss_km(matrices[-1], prior, d_q) == pytest.approx(budget_km, abs=2e-5)
     assert epsilon_of(matrices[0], d_x.matrix_km) > epsilon_of(matrices[1], d_x.matrix_km)
-    far = OptimalQuality(quality_distance=d_q, metric=d_x, quality_budget_km=50.0)(prior).matrix()
+    far = made(OptimalQuality, metric=d_x, quality_budget_km=50.0, quality_distance=d_q)(prior).matrix()
     assert loss_km(far, prior, d_q) == pytest.approx(guessing_km(prior, d_q))
     assert (far == far[0]).all()
-    near = OptimalQuality(quality_distance=d_q, metric=d_x, quality_budget_km=0.0)(prior).matrix()
+    near = made(OptimalQuality, metric=d_x, quality_budget_km=0.0, quality_distance=d_q)(prior).matrix()
     assert near.tolist() == np.eye(N).tolist()
 
 
@@ -300,16 +330,18 @@ def test_a_budget_that_no_promise_keeps_is_refused_in_words() -> None:
     d_q = DISTANCES["manhattan"]
     alike = np.array(d_q.matrix_km)
     alike[0, 8] = alike[8, 0] = 0.0
-    design = OptimalQuality(quality_distance=d_q, metric=Distance(kind="file", matrix_km=alike), quality_budget_km=0.01)
+    design = made(
+        OptimalQuality, metric=Distance(kind="file", matrix_km=alike), quality_budget_km=0.01, quality_distance=d_q
+    )
     with pytest.raises(InputError, match=r"quality_budget_km 0\.01 cannot be kept: cells at a distance of 0 km"):
         design(np.full(N, 1 / N))
 
 
 def test_no_promise_at_all_and_one_beyond_measure() -> None:
     distance, prior = DISTANCES["euclidean"], some_prior(6)
-    silent = OptimalQuality(quality_distance=distance, metric=distance, epsilon_per_km=0.0)(prior).matrix()
+    silent = made(OptimalQuality, metric=distance, epsilon_per_km=0.0, quality_distance=distance)(prior).matrix()
     assert loss_km(silent, prior, distance) == pytest.approx(guessing_km(prior, distance))
-    frank = OptimalQuality(quality_distance=distance, metric=distance, epsilon_per_km=1e4)(prior).matrix()
+    frank = made(OptimalQuality, metric=distance, epsilon_per_km=1e4, quality_distance=distance)(prior).matrix()
     assert loss_km(frank, prior, distance) == pytest.approx(0.0, abs=1e-6)
     assert epsilon_of(frank, distance.matrix_km) <= 1e4
 
@@ -322,9 +354,9 @@ def test_one_cell_or_a_certain_cell_has_nothing_to_lose(certain: bool) -> None:
     alone = manhattan(Grid.rectangle(rows=1, cols=1, width_km=1.0, height_km=1.0))
     distance, prior = (DISTANCES["manhattan"], np.eye(N)[5]) if certain else (alone, np.ones(1))
     for design in (
-        OptimalPrivacy(quality_distance=distance, privacy_distance=distance),
-        OptimalQuality(quality_distance=distance, metric=distance, epsilon_per_km=1.0),
-        OptimalQuality(quality_distance=distance, metric=distance, quality_budget_km=1.0),
+        OptimalPrivacy(OptimalPrivacyParameters(), quality_distance=distance, privacy_distance=distance),
+        made(OptimalQuality, metric=distance, epsilon_per_km=1.0, quality_distance=distance),
+        made(OptimalQuality, metric=distance, quality_budget_km=1.0, quality_distance=distance),
     ):
         assert loss_km(design(prior).matrix(), prior, distance) == pytest.approx(0.0, abs=1e-5)
 
@@ -332,8 +364,12 @@ def test_one_cell_or_a_certain_cell_has_nothing_to_lose(certain: bool) -> None:
 @pytest.mark.parametrize(
     "design",
     [
-        OptimalPrivacy(quality_distance=DISTANCES["manhattan"], privacy_distance=DISTANCES["euclidean"]),
-        OptimalQuality(quality_distance=DISTANCES["manhattan"], metric=DISTANCES["euclidean"], epsilon_per_km=1.0),
+        OptimalPrivacy(
+            OptimalPrivacyParameters(), quality_distance=DISTANCES["manhattan"], privacy_distance=DISTANCES["euclidean"]
+        ),
+        made(
+            OptimalQuality, metric=DISTANCES["euclidean"], epsilon_per_km=1.0, quality_distance=DISTANCES["manhattan"]
+        ),
     ],
 )
 def test_a_design_is_a_pure_function_of_the_prior_s_contents(design: Any) -> None:
@@ -343,15 +379,15 @@ def test_a_design_is_a_pure_function_of_the_prior_s_contents(design: Any) -> Non
     assert wanted[0] != wanted[1]
     again = pickle.loads(pickle.dumps(design))
     buffer = np.empty(N)
-    for made in (design, again):
-        kept.forget()
+    for one in (design, again):
+        CHANNELS.clear_memory()
         for prior, matrix in ((first, wanted[0]), (second, wanted[1]), (first, wanted[0])):
             buffer[:] = prior
-            assert made(buffer).matrix().tolist() == matrix
+            assert one(buffer).matrix().tolist() == matrix
 
 
 def test_what_was_solved_is_found_again_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(kept.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
     crow, grid, prior = DISTANCES["euclidean"], DISTANCES["manhattan"], some_prior(1)
     solved: list[FloatArray] = []
 
@@ -359,10 +395,14 @@ def test_what_was_solved_is_found_again_and_nothing_else(tmp_path: Path, monkeyp
         solved.append(said[0])
         return most_error(*said)
 
-    monkeypatch.setattr(optimal, "most_error", counted)
-    first = OptimalPrivacy(quality_distance=crow, privacy_distance=grid, quality_budget_km=0.4)(prior).matrix()
-    kept.forget()
-    again = OptimalPrivacy(quality_distance=crow, privacy_distance=grid, quality_budget_km=0.4)(prior).matrix()
+    monkeypatch.setattr(optimal_privacy, "most_error", counted)
+    first = OptimalPrivacy(
+        OptimalPrivacyParameters(quality_budget_km=0.4), quality_distance=crow, privacy_distance=grid
+    )(prior).matrix()
+    CHANNELS.clear_memory()
+    again = OptimalPrivacy(
+        OptimalPrivacyParameters(quality_budget_km=0.4), quality_distance=crow, privacy_distance=grid
+    )(prior).matrix()
     assert first.tobytes() == again.tobytes()
     assert len(solved) == 1
     others: list[dict[str, Any]] = [
@@ -373,24 +413,28 @@ def test_what_was_solved_is_found_again_and_nothing_else(tmp_path: Path, monkeyp
     ]
     for change in others:
         said: dict[str, Any] = {"quality_distance": crow, "privacy_distance": grid, "quality_budget_km": 0.4}
-        OptimalPrivacy(**said | change)(prior)
-    OptimalPrivacy(quality_distance=crow, privacy_distance=grid, quality_budget_km=0.4)(some_prior(2))
+        made(OptimalPrivacy, **said | change)(prior)
+    OptimalPrivacy(OptimalPrivacyParameters(quality_budget_km=0.4), quality_distance=crow, privacy_distance=grid)(
+        some_prior(2)
+    )
     assert len(solved) == 6
 
 
 def test_what_makes_no_design_is_refused() -> None:
     distance = DISTANCES["manhattan"]
     both: dict[str, Any] = {"quality_distance": distance, "metric": distance}
-    with pytest.raises(ValueError, match=r"quality_budget_km must be in \[0, inf\), got -1"):
-        OptimalPrivacy(quality_distance=distance, privacy_distance=distance, quality_budget_km=-1.0)
+    with pytest.raises(ValueError, match=r"(?s)quality_budget_km.*input_value=-1"):
+        OptimalPrivacy(
+            OptimalPrivacyParameters(quality_budget_km=-1.0), quality_distance=distance, privacy_distance=distance
+        )
     with pytest.raises(ValueError, match="one of epsilon_per_km and quality_budget_km, got None and None"):
-        OptimalQuality(**both)
-    with pytest.raises(ValueError, match=r"epsilon_per_km must be in \[0, inf\), got nan"):
-        OptimalQuality(**both, epsilon_per_km=float("nan"))
-    with pytest.raises(ValueError, match=r"spanner_dilation must be in \[1, inf\), got 0.5"):
-        OptimalQuality(**both, epsilon_per_km=1.0, spanner_dilation=0.5)
-    with pytest.raises(InputError, match="solver must be one of ipm, simplex, clarabel, got 'cplex'"):
-        OptimalQuality(**both, epsilon_per_km=1.0, solver="cplex")  # type: ignore[arg-type]
+        made(OptimalQuality, **both)
+    with pytest.raises(ValueError, match=r"(?s)epsilon_per_km.*input_value=nan"):
+        made(OptimalQuality, epsilon_per_km=float("nan"), **both)
+    with pytest.raises(ValueError, match=r"(?s)spanner_dilation.*input_value=0.5"):
+        made(OptimalQuality, epsilon_per_km=1.0, spanner_dilation=0.5, **both)
+    with pytest.raises(InputError, match=r"(?s)solver.*input_value='cplex'"):
+        made(OptimalQuality, epsilon_per_km=1.0, solver="cplex", **both)
 
 
 def test_a_solver_that_is_not_installed_is_told_how_to_get(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -401,7 +445,9 @@ def test_a_solver_that_is_not_installed_is_told_how_to_get(monkeypatch: pytest.M
     distance = DISTANCES["manhattan"]
     for solver, how in (("clarabel", r"pip install 'lppm-sim\[optimal\]'"), ("ipm", "pip install highspy")):
         with pytest.raises(InputError, match=f"solver {solver} needs .* {how}"):
-            OptimalPrivacy(quality_distance=distance, privacy_distance=distance, solver=solver)  # type: ignore[arg-type]
+            OptimalPrivacy(
+                OptimalPrivacyParameters(solver=cast(Any, solver)), quality_distance=distance, privacy_distance=distance
+            )
 
 
 def test_a_solver_s_answer_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -413,14 +459,16 @@ def test_a_solver_s_answer_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> N
         honest = boasting(*said)
         return honest._replace(claimed_km=honest.claimed_km + 1e-4)
 
-    monkeypatch.setattr(optimal, "most_error", boast)
+    monkeypatch.setattr(optimal_privacy, "most_error", boast)
     with pytest.raises(SolverError, match=r"the channel's error is .* km, the solver claims .* try another `solver`"):
-        OptimalPrivacy(quality_distance=distance, privacy_distance=distance, quality_budget_km=0.5)(prior)
-    monkeypatch.setattr(optimal, "promised", lambda channel, *_: channel * 0.5 + 0.5 * np.eye(*channel.shape))
-    monkeypatch.setattr(optimal, "VERIFIED", 1e-2)
-    monkeypatch.setattr(optimal, "_verify", lambda *_: None)
+        OptimalPrivacy(
+            OptimalPrivacyParameters(quality_budget_km=0.5), quality_distance=distance, privacy_distance=distance
+        )(prior)
+    monkeypatch.setattr(optimal_quality, "promised", lambda channel, *_: channel * 0.5 + 0.5 * np.eye(*channel.shape))
+    monkeypatch.setattr(optimal_quality, "VERIFIED", 1e-2)
+    monkeypatch.setattr(optimal_quality, "verify", lambda *_: None)
     with pytest.raises(SolverError, match=r"a log-ratio is .* above epsilon d"):
-        OptimalQuality(quality_distance=distance, metric=distance, epsilon_per_km=1.0)(np.full(N, 1 / N))
+        made(OptimalQuality, metric=distance, epsilon_per_km=1.0, quality_distance=distance)(np.full(N, 1 / N))
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -455,9 +503,9 @@ def test_multipliers_say_what_a_limit_is_worth(solver: linear.Solver) -> None:
 
 def test_a_channel_that_nearly_keeps_a_promise_is_mended_by_next_to_nothing() -> None:
     metric_km = DISTANCES["manhattan"].matrix_km
-    right = OptimalQuality(quality_distance=DISTANCES["manhattan"], metric=DISTANCES["manhattan"], epsilon_per_km=1.0)(
-        some_prior(2) * 0.9 + 0.1 / N
-    ).matrix()
+    right = made(
+        OptimalQuality, metric=DISTANCES["manhattan"], epsilon_per_km=1.0, quality_distance=DISTANCES["manhattan"]
+    )(some_prior(2) * 0.9 + 0.1 / N).matrix()
     wrong = np.maximum(right - 1e-9 * np.random.default_rng(0).random(right.shape), 0)
     wrong /= wrong.sum(axis=1, keepdims=True)
     assert exceeded(wrong, metric_km, 1.0) > 1e-9
@@ -479,10 +527,14 @@ def test_qif_finds_the_same() -> None:
     qif: Any = pytest.importorskip("qif", reason="qif is not installed")
     prior, distance = some_prior(2) * 0.9 + 0.1 / N, DISTANCES["euclidean"]
     d_km = distance.matrix_km
-    design = OptimalQuality(quality_distance=distance, metric=distance, epsilon_per_km=0.8, spanner_dilation=1.0)
+    design = made(OptimalQuality, metric=distance, epsilon_per_km=0.8, spanner_dilation=1.0, quality_distance=distance)
     theirs = qif.mechanism.d_privacy.min_loss_given_d(prior, N, lambda x, y: 0.8 * d_km[x, y], lambda w, x: d_km[w, x])
     assert loss_km(design(prior).matrix(), prior, distance) == pytest.approx(loss_km(theirs, prior, distance), abs=1e-5)
-    most = OptimalPrivacy(quality_distance=distance, privacy_distance=DISTANCES["manhattan"], quality_budget_km=0.7)
+    most = OptimalPrivacy(
+        OptimalPrivacyParameters(quality_budget_km=0.7),
+        quality_distance=distance,
+        privacy_distance=DISTANCES["manhattan"],
+    )
     theirs = qif.mechanism.l_risk.max_risk_given_max_loss(
         prior, N, N, 0.7, lambda w, x: DISTANCES["manhattan"].matrix_km[w, x], lambda z, x: d_km[z, x]
     )

@@ -67,7 +67,7 @@ def _kept(kind: Any) -> Any:
 
 
 def test_the_manifest_says_what_outputs_stand_for(result: Result) -> None:
-    said = result.manifest["output_spaces"]
+    said = result.manifest.output_spaces
     assert (said["SP-Snap"], said["Drop"]) == ("cells", {"kind": "cells_or_nothing"})
     found = {lppm: trajectories.output_space(result.run, lppm, 0) for lppm in said}
     assert isinstance(found["SP-Cloak"], Regions)

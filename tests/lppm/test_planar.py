@@ -14,15 +14,23 @@ from scipy.stats import gamma, kstest
 
 import sim
 from sim.interfaces import Design, FloatArray
-from sim.lppm.designs import Exponential, expected_loss_km
+from sim.lppm.calibration import expected_loss_km
 from sim.lppm.epsilon import exact_epsilon_per_km
+from sim.lppm.exponential import Exponential
 from sim.lppm.outputs import Points
-from sim.lppm.planar import EPSILON_OF_PLACES_PER_KM, LaplacePlacesChannel, PlanarGeometric, PlanarLaplace
-from sim.scenario import build
-from sim.scenario import designs as specs
+from sim.lppm.planar_geometric import PlanarGeometric, PlanarGeometricParameters
+from sim.lppm.planar_laplace import (
+    EPSILON_OF_PLACES_PER_KM,
+    LaplacePlacesChannel,
+    PlanarLaplace,
+    PlanarLaplaceParameters,
+)
 from sim.world import World
-from sim.world.distance import Distance, euclidean, manhattan
+from sim.world.distance import Distance
+from sim.world.distances.euclidean import euclidean
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import EARTH_RADIUS_KM, Grid
+from tests.support import made
 
 GRID = Grid.rectangle(rows=3, cols=4, width_km=4.4, height_km=2.1)
 EUCLIDEAN, MANHATTAN = euclidean(GRID), manhattan(GRID)
@@ -35,11 +43,11 @@ def prior(seed: int = 0) -> FloatArray:
 
 
 MAKE: dict[str, Any] = {
-    "laplace": partial(PlanarLaplace, grid=GRID),
-    "laplace drawn again": partial(PlanarLaplace, grid=GRID, truncate="renormalise"),
-    "geometric": partial(PlanarGeometric, grid=GRID),
-    "geometric by blocks": partial(PlanarGeometric, grid=GRID, metric="manhattan"),
-    "exponential": Exponential,
+    "laplace": partial(made, PlanarLaplace, grid=GRID),
+    "laplace drawn again": partial(made, PlanarLaplace, grid=GRID, truncate="renormalise"),
+    "geometric": partial(made, PlanarGeometric, grid=GRID),
+    "geometric by blocks": partial(made, PlanarGeometric, grid=GRID, metric="manhattan"),
+    "exponential": partial(made, Exponential),
 }
 PROMISES = [
     ("laplace", EUCLIDEAN, 1.0),
@@ -139,7 +147,7 @@ def test_the_prior_matters_only_for_remap_and_budget() -> None:
 
 
 def places(distance: Distance = EUCLIDEAN, grid: Grid = GRID, **said: Any) -> LaplacePlacesChannel:
-    channel = PlanarLaplace(grid=grid, distance=distance, discretise=False, **said)(prior())
+    channel = made(PlanarLaplace, discretise=False, grid=grid, distance=distance, **said)(prior())
     assert isinstance(channel, LaplacePlacesChannel)
     return channel
 
@@ -190,13 +198,17 @@ def test_places_lose_what_the_closed_forms_say() -> None:
     assert places(EUCLIDEAN, epsilon_per_km=4.0).expected_loss_of_km(3) == 0.5
     assert places(MANHATTAN, epsilon_per_km=4.0).expected_loss_of_km(3) == pytest.approx(2 / math.pi)
     for distance in (EUCLIDEAN, MANHATTAN):
-        design = PlanarLaplace(grid=GRID, distance=distance, quality_budget_km=0.7, discretise=False)
+        design = PlanarLaplace(
+            PlanarLaplaceParameters(quality_budget_km=0.7, discretise=False), grid=GRID, distance=distance
+        )
         assert not design.uses_prior
         assert places(distance, quality_budget_km=0.7).expected_loss_of_km(0) == pytest.approx(0.7)
     by_cell = places(HOPS, quality_budget_km=0.7)
     lost = sum(p * by_cell.expected_loss_of_km(cell) for cell, p in enumerate(prior()))
     assert lost == pytest.approx(0.7, abs=2e-5)
-    assert PlanarLaplace(grid=GRID, distance=HOPS, quality_budget_km=0.7, discretise=False).uses_prior
+    assert PlanarLaplace(
+        PlanarLaplaceParameters(quality_budget_km=0.7, discretise=False), grid=GRID, distance=HOPS
+    ).uses_prior
     assert places(HOPS, quality_budget_km=2.9).epsilon_per_km == EPSILON_OF_PLACES_PER_KM[0]
 
 
@@ -226,26 +238,33 @@ def test_places_are_not_listed() -> None:
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ({"epsilon_per_km": 1.0, "quality_budget_km": 1.0}, "give one of epsilon_per_km and quality_budget_km, got 1"),
-        ({}, "give one of epsilon_per_km and quality_budget_km, got None"),
-        ({"discretise": False}, "give one of epsilon_per_km and quality_budget_km, got None"),
-        ({"epsilon_per_km": 1.0, "truncate": "wrap"}, "truncate must be one of"),
-        ({"epsilon_per_km": -1.0}, r"epsilon must be in \[0, inf\), got -1"),
-        ({"epsilon_per_km": 1.0, "discretise": False, "remap": True}, "neither remapped nor truncated, got remap True"),
-        ({"epsilon_per_km": 1.0, "discretise": False, "truncate": "renormalise"}, "say discretise: true"),
-        ({"epsilon_per_km": 0.0, "discretise": False}, r"epsilon_per_km of places must be in \[0.001, 100\], got 0"),
+        (
+            {"epsilon_per_km": 1.0, "quality_budget_km": 1.0},
+            "`epsilon_per_km` and `quality_budget_km` exclude each other",
+        ),
+        ({"epsilon_per_km": 1.0, "truncate": "wrap"}, r"(?s)truncate.*Input should be"),
+        ({"epsilon_per_km": -1.0}, r"(?s)epsilon_per_km.*input_value=-1"),
+        (
+            {"epsilon_per_km": 1.0, "discretise": False, "remap": True},
+            "neither remapped nor truncated, found .*`remap: true`",
+        ),
+        (
+            {"epsilon_per_km": 1.0, "discretise": False, "truncate": "renormalise"},
+            "neither remapped nor truncated, found .*`truncate: renormalise`",
+        ),
+        ({"epsilon_per_km": 0.0, "discretise": False}, r"`epsilon_per_km` must be in \[0.001, 100\], found 0"),
         ({"quality_budget_km": 0.01, "discretise": False}, r"must be in \[0.001, 100\], got 200"),
-        ({"quality_budget_km": 0.0, "discretise": False}, r"quality_budget_km of places must be in \(0, inf\), got 0"),
+        ({"quality_budget_km": 0.0, "discretise": False}, "`quality_budget_km` must be positive, found 0"),
     ],
 )
 def test_parameters_that_exclude_each_other(said: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        PlanarLaplace(grid=GRID, distance=EUCLIDEAN, **said)
+        made(PlanarLaplace, grid=GRID, distance=EUCLIDEAN, **said)
 
 
 def test_a_metric_is_one_of_two() -> None:
-    with pytest.raises(ValueError, match="metric must be one of"):
-        PlanarGeometric(grid=GRID, distance=EUCLIDEAN, epsilon_per_km=1.0, metric="road")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"(?s)metric.*Input should be"):
+        PlanarGeometric(PlanarGeometricParameters(epsilon_per_km=1.0, metric="road"), grid=GRID, distance=EUCLIDEAN)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -260,18 +279,17 @@ def test_a_metric_is_one_of_two() -> None:
 )
 def test_a_scenario_is_told_what_places_cannot_do(said: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
-        specs.PlanarLaplaceSpec.model_validate({"kind": "planar_laplace", "discretise": False, **said})
+        PlanarLaplaceParameters.model_validate({"kind": "planar_laplace", "discretise": False, **said})
 
 
 def test_a_scenario_and_the_class_agree() -> None:
-    assert specs.EPSILON_OF_PLACES_PER_KM == EPSILON_OF_PLACES_PER_KM
     world = World(grid=GRID, roads=None, privacy_distance=EUCLIDEAN, quality_distance=EUCLIDEAN)
     for said in ({}, {"remap": False}, {"discretise": False}, {"quality_budget_km": 0.5, "remap": False}):
-        spec = specs.PlanarLaplaceSpec.model_validate({"kind": "planar_laplace", **said})
-        design: Any = build.build_design(spec, world)
+        spec = PlanarLaplaceParameters.model_validate({"kind": "planar_laplace", **said})
+        design: Any = spec.build(world)
         assert design.uses_prior == spec.uses_prior
         assert (design.space is None) == spec.discretise
-    by_default: Any = build.build_design(specs.PlanarLaplaceSpec(kind="planar_laplace", discretise=False), world)
+    by_default: Any = PlanarLaplaceParameters(discretise=False).build(world)
     assert by_default(prior()).epsilon_per_km == 1.0
 
 
@@ -283,7 +301,7 @@ def test_places_go_through_a_whole_simulation(tmp_path: Any, make_scenario: Any)
         record={"epsilon": "euclidean"},
     )
     events = sim.run(scenario, out=tmp_path / "run", figures=False).events()
-    grid = build.build_world(scenario).grid
+    grid = scenario.build_world().grid
     space = Points(grid)
     x_km, y_km = np.array([space.place_km(output) for output in events["output"]]).T
     cell = events["cell"].to_numpy()

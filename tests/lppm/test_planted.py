@@ -12,12 +12,16 @@ import pytest
 from numpy.typing import NDArray
 
 from sim.interfaces import FloatArray
-from sim.lppm import cache as kept
+from sim.lppm import cache
 from sim.lppm.cache import Solved
-from sim.lppm.optimal import OptimalPrivacy, OptimalQuality
+from sim.lppm.optimal_design import CHANNELS
+from sim.lppm.optimal_privacy import OptimalPrivacy
+from sim.lppm.optimal_quality import OptimalQuality
 from sim.lppm.programs import stochastic
-from sim.world.distance import euclidean, manhattan
+from sim.world.distances.euclidean import euclidean
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
+from tests.support import made
 
 GRID = Grid.rectangle(rows=3, cols=3, width_km=3.9, height_km=3.3)
 N = GRID.n_cells
@@ -34,7 +38,7 @@ def privacy(**changes: Any) -> Design:
         "privacy_distance": TAXI,
         "quality_budget_km": BUDGET_KM,
     }
-    return OptimalPrivacy(**settings | changes)
+    return made(OptimalPrivacy, **settings | changes)
 
 
 def any_privacy(**changes: Any) -> Design:
@@ -43,7 +47,7 @@ def any_privacy(**changes: Any) -> Design:
 
 def quality(**changes: Any) -> Design:
     settings: dict[str, Any] = {"quality_distance": TAXI, "metric": CROW, "epsilon_per_km": EPSILON_PER_KM}
-    return OptimalQuality(**settings | changes)
+    return made(OptimalQuality, **settings | changes)
 
 
 def calibrated(**changes: Any) -> Design:
@@ -148,8 +152,8 @@ def planted(what: str, design: Design, honest: Solved) -> Solved:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(kept.VARIABLE, str(tmp_path / "cache"))
-    kept.forget()
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
+    CHANNELS.clear_memory()
     return tmp_path / "cache"
 
 
@@ -167,9 +171,9 @@ def test_a_planted_channel_is_computed_again_with_a_notice(
     design = DESIGNS[kind]()
     honest = design(PRIOR).matrix().copy()
     path = the_file(folder)
-    kept._write(path, planted(plant, design, kept._read(path)))
+    cache._write(path, planted(plant, design, cache._read(path)))
     false = path.read_bytes()
-    kept.forget()
+    CHANNELS.clear_memory()
     assert design(PRIOR).matrix().tobytes() == honest.tobytes()
     said = capsys.readouterr().err
     assert said.startswith(f"cached channel {path} is not used but computed again: ")
@@ -184,7 +188,7 @@ def test_the_file_of_another_problem_is_not_used(folder: Path, kind: str, capsys
     other = the_file(folder).rename(folder / "other")
     honest = DESIGNS[kind]()(PRIOR).matrix().copy()
     shutil.copy(other, the_file(folder))
-    kept.forget()
+    CHANNELS.clear_memory()
     assert DESIGNS[kind]()(PRIOR).matrix().tobytes() == honest.tobytes()
     assert "is not used but computed again" in capsys.readouterr().err
 
@@ -197,8 +201,8 @@ def test_closed_forms_are_verified_too(
     design = make(quality_budget_km=budget_km)
     honest = design(PRIOR).matrix().copy()
     assert (honest.tolist() == np.eye(N).tolist()) == (closed == "identity")
-    kept._write(the_file(folder), Solved(np.eye(N)[:, ::-1].copy()))
-    kept.forget()
+    cache._write(the_file(folder), Solved(np.eye(N)[:, ::-1].copy()))
+    CHANNELS.clear_memory()
     assert design(PRIOR).matrix().tobytes() == honest.tobytes()
     assert "it is not the channel of this problem" in capsys.readouterr().err
 
@@ -210,7 +214,7 @@ def test_what_a_design_finds_is_verified_and_read_again(
 ) -> None:
     design, prior = DESIGNS[kind](), a_prior(seed)
     found = design(prior).matrix().copy()
-    kept.forget()
+    CHANNELS.clear_memory()
     monkeypatch.setattr(type(design), "solved", None)  # whoever solves it again fails
     assert design(prior).matrix().tobytes() == found.tobytes()
     assert capsys.readouterr().err == ""

@@ -205,3 +205,17 @@ def test_loss_is_the_sum_over_cells_and_outputs(data: st.DataObject) -> None:
         assert channel.loss_km(prior, distance, given_table) == pytest.approx(want, abs=1e-12)
         generic = MatrixChannel(channel.matrix()).loss_km(prior, distance, given_table)
         assert generic == pytest.approx(want, abs=1e-12)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_a_likelihood_after_the_remap_is_the_sum_over_the_outputs_sent_there(data: st.DataObject) -> None:
+    distance, _ = data.draw(grids_and_priors())
+    n = distance.n_cells
+    channel = data.draw(channels(distance))
+    table = np.array(data.draw(st.lists(st.integers(0, n - 1), min_size=n, max_size=n)), dtype=np.int64)
+    matrix = channel.matrix()
+    expected = [sum((matrix[:, z] for z in range(n) if table[z] == output), np.zeros(n)) for output in range(n)]
+    columns = channel.columns(table, np.arange(n))
+    np.testing.assert_allclose(columns, expected, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(columns.sum(axis=0), 1.0, rtol=1e-12)

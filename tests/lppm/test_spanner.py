@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.lppm.spanner import greedy_spanner, metric
-from sim.world.distance import euclidean, manhattan
+from sim.world.distances.euclidean import euclidean
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 
 GRID = Grid.rectangle(rows=4, cols=5, width_km=6.0, height_km=4.4)

@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 
 from sim.interfaces import Channel, FloatArray, IntArray
 from sim.lppm.channel import MatrixChannel, identity, location_hiding
-from sim.lppm.designs import Exponential, LocationHiding
+from sim.lppm.exponential import Exponential, ExponentialParameters
+from sim.lppm.location_hiding import LocationHiding, LocationHidingParameters
 from sim.lppm.outputs import CellsOrNothing
 from sim.lppm.theory import Theory, conditional_entropy_bits, theory
-from sim.world.distance import Distance, euclidean, manhattan
+from sim.world.distance import Distance
+from sim.world.distances.euclidean import euclidean
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 
 GRID = Grid.rectangle(rows=2, cols=3, width_km=3.0, height_km=2.0)
@@ -115,8 +118,8 @@ def test_a_report_that_tells_nothing_leaves_all_of_the_prior() -> None:
 @pytest.mark.parametrize("prior", [UNIFORM, PROFILE], ids=["uniform", "profile"])
 def test_a_remapped_mechanism_loses_what_the_adversary_errs(distance: Distance, prior: FloatArray) -> None:
     for design in (
-        Exponential(distance=distance, epsilon_per_km=0.8),
-        LocationHiding(distance=distance, reveal_probability=0.3),
+        Exponential(ExponentialParameters(epsilon_per_km=0.8), distance=distance),
+        LocationHiding(LocationHidingParameters(reveal_probability=0.3), distance=distance),
     ):
         found = theory(design(prior), prior, quality=distance, privacy=distance)
         assert found.adversary_error_km == pytest.approx(found.quality_loss_km, abs=1e-12)

@@ -13,11 +13,15 @@ from hypothesis import strategies as st
 
 from sim.events import Visit
 from sim.interfaces import Demand, Generator, IntArray
-from sim.mobility.demand import EveryVisit, Periodic, Poisson, Rate
+from sim.mobility.demand.every_visit import EveryVisit
+from sim.mobility.demand.periodic import Periodic, PeriodicParameters
+from sim.mobility.demand.poisson import Poisson, PoissonParameters
 from sim.mobility.gaps import Coverage, PeriodicSchedule, PoissonSchedule, count_gaps, schedule, sessions
 from sim.mobility.recorded.replay import Replay
+from sim.mobility.shifts.rate import Rate
 from sim.mobility.traces import Trace, live
 from sim.world.grid import Grid
+from tests.support import made
 
 GRID = Grid.rectangle(rows=2, cols=3, width_km=3, height_km=2)
 HOUR, DAY = 3600, 86_400
@@ -27,7 +31,7 @@ def replay(folder: Path, times_s: Iterable[int], **options: Any) -> Replay:
     path = folder / "t.csv"
     rows = "".join(f"a,{time_s},{number % 6}\n" for number, time_s in enumerate(times_s))
     path.write_text("user,time_s,cell\n" + rows)
-    return Replay(grid=GRID, file=path, **options)
+    return made(Replay, grid=GRID, file=path, **options)
 
 
 def lived(mobility: Replay, demand: Demand, seed: int = 0, **limits: Any) -> Trace:
@@ -55,9 +59,9 @@ def test_a_session_that_is_not_read_to_its_end_is_skipped() -> None:
 def test_no_periodic_query_falls_into_a_gap(tmp_path: Path) -> None:
     """Trips on five days of a month: without the cut 95 % of the queries would be invented."""
     times_s = geolife([0, 3, 4, 11, 30])
-    trace = lived(replay(tmp_path, times_s), Periodic(period_s=300))
+    trace = lived(replay(tmp_path, times_s), Periodic(PeriodicParameters(period_s=300)))
     assert trace.times_s.tolist() == sorted({time_s // 300 * 300 for time_s in times_s})
-    uncut = lived(replay(tmp_path, times_s, max_gap_s=10**9), Periodic(period_s=300))
+    uncut = lived(replay(tmp_path, times_s, max_gap_s=10**9), Periodic(PeriodicParameters(period_s=300)))
     assert len(uncut) == 30 * 288 + 18
     assert len(trace) == 5 * 18
     counts = PeriodicSchedule(np.array(times_s), period_s=300, max_gap_s=7200).coverage(len(trace))
@@ -66,7 +70,7 @@ def test_no_periodic_query_falls_into_a_gap(tmp_path: Path) -> None:
 
 def test_a_position_is_carried_over_gaps_up_to_the_limit(tmp_path: Path) -> None:
     mobility = replay(tmp_path, [0, 7200, 14_401])
-    trace = lived(mobility, Periodic(period_s=3600))
+    trace = lived(mobility, Periodic(PeriodicParameters(period_s=3600)))
     assert (trace.times_s // 3600).tolist() == [0, 1, 2, 4]
     assert trace.cells.tolist() == [0, 0, 1, 2]
 
@@ -74,7 +78,7 @@ def test_a_position_is_carried_over_gaps_up_to_the_limit(tmp_path: Path) -> None
 @pytest.mark.parametrize("period_s", [5 * HOUR, DAY])
 def test_a_period_longer_than_the_gap_has_one_query_a_slot(tmp_path: Path, period_s: int) -> None:
     times_s = [0, 3 * HOUR, 4 * HOUR, 9 * HOUR, 30 * HOUR, 100 * HOUR]
-    trace = lived(replay(tmp_path, times_s), Periodic(period_s=period_s))
+    trace = lived(replay(tmp_path, times_s), Periodic(PeriodicParameters(period_s=period_s)))
     slots = [time_s // period_s for time_s in times_s]
     assert (trace.times_s // period_s).tolist() == sorted(set(slots))
     last = {slot: number for number, slot in enumerate(slots)}
@@ -89,12 +93,12 @@ def test_every_visit_is_not_cut(tmp_path: Path) -> None:
 def test_an_order_without_times_has_no_gaps(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("user,order,cell\na,0,1\na,99999,2\n")
-    assert Replay(grid=GRID, file=path).max_gap_s is None
+    assert made(Replay, grid=GRID, file=path).max_gap_s is None
 
 
 def test_no_poisson_query_falls_into_a_gap(tmp_path: Path) -> None:
     times_s = np.array(geolife([0, 3, 4, 11, 30]))
-    trace = lived(replay(tmp_path, times_s), Poisson(per_hour=20))
+    trace = lived(replay(tmp_path, times_s), Poisson(PoissonParameters(per_hour=20)))
     assert 5 * 15 < len(trace) < 5 * 45
     assert set((trace.times_s // DAY).tolist()) == {0, 3, 4, 11, 30}
     for query_s, cell in zip(trace.times_s, trace.cells, strict=True):
@@ -106,7 +110,7 @@ def test_no_poisson_query_falls_into_a_gap(tmp_path: Path) -> None:
 def test_a_custom_demand_is_cut_too(tmp_path: Path) -> None:
     class Hourly:
         def queries(self, visits: Iterable[Visit], rng: Generator) -> Iterator[Visit]:
-            return Periodic(period_s=HOUR).queries(visits, rng)
+            return Periodic(PeriodicParameters(period_s=HOUR)).queries(visits, rng)
 
     trace = lived(replay(tmp_path, geolife([0, 3])), Hourly())
     assert (trace.times_s // HOUR).tolist() == [8, 9, 80, 81]
@@ -117,8 +121,10 @@ def test_a_custom_demand_is_cut_too(tmp_path: Path) -> None:
 def test_a_rate_counts_its_queries_over_all_sessions(tmp_path: Path) -> None:
     """Three queries are dropped out of the first ones, not of each session; none is added in a gap."""
     mobility = replay(tmp_path, geolife([0, 1, 2], minutes=30))
-    base = lived(mobility, Periodic(period_s=300))
-    rate = Rate(Periodic(period_s=300), factor=4, from_s=0, for_queries=9, rng=np.random.default_rng(1))
+    base = lived(mobility, Periodic(PeriodicParameters(period_s=300)))
+    rate = Rate(
+        Periodic(PeriodicParameters(period_s=300)), factor=4, from_s=0, for_queries=9, rng=np.random.default_rng(1)
+    )
     more = lived(mobility, rate)
     assert len(base) == 18
     added = set(more.times_s.tolist()) - set(base.times_s.tolist())
@@ -140,7 +146,7 @@ times = st.lists(st.integers(0, 400), min_size=1, max_size=30).map(np.cumsum)
 def test_periodic_counts_are_those_of_the_queries(times: IntArray, period_s: int, max_gap_s: int, limit: int) -> None:
     """The oracle generates the queries with and without the cut, and compares them with the slots of visits."""
     visits = [Visit(int(time_s), 0) for time_s in times]
-    demand = Periodic(period_s=period_s)
+    demand = Periodic(PeriodicParameters(period_s=period_s))
     longest = max(max_gap_s, period_s)
     rng = np.random.default_rng(0)
     asked = [query.time_s for part in sessions(visits, max_gap_s=longest) for query in demand.queries(part, rng)]
@@ -165,7 +171,7 @@ def test_periodic_counts_are_those_of_the_queries(times: IntArray, period_s: int
 def test_poisson_counts_are_expected_values() -> None:
     times_s = np.array([0, 600, 1800, 5400, 5400 + 5 * HOUR, 5400 + 6 * HOUR])
     visits = [Visit(int(time_s), number) for number, time_s in enumerate(times_s)]
-    demand, rng = Poisson(per_hour=6), np.random.default_rng(5)
+    demand, rng = Poisson(PoissonParameters(per_hour=6)), np.random.default_rng(5)
     recorded, asked, uncut = [], [], []
     for _ in range(4000):
         cells = [query.cell for part in sessions(visits, max_gap_s=7200) for query in demand.queries(part, rng)]

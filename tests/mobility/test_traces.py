@@ -10,7 +10,8 @@ import pytest
 
 from sim.events import Visit
 from sim.interfaces import Generator
-from sim.mobility.demand import EveryVisit, Periodic
+from sim.mobility.demand.every_visit import EveryVisit
+from sim.mobility.demand.periodic import Periodic, PeriodicParameters
 from sim.mobility.traces import Trace, live
 
 
@@ -52,7 +53,7 @@ def test_live_stops_at_a_number_of_queries_and_looks_no_further() -> None:
 def test_live_stops_before_a_time() -> None:
     assert lived(Walk(), EveryVisit(), until_s=30) == [(0, 0), (10, 1), (20, 2)]
     assert lived(Walk(), EveryVisit(), until_s=31)[-1] == (30, 3)
-    assert lived(Walk(), Periodic(period_s=20), until_s=40) == [(0, 1), (20, 3)]
+    assert lived(Walk(), Periodic(PeriodicParameters(period_s=20)), until_s=40) == [(0, 1), (20, 3)]
     assert lived(Walk(), EveryVisit(), until_s=0) == []
 
 

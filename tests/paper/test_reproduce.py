@@ -74,7 +74,7 @@ def test_panels_come_from_the_logs_of_ordinary_runs(paper: Path) -> None:
     out = paper / "outputs" / "paper-synthetic"
     for panel in PANELS[::5]:
         result = sim.Result.open(out / "runs" / f"{panel.study.name}-synthetic")
-        assert result.manifest["finished"]
+        assert result.manifest.finished
         again = table(panel, series_of(read_halves(result.run)))
         pd.testing.assert_frame_equal(again, pd.read_csv(out / "panels" / f"{panel.name}.csv"), check_exact=False)
 
@@ -157,7 +157,7 @@ def test_a_study_is_what_the_paper_says(study: Study, sources: dict[str, Path]) 
     world = json.loads(scenario.canonical())["world"]
     assert world["privacy_distance"]["kind"] == world["quality_distance"]["kind"] == "manhattan"
     learners = [lppm for lppm in scenario.lppms if lppm.name == "peb"]
-    assert [lppm.belief.fading for lppm in learners] == [0.5]  # type: ignore[union-attr]
+    assert [vars(lppm.belief)["fading"] for lppm in learners] == [0.5]
     assert learners[0].training == ("scarce" if study.dataset == "taxicab" else "rich")
     assert scenario.markov_restart == ("daily" if study.dataset == "taxicab" else "never")
     assert getattr(scenario.users.mobility, "shuffle", None) == (study.experiment == "sp")

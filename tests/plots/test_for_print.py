@@ -30,8 +30,8 @@ from sim.plots import style
 from sim.plots.for_print import KINDS, draw, width_in, write_figure
 from sim.plots.map import BaseMap, Guesses, map_figure
 from sim.plots.profiles import profiles_figure
-from sim.scenario.load import load
 from sim.storage.errors import RequestError, RunError
+from sim.storage.load import load
 from sim.storage.run_directory import RunDirectory
 from tests.support import SMALL, assert_apart, told_shifts
 
@@ -257,8 +257,9 @@ def test_the_map_shows_roads_and_where_the_user_was(tmp_path: Path) -> None:
     (way,) = [line for line in panel.get_lines() if len(line.get_xdata()) == len(own)]  # type: ignore[arg-type]
     assert list(way.get_xdata()) == pytest.approx([cell % 5 + 0.5 for cell in own["cell"]])  # type: ignore[arg-type]
     assert list(way.get_ydata()) == pytest.approx([cell // 5 + 0.5 for cell in own["cell"]])  # type: ignore[arg-type]
-    roads = run.manifest()["worlds"][0]["roads"]
+    roads = run.manifest().worlds[0].roads
     drawn = [len(lines.get_segments()) for lines in panel.collections if hasattr(lines, "get_segments")]
+    assert roads is not None
     assert len(roads["edge_from"]) in drawn
     # No attack: the loss of each user is drawn, and what needs an adversary is refused.
     assert "quality loss" in draw(run, "users").get_supylabel()
@@ -353,7 +354,7 @@ def test_what_a_run_has_not_is_told(tmp_path: Path) -> None:
     for kind in ("profiles", "map"):
         with pytest.raises(RunError, match="is a summary, without the cells"):
             draw(run, kind)
-    run.write_manifest({**run.manifest(), "worlds": []})
+    run.write_manifest(run.manifest().updated(worlds=[]))
     with pytest.raises(RunError, match=r"manifest\.json does not tell the world of point 0"):
         draw(run, "map", lppms=["identity"])
     assert not summarize(run).empty

@@ -331,7 +331,10 @@ def test_save_is_deterministic_and_embeds_fonts(tmp_path: Path) -> None:
 def a_run(path: Path, points: pd.DataFrame | None = None) -> RunDirectory:
     """Write a run in which two mechanisms and two attacks are not in the order of their names."""
     run = RunDirectory.create(path)
-    scenario = {"lppms": [{"name": "SP"}, {"name": "PEB"}], "attacks": [{"name": "markov"}, {"name": "bayes"}]}
+    scenario = {
+        "lppms": [{"kind": "identity", "name": name} for name in ("SP", "PEB")],
+        "attacks": [{"kind": "sporadic", "name": name} for name in ("markov", "bayes")],
+    }
     run.write_manifest(a_manifest(scenario=scenario))
     row: dict[str, Any] = (
         dict.fromkeys(EVENTS.names, 0)

@@ -392,7 +392,7 @@ def test_no_part_of_the_script_takes_the_name_of_another() -> None:
 def test_two_users_are_drawn_one_by_one_and_nothing_below_zero(
     result: Result, browser_page: Page, tmp_path: Path
 ) -> None:
-    scenario = result.manifest["scenario"] | {"users": result.manifest["scenario"]["users"] | {"count": 2}}
+    scenario = result.manifest.recorded_scenario | {"users": result.manifest.recorded_scenario["users"] | {"count": 2}}
     few = sim.run(Scenario.model_validate(scenario), out=tmp_path / "run", figures=False)
     path = tmp_path / "report.html"
     path.write_text(report.page([few]), encoding="utf-8")

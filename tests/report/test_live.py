@@ -20,8 +20,9 @@ import pytest
 import sim
 from sim import report
 from sim.errors import UserError
-from sim.report import live as watch
-from sim.report.live import Pages, Server, Told, served
+from sim.report.live.pages import LivePages
+from sim.report.live.progress import LiveProgress
+from sim.report.live.server import Server, served
 from sim.simulation.progress import Silent
 from tests.support import INTERRUPTIBLE, MakeScenario, done, ending, files, lppm_sim, refused
 
@@ -46,7 +47,7 @@ def finished(make_scenario: MakeScenario, tmp_path: Path) -> Path:
 def server(finished: Path) -> Iterator[Server]:
     """Return a server that has that run to show."""
     with served("small", finished, Silent()) as server:
-        server.told.start(0, chunks=0, skipped=1)
+        server.progress.start(0, chunks=0, skipped=1)
         yield server
 
 
@@ -185,27 +186,27 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_a_page_is_made_once_and_again_after_a_pause_or_at_the_end(
     finished: Path, made: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "PAUSE", 1e9)
-    told = Told(Silent())
-    pages = Pages(finished, told)
+    monkeypatch.setattr("sim.report.live.pages.PAUSE", 1e9)
+    progress = LiveProgress(Silent())
+    pages = LivePages(finished, progress)
     assert (pages.version, pages.get(), made) == ("", None, []), "the run has not accepted the folder yet"
-    told.start(100, chunks=3, skipped=1)
+    progress.start(100, chunks=3, skipped=1)
     assert pages.version == "1"
     assert made == [], "nobody looks"
     first = pages.get()
     assert first is not None
     assert pages.get() is first
-    told.end_chunk()
+    progress.end_chunk()
     assert (pages.version, pages.get() is first, len(made)) == ("1", True, 1), "too soon"
     monkeypatch.setattr(pages, "_not_before_s", 0.0)
     assert pages.version == "2"
     pages.get()
-    told.end_chunk()
-    assert (pages.version, pages.last) == ("2", False)
-    told.end()
+    progress.end_chunk()
+    assert (pages.version, pages.is_final) == ("2", False)
+    progress.end()
     assert pages.version == "4"
     pages.get()
-    assert (pages.last, len(made)) == (True, 3)
+    assert (pages.is_final, len(made)) == (True, 3)
     pages.get()
     assert len(made) == 3
 
@@ -217,7 +218,7 @@ def test_a_page_that_fails_is_told_and_the_last_one_stays(server: Server, monkey
         raise ZeroDivisionError("no <users>\nat all")
 
     monkeypatch.setattr(report, "page", fail)
-    server.told.end()
+    server.progress.end()
     assert ask(server, path_of(server.address)) == good
     assert state_of(server)["trouble"] == "ZeroDivisionError: no <users>"
 
@@ -235,20 +236,20 @@ def test_progress_is_told_to_both(make_scenario: MakeScenario, tmp_path: Path) -
         def end_chunk(self) -> None:
             heard.append(("end",))
 
-    told = Told(Other())
-    begin = told.state()
+    progress = LiveProgress(Other())
+    begin = progress.state()
     assert (begin.done, begin.total, begin.queries_per_s, begin.left_s, begin.finished) == (0, 0, None, None, False)
-    sim.run(make_scenario(replications=2), out=tmp_path / "run", figures=False, progress=told, chunk_queries=1)
+    sim.run(make_scenario(replications=2), out=tmp_path / "run", figures=False, progress=progress, chunk_queries=1)
     total = 3 * 25 * 2 * 2
     assert heard[0] == ("start", total, 2, 0)
     assert sum(entry[1] for entry in heard if entry[0] == "advance") == total
-    state = told.state()
+    state = progress.state()
     assert (state.done, state.total, state.chunks_done, state.chunks, state.finished) == (total, total, 2, 2, False)
     assert state.queries_per_s is not None
     assert state.queries_per_s > 0
     assert state.left_s == 0
-    told.end("why")
-    assert (told.state().finished, told.state().error, told.state().left_s) == (True, "why", None)
+    progress.end("why")
+    assert (progress.state().finished, progress.state().error, progress.state().left_s) == (True, "why", None)
 
 
 # The command -----------------------------------------------------------------------------------------------------
@@ -298,7 +299,7 @@ def test_ctrl_c_stops_the_run_and_its_page(small: Path, monkeypatch: pytest.Monk
     def interrupted(_: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(Told, "end_chunk", interrupted)
+    monkeypatch.setattr(LiveProgress, "end_chunk", interrupted)
     result = lppm_sim("watch", small, "-o", "run")
     assert result.exit_code == 1
     assert "chunks are finished and kept in run" in result.stderr
@@ -369,9 +370,9 @@ def test_the_page_goes_from_nothing_to_all_figures_and_keeps_what_its_reader_did
         page.evaluate("scrollTo({top: 200, behavior: 'instant'})")
 
     with served(scenario.name, tmp_path / "run", Steps(look, act)) as server:
-        result = sim.run(scenario, out=tmp_path / "run", progress=server.told, figures=False, chunk_queries=1)
-        server.told.end()
-        server.say_farewell()
+        result = sim.run(scenario, out=tmp_path / "run", progress=server.progress, figures=False, chunk_queries=1)
+        server.progress.end()
+        server.wait_for_final_view()
     says(page, "The simulation is finished; these are all of its figures.")
     assert "450 queries" in page.inner_text(lead)
     shown = page.eval_on_selector_all("table.sortable tbody td", "cells => cells.map(cell => cell.dataset.value)")
@@ -391,7 +392,7 @@ def test_the_page_goes_from_nothing_to_all_figures_and_keeps_what_its_reader_did
 def test_an_end_with_an_error_is_told(finished: Path, live: tuple[Page, list[str], list[str]]) -> None:
     page, complaints, _ = live
     with suppress(UserError), served("small", finished, Silent()) as server:
-        server.told.start(100, chunks=1, skipped=1)
+        server.progress.start(100, chunks=1, skipped=1)
         page.goto(server.address)
         says(page, "0 of 100 queries simulated")
         raise UserError("1 of 2 chunks failed; <all> others are there\nand so on")
@@ -404,7 +405,7 @@ def test_a_server_that_goes_away_is_told_and_asked_no_more(
 ) -> None:
     page, _, asked = live
     with served("small", finished, Silent()) as server:
-        server.told.start(100, chunks=1, skipped=1)
+        server.progress.start(100, chunks=1, skipped=1)
         page.goto(server.address)
         says(page, "0 of 100 queries simulated")
     says(page, "The simulation has ended or was stopped; this is what was there.")

@@ -18,6 +18,7 @@ from sim.analysis.result import Result
 from sim.report.page import SCRIPTS
 from sim.scenario.models import Scenario
 from sim.storage.event_schema import EVENTS
+from sim.storage.run_directory import RunDirectory
 from tests.support import HOSTILE, rename_hostile
 
 if TYPE_CHECKING:
@@ -295,10 +296,9 @@ def test_of_several_runs_one_is_replayed(result: Result, browser_page: Page, tmp
 
 def test_hostile_names_are_only_names(result: Result, browser_page: Page, tmp_path: Path) -> None:
     shutil.copytree(result.run.path, tmp_path / "hostile")
-    hostile = Result.open(tmp_path / "hostile")
-    rename_hostile(hostile.run)
+    hostile = rename_hostile(RunDirectory.open(tmp_path / "hostile"))
     page = browser_page
-    show(page, write(tmp_path, Result.open(tmp_path / "hostile")))
+    show(page, write(tmp_path, Result(hostile)))
     page.get_by_label("Time line by").select_option("query")
     named = []
     for user in range(3):

@@ -188,7 +188,8 @@ def test_the_replay_holds_the_first_replication_at_the_middle_point(result: Resu
 
 def test_the_map_has_the_roads_and_the_beliefs(result: Result) -> None:
     (found,) = data_of(report.page([result]))["replay"]
-    roads, drawn = result.manifest["worlds"][0]["roads"], found["world"]["roads"]
+    roads, drawn = result.manifest.worlds[0].roads, found["world"]["roads"]
+    assert roads is not None
     places = list(zip(unpacked(drawn["x_m"]).tolist(), unpacked(drawn["y_m"]).tolist(), strict=True))
     ends = zip(unpacked(drawn["from"]).tolist(), unpacked(drawn["to"]).tolist(), strict=True)
     true_places = list(zip(roads["x_m"], roads["y_m"], strict=True))
@@ -304,7 +305,7 @@ def test_the_policy_allows_this_style_and_this_script_alone(result: Result) -> N
 def test_the_page_says_what_was_run(result: Result) -> None:
     text = " ".join(line for lines in Reader(report.page([result])).texts.values() for line in lines)
     manifest = result.manifest
-    for said in (manifest["digest"], f"lppm-sim run {result.path}/manifest.json", "numpy", "epsilon_per_km"):
+    for said in (manifest.digest, f"lppm-sim run {result.path}/manifest.json", "numpy", "epsilon_per_km"):
         assert said in text
 
 

@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
-from sim.scenario.load import load
-from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS, SHORT_LPPMS
+from sim.attack import identification, inference
+from sim.components.registry import FAMILIES, registry
+from sim.components.spec import SMALLEST, Spec
+from sim.scenario.lppms import short_names
 from sim.scenario.reading.faults import ScenarioError
 from sim.scenario.reading.paths import assign
-from sim.scenario.reading.validation import SMALLEST, Spec
-from sim.scenario.reference import SECTIONS, UNIONS, kinds
+from sim.scenario.reference import SECTIONS
+from sim.storage.load import load
 
 FULL: dict[str, Any] = {
     "world": {
@@ -101,7 +103,7 @@ def test_parts_of_any_type_are_faults(place: tuple[str, ...], value: Any, tmp_pa
 
 def floats() -> Iterator[tuple[str, type[Spec], str, bool]]:
     """Yield each key of each model that may hold a number with a fraction, and whether it holds a list of them."""
-    models = {f"{family}.{kind}": spec for family in UNIONS for kind, spec in kinds(family).items()}
+    models = {f"{family}.{kind}": spec for family in FAMILIES for kind, spec in registry.kinds(family).items()}
     for name, spec in (models | {name: spec for name, (_, spec) in SECTIONS.items()}).items():
         schema = spec.model_json_schema()
         schema = schema["$defs"][spec.__name__] if "$ref" in schema else schema
@@ -147,23 +149,23 @@ def slips(name: str) -> list[str]:
     return [wrong for wrong in (*same, *([turned] if len(name) > 3 else [])) if wrong != name]
 
 
-FAMILIES = {
-    "lppms.0": list(SHORT_LPPMS),
-    "attacks.0": [*SHORT_ATTACKS, "face-value", *SHORT_IDENTIFICATIONS],
-    "world.grid": list(kinds("grid")),
-    "world.roads": list(kinds("roads")),
-    "world.privacy_distance": list(kinds("distance")),
-    "users.mobility": [kind for kind in kinds("mobility") if ":" not in kind],
-    "users.demand": [kind for kind in kinds("demand") if ":" not in kind],
-    "training.others": list(kinds("training")),
-    "lppms.0.belief": [kind for kind in kinds("belief") if ":" not in kind],
-    "lppms.0.design": [kind for kind in kinds("design") if ":" not in kind],
+KINDS_AT: dict[str, list[str]] = {
+    "lppms.0": list(short_names()),
+    "attacks.0": [*inference.SHORT_NAMES, "face-value", *identification.SHORT_NAMES],
+    "world.grid": list(registry.kinds("grid")),
+    "world.roads": list(registry.kinds("roads")),
+    "world.privacy_distance": list(registry.kinds("distance")),
+    "users.mobility": [kind for kind in registry.kinds("mobility") if ":" not in kind],
+    "users.demand": [kind for kind in registry.kinds("demand") if ":" not in kind],
+    "training.others": list(registry.kinds("training")),
+    "lppms.0.belief": [kind for kind in registry.kinds("belief") if ":" not in kind],
+    "lppms.0.design": [kind for kind in registry.kinds("design") if ":" not in kind],
 }
 
 
-@pytest.mark.parametrize("place", FAMILIES)
+@pytest.mark.parametrize("place", KINDS_AT)
 def test_the_nearest_name_comes_before_the_list(place: str, tmp_path: Path) -> None:
-    names = FAMILIES[place]
+    names = KINDS_AT[place]
     loc = tuple(int(step) if step.isdigit() else step for step in place.split("."))
     base = FULL | {"lppms": [{"name": "x", "belief": "fixed_profile", "design": "exponential"}]}
     for name, mapping in itertools.product(names, (False, True)):

@@ -13,11 +13,12 @@ import pytest
 
 import sim
 from sim.components.files import VARIABLE
-from sim.scenario.load import load, schema
+from sim.scenario.load import schema
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import ScenarioError
 from sim.scenario.reading.source import read
 from sim.scenario.sweep import points
+from sim.storage.load import load
 from tests.support import BASE, faults
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
@@ -406,7 +407,7 @@ def test_data_files_lie_in_the_data_folder(write: Write, tmp_path: Path, monkeyp
 
 
 def test_without_a_data_folder_the_way_out_is_told(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sim.scenario.load.data_folder", lambda said: said)
+    monkeypatch.delenv(VARIABLE, raising=False)
     path = write(users='{mobility: {kind: replay, file: "data:t.csv"}}', training=None)
     assert faults(path) == [
         "4:40: users.mobility.file: 'data:t.csv' lies in the folder of real data sets, which is not known: "

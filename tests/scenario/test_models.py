@@ -11,23 +11,17 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from sim.components.custom import listing
+from sim.attack import identification, inference
+from sim.attack.hindsight import Hindsight
+from sim.attack.inference import InferenceParameters
+from sim.components.registry import FAMILIES
 from sim.scenario.consistency import findings
+from sim.scenario.lppms import short_names
 from sim.scenario.models import Scenario
-from sim.scenario.protection import (
-    SHORT_ATTACKS,
-    SHORT_IDENTIFICATIONS,
-    SHORT_LPPMS,
-    AttackSpec,
-    HindsightSpec,
-    ShortAttack,
-    ShortIdentification,
-    ShortLPPM,
-)
 from sim.scenario.reading.faults import Loc
 from sim.scenario.reading.paths import assign
 from sim.scenario.reading.source import parse_text
-from sim.scenario.reference import UNIONS
+from sim.scenario.reference import listing
 from tests.support import MakeScenario
 
 LONG_FORMS = {
@@ -78,10 +72,9 @@ def test_a_short_name_is_the_long_form(short: str, make_scenario: MakeScenario) 
 
 
 def test_every_short_name_is_tested_and_listed() -> None:
-    assert set(LONG_FORMS) == set(SHORT_LPPMS) == set(get_args(ShortLPPM)) == set(listing()["lppm"][1])
-    assert set(LONG_ATTACKS) == set(SHORT_ATTACKS) == set(get_args(ShortAttack))
-    assert set(SHORT_IDENTIFICATIONS) == set(get_args(ShortIdentification))
-    assert set(listing()["attack"][1]) == {*SHORT_ATTACKS, *SHORT_IDENTIFICATIONS, "face-value"}
+    assert set(LONG_FORMS) == set(short_names()) == set(listing()["lppm"][1])
+    assert set(LONG_ATTACKS) == set(inference.SHORT_NAMES) == set(get_args(inference.ShortName))
+    assert set(listing()["attack"][1]) == {*inference.SHORT_NAMES, *identification.SHORT_NAMES, "face-value"}
 
 
 LONG_ATTACKS: dict[str, dict[str, Any]] = {
@@ -99,7 +92,7 @@ LONG_ATTACKS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("short", SHORT_ATTACKS)
+@pytest.mark.parametrize("short", inference.SHORT_NAMES)
 def test_a_short_attack_is_the_long_form(short: str, make_scenario: MakeScenario) -> None:
     expected = make_scenario(attacks=[{"name": short, **LONG_ATTACKS[short]}])
     assert make_scenario(attacks=[short]).canonical() == expected.canonical()
@@ -113,7 +106,7 @@ def test_what_an_attack_leaves_out_is_not_written_out(make_scenario: MakeScenari
 
 def test_hindsight_of_a_short_name_can_be_changed(make_scenario: MakeScenario) -> None:
     (attack,) = make_scenario(attacks=[{"kind": "path", "hindsight": {"lags": [3]}}]).attacks
-    assert isinstance(attack, AttackSpec)
+    assert isinstance(attack, InferenceParameters)
     assert attack.hindsight is not None
     assert (attack.decides, attack.hindsight.lags, attack.hindsight.final) == ("path", [3], True)
 
@@ -143,7 +136,7 @@ def test_who_needs_no_channel(make_scenario: MakeScenario) -> None:
 def test_guesses_about_the_past_are_counted_beforehand(queries: int, final: bool) -> None:
     pairs = {(r, r - lag) for r in range(1, queries + 1) for lag in (1, 5) if r > lag}
     pairs |= {(queries, s) for s in range(1, queries)} if final else set()
-    assert HindsightSpec(final=final).guesses(queries) == len(pairs)
+    assert Hindsight(final=final).guesses(queries) == len(pairs)
 
 
 def test_an_identification_is_told_by_its_model_and_not_by_its_short_name(make_scenario: MakeScenario) -> None:
@@ -352,7 +345,7 @@ def test_the_place_is_kept_apart_from_the_content(make_scenario: MakeScenario, t
         scenario.locate("b.csv")
 
 
-@pytest.mark.parametrize("family", UNIONS)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_every_kind_is_listed_with_one_line_that_ends(family: str) -> None:
     _, kinds = listing()[family]
     assert len(kinds) >= 3

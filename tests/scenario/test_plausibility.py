@@ -13,7 +13,6 @@ import pytest
 import sim
 from sim import report
 from sim.analysis import narrative as sentences
-from sim.scenario.build import build_design, build_world
 from sim.scenario.plausibility import NEVER, escape_probability, remarks
 from sim.scenario.sweep import points
 from tests.support import MakeScenario, done
@@ -56,8 +55,8 @@ def test_the_probability_bounds_that_of_the_channel(
         world=world | {"quality_distance": distance}, lppms=[{"kind": kind, "design": {"epsilon_per_km": epsilon}}]
     )
     (lppm,) = scenario.lppms
-    built = build_world(scenario)
-    channel: Any = build_design(lppm.design, built)(np.full(25, 1 / 25))
+    built = scenario.build_world()
+    channel: Any = lppm.design.build(built)(np.full(25, 1 / 25))
     elsewhere = 1 - float(channel.row(12)[12])
     bound = escape_probability(lppm.design, epsilon, distance, built.grid)
     assert bound is not None
@@ -101,7 +100,7 @@ def test_ten_thousand_cells_need_no_matrix(make_scenario: MakeScenario, monkeypa
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the world must not be built")
 
-    monkeypatch.setattr("sim.scenario.build.build_world", refuse)
+    monkeypatch.setattr("sim.scenario.world.WorldSpec.build", refuse)
     world = {"grid": {"kind": "rectangle", "rows": 100, "cols": 100, "width_km": 50.0, "height_km": 50.0}}
     (remark,) = remarks([make_scenario(world=world, lppms=[{"kind": "Exp", "design": {"epsilon_per_km": 5000.0}}])])
     assert "on cells of 0.5 x 0.5 km" in remark

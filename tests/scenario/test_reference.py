@@ -6,14 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from sim.scenario import beliefs, people
-from sim.scenario import designs as design_specs
-from sim.scenario.reading.validation import Spec
-from sim.scenario.reference import SECTIONS, UNIONS, Key, keys, kinds, line, markdown
+from sim.belief.estimated_profile import EstimatedProfileParameters
+from sim.belief.recursive_profile import RecursiveProfileParameters
+from sim.components.registry import FAMILIES, registry
+from sim.components.spec import Spec
+from sim.lppm.exponential import ExponentialParameters
+from sim.mobility.recorded.replay import ReplayParameters
+from sim.mobility.synthetic.commuters import CommutersParameters
+from sim.mobility.synthetic.favourites import FavouritesParameters
+from sim.scenario import people
+from sim.scenario.reference import SECTIONS, Key, keys, line, markdown
 
 ROOT = Path(__file__).parents[2]
 
-SPECS = [spec for _, spec in SECTIONS.values()] + [spec for family in UNIONS for spec in kinds(family).values()]
+SPECS = [spec for _, spec in SECTIONS.values()] + [
+    spec for family in FAMILIES for spec in registry.kinds(family).values()
+]
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.__name__)
@@ -37,19 +45,19 @@ def key(spec: type[Spec], name: str) -> Key:
 
 
 def test_ranges_choices_and_defaults_are_told_in_words() -> None:
-    assert key(people.FavouritesSpec, "explore").allowed == "number, 0 to 1"
-    assert key(people.FavouritesSpec, "spread_km").allowed == "number, above 0"
-    assert key(people.FavouritesSpec, "places").allowed == "whole number, at least 1"
-    assert key(people.CommutersSpec, "work_start_h").allowed == "number, 0 to below 24"
-    assert key(people.ReplaySpec, "shuffle") == Key(
-        "shuffle", "true or false", "false", key(people.ReplaySpec, "shuffle").meaning
+    assert key(FavouritesParameters, "explore").allowed == "number, 0 to 1"
+    assert key(FavouritesParameters, "spread_km").allowed == "number, above 0"
+    assert key(FavouritesParameters, "places").allowed == "whole number, at least 1"
+    assert key(CommutersParameters, "work_start_h").allowed == "number, 0 to below 24"
+    assert key(ReplayParameters, "shuffle") == Key(
+        "shuffle", "true or false", "false", key(ReplayParameters, "shuffle").meaning
     )
-    assert key(people.ReplaySpec, "file").default == "required"
+    assert key(ReplayParameters, "file").default == "required"
     assert key(people.UsersSpec, "demand").default == "every_visit"
     assert key(people.UsersSpec, "demand").allowed == "one of every_visit, periodic, poisson"
-    assert key(beliefs.EstimatedProfileSpec, "solver").allowed == "one of newton, em"
-    assert key(beliefs.EstimatedProfileSpec, "forget").allowed == "none, or mapping"
-    assert key(beliefs.EstimatedProfileSpec, "forget").default == "none"
-    assert key(beliefs.EstimatedProfileSpec, "regularise").allowed == "none, or cross_validated, or mapping"
-    assert key(beliefs.RecursiveProfileSpec, "half_life_queries").allowed == "none, or number, above 0"
-    assert key(design_specs.ExponentialSpec, "epsilon_per_km").allowed == "number, at least 0"
+    assert key(EstimatedProfileParameters, "solver").allowed == "one of newton, em"
+    assert key(EstimatedProfileParameters, "forget").allowed == "none, or mapping"
+    assert key(EstimatedProfileParameters, "forget").default == "none"
+    assert key(EstimatedProfileParameters, "regularise").allowed == "none, or cross_validated, or mapping"
+    assert key(RecursiveProfileParameters, "half_life_queries").allowed == "none, or number, above 0"
+    assert key(ExponentialParameters, "epsilon_per_km").allowed == "number, at least 0"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.scenario.load import load
 from sim.scenario.reading.faults import ScenarioError
+from sim.storage.load import load
 from tests.support import faults
 
 NOT_BOTH = "`epsilon_per_km` and `quality_budget_km` exclude each other: found both, allowed is one"

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from sim.execution.plan import tasks
-from sim.scenario.load import MOST_BAD_VALUES, load
+from sim.scenario.load import MOST_BAD_VALUES
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import ScenarioError
 from sim.scenario.reading.paths import assign, combinations, expand
 from sim.scenario.sweep import SETTING, points
 from sim.scenario.variants import Variants, frozen
+from sim.storage.load import load
 
 BASE: dict[str, Any] = {
     "name": "base",
@@ -73,7 +74,8 @@ def test_each_value_of_a_part_is_validated_once() -> None:
         for queries in range(1, 41):
             changes = {("lppms", 0, "design", "epsilon_per_km"): epsilon, ("users", "queries"): queries}
             made = variants.scenario(changes)
-            assert (made.lppms[0].design.epsilon_per_km, made.users.queries) == (epsilon, queries)  # type: ignore[union-attr]
+            design: Any = made.lppms[0].design
+            assert (design.epsilon_per_km, made.users.queries) == (epsilon, queries)
     assert variants.validations == 80
     assert plain == scenario.model_dump(mode="json", exclude_unset=True)
 

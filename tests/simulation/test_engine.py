@@ -12,16 +12,17 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from sim.attack import OptimalAttack
-from sim.belief import EstimatedProfile, FixedProfile
-from sim.lppm.designs import Exponential
+from sim.attack.optimal import OptimalAttack
+from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParameters
+from sim.belief.fixed_profile import FixedProfile
+from sim.lppm.exponential import Exponential, ExponentialParameters
 from sim.lppm.mechanism import Mechanism
 from sim.mobility.traces import Trace
 from sim.simulation.engine import simulate
 from sim.simulation.progress import Tick
 from sim.simulation.recorder import SimulationLog
 from sim.world import World
-from sim.world.distance import manhattan
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 from tests.support import ROOT
 
@@ -34,13 +35,15 @@ def long_simulation(queries: int, tick: Tick | None = None) -> SimulationLog:
     cells = np.random.default_rng(0).integers(0, GRID.n_cells, queries)
     traces = [Trace("ann", np.arange(queries), cells)]
     log = SimulationLog(world=WORLD, traces=traces, attacks=["sporadic"], tick=tick)
-    design = Exponential(distance=WORLD.quality_distance, epsilon_per_km=1.0)
+    design = Exponential(ExponentialParameters(epsilon_per_km=1.0), distance=WORLD.quality_distance)
     attack = OptimalAttack(
         belief_of=lambda _: FixedProfile(profile=PROFILE), distance=WORLD.privacy_distance, foresee=True
     )
     simulate(
         traces=traces,
-        lppm_of=lambda _: Mechanism(belief=EstimatedProfile(initial_profile=PROFILE), design=design),
+        lppm_of=lambda _: Mechanism(
+            belief=EstimatedProfile(EstimatedProfileParameters(), initial_profile=PROFILE), design=design
+        ),
         noise_of=lambda _: np.random.default_rng(1),
         attacks={"sporadic": attack},
         log=log,

@@ -20,13 +20,16 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 import sim
-from sim.attack import OptimalAttack
-from sim.belief import FixedProfile, MarkovFilter
+from sim.attack.optimal import OptimalAttack
+from sim.belief.fixed_profile import FixedProfile
+from sim.belief.markov_filter import MarkovFilter
 from sim.events import Report
 from sim.interfaces import Belief
-from sim.lppm import designs
+from sim.lppm.exponential import Exponential
+from sim.lppm.location_hiding import LocationHiding
 from sim.lppm.mechanism import Mechanism
-from sim.world.distance import euclidean, manhattan
+from sim.world.distances.euclidean import euclidean
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 from tests.support import MakeScenario
 
@@ -345,7 +348,7 @@ def test_a_remapped_mechanism_gives_as_much_error_as_it_costs_on_its_own_model(
     parameter: dict[str, float] = {"quality_budget_km": 0.7} if budget else {}
     if not budget:
         parameter = {"epsilon_per_km": EPSILON} if kind == "Exp" else {"reveal_probability": ALPHA}
-    make: Any = designs.Exponential if kind == "Exp" else designs.LocationHiding
+    make: Any = Exponential if kind == "Exp" else LocationHiding
     belief: Belief = (
         MarkovFilter(start_profile=start, transition=move) if model == "markov" else FixedProfile(profile=profile)
     )

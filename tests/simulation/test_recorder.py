@@ -11,13 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sim.attack import OptimalAttack
-from sim.belief import EstimatedProfile, FixedProfile, MarkovFilter
+from sim.attack.optimal import OptimalAttack
+from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParameters
+from sim.belief.fixed_profile import FixedProfile
+from sim.belief.markov_filter import MarkovFilter
 from sim.events import Guess, Query, Report, Shift
 from sim.inference.bayes import read_only
 from sim.interfaces import LPPM, Attack, Belief, Channel, FloatArray
 from sim.lppm.channel import MatrixChannel, exponential, identity
-from sim.lppm.designs import Exponential, Identity
+from sim.lppm.exponential import Exponential, ExponentialParameters
+from sim.lppm.identity import Identity
 from sim.lppm.mechanism import Mechanism
 from sim.lppm.outputs import CellsOrNothing
 from sim.lppm.theory import theory
@@ -27,7 +30,9 @@ from sim.simulation.engine import simulate
 from sim.simulation.recorder import SimulationLog
 from sim.storage.event_schema import EVENTS
 from sim.world import World
-from sim.world.distance import Distance, euclidean, manhattan
+from sim.world.distance import Distance
+from sim.world.distances.euclidean import euclidean
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 
 GRID = Grid.rectangle(rows=2, cols=3, width_km=3.0, height_km=2.0)
@@ -56,7 +61,7 @@ def beliefs() -> dict[str, Belief]:
     return {
         "fixed": FixedProfile(profile=PROFILE),
         "markov": MarkovFilter(start_profile=PROFILE, transition=moves),
-        "learning": EstimatedProfile(initial_profile=PROFILE),
+        "learning": EstimatedProfile(EstimatedProfileParameters(), initial_profile=PROFILE),
     }
 
 
@@ -116,7 +121,11 @@ def plain_rows(witnesses: dict[str, Witness], *, world: World, expected: bool) -
 @pytest.mark.parametrize("kind", ["fixed", "markov", "learning", "identity"])
 def test_the_table_holds_what_happened(kind: str, shared: bool, expected: bool, world: World) -> None:
     distance = world.quality_distance
-    design = Identity(n_cells=N) if kind == "identity" else Exponential(distance=distance, epsilon_per_km=0.7)
+    design = (
+        Identity(n_cells=N)
+        if kind == "identity"
+        else Exponential(ExponentialParameters(epsilon_per_km=0.7), distance=distance)
+    )
 
     def mechanism() -> LPPM:
         return Mechanism(belief=beliefs()["learning" if kind == "identity" else kind], design=design)
@@ -405,7 +414,7 @@ def test_only_earlier_queries_can_be_estimated_once_more(past: int) -> None:
 
 
 def test_a_snapshot_tells_what_its_channel_promises_on_what_is_believed() -> None:
-    design = Exponential(distance=WORLD.quality_distance, epsilon_per_km=0.7)
+    design = Exponential(ExponentialParameters(epsilon_per_km=0.7), distance=WORLD.quality_distance)
     made: list[Mechanism] = []
 
     def mechanism(_: str) -> LPPM:

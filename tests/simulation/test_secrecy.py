@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sim.attack import identification, inference
 from sim.events import Guess, Report
 from sim.execution.chunks import _known, _Mechanisms
 from sim.interfaces import Attack
 from sim.lppm.mechanism import Mechanism
 from sim.mobility.traces import Trace
 from sim.rng import stream
-from sim.scenario.build import build_attack
 from sim.scenario.models import Scenario
-from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS
 from sim.simulation.engine import simulate
 from sim.simulation.population import Setting, Stage
 from sim.simulation.recorder import SimulationLog
@@ -99,7 +98,9 @@ def test_an_own_attack_is_given_nothing_secret(
     attack = {"kind": "burglary:Burglar", "name": "burglar", "knows": knows}
     scenario = with_a_past(make_scenario, attacks=[attack])
     stage = Stage(Setting(scenario), 0)
-    burglar = build_attack(scenario.attacks[0], stage.setting.world, _known(scenario.attacks[0], stage), scenario)
+    burglar = scenario.attacks[0].build(
+        scenario.attack_context(stage.setting.world, _known(scenario.attacks[0], stage))
+    )
     assert isinstance(burglar, Burglar)
     spied(scenario, burglar)
     assert burglar.found == []
@@ -153,11 +154,11 @@ def test_a_belief_learns_from_reports_alone(spec: Any, make_scenario: MakeScenar
         assert secrets(mechanism, stage.traces) == []
 
 
-@pytest.mark.parametrize("attack", [*SHORT_ATTACKS, *SHORT_IDENTIFICATIONS])
+@pytest.mark.parametrize("attack", [*inference.SHORT_NAMES, *identification.SHORT_NAMES])
 def test_the_shipped_attacks_hold_nothing_secret(attack: str, make_scenario: MakeScenario) -> None:
     scenario = with_a_past(make_scenario, attacks=[attack], lppms=["PEB-Exp"])
     stage = Stage(Setting(scenario), 0)
-    built = build_attack(scenario.attacks[0], stage.setting.world, _known(scenario.attacks[0], stage), scenario)
+    built = scenario.attacks[0].build(scenario.attack_context(stage.setting.world, _known(scenario.attacks[0], stage)))
     spied(scenario, built)
     assert secrets(built, stage.traces) == []
 

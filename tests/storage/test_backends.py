@@ -22,7 +22,7 @@ from sim.storage.errors import RequestError, RunError
 from sim.storage.event_schema import EVENTS
 from sim.storage.export import export
 from sim.storage.run_directory import RunDirectory
-from tests.support import a_manifest
+from tests.support import a_manifest, manifest_content
 
 
 class Faulty(MemoryFileSystem):  # type: ignore[misc]
@@ -129,8 +129,9 @@ def test_a_protocol_that_nobody_knows_is_refused() -> None:
 
 def test_a_folder_needs_no_fsspec(tmp_path: Path) -> None:
     script = (
-        "import sys; from sim.storage.run_directory import RunDirectory as R; run = R.create(sys.argv[1]); "
-        f"run.write_manifest({a_manifest()}); R.open(sys.argv[1]); print('fsspec' in sys.modules)"
+        "import sys; from sim.storage.run_directory import RunDirectory as R; "
+        "from sim.storage.manifest import RunManifest; run = R.create(sys.argv[1]); "
+        f"run.write_manifest(RunManifest.of({manifest_content()})); R.open(sys.argv[1]); print('fsspec' in sys.modules)"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "run")]
     assert subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout.strip() == "False"

@@ -1,21 +1,11 @@
 from __future__ import annotations
 
-import errno
 import io
-import json
-import os
 import pickle
-import re
-import shutil
-import socket
 import subprocess
 import sys
-import tempfile
-import textwrap
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,118 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sim.storage.atomic import atomic_file
 from sim.storage.backends import storage_at
 from sim.storage.errors import RequestError, RunError
-from sim.storage.event_schema import EVENTS, MEASURES, SCHEMA_VERSION
+from sim.storage.event_schema import EVENTS
 from sim.storage.run_directory import RunDirectory
+from tests.storage.helpers import events, listed
 from tests.support import a_manifest
-
-SELDOM = EVENTS.names[EVENTS.names.index(MEASURES[-1]) + 1 :]
-"""Columns that are empty unless a scenario asks for them."""
-
-
-def events(n: int = 3, **changes: Any) -> pa.Table:
-    columns: dict[str, Any] = {
-        "event": ["query"] * n,
-        "shift": pa.nulls(n, pa.string()),
-        "point": [0] * n,
-        "replication": [0] * n,
-        "user": ["ann"] * n,
-        "index": list(range(1, n + 1)),
-        "time_s": [10 * i for i in range(n)],
-        "cell": [4] * n,
-        "output": [5] * n,
-        "lppm": ["SP-LH"] * n,
-        "attack": ["markov"] * n,
-        "estimated_index": list(range(1, n + 1)),
-        "estimate": [4] * n,
-        **dict.fromkeys(MEASURES, [1.5] * n),
-        **{name: pa.nulls(n, EVENTS.field(name).type) for name in SELDOM},
-    }
-    return pa.table({**columns, **changes}, schema=EVENTS)
-
-
-@pytest.fixture(scope="session")
-def object_store() -> Iterator[str]:
-    """Serve an object store on this machine and return a bucket of it."""
-    server = pytest.importorskip("moto.server", reason="no object store to try: pip install 'moto[server]' s3fs")
-    pytest.importorskip("s3fs", reason="no driver of object stores to try: pip install s3fs")
-    import fsspec  # type: ignore[import-untyped]
-
-    service = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    service.start()
-    host, port = service.get_host_and_port()
-    settings = {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in settings.items():
-            patch.setenv(name, value)
-        # Not `mkdir`: where a slow answer is asked for again, the bucket is there already.
-        fsspec.filesystem("s3").makedirs("studies", exist_ok=True)
-        yield "s3://studies"
-    fsspec.filesystem("s3").clear_instance_cache()
-    service.stop()
-
-
-@pytest.fixture
-def shelf(tmp_path: Path) -> str:
-    """Return the URL of a file system that shows half-written files and renames, as sftp:// does."""
-    import fsspec
-    from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
-
-    class Shelf(LocalFileSystem):  # type: ignore[misc]
-        protocol = "shelf"
-
-        @classmethod
-        def _strip_protocol(cls, path: Any) -> str:
-            return str(LocalFileSystem._strip_protocol(str(path).removeprefix("shelf://")))
-
-    fsspec.register_implementation("shelf", Shelf, clobber=True)
-    return f"shelf://{tmp_path}"
-
-
-@pytest.fixture(params=["folder", "memory", "shelf", "object store"])
-def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Return a place for runs: a folder, and URLs of each sort."""
-    if request.param == "memory":
-        from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]
-
-        yield f"memory://{tmp_path.name}"
-        MemoryFileSystem.store.clear()
-        MemoryFileSystem.pseudo_dirs[:] = [""]
-    elif request.param == "folder":
-        yield str(tmp_path)
-    elif request.param == "shelf":
-        yield request.getfixturevalue("shelf")
-    else:
-        yield f"{request.getfixturevalue('object_store')}/{tmp_path.name}"
-
-
-@pytest.fixture
-def run(home: str) -> RunDirectory:
-    run = RunDirectory.create(f"{home}/run")
-    run.write_manifest(a_manifest())
-    return run
-
-
-@pytest.fixture
-def local(tmp_path: Path) -> RunDirectory:
-    run = RunDirectory.create(tmp_path / "run")
-    run.write_manifest(a_manifest())
-    return run
-
-
-def listed(run: RunDirectory, folder: str = "events") -> list[str]:
-    return storage_at(run.place).names(folder)
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
 
 
 def test_part_round_trip_and_order(run: RunDirectory) -> None:
@@ -266,17 +150,6 @@ def test_a_finished_run_that_lost_a_part_is_refused(run: RunDirectory) -> None:
         RunDirectory.open(run.place)
     run.write_manifest(a_manifest(parts=["a", "b"], finished=False))
     assert RunDirectory.open(run.place).parts() == ["a"], "a run that goes on lacks parts"
-
-
-def test_manifest(run: RunDirectory) -> None:
-    content = a_manifest(b=[1, 2.5], a="é")
-    path = run.write_manifest(content)
-    assert run.manifest() == content | {"schema_version": SCHEMA_VERSION}
-    assert path.read_text().startswith('{\n  "a": "é",\n  "b"')
-    before = path.read_bytes()
-    with pytest.raises(ValueError, match="finite"):
-        run.write_manifest({"a": float("nan")})
-    assert path.read_bytes() == before
 
 
 def test_csv_round_trip_keeps_names_as_text(run: RunDirectory) -> None:
@@ -423,178 +296,11 @@ def test_two_writers_of_a_part_leave_a_whole_one(run: RunDirectory) -> None:
     assert run.check_parts() == []
 
 
-KILLED = """
-    import os, signal, sys
-    from pathlib import Path
-    from sim.storage.atomic import atomic_file
-
-    with atomic_file(Path(sys.argv[1])) as file:
-        file.write(b"half")
-        file.flush()
-        os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_kill_in_the_middle_of_a_write_loses_that_file_alone(local: RunDirectory) -> None:
-    local.write_part("done", events())
-    target = local.path / "events" / "next.parquet"
-    subprocess.run([sys.executable, "-c", textwrap.dedent(KILLED), str(target)], check=False, timeout=120)
-    left = [name for name in names(local.path / "events") if name.endswith(".tmp")]
-    assert len(left) == 1
-    assert local.parts() == ["done"]
-    assert local.check_parts() == []
-    RunDirectory(local.path)  # looking does not clean
-    assert left[0] in names(local.path / "events")
-    RunDirectory.create(local.path)
-    assert names(local.path / "events") == ["done.parquet"]
-
-
-def test_create_leaves_living_writers_alone(local: RunDirectory) -> None:
-    with atomic_file(local.path / "events" / "a.parquet") as file:
-        file.write(b"at work")
-        RunDirectory.create(local.path)
-        assert len(names(local.path / "events")) == 1
-    assert names(local.path / "events") == ["a.parquet"]
-
-
-def test_leftovers_of_other_machines_go_when_old(local: RunDirectory, shelf: str) -> None:
-    old, fresh = (local.path / "events" / f".{name}.parquet.elsewhere~1~0.tmp" for name in ("old", "fresh"))
-    for place in (local.path, f"{shelf}/run"):
-        for path in (old, fresh):
-            path.write_bytes(b"half")
-        os.utime(old, (0, 0))
-        RunDirectory.create(place)
-        assert names(local.path / "events") == [fresh.name]
-
-
-def test_leftovers_of_dead_writers_go(local: RunDirectory, shelf: str) -> None:
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait(60)
-    host = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())
-    left, at_work = (f".a.parquet.{host}~{pid}~0.tmp" for pid in (gone.pid, os.getpid()))
-    for place in (local.path, f"{shelf}/run"):
-        for name in (left, at_work):
-            (local.path / "events" / name).write_bytes(b"half")
-        RunDirectory.create(place)
-        assert names(local.path / "events") == [at_work]
-
-
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system does not tell the state of a process")
-def test_a_writer_that_nobody_has_reaped_is_dead(local: RunDirectory) -> None:
-    """A killed worker of a killed driver stays a zombie until init reaps it, which a container may never do."""
-    zombie = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
-    assert zombie.stdout is not None
-    zombie.stdout.read()  # until it has ended; it is not waited for
-    os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
-    host = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())
-    (local.path / "events" / f".a.parquet.{host}~{zombie.pid}~0.tmp").write_bytes(b"half")
-    try:
-        RunDirectory.create(local.path)
-        assert names(local.path / "events") == []
-    finally:
-        zombie.stdout.close()
-        zombie.wait(60)
-
-
-def test_full_disk(local: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    local.write_part("a", events())
-    before = local.part_path("a").read_bytes()
-
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    for part in ("a", "b"):
-        with pytest.raises(RunError, match=f"cannot write .*{part}.parquet: No space left on device.*Free some"):
-            local.write_part(part, events(2))
-    assert names(local.path / "events") == ["a.parquet"]
-    assert local.part_path("a").read_bytes() == before
-
-
-FILLED = """
-    import json, os, sys
-    from pathlib import Path
-    from sim.errors import UserError
-    from sim.storage.backends import storage_at
-
-    place = Path(sys.argv[1])
-    (place / "ballast").write_bytes(os.urandom(32 * 1024))
-    disk, said = storage_at(place / "run"), []
-    for i in range(8):
-        try:
-            disk.write(f"events/{i}.parquet", os.urandom(10_000))
-        except UserError as error:
-            said.append(str(error))
-    before = {name: len(disk.read(f"events/{name}")) for name in disk.names("events")}
-    (place / "ballast").unlink()
-    disk.write("events/next.parquet", os.urandom(10_000))
-    print(json.dumps([said, before, disk.names("events")]))
-"""
-
-
-def test_disk_that_is_really_full(tmp_path: Path) -> None:
-    apart = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
-    mount = 'mount -t tmpfs -o size=64k tmpfs "$0"'
-    if shutil.which("unshare") is None or subprocess.run([*apart, mount, tmp_path], check=False, timeout=60).returncode:
-        pytest.skip("this machine lets nobody mount a tiny disk")
-    command: list[str | Path] = [
-        *apart,
-        f'{mount} && "$1" -c "$2" "$0"',
-        tmp_path,
-        sys.executable,
-        textwrap.dedent(FILLED),
-    ]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=240)
-    said, before, after = json.loads(done.stdout)
-    assert said
-    assert all(re.search(r"cannot write .*parquet: No space left on device\. Free some space", line) for line in said)
-    assert before
-    assert set(before.values()) == {10_000}, "what is there is whole"
-    assert after == sorted([*before, "next.parquet"]), "nothing was left behind, and it goes on"
-
-
-@pytest.fixture
-def readable_only() -> Iterator[Path]:
-    """Return a folder in which this process may not write; the superuser becomes somebody else for that."""
-    with tempfile.TemporaryDirectory() as name:
-        folder, user = Path(name), os.geteuid()
-        (folder / "run" / "events").mkdir(parents=True)
-        RunDirectory(folder / "run").write_manifest(a_manifest())
-        for path in (folder, folder / "run", folder / "run" / "events"):
-            path.chmod(0o555)
-        if user == 0:
-            os.seteuid(65534)
-        yield folder
-        os.seteuid(user)
-        for path in (folder, folder / "run", folder / "run" / "events"):
-            path.chmod(0o755)
-
-
-def test_unwritable_folder(readable_only: Path) -> None:
-    with pytest.raises(RunError, match=r"cannot use .*new: Permission denied\."):
-        RunDirectory.create(readable_only / "new")
-    run = RunDirectory.create(readable_only / "run")
-    with pytest.raises(RunError, match=r"cannot write .*a.parquet: Permission denied\."):
-        run.write_part("a", events())
-    assert RunDirectory.open(readable_only / "run").parts() == []
-
-
 def test_errors_of_an_object_store_are_named(object_store: str) -> None:
     run = RunDirectory.create("s3://no-such-bucket/run")
     with pytest.raises(RunError, match=r"cannot write s3://no-such-bucket/run/manifest.json: .*bucket does not exist"):
-        run.write_manifest({})
+        run.write_manifest(a_manifest())
     with pytest.raises(RequestError, match=r"s3://no-such-bucket/run does not exist"):
         RunDirectory.open("s3://no-such-bucket/run")
     with pytest.raises(RunError, match=r"cannot read s3://studies/nothing/events/a.parquet: "):
         RunDirectory(f"{object_store}/nothing").read_part("a")
-
-
-def test_an_exception_leaves_no_file(tmp_path: Path) -> None:
-    def interrupted() -> None:
-        with atomic_file(tmp_path / "x.json") as file:
-            file.write(json.dumps({}).encode())
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert names(tmp_path) == []

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 from sim.storage.event_schema import EVENTS, MEASURES
+from sim.storage.manifest_file import encode
 from sim.storage.run_directory import RunDirectory
 from sim.storage.status import RECENT, Status, status
-from tests.support import a_manifest, done, lppm_sim, refused
+from tests.support import done, lppm_sim, manifest_content, refused
 
 BEGUN_S = 1_000_000
 PLANNED = [f"part{i}" for i in range(10)]
@@ -31,7 +32,7 @@ def a_run(path: Path, came: Mapping[str, float], **manifest: Any) -> RunDirector
     """Write a run begun at a moment; parts have 2, 3, ... rows and came so many seconds after that."""
     run = RunDirectory.create(path)
     known: dict[str, Any] = {"parts": PLANNED, "finished": False}
-    run.write_manifest(a_manifest(**known | manifest))
+    run.file("manifest.json").write_bytes(encode(manifest_content(**known | manifest)))
     row: dict[str, Any] = dict.fromkeys(EVENTS.names, 0) | {
         "event": "query",
         "shift": None,

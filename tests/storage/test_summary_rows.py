@@ -24,16 +24,16 @@ from sim.execution.cost.estimate import estimate
 from sim.execution.plan import Plan, tasks
 from sim.lppm.channel import identity
 from sim.mobility.traces import Trace
-from sim.scenario.load import load
 from sim.scenario.models import Scenario
 from sim.scenario.sweep import points
 from sim.simulation.recorder import SimulationLog
 from sim.storage.errors import RunError
 from sim.storage.event_schema import EVENTS, MEASURES
+from sim.storage.load import load
 from sim.storage.run_directory import RunDirectory
 from sim.storage.summary_rows import Windows, _possible_ends, nearest_ends, require_uncut
 from sim.world import World
-from sim.world.distance import manhattan
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 from tests.support import MakeScenario, done, faults
 
@@ -241,7 +241,7 @@ def test_figures_decide_alike_how_often_to_repeat(make_scenario: MakeScenario, t
         result = sim.run(
             make_scenario(replications=until, record={"log": log, "window": 7}), out=tmp_path / log, figures=False
         )
-        numbers.append([said["replications"] for said in result.manifest["repetitions"]])
+        numbers.append([row.replications for row in result.manifest.repetitions])
     assert numbers[0] == numbers[1]
     assert max(numbers[0]) > until["at_least"]
 

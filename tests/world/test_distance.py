@@ -8,8 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.world import Distance, Grid, World, euclidean, manhattan, road
-from sim.world.distance import from_file, read_labels, semantic
+from sim.world import Distance, Grid, World
+from sim.world.distances.euclidean import euclidean
+from sim.world.distances.manhattan import manhattan
+from sim.world.distances.matrix import from_file
+from sim.world.distances.road import road
+from sim.world.distances.semantic import read_labels, semantic
 from sim.world.roads.graph import Roads
 from sim.world.roads.lattice import lattice
 

@@ -1,4 +1,4 @@
-"""The command `check-component`: contract checks of a custom component."""
+"""The command `check-component`: contract checks of a component."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 
 
 @click.command(name="check-component")
-@click.argument("component", metavar="MODULE:CLASS")
+@click.argument("component", metavar="COMPONENT")
 @click.option(
     "--as",
     "family",
@@ -15,9 +15,9 @@ import click
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of it; may be repeated.")
 def check_component(component: str, family: str | None, settings: tuple[str, ...]) -> None:
-    """Try your own component on the contract.
+    """Run the contract checks on a component.
 
-    This imports MODULE and runs its code.
+    COMPONENT is a registered kind (see `lppm-sim list`), or a custom MODULE:CLASS, whose code is imported and run.
     """
     from sim.checks import check as check_all
     from sim.cli.output.components import print_checks

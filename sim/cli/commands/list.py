@@ -17,8 +17,8 @@ def list_components(family: str | None, kind: str | None, markdown: bool) -> Non
     Without an argument one line for each kind; with FAMILY those of one family; with FAMILY and KIND the keys of it.
     """
     from sim.cli.output.components import print_keys, print_listing
-    from sim.components.custom import listing
     from sim.scenario import reference
+    from sim.scenario.reference import listing
 
     if markdown:
         click.echo(reference.markdown(), nl=False)

@@ -35,7 +35,7 @@ def watch(
     from sim.cli.progress import Bar
     from sim.execution.inputs import default_directory
     from sim.execution.run import run as run_scenario
-    from sim.report.live import served
+    from sim.report.live.server import served
     from sim.simulation.interrupts import explained
 
     options.require_lasting_directory()
@@ -50,18 +50,18 @@ def watch(
             result = run_scenario(
                 study,
                 out=place,
-                progress=server.told,
+                progress=server.progress,
                 figures=options.figures,
                 workers=options.workers,
                 dask=options.dask,
                 dask_timeout=options.dask_timeout,
                 chunk_queries=chunk_queries,
             )
-        server.told.end()
+        server.progress.end()
         with explained(f"interrupted; the simulation is complete and kept in {result.run}"):
             print_result(result, redrawn=options.figures)
         if once:
-            server.say_farewell()
+            server.wait_for_final_view()
         else:
             _serve_until_interrupt(server.address)
 

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
+from sim.attack import inference
 from sim.checks import CheckResult
 from sim.cli.output.terminal import stdout
+from sim.components.registry import registry
+from sim.components.spec import Spec
 from sim.escaping import escape
-from sim.scenario.protection import SHORT_ATTACKS, SHORT_IDENTIFICATIONS, SHORT_LPPMS
-from sim.scenario.reference import SECTIONS, keys, kinds
+from sim.scenario.lppms import LPPMSpec, short_names
+from sim.scenario.reference import keys
 
 
 def print_listing(families: dict[str, tuple[str, dict[str, str]]]) -> None:
@@ -28,12 +31,9 @@ def print_keys(family: str, kind: str, line: str) -> None:
     """Print the keys of one kind: allowed values, default, meaning. A short name has the keys of its parts."""
     console = stdout()
     console.print(f"[bold]{escape(kind)}[/]  {escape(line)}", highlight=False)
-    short = {"lppm": SHORT_LPPMS, "attack": SHORT_ATTACKS}.get(family, {}).get(kind)
-    section = "identification" if kind in SHORT_IDENTIFICATIONS else kind
-    alone = SECTIONS[section][1] if family == "attack" and short is None else None
-    specs = {"": alone or kinds(family)[kind]} if short is None else {"": SECTIONS[family][1]}
-    if short is not None:
-        specs |= {f"{part}.": kinds(part)[short[part]["kind"]] for part in ("belief", "design") if part in short}
+    short = {"lppm": short_names(), "attack": inference.SHORT_NAMES}.get(family, {}).get(kind, {})
+    specs: dict[str, type[Spec]] = {"": LPPMSpec if family == "lppm" else registry.kinds(family)[kind]}
+    specs |= {f"{part}.": registry.kinds(part)[short[part]["kind"]] for part in ("belief", "design") if part in short}
     table = Table()
     for heading in ("key", "allowed", "default", "meaning"):
         table.add_column(heading)

@@ -40,7 +40,7 @@ def print_cost(scenario: Scenario, cost: Cost) -> None:
         ("time", _time(least, cost)),
         *(("note", f"not measured: {what}") for what in cost.unmeasured),
         *(("note", note) for note in sentences.left_out(cost.readings)),
-        *(("note", note) for note in sentences.hidden_channels({"scenario": scenario.model_dump(mode="json")})),
+        *(("note", note) for note in sentences.hidden_channels(scenario)),
     ):
         console.print(f"{name:>10}  {escape(''.join(texts))}", highlight=False)
 

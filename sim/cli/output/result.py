@@ -20,15 +20,16 @@ _MOST_NOTES = 8
 def print_result(result: Result, *, redrawn: bool = True) -> None:
     """Print the tables, conclusions and notes of a run, and its directory; older figures are named as such."""
     console = stdout()
-    scenario = result.manifest["scenario"]
-    names = {key: [thing["name"] for thing in scenario[key]] for key in ("lppms", "attacks")}
+    manifest = result.manifest
+    lppms = [lppm.name for lppm in manifest.scenario.lppms]
+    attacks = [attack.name for attack in manifest.scenario.attacks]
     table = result.tournament()
-    if len(names["attacks"]) > _MOST_ATTACKS and not table.empty:
+    if len(attacks) > _MOST_ATTACKS and not table.empty:
         print_standings(table, drawn=redrawn and result.run.has("figures/tournament.png"))
         console.print(escape(sentences.tournament(table, *result.tournament_leads(table))), highlight=False)
     else:
-        over = budgets.exceeded(result.manifest)
-        print_summary(result.shown_summary(), result.points(), names["lppms"], names["attacks"], over)
+        over = budgets.exceeded(manifest)
+        print_summary(result.shown_summary(), result.points(), lppms, attacks, over)
         users = in_order(result.totals().users, result.run)
         for line in sentences.comparisons(sentences.comparable(users, result.points())):
             console.print(escape(line), highlight=False)
@@ -36,10 +37,13 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
         print_first_shift(result)
     if not result.hindsight().empty:
         print_hindsight(result, result.shown_hindsight())
-    remarks = (sentences.repetitions, sentences.found_changes, sentences.hidden_channels)
-    for line in (line for remark in remarks for line in remark(result.manifest)):
+    for line in (
+        *sentences.repetitions(manifest),
+        *sentences.found_changes(manifest),
+        *sentences.hidden_channels(manifest.scenario),
+    ):
         console.print(escape(line), highlight=False)
-    warnings = [*sentences.warnings(result.manifest), *sentences.still_wide(result.manifest, result.points())]
+    warnings = [*sentences.warnings(manifest), *sentences.still_wide(manifest, result.points())]
     for warning in warnings[:_MOST_NOTES]:
         console.print(f"[yellow]note:[/] {escape(warning)}", highlight=False)
     if len(warnings) > _MOST_NOTES:
@@ -53,7 +57,7 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
 
 def print_shard(shard: tuple[int, int], result: Result) -> None:
     """Print that a shard is done, how many chunks are missing, and which command summarizes the run."""
-    planned = len(result.manifest["parts"])
+    planned = len(result.manifest.parts)
     missing = planned - len(result.run.parts())
     rest = f"{missing:,} of {planned:,} chunks are still missing" if missing > 0 else f"all {planned:,} are there"
     stdout().print(

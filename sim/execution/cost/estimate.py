@@ -13,14 +13,15 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from sim.attack.inference import InferenceParameters
 from sim.execution.cost.bounded import Collected, collect
 from sim.execution.cost.footprint import peak_bytes
 from sim.execution.cost.probe import PROBED_USERS, Prepared, Rate, Report, count_without_living, measurements
 from sim.execution.plan import CHUNK_QUERIES, Task, tasks
 from sim.inference import kernels
-from sim.scenario import people
+from sim.mobility.recorded.replay import ReplayParameters
+from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import RepeatUntil, Scenario
-from sim.scenario.protection import AttackSpec, LPPMSpec
 from sim.scenario.sweep import Point, points
 
 BYTES_PER_ROW = 23
@@ -200,7 +201,7 @@ def _people_of(settings: dict[str, Point], prepared: dict[str, Prepared]) -> dic
 def _guess(scenario: Scenario) -> int:
     """Return how many queries a user may make of whom nothing could be measured, by the size of a trace file."""
     users = scenario.users
-    if isinstance(users.mobility, people.ReplaySpec):
+    if isinstance(users.mobility, ReplayParameters):
         rows = rows_of_file(scenario.locate(users.mobility.file))
         each = math.ceil(rows / users.count) if users.count else rows
         return min(each, users.queries or each)
@@ -237,7 +238,11 @@ def _rows_by_task(work: Sequence[Task], people_of: dict[str, _People]) -> dict[t
 def _rows(scenario: Scenario, lppm: LPPMSpec, lengths: Iterable[int]) -> int:
     """Return the number of rows that one simulation writes, given the number of queries of each user."""
     attacks = scenario.attacks_on(lppm)
-    past = [attack.hindsight for attack in attacks if isinstance(attack, AttackSpec) and attack.hindsight is not None]
+    past = [
+        attack.hindsight
+        for attack in attacks
+        if isinstance(attack, InferenceParameters) and attack.hindsight is not None
+    ]
     about_the_past = sum(hindsight.guesses(queries) for hindsight in past for queries in lengths)
     return sum(map(scenario.record.rows, lengths)) * max(len(attacks), 1) + about_the_past
 
@@ -274,7 +279,7 @@ def _peak(task: Task, own: _People, rows: dict[tuple[int, str], float]) -> float
     in_one = sum(rows.get((task.point.index, name), 0.0) for name in names)
     joined = min(task.at_most, max(math.ceil(CHUNK_QUERIES / max(own.total * len(names), 1)), 1))
     file_rows = 0
-    if isinstance(scenario.users.mobility, people.ReplaySpec):
+    if isinstance(scenario.users.mobility, ReplayParameters):
         file_rows = rows_of_file(scenario.locate(scenario.users.mobility.file))
     return peak_bytes(
         scenario,

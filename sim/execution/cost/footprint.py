@@ -5,9 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sim.scenario import beliefs, designs, people
+from sim.attack.identification import IdentificationParameters
+from sim.attack.inference import InferenceParameters
+from sim.belief.estimated_profile import EstimatedProfileParameters
+from sim.belief.fixed_profile import FixedProfileParameters
+from sim.belief.gravity_filter import GravityFilterParameters
+from sim.belief.markov_em import EstimatedMarkovParameters
+from sim.belief.markov_filter import MarkovFilterParameters
+from sim.lppm.dropping import DroppingParameters
+from sim.lppm.dummies import DummiesParameters
+from sim.lppm.identity import IdentityParameters
+from sim.lppm.location_hiding import LocationHidingParameters
+from sim.lppm.optimal_privacy import OptimalPrivacyParameters
+from sim.lppm.optimal_quality import OptimalQualityParameters
+from sim.mobility.synthetic.markov import MarkovChainParameters
+from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import Scenario
-from sim.scenario.protection import AttackSpec, IdentificationSpec, LPPMSpec
+from sim.scenario.people import NothingParameters, OthersParameters
 
 NUMBER = 8
 """Bytes of a number."""
@@ -50,17 +64,17 @@ def _world(scenario: Scenario) -> float:
     world = scenario.world
     count = 1.0 + (world.privacy_distance != world.quality_distance)
     movers = [scenario.users.mobility, *(getattr(spec, "mobility", None) for spec in scenario.training.values())]
-    count += 3 * any(isinstance(mobility, people.MarkovChainSpec) for mobility in movers)
+    count += 3 * any(isinstance(mobility, MarkovChainParameters) for mobility in movers)
     count += any(getattr(lppm.design, "metric", None) not in (None, "quality", "privacy") for lppm in scenario.lppms)
     count += scenario.record.epsilon not in ("none", "quality", "privacy")
-    count += any(isinstance(lppm.belief, beliefs.GravityFilterSpec) for lppm in scenario.lppms) * 8
+    count += any(isinstance(lppm.belief, GravityFilterParameters) for lppm in scenario.lppms) * 8
     return count + 1  # made on the way
 
 
 def _transitions(scenario: Scenario) -> int:
     """Return how many transition matrices each user has, for adversaries and mechanisms that follow her."""
     of_each = {
-        name for name, spec in scenario.training.items() if not isinstance(spec, people.OthersSpec | people.NothingSpec)
+        name for name, spec in scenario.training.items() if not isinstance(spec, OthersParameters | NothingParameters)
     }
     stretches = 1 + 3 * len(scenario.shifts)
     known = set[str]()
@@ -69,32 +83,32 @@ def _transitions(scenario: Scenario) -> int:
             trained = attack.knows == "training"
             known.add(str(scenario.training_set(attack.training)) if trained else f"test of {attack.knows}")
     for lppm in scenario.lppms:
-        if isinstance(lppm.belief, beliefs.MarkovFilterSpec | beliefs.EstimatedMarkovSpec):
+        if isinstance(lppm.belief, MarkovFilterParameters | EstimatedMarkovParameters):
             known.add(str(scenario.training_set(lppm.training)))
     own = sum(name in of_each for name in known)
     return own + sum(stretches if name == "test of test" else 1 for name in known if name.startswith("test of "))
 
 
 def _follows(attack: Any) -> bool:
-    if isinstance(attack, IdentificationSpec):
+    if isinstance(attack, IdentificationParameters):
         return attack.model == "markov"
-    return isinstance(attack, AttackSpec) and isinstance(
-        attack.belief, beliefs.MarkovFilterSpec | beliefs.EstimatedMarkovSpec
+    return isinstance(attack, InferenceParameters) and isinstance(
+        attack.belief, MarkovFilterParameters | EstimatedMarkovParameters
     )
 
 
 def _lppm(lppm: LPPMSpec, *, users: int, queries: float, cells: int) -> float:
     """Return the bytes of what all users' mechanisms hold, and of what designing a channel takes for a while."""
     matrix = cells**2 * NUMBER
-    shared = isinstance(lppm.belief, beliefs.FixedProfileSpec)
+    shared = isinstance(lppm.belief, FixedProfileParameters)
     of_user = _belief(lppm.belief, queries, cells) + 2 * cells * NUMBER
     channel, solving = 0.0, 0.0
     match lppm.design:
-        case designs.OptimalPrivacySpec():
+        case OptimalPrivacyParameters():
             channel, solving = matrix, cells * matrix * 8
-        case designs.OptimalQualitySpec():
+        case OptimalQualityParameters():
             channel, solving = matrix, matrix * 60
-        case designs.IdentitySpec() | designs.LocationHidingSpec() | designs.DummiesSpec() | designs.DroppingSpec():
+        case IdentityParameters() | LocationHidingParameters() | DummiesParameters() | DroppingParameters():
             pass
         case _:
             solving = 3 * matrix
@@ -105,13 +119,13 @@ def _belief(belief: Any, queries: float, cells: int) -> float:
     """Return the bytes of a belief about one user after a number of reports: their likelihoods, cell by cell."""
     row = cells * NUMBER
     match belief:
-        case beliefs.EstimatedProfileSpec():
+        case EstimatedProfileParameters():
             window = getattr(belief.forget, "window", None)
             rows = queries if window is None else min(queries, 2 * window)
             return float(rows * row * (4 if belief.regularise == "cross_validated" else 1) * 1.5)
-        case beliefs.EstimatedMarkovSpec():
+        case EstimatedMarkovParameters():
             return float(min(queries, belief.window) * row * 2 + 2 * cells * row)
-        case beliefs.GravityFilterSpec():
+        case GravityFilterParameters():
             return float(4 * row + (cells * row if belief.transitions == "learned" else 0))
         case _:
             return float(2 * row)

@@ -8,15 +8,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sim.components.custom import ComponentError
+from sim.attack.identification import IdentificationParameters
+from sim.components.imports import ComponentError
 from sim.errors import InputError, input_errors
 from sim.execution.chunks import FailedSimulation, Workshop, run_chunk
 from sim.execution.plan import Chunk
+from sim.mobility.demand.every_visit import EveryVisitParameters
+from sim.mobility.demand.periodic import PeriodicParameters
+from sim.mobility.demand.poisson import PoissonParameters
+from sim.mobility.recorded.replay import ReplayParameters
 from sim.mobility.synthetic.city import DEFAULT_USERS
+from sim.mobility.synthetic.commuters import CommutersParameters
+from sim.mobility.synthetic.favourites import FavouritesParameters
+from sim.mobility.synthetic.markov import MarkovChainParameters
+from sim.mobility.synthetic.taxis import TaxisParameters
 from sim.mobility.traces import DAY_S, LONGEST
-from sim.scenario import build, people
+from sim.scenario import people
+from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import Scenario
-from sim.scenario.protection import IdentificationSpec, LPPMSpec
+from sim.scenario.people import OthersParameters
 from sim.scenario.sweep import Point
 from sim.simulation.interrupts import ComponentExit, described, raised_at
 from sim.simulation.population import Setting, Stage
@@ -82,8 +92,8 @@ def count_without_living(scenario: Scenario) -> tuple[int, int] | None:
     """
     users = scenario.users
     endless = isinstance(
-        users.mobility, people.FavouritesSpec | people.MarkovChainSpec | people.CommutersSpec | people.TaxisSpec
-    ) and isinstance(users.demand, people.EveryVisitSpec | people.PeriodicSpec | people.PoissonSpec)
+        users.mobility, FavouritesParameters | MarkovChainParameters | CommutersParameters | TaxisParameters
+    ) and isinstance(users.demand, EveryVisitParameters | PeriodicParameters | PoissonParameters)
     if not endless or users.queries is None or users.days is not None or scenario.shifts:
         return None
     return users.count or DEFAULT_USERS, users.queries
@@ -123,7 +133,7 @@ def _is_optimal(spec: LPPMSpec) -> bool:
 
 def _check_design(spec: LPPMSpec, setting: Setting) -> None:
     with input_errors(f"lppms.{spec.name}.design"):
-        build.build_design(spec.design, setting.world)
+        spec.design.build(setting.world)
 
 
 def _prepare(point: Point) -> tuple[Setting, Prepared]:
@@ -199,7 +209,7 @@ def _train(stage: Stage) -> None:
 def _with_users(setting: Setting, users: Sequence[str]) -> Setting:
     """Return the same setting with some of its users."""
     other = copy.copy(setting)
-    vars(other).pop("shifting", None)
+    vars(other).pop("shifts", None)
     other.users = list(users)
     return other
 
@@ -219,18 +229,16 @@ def sample(users: Sequence[str], count: int, named: Sequence[str] = ()) -> list[
 
 def _named(scenario: Scenario) -> list[str]:
     """Return the users whom shifts name."""
-    said = [getattr(shift, "users", None) or [] for shift in scenario.shifts]
-    adopted = [getattr(shift, "of", None) for shift in scenario.shifts]
-    return [*(user for users in said for user in users), *(user for user in adopted if user is not None)]
+    return [user for shift in scenario.shifts for user in shift.named_users]
 
 
 def reduced(scenario: Scenario) -> Scenario:
     """Return the scenario with shorter lives and fewer people to train on, where there is much of either."""
     users, changes = scenario.users, dict[str, Any]()
-    if not isinstance(users.mobility, people.ReplaySpec):
+    if not isinstance(users.mobility, ReplayParameters):
         changes["users"] = users.model_copy(update=_shorter(users, scenario))
     training = {
-        name: spec.model_copy(update=_fewer(spec, scenario)) if isinstance(spec, people.OthersSpec) else spec
+        name: spec.model_copy(update=_fewer(spec, scenario)) if isinstance(spec, OthersParameters) else spec
         for name, spec in scenario.training.items()
     }
     return scenario.model_copy(update=changes | {"training": training})
@@ -238,7 +246,7 @@ def reduced(scenario: Scenario) -> Scenario:
 
 def _shorter(users: people.UsersSpec, scenario: Scenario) -> dict[str, Any]:
     """Return what makes lives shorter; not before the last shift has come."""
-    if any(getattr(shift, "at_day", None) is not None for shift in scenario.shifts):
+    if any(shift.at_day is not None for shift in scenario.shifts):
         return {}
     at_queries = [shift.at_query for shift in scenario.shifts if shift.at_query is not None]
     longest = max([LONGEST_PROBE, *(at + LONGEST_PROBE for at in at_queries)])
@@ -250,9 +258,9 @@ def _shorter(users: people.UsersSpec, scenario: Scenario) -> dict[str, Any]:
     return changes
 
 
-def _fewer(spec: people.OthersSpec, scenario: Scenario) -> dict[str, Any]:
+def _fewer(spec: OthersParameters, scenario: Scenario) -> dict[str, Any]:
     """Return what makes a training set small; of recorded people there are as many as there are."""
-    if isinstance(spec.mobility or scenario.users.mobility, people.ReplaySpec):
+    if isinstance(spec.mobility or scenario.users.mobility, ReplayParameters):
         return {}
     queries, days = (spec.queries, spec.days) if spec.queries or spec.days else (None, None)
     if queries is None and days is None:
@@ -268,9 +276,9 @@ def _cut_by(full: Scenario, small: Scenario) -> float:
     """Return how many times as much there is to train on in a scenario as in the reduced one, at most over its sets."""
     factors = [1.0]
     for name, spec in full.training.items():
-        if isinstance(spec, people.OthersSpec):
+        if isinstance(spec, OthersParameters):
             less = small.training[name]
-            assert isinstance(less, people.OthersSpec)
+            assert isinstance(less, OthersParameters)
             people_each = (spec.count or DEFAULT_USERS) / (less.count or DEFAULT_USERS)
             queries = spec.queries or full.users.queries
             longer = queries / less.queries if queries is not None and less.queries is not None else 1.0
@@ -281,7 +289,7 @@ def _cut_by(full: Scenario, small: Scenario) -> float:
 def _length(times_s: Any, scenario: Scenario) -> int:
     """Return how many queries a user makes, of whom the first are known: by their rate where days are the limit."""
     users, lived = scenario.users, len(times_s)
-    if isinstance(users.mobility, people.ReplaySpec) or lived < LONGEST_PROBE or users.days is None:
+    if isinstance(users.mobility, ReplayParameters) or lived < LONGEST_PROBE or users.days is None:
         return lived if users.queries is None or users.days is not None else max(lived, users.queries)
     span_s = max(int(times_s[-1]) - int(times_s[0]), 1)
     by_rate = int((lived - 1) * users.days * DAY_S / span_s)
@@ -331,7 +339,7 @@ def _rate(lppm: str, point: Point, setting: Setting, limit_s: float) -> Rate:
     fixed_s = max(first_s - user_s, 0.0)
     rate = Rate(lppm, fixed_s, max(user_s, (all_s - fixed_s) / len(few)), more / len(few), complete=True)
     rest = setting.users[2:]
-    if not rest or not any(isinstance(attack, IdentificationSpec) for attack in point.scenario.attacks):
+    if not rest or not any(isinstance(attack, IdentificationParameters) for attack in point.scenario.attacks):
         return rate
     crowd_s, _, complete = _timed(lppm, point, setting, one, limit_s / 2, silent=rest)
     return replace(rate, candidate_s=max(crowd_s - first_s, 0.0) / len(rest)) if complete else rate

@@ -12,10 +12,9 @@ import pickle
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from sim.components.custom import refuse_stale, source_file
 from sim.components.files import Place
+from sim.components.imports import refuse_stale, source_file
 from sim.errors import InputError, UserError
 from sim.execution.chunks import Workshop
 from sim.execution.dask.connection import dask_module
@@ -25,6 +24,7 @@ from sim.inference import kernels
 from sim.scenario.models import Scenario
 from sim.simulation import interrupts
 from sim.storage.errors import RequestError
+from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
 
 SAME_ENVIRONMENT = "the driver, the scheduler and all workers need the same environment"
@@ -63,7 +63,7 @@ class _Desk:
     token: str
     workshop: Workshop = field(default_factory=Workshop)
     verified_files: set[str] = field(default_factory=set)
-    manifest: dict[str, Any] | None = None
+    manifest: RunManifest | None = None
 
 
 class _Desks:
@@ -135,15 +135,13 @@ def _first_fault(order: _Order, desk: _Desk) -> str | None:
             return f"it does not see {order.directory}: not a shared folder"
         manifest = order.directory.manifest()
         version = importlib.metadata.version("lppm-sim")
-        if manifest["lppm_sim"] != version:
-            return (
-                f"it has version {version} of lppm-sim, the run is made by {manifest['lppm_sim']}: {SAME_ENVIRONMENT}"
-            )
+        if manifest.lppm_sim != version:
+            return f"it has version {version} of lppm-sim, the run is made by {manifest.lppm_sim}: {SAME_ENVIRONMENT}"
         kind = kernels.describe()
-        if manifest["kernels"].split()[0] != kind.split()[0]:
-            return f"its kernels are {kind}, the run is made with {manifest['kernels']}: see {kernels.VARIABLE}"
+        if manifest.kernels.split()[0] != kind.split()[0]:
+            return f"its kernels are {kind}, the run is made with {manifest.kernels}: see {kernels.VARIABLE}"
         desk.manifest = manifest
-    return _differing_file(order.chunk.point.scenario, desk.manifest["files"], desk.verified_files)
+    return _differing_file(order.chunk.point.scenario, desk.manifest.files, desk.verified_files)
 
 
 def _differing_file(scenario: Scenario, expected: Mapping[str, str], verified: set[str]) -> str | None:

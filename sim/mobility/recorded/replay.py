@@ -1,55 +1,50 @@
-"""People who move as recorded data says they did."""
+"""Replay recorded traces from a CSV or Parquet file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
 from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
+from sim.components.files import FileName, Place
+from sim.components.registry import component
+from sim.components.spec import Count, Spec
 from sim.events import Visit
 from sim.interfaces import BoolArray, Generator, IntArray
+from sim.mobility.base import MobilityParameters
 from sim.mobility.gaps import MAX_GAP_S
 from sim.mobility.parameters import require
-from sim.mobility.recorded.days import LONGEST_SILENCE_S, SLOT_S, good_days, slots
+from sim.mobility.recorded.days import good_days, slots
 from sim.mobility.recorded.tables import Table, numeric_order, read_table
 from sim.mobility.traces import DAY_S, Trace
+from sim.world import World
 
 if TYPE_CHECKING:
     from sim.world.grid import Grid
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """Which users to take: the steps are applied in this order, the counts are of visits in the region."""
+class Selection(Spec):
+    """Which users of a trace file: each filter narrows what the ones before it left."""
 
-    users: tuple[str, ...] | None = None
-    """Keep these only."""
-    min_visits: int | None = None
-    """Keep those with at least so many visits, in [1, inf)."""
-    first: int | None = None
-    """Keep the first so many of those, in [1, inf)."""
-    last: int | None = None
-    """Keep the last so many of those, in [1, inf)."""
+    users: list[str] | None = None
+    """These ids only."""
+    min_visits: Count | None = None
+    """Those with at least so many visits in the region."""
+    first: Count | None = None
+    """The first so many of them (in numeric order of id, else in file order)."""
+    last: Count | None = None
+    """The last so many of those."""
     exclude: Selection | None = None
-    """Take out those whom this selects from all users."""
-
-    def __post_init__(self) -> None:
-        for name in ("min_visits", "first", "last"):
-            if (value := getattr(self, name)) is not None:
-                require(name, value, 1, float("inf"), ends="[)")
-        if isinstance(self.users, str):
-            raise ValueError(f"users must be a list of ids, got {self.users!r}")
-        if self.users is not None:
-            object.__setattr__(self, "users", tuple(map(str, self.users)))
+    """Without those that this selection picks from all users of the file."""
 
     def __str__(self) -> str:
-        said = {field.name: getattr(self, field.name) for field in fields(self)}
-        return ", ".join(f"{name}: {value}" for name, value in said.items() if value is not None)
+        given = {name: value for name, value in self if value is not None}
+        return ", ".join(f"{name}: {value}" for name, value in given.items())
 
     def choose(self, counts: Mapping[str, int]) -> list[str]:
         """Return the chosen ones of these users, given how many visits each has, in the same order.
@@ -71,26 +66,39 @@ class Selection:
         return [user for user in chosen if user not in gone]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedDays:
-    """Which days of a user to take, and how finely: see `days`."""
+class Columns(Spec):
+    """How the columns of a trace file are called, where their names cannot be guessed."""
 
-    longest_silence_h: float = LONGEST_SILENCE_S / 3600
-    """Days with a longer silence are left out, in (0, 24]."""
-    first: int | None = None
-    """Keep the first so many; who has fewer has none. In [1, inf)."""
-    slot_s: int = SLOT_S
-    """One visit in so many seconds, a divisor of a day."""
+    user: str | None = None
+    """Who."""
+    time: str | None = None
+    """When: seconds, or ISO-8601 text."""
+    order: str | None = None
+    """In which order, where there is no time."""
+    lat: str | None = None
+    """Latitude in degrees."""
+    lon: str | None = None
+    """Longitude in degrees."""
+    cell: str | None = None
+    """The cell, instead of lat and lon."""
 
-    def __post_init__(self) -> None:
-        require("longest_silence_h", self.longest_silence_h, 0, 24, ends="(]")
-        require("slot_s", self.slot_s, 1, DAY_S)
-        if self.first is not None:
-            require("first", self.first, 1, float("inf"), ends="[)")
+    def names(self) -> dict[str, str] | None:
+        """Return the columns that are named, by what they hold; None if none is."""
+        return {name: column for name, column in self if column is not None} or None
+
+
+class RecordedDays(Spec):
+    """Whole days of a trace file: those that are seen well enough, each with one visit in every slot."""
+
+    longest_silence_h: Annotated[float, Field(gt=0, le=24)] = 2.0
+    """Days with a longer silence in the region are left out."""
+    first: Count | None = None
+    """Only each user's first so many of these days; who has fewer is left out."""
+    slot_s: Annotated[int, Field(ge=1, le=86_400)] = 300
+    """Length of a slot in seconds: where she was last seen before its end is where she is in it."""
 
     def __str__(self) -> str:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return ", ".join(f"{name}: {value:g}" for name, value in values.items() if value is not None)
+        return ", ".join(f"{name}: {value:g}" for name, value in self if value is not None)
 
     def cut(self, times_s: IntArray, cells: IntArray) -> tuple[IntArray, IntArray]:
         """Return when the slots of these days begin and where the user is in them; local times in and out."""
@@ -104,6 +112,35 @@ class RecordedDays:
         """Return how many of these slots hold no point of their own."""
         found = np.searchsorted(times_s, begins_s), np.searchsorted(times_s, begins_s + self.slot_s)
         return int((found[0] == found[1]).sum())
+
+
+@component("mobility")
+class ReplayParameters(MobilityParameters):
+    """Recorded traces from a CSV or Parquet file: user, time or order, and lat and lon or a cell."""
+
+    recorded: ClassVar[bool] = True
+
+    kind: Literal["replay"] = "replay"
+    file: FileName
+    """CSV (compressed or not) or Parquet."""
+    columns: Columns = Columns()
+    """How its columns are called, where their names cannot be guessed."""
+    select: Selection = Selection()
+    """Which of its users; all unless said."""
+    days: RecordedDays | None = None
+    """Only whole days of the file, cut into slots; the selection is then among those who have such days."""
+    visits: Count | None = None
+    """Only each user's first so many visits."""
+    shuffle: bool = False
+    """Shuffle the cells of each trace anew in every replication, as the paper's Experiment SP does."""
+    utc_offset_h: Annotated[float, Field(ge=-14, le=14)] = 0.0
+    """Local time, for where a day begins."""
+    max_gap_s: Annotated[int, Field(ge=1, le=100_000_000_000)] = MAX_GAP_S
+    """Longest gap between visits, in seconds, that a position is carried over; no demand queries in a longer one."""
+
+    def build(self, world: World, seed: int, place: Place) -> Replay:  # noqa: ARG002
+        """Read the file and return the model."""
+        return Replay(self, grid=world.grid, file=place.locate(self.file))
 
 
 class Replay:
@@ -124,36 +161,21 @@ class Replay:
     finite: ClassVar[bool] = True
     """Tell `live` that the visits end by themselves."""
 
-    def __init__(
-        self,
-        *,
-        grid: Grid,
-        file: str | Path,
-        columns: Mapping[str, str] | None = None,
-        select: Selection | None = None,
-        days: RecordedDays | None = None,
-        visits: int | None = None,
-        shuffle: bool = False,
-        utc_offset_h: float = 0.0,
-        max_gap_s: float = MAX_GAP_S,
-    ) -> None:
-        if visits is not None:
-            require("visits", visits, 1, float("inf"), ends="[)")
-        require("utc_offset_h", utc_offset_h, -24, 24)
-        require("max_gap_s", max_gap_s, 1, float("inf"), ends="[)")
-        self.file, self.shuffle = Path(file), shuffle
-        table = read_table(file, grid=grid, columns=columns)
+    def __init__(self, parameters: ReplayParameters, *, grid: Grid, file: Path) -> None:
+        self.file, self.shuffle = file, parameters.shuffle
+        days, select, visits = parameters.days, parameters.select, parameters.visits
+        table = read_table(file, grid=grid, columns=parameters.columns.names())
         self.timed = table.timed
-        self.max_gap_s = max_gap_s if table.timed else None
+        self.max_gap_s = parameters.max_gap_s if table.timed else None
         everybody = _by_user(table)
         if not everybody:
             raise ValueError(f"{file}: none of its {table.cell.size} rows is in the region{table.extent}")
         in_region = len(everybody)
-        offset_s = round(utc_offset_h * 3600) if table.timed else 0
+        offset_s = round(parameters.utc_offset_h * 3600) if table.timed else 0
         points = {user: (when + offset_s, cells) for user, (when, cells) in everybody.items()}
         everybody = points if days is None else _whole_days(file, points, days, timed=table.timed)
         counts = {user: cells.size for user, (_, cells) in everybody.items()}
-        chosen = (select or Selection()).choose(counts)
+        chosen = select.choose(counts)
         if not chosen:
             raise ValueError(f"{file}: the selection ({select}) leaves none of its {len(counts)} users")
         self._visits = {user: (everybody[user][0][:visits], everybody[user][1][:visits]) for user in chosen}

@@ -1,1 +1,1 @@
-"""Changes of behaviour."""
+"""Shifts: changes of behaviour during the test, one file per kind."""

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
+from sim.components.files import Place
+from sim.components.registry import component
+from sim.components.spec import Count, NonNegative, Positive, Share
 from sim.events import Visit
 from sim.interfaces import FloatArray, Generator
-from sim.mobility.parameters import require
+from sim.mobility.base import MobilityParameters
 from sim.mobility.synthetic.city import attraction, fading, numbered_users, pick, thresholds
 from sim.mobility.traces import DAY_S
 from sim.rng import stream
+from sim.world import World
 
 if TYPE_CHECKING:
     from sim.world.grid import Grid
@@ -23,36 +28,39 @@ BLOCK = 64
 EXPLORING_IS_WIDER = 4.0
 
 
+@component("mobility")
+class FavouritesParameters(MobilityParameters):
+    """Check-ins: independent draws from a heavy-tailed taste of favourite places, and some exploration."""
+
+    kind: Literal["favourites"] = "favourites"
+    places: Count = 10
+    """How many favourite places a user has."""
+    taste: NonNegative = 1.2
+    """Zipf exponent of the taste: 0 likes all favourites alike, 2 nearly always goes to the first."""
+    explore: Share = 0.1
+    """Probability that a visit goes anywhere in the city instead."""
+    spread_km: Positive = 3.0
+    """How far from home the favourites lie."""
+    visits_per_day: Annotated[float, Field(ge=1e-3, le=86_400)] = 4.0
+    """Mean number of visits a day."""
+
+    def build(self, world: World, seed: int, place: Place) -> Favourites:  # noqa: ARG002
+        """Return the model on the grid and the roads of a world."""
+        return Favourites(self, grid=world.grid, roads=world.roads, seed=seed)
+
+
 class Favourites:
     """Check in at favourite places around home, and now and then anywhere.
 
-    Every user has a home in the city, drawn by attraction A, and about `places` (in [1, inf), Poisson, at least
+    Every user has a home in the city, drawn by attraction A, and about `places` (Poisson, at least
     one) favourite cells, drawn without repetition by A(x) exp(-d(home, x) / spread_km). The k-th favourite has
-    weight k^-taste (taste in [0, inf)). A visit goes there, or with probability `explore` (in [0, 1]) to a cell
+    weight k^-taste . A visit goes there, or with probability `explore` to a cell
     drawn by A(x) exp(-d(home, x) / (4 spread_km)). The gaps between visits are exponential. So the visits are
     the paper's sporadic model exactly: independent draws from `profile`.
     """
 
-    def __init__(
-        self,
-        *,
-        grid: Grid,
-        seed: int,
-        roads: Roads | None = None,
-        places: int = 10,
-        taste: float = 1.2,
-        explore: float = 0.1,
-        spread_km: float = 3.0,
-        visits_per_day: float = 4.0,
-    ) -> None:
-        require("places", places, 1, float("inf"), ends="[)")
-        require("taste", taste, 0, float("inf"), ends="[)")
-        require("explore", explore, 0, 1)
-        require("spread_km", spread_km, 0, float("inf"), ends="()")
-        require("visits_per_day", visits_per_day, 0, float("inf"), ends="()")
-        self.grid, self.seed = grid, seed
-        self.places, self.taste, self.explore = places, taste, explore
-        self.spread_km, self.visits_per_day = spread_km, visits_per_day
+    def __init__(self, parameters: FavouritesParameters, *, grid: Grid, seed: int, roads: Roads | None = None) -> None:
+        self.parameters, self.grid, self.seed = parameters, grid, seed
         self.attraction = attraction(grid, seed=seed, roads=roads)
         self._tastes: dict[str, tuple[str, ...]] = {}
         self._left: Favourites | None = None
@@ -88,13 +96,13 @@ class Favourites:
         home = self.home(user)
         rng = stream(self.seed, "taste", user, *self._tastes.get("places", ()))
         rng.random()  # that was for the home
-        around = self.attraction * fading(self.grid, home, self.spread_km)
-        wider = self.attraction * fading(self.grid, home, EXPLORING_IS_WIDER * self.spread_km)
-        count = min(max(1, int(rng.poisson(self.places))), int(np.count_nonzero(around)))
+        around = self.attraction * fading(self.grid, home, self.parameters.spread_km)
+        wider = self.attraction * fading(self.grid, home, EXPLORING_IS_WIDER * self.parameters.spread_km)
+        count = min(max(1, int(rng.poisson(self.parameters.places))), int(np.count_nonzero(around)))
         favourites = rng.choice(self.grid.n_cells, size=count, replace=False, p=around / around.sum())
-        weights = np.arange(1, count + 1, dtype=np.float64) ** -self.taste
-        profile = self.explore * wider / wider.sum()
-        profile[favourites] += (1.0 - self.explore) * weights / weights.sum()
+        weights = np.arange(1, count + 1, dtype=np.float64) ** -self.parameters.taste
+        profile = self.parameters.explore * wider / wider.sum()
+        profile[favourites] += (1.0 - self.parameters.explore) * weights / weights.sum()
         return np.asarray(profile, dtype=np.float64)
 
     def visits(self, user: str, rng: Generator) -> Iterator[Visit]:
@@ -102,7 +110,7 @@ class Favourites:
         limits = thresholds(self.profile(user))
         clock_s = 0.0
         while True:
-            moments = clock_s + np.cumsum(rng.exponential(DAY_S / self.visits_per_day, size=BLOCK))
+            moments = clock_s + np.cumsum(rng.exponential(DAY_S / self.parameters.visits_per_day, size=BLOCK))
             cells = limits.searchsorted(rng.random(BLOCK), side="right")
             yield from map(Visit, moments.astype(np.int64).tolist(), cells.tolist())
             clock_s = float(moments[-1])

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from sim.components.files import Place
+from sim.components.registry import component
+from sim.components.spec import Count, Positive, Share
 from sim.events import Visit
 from sim.inference.bayes import distribution, read_only
 from sim.interfaces import FloatArray, Generator
-from sim.mobility.parameters import require
+from sim.mobility.base import MobilityParameters
 from sim.mobility.synthetic.city import attraction, numbered_users, pick, thresholds
+from sim.world import World
 
 if TYPE_CHECKING:
     from sim.world.grid import Grid
@@ -20,6 +24,23 @@ if TYPE_CHECKING:
 
 BLOCK = 256
 RESTART = 1e-9
+
+
+@component("mobility")
+class MarkovChainParameters(MobilityParameters):
+    """A Markov chain on the cells: stays, or goes to an attractive cell within reach."""
+
+    kind: Literal["markov"] = "markov"
+    stay: Share = 0.3
+    """Probability of staying in the cell at a step."""
+    reach_km: Positive = 2.0
+    """How far a step goes, on average."""
+    step_s: Count = 300
+    """Seconds between two steps."""
+
+    def build(self, world: World, seed: int, place: Place) -> MarkovChain:  # noqa: ARG002
+        """Return the model on the grid and the roads of a world."""
+        return MarkovChain(self, grid=world.grid, roads=world.roads, seed=seed)
 
 
 class MarkovChain:
@@ -32,22 +53,17 @@ class MarkovChain:
 
     def __init__(
         self,
+        parameters: MarkovChainParameters,
         *,
         grid: Grid,
         seed: int,
         roads: Roads | None = None,
-        stay: float = 0.3,
-        reach_km: float = 2.0,
-        step_s: int = 300,
         transition: FloatArray | None = None,
     ) -> None:
-        require("stay", stay, 0, 1)
-        require("reach_km", reach_km, 0, float("inf"), ends="()")
-        require("step_s", step_s, 1, float("inf"), ends="[)")
-        self.step_s = int(step_s)
+        self.step_s = parameters.step_s
         if transition is None:
             life = attraction(grid, seed=seed, roads=roads)
-            matrix, start = gravity(grid, life, stay=stay, reach_km=reach_km)
+            matrix, start = gravity(grid, life, stay=parameters.stay, reach_km=parameters.reach_km)
         else:
             matrix = _over_cells(transition, grid.n_cells)
             start = stationary(matrix)

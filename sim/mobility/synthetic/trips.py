@@ -14,6 +14,8 @@ from sim.interfaces import IntArray
 if TYPE_CHECKING:
     from sim.world.roads.graph import Roads
 
+HOUR_S = 3_600
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trip:

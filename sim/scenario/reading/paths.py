@@ -15,7 +15,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from sim.components.suggestions import suggestion
-from sim.scenario.reading.faults import LONGEST, Fault, Loc, ScenarioError, dotted, found, listing, shown
+from sim.components.wording import LONGEST, found, listing, shown
+from sim.scenario.reading.faults import Fault, Loc, ScenarioError, dotted
 
 _STEPS = re.compile(r'(?:"[^"]*"|[^."]+)(?:\.(?:"[^"]*"|[^."]+))*')
 _MOST_NAMES, _MOST_KEYS = 5, 20

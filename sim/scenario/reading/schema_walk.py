@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, Tag
 from pydantic_core import ErrorDetails
 
+from sim.components.registry import OneOf
 from sim.scenario.reading.faults import Loc
 from sim.scenario.reading.paths import value_at
 
@@ -120,7 +121,7 @@ def _children(annotation: Any, step: str | int) -> list[Member]:
     """Return what is allowed one step below a type."""
     if _is_model(annotation):
         info = annotation.model_fields.get(step)
-        return [] if info is None else members_of(info.annotation)
+        return [] if info is None else members_of(Annotated[info.annotation, None, *info.metadata])
     origin, args = get_origin(annotation), get_args(annotation)
     if not isinstance(origin, type) or not args:
         return []
@@ -139,6 +140,8 @@ def members_of(annotation: Any, kinds: tuple[Any, ...] = ()) -> list[Member]:
         return members_of(annotation.__value__, kinds)
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
+        if one_of := next((extra for extra in args[1:] if isinstance(extra, OneOf)), None):
+            return members_of(one_of.union(), kinds)
         tags = tuple(extra.tag for extra in args[1:] if isinstance(extra, Tag))
         return members_of(args[0], tags or kinds)
     if origin in (Union, types.UnionType):

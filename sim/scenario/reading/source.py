@@ -11,7 +11,8 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel
 
 from sim.components.suggestions import closest
-from sim.scenario.reading.faults import Fault, Loc, ScenarioError, dotted, shown
+from sim.components.wording import shown
+from sim.scenario.reading.faults import Fault, Loc, ScenarioError, dotted
 from sim.scenario.reading.paths import assign, value_at
 from sim.scenario.reading.yaml12 import Place, Places, load, space_missing
 

@@ -1,49 +1,18 @@
-"""The base of all scenario models, and how data become one: every fault at once, in plain words."""
+"""Validate data against a model: all faults at once, each with its place in the file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ValidationError
 
 from sim.scenario.reading.faults import Fault, Loc, ScenarioError
 from sim.scenario.reading.schema_walk import Spot, spot_of
 from sim.scenario.reading.source import Source
 from sim.scenario.reading.wording import TYPE_ERRORS, sentence
 
-T = TypeVar("T")
 Model = TypeVar("Model", bound=BaseModel)
-
-SMALLEST = 1e-12
-"""Numbers nearer to 0 are refused: nobody means them, and products of them underflow."""
-
-Many = Annotated[tuple[T, ...], Field(strict=False)]
-"""A list in the file, a tuple in the model: strict mode would ask for a tuple in the file. Its elements stay strict."""
-
-
-class Spec(BaseModel):
-    """A part of a scenario: unknown keys are refused, nothing changes later, numbers are numbers.
-
-    Strict: text is never read as a number, nor true as 1, nor 2.0 as a whole number; a whole number may stand
-    for a float. Texts that become something else (`Path`, enums) need ``Field(strict=False)``, tuples `Many`.
-    """
-
-    short_key: ClassVar[str] = "kind"
-    """The key that a text alone stands for, where that is allowed."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
-
-    @field_validator("*", mode="after")
-    @classmethod
-    def _not_tiny(cls, value: Any) -> Any:
-        """Refuse numbers that are as good as zero but not zero, alone or in a list; read -0.0 as 0."""
-        for number in value if isinstance(value, list) else [value]:
-            if isinstance(number, float) and 0 < abs(number) < SMALLEST:
-                raise ValueError(f"must be 0 or at least {SMALLEST:g}, as far as 0 is allowed, found {number!r}")
-        return 0.0 if isinstance(value, float) and value == 0 else value
 
 
 def validate(

@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sim.components.spec import CLASS_NAME, NAME, Spec
 from sim.components.suggestions import suggestion
-from sim.scenario.reading.faults import found, listing, shown
+from sim.components.wording import found, listing, shown
 from sim.scenario.reading.schema_walk import Spot
 from sim.scenario.reading.yaml12 import scalar, space_missing
 
@@ -23,11 +24,9 @@ _SHAPES = {
 _SHAPE_OF = {type_: shape for shape, types in _SHAPES.items() for type_ in types}
 _CHOICES = ("literal_error", "enum")
 
-NAME = r"^[A-Za-z0-9][A-Za-z0-9 _.+-]*$"
-OWN_CLASS = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
 _PATTERNS = {
     NAME: "letters a to z, digits, spaces and _ . + -, with a letter or digit first",
-    OWN_CLASS: "module:Class, as in my_module:MyClass",
+    CLASS_NAME: "module:Class, as in my_module:MyClass",
 }
 
 TYPE_ERRORS = frozenset(_SHAPE_OF) | frozenset(_CHOICES)
@@ -120,7 +119,7 @@ def _wrong_type(spots: Sequence[Spot]) -> str:
 
 def _choices(spot: Spot) -> list[str]:
     expected = str(spot.ctx.get("expected", ""))
-    siblings = [name for model in spot.parents for name in getattr(model, "sibling_kinds", ())]
+    siblings = [name for model in spot.parents if issubclass(model, Spec) for name in model.sibling_kinds()]
     return [*(_quoted(expected) or [expected]), *(siblings if spot.is_kind else ())]
 
 

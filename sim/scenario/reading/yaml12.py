@@ -12,7 +12,8 @@ from typing import Any
 
 import yaml
 
-from sim.scenario.reading.faults import Fault, Loc, ScenarioError, dotted, found, listing, shown
+from sim.components.wording import found, listing, shown
+from sim.scenario.reading.faults import Fault, Loc, ScenarioError, dotted
 
 Place = tuple[int, int]
 MAX_DEPTH = 50

@@ -6,13 +6,34 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Literal
 
+from sim.components.files import FileName, Place
+from sim.components.registry import component
+from sim.interfaces import Generator
 from sim.world.grid import Grid
+from sim.world.parameters import RoadsParameters
 from sim.world.roads.files import DEFAULT_SPEED_MPH, KM_PER_MILE, UNREADABLE, number_in, open_binary, project
 
 if TYPE_CHECKING:
     from sim.world.roads.graph import Edge, Roads
+
+
+@component("roads")
+class RoadCsvParameters(RoadsParameters):
+    """Roads from two CSV files: nodes (osmid, lat, lon) and edges (u, v, length_m, speed_mph)."""
+
+    needs_earth: ClassVar[bool] = True
+
+    kind: Literal["csv"] = "csv"
+    nodes: FileName
+    """File of crossings."""
+    edges: FileName
+    """File of directed streets."""
+
+    def build(self, grid: Grid, place: Place, rng: Generator) -> Roads:  # noqa: ARG002
+        """Return the roads."""
+        return read_csv(place.locate(self.nodes), place.locate(self.edges), grid)
 
 
 def read_csv(nodes_path: str | Path, edges_path: str | Path, grid: Grid) -> Roads:

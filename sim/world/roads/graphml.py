@@ -4,16 +4,35 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn
 from xml.parsers import expat
 
+from sim.components.files import FileName, Place
+from sim.components.registry import component
+from sim.interfaces import Generator
 from sim.world.grid import Grid
+from sim.world.parameters import RoadsParameters
 from sim.world.roads.files import DEFAULT_SPEED_MPH, KM_PER_MILE, UNREADABLE, number_in, open_binary, project
 
 if TYPE_CHECKING:
     import networkx as nx
 
     from sim.world.roads.graph import Edge, Roads
+
+
+@component("roads")
+class RoadGraphMLParameters(RoadsParameters):
+    """Roads from a GraphML file as osmnx writes it."""
+
+    needs_earth: ClassVar[bool] = True
+
+    kind: Literal["graphml"] = "graphml"
+    file: FileName
+    """The GraphML file."""
+
+    def build(self, grid: Grid, place: Place, rng: Generator) -> Roads:  # noqa: ARG002
+        """Return the roads."""
+        return read_graphml(place.locate(self.file), grid)
 
 
 def read_graphml(path: str | Path, grid: Grid) -> Roads:

@@ -5,17 +5,48 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
+from sim.components.files import Place
+from sim.components.registry import component
+from sim.components.spec import Positive, Share
 from sim.interfaces import FloatArray, Generator
 from sim.world.grid import Grid
+from sim.world.parameters import RoadsParameters
 
 if TYPE_CHECKING:
     from sim.world.roads.graph import Edge, Roads
 
 MOST_CROSSINGS = 200_000
+
+
+Speed = Annotated[float, Field(ge=0.1, le=1000)]
+
+
+@component("roads")
+class LatticeParameters(RoadsParameters):
+    """A generated road grid with one-way streets, missing blocks and faster avenues."""
+
+    kind: Literal["lattice"] = "lattice"
+    spacing_km: Positive = 0.5
+    """Distance between parallel streets."""
+    one_way_share: Share = 0.3
+    """Share of the streets that are one-way."""
+    missing_share: Annotated[float, Field(ge=0, le=0.5)] = 0.1
+    """Share of the blocks that are not there."""
+    speed_kmh: Speed = 30.0
+    """Speed on streets."""
+    avenue_every: Annotated[int, Field(ge=2)] = 4
+    """Each k-th street is a two-way avenue."""
+    avenue_speed_kmh: Speed = 50.0
+    """Speed on avenues."""
+
+    def build(self, grid: Grid, place: Place, rng: Generator) -> Roads:  # noqa: ARG002
+        """Return the roads."""
+        return lattice(grid, rng=rng, **{name: value for name, value in self if name != "kind"})
 
 
 def lattice(

@@ -13,12 +13,12 @@ import pandas as pd
 import pytest
 
 import sim
+from sim.attack.hindsight import Hindsight
 from sim.errors import InputError
 from sim.execution.cost import bounded, probe
 from sim.execution.cost.estimate import Cost, rows_of_file
 from sim.execution.cost.estimate import estimate as estimate_within
 from sim.mobility.traces import Life
-from sim.scenario.protection import HindsightSpec
 from sim.simulation.population import Stage
 from tests.support import ROOT, MakeScenario, plainly
 
@@ -304,4 +304,4 @@ def test_settings_that_are_not_looked_at_are_like_their_neighbours(
 def test_guesses_about_the_past_are_counted(lags: list[int], final: bool, queries: int) -> None:
     pairs = {(at, lag) for at in range(1, queries + 1) for lag in lags if at - lag >= 1}
     pairs |= {(queries, lag) for lag in range(1, queries)} if final else set()
-    assert HindsightSpec(lags=lags, final=final).guesses(queries) == len(pairs)
+    assert Hindsight(lags=lags, final=final).guesses(queries) == len(pairs)

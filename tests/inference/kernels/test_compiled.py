@@ -25,7 +25,7 @@ from sim.inference.newton import constrained_newton
 from sim.interfaces import FloatArray
 from sim.lppm import remap
 from sim.lppm.channel import RemappedChannel, exponential, exponential_kernel, location_hiding
-from sim.world import distance
+from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 from tests.support import MakeScenario, log_of, plainly
 
@@ -80,7 +80,7 @@ def test_hiding_remap(data: st.DataObject) -> None:
     other = (1 - reveal) / max(n_cells - 1, 1)
     prior, table = data.draw(priors(n_cells)), data.draw(tables(n_cells))
     outputs = np.unique(data.draw(tables(n_cells)))
-    where = distance.manhattan(Grid.rectangle(rows=shape[0], cols=shape[1], width_km=1.0, height_km=2.0))
+    where = manhattan(Grid.rectangle(rows=shape[0], cols=shape[1], width_km=1.0, height_km=2.0))
     with plainly():
         plain = remap.remap_hiding(reveal, other, prior, where)
         columns = remap.columns_hiding(reveal, other, table, outputs)
@@ -193,7 +193,7 @@ def test_arrays_of_any_form_are_taken(form: str) -> None:
     }
     change = forms[form]
     prior, rows = change(np.array([0.5, 0.25, 0.0, 0.25])), change(np.array([[0.25, 0.5, 0.75, 1.0], [1.0, 0.5, 0, 0]]))
-    square, where = np.full((4, 4), 0.25), distance.manhattan(Grid.rectangle(rows=2, cols=2, width_km=1, height_km=1))
+    square, where = np.full((4, 4), 0.25), manhattan(Grid.rectangle(rows=2, cols=2, width_km=1, height_km=1))
 
     def answers() -> list[Any]:
         estimated = constrained_newton(rows, start=prior, weights=change(np.array([1.0, 1.0])))
@@ -224,7 +224,7 @@ def test_arrays_of_any_form_are_taken(form: str) -> None:
         lambda: decide_each(np.ones(6) / 6, np.ones((2, 4)), np.empty((0, 0)), (2, 3)),
         lambda: predict(np.ones(3) / 3, np.eye(4)),
         lambda: remap.remap_product(np.eye(2), np.eye(3), np.ones(5) / 5),
-        lambda: remap.remap_hiding(0.5, 0.1, np.ones(5) / 5, distance.manhattan(SIX_CELLS)),
+        lambda: remap.remap_hiding(0.5, 0.1, np.ones(5) / 5, manhattan(SIX_CELLS)),
     ],
 )
 def test_lengths_that_do_not_fit_are_refused(wrong: Callable[[], Any]) -> None:
@@ -234,7 +234,7 @@ def test_lengths_that_do_not_fit_are_refused(wrong: Callable[[], Any]) -> None:
 
 @pytest.mark.usefixtures("either_way")
 def test_an_output_that_cannot_be_has_no_likelihood() -> None:
-    where = distance.manhattan(SIX_CELLS)
+    where = manhattan(SIX_CELLS)
     for base in (exponential(where, 1.0), location_hiding(6, 0.5)):
         channel = RemappedChannel(base, np.arange(6, dtype=np.int32))
         assert not channel.likelihood(-1).any()
@@ -257,7 +257,7 @@ def test_a_whole_run_is_the_same_to_the_last_cell(make_scenario: MakeScenario, t
     with plainly():
         plain = log_of(scenario, tmp_path / "plain")
     pd.testing.assert_frame_equal(fast, plain, rtol=1e-9, atol=1e-9)
-    used = [sim.Result.open(tmp_path / way).manifest["kernels"] for way in ("fast", "plain")]
+    used = [sim.Result.open(tmp_path / way).manifest.kernels for way in ("fast", "plain")]
     assert used == [kernels.describe(), "plain"]
 
 

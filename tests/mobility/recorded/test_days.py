@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.mobility.demand import Periodic
+from sim.mobility.demand.periodic import Periodic, PeriodicParameters
 from sim.mobility.recorded.days import PACIFIC_DAYLIGHT_H, good_days, slots
 from sim.mobility.recorded.replay import Replay
 from sim.world.grid import Grid
+from tests.support import made
 
 OFFSET_S = PACIFIC_DAYLIGHT_H * 3600
 TIMES = st.lists(st.integers(-60, 60), min_size=1, max_size=40).map(sorted)
@@ -74,12 +75,12 @@ def test_the_good_days_of_the_real_cabs(real_data: Path, zone: str, offset_s: in
 @pytest.mark.data
 def test_slots_of_real_days_are_what_a_periodic_demand_asks_for(real_data: Path) -> None:
     file = real_data / "cabs_sf_points.csv.gz"
-    replay = Replay(grid=Grid.san_francisco(), file=file, utc_offset_h=PACIFIC_DAYLIGHT_H)
+    replay = made(Replay, grid=Grid.san_francisco(), file=file, utc_offset_h=PACIFIC_DAYLIGHT_H)
     rng = np.random.default_rng(0)
     for cab in replay.users(2):
         visits = list(replay.visits(cab, rng))
         local_s, cells = np.array([(visit.time_s, visit.cell) for visit in visits]).T
-        asked = {query.time_s: query.cell for query in Periodic(period_s=300).queries(visits, None)}
+        asked = {query.time_s: query.cell for query in Periodic(PeriodicParameters(period_s=300)).queries(visits, None)}
         days = good_days(local_s)
         assert days.size >= 10
         found = slots(local_s, cells, days)

@@ -21,6 +21,7 @@ from sim.mobility.recorded import exact
 from sim.mobility.recorded.replay import Replay
 from sim.mobility.recorded.tables import numeric_order
 from sim.world.grid import Grid
+from tests.support import made
 
 GRID = Grid.rectangle(rows=10, cols=10, width_km=3, height_km=2)
 RNG = np.random.default_rng(0)
@@ -39,13 +40,13 @@ def text(folder: Path, content: str) -> Path:
 
 
 def read(path: Path) -> dict[str, list[tuple[int, int]]]:
-    replay = Replay(grid=GRID, file=path)
+    replay = made(Replay, grid=GRID, file=path)
     return {user: [(visit.time_s, visit.cell) for visit in replay.visits(user, RNG)] for user in replay.users()}
 
 
 def refused(path: Path) -> str:
     with pytest.raises(ValueError, match=r"bad row") as caught:
-        Replay(grid=GRID, file=path)
+        made(Replay, grid=GRID, file=path)
     return str(caught.value).removeprefix(f"{path}: ")
 
 
@@ -260,4 +261,4 @@ def test_no_rows(tmp_path: Path) -> None:
 def test_a_field_that_is_far_too_long_is_told(tmp_path: Path) -> None:
     long = "x" * (csv.field_size_limit() + 1)
     with pytest.raises(ValueError, match=r"t\.csv: "):
-        Replay(grid=GRID, file=text(tmp_path, f"user,time_s,cell\na,0,1\na,1,2,3,{long}\n"))
+        made(Replay, grid=GRID, file=text(tmp_path, f"user,time_s,cell\na,0,1\na,1,2,3,{long}\n"))

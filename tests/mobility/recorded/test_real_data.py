@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import csv
 import gzip
-import os
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from sim.mobility.demand import EveryVisit, Periodic
+from sim.mobility.demand.every_visit import EveryVisit
+from sim.mobility.demand.periodic import Periodic, PeriodicParameters
 from sim.mobility.recorded.replay import RecordedDays, Replay, Selection
 from sim.mobility.traces import live
 from sim.mobility.training import statistics
 from sim.world.grid import Grid
+from tests.support import DATA, made
 
-DATA = Path(os.environ.get("LPPM_SIM_DATA", Path(__file__).parents[4] / "shared" / "data"))
 GRID = Grid.san_francisco()
 TWENTY = Selection(min_visits=300, first=20)
 RNG = np.random.default_rng(0)
@@ -45,28 +44,28 @@ def test_the_papers_sets(name: str, able: int, rich: int) -> None:
     file = DATA / f"{name}_sf_ccs17.csv.gz"
     counts = counted(name)
     twenty = sorted((user for user in counts if counts[user] >= 300), key=int)[:20]
-    test = Replay(grid=GRID, file=file, select=Selection(min_visits=300, first=20, last=5), visits=300)
+    test = made(Replay, grid=GRID, file=file, select=Selection(min_visits=300, first=20, last=5), visits=300)
     assert list(test.users(None)) == twenty[-5:]
     assert test.report()["visits"] == 1500
     trace = live(test, EveryVisit(), twenty[-1], moves=RNG, moments=RNG).test
     assert trace.times_s.tolist() == list(range(300))
-    scarce = Replay(grid=GRID, file=file, select=Selection(min_visits=300, first=15), visits=300)
+    scarce = made(Replay, grid=GRID, file=file, select=Selection(min_visits=300, first=15), visits=300)
     assert list(scarce.users(None)) == twenty[:15]
-    everybody_else = Replay(grid=GRID, file=file, select=Selection(exclude=TWENTY))
+    everybody_else = made(Replay, grid=GRID, file=file, select=Selection(exclude=TWENTY))
     assert everybody_else.report()["visits"] == rich == sum(counts.values()) - sum(counts[u] for u in twenty)
-    assert Replay(grid=GRID, file=file, select=Selection(min_visits=300)).report()["users"] == able
+    assert made(Replay, grid=GRID, file=file, select=Selection(min_visits=300)).report()["users"] == able
 
 
 @pytest.mark.parametrize(("name", "left"), [("gowalla", 114_070), ("brightkite", 55_549)])
 def test_known_numbers_without_the_twenty_most_active(name: str, left: int) -> None:
-    most_active = tuple(user for user, _ in counted(name).most_common(20))
+    most_active = [user for user, _ in counted(name).most_common(20)]
     select = Selection(exclude=Selection(users=most_active))
-    replay = Replay(grid=GRID, file=DATA / f"{name}_sf_ccs17.csv.gz", select=select)
+    replay = made(Replay, grid=GRID, file=DATA / f"{name}_sf_ccs17.csv.gz", select=select)
     assert replay.report()["visits"] == left
 
 
 def test_gowalla_loads_and_trains() -> None:
-    replay = Replay(grid=GRID, file=DATA / "gowalla_sf_ccs17.csv.gz", select=Selection(exclude=TWENTY))
+    replay = made(Replay, grid=GRID, file=DATA / "gowalla_sf_ccs17.csv.gz", select=Selection(exclude=TWENTY))
     traces = [live(replay, EveryVisit(), user, moves=RNG, moments=RNG).test for user in replay.users(None)]
     found = statistics(traces, n_cells=GRID.n_cells, restart_s=86_400)
     assert found.n_visits == 120_680
@@ -75,7 +74,7 @@ def test_gowalla_loads_and_trains() -> None:
 
 
 def test_cabs() -> None:
-    replay = Replay(grid=GRID, file=DATA / "cabs_sf_points.csv.gz", utc_offset_h=-7)
+    replay = made(Replay, grid=GRID, file=DATA / "cabs_sf_points.csv.gz", utc_offset_h=-7)
     assert replay.report() == {
         "rows": 915_219,
         "rows_outside": 0,
@@ -92,9 +91,9 @@ def test_cabs() -> None:
     visits = list(replay.visits(first, RNG))
     midnight = 14_016 * 86_400
     assert visits[0].time_s == midnight + 3 * 3600 + 9  # 2008-05-17 10:00:09 UTC, in California
-    cut = live(replay, Periodic(), first, moves=RNG, moments=RNG, until_s=2 * 86_400).test
+    cut = live(replay, Periodic(PeriodicParameters()), first, moves=RNG, moments=RNG, until_s=2 * 86_400).test
     replay.max_gap_s = 86_400
-    trace = live(replay, Periodic(), first, moves=RNG, moments=RNG, until_s=2 * 86_400).test
+    trace = live(replay, Periodic(PeriodicParameters()), first, moves=RNG, moments=RNG, until_s=2 * 86_400).test
     assert len(trace) == 2 * 288 - 36
     times_s = replay.times_s(first)
     gap = next(after for before, after in pairwise(times_s) if after - before > 7200)
@@ -110,7 +109,8 @@ def test_cabs() -> None:
 
 def test_ten_cabs_with_ten_good_days() -> None:
     """The paper's set: slot k holds the last point before its end, on days that data/cabs_good_days.csv lists."""
-    replay = Replay(
+    replay = made(
+        Replay,
         grid=GRID,
         file=DATA / "cabs_sf_points.csv.gz",
         utc_offset_h=-7,

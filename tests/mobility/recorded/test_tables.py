@@ -9,6 +9,7 @@ import pytest
 
 from sim.mobility.recorded.replay import Replay
 from sim.world.grid import Grid
+from tests.support import made
 
 REGION = Grid.region(rows=2, cols=2, south=10.0, north=12.0, west=20.0, east=22.0)
 
@@ -18,7 +19,7 @@ def said(tmp_path: Path, text: str, name: str = "data.csv", grid: Grid = REGION)
     path = tmp_path / name
     path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
     with pytest.raises(ValueError, match=name) as caught:
-        Replay(grid=grid, file=path)
+        made(Replay, grid=grid, file=path)
     return str(caught.value).removeprefix(f"{path}: ")
 
 
@@ -132,7 +133,7 @@ def test_places_that_are_not_on_the_earth_are_bad_rows(tmp_path: Path, places: s
 def test_the_poles_and_the_date_line_are_on_the_earth(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_text("user,time,lat,lon\na,0,10.5,20.5\na,1,90,180\na,2,-90,-180\n")
-    assert Replay(grid=REGION, file=path).report()["rows_outside"] == 2
+    assert made(Replay, grid=REGION, file=path).report()["rows_outside"] == 2
 
 
 @pytest.mark.parametrize(

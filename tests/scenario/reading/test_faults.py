@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
-from sim.scenario.reading.faults import Fault, ScenarioError, dotted, found, shown
+from sim.components.spec import Many, Spec
+from sim.components.wording import found, shown
+from sim.scenario.reading.faults import Fault, ScenarioError, dotted
 from sim.scenario.reading.source import Source, parse_text
-from sim.scenario.reading.validation import Many, Spec, validate
+from sim.scenario.reading.validation import validate
 
 
 class Colour(StrEnum):

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BeforeValidator, ConfigDict, Field
 
+from sim.components.spec import Spec
 from sim.scenario.reading.faults import Loc, ScenarioError
 from sim.scenario.reading.paths import assign, combinations, expand, value_at
-from sim.scenario.reading.validation import Spec
 
 
 class Exponential(Spec):

@@ -14,9 +14,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sim.belief.estimated_profile import EstimatedProfileParameters
 from sim.components.suggestions import SYNONYMS, closest
-from sim.scenario.beliefs import EstimatedProfileSpec
-from sim.scenario.designs import ExponentialSpec, LocationHidingSpec
+from sim.lppm.exponential import ExponentialParameters
+from sim.lppm.location_hiding import LocationHidingParameters
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import ScenarioError
 from sim.scenario.reading.source import MAX_BYTES, parse_text, parse_value, read
@@ -422,8 +423,8 @@ def test_closest(word: str, meant: str | None) -> None:
     assert closest(word, []) is None
 
 
-KEYS = [*Scenario.model_fields, *ExponentialSpec.model_fields, *EstimatedProfileSpec.model_fields]
-KEYS += LocationHidingSpec.model_fields
+KEYS = [*Scenario.model_fields, *ExponentialParameters.model_fields, *EstimatedProfileParameters.model_fields]
+KEYS += LocationHidingParameters.model_fields
 
 
 @pytest.mark.parametrize(

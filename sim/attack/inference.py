@@ -1,0 +1,155 @@
+"""Attacks that infer with a belief: the parameters that compose belief, decision and hindsight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Annotated, Any, Literal, Self, cast
+
+from pydantic import GetJsonSchemaHandler, ModelWrapValidatorHandler, model_validator
+from pydantic_core.core_schema import CoreSchema
+
+from sim.attack.assumed import AssumingAttack
+from sim.attack.hindsight import Hindsight, PathAttack, SmoothingAttack
+from sim.attack.optimal import OptimalAttack
+from sim.attack.parameters import AttackContext, AttackParameters
+from sim.belief.in_force import InForce
+from sim.belief.parameters import BeliefParameters
+from sim.components.registry import OneOf, component, registry
+from sim.components.short_names import Table, allow_short_names, expand, unset_expanded
+from sim.errors import input_errors
+from sim.interfaces import Attack, Belief
+from sim.lppm.outputs import output_space
+from sim.lppm.parameters import DesignParameters
+
+ShortName = Literal[
+    "sporadic",
+    "markov",
+    "sporadic-trained",
+    "markov-trained",
+    "sporadic-learning",
+    "smoothing",
+    "smoothing-trained",
+    "path",
+    "path-trained",
+    "markov-learning",
+    "home",
+]
+
+SHORT_NAMES: Table = {
+    "sporadic": {"belief": {"kind": "fixed_profile"}, "knows": "test"},
+    "markov": {"belief": {"kind": "markov_filter"}, "knows": "test"},
+    "sporadic-trained": {"belief": {"kind": "fixed_profile"}, "knows": "training"},
+    "markov-trained": {"belief": {"kind": "markov_filter"}, "knows": "training"},
+    "sporadic-learning": {"belief": {"kind": "estimated_profile"}, "knows": "training"},
+    "smoothing": {"belief": {"kind": "markov_filter"}, "knows": "test", "hindsight": {}},
+    "smoothing-trained": {"belief": {"kind": "markov_filter"}, "knows": "training", "hindsight": {}},
+    "path": {"belief": {"kind": "markov_filter"}, "knows": "test", "decides": "path", "hindsight": {}},
+    "path-trained": {"belief": {"kind": "markov_filter"}, "knows": "training", "decides": "path", "hindsight": {}},
+    "markov-learning": {"belief": {"kind": "markov_em"}, "knows": "training"},
+    "home": {"belief": {"kind": "home"}, "knows": "training"},
+}
+
+
+@component("attack")
+class InferenceParameters(AttackParameters):
+    """An adversary: a belief about the user with the optimal decision for d_P, or another one."""
+
+    kind: ShortName | None = None  # type: ignore[assignment]
+    belief: Annotated[BeliefParameters, OneOf("belief")]
+    """What the adversary believes about the user."""
+    decides: Literal["optimal", "path"] = "optimal"
+    """The estimate: the one of least expected error, or the end of the most likely path (needs a markov_filter)."""
+    hindsight: Hindsight | None = None
+    """Estimate past queries again, given later reports (needs a markov_filter); by default never."""
+    assumes: Annotated[DesignParameters, OneOf("design")] | None = None
+    """Assume that this design made the channels from the adversary's own prior; by default the real channels."""
+
+    @classmethod
+    def sibling_kinds(cls) -> tuple[str, ...]:
+        """Return the kinds of other attacks, listed where an unknown kind is refused."""
+        return tuple(kind for kind, model in registry.kinds("attack").items() if model is not cls and ":" not in kind)
+
+    @property
+    def needs_channel(self) -> bool:
+        """Whether it must know the channel of each report, which mechanisms of the full type do not release."""
+        return self.assumes is None
+
+    @property
+    def is_memoryless(self) -> bool:
+        """Whether the estimate certainly follows from the current report alone."""
+        return self.belief.memoryless
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _short_name(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        parameters = handler(expand(value, SHORT_NAMES))
+        unset_expanded(parameters, value)
+        return parameters
+
+    @model_validator(mode="after")
+    def _chained(self) -> Self:
+        key = "decides: path" if self.decides == "path" else "hindsight" if self.hindsight is not None else None
+        if key is not None and not self.belief.chained:
+            raise ValueError(
+                f"`{key}` follows the user from report to report, which needs the belief markov_filter, "
+                f"found {self.belief.kind!r}"
+            )
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return allow_short_names(handler.resolve_ref_schema(handler(core)), "belief")
+
+    def build(self, context: AttackContext) -> Attack:
+        """Return the attack."""
+        belief_of = self._belief_of(context)
+        if self.assumes is None:
+            return self._inferring(belief_of, context)
+        belief_of = cache(belief_of)
+        attack = self._inferring(belief_of, context)
+        with input_errors(f"attacks.{self.name}.assumes"):
+            design = self.assumes.build(context.world)
+        return AssumingAttack(
+            attack=attack,
+            belief_of=belief_of,
+            design=design,
+            readable=output_space(design, context.world.grid.n_cells) == context.outputs,
+        )
+
+    def _belief_of(self, context: AttackContext) -> Callable[[str], Belief]:
+        """Return a function that makes the belief about a user; a hardwired one follows statistics that change."""
+        changing = context.in_force if self.belief.hardwired else {}
+
+        def belief_of(user: str) -> Belief:
+            if user not in changing:
+                return self.belief.build(context.known[user], context.restart_s, context.world)
+            beliefs = [
+                (first, self.belief.build(own, context.restart_s, context.world)) for first, own in changing[user]
+            ]
+            return InForce(cast(Any, beliefs))
+
+        return belief_of
+
+    def _inferring(self, belief_of: Callable[[str], Belief], context: AttackContext) -> Attack:
+        records: dict[str, Any] = {"foresee": context.expected, "tell": context.posterior}
+        if self.decides == "optimal" and self.hindsight is None:
+            return OptimalAttack(belief_of=belief_of, distance=context.world.privacy_distance, **records)
+        hindsight = self.hindsight or Hindsight(lags=[], final=False)
+        chained = cast(Any, belief_of)
+        if self.decides == "path":
+            return PathAttack(hindsight, belief_of=chained, **records)
+        return SmoothingAttack(hindsight, belief_of=chained, distance=context.world.privacy_distance, **records)
+
+
+def attack_tag(value: Any) -> str | None:
+    """Return the tag of an attack: one without a kind, or of an unknown one, is inference with a belief."""
+    kind = value.get("kind") if isinstance(value, dict) else value.kind if isinstance(value, AttackParameters) else None
+    models = registry.kinds("attack")
+    if isinstance(kind, str) and ":" in kind:
+        return "module:Class"
+    model = models.get(kind, InferenceParameters) if isinstance(kind, str) else InferenceParameters
+    return model.kinds()[0]
+
+
+AnyAttack = Annotated[AttackParameters, OneOf("attack", attack_tag)]

@@ -1,0 +1,53 @@
+"""The hardwired sporadic belief (SP): queries are independent draws from one known profile."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from numpy.typing import ArrayLike
+
+from sim.belief.parameters import BeliefParameters
+from sim.components.registry import component
+from sim.inference.bayes import condition, distribution, normalise
+from sim.interfaces import FloatArray
+from sim.mobility.training import Statistics
+from sim.world import World
+
+
+@component("belief")
+class FixedProfileParameters(BeliefParameters):
+    """Sporadic, hardwired (SP): the profile never changes."""
+
+    short_name: ClassVar = "SP"
+    hardwired: ClassVar = True
+    memoryless: ClassVar = True
+
+    kind: Literal["fixed_profile"] = "fixed_profile"
+
+    def build(self, statistics: Statistics, restart_s: int | None, world: World) -> FixedProfile:  # noqa: ARG002
+        """Return the belief in the profile of the statistics."""
+        return FixedProfile(profile=statistics.profile)
+
+
+class FixedProfile:
+    """Believe in one profile for ever: the hardwired sporadic model."""
+
+    fixed: bool = True
+
+    def __init__(self, *, profile: ArrayLike) -> None:
+        self._profile = distribution(profile, "profile")
+        self.fallbacks = 0
+        """How many reports the profile held impossible: there the likelihood alone was believed."""
+
+    def prior(self, time_s: int) -> FloatArray:  # noqa: ARG002 - the same at all times
+        """Return the profile, always the same read-only array, so that a caller may cache by identity."""
+        return self._profile
+
+    def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
+        """Return the posterior; nothing is learned."""
+        posterior, mass = condition(self.prior(time_s), likelihood)
+        if mass > 0:
+            return posterior
+        posterior = normalise(likelihood)
+        self.fallbacks += 1
+        return posterior

@@ -1,0 +1,103 @@
+"""The hardwired Markov belief (MK): the next cell depends on the last one by known transitions."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from numpy.typing import ArrayLike
+
+from sim.belief.parameters import BeliefParameters
+from sim.components.registry import component
+from sim.inference.bayes import condition, distribution, normalise, predict
+from sim.interfaces import FloatArray
+from sim.mobility.training import Statistics
+from sim.world import World
+
+
+@component("belief")
+class MarkovFilterParameters(BeliefParameters):
+    """Markov, hardwired (MK): filters the reports with a fixed transition matrix."""
+
+    short_name: ClassVar = "MK"
+    hardwired: ClassVar = True
+    chained: ClassVar = True
+
+    kind: Literal["markov_filter"] = "markov_filter"
+
+    def build(self, statistics: Statistics, restart_s: int | None, world: World) -> MarkovFilter:  # noqa: ARG002
+        """Return the filter with the start profile and the transitions of the statistics."""
+        return MarkovFilter(
+            start_profile=statistics.start_profile, transition=statistics.transition, restart_s=restart_s
+        )
+
+
+class MarkovFilter:
+    """Follow the user by a hidden Markov filter: the hardwired Markov model.
+
+    `transition[from, to]` is M(to | from) of the paper. Days are apart: with `restart_s` (86400, say) the
+    belief starts anew at `start_profile` whenever time_s // restart_s is not that of the last report.
+    """
+
+    fixed: bool = False
+
+    def __init__(self, *, start_profile: ArrayLike, transition: ArrayLike, restart_s: int | None = None) -> None:
+        self._start = distribution(start_profile, "start_profile")
+        self._transition = distribution(transition, "transition")
+        n_cells = len(self._start)
+        if self._transition.shape != (n_cells, n_cells):
+            raise ValueError(f"transition must have shape {(n_cells, n_cells)}, got {self._transition.shape}")
+        if restart_s is not None and restart_s < 1:
+            raise ValueError(f"restart_s must be in [1, inf), got {restart_s}")
+        self._restart_s = restart_s
+        self._posterior: FloatArray | None = None
+        self._period = 0
+        self._prediction: FloatArray | None = None
+        self.fallbacks = 0
+        """How many reports the prediction held impossible: there the filter started anew."""
+
+    @property
+    def fallback_priors(self) -> tuple[FloatArray, ...]:
+        """Return what takes the prior's place for a report that has no mass under it."""
+        return (self._start,)
+
+    def prior(self, time_s: int) -> FloatArray:
+        """Return p(x^r | z^{r-1}): Oya et al. 2019, eq. (Markov_update)."""
+        if self._posterior is None or self.link(time_s) is None:
+            return self._start
+        if self._prediction is None:
+            self._prediction = predict(self._posterior, self._transition)
+            self._prediction.flags.writeable = False
+        return self._prediction
+
+    def link(self, time_s: int) -> FloatArray | None:
+        """Return the transitions that lead from the last report to one at this time; None where it starts anew."""
+        begins = self._posterior is None or self._period != self._period_of(time_s)
+        return None if begins else self._transition
+
+    def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
+        """Return p(x^r | z^r), Oya et al. 2019, eq. (Markov_posterior), and go on from there."""
+        posterior, mass = condition(self.prior(time_s), likelihood)
+        if not mass > 0:
+            posterior = self._restart(likelihood)
+        self._posterior = posterior.copy()
+        self._period = self._period_of(time_s)
+        self._prediction = None
+        return posterior
+
+    def go_on_from(self, other: MarkovFilter) -> None:
+        """Take over where the user was last seen from a filter that had other transitions until now."""
+        self._posterior, self._period, self._prediction = other._posterior, other._period, None
+
+    def go_on_at(self, time_s: int, posterior: FloatArray) -> None:
+        """Take it from here: what is believed of where the user was at the last report, at this time."""
+        self._posterior, self._period, self._prediction = posterior.copy(), self._period_of(time_s), None
+
+    def _restart(self, likelihood: FloatArray) -> FloatArray:
+        posterior, mass = condition(self._start, likelihood)
+        if not mass > 0:
+            posterior = normalise(likelihood)
+        self.fallbacks += 1
+        return posterior
+
+    def _period_of(self, time_s: int) -> int:
+        return 0 if self._restart_s is None else time_s // self._restart_s

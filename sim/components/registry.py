@@ -1,0 +1,235 @@
+"""The registry of components: every kind of every family, shipped or from an installed package.
+
+A component registers its parameters with `component`. Schema, validation, `lppm-sim list` and the reference page are
+derived from here. Shipped components are found by importing all modules of their packages; installed packages name
+theirs in the entry point group ``lppm_sim.components``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
+
+from pydantic import Discriminator, GetCoreSchemaHandler, GetJsonSchemaHandler, Tag
+from pydantic_core.core_schema import CoreSchema, no_info_before_validator_function
+
+from sim.components.spec import Spec
+from sim.errors import InputError
+
+GROUP = "lppm_sim.components"
+"""Entry points of this group are modules that register components when they are imported."""
+
+CUSTOM = "module:Class"
+"""The kind that stands for all custom classes."""
+
+
+class Parameters(Spec, ABC):
+    """Parameters of a component. Its `kind` names it in scenario files; `build`, where it has one, constructs it."""
+
+    is_custom: ClassVar[bool] = False
+    """Whether it names a class of the user's, of which nothing is known before it runs."""
+
+    kind: str
+
+    def model_post_init(self, context: Any, /) -> None:  # noqa: ARG002
+        """Count the kind as given: a dump without defaults must still name it."""
+        if self.kind is not None:
+            self.model_fields_set.add("kind")
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        schema = handler.resolve_ref_schema(handler(core))
+        schema["required"] = list(dict.fromkeys(["kind", *schema.get("required", [])]))
+        return schema
+
+    @classmethod
+    def kinds(cls) -> tuple[str, ...]:
+        """Return the kinds that these parameters stand for."""
+        annotation = cls.model_fields["kind"].annotation
+        members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+        return next((get_args(member) for member in members if get_origin(member) is Literal), (CUSTOM,))
+
+
+ParametersClass = TypeVar("ParametersClass", bound=type[Parameters])
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A family of components: where it stands in a scenario, and what its classes must define."""
+
+    name: str
+    place: str
+    methods: tuple[str, ...] = ()
+    """The methods that a custom class must define; a family without any takes no custom classes."""
+
+
+FAMILIES = {
+    family.name: family
+    for family in (
+        Family("grid", "world.grid"),
+        Family("roads", "world.roads"),
+        Family("distance", "world.privacy_distance, world.quality_distance"),
+        Family("mobility", "users.mobility", ("users", "visits")),
+        Family("demand", "users.demand", ("queries",)),
+        Family("shift", "shifts, each"),
+        Family("training", "training.<name>"),
+        Family("belief", "lppms.<name>.belief, attacks.<name>.belief", ("prior", "observe")),
+        Family("design", "lppms.<name>.design", ("__call__",)),
+        Family("attack", "attacks, each", ("observe",)),
+    )
+}
+
+METHODS = {family.name: family.methods for family in FAMILIES.values() if family.methods}
+"""The methods that a custom class of each family must define."""
+
+
+class Registry:
+    """Parameters by family and kind, filled when first asked: shipped packages, then installed ones."""
+
+    def __init__(self, *packages: str) -> None:
+        self._packages = packages
+        self._loading = False
+        self._loaded = False
+        self._kinds: dict[str, dict[str, type[Parameters]]] = {name: {} for name in FAMILIES}
+
+    def add(self, family: str, parameters: type[Parameters]) -> None:
+        """Register parameters under their kinds; raise InputError for an unknown family or a kind that is taken."""
+        if family not in FAMILIES:
+            raise InputError(f"{_named(parameters)}: family must be one of {', '.join(FAMILIES)}, got {family!r}")
+        for kind in parameters.kinds():
+            other = self._kinds[family].setdefault(kind, parameters)
+            if other is not parameters:
+                raise InputError(
+                    f"{_named(parameters)}: the {family} {kind!r} is registered already, by {_named(other)}: "
+                    "choose another kind"
+                )
+
+    def kinds(self, family: str) -> dict[str, type[Parameters]]:
+        """Return the parameters of each kind of a family, in the order of their modules, custom classes last."""
+        self._load()
+        own = self._kinds[family]
+        return dict(sorted(own.items(), key=lambda item: (item[0] == CUSTOM, item[1].__module__)))
+
+    def models(self, family: str) -> list[type[Parameters]]:
+        """Return the parameters of a family, each once."""
+        return list(dict.fromkeys(self.kinds(family).values()))
+
+    def _load(self) -> None:
+        if self._loaded or self._loading:
+            return
+        self._loading = True
+        try:
+            for package in self._packages:
+                _import_all(package)
+            _import_installed()
+            self._loaded = True
+        finally:
+            self._loading = False
+
+
+def _import_all(name: str) -> None:
+    """Import a package and all modules in it."""
+    package = importlib.import_module(name)
+    for module in pkgutil.walk_packages(package.__path__, prefix=f"{name}."):
+        importlib.import_module(module.name)
+
+
+def _import_installed() -> None:
+    for entry in entry_points(group=GROUP):
+        try:
+            entry.load()
+        except Exception as error:
+            distribution = entry.dist.name if entry.dist is not None else "an installed package"
+            raise InputError(
+                f"components of {distribution} cannot be imported, entry point {entry.name} = {entry.value}: "
+                f"{type(error).__name__}: {error}; repair or uninstall {distribution}"
+            ) from error
+
+
+def _named(parameters: type[Parameters]) -> str:
+    return f"{parameters.__module__}.{parameters.__qualname__}"
+
+
+registry = Registry("sim.world", "sim.mobility", "sim.belief", "sim.lppm", "sim.attack")
+"""The components of this process."""
+
+
+def component(family: str) -> Callable[[ParametersClass], ParametersClass]:
+    """Register the parameters of a component: ``@component("design")``."""
+
+    def register(parameters: ParametersClass) -> ParametersClass:
+        registry.add(family, parameters)
+        return parameters
+
+    return register
+
+
+def kind_of(value: Any) -> str | None:
+    """Return the kind of a component, given as a mapping or as parameters."""
+    kind = value.get("kind") if isinstance(value, dict) else value.kind if isinstance(value, Parameters) else None
+    return kind if isinstance(kind, str) else None
+
+
+def tag_of(value: Any) -> str | None:
+    """Return the tag by which a union picks the parameters of a component."""
+    kind = kind_of(value)
+    return CUSTOM if kind is not None and ":" in kind else kind
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Annotate a field: any kind of a family, written as a mapping or as the kind alone.
+
+    ``design: Annotated[DesignParameters, OneOf("design")]``
+    """
+
+    family: str
+    tag: Callable[[Any], str | None] = tag_of
+    """How the union picks its member."""
+    short: bool = True
+    """Whether the kind alone may stand for the mapping."""
+
+    def union(self) -> Any:
+        """Return the tagged union of all kinds as an annotation."""
+        members = tuple(Annotated[model, Tag(model.kinds()[0])] for model in registry.models(self.family))
+        union: Any = Annotated[Union.__getitem__(members), Discriminator(self.tag)]
+        return Annotated[union, ShortForm()] if self.short else union
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return handler.generate_schema(self.union())
+
+
+@dataclass(frozen=True, slots=True)
+class ShortForm:
+    """Let a mapping be written as the value of one of its keys, in files and in the JSON schema."""
+
+    key: str = "kind"
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_before_validator_function(lambda value: as_mapping(value, self.key), handler(source))
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        full = handler(core)
+        members = [handler.resolve_ref_schema(member) for member in full.get("oneOf", [full])]
+        names = [name for member in members for name in _texts(member["properties"][self.key])]
+        return {"anyOf": [{"type": "string", "enum": names}, full]}
+
+
+def as_mapping(value: Any, key: str = "kind") -> Any:
+    """Expand the short form of a mapping."""
+    return {key: value} if isinstance(value, str) else value
+
+
+def _texts(schema: dict[str, Any]) -> Iterator[str]:
+    """Yield the texts that a property allows."""
+    if "const" in schema:
+        yield schema["const"]
+    yield from schema.get("enum", [])
+    for option in schema.get("anyOf", []):
+        yield from _texts(option)

@@ -1,0 +1,67 @@
+"""Location hiding: report the true cell, or any other at random (Oya et al. 2019, Sect. V)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from sim.components.registry import component
+from sim.components.spec import NonNegative, Share
+from sim.interfaces import FloatArray
+from sim.lppm.calibration import BUDGET_TOLERANCE_KM, BaseAndRemap, root
+from sim.lppm.channel import BaseChannel, identity, location_hiding
+from sim.lppm.parameters import CalibratedParameters, ShortNames
+from sim.world import World
+from sim.world.distance import Distance
+
+
+@component("design")
+class LocationHidingParameters(CalibratedParameters):
+    """Location hiding: reports the true cell with probability alpha, else any other cell."""
+
+    short_names: ClassVar = ShortNames(
+        design="LH", beliefs=("SP", "MK", "PEB", "RPEB", "PEB-MK"), full=True, alone={"remap": False}
+    )
+    strength_name: ClassVar = "reveal_probability"
+    default_strength: ClassVar = 0.5
+
+    kind: Literal["location_hiding"] = "location_hiding"
+    reveal_probability: Share | None = None
+    """alpha of the paper; 0.5 unless it or a budget is given."""
+    quality_budget_km: NonNegative | None = None
+    """Instead of alpha: calibrate, for each prior, to this expected loss on the mechanism's own model."""
+    remap: bool = True
+    """Replace each output by the best one for its posterior: never worse for the user, no worse for privacy."""
+
+    @property
+    def uses_prior(self) -> bool:
+        """Whether the channel depends on the prior."""
+        return self.remap or self.budget_km is not None
+
+    def build(self, world: World) -> LocationHiding:
+        """Return the design for the quality distance of a world."""
+        return LocationHiding(self, distance=world.quality_distance)
+
+
+class LocationHiding(BaseAndRemap):
+    """Reveal the cell with probability alpha, else report another, remapped: LH of Oya et al. 2019, Sect. V.
+
+    A budget beyond what is lost by revealing nothing cannot be spent. `distance` is the quality distance d_Q.
+    """
+
+    def __init__(self, parameters: LocationHidingParameters, *, distance: Distance) -> None:
+        reveal = parameters.strength
+        base = None if reveal is None else location_hiding(distance.n_cells, reveal)
+        super().__init__(distance=distance, base=base, budget_km=parameters.budget_km, remap=parameters.remap)
+
+    def _calibrated(self, prior: FloatArray, budget_km: float) -> BaseChannel:
+        def excess_km(reveal_probability: float) -> float:
+            return self._loss_km(location_hiding(prior.size, reveal_probability), prior) - budget_km
+
+        if budget_km <= BUDGET_TOLERANCE_KM:
+            return identity(prior.size)
+        # The most is lost at alpha = 0 as it stands. But "never where I am" tells something, with two cells
+        # everything, and a remap makes use of it: then the most is lost where all outputs are alike.
+        lowest = 1 / prior.size if self._remap else 0.0
+        if excess_km(lowest) <= 0:
+            return location_hiding(prior.size, lowest)
+        return location_hiding(prior.size, root(excess_km, lowest, 1.0))

@@ -1,0 +1,88 @@
+"""Parameters that all designs share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, cast
+
+from pydantic import model_validator
+
+from sim.components.custom import Custom
+from sim.components.registry import Parameters, component
+from sim.interfaces import Design
+from sim.world import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortNames:
+    """The short names of LPPMs with a design: ``<belief>-<design>``, and ``<design>`` alone."""
+
+    design: str
+    """Short name of the design, such as ``Exp``."""
+    beliefs: tuple[str, ...] = ()
+    """Short names of the beliefs that it is combined with, such as ``PEB``."""
+    full: bool = False
+    """Whether there is ``PEB-full-<design>``, which learns from real cells."""
+    alone: dict[str, Any] | None = field(default=None)
+    """Parameters of the design's name alone, where the belief does not matter; None if it has no such name."""
+
+
+class DesignParameters(Parameters):
+    """Parameters of a design."""
+
+    short_names: ClassVar[ShortNames | None] = None
+
+    @property
+    def uses_prior(self) -> bool:
+        """Whether the channel depends on the prior."""
+        return True
+
+    @property
+    def countless(self) -> bool:
+        """Whether there may be too many outputs to list; then there are no expected errors."""
+        return False
+
+    @property
+    def budget_km(self) -> float | None:
+        """The expected loss that the design is calibrated to, if it is."""
+        return None
+
+    @abstractmethod
+    def build(self, world: World) -> Design:
+        """Return the design."""
+
+
+class CalibratedParameters(DesignParameters):
+    """Parameters of a design whose strength is given, or calibrated to `quality_budget_km` for each prior."""
+
+    strength_name: ClassVar[str]
+    """The field that a budget replaces."""
+    default_strength: ClassVar[float]
+    """Its value where neither it nor a budget is given."""
+
+    @property
+    def budget_km(self) -> float | None:
+        """The expected loss that the design is calibrated to, if it is."""
+        return cast("float | None", vars(self)["quality_budget_km"])
+
+    @property
+    def strength(self) -> float | None:
+        """The given strength or its default; None with a budget."""
+        given = cast("float | None", vars(self)[self.strength_name])
+        return self.default_strength if given is None and self.budget_km is None else given
+
+    @model_validator(mode="after")
+    def _strength_or_budget(self) -> Self:
+        return self.require_at_most_one(self.strength_name, "quality_budget_km")
+
+
+@component("design")
+class CustomDesign(Custom, DesignParameters, extra="allow"):
+    """Custom design, imported from `module`."""
+
+    model_config = Custom.model_config
+
+    def build(self, world: World) -> Design:
+        """Return an instance of the class, which is given the world."""
+        return cast(Design, self.instance("design", world=world))

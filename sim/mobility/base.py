@@ -1,0 +1,36 @@
+"""Parameters that all mobility models share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar, cast
+
+from sim.components.custom import Custom
+from sim.components.files import Place
+from sim.components.registry import Parameters, component
+from sim.interfaces import Mobility
+from sim.world import World
+
+
+class MobilityParameters(Parameters):
+    """Parameters of a mobility model."""
+
+    needs_roads: ClassVar[bool] = False
+    """Whether its users move on roads."""
+    recorded: ClassVar[bool] = False
+    """Whether its users are those of a file, with traces that end."""
+
+    @abstractmethod
+    def build(self, world: World, seed: int, place: Place) -> Mobility:
+        """Return the model; files are found by `place`."""
+
+
+@component("mobility")
+class CustomMobility(Custom, MobilityParameters, extra="allow"):
+    """Custom mobility model, imported from `module`."""
+
+    model_config = Custom.model_config
+
+    def build(self, world: World, seed: int, place: Place) -> Mobility:  # noqa: ARG002
+        """Return an instance of the class, which is given the world and the seed."""
+        return cast(Mobility, self.instance("mobility", world=world, seed=seed))

@@ -1,0 +1,33 @@
+"""A query at every visit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, Literal
+
+from sim.components.registry import component
+from sim.events import Visit
+from sim.interfaces import Generator
+from sim.mobility.demand.parameters import DemandParameters
+
+
+@component("demand")
+class EveryVisitParameters(DemandParameters):
+    """A query at every visit."""
+
+    random: ClassVar[bool] = False
+    between_visits: ClassVar[bool] = False
+
+    kind: Literal["every_visit"] = "every_visit"
+
+    def build(self) -> EveryVisit:
+        """Return the demand."""
+        return EveryVisit()
+
+
+class EveryVisit:
+    """Query once at every visit, as check-ins do."""
+
+    def queries(self, visits: Iterable[Visit], rng: Generator) -> Iterator[Visit]:  # noqa: ARG002
+        """Yield the visits as they are."""
+        yield from visits

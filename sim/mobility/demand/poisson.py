@@ -1,0 +1,53 @@
+"""Queries at random moments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sim.components.registry import component
+from sim.events import Visit
+from sim.interfaces import Generator
+from sim.mobility.demand.parameters import DemandParameters
+
+
+@component("demand")
+class PoissonParameters(DemandParameters):
+    """Queries at random moments."""
+
+    kind: Literal["poisson"] = "poisson"
+    per_hour: Annotated[float, Field(ge=1e-3, le=3600)] = 1.0
+    """Mean number of queries an hour."""
+
+    def build(self) -> Poisson:
+        """Return the demand."""
+        return Poisson(self)
+
+
+class Poisson:
+    """Query at random moments after the first visit, `per_hour` (in (0, inf)) of them in an hour on average.
+
+    The gaps are exponential; the moments are cut to whole seconds. The cell is that of the last visit at or
+    before the moment. A finite replay's last visit ends the queries.
+    """
+
+    def __init__(self, parameters: PoissonParameters) -> None:
+        self.per_hour = parameters.per_hour
+
+    def queries(self, visits: Iterable[Visit], rng: Generator) -> Iterator[Visit]:
+        """Yield the random moments; how many visits there are changes no draw."""
+        mean_gap_s = 3600.0 / self.per_hour
+        last: Visit | None = None
+        clock_s = 0.0
+        for visit in visits:
+            if last is None:
+                clock_s = visit.time_s + rng.exponential(mean_gap_s)
+            while last is not None and int(clock_s) < visit.time_s:
+                yield Visit(int(clock_s), last.cell)
+                clock_s += rng.exponential(mean_gap_s)
+            last = visit
+        while last is not None and int(clock_s) <= last.time_s:
+            yield Visit(int(clock_s), last.cell)
+            clock_s += rng.exponential(mean_gap_s)

@@ -1,0 +1,53 @@
+"""Adoption of the behaviour of another user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+
+from sim.components.registry import component
+from sim.interfaces import Generator, IntArray
+from sim.mobility.shifts.context import ShiftContext
+from sim.mobility.shifts.life import ShiftedLife
+from sim.mobility.shifts.parameters import ShiftOfPlaces, require_user
+from sim.mobility.shifts.places import drawn
+
+
+@component("shift")
+class AdoptParameters(ShiftOfPlaces):
+    """Behaviour of another user, as it is without any shift."""
+
+    kind: Literal["adopt"] = "adopt"
+    of: str | None = None
+    """Id of the other user (default: the next user, cyclically)."""
+    what: Literal["profile", "trace"] = "profile"
+    """`profile`: independent draws from the other's test histogram; `trace`: the other's test cells in their order."""
+
+    @property
+    def named_users(self) -> list[str]:
+        """The users that it names."""
+        return [*super().named_users, *([] if self.of is None else [self.of])]
+
+    def concerned(self, users: Sequence[str], draw: Callable[[str], float]) -> list[str]:
+        """Return the users whose behaviour changes: not the one whose behaviour is adopted."""
+        concerned = super().concerned(users, draw)
+        if len(users) < 2:
+            raise ValueError("to adopt the life of another user needs two users or more, found one")
+        if self.of is not None:
+            require_user(self.of, users, "of")
+            concerned = [user for user in concerned if user != self.of]
+        if not concerned:
+            raise ValueError(f"it concerns nobody but {self.of}, who has that life already")
+        return concerned
+
+    def new_cells(self, life: ShiftedLife, start: int, context: ShiftContext, rng: Generator) -> IntArray:  # noqa: ARG002
+        """Return the cells of all test queries in the other's life."""
+        users, n_queries = context.users, len(life.cells)
+        following = users[(users.index(life.user) + 1) % len(users)]
+        other = life.unshifted[self.of or following].test.cells
+        if self.what == "trace":
+            return np.resize(other, n_queries)
+        profile = np.bincount(other, minlength=context.world.grid.n_cells).astype(np.float64)
+        return drawn(profile, n_queries, rng)

@@ -1,0 +1,60 @@
+"""Holiday: a stay around a place far from home, for a while."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+import numpy as np
+from pydantic import model_validator
+
+from sim.components.registry import component
+from sim.components.spec import Positive
+from sim.interfaces import FloatArray, Generator, IntArray
+from sim.mobility.shifts.context import ShiftContext
+from sim.mobility.shifts.life import ShiftedLife
+from sim.mobility.shifts.parameters import ShiftOfPlaces
+from sim.mobility.shifts.places import by_frequency, distances_km, drawn
+from sim.mobility.synthetic.city import fading, pick, thresholds
+from sim.world.grid import Grid
+
+
+@component("shift")
+class HolidayParameters(ShiftOfPlaces):
+    """Holiday: independent visits around a place far from home, for a while."""
+
+    kind: Literal["holiday"] = "holiday"
+    away_km: Positive = 10.0
+    """Least distance from home, or as far as the grid allows."""
+    spread_km: Positive = 2.0
+    """Scale of the distance of visits from the holiday place."""
+
+    @model_validator(mode="after")
+    def _ends(self) -> Self:
+        if self.for_good:
+            raise ValueError("a holiday ends: say `for_queries` or `for_days`, found neither")
+        return self
+
+    def new_cells(self, life: ShiftedLife, start: int, context: ShiftContext, rng: Generator) -> IntArray:
+        """Return the cells of all test queries on holiday."""
+        weights = holiday(
+            grid=context.world.grid,
+            attraction=context.attraction,
+            home=int(by_frequency(life.cells_before(start))[0]),
+            away_km=self.away_km,
+            spread_km=self.spread_km,
+            rng=context.stream(self.name, life.user),
+        )
+        return drawn(weights, len(life.cells), rng)
+
+
+def holiday(
+    *, grid: Grid, attraction: FloatArray, home: int, away_km: float, spread_km: float, rng: Generator
+) -> FloatArray:
+    """Return the weight of each cell on holiday: around a place that is drawn by attraction, far from home.
+
+    If no place is so far away, the farthest cell where people go is taken.
+    """
+    from_home_km = np.where(attraction > 0, distances_km(grid, home), -1.0)
+    far = np.where(from_home_km >= away_km, attraction, 0.0)
+    place = pick(thresholds(far), rng.random()) if far.any() else int(from_home_km.argmax())
+    return np.asarray(attraction * fading(grid, place, spread_km), dtype=np.float64)

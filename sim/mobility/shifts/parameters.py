@@ -1,0 +1,164 @@
+"""Parameters that all shifts share: when a change takes effect, for whom, for how long and how fast."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from sim.components.registry import OneOf, Parameters
+from sim.components.spec import Count, Days, Name
+from sim.components.suggestions import suggestion
+from sim.components.wording import found
+
+if TYPE_CHECKING:
+    from sim.interfaces import Generator, IntArray
+    from sim.mobility.shifts.context import ShiftContext
+    from sim.mobility.shifts.life import ShiftedLife
+    from sim.world.grid import Grid
+    from sim.world.roads.graph import Roads
+
+SomeShare = Annotated[float, Field(gt=0, le=1)]
+
+
+class ShiftParameters(Parameters):
+    """A change of users' behaviour."""
+
+    changes_places: ClassVar[bool] = False
+    """Whether it replaces the cells of queries."""
+
+    kind: str
+    name: Name = Field(default_factory=lambda values: values.get("kind", "shift"))
+    """Name in logs and figures (default: the kind)."""
+
+    @property
+    def changes_statistics(self) -> bool:
+        """Whether users have other statistics while it is in force."""
+        return True
+
+    @property
+    def adds_queries(self) -> bool:
+        """Whether users may query between their visits while it is in force."""
+        return False
+
+    @property
+    def ramp_queries(self) -> int:
+        """Number of queries until it has its full weight."""
+        return 0
+
+    @property
+    def named_users(self) -> list[str]:
+        """The users that it names."""
+        return []
+
+    def concerned(self, users: Sequence[str], draw: Callable[[str], float]) -> list[str]:  # noqa: ARG002
+        """Return the users whose behaviour changes; `draw` returns a random number of a user."""
+        return list(users)
+
+
+class ShiftOfPeople(ShiftParameters):
+    """A change of the behaviour of some or all users."""
+
+    at_query: Annotated[int, Field(ge=2, le=1_000_000)] | None = None
+    """Start: index of the first query after the change, in each user's test; either this or `at_day` is required."""
+    at_day: Days | None = None
+    """Start: days after the beginning of the test."""
+    users: Annotated[list[str], Field(min_length=1)] | None = None
+    """Ids of the concerned users (default: all users)."""
+    share: SomeShare | None = None
+    """Share of concerned users, at least one, drawn at random; excludes `users`."""
+    for_queries: Count | None = None
+    """Duration in queries (default: permanent)."""
+    for_days: Days | None = None
+    """Duration in days; excludes `for_queries`."""
+
+    @model_validator(mode="after")
+    def _one_start(self) -> Self:
+        starts = [name for name in ("at_query", "at_day") if vars(self)[name] is not None]
+        if len(starts) != 1:
+            raise ValueError(
+                f"say when: allowed is one of `at_query` and `at_day`, found {'both' if starts else 'none'}"
+            )
+        self.require_at_most_one("users", "share")
+        return self.require_at_most_one("for_queries", "for_days")
+
+    @property
+    def for_good(self) -> bool:
+        """Whether the change is permanent."""
+        return self.for_queries is None and self.for_days is None
+
+    @property
+    def named_users(self) -> list[str]:
+        """The users that it names."""
+        return self.users or []
+
+    def concerned(self, users: Sequence[str], draw: Callable[[str], float]) -> list[str]:
+        """Return the users whose behaviour changes; `draw` returns a random number of a user."""
+        if self.users is not None:
+            for user in self.users:
+                require_user(user, users, "users")
+            return self.users
+        if self.share is not None:
+            return sorted(users, key=draw)[: max(1, round(self.share * len(users)))]
+        return list(users)
+
+
+class ShiftOfPlaces(ShiftOfPeople):
+    """A change of the places that users visit, sudden or gradual, complete or partial."""
+
+    changes_places: ClassVar[bool] = True
+
+    over_queries: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    """Number of queries over which the share of the new places rises linearly (default: sudden)."""
+    weight: SomeShare = 1.0
+    """Final probability that a query is at the new places instead of the old ones."""
+
+    @property
+    def ramp_queries(self) -> int:
+        """Number of queries until it has its full weight."""
+        return self.over_queries
+
+    @abstractmethod
+    def new_cells(self, life: ShiftedLife, start: int, context: ShiftContext, rng: Generator) -> IntArray:
+        """Return the cells of all test queries at the new places alone; query `start`, from 0, is the first there."""
+
+
+class ShiftOfRoads(ShiftParameters):
+    """A change of the roads, for all users: later departures take other routes."""
+
+    at_day: Days
+    """Start: days after the beginning of the test."""
+    for_days: Days | None = None
+    """Duration in days (default: permanent)."""
+
+    @property
+    def at_query(self) -> None:
+        """None: it starts at a time, the same for all users."""
+
+    @property
+    def for_queries(self) -> None:
+        """None: it ends at a time, the same for all users."""
+
+    @abstractmethod
+    def changed(self, roads: Roads, grid: Grid, rng: Generator) -> Roads:
+        """Return the roads after the change."""
+
+
+def require_user(user: str, users: Sequence[str], key: str) -> None:
+    """Raise ValueError if a user named under a key does not exist."""
+    if user not in users:
+        few = ", ".join(users[:5]) + (f" and {len(users) - 5} more" if len(users) > 5 else "")
+        raise ValueError(f"`{key}`: no such user, found {user!r}{suggestion(user, users)}; there are {few}")
+
+
+def _require_mapping(value: Any) -> Any:
+    if not isinstance(value, dict | ShiftParameters):
+        raise ValueError(f"a shift is a mapping, such as {{kind: relocate, at_query: 301}}, found {found(value)}")
+    return value
+
+
+AnyShift = ShiftOfPeople | ShiftOfRoads
+
+ShiftField = Annotated[AnyShift, BeforeValidator(_require_mapping), OneOf("shift", short=False)]

@@ -1,0 +1,89 @@
+"""Relocation: another home with other places around it, or another place of work."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from sim.components.registry import component
+from sim.interfaces import FloatArray, Generator, IntArray
+from sim.mobility.shifts.context import ShiftContext
+from sim.mobility.shifts.life import ShiftedLife
+from sim.mobility.shifts.parameters import ShiftOfPlaces
+from sim.mobility.shifts.places import by_frequency, distances_km
+from sim.mobility.synthetic.city import pick, thresholds
+from sim.world.grid import Grid
+
+
+@component("shift")
+class RelocateParameters(ShiftOfPlaces):
+    """Relocation: another home with other places around it, or another place of work."""
+
+    kind: Literal["relocate"] = "relocate"
+    what: Literal["home", "work"] = "home"
+    """What moves: `home` with all other places, or `work` with the places nearer to it than to home."""
+
+    def new_cells(self, life: ShiftedLife, start: int, context: ShiftContext, rng: Generator) -> IntArray:  # noqa: ARG002
+        """Return the cells of all test queries after the move.
+
+        The mobility model moves the user if it can, otherwise the cells of the trace are moved.
+        """
+        cells = context.cells_elsewhere(life, start, what=self.what, name=self.name, for_good=self.for_good)
+        if cells is not None:
+            return cells
+        ranked = by_frequency(life.cells_before(start))
+        home = int(ranked[0])
+        place, apart_from = home, None
+        if self.what == "work":
+            candidates = (*ranked.tolist(), *by_frequency(life.cells).tolist())
+            second = next((cell for cell in candidates if cell != home), None)
+            if second is None:
+                raise ValueError(f"{life.user} is always in cell {home} and has no second place that could be work")
+            place, apart_from = second, home
+        return relocated(
+            life.cells,
+            grid=context.world.grid,
+            attraction=context.attraction,
+            place=place,
+            apart_from=apart_from,
+            rng=context.stream(self.name, life.user),
+        )
+
+
+def relocated(
+    cells: IntArray, *, grid: Grid, attraction: FloatArray, place: int, apart_from: int | None, rng: Generator
+) -> IntArray:
+    """Move cells so that `place` comes to lie on another cell, drawn by attraction, and the others keep around it.
+
+    With `apart_from`, only those move that are nearer to the place than to that cell. What would leave the grid, or
+    come to lie where nobody goes, ends in the nearest cell where people do go. To keep that rare, a life is mirrored,
+    east for west or north for south or both, where its queries then fit better in.
+    """
+    weights = attraction.copy()
+    weights[place] = 0.0
+    if not weights.any():
+        raise ValueError(f"there is no cell to move to but {place}, where she is: the grid has no other place to go")
+    goal = pick(thresholds(weights), rng.random())
+    distinct, at, counts = np.unique(cells, return_inverse=True, return_counts=True)
+    if apart_from is None:
+        moves = np.ones(distinct.size, dtype=bool)
+    else:
+        moves = distances_km(grid, place)[distinct] < distances_km(grid, apart_from)[distinct]
+    east_km, north_km = grid.x_km[distinct] - grid.x_km[place], grid.y_km[distinct] - grid.y_km[place]
+    placements = [_nearest(grid, attraction, goal, x * east_km, y * north_km) for y in (1, -1) for x in (1, -1)]
+    misses_km = [float((counts * off_km)[moves].sum()) for _, off_km in placements]
+    best = next(i for i, missed_km in enumerate(misses_km) if missed_km <= min(misses_km) + 1e-9)
+    return np.asarray(np.where(moves, placements[best][0], distinct)[at], dtype=np.int64)
+
+
+def _nearest(
+    grid: Grid, attraction: FloatArray, goal: int, east_km: FloatArray, north_km: FloatArray
+) -> tuple[IntArray, FloatArray]:
+    """Return the cells where people go that are nearest to places around a cell, and how far off they are."""
+    open_to = np.flatnonzero(attraction > 0)
+    x_km, y_km = grid.x_km[goal] + east_km, grid.y_km[goal] + north_km
+    away_km = np.hypot(x_km[:, None] - grid.x_km[open_to], y_km[:, None] - grid.y_km[open_to])
+    off_km = away_km.min(axis=1)
+    # Of equally near cells the lowest, whatever the rounding.
+    return open_to[(away_km <= off_km[:, None] + 1e-9).argmax(axis=1)], off_km

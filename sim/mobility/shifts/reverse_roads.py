@@ -1,0 +1,28 @@
+"""Reversed one-way roads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from sim.components.registry import component
+from sim.interfaces import Generator
+from sim.mobility.shifts.parameters import ShiftOfRoads, SomeShare
+from sim.world.grid import Grid
+
+if TYPE_CHECKING:
+    from sim.world.roads.graph import Roads
+
+
+@component("shift")
+class ReverseRoadsParameters(ShiftOfRoads):
+    """Reversed one-way roads, as long as every place remains reachable."""
+
+    kind: Literal["reverse_roads"] = "reverse_roads"
+    share: SomeShare
+    """Share of the one-way roads, drawn at random."""
+
+    def changed(self, roads: Roads, grid: Grid, rng: Generator) -> Roads:
+        """Return the roads with some one-way roads reversed."""
+        from sim.world.roads.closures import reverse
+
+        return reverse(roads, grid, share=self.share, rng=rng)

@@ -1,0 +1,92 @@
+"""The mechanisms of a scenario: a belief and a design each, with short names for common pairs."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ModelWrapValidatorHandler, model_validator
+from pydantic_core.core_schema import CoreSchema, literal_schema
+
+from sim.belief.parameters import BeliefParameters
+from sim.components.registry import OneOf, registry
+from sim.components.short_names import Table, allow_short_names, expand, unset_expanded
+from sim.components.spec import Name, Spec
+from sim.lppm.parameters import DesignParameters
+
+
+@cache
+def short_names() -> Table:
+    """Return what each short name of an LPPM stands for, from the short names of beliefs and designs."""
+    beliefs = {
+        model.short_name: kind
+        for kind, model in registry.kinds("belief").items()
+        if issubclass(model, BeliefParameters) and model.short_name is not None
+    }
+    table: dict[str, dict[str, Any]] = {}
+    for kind, model in registry.kinds("design").items():
+        names = model.short_names if issubclass(model, DesignParameters) else None
+        if names is None:
+            continue
+        for belief in names.beliefs:
+            table[f"{belief}-{names.design}"] = {"belief": {"kind": beliefs[belief]}, "design": {"kind": kind}}
+        if names.full:
+            pair = {"belief": {"kind": beliefs["PEB"]}, "design": {"kind": kind}}
+            table[f"PEB-full-{names.design}"] = pair | {"learns_from": "cells"}
+        if names.alone is not None:
+            table[names.design] = {"belief": {"kind": beliefs["SP"]}, "design": {"kind": kind, **names.alone}}
+    return table
+
+
+class _ShortName:
+    """Annotate a field: one of the short names of LPPMs."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return literal_schema(list(short_names()))
+
+
+class LPPMSpec(Spec):
+    """A mechanism: a belief about the user and a design that makes a channel of it. A short name names both."""
+
+    kind: Annotated[str, _ShortName()] | None = None
+    name: Name
+    """Name in logs and figures; by default the short name."""
+    belief: Annotated[BeliefParameters, OneOf("belief")]
+    """What the mechanism believes about the user."""
+    design: Annotated[DesignParameters, OneOf("design")]
+    """How it makes a channel of that."""
+    training: str | None = None
+    """Which training set; by default the first one."""
+    learns_from: Literal["reports", "cells"] = "reports"
+    """What its belief learns from: its reports, which are public, or the user's real cells, the paper's full type."""
+
+    @property
+    def full(self) -> bool:
+        """Whether it is of the full type: its reports carry no channel, so that no attack can be optimal."""
+        return self.learns_from == "cells"
+
+    @property
+    def is_memoryless(self) -> bool:
+        """Whether its channel certainly stays the same, whatever it reports; unknown of custom classes."""
+        if self.belief.is_custom or self.design.is_custom:
+            return False
+        return self.belief.memoryless or not self.design.uses_prior
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _short_name(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        spec = handler(expand(value, short_names()))
+        unset_expanded(spec, value)
+        return spec
+
+    @model_validator(mode="after")
+    def _learns(self) -> Self:
+        if self.full and self.belief.memoryless:
+            raise ValueError(
+                f"`learns_from: cells` is for a belief that learns, found {self.belief.kind}, which never does"
+            )
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return allow_short_names(handler.resolve_ref_schema(handler(core)), "belief", "design")

@@ -1,0 +1,1 @@
+"""Kinds of distances, one file each."""

@@ -1,0 +1,1 @@
+"""Kinds of grids, one file each."""

@@ -1,0 +1,27 @@
+"""A grid over a rectangle in km."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from sim.components.registry import component
+from sim.components.spec import Positive
+from sim.world.grid import Grid
+from sim.world.parameters import GridParameters
+
+
+@component("grid")
+class RectangleParameters(GridParameters):
+    """A grid over a rectangle in km, with no place on earth."""
+
+    on_earth: ClassVar[bool] = False
+
+    kind: Literal["rectangle"] = "rectangle"
+    width_km: Positive
+    """From west to east."""
+    height_km: Positive
+    """From south to north."""
+
+    def build(self) -> Grid:
+        """Return the grid."""
+        return Grid.rectangle(rows=self.rows, cols=self.cols, width_km=self.width_km, height_km=self.height_km)

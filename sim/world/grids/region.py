@@ -1,0 +1,44 @@
+"""A grid over a region of the earth."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from sim.components.registry import component
+from sim.world.grid import Grid
+from sim.world.parameters import GridParameters
+
+Latitude = Annotated[float, Field(ge=-85, le=85)]
+Longitude = Annotated[float, Field(ge=-180, le=180)]
+
+
+@component("grid")
+class RegionParameters(GridParameters):
+    """A grid over a region between two latitudes and two longitudes, in degrees."""
+
+    kind: Literal["region"] = "region"
+    south: Latitude
+    """Southern edge, in degrees."""
+    north: Latitude
+    """Northern edge, in degrees."""
+    west: Longitude
+    """Western edge, in degrees."""
+    east: Longitude
+    """Eastern edge, in degrees."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.south >= self.north or self.west >= self.east:
+            raise ValueError(
+                "south must be below north and west below east, "
+                f"found {self.south}..{self.north} and {self.west}..{self.east}"
+            )
+        return self
+
+    def build(self) -> Grid:
+        """Return the grid."""
+        return Grid.region(
+            rows=self.rows, cols=self.cols, south=self.south, north=self.north, west=self.west, east=self.east
+        )

@@ -1,0 +1,25 @@
+"""The grid of the paper's experiments."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from sim.components.registry import component
+from sim.components.spec import Count
+from sim.world.grid import Grid
+from sim.world.parameters import GridParameters
+
+
+@component("grid")
+class SanFranciscoParameters(GridParameters):
+    """The paper's grid: latitude 37.55 to 37.801, longitude -122.5153 to -122.3789, 25 x 10 cells."""
+
+    kind: Literal["san_francisco"] = "san_francisco"
+    rows: Count = 25
+    """Cells from south to north."""
+    cols: Count = 10
+    """Cells from west to east."""
+
+    def build(self) -> Grid:
+        """Return the grid."""
+        return Grid.san_francisco(rows=self.rows, cols=self.cols)

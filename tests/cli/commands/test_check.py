@@ -1,0 +1,32 @@
+"""The command `check`: counts, time, nothing written."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import sim
+from tests.support import QUERIES, ROOT, done
+
+SHIPPED = [*sorted((ROOT / "scenarios").rglob("*.yaml")), ROOT / "sim" / "scenario" / "template.yaml"]
+
+
+def test_check_counts_and_times_without_writing(small: Path) -> None:
+    study = sim.load(small)
+    timed, untimed = done("check", small, "--limit", "600"), done("check", small, "--no-time")
+    assert f"small is valid (digest {study.digest[:8]}, seed 3)" in timed
+    assert f"{QUERIES} in 5 simulations" in timed
+    assert f"{2 * QUERIES} rows" in timed
+    assert re.search(r"time  about \d+ s \(measured on a few users\)$", timed.strip())
+    assert untimed.strip().endswith("time  not measured")
+    assert timed.splitlines()[:-1] == untimed.splitlines()[:-1]
+    assert [path.name for path in Path().iterdir()] == ["small.yaml"]
+
+
+def test_every_shipped_scenario_can_be_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    for path in SHIPPED:
+        if "data:" not in path.read_text():
+            done("check", path, "--no-time", "--set", "users.count=2")

@@ -1,0 +1,75 @@
+"""The command `check-component`: contract checks of a custom component."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import done, lppm_sim, refused
+
+DESIGN = """
+import numpy as np
+from sim.lppm.channel import MatrixChannel
+
+
+class Star:
+    def __init__(self, *, world, lie=0.5, whole=True):
+        if not 0 <= lie <= 1:
+            raise ValueError(f"lie must be in [0, 1], got {lie}")
+        self.n, self.lie, self.whole = world.grid.n_cells, lie, whole
+
+    def __call__(self, prior):
+        if not self.whole:
+            prior[:] = prior / 2
+        return MatrixChannel((1 - self.lie) * np.eye(self.n) + self.lie / self.n)
+"""
+
+
+@pytest.fixture
+def own_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    name = "own_design_for_the_command_line"
+    (tmp_path / f"{name}.py").write_text(DESIGN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    return f"{name}:Star"
+
+
+def test_check_component(own_design: str) -> None:
+    *lines, last = done("check-component", own_design, "--set", "lie=0.25").splitlines()
+    assert [line.split(None, 1)[0] for line in lines] == ["ok"] * 7
+    assert last == f"{own_design}: 7 of 7 checks passed"
+    assert done("check-component", own_design, "--as", "design").splitlines()[-1] == last
+
+
+def test_a_component_that_fails_ends_with_one(own_design: str) -> None:
+    result = lppm_sim("check-component", own_design, "--set", "whole=false")
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert lines[-3:] == [
+        "fail The same prior gives the same channel, and is not changed",
+        "     the prior was changed",
+        f"{own_design}: 6 of 7 checks passed",
+    ]
+    result = lppm_sim("check-component", own_design, "--set", "lie=7")
+    assert result.exit_code == 1
+    assert "lie must be in [0, 1], got 7" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["no_such_module:X"], "module 'no_such_module' cannot be imported"),
+        (["{own}x"], "(did you mean 'Star'?)"),
+        (["plain"], "'plain': it is not registered (did you mean 'cloaking'?); allowed is module:Class, or one of "),
+        (["{own}", "--as", "desing"], "'desing' is not one of 'mobility'"),
+        (["{own}", "--set", "lie"], "--set: found 'lie', expected name=value"),
+        (["{own}", "--set", "=1"], "--set: found '=1', expected name=value"),
+        (["{own}", "--set", "lie=[1"], "the value '[1' cannot be read"),
+    ],
+)
+def test_a_component_that_is_asked_for_wrongly(own_design: str, words: list[str], said: str) -> None:
+    assert said in refused("check-component", *(word.format(own=own_design) for word in words))

@@ -1,0 +1,36 @@
+"""The command `export`: the event log in three formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import Result
+
+import sim
+from tests.support import QUERIES, done, refused
+
+READERS: dict[str, Callable[[Path], pd.DataFrame]] = {
+    "csv": pd.read_csv,
+    "jsonl": lambda path: pd.read_json(path, lines=True),
+    "parquet": pd.read_parquet,
+}
+
+
+@pytest.mark.parametrize("form", READERS)
+def test_export(form: str, finished: tuple[Path, Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert done("export", finished[0], "--format", form) == f"wrote {2 * QUERIES} rows to run.{form}\n"
+    events = sim.Result.open(finished[0]).events()
+    pd.testing.assert_frame_equal(READERS[form](Path(f"run.{form}")), events, check_dtype=False, rtol=1e-12)
+    before = Path(f"run.{form}").read_bytes()
+    assert f"run.{form} exists" in refused("export", finished[0], "--format", form)
+    done("export", finished[0], "--format", form, "--overwrite")
+    done("export", finished[0], "--format", form, "-o", "another")
+    assert Path("another").read_bytes() == Path(f"run.{form}").read_bytes() == before
+
+
+def test_an_unknown_format_is_refused(finished: tuple[Path, Result]) -> None:
+    assert "'xlsx' is not one of 'csv', 'jsonl', 'parquet'" in refused("export", finished[0], "--format", "xlsx")

@@ -1,0 +1,49 @@
+"""The command `summarize`: the same output from the event log, errors at equal loss."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from click.testing import Result
+
+import sim
+from sim.storage.manifest import RunManifest
+from sim.storage.run_directory import RunDirectory
+from tests.support import done, refused
+
+
+def test_summarize_reads_the_log_again(a_run: Path, finished: tuple[Path, Result]) -> None:
+    before = (a_run / "summary.csv").read_bytes()
+    (a_run / "summary.csv").unlink()
+    said = done("summarize", a_run)
+    assert (a_run / "summary.csv").read_bytes() == before
+    assert said.replace(str(a_run), "") == finished[1].stdout.replace(str(finished[0]), "")
+
+
+def test_an_unfinished_run_can_be_looked_at(a_run: Path) -> None:
+    max((a_run / "events").iterdir()).unlink()
+    run = RunDirectory(a_run)
+    content = run.manifest().content
+    del content["notes"]
+    run.write_manifest(RunManifest.of(content | {"finished": False}))
+    assert "note: the run is not finished" in done("summarize", a_run)
+
+
+def test_summarize_reads_errors_off_at_equal_loss(small: Path) -> None:
+    done("run", small, "-o", "run", "--no-figures")
+    text = done("summarize", "run", "--at", "0.9", "--at", "1", "--against", "PEB-Exp")
+    assert "minus PEB-Exp" in text
+    table = sim.Result.open("run").at_loss([0.9, 1], against="PEB-Exp")
+    assert table[["attack", "quality_loss_km", "lppm"]].values.tolist() == [
+        [attack, loss, lppm]
+        for attack in ("sporadic", "markov")
+        for loss in (0.9, 1.0)
+        for lppm in ("SP-Exp", "PEB-Exp")
+    ]
+    assert (table["of_users"] == 3).all()
+    for row in table.dropna(subset="error_km").to_dict("records"):
+        assert f"{row['error_km']:.3f}" in text
+    assert table["error_km"].notna().any()
+    assert "'identity' has a single quality loss" in refused("summarize", "run", "--at", "1", "--against", "identity")
+    assert "--against needs a quality loss" in refused("summarize", "run", "--against", "PEB-Exp")
+    assert "is not in the range" in refused("summarize", "run", "--at", "-1")

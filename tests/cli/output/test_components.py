@@ -1,0 +1,26 @@
+"""The listing of components and the outcome of contract checks."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.checks import CheckResult
+from sim.cli.output.components import print_checks, print_listing
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_checks_are_listed_with_what_was_wrong(capsys: Capture) -> None:
+    print_checks("[b]:Star", [CheckResult("is good", None), CheckResult("has [x]", "row [1] is [/bad]")])
+    assert capsys.readouterr().out.splitlines() == [
+        "ok   is good",
+        "fail has [x]",
+        "     row [1] is [/bad]",
+        "[b]:Star: 1 of 2 checks passed",
+    ]
+
+
+def test_families_are_listed(capsys: Capture) -> None:
+    print_listing({"belief": ("lppms.<name>.belief", {"one": "First [line].", "two": "Second."})})
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines == [["belief", "(lppms.<name>.belief)"], ["one", "First", "[line]."], ["two", "Second."]]

@@ -1,0 +1,53 @@
+"""Statistics in force before and after shifts, and which attacks use them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sim.attack.optimal import OptimalAttack
+from sim.belief.fixed_profile import FixedProfile
+from sim.belief.in_force import InForce
+from sim.belief.markov_filter import MarkovFilter
+from sim.execution.chunks import _in_force, _known
+from sim.simulation.population import Setting, Stage
+from tests.simulation.shifts.lives import (
+    QUERIES,
+    Build,
+)
+from tests.support import MakeScenario
+
+
+def test_statistics_in_force_are_counted_stretch_by_stretch(stage: Build) -> None:
+    own = stage("favourites", {"kind": "holiday", "at_query": 31, "for_queries": 20, "users": ["user-002"]})
+    assert own.regimes("user-001") == [(1, own.truth("user-001"))]
+    found = own.regimes("user-002")
+    assert [first for first, _ in found] == [1, 31, 51]
+    cells = own.lives["user-002"].test.cells
+    for (_, regime), (low, high) in zip(found, [(0, 30), (30, 50), (50, QUERIES)], strict=True):
+        np.testing.assert_allclose(regime.profile, np.bincount(cells[low:high], minlength=64) / (high - low))
+    assert own.regimes("user-002") is found
+    whole = np.bincount(cells, minlength=64) / QUERIES
+    np.testing.assert_allclose(own.truth("user-002").profile, whole)
+
+
+@pytest.mark.parametrize(
+    ("attack", "belief"),
+    [
+        ({"kind": "sporadic"}, InForce),
+        ({"kind": "markov"}, InForce),
+        ({"kind": "sporadic", "knows": "whole_test"}, FixedProfile),
+        ({"kind": "markov", "knows": "whole_test"}, MarkovFilter),
+        ({"kind": "sporadic-trained"}, FixedProfile),
+    ],
+)
+def test_who_knows_what_is_in_force(attack: dict[str, Any], belief: type, make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(attacks=[attack], shifts=[{"kind": "relocate", "at_query": 9, "users": ["user-001"]}])
+    stage = Stage(Setting(scenario), 0)
+    spec = scenario.attacks[0]
+    built = spec.build(scenario.attack_context(stage.setting.world, _known(spec, stage), _in_force(spec, stage)))
+    assert isinstance(built, OptimalAttack)
+    assert type(built._belief_of("user-001")) is belief
+    assert not isinstance(built._belief_of("user-002"), InForce), "her life does not change"
