@@ -34,7 +34,7 @@ def over_time_figure(
     protection, may lie below the frame, and then a note says so.
 
     Bands are 95 % intervals over users, none where fewer than five have a query. Where a mechanism has two to four
-    users in all, each is drawn as a thin line, given by `users`, a table of `courses.user_courses` with LPPMs named
+    users in all, each is drawn as a thin line, given by `users`, a table of `time_series.user_courses` with LPPMs named
     alike. Of several sweep points each mechanism is drawn at the middle one of those it was run at. Expected figures
     are drawn where the table has them. Changes in users' lives, a table of `shifts`, are lines at the median
     of the users. With a width, in inches, columns go on in further rows where it is too narrow for all. Looks are those
@@ -61,7 +61,7 @@ def efficiency_figure(
     width: float | None = None,
     names: Mapping[str, Look] | None = None,
 ) -> Figure:
-    """Draw the efficiency by query index, a column for each attack; takes a table of `courses.efficiency_course`.
+    """Draw the efficiency by query index, a column for each attack; takes a table of `time_series.efficiency_course`.
 
     Of two to four users each is drawn, given by `users`, as in `over_time_figure`.
     """

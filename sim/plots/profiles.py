@@ -26,9 +26,9 @@ def profiles_figure(
     width: float,
     names: Mapping[str, Look] | None = None,
 ) -> Figure:
-    """Draw how far beliefs are from the truth by query index; takes a table of `courses.belief_distance`.
+    """Draw how far beliefs are from the truth by query index; takes a table of `beliefs.belief_distance`.
 
-    Where a mechanism has two to four users, each is drawn, given by `users` (`courses.user_belief_distances`).
+    Where a mechanism has two to four users, each is drawn, given by `users` (`beliefs.user_belief_distances`).
     """
     distances = distances.assign(attack=distances.get("attack", ""))
     few = intervals.few_users(distances)

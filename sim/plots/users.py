@@ -27,7 +27,7 @@ def users_figure(
 ) -> Figure:
     """Draw the adversary's error by query index, or the quality loss without an attack, a panel for each user.
 
-    Takes a table of `courses.user_courses` with one attack. Of many users the first twelve are drawn.
+    Takes a table of `time_series.user_courses` with one attack. Of many users the first twelve are drawn.
     """
     measure = "adversary_error_km" if courses["adversary_error_km"].notna().any() else "quality_loss_km"
     users = list(dict.fromkeys(courses["user"]))
