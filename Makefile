@@ -6,9 +6,10 @@ SEED ?= 1
 WORKERS ?= 2
 MINUTES ?= 20
 BIN := .venv/bin
+TSC := .venv/node/node_modules/typescript/bin/tsc
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: run test lint format bench fuzz soak lock clean
+.PHONY: run test lint lint-javascript format bench fuzz soak lock clean
 
 run: .venv/ready-to-run
 	$(BIN)/lppm-sim run $(SCENARIO)
@@ -20,6 +21,18 @@ lint: .venv/ready-to-develop
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
+	@$(MAKE) --no-print-directory lint-javascript
+
+# Types of the report's scripts; skipped where node or TypeScript cannot be had.
+lint-javascript:
+	@if ! command -v node >/dev/null || ! command -v npm >/dev/null; then \
+	  echo "JavaScript: type check skipped, node is not installed"; \
+	elif [ ! -f $(TSC) ] && ! npm install --silent --no-audit --prefix .venv/node typescript@5.9.3 >/dev/null 2>&1; then \
+	  echo "JavaScript: type check skipped, TypeScript cannot be installed"; \
+	else \
+	  node $(TSC) --project jsconfig.json && echo "JavaScript: no type errors"; \
+	fi
 
 # make bench QUICK=1, or any options: make bench ARGS="peb mk -o bench.json"
 bench: .venv/ready-to-develop

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from time import process_time_ns
 
 import numpy as np
@@ -19,9 +18,9 @@ from sim.interfaces import LPPM, Attack, Belief, Design, FloatArray
 from sim.lppm.exponential import Exponential, ExponentialParameters
 from sim.lppm.location_hiding import LocationHiding, LocationHidingParameters
 from sim.lppm.mechanism import Mechanism
+from sim.mobility.statistics import Statistics, statistics
 from sim.mobility.synthetic.favourites import Favourites, FavouritesParameters
 from sim.mobility.traces import Trace
-from sim.mobility.training import Statistics, statistics
 from sim.rng import stream
 from sim.simulation.engine import simulate
 from sim.simulation.recorder import SimulationLog
@@ -35,10 +34,18 @@ EVERY_S = 300
 GAP = 1e-6
 
 DESIGNS: dict[str, Callable[..., Design]] = {
-    "Exp 0.3/km": partial(Exponential, ExponentialParameters(epsilon_per_km=0.3)),
-    "Exp 1/km": partial(Exponential, ExponentialParameters(epsilon_per_km=1.0)),
-    "Exp 2/km": partial(Exponential, ExponentialParameters(epsilon_per_km=2.0)),
-    "LH 0.6": partial(LocationHiding, LocationHidingParameters(reveal_probability=0.6)),
+    "Exp 0.3/km": lambda distance, **more: Exponential(
+        ExponentialParameters(epsilon_per_km=0.3, **more), distance=distance
+    ),
+    "Exp 1/km": lambda distance, **more: Exponential(
+        ExponentialParameters(epsilon_per_km=1.0, **more), distance=distance
+    ),
+    "Exp 2/km": lambda distance, **more: Exponential(
+        ExponentialParameters(epsilon_per_km=2.0, **more), distance=distance
+    ),
+    "LH 0.6": lambda distance, **more: LocationHiding(
+        LocationHidingParameters(reveal_probability=0.6, **more), distance=distance
+    ),
 }
 
 

@@ -13,11 +13,12 @@ from typing import Any
 
 from benchmarks.memory import LIMIT_S, environment, main_of, resident
 from benchmarks.timing import Samples, seconds_of, side_by_side
-from sim.execution.chunks import Workshop, run_chunk
+from sim.execution.chunks import run_chunk
 from sim.execution.cost.estimate import estimate
 from sim.execution.local_pool import Workers
 from sim.execution.plan import Chunk, Plan, tasks
 from sim.execution.pool import InProcess, Pool
+from sim.execution.population_cache import PopulationCache
 from sim.execution.run import run
 from sim.scenario.models import Scenario
 from sim.scenario.sweep import points
@@ -90,9 +91,9 @@ def simulation_samples(rounds: int, *, queries: int = 1000) -> Samples:
     (one,), (many,) = (chunks_of(short(1, queries=count)) for count in (1, queries))
 
     def seconds(chunk: Chunk) -> float:
-        workshop = Workshop()
-        run_chunk(chunk, workshop)  # the people are there from now on
-        return seconds_of(lambda: run_chunk(chunk, workshop))
+        populations = PopulationCache()
+        run_chunk(chunk, populations)  # the people are there from now on
+        return seconds_of(lambda: run_chunk(chunk, populations))
 
     return side_by_side(lambda: seconds(one), lambda: seconds(many), rounds=rounds)
 

@@ -16,6 +16,7 @@ from sim.components.files import VARIABLE
 from sim.inference import kernels
 from sim.lppm import cache
 from sim.scenario.models import Scenario
+from tests.fork_server import forked_workers
 from tests.support import BASE, DATA, SMALL, MakeScenario, plainly
 
 if TYPE_CHECKING:
@@ -33,6 +34,29 @@ def _environment() -> Iterator[None]:
         patch.setenv(cache.VARIABLE, "off")
         if DATA.is_dir():
             patch.setenv(VARIABLE, str(DATA))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_synced() -> Iterator[None]:
+    """Do not wait for the disk: no test outlives a crash of the machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _handle: None)
+        yield
+
+
+@pytest.fixture(scope="module")
+def plain_kernels() -> Iterator[None]:
+    """Use NumPy here and in child processes, where importing numba would take as long as everything else."""
+    with plainly(), pytest.MonkeyPatch.context() as patch:
+        patch.setenv(kernels.VARIABLE, "plain")
+        yield
+
+
+@pytest.fixture(scope="module")
+def fork_server() -> Iterator[None]:
+    """Fork worker processes from one server for the module, which has imported what they need."""
+    with forked_workers():
         yield
 
 

@@ -37,7 +37,7 @@ from sim.mobility.traces import Life
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import ScenarioError
 from sim.scenario.sweep import points
-from sim.simulation.population import Stage
+from sim.simulation.population import Population
 from sim.storage.event_schema import EVENTS, SCHEMA_VERSION
 from sim.storage.load import load
 from sim.storage.manifest import RunManifest
@@ -171,13 +171,13 @@ def log_of(scenario: Scenario, out: Path) -> pd.DataFrame:
 @contextmanager
 def told_shifts(shifts_of: Callable[[str, int], tuple[Shift, ...]]) -> Iterator[None]:
     """Write shifts, by user and replication, into lives that go on as they were: what is told of them is tried."""
-    live = Stage._live
+    live = Population._live
 
-    def changed(stage: Stage, user: str, mobility: Mobility, demand: Demand) -> Life:
-        return replace(live(stage, user, mobility, demand), shifts=shifts_of(user, stage.replication))
+    def changed(population: Population, user: str, mobility: Mobility, demand: Demand) -> Life:
+        return replace(live(population, user, mobility, demand), shifts=shifts_of(user, population.replication))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Stage, "_live", changed)
+        patch.setattr(Population, "_live", changed)
         yield
 
 

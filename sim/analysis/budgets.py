@@ -23,8 +23,8 @@ _CLEARLY, _MANY_QUERIES = 0.25, 100
 
 def asked_km(scenario: Scenario) -> dict[str, float]:
     """Return the quality budget of each LPPM that has one."""
-    found = {lppm.name: getattr(lppm.design, "quality_budget_km", None) for lppm in scenario.lppms}
-    return {name: float(budget) for name, budget in found.items() if budget is not None}
+    budgets_km = {lppm.name: lppm.design.budget_km for lppm in scenario.lppms}
+    return {name: budget_km for name, budget_km in budgets_km.items() if budget_km is not None}
 
 
 def found_exceeded(points: Iterable[tuple[int, Scenario]], summary: pd.DataFrame) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from sim.events import Guess, Report
 from sim.inference.bayes import condition, normalise, read_only
 from sim.inference.ties import MASS_FLOOR
 from sim.interfaces import FloatArray
-from sim.mobility.training import Statistics
+from sim.mobility.statistics import Statistics
 from sim.world.distance import Distance
 
 SHORT_NAMES: Table = {

@@ -15,7 +15,7 @@ from sim.components.registry import Parameters, component
 from sim.components.spec import Name
 from sim.interfaces import Attack, OutputSpace
 from sim.lppm.outputs import Cells
-from sim.mobility.training import Statistics
+from sim.mobility.statistics import Statistics
 from sim.world import World
 
 Knowledge = Literal["test", "whole_test", "training"]
@@ -80,7 +80,7 @@ class AttackParameters(Parameters):
 
 
 @component("attack")
-class CustomAttack(Custom, AttackParameters, extra="allow"):
+class CustomAttack(Custom, AttackParameters):
     """Custom attack, imported from `module`."""
 
     model_config = Custom.model_config

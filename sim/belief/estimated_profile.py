@@ -21,7 +21,7 @@ from sim.inference.estimate import Estimate
 from sim.inference.newton import NEWTON_ITERATIONS, constrained_newton
 from sim.inference.posterior_mode import posterior_mode
 from sim.interfaces import Belief, FloatArray
-from sim.mobility.training import Statistics
+from sim.mobility.statistics import Statistics
 from sim.world import World
 
 Solver = Literal["newton", "em"]

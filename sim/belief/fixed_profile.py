@@ -10,7 +10,7 @@ from sim.belief.parameters import BeliefParameters
 from sim.components.registry import component
 from sim.inference.bayes import condition, distribution, normalise
 from sim.interfaces import FloatArray
-from sim.mobility.training import Statistics
+from sim.mobility.statistics import Statistics
 from sim.world import World
 
 

@@ -15,7 +15,7 @@ from sim.components.spec import Days, Share
 from sim.inference.bayes import condition, distribution, normalise, read_only
 from sim.inference.ties import MASS_FLOOR
 from sim.interfaces import FloatArray
-from sim.mobility.training import Statistics
+from sim.mobility.statistics import Statistics
 from sim.world import World
 
 HOUR_S = 3_600

@@ -18,7 +18,7 @@ from sim.inference.baum_welch import baum_welch, forward
 from sim.inference.bayes import distribution, read_only
 from sim.inference.posterior_mode import posterior_mode
 from sim.interfaces import FloatArray
-from sim.mobility.training import Statistics
+from sim.mobility.statistics import Statistics
 from sim.world import World
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar, cast
 from sim.components.custom import Custom
 from sim.components.registry import Parameters, component
 from sim.interfaces import Belief
-from sim.mobility.training import Statistics
+from sim.mobility.statistics import Statistics
 from sim.world import World
 
 
@@ -33,7 +33,7 @@ class BeliefParameters(Parameters):
 
 
 @component("belief")
-class CustomBelief(Custom, BeliefParameters, extra="allow"):
+class CustomBelief(Custom, BeliefParameters):
     """Custom belief, imported from `module`."""
 
     model_config = Custom.model_config

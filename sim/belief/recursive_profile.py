@@ -14,7 +14,7 @@ from sim.components.registry import component
 from sim.components.spec import Positive
 from sim.inference.bayes import condition, distribution, normalise, read_only
 from sim.interfaces import FloatArray
-from sim.mobility.training import Statistics
+from sim.mobility.statistics import Statistics
 from sim.world import World
 
 

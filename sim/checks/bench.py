@@ -18,8 +18,8 @@ from sim.lppm.channel import exponential
 from sim.lppm.parameters import DesignParameters
 from sim.mobility.base import MobilityParameters
 from sim.mobility.demand.parameters import DemandParameters
+from sim.mobility.statistics import Statistics, statistics
 from sim.mobility.traces import LONGEST, Trace
-from sim.mobility.training import Statistics, statistics
 from sim.rng import stream
 from sim.world import World
 from sim.world.distances.manhattan import manhattan

@@ -100,7 +100,7 @@ def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
             "--allow-code",
             multiple=True,
             metavar="[FOLDER]",
-            help="Run the custom components (module:Class) that SCENARIO names; with FOLDER, import only from there.",
+            help="Run the custom components (module:Class) that SCENARIO names; with FOLDER, import only from it.",
         ),
     ]
     return _add_options(with_scenario, options)
@@ -127,13 +127,13 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--figures/--no-figures", default=True, help="Draw the figures and write the report at the end."),
         click.option("--workers", type=click.IntRange(1, 1024), help="Processes to share the work  [default: 1]"),
         click.option(
-            "--dask", metavar="ADDRESS", help="Run on the Dask cluster there; `local` starts one of --workers."
+            "--dask", metavar="ADDRESS", help="Run on the Dask cluster at ADDRESS; `local` starts one with --workers."
         ),
         click.option(
             "--dask-timeout",
             type=click.FloatRange(0, min_open=True),
             metavar="SECONDS",
-            help="Longest wait for a Dask worker while there is none  [default: 3600; 120 for `local`]",
+            help="Longest wait while no Dask worker is available  [default: 3600; 120 for `local`]",
         ),
     ]
     return _add_options(with_run, options)

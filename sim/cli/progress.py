@@ -33,7 +33,7 @@ class _Rate(ProgressColumn):
 
 
 class Bar:
-    """A progress bar on a terminal; a plain line now and then elsewhere."""
+    """Progress callback of a run: a bar on a terminal, a plain line every ten seconds elsewhere."""
 
     def __init__(self, label: str) -> None:
         self._label = visible(label)
@@ -41,24 +41,24 @@ class Bar:
         self._bar: Progress | None = None
         self._done = self._total = self._pending = 0
         self._chunks_done = self._chunks = 0
-        self._began = self._said = 0.0
+        self._began_s = self._printed_s = 0.0
 
     def __enter__(self) -> Bar:
         return self
 
     def start(self, queries: int, *, chunks: int = 0, skipped: int = 0) -> None:
-        """Show that so many queries, or so many more, are to be simulated, and what an earlier run has left."""
+        """Add queries and chunks to be simulated; mention parts that an earlier run has finished."""
         self._total += queries
         self._chunks += chunks
         if skipped:
             rest = "going on with the rest" if queries else "nothing is left to simulate"
-            kept = "1 part is there already" if skipped == 1 else f"{skipped:,} parts are there already"
-            print(f"{self._label}: {kept}, {rest}", file=sys.stderr, flush=True)
+            skipped_parts = "1 part is there already" if skipped == 1 else f"{skipped:,} parts are there already"
+            print(f"{self._label}: {skipped_parts}, {rest}", file=sys.stderr, flush=True)
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], total=self._total, chunks=self._counted_chunks())
         if self._total > queries:
             return
-        self._began = self._said = time.monotonic()
+        self._began_s = self._printed_s = time.monotonic()
         if self._console.is_terminal and queries:
             columns = (
                 TextColumn("{task.description}"),
@@ -73,13 +73,13 @@ class Bar:
             self._bar.start()
 
     def advance(self, queries: int) -> None:
-        """Count queries; the screen is told of every hundredth."""
+        """Count queries; update the display every hundred."""
         self._pending += queries
         if self._pending >= 100 or self._done + self._pending >= self._total:
             self._done += self._pending
             if self._bar is not None:
                 self._bar.advance(self._bar.task_ids[0], self._pending)
-            elif time.monotonic() - self._said >= LINE_EVERY_S:
+            elif time.monotonic() - self._printed_s >= LINE_EVERY_S:
                 self._line()
             self._pending = 0
 
@@ -88,15 +88,15 @@ class Bar:
         self._chunks_done += 1
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], chunks=self._counted_chunks())
-        elif time.monotonic() - self._said >= LINE_EVERY_S:
+        elif time.monotonic() - self._printed_s >= LINE_EVERY_S:
             self._line()
 
     def _counted_chunks(self) -> str:
         return f"{self._chunks_done:,}/{self._chunks:,} chunks"
 
     def _line(self) -> None:
-        self._said = time.monotonic()
-        rate = self._done / max(self._said - self._began, 1e-9)
+        self._printed_s = time.monotonic()
+        rate = self._done / max(self._printed_s - self._began_s, 1e-9)
         left = (self._total - self._done) / rate if rate else 0
         counted = f"{self._counted_chunks()}, {self._done:,}/{self._total:,} queries"
         print(f"{self._label}: {counted}, {rate:,.0f} queries/s, {left:,.0f} s left", file=sys.stderr, flush=True)
@@ -107,19 +107,19 @@ class Bar:
 
 
 class BytesBar:
-    """How much of the raw files was read: a bar on a terminal, a plain line now and then elsewhere."""
+    """Progress of reading raw files: a bar on a terminal, a plain line every ten seconds elsewhere."""
 
     def __init__(self, label: str) -> None:
         self._label = visible(label)
         self._console = Console(stderr=True)
         self._bar: Progress | None = None
-        self._began = self._said = time.monotonic()
+        self._began_s = self._printed_s = time.monotonic()
 
     def __enter__(self) -> BytesBar:
         return self
 
     def __call__(self, done: int, total: int) -> None:
-        """Show that so many bytes of the total were read."""
+        """Show the number of bytes read."""
         if self._console.is_terminal:
             if self._bar is None:
                 columns = (
@@ -133,9 +133,9 @@ class BytesBar:
                 self._bar.add_task(escape(self._label), total=total)
                 self._bar.start()
             self._bar.update(self._bar.task_ids[0], completed=done)
-        elif (now := time.monotonic()) - self._said >= LINE_EVERY_S:
-            self._said = now
-            rate = done / (now - self._began)
+        elif (now := time.monotonic()) - self._printed_s >= LINE_EVERY_S:
+            self._printed_s = now
+            rate = done / (now - self._began_s)
             left = (total - done) / rate if rate else 0
             counted = f"{done / 1e6:,.0f}/{total / 1e6:,.0f} MB, {rate / 1e6:,.0f} MB/s, {left:,.0f} s left"
             print(f"{self._label}: {counted}", file=sys.stderr, flush=True)

@@ -17,7 +17,6 @@ from sim.components.spec import CLASS_NAME
 class Custom(Parameters):
     """Custom component, imported from `module`; every other key goes to the class as a keyword."""
 
-    # A subclass with another base repeats extra="allow": pydantic merges configurations in the order of the bases.
     model_config = ConfigDict(extra="allow")
 
     is_custom: ClassVar[bool] = True

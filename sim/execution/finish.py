@@ -11,8 +11,8 @@ from sim.analysis import budgets
 from sim.analysis.adaptation import Adaptation
 from sim.analysis.result import Result
 from sim.analysis.sweep_labels import swept_words, with_swept_values
-from sim.execution.chunks import Notes, joined_notes
 from sim.execution.failures import FailedChunks
+from sim.execution.notes import Notes, merge_notes
 from sim.execution.plan import Chunk
 from sim.execution.stopping import Round
 from sim.scenario.sweep import Point
@@ -62,7 +62,7 @@ def _notes(result: Result, chunks: list[Chunk]) -> list[dict[str, Any]]:
     for chunk in chunks:
         for lppm, notes in result.notes()[chunk.id].items():
             key = (chunk.point.index, lppm)
-            merged[key] = joined_notes(merged[key], notes) if key in merged else notes
+            merged[key] = merge_notes(merged[key], notes) if key in merged else notes
     return [{"point": point, "lppm": lppm, **notes} for (point, lppm), notes in sorted(merged.items())]
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-from sim.execution.chunks import Workshop
 from sim.execution.plan import Chunk
 from sim.execution.pool import TRIES, Answer, Done, Failure, perform, to_stderr
+from sim.execution.population_cache import PopulationCache
 from sim.simulation import interrupts
 from sim.simulation.progress import Tick
 from sim.storage.errors import RequestError
@@ -174,7 +174,7 @@ def _ready(workers: list[_Worker]) -> list[_Worker]:
 def _serve(connection: Connection) -> None:
     """Simulate the chunks that arrive until the connection is closed; the body of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles Ctrl-C, see `sigint_blocked`
-    workshop = Workshop()
+    populations = PopulationCache()
     while True:
         try:
             chunk, directory = connection.recv()
@@ -182,7 +182,7 @@ def _serve(connection: Connection) -> None:
             return
         ticker = _Ticker(connection)
         try:
-            perform(chunk, directory, workshop, ticker)
+            perform(chunk, directory, populations, ticker)
             answer = Answer("done")
         except BaseException as error:
             answer = Answer.of(chunk, error)

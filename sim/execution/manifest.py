@@ -8,8 +8,8 @@ import platform
 from typing import Any
 
 from sim.errors import input_errors
-from sim.execution.chunks import Workshop
 from sim.execution.inputs import run_digest
+from sim.execution.population_cache import PopulationCache
 from sim.execution.study import Study
 from sim.inference import kernels
 from sim.interfaces import DesignCapabilities
@@ -27,7 +27,7 @@ _PACKAGES = ("simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pyd
 def describe_run(study: Study) -> RunManifest:
     """Return everything that is needed to repeat a run and to read its event log."""
     scenario = study.scenario
-    worlds, spaces = _worlds(study.points, study.workshop)
+    worlds, spaces = _worlds(study.points, study.populations)
     content = {
         "schema_version": SCHEMA_VERSION,
         "scenario": json.loads(scenario.canonical()),
@@ -49,7 +49,7 @@ def describe_run(study: Study) -> RunManifest:
     return RunManifest.of(content, scenario=scenario)
 
 
-def _worlds(swept: list[Point], workshop: Workshop) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def _worlds(swept: list[Point], populations: PopulationCache) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return each distinct world with its points, and the output space of each LPPM.
 
     Estimates are cells of the world's grid, and so are outputs, except those of a design with its own output space.
@@ -59,7 +59,7 @@ def _worlds(swept: list[Point], workshop: Workshop) -> tuple[list[dict[str, Any]
         points_of.setdefault(point.scenario.canonical(only=frozenset({"seed", "world"})), []).append(point)
     worlds, spaces = [], dict[str, dict[int, Any]]()
     for own_points in points_of.values():
-        setting = workshop.setting(own_points[0])
+        setting = populations.setting(own_points[0])
         world = setting.world
         worlds.append(
             {

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
 from sim.errors import UserError
-from sim.execution.chunks import FailedSimulation, Workshop, run_chunk
+from sim.execution.chunks import FailedSimulation, run_chunk
 from sim.execution.plan import Chunk
+from sim.execution.population_cache import PopulationCache
 from sim.simulation import interrupts
 from sim.simulation.progress import Tick
 from sim.storage.run_directory import RunDirectory
@@ -68,14 +69,14 @@ class Pool(Protocol):
 class InProcess:
     """Simulates one chunk after another in this process."""
 
-    def __init__(self, workshop: Workshop | None = None) -> None:
-        self._workshop = workshop or Workshop()
+    def __init__(self, populations: PopulationCache | None = None) -> None:
+        self._populations = populations or PopulationCache()
 
     def run(self, chunks: Iterable[Chunk], directory: RunDirectory, tick: Tick) -> Iterator[Done | Failure]:
         """Simulate in the order given."""
         for chunk in chunks:
             try:
-                perform(chunk, directory, self._workshop, tick)
+                perform(chunk, directory, self._populations, tick)
             except UserError:
                 raise
             except BaseException as error:  # component code may raise anything; only a real Ctrl-C stops the run
@@ -88,9 +89,9 @@ class InProcess:
         """Do nothing: there are no workers."""
 
 
-def perform(chunk: Chunk, directory: RunDirectory, workshop: Workshop, tick: Tick | None = None) -> None:
+def perform(chunk: Chunk, directory: RunDirectory, populations: PopulationCache, tick: Tick | None = None) -> None:
     """Simulate a chunk and write its part and snapshots."""
-    simulated = run_chunk(chunk, workshop, tick)
+    simulated = run_chunk(chunk, populations, tick)
     snapshots = simulated.snapshots if simulated.snapshots["index"].size else None
     directory.write_part(chunk.id, simulated.table, simulated.notes, snapshots=snapshots)
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from sim.analysis.result import Result
 from sim.components.permission import AllowCode
-from sim.execution.chunks import FailedSimulation, Workshop
+from sim.execution.chunks import FailedSimulation
 from sim.execution.failures import FailedChunks, describe_failure
 from sim.execution.finish import finish
 from sim.execution.inputs import default_directory, permitted
@@ -19,6 +19,7 @@ from sim.execution.local_pool import Workers
 from sim.execution.manifest import describe_run
 from sim.execution.plan import Chunk, refuse_shard, share_of
 from sim.execution.pool import Failure, InProcess, Pool, perform
+from sim.execution.population_cache import PopulationCache
 from sim.execution.resume import intact_parts, refuse_another_run
 from sim.execution.stopping import Round, rounds
 from sim.execution.study import Study
@@ -72,7 +73,11 @@ def run(
         opened = _Run.open(study, out, thorough=shard is None, rebuild=True).with_points()
         done = intact_parts(opened.parts)
         try:
-            with nullcontext(pool) if pool else closing(open_pool(workers, dask, study.workshop, dask_timeout)) as used:
+            with (
+                nullcontext(pool)
+                if pool
+                else closing(open_pool(workers, dask, study.populations, dask_timeout)) as used
+            ):
                 last_round, failures = _simulate(opened, used, tally, shard, done)
         finally:
             opened.directory.clean()  # killed workers may leave temporary files
@@ -85,7 +90,7 @@ def run(
 
 
 def open_pool(
-    workers: int | None, dask: str | None, workshop: Workshop | None = None, dask_timeout: float | None = None
+    workers: int | None, dask: str | None, populations: PopulationCache | None = None, dask_timeout: float | None = None
 ) -> Pool:
     """Open the pool that simulates: this process, `workers` processes, or a Dask cluster."""
     if dask is None and dask_timeout is not None:
@@ -94,7 +99,7 @@ def open_pool(
         from sim.execution.dask.cluster import Cluster
 
         return Cluster(dask, workers, timeout_s=dask_timeout)
-    return InProcess(workshop) if workers is None or workers == 1 else Workers(workers)
+    return InProcess(populations) if workers is None or workers == 1 else Workers(workers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +182,7 @@ def _run_chunk(chunk_id: str, opened: _Run, progress: Progress) -> Result:
     progress.start(opened.study.queries(chunk), chunks=1, skipped=0)
     error: BaseException | None = None
     try:
-        perform(chunk, opened.directory, opened.study.workshop, progress.advance)
+        perform(chunk, opened.directory, opened.study.populations, progress.advance)
     except FailedSimulation as failed:
         error = failed.__cause__
     if error is not None and not isinstance(error, Exception):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sim.execution.chunks import Workshop
 from sim.execution.inputs import fingerprints
 from sim.execution.plan import CHUNK_QUERIES, Chunk, Plan, tasks
+from sim.execution.population_cache import PopulationCache
 from sim.scenario.consistency import findings
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import Fault, ScenarioError, dotted
@@ -22,7 +22,7 @@ class Study:
     plan: Plan
     files: dict[str, str]
     """Fingerprint of each input file and custom component."""
-    workshop: Workshop
+    populations: PopulationCache
     """Worlds and people of this process."""
     _representatives: dict[str, Point]
     """Of each setting, the point whose queries are counted."""
@@ -35,17 +35,17 @@ class Study:
         ]:
             raise ScenarioError(faults)
         swept = points(scenario)
-        workshop, representatives = Workshop(), models(swept)
+        populations, representatives = PopulationCache(), models(swept)
         size = chunk_queries or CHUNK_QUERIES
 
         def replications(point: Point, lppms: int) -> int:
-            return -(-size // (workshop.queries(representatives[point.setting]) * lppms))
+            return -(-size // (populations.queries(representatives[point.setting]) * lppms))
 
         plan = Plan(tasks(swept), replications)
         files = fingerprints(point.scenario for point in swept)
-        return cls(scenario, swept, plan, files, workshop, representatives)
+        return cls(scenario, swept, plan, files, populations, representatives)
 
     def queries(self, chunk: Chunk) -> int:
         """Return about how many queries a chunk has."""
         representative = self._representatives[chunk.point.setting]
-        return self.workshop.queries(representative) * len(chunk.lppms) * len(chunk.replications)
+        return self.populations.queries(representative) * len(chunk.lppms) * len(chunk.replications)

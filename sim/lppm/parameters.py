@@ -78,10 +78,16 @@ class CalibratedParameters(DesignParameters):
 
 
 @component("design")
-class CustomDesign(Custom, DesignParameters, extra="allow"):
+class CustomDesign(Custom, DesignParameters):
     """Custom design, imported from `module`."""
 
     model_config = Custom.model_config
+
+    @property
+    def budget_km(self) -> float | None:
+        """The key `quality_budget_km`, if the scenario gives it as a number."""
+        budget = (self.model_extra or {}).get("quality_budget_km")
+        return float(budget) if isinstance(budget, int | float) else None
 
     def build(self, world: World) -> Design:
         """Return an instance of the class, which is given the world."""

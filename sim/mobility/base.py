@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, cast
+from typing import Annotated, ClassVar, cast
 
 from sim.components.custom import Custom
 from sim.components.files import Place
-from sim.components.registry import Parameters, component
+from sim.components.registry import OneOf, Parameters, component
 from sim.interfaces import Mobility
 from sim.world import World
 
@@ -26,7 +26,7 @@ class MobilityParameters(Parameters):
 
 
 @component("mobility")
-class CustomMobility(Custom, MobilityParameters, extra="allow"):
+class CustomMobility(Custom, MobilityParameters):
     """Custom mobility model, imported from `module`."""
 
     model_config = Custom.model_config
@@ -34,3 +34,6 @@ class CustomMobility(Custom, MobilityParameters, extra="allow"):
     def build(self, world: World, seed: int, place: Place) -> Mobility:  # noqa: ARG002
         """Return an instance of the class, which is given the world and the seed."""
         return cast(Mobility, self.instance("mobility", world=world, seed=seed))
+
+
+AnyMobility = Annotated[MobilityParameters, OneOf("mobility")]

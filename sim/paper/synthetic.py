@@ -21,7 +21,8 @@ from sim.mobility.traces import Trace, live
 from sim.paper.studies import DATASETS
 from sim.rng import stream
 from sim.scenario.models import Scenario
-from sim.simulation.population import Setting, Stage
+from sim.simulation.population import Population
+from sim.simulation.setting import Setting
 from sim.storage.atomic import atomic_file
 from sim.world.grid import Grid
 
@@ -160,7 +161,7 @@ def _people(recipe: _Recipe) -> tuple[Grid, list[Trace]]:
     if recipe.checkins is not None:
         users["queries"] = recipe.checkins["most"]
     setting = Setting(Scenario.model_validate({"lppms": ["identity"], **recipe.scenario, "users": users}))
-    traces = Stage(setting, 0).traces if recipe.checkins is None else _checkins(setting, recipe)
+    traces = Population(setting, 0).traces if recipe.checkins is None else _checkins(setting, recipe)
     return setting.world.grid, traces
 
 

@@ -21,9 +21,10 @@ from sim.components.registry import ShortForm
 from sim.components.spec import Count, Name, Positive, Spec
 from sim.interfaces import OutputSpace
 from sim.mobility.shifts.parameters import ShiftField
-from sim.mobility.training import Statistics
+from sim.mobility.statistics import Statistics
+from sim.mobility.training.parameters import AnyTraining
 from sim.scenario.lppms import LPPMSpec
-from sim.scenario.people import AnyTraining, NothingParameters, OthersParameters, UsersSpec
+from sim.scenario.people import UsersSpec
 from sim.scenario.world import WorldSpec
 from sim.world import World
 
@@ -209,7 +210,7 @@ class Scenario(Spec):
         if attack.knows != "training":
             return True
         name = self.training_set(attack.training)
-        return name is not None and not isinstance(self.training[name], NothingParameters | OthersParameters)
+        return name is not None and self.training[name].by_user
 
     def attacks_on(self, lppm: LPPMSpec) -> list[AttackParameters]:
         """Return the attacks that can be computed against an LPPM: of the full type, those that need no channel."""

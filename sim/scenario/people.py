@@ -1,22 +1,18 @@
-"""The people of a scenario: how they move, when they query, and who the training data come from."""
+"""The users of a scenario: how they move, when they query, and which of their queries are their past."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from sim.components.registry import OneOf, Parameters, component
 from sim.components.spec import Count, Days, Spec
-from sim.mobility.base import MobilityParameters
+from sim.mobility.base import AnyMobility
 from sim.mobility.demand.every_visit import EveryVisitParameters
-from sim.mobility.demand.parameters import DemandParameters
+from sim.mobility.demand.parameters import AnyDemand
 from sim.mobility.recorded.replay import ReplayParameters
 
 MOST_QUERIES = 100_000_000
-
-AnyMobility = Annotated[MobilityParameters, OneOf("mobility")]
-AnyDemand = Annotated[DemandParameters, OneOf("demand")]
 
 
 class UsersSpec(Spec):
@@ -69,59 +65,3 @@ class UsersSpec(Spec):
         if asked > MOST_QUERIES:
             raise ValueError(f"`count` users x `queries` must be at most {MOST_QUERIES:,}, found {asked:,}")
         return self
-
-
-@component("training")
-class OthersParameters(Parameters):
-    """Other people's traces, pooled: scarce or rich by their number."""
-
-    kind: Literal["others"] = "others"
-    mobility: AnyMobility | None = None
-    """As the users' unless said."""
-    demand: AnyDemand | None = None
-    """As the users' unless said."""
-    count: Count | None = None
-    """How many: 10 synthetic people, or all of a trace file, unless said."""
-    queries: Count | None = None
-    """At most so many queries each; unless this or `days` is said, as the users."""
-    days: Days | None = None
-    """At most so many days; unless this or `queries` is said, as the users."""
-
-
-@component("training")
-class OwnPastParameters(Parameters):
-    """The user's own past: the first queries or days before the test begins, or all of it."""
-
-    kind: Literal["own_past"] = "own_past"
-    queries: Count | None = None
-    """Only her first so many queries."""
-    days: Days | None = None
-    """Only her first so many days."""
-
-
-@component("training")
-class OtherUserParameters(Parameters):
-    """The past of another user, the next one in order, as in the paper's appendix."""
-
-    kind: Literal["other_user"] = "other_user"
-    queries: Count | None = None
-    """Only the first so many queries."""
-    days: Days | None = None
-    """Only the first so many days."""
-
-
-@component("training")
-class OwnTestParameters(Parameters):
-    """The user's own statistics in the test, which no mechanism can have: for bounds of what one could reach."""
-
-    kind: Literal["own_test"] = "own_test"
-
-
-@component("training")
-class NothingParameters(Parameters):
-    """No training data at all: everything is equally likely."""
-
-    kind: Literal["nothing"] = "nothing"
-
-
-AnyTraining = Annotated[Parameters, OneOf("training")]

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from sim.components.custom import Custom
 from sim.lppm.exponential import ExponentialParameters
 from sim.lppm.optimal_quality import OptimalQualityParameters
+from sim.lppm.parameters import DesignParameters
 from sim.lppm.planar_geometric import PlanarGeometricParameters
 from sim.lppm.planar_laplace import PlanarLaplaceParameters
 from sim.scenario.models import Scenario
@@ -67,17 +67,19 @@ def _at(points: int, of_points: int) -> str:
     return f" ({points} of {of_points} sweep points)" if points < of_points else ""
 
 
-def _remarks_on(design: Any, scenario: Scenario) -> Iterator[tuple[str, str, float]]:
+_WITH_EPSILON = ExponentialParameters | OptimalQualityParameters | PlanarGeometricParameters | PlanarLaplaceParameters
+
+
+def _remarks_on(design: DesignParameters, scenario: Scenario) -> Iterator[tuple[str, str, float]]:
     """Yield the parameter, what is wrong with it, and its value."""
-    epsilon = getattr(design, "epsilon_per_km", None)
-    budget = getattr(design, "quality_budget_km", None)
+    budget_km = design.budget_km
     kind = scenario.world.quality_distance.kind
     grid = scenario.world.grid.build()
-    if isinstance(epsilon, float | int) and not isinstance(design, Custom):
-        yield from _remarks_on_epsilon(design, float(epsilon), kind, grid)
-    if isinstance(budget, float | int) and kind in _ON_THE_GROUND and budget > (longest := _diameter_km(grid, kind)):
+    if isinstance(design, _WITH_EPSILON) and design.epsilon_per_km is not None:
+        yield from _remarks_on_epsilon(design, design.epsilon_per_km, kind, grid)
+    if budget_km is not None and kind in _ON_THE_GROUND and budget_km > (longest := _diameter_km(grid, kind)):
         text = f"no two cells are further apart than {longest:.3g} km, the budget cannot be spent"
-        yield "quality_budget_km", text, float(budget)
+        yield "quality_budget_km", text, budget_km
 
 
 def _remarks_on_epsilon(design: Any, epsilon: float, kind: str, grid: Grid) -> Iterator[tuple[str, str, float]]:

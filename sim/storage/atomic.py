@@ -24,7 +24,7 @@ _temporary_number = itertools.count()
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """Give a file to write that takes its name only when it is whole and on the disk.
 
-    The temporary name tells host and process, so that `prepare` knows whose writer is dead.
+    The temporary name contains host and process, so that `prepare` can remove files of dead writers.
     """
     temporary = path.with_name(temporary_name(path.name))
     try:

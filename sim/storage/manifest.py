@@ -139,7 +139,7 @@ class RunManifest(_Entry):
 
     schema_version: int
     scenario_keys: _ScenarioKeys = Field(alias="scenario", repr=False)
-    """Held to keys and types, so that damage is found without the components that a scenario names."""
+    """Keys of the scenario; damage to them is detected even if its components are not installed."""
     folder: str
     """The folder that file names of the scenario are relative to."""
     digest: str

@@ -17,12 +17,12 @@ def part_id(point: int, replications: range, digest: str) -> str:
 
 
 def point_in(part: str) -> int | None:
-    """Return which point the part with this id is of; None where its id does not tell."""
-    said = _ID.fullmatch(part)
-    return int(said["point"]) if said else None
+    """Return the sweep point of a part; None if its id has another form."""
+    match = _ID.fullmatch(part)
+    return int(match["point"]) if match else None
 
 
 def replications_in(part: str) -> range:
-    """Return which replications the part with this id holds."""
-    said = _ID.fullmatch(part)
-    return range(int(said["first"]), int(said["last"]) + 1) if said else range(0)
+    """Return the replications of a part; an empty range if its id has another form."""
+    match = _ID.fullmatch(part)
+    return range(int(match["first"]), int(match["last"]) + 1) if match else range(0)

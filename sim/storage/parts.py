@@ -215,7 +215,7 @@ def _checked(table: pa.Table) -> pa.Table:
         raise ValueError(f"an event table must have the columns of EVENTS, they differ in {wrong}")
     table = table.cast(EVENTS)
     for name in MEASURES:
-        strange = table[name].filter(pc.invert(pc.is_finite(table[name])))
-        if len(strange):
-            raise ValueError(f"{name} must be finite or null, got {strange[0].as_py()}")
+        infinite = table[name].filter(pc.invert(pc.is_finite(table[name])))
+        if len(infinite):
+            raise ValueError(f"{name} must be finite or null, got {infinite[0].as_py()}")
     return table

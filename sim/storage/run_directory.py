@@ -1,4 +1,4 @@
-"""The run directory: what a run leaves, in a folder or under a URL, and the only place that reads or writes it.
+"""The run directory: all files of a run, in a folder or under a URL. No other module reads or writes them.
 
 Every file appears whole or not at all (see `sim.storage.backends`): a kill at any moment loses at most the file being
 written. The same content gives the same bytes, wherever the run is.
@@ -61,7 +61,7 @@ class _DamagedSnapshots(DamagedRun):
 
 
 class PartCheck(NamedTuple):
-    """What a look at a part tells."""
+    """The result of checking a part."""
 
     part: str
     fault: str | None
@@ -76,7 +76,7 @@ class RunDirectory:
 
     place: str | os.PathLike[str]
     only: tuple[str, ...] | None = None
-    """The parts that are looked at, see `frozen`; all that are there unless said."""
+    """The only parts that are read, see `frozen`; None reads all finished parts."""
     digest: str | None = None
     """Digest of the run, written into its parts; a part with another one is refused."""
     manifest_cache: ManifestCache = field(default_factory=ManifestCache, repr=False, compare=False)
@@ -85,12 +85,12 @@ class RunDirectory:
     def create(cls, place: str | os.PathLike[str]) -> RunDirectory:
         """Make the directory, or take up an existing run in it, and remove what killed writers left."""
         run = cls(place)
-        if (there := _file_on_the_way(run._storage)) is not None:
-            raise RequestError(f"{there} is a file, but a run needs a folder. Choose another place with -o.")
-        strangers = set(run._storage.names()) - _NAMES
-        if not run.has(MANIFEST) and any(not TEMPORARY.fullmatch(stranger) for stranger in strangers):
+        if (file := _file_on_the_way(run._storage)) is not None:
+            raise RequestError(f"{file} is a file, but a run needs a folder. Choose another place with -o.")
+        unknown = set(run._storage.names()) - _NAMES
+        if not run.has(MANIFEST) and any(not TEMPORARY.fullmatch(name) for name in unknown):
             raise RequestError(
-                f"{run} is not empty and is no run directory (found {min(strangers)!r}, "
+                f"{run} is not empty and is no run directory (found {min(unknown)!r}, "
                 "no manifest.json). Choose another folder with -o."
             )
         run.clean()
@@ -160,7 +160,7 @@ class RunDirectory:
         return storage_at(self.place)
 
     def file(self, name: str) -> RunFile:
-        """Return a file of the run, whether it is there or not; folders in the name are parted by slashes."""
+        """Return a file of the run, which need not exist; the name may contain folders, separated by slashes."""
         return RunFile(self._storage, "/".join(plain_name(part) for part in name.split("/")))
 
     def part_path(self, part_id: str) -> RunFile:
@@ -194,15 +194,15 @@ class RunDirectory:
             return part.notes
 
     def frozen(self) -> RunDirectory:
-        """Return the run with the parts that are there now: what is finished later does not show in the middle."""
+        """Return the run restricted to the parts that exist now, so that all results are of the same parts."""
         return replace(self, only=tuple(self.parts()))
 
     def parts(self) -> list[str]:
         """Return the ids of the finished parts, sorted."""
         if self.only is not None:
             return list(self.only)
-        found = (name for name in self._storage.names("events") if not name.startswith("."))
-        return sorted(name.removesuffix(".parquet") for name in found if name.endswith(".parquet"))
+        names = (name for name in self._storage.names("events") if not name.startswith("."))
+        return sorted(name.removesuffix(".parquet") for name in names if name.endswith(".parquet"))
 
     def read_part(self, part_id: str, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of one part, or of some columns."""
@@ -241,7 +241,7 @@ class RunDirectory:
 
     def check_parts(self, *, thorough: bool = True) -> list[tuple[str, str]]:
         """Return (part id, reason) for each part that cannot be read; see `survey`."""
-        return [(found.part, found.fault) for found in self.survey(thorough=thorough) if found.fault is not None]
+        return [(check.part, check.fault) for check in self.survey(thorough=thorough) if check.fault is not None]
 
     def survey(self, *, thorough: bool = True) -> list[PartCheck]:
         """Check each part.
@@ -264,7 +264,7 @@ class RunDirectory:
         return PartCheck(part_id, None, run)
 
     def snapshots(self, part_id: str, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
-        """Return the arrays of one part, or those of some names that are there; none when it wrote none."""
+        """Return the snapshots of one part, or only those with some names; an empty mapping if it wrote none."""
         with self.open_part(part_id) as part:
             return self.snapshots_of(part_id, part, names)
 
@@ -360,8 +360,8 @@ def _file_on_the_way(storage: Storage) -> str | None:
     if isinstance(storage, Folder):
         with named_errors(str(storage.root), "use"):
             above = (storage.root, *storage.root.parents)
-            there = next((path for path in above if path.exists()), None)
-            return str(there) if there is not None and not there.is_dir() else None
+            existing = next((path for path in above if path.exists()), None)
+            return str(existing) if existing is not None and not existing.is_dir() else None
     return storage.describe() if storage.kind() == "file" else None
 
 

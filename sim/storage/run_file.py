@@ -18,7 +18,7 @@ class RunFile:
     name: str
 
     def exists(self) -> bool:
-        """Tell whether it is there."""
+        """Return whether the file exists."""
         return self.storage.kind(self.name) is not None
 
     def read_bytes(self) -> bytes:
@@ -34,11 +34,11 @@ class RunFile:
         self.storage.write(self.name, content)
 
     def unlink(self) -> None:
-        """Remove it, if it is there."""
+        """Remove the file, if it exists."""
         self.storage.remove(self.name)
 
     def written_s(self) -> float | None:
-        """Return when it was written, in seconds since 1970; None where it is not there or nobody knows."""
+        """Return when it was written, in seconds since 1970; None if it does not exist or the time is unknown."""
         return self.storage.written_s(self.name)
 
     def __str__(self) -> str:

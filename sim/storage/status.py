@@ -1,7 +1,7 @@
-"""How far a run is, from what is in its directory: whether it goes on, was killed or is finished.
+"""Progress of a run, read from its directory: whether it continues, was killed or is finished.
 
-Nothing is written and nothing is locked, so that looking never disturbs a run. What cannot be read is reported
-and not counted.
+Nothing is written or locked, so that a running simulation is not disturbed. Unreadable files are reported and not
+counted.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ RECENT = 20
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How far a run is. Times are seconds, moments are seconds since 1970; None is what cannot be told."""
+    """Progress of a run. Durations are in seconds, times in seconds since 1970; None is unknown."""
 
     run: str
     finished: bool
-    """Everything planned is there, and the run said that it has ended."""
+    """All planned parts exist, and the run has written its final manifest."""
     planned: int | None
     more_may_follow: bool
-    """Figures decide how many replications there will be, so more chunks than these may be needed."""
+    """The number of replications depends on the metrics, so that more chunks may be needed."""
     done: int
     rows: int
     last_part_at_s: float | None
@@ -40,7 +40,7 @@ class Status:
     left_s: float | None
     """At that rate, without the chunks that failed."""
     torn: list[str]
-    """Parts that are there and cannot be read: the next run repeats them."""
+    """Parts that exist and cannot be read: the next run simulates them again."""
     failed: list[dict[str, Any]]
     """Chunks that were given up, and the command that repeats each alone."""
     faults: list[str]

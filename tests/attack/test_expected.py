@@ -32,7 +32,7 @@ from sim.interfaces import Attack, Channel
 from sim.lppm.channel import MatrixChannel, identity
 from sim.lppm.exponential import Exponential, ExponentialParameters
 from sim.lppm.outputs import CellsOrNothing, Points, Regions, Sets
-from sim.mobility.training import Statistics
+from sim.mobility.statistics import Statistics
 from sim.scenario.models import Scenario
 from sim.world import World
 from sim.world.distance import Distance

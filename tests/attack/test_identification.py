@@ -16,15 +16,16 @@ from sim.attack.optimal import HiddenChannel, OptimalAttack
 from sim.belief.markov_filter import MarkovFilter
 from sim.errors import UserError
 from sim.events import Report
-from sim.execution.chunks import _known
+from sim.execution.adversary_knowledge import known_statistics
 from sim.interfaces import FloatArray
 from sim.lppm.channel import MatrixChannel, exponential
+from sim.mobility.statistics import Statistics, regimes, statistics
 from sim.mobility.traces import Trace
-from sim.mobility.training import Statistics, regimes, statistics
 from sim.scenario.consistency import findings
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import ScenarioError
-from sim.simulation.population import Setting, Stage
+from sim.simulation.population import Population
+from sim.simulation.setting import Setting
 from sim.world.distance import Distance
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
@@ -261,10 +262,10 @@ def test_who_cannot_be_told_apart_is_named_by_chance(make_scenario: MakeScenario
 def test_what_is_known_of_pseudonyms_does_not_lead_to_names(make_scenario: MakeScenario) -> None:
     for seed in range(5):
         scenario = make_scenario(attacks=["sporadic-trained"], names="hidden", seed=seed)
-        stage = Stage(Setting(scenario), 0)
-        assert stage.pseudonyms is not None
-        known = _known(scenario.attacks[0], stage)
-        assert list(known) == sorted(stage.pseudonyms.values())
+        population = Population(Setting(scenario), 0)
+        assert population.pseudonyms is not None
+        known = known_statistics(scenario.attacks[0], population)
+        assert list(known) == sorted(population.pseudonyms.values())
         assert len({id(statistics) for statistics in known.values()}) == 1
 
 

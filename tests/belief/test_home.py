@@ -20,7 +20,7 @@ from sim.lppm.channel import exponential
 from sim.mobility.synthetic.commuters import Commuters, CommutersParameters
 from sim.rng import stream
 from sim.scenario.models import Scenario
-from sim.simulation.population import Setting
+from sim.simulation.setting import Setting
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 from sim.world.roads.lattice import lattice

@@ -14,6 +14,8 @@ from benchmarks.rows import ROWS
 from benchmarks.targets import Row
 from tests.benchmarks.support import NAMES, TINY
 
+pytestmark = pytest.mark.usefixtures("plain_kernels")
+
 SWEEPS = {"simulation", "chunk-here", "chunk-workers", "chunk-dask", "workers", "driver", "estimate", "replay"}
 
 

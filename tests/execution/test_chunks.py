@@ -14,8 +14,9 @@ import sim
 from sim.analysis.event_log import read_shifts
 from sim.errors import UserError
 from sim.events import Shift
-from sim.execution import chunks
-from sim.execution.chunks import Workshop, joined_notes
+from sim.execution import population_cache
+from sim.execution.notes import merge_notes
+from sim.execution.population_cache import PopulationCache
 from sim.scenario.models import Scenario
 from sim.scenario.sweep import points
 from sim.simulation.progress import Silent
@@ -142,15 +143,19 @@ def test_two_runs_that_cut_differently_are_found_out(make_scenario: MakeScenario
         run(scenario, tmp_path, joined=2, progress=Meddler())
 
 
-def test_stages_are_kept_while_they_are_small(make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_populations_are_cached_while_they_are_small(
+    make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (point,) = points(make_scenario())
-    workshop = Workshop()
-    first = workshop.stage(point, 0)
-    assert workshop.stage(point, 1) is not first
-    assert workshop.stage(point, 0) is first
-    monkeypatch.setattr(chunks, "STAGES_BYTES", 2 * 3 * 20**2 * 8)
-    assert [workshop.stage(point, number) is workshop.stage(point, number) for number in range(5)] == [True] * 5
-    assert len(workshop._stages) <= 3
+    populations = PopulationCache()
+    first = populations.population(point, 0)
+    assert populations.population(point, 1) is not first
+    assert populations.population(point, 0) is first
+    monkeypatch.setattr(population_cache, "POPULATIONS_BYTES", 2 * 3 * 20**2 * 8)
+    assert [populations.population(point, number) is populations.population(point, number) for number in range(5)] == [
+        True
+    ] * 5
+    assert len(populations._populations) <= 3
 
 
 def test_notes_of_more_simulations() -> None:
@@ -178,8 +183,8 @@ def test_notes_of_more_simulations() -> None:
         "worst_gap": 0.5,
         "most": 2,
     }
-    assert joined_notes(one, two) == joined_notes(two, one) == both
-    assert joined_notes(one, one)["worst_gap"] is None
+    assert merge_notes(one, two) == merge_notes(two, one) == both
+    assert merge_notes(one, one)["worst_gap"] is None
 
 
 def test_the_changes_that_a_mechanism_finds_are_counted(make_scenario: MakeScenario, tmp_path: Path) -> None:

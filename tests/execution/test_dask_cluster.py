@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from sim.storage.errors import RequestError, RunError
 from sim.storage.run_directory import RunDirectory
 from tests.storage.conftest import object_store  # noqa: F401
 from tests.support import INTERRUPTIBLE, ROOT, MakeScenario, done, ending, files, plan, refused, until
+
+pytestmark = pytest.mark.usefixtures("plain_kernels", "fork_server")
 
 OWN = '''
 import os, resource, signal
@@ -71,7 +74,7 @@ LONG = """
 name: long
 replications: 10
 world: {grid: {kind: rectangle, rows: 6, cols: 6, width_km: 6, height_km: 6}}
-users: {count: 4, queries: 90, mobility: favourites}
+users: {count: 4, queries: 60, mobility: favourites}
 lppms: [PEB-Exp]
 """
 
@@ -87,11 +90,13 @@ class Machines:
         until(lambda: self.file.exists() and self.file.stat().st_size > 0)
         self.address: str = json.loads(self.file.read_text())["address"]
 
-    def add(self, settings: dict[str, str] | None = None, *, wait: bool = True) -> subprocess.Popen[bytes]:
+    def add(
+        self, settings: dict[str, str] | None = None, *, wait: bool = True, nanny: bool = False
+    ) -> subprocess.Popen[bytes]:
         """Start one more worker, in a folder of its own, with changes to its environment."""
         before = self.count()
         words = ("worker", self.address, "--host", "127.0.0.1", "--nthreads", "1", "--no-dashboard")
-        worker = self._start(*words, settings=settings)
+        worker = self._start(*words, "--nanny" if nanny else "--no-nanny", settings=settings)
         if wait:
             until(lambda: self.count() > before)
         return worker
@@ -137,7 +142,7 @@ def machines(folder: Path, workers: int) -> Iterator[Machines]:
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+def two(plain_kernels: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
     """Return a scheduler with two workers, which nobody harms."""
     with machines(tmp_path_factory.mktemp("cluster"), 2) as found:
         yield found
@@ -197,7 +202,7 @@ def begun_alone(scenario: Scenario, out: Path) -> tuple[RunDirectory, list[Chunk
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(plain_kernels: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a run of a long scenario, in this process."""
     folder = tmp_path_factory.mktemp("whole")
     (folder / "long.yaml").write_text(LONG)
@@ -303,7 +308,7 @@ def test_a_machine_that_dies_loses_nothing(tmp_path: Path, whole: Path) -> None:
     directory = begun_as(RunDirectory.open(whole), tmp_path / "begun")
     chunks = plan(sim.load(tmp_path / "long.yaml"))
     with machines(tmp_path, 1) as found:
-        doomed = found.add()
+        doomed = found.add(nanny=True)
         with closing(Cluster(found.address)) as cluster:
             ends = cluster.run(chunks, directory, silent)
             some = [next(ends), next(ends)]
@@ -463,6 +468,7 @@ def test_few_chunks_are_under_way_at_a_time(make_scenario: MakeScenario, tmp_pat
 def test_workers_of_another_kind_are_refused_also_when_they_come_later(
     make_scenario: MakeScenario, tmp_path: Path
 ) -> None:
+    kernels_with_numba = f"numba {version('numba')}"
     other = tmp_path / "other" / "lppm_sim-99.0.dist-info"
     other.mkdir(parents=True)
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: lppm-sim\nVersion: 99.0\n")
@@ -471,19 +477,19 @@ def test_workers_of_another_kind_are_refused_also_when_they_come_later(
 
         def with_another_worker() -> Iterator[Chunk]:
             yield from chunks[:1]
-            found.add({"LPPM_SIM_KERNELS": "plain"})
+            found.add({"LPPM_SIM_KERNELS": "numba"})
             yield from chunks[1:]
 
-        plain = "its kernels are plain, the run is made with numba"
+        other_kernels = f"its kernels are {kernels_with_numba}, the run is made with plain: see LPPM_SIM_KERNELS"
         with closing(Cluster(found.address)) as cluster:
             ends = cluster.run(with_another_worker(), directory, silent)
-            with pytest.raises(UserError, match=f"a worker, cannot take part: {plain}") as caught:
+            with pytest.raises(UserError, match=f"a worker, cannot take part: {other_kernels}") as caught:
                 list(ends)
         assert caught.value.exit_code == 2
         found.add({"PYTHONPATH": f"{other.parent}{os.pathsep}{ROOT}"})
         with pytest.raises(RequestError, match=f"2 of 3 workers of {found.address} cannot take part:") as refused:
             run(make_scenario(replications=2), tmp_path / "run", dask=found.address)
-    assert plain in str(refused.value)
+    assert other_kernels in str(refused.value)
     assert "it has version 99.0 of lppm-sim, the run is made by " in str(refused.value)
 
 

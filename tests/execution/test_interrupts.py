@@ -24,6 +24,8 @@ from sim.simulation import interrupts
 from sim.simulation.interrupts import ComponentExit, Interrupted
 from tests.support import INTERRUPTIBLE, ROOT, MakeScenario, lppm_sim, until
 
+pytestmark = pytest.mark.usefixtures("plain_kernels", "fork_server")
+
 LEAVING = '''
 import os
 import sys

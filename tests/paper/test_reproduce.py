@@ -17,7 +17,8 @@ from sim.paper.panels import AT_KM, COLUMNS, PANELS, series_of, table
 from sim.paper.studies import DATASETS, STUDIES, Study, found_in, scenario_folder
 from sim.paper.synthetic import write_traces
 from sim.scenario.models import Scenario
-from sim.simulation.population import Setting, Stage
+from sim.simulation.population import Population
+from sim.simulation.setting import Setting
 from tests.support import done, files, refused
 
 FULL = Study.scenario
@@ -163,7 +164,7 @@ def test_a_study_is_what_the_paper_says(study: Study, sources: dict[str, Path]) 
     assert getattr(scenario.users.mobility, "shuffle", None) == (study.experiment == "sp")
     quick = study.scenario(sources[study.dataset], quick=True, log="summary")
     assert quick.replications in (1, 2)
-    length = len(Stage(Setting(quick), 0).traces[0])
+    length = len(Population(Setting(quick), 0).traces[0])
     assert (quick.record.log, 2 * quick.record.window) == ("summary", length), "a row for each half"
 
 

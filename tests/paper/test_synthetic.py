@@ -19,7 +19,8 @@ from sim.mobility.recorded.days import PACIFIC_DAYLIGHT_H, good_days
 from sim.paper import synthetic
 from sim.paper.studies import DATASETS, STUDIES, Study
 from sim.paper.synthetic import write_traces
-from sim.simulation.population import Setting, Stage
+from sim.simulation.population import Population
+from sim.simulation.setting import Setting
 from sim.world.grid import Grid
 
 CHECKINS = ["brightkite", "gowalla"]
@@ -33,7 +34,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def cells_of(study: Study, file: Path) -> list[IntArray]:
     """Return the cells of each test user."""
-    return [trace.cells for trace in Stage(Setting(study.scenario(file)), 0).traces]
+    return [trace.cells for trace in Population(Setting(study.scenario(file)), 0).traces]
 
 
 def histogram(cells: IntArray) -> IntArray:
@@ -141,7 +142,7 @@ def test_the_file_says_that_it_is_synthetic(dataset: str, files: dict[str, Path]
 def test_every_study_has_its_people(study: Study, files: dict[str, Path]) -> None:
     file = files[study.dataset]
     setting = Setting(study.scenario(file))
-    lives = Stage(setting, 0).lives
+    lives = Population(setting, 0).lives
     if study.dataset == "taxicab":
         assert len(lives) == 10
         assert {(len(life.past), len(life.test)) for life in lives.values()} == {(7 * 288, 3 * 288)}
@@ -159,7 +160,7 @@ def test_every_study_has_its_people(study: Study, files: dict[str, Path]) -> Non
 def test_other_people_go_elsewhere(dataset: str, files: dict[str, Path]) -> None:
     setting = Setting(Study("mk", dataset, "exp").scenario(files[dataset]))
     rich = setting.others("rich").profile
-    assert min(apart(histogram(trace.cells), rich) for trace in Stage(setting, 0).traces) > 0.4
+    assert min(apart(histogram(trace.cells), rich) for trace in Population(setting, 0).traces) > 0.4
 
 
 @pytest.mark.parametrize("dataset", CHECKINS)

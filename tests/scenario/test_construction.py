@@ -22,8 +22,8 @@ from sim.lppm.parameters import CalibratedParameters
 from sim.mobility.base import CustomMobility, MobilityParameters
 from sim.mobility.recorded.columns import ACCEPTED
 from sim.mobility.recorded.replay import Columns
+from sim.mobility.statistics import Statistics, statistics
 from sim.mobility.traces import Trace
-from sim.mobility.training import Statistics, statistics
 from tests.support import MakeScenario
 
 KNOWN = [0.5, 0.25, 0, 0.25, 0]

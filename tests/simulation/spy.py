@@ -14,13 +14,13 @@ import simpy
 from sim.events import Query, Visit
 from sim.mobility.traces import Life, Trace
 from sim.simulation.attack_log import AttackLog
-from sim.simulation.population import Stage
+from sim.simulation.population import Population
 from sim.simulation.recorder import SimulationLog
 from sim.simulation.user_log import UserLog
 
 LOGS = (SimulationLog, UserLog, AttackLog)
 SUSPENDED = (types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
-SECRETS = (Query, Visit, Trace, Life, *LOGS, Stage, simpy.Environment, *SUSPENDED)
+SECRETS = (Query, Visit, Trace, Life, *LOGS, Population, simpy.Environment, *SUSPENDED)
 
 
 def reachable(root: Any) -> Iterator[Any]:

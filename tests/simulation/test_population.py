@@ -14,8 +14,9 @@ from sim.analysis import narrative as sentences
 from sim.errors import InputError
 from sim.interfaces import FloatArray
 from sim.mobility.traces import Life, Trace, live
-from sim.simulation import population as stage_module
-from sim.simulation.population import Setting, Stage
+from sim.simulation import population, setting
+from sim.simulation.population import Population
+from sim.simulation.setting import Setting
 from tests.support import MakeScenario
 
 DAY_S = 86_400
@@ -45,7 +46,8 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Life]]:
         seen.append((user, life))
         return life
 
-    monkeypatch.setattr(stage_module, "live", spy)
+    for module in (population, setting):
+        monkeypatch.setattr(module, "live", spy)
     return seen
 
 
@@ -55,9 +57,9 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Life]]:
 @pytest.mark.parametrize("restart", ["never", "daily"])
 def test_the_truth_is_what_one_counts_in_the_test_by_hand(restart: str, make_scenario: MakeScenario) -> None:
     scenario = make_scenario(markov_restart=restart)
-    stage = Stage(Setting(scenario), 0)
-    for user in stage.setting.users:
-        truth, trace = stage.truth(user), stage.lives[user].test
+    population = Population(Setting(scenario), 0)
+    for user in population.setting.users:
+        truth, trace = population.truth(user), population.lives[user].test
         profile, transition = counted(trace, scenario.restart_s)
         np.testing.assert_allclose(truth.profile, profile, rtol=1e-12)
         np.testing.assert_allclose(truth.start_profile, profile, rtol=1e-12)
@@ -66,7 +68,7 @@ def test_the_truth_is_what_one_counts_in_the_test_by_hand(restart: str, make_sce
 
 def test_every_replication_has_the_same_people_on_other_ways(make_scenario: MakeScenario) -> None:
     setting = Setting(make_scenario())
-    one, again, other = Stage(setting, 0), Stage(setting, 0), Stage(setting, 1)
+    one, again, other = Population(setting, 0), Population(setting, 0), Population(setting, 1)
     assert setting.users == ["user-001", "user-002", "user-003"]
     assert [len(trace) for trace in one.traces] == [25] * 3
     for user in setting.users:
@@ -76,9 +78,9 @@ def test_every_replication_has_the_same_people_on_other_ways(make_scenario: Make
 
 def test_the_past_is_cut_off_the_same_life(make_scenario: MakeScenario) -> None:
     """Ten queries of past and fifteen of test are the twenty-five of a user without a past."""
-    whole = Stage(Setting(make_scenario()), 0)
+    whole = Population(Setting(make_scenario()), 0)
     users = {"count": 3, "queries": 15, "past_queries": 10, "mobility": FAVOURITES}
-    parted = Stage(Setting(make_scenario(users=users)), 0)
+    parted = Population(Setting(make_scenario(users=users)), 0)
     for user, life in parted.lives.items():
         assert (len(life.past), len(life.test)) == (10, 15)
         assert [*life.past.cells, *life.test.cells] == whole.lives[user].test.cells.tolist()
@@ -87,7 +89,7 @@ def test_the_past_is_cut_off_the_same_life(make_scenario: MakeScenario) -> None:
 
 def test_past_days_end_where_the_days_of_the_test_begin(make_scenario: MakeScenario) -> None:
     users = {"count": 3, "days": 3, "past_days": 2.5, "mobility": FAVOURITES}
-    for life in Stage(Setting(make_scenario(users=users)), 0).lives.values():
+    for life in Population(Setting(make_scenario(users=users)), 0).lives.values():
         assert life.past.times_s.max() < 2.5 * DAY_S <= life.test.times_s.min()
         assert 4 * DAY_S < life.test.times_s.max() < 5.5 * DAY_S
 
@@ -101,13 +103,13 @@ def test_others_are_the_same_in_every_replication_and_as_many_as_said(
     seen = spied(monkeypatch)
     scenario = make_scenario(training={"crowd": {"kind": "others", "count": 8, "queries": 30}})
     setting = Setting(scenario)
-    first = Stage(setting, 0).knowledge("crowd")("user-001")
-    assert Stage(setting, 1).knowledge("crowd")("user-002") is first, "counted once, shared by all"
+    first = Population(setting, 0).knowledge("crowd")("user-001")
+    assert Population(setting, 1).knowledge("crowd")("user-002") is first, "counted once, shared by all"
     assert first.n_visits == 8 * 30
     assert [user for user, _ in seen] == [f"crowd/user-{i:03d}" for i in range(1, 9)]
     cells = np.concatenate([life.test.cells for _, life in seen])
     np.testing.assert_allclose(first.profile, np.bincount(cells, minlength=N_CELLS) / 240)
-    apart = Stage(Setting(scenario), 5).knowledge("crowd")("user-001")
+    apart = Population(Setting(scenario), 5).knowledge("crowd")("user-001")
     assert apart.profile.tolist() == first.profile.tolist()
 
 
@@ -116,14 +118,14 @@ def test_strangers_are_not_the_test_users_under_another_name(
 ) -> None:
     seen = spied(monkeypatch)
     sets = {"a": {"kind": "others", "count": 3}, "b": {"kind": "others", "count": 3}}
-    stage = Stage(Setting(make_scenario(training=sets)), 0)
+    population = Population(Setting(make_scenario(training=sets)), 0)
     for name in sets:
-        stage.knowledge(name)
-    assert stage.lives
+        population.knowledge(name)
+    assert population.lives
     assert len(seen) == 9
     ways = {tuple(life.test.cells) for _, life in seen}
     assert len(ways) == 9
-    mobility: Any = stage.setting.mobility
+    mobility: Any = population.setting.mobility
     assert len({tuple(mobility.profile(user)) for user, _ in seen}) == 9, "they also like other places"
 
 
@@ -132,15 +134,15 @@ def test_strangers_are_not_the_test_users_under_another_name(
     [({}, 25), ({"queries": 7}, 7), ({"count": 2}, 25), ({"demand": "poisson", "queries": 4}, 4)],
 )
 def test_others_live_as_the_users_unless_said(said: dict[str, Any], length: int, make_scenario: MakeScenario) -> None:
-    stage = Stage(Setting(make_scenario(training={"t": {"kind": "others"} | said})), 0)
-    assert stage.knowledge("t")("user-001").n_visits == said.get("count", 10) * length
+    population = Population(Setting(make_scenario(training={"t": {"kind": "others"} | said})), 0)
+    assert population.knowledge("t")("user-001").n_visits == said.get("count", 10) * length
 
 
 def test_others_may_move_in_their_own_way(make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = spied(monkeypatch)
     others = {"kind": "others", "count": 2, "mobility": {"kind": "markov", "step_s": 500}, "days": 0.5}
-    stage = Stage(Setting(make_scenario(training={"t": others})), 0)
-    stage.knowledge("t")
+    population = Population(Setting(make_scenario(training={"t": others})), 0)
+    population.knowledge("t")
     assert [np.unique(np.diff(life.test.times_s)).tolist() for _, life in seen] == [[500], [500]]
     assert [life.test.times_s[-1] for _, life in seen] == [43_000] * 2
 
@@ -154,11 +156,11 @@ def test_the_past_is_counted_from_its_beginning(
 ) -> None:
     # One query each 500 s: 0.05 days are 4,320 s and hold those at 0, 500 ... 4,000.
     users = {"count": 3, "queries": 10, "past_queries": 40, "mobility": {"kind": "markov", "step_s": 500}}
-    stage = Stage(Setting(make_scenario(users=users, training={"past": {"kind": kind} | said})), 0)
+    population = Population(Setting(make_scenario(users=users, training={"past": {"kind": kind} | said})), 0)
     whose = {"user-001": "user-002", "user-002": "user-003", "user-003": "user-001"}
-    for user in stage.setting.users:
-        known = stage.knowledge("past")(user)
-        past = stage.lives[user if kind == "own_past" else whose[user]].past
+    for user in population.setting.users:
+        known = population.knowledge("past")(user)
+        past = population.lives[user if kind == "own_past" else whose[user]].past
         profile, transition = counted(past.part(0, length))
         assert known.n_visits == length
         np.testing.assert_allclose(known.profile, profile, rtol=1e-12)
@@ -168,43 +170,43 @@ def test_the_past_is_counted_from_its_beginning(
 def test_the_past_is_another_one_in_each_replication(make_scenario: MakeScenario) -> None:
     users = {"count": 2, "queries": 10, "past_queries": 40, "mobility": FAVOURITES}
     setting = Setting(make_scenario(users=users, training={"past": "own_past"}))
-    one, two = (Stage(setting, replication).knowledge("past")("user-001") for replication in (0, 1))
+    one, two = (Population(setting, replication).knowledge("past")("user-001") for replication in (0, 1))
     assert one.profile.tolist() != two.profile.tolist()
 
 
 def test_nothing_is_uniform(make_scenario: MakeScenario) -> None:
     for training, name in (({"none": "nothing"}, "none"), ({"none": "nothing"}, None), ({}, None)):
-        known = Stage(Setting(make_scenario(training=training)), 0).knowledge(name)("user-001")
+        known = Population(Setting(make_scenario(training=training)), 0).knowledge(name)("user-001")
         assert known.profile.tolist() == [1 / N_CELLS] * N_CELLS
         assert (known.transition == 1 / N_CELLS).all()
 
 
 def test_a_bound_is_trained_on_the_test_itself(make_scenario: MakeScenario) -> None:
-    stage = Stage(Setting(make_scenario(training={"past": "nothing", "truth": "own_test"})), 0)
-    for user, life in stage.lives.items():
+    population = Population(Setting(make_scenario(training={"past": "nothing", "truth": "own_test"})), 0)
+    for user, life in population.lives.items():
         profile, transition = counted(life.test)
-        known = stage.knowledge("truth")(user)
+        known = population.knowledge("truth")(user)
         assert known.profile == pytest.approx(profile)
         assert known.transition == pytest.approx(transition)
 
 
 def test_the_first_training_set_is_meant_unless_said(make_scenario: MakeScenario) -> None:
     sets = {"z": {"kind": "others", "count": 2}, "a": {"kind": "nothing"}}
-    stage = Stage(Setting(make_scenario(training=sets)), 0)
-    assert stage.knowledge(None)("user-001") is stage.knowledge("z")("user-001")
+    population = Population(Setting(make_scenario(training=sets)), 0)
+    assert population.knowledge(None)("user-001") is population.knowledge("z")("user-001")
 
 
 def test_what_is_known_is_counted_once_and_shared(make_scenario: MakeScenario) -> None:
     users = {"count": 2, "queries": 10, "past_queries": 10, "mobility": FAVOURITES}
     sets = {"crowd": {"kind": "others"}, "own": {"kind": "own_past"}, "next": {"kind": "other_user"}, "none": "nothing"}
-    stage = Stage(Setting(make_scenario(users=users, training=sets)), 0)
-    know = {name: stage.knowledge(name) for name in sets}
+    population = Population(Setting(make_scenario(users=users, training=sets)), 0)
+    know = {name: population.knowledge(name) for name in sets}
     assert know["crowd"]("user-001") is know["crowd"]("user-002")
     assert know["none"]("user-001") is know["none"]("user-002")
-    assert know["own"]("user-001") is stage.knowledge("own")("user-001")
+    assert know["own"]("user-001") is population.knowledge("own")("user-001")
     assert know["own"]("user-001") is not know["own"]("user-002")
     assert know["next"]("user-001") is know["own"]("user-002")
-    assert stage.truth("user-001") is stage.truth("user-001")
+    assert population.truth("user-001") is population.truth("user-001")
     assert not know["own"]("user-001").profile.flags.writeable
 
 
@@ -220,10 +222,10 @@ def test_a_replay_is_trained_on_other_people_of_the_file(make_scenario: MakeScen
     table = {"user": list("abc") * 4, "time": range(12), "cell": [0, 1, 2] * 4}
     users = replay(tmp_path, table, select={"users": ["a"]})
     others = {"kind": "others", "mobility": users["mobility"] | {"select": {"exclude": {"users": ["a"]}}}}
-    stage = Stage(Setting(make_scenario(users=users, training={"t": others})), 0)
-    assert stage.setting.users == ["a"]
-    assert stage.truth("a").profile[:3].tolist() == [1, 0, 0]
-    assert stage.knowledge("t")("a").profile[:3].tolist() == [0, 0.5, 0.5]
+    population = Population(Setting(make_scenario(users=users, training={"t": others})), 0)
+    assert population.setting.users == ["a"]
+    assert population.truth("a").profile[:3].tolist() == [1, 0, 0]
+    assert population.knowledge("t")("a").profile[:3].tolist() == [0, 0.5, 0.5]
 
 
 def message(make: Callable[[], Any]) -> str:
@@ -234,8 +236,8 @@ def message(make: Callable[[], Any]) -> str:
 
 def test_a_user_without_a_test_is_named(make_scenario: MakeScenario, tmp_path: Path) -> None:
     users = replay(tmp_path, {"user": list("aaab"), "time": range(4), "cell": range(4)}) | {"past_queries": 2}
-    stage = Stage(Setting(make_scenario(users=users, training={})), 0)
-    assert message(lambda: stage.lives) == "users: b never queries in the test; in her past she does 1 times"
+    population = Population(Setting(make_scenario(users=users, training={})), 0)
+    assert message(lambda: population.lives) == "users: b never queries in the test; in her past she does 1 times"
 
 
 def test_a_user_without_a_past_is_not_trained_on_nothing_in_silence(
@@ -243,22 +245,22 @@ def test_a_user_without_a_past_is_not_trained_on_nothing_in_silence(
 ) -> None:
     table = {"user": list("aaab"), "time": [80_000, 90_000, 180_000, 100_000], "cell": range(4)}
     users = replay(tmp_path, table) | {"past_days": 2}
-    know = Stage(Setting(make_scenario(users=users, training={"p": {"kind": "own_past", "days": 0.5}})), 0).knowledge(
-        "p"
-    )
+    know = Population(
+        Setting(make_scenario(users=users, training={"p": {"kind": "own_past", "days": 0.5}})), 0
+    ).knowledge("p")
     assert message(lambda: know("b")).startswith("users: b never queries in the test")
     table = {"user": list("aab"), "time": [80_000, 180_000, 100_000], "cell": range(3)}
     users = replay(tmp_path, table) | {"past_days": 1, "count": 1}
-    know = Stage(Setting(make_scenario(users=users, training={"p": {"kind": "own_past", "days": 0.5}})), 0).knowledge(
-        "p"
-    )
+    know = Population(
+        Setting(make_scenario(users=users, training={"p": {"kind": "own_past", "days": 0.5}})), 0
+    ).knowledge("p")
     assert message(lambda: know("a")).startswith("training: a has no past to learn from")
 
 
 def test_days_count_from_each_users_own_first_day(make_scenario: MakeScenario, tmp_path: Path) -> None:
     times = [day * 86_400 + 5 for day in (0, 1, 2, 3, 7, 8, 9, 10)]
     users = replay(tmp_path, {"user": list("aaaabbbb"), "time": times, "cell": range(8)}) | {"past_days": 2, "days": 1}
-    lives = Stage(Setting(make_scenario(users=users)), 0).lives
+    lives = Population(Setting(make_scenario(users=users)), 0).lives
     assert {user: (life.past.cells.tolist(), life.test.cells.tolist()) for user, life in lives.items()} == {
         "a": ([0, 1], [2]),
         "b": ([4, 5], [6]),
@@ -267,14 +269,14 @@ def test_days_count_from_each_users_own_first_day(make_scenario: MakeScenario, t
 
 def test_others_who_never_query_are_not_trained_on_in_silence(make_scenario: MakeScenario) -> None:
     others = {"kind": "others", "count": 4, "days": 1e-6}
-    stage = Stage(Setting(make_scenario(training={"t": others})), 0)
-    assert message(lambda: stage.knowledge("t")).startswith("training.t: none of these 4 people ever queries")
+    population = Population(Setting(make_scenario(training={"t": others})), 0)
+    assert message(lambda: population.knowledge("t")).startswith("training.t: none of these 4 people ever queries")
 
 
 def test_the_only_user_has_no_other_user(make_scenario: MakeScenario) -> None:
     users = {"count": 1, "queries": 5, "past_queries": 5, "mobility": FAVOURITES}
-    stage = Stage(Setting(make_scenario(users=users, training={"p": "other_user"})), 0)
-    assert message(lambda: stage.knowledge("p")) == (
+    population = Population(Setting(make_scenario(users=users, training={"p": "other_user"})), 0)
+    assert message(lambda: population.knowledge("p")) == (
         "training.p: the past of another user needs two users or more, found one"
     )
 
@@ -287,7 +289,7 @@ def test_seconds_are_not_counted_in_a_file_without_times(
     changes: dict[str, Any], make_scenario: MakeScenario, tmp_path: Path
 ) -> None:
     users = replay(tmp_path, {"user": list("aaaa"), "order": range(4), "cell": range(4)})
-    assert len(Stage(Setting(make_scenario(users=users, training={})), 0).lives["a"].test) == 4
+    assert len(Population(Setting(make_scenario(users=users, training={})), 0).lives["a"].test) == 4
     restart = {"markov_restart": changes.pop("markov_restart")} if "markov_restart" in changes else {}
     setting = Setting(make_scenario(users=users | changes, training={}, **restart))
     assert "the trace file tells the order of visits but no times" in message(lambda: setting.users)
@@ -299,8 +301,8 @@ def test_a_demand_that_never_ends_is_stopped(
     monkeypatch.setattr("sim.mobility.traces.LONGEST", 1000)
     users = replay(tmp_path, {"user": ["a", "a"], "time": [0, 10**9], "cell": [0, 1]}, max_gap_s=10**9)
     users |= {"demand": {"kind": "periodic", "period_s": 1}}
-    stage = Stage(Setting(make_scenario(users=users, training={})), 0)
-    assert message(lambda: stage.lives).startswith("users: a queries more than 1,000 times")
+    population = Population(Setting(make_scenario(users=users, training={})), 0)
+    assert message(lambda: population.lives).startswith("users: a queries more than 1,000 times")
 
 
 def trips(days: Sequence[int], user: str = "a", minutes: int = 90) -> dict[str, list[Any]]:
@@ -341,11 +343,11 @@ def test_queries_in_the_past_and_the_test_are_counted_as_they_are_asked(
     table = both(trips([0, 3, 4, 11]), trips([7, 7, 9], "b", minutes=40))
     users = replay(tmp_path, table) | {"demand": {"kind": "periodic", "period_s": period_s}} | limits
     setting = Setting(make_scenario(users=users, training={}))
-    lives = Stage(setting, 0).lives.values()
+    lives = Population(setting, 0).lives.values()
     recorded, carried, cut, gaps = coverage(setting.readings()["users"])
     assert recorded + carried == sum(len(life.past) + len(life.test) for life in lives)
     uncut = replay(tmp_path, table, max_gap_s=10**9) | {"demand": users["demand"]}
-    whole = Stage(Setting(make_scenario(users=uncut, training={})), 0).lives
+    whole = Population(Setting(make_scenario(users=uncut, training={})), 0).lives
     last = {life.test.user: life.test.times_s[-1] for life in lives}
     possible = sum((life.test.times_s <= last[user]).sum() for user, life in whole.items())
     assert cut == possible - recorded - carried
@@ -379,7 +381,7 @@ def test_other_people_are_cut_and_counted_too(make_scenario: MakeScenario, tmp_p
     assert coverage(found["training.as users"]) == [5, 0, 0, 0]
     assert "rows" not in found["training.as users"], "the file is that of the users, which is told of there"
     assert coverage(found["training.short"]) == [20, 0, 558, 1]
-    assert Stage(setting, 0).knowledge("own file")("a").n_visits == 36
+    assert Population(setting, 0).knowledge("own file")("a").n_visits == 36
 
 
 def test_expected_queries_at_random_moments_are_said_to_be_so(make_scenario: MakeScenario, tmp_path: Path) -> None:
@@ -396,7 +398,7 @@ def test_queries_that_a_shift_adds_do_not_fall_into_gaps(make_scenario: MakeScen
     users = replay(tmp_path, trips([0, 3]))
     shift = {"kind": "rate", "name": "busy", "factor": 10, "at_query": 2}
     setting = Setting(make_scenario(users=users, training={}, shifts=[shift]))
-    times_s = Stage(setting, 0).lives["a"].test.times_s % 86_400
+    times_s = Population(setting, 0).lives["a"].test.times_s % 86_400
     assert times_s.size > 5 * 180
     assert times_s.max() <= 28_800 + 90 * 60
     assert sentences.left_out(setting.readings()) == [
@@ -409,16 +411,20 @@ def test_a_user_whom_the_cut_leaves_without_queries_is_named_with_a_remedy(
 ) -> None:
     table = {"user": list("aaaa"), "time": [0, 10_000, 20_000, 30_000], "cell": range(4)}
     demand = {"demand": {"kind": "poisson", "per_hour": 60}}
-    stage = Stage(Setting(make_scenario(users=replay(tmp_path, table) | demand, training={})), 0)
+    population = Population(Setting(make_scenario(users=replay(tmp_path, table) | demand, training={})), 0)
     remedy = (
         "; no queries are asked in 3 gaps of over 7200 s between visits: raise `max_gap_s` of the replay, use "
         "`demand: every_visit`, or leave out users with few visits by `select`"
     )
-    assert message(lambda: stage.lives) == "users: a never queries in the test; in her past she does 0 times" + remedy
-    assert Stage(Setting(make_scenario(users=replay(tmp_path, table, max_gap_s=10_000) | demand, training={})), 0).lives
+    assert (
+        message(lambda: population.lives) == "users: a never queries in the test; in her past she does 0 times" + remedy
+    )
+    assert Population(
+        Setting(make_scenario(users=replay(tmp_path, table, max_gap_s=10_000) | demand, training={})), 0
+    ).lives
     others = {"kind": "others", "mobility": replay(tmp_path, table)["mobility"]} | demand
-    stage = Stage(Setting(make_scenario(training={"t": others})), 0)
-    assert message(lambda: stage.knowledge("t")).endswith(remedy)
+    population = Population(Setting(make_scenario(training={"t": others})), 0)
+    assert message(lambda: population.knowledge("t")).endswith(remedy)
 
 
 def test_days_of_a_recorded_past_count_from_its_first_day(make_scenario: MakeScenario, tmp_path: Path) -> None:
@@ -426,9 +432,9 @@ def test_days_of_a_recorded_past_count_from_its_first_day(make_scenario: MakeSce
     times = [(14_000 + day) * 86_400 + 5 for day in range(6)]
     users = replay(tmp_path, {"user": ["a"] * 6, "time": times, "cell": range(6)}) | {"past_days": 4}
     sets = {"two": {"kind": "own_past", "days": 2}, "half": {"kind": "own_past", "days": 0.5}, "all": "own_past"}
-    stage = Stage(Setting(make_scenario(users=users, training=sets)), 0)
-    assert {name: stage.knowledge(name)("a").n_visits for name in sets} == {"two": 2, "half": 1, "all": 4}
-    np.testing.assert_allclose(stage.knowledge("two")("a").profile[:4], [0.5, 0.5, 0, 0])
+    population = Population(Setting(make_scenario(users=users, training=sets)), 0)
+    assert {name: population.knowledge(name)("a").n_visits for name in sets} == {"two": 2, "half": 1, "all": 4}
+    np.testing.assert_allclose(population.knowledge("two")("a").profile[:4], [0.5, 0.5, 0, 0])
 
 
 def test_more_users_than_the_file_has_are_refused(make_scenario: MakeScenario, tmp_path: Path) -> None:
@@ -453,8 +459,8 @@ def test_somebodys_own_movers_stay_on_the_grid_and_in_time(make_scenario: MakeSc
             ({"step": -1}, "users: times_s must not decrease, got 0 then -1"),
         ):
             users = {"queries": 3, "mobility": {"kind": "astray:Astray"} | said}
-            stage = Stage(Setting(make_scenario(users=users, training={})), 0)
-            assert message(lambda stage=stage: stage.lives) == expected  # type: ignore[misc]
+            population = Population(Setting(make_scenario(users=users, training={})), 0)
+            assert message(lambda population=population: population.lives) == expected  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -541,12 +547,12 @@ def test_a_bad_distance_file_is_refused_with_its_name_and_the_reason(
 def test_a_share_of_each_recorded_trace_is_the_past(make_scenario: MakeScenario, tmp_path: Path) -> None:
     table = {"user": list("aaaaabb"), "order": range(7), "cell": range(7)}
     users = replay(tmp_path, table) | {"past_share": 0.5}
-    lives = Stage(Setting(make_scenario(users=users, training={"p": "own_past"})), 0).lives
+    lives = Population(Setting(make_scenario(users=users, training={"p": "own_past"})), 0).lives
     assert {user: (life.past.cells.tolist(), life.test.cells.tolist()) for user, life in lives.items()} == {
         "a": ([0, 1], [2, 3, 4]),
         "b": ([5], [6]),
     }
-    shorter = Stage(Setting(make_scenario(users=users | {"queries": 1})), 0).lives
+    shorter = Population(Setting(make_scenario(users=users | {"queries": 1})), 0).lives
     assert shorter["a"].test.cells.tolist() == [2]
 
 
@@ -573,7 +579,7 @@ def test_users_and_replications_move_and_query_by_streams_of_their_own(make_scen
     poisson = users | {"demand": {"kind": "poisson", "per_hour": 5}}
     moving, asking = (Setting(make_scenario(users=said)) for said in (users, poisson))
     moves, moments = (
-        [Stage(setting, replication).lives[user].test for replication in (0, 1) for user in setting.users]
+        [Population(setting, replication).lives[user].test for replication in (0, 1) for user in setting.users]
         for setting in (moving, asking)
     )
     assert len({tuple(trace.cells.tolist()) for trace in moves}) == 4

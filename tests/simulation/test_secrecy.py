@@ -12,15 +12,17 @@ import pytest
 
 from sim.attack import identification, inference
 from sim.events import Guess, Report
-from sim.execution.chunks import _known, _Mechanisms
+from sim.execution.adversary_knowledge import known_statistics
+from sim.execution.mechanisms import Mechanisms
 from sim.interfaces import Attack
 from sim.lppm.mechanism import Mechanism
 from sim.mobility.traces import Trace
 from sim.rng import stream
 from sim.scenario.models import Scenario
 from sim.simulation.engine import simulate
-from sim.simulation.population import Setting, Stage
+from sim.simulation.population import Population
 from sim.simulation.recorder import SimulationLog
+from sim.simulation.setting import Setting
 from tests.simulation.spy import secrets
 from tests.support import MakeScenario
 
@@ -37,20 +39,20 @@ class Spy:
         return Guess(report.user, report.index, 0)
 
 
-def spied(scenario: Scenario, spy: Attack) -> Stage:
-    stage = Stage(Setting(scenario), 0)
+def spied(scenario: Scenario, spy: Attack) -> Population:
+    population = Population(Setting(scenario), 0)
     if isinstance(spy, Spy):
-        spy.traces = stage.traces
-    log = SimulationLog(world=stage.setting.world, traces=stage.traces, attacks=["spy"], expected=False)
+        spy.traces = population.traces
+    log = SimulationLog(world=population.setting.world, traces=population.traces, attacks=["spy"], expected=False)
     for lppm in scenario.lppms:
         simulate(
-            traces=stage.traces,
-            lppm_of=_Mechanisms(lppm, stage).of,
+            traces=population.traces,
+            lppm_of=Mechanisms(lppm, population).of,
             noise_of=lambda user: stream(1, user),
             attacks={"spy": spy},
             log=log,
         )
-    return stage
+    return population
 
 
 def with_a_past(make_scenario: MakeScenario, queries: int = 8, **changes: Any) -> Scenario:
@@ -97,14 +99,14 @@ def test_an_own_attack_is_given_nothing_secret(
     monkeypatch.setenv("LPPM_SIM_ALLOW_CODE", "1")
     attack = {"kind": "burglary:Burglar", "name": "burglar", "knows": knows}
     scenario = with_a_past(make_scenario, attacks=[attack])
-    stage = Stage(Setting(scenario), 0)
+    population = Population(Setting(scenario), 0)
     burglar = scenario.attacks[0].build(
-        scenario.attack_context(stage.setting.world, _known(scenario.attacks[0], stage))
+        scenario.attack_context(population.setting.world, known_statistics(scenario.attacks[0], population))
     )
     assert isinstance(burglar, Burglar)
     spied(scenario, burglar)
     assert burglar.found == []
-    assert secrets(burglar.given, stage.traces) == []
+    assert secrets(burglar.given, population.traces) == []
 
 
 @pytest.mark.parametrize(
@@ -122,10 +124,10 @@ def test_an_own_attack_is_given_nothing_secret(
 def test_a_belief_learns_from_reports_alone(spec: Any, make_scenario: MakeScenario) -> None:
     """A twin that is told the released reports, and nothing else, believes the same to the bit, and holds no secret."""
     scenario = with_a_past(make_scenario, queries=40, lppms=[spec])
-    stage = Stage(Setting(scenario), 0)
-    log = SimulationLog(world=stage.setting.world, traces=stage.traces, attacks=["ear"], expected=False)
-    made, twins = _Mechanisms(scenario.lppms[0], stage), _Mechanisms(scenario.lppms[0], stage)
-    carried = {trace.user: made.of(trace.user) for trace in stage.traces}
+    population = Population(Setting(scenario), 0)
+    log = SimulationLog(world=population.setting.world, traces=population.traces, attacks=["ear"], expected=False)
+    made, twins = Mechanisms(scenario.lppms[0], population), Mechanisms(scenario.lppms[0], population)
+    carried = {trace.user: made.of(trace.user) for trace in population.traces}
     heard: list[Report] = []
 
     class Ear:
@@ -134,7 +136,7 @@ def test_a_belief_learns_from_reports_alone(spec: Any, make_scenario: MakeScenar
             return Guess(report.user, report.index, 0)
 
     simulate(
-        traces=stage.traces,
+        traces=population.traces,
         lppm_of=carried.__getitem__,
         noise_of=lambda user: stream(1, user),
         attacks={"ear": Ear()},
@@ -151,16 +153,18 @@ def test_a_belief_learns_from_reports_alone(spec: Any, make_scenario: MakeScenar
         now_s = reports[-1].time_s + 3600
         assert len(reports) == 40
         assert twin.belief.prior(now_s).tolist() == mechanism.belief.prior(now_s).tolist()
-        assert secrets(mechanism, stage.traces) == []
+        assert secrets(mechanism, population.traces) == []
 
 
 @pytest.mark.parametrize("attack", [*inference.SHORT_NAMES, *identification.SHORT_NAMES])
 def test_the_shipped_attacks_hold_nothing_secret(attack: str, make_scenario: MakeScenario) -> None:
     scenario = with_a_past(make_scenario, attacks=[attack], lppms=["PEB-Exp"])
-    stage = Stage(Setting(scenario), 0)
-    built = scenario.attacks[0].build(scenario.attack_context(stage.setting.world, _known(scenario.attacks[0], stage)))
+    population = Population(Setting(scenario), 0)
+    built = scenario.attacks[0].build(
+        scenario.attack_context(population.setting.world, known_statistics(scenario.attacks[0], population))
+    )
     spied(scenario, built)
-    assert secrets(built, stage.traces) == []
+    assert secrets(built, population.traces) == []
 
 
 def test_the_spy_reports_a_secret_in_the_channel() -> None:

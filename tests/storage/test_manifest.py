@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import pickle
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
-from sim.storage.manifest import DamagedManifest, RunManifest
+import sim
+from sim.scenario.reading.faults import ScenarioError
+from sim.storage.errors import RequestError
+from sim.storage.manifest import DamagedManifest, OtherSchema, RunManifest
 from sim.storage.manifest_file import decode, encode
 from sim.storage.run_directory import RunDirectory
 from tests.storage.helpers import flips
-from tests.support import a_manifest, manifest_content
+from tests.support import HOSTILE, MakeScenario, a_manifest, manifest_content
 
 
 def test_manifest(run: RunDirectory) -> None:
@@ -63,3 +68,90 @@ def test_a_manifest_without_checksum_is_held_to_keys_and_types() -> None:
 def test_what_is_no_manifest_is_named(raw: bytes) -> None:
     with pytest.raises(DamagedManifest):
         decode(raw)
+
+
+def test_it_is_parsed_again_only_if_it_has_changed(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that goes on writes new manifests, and so do other processes."""
+    parsed = counted(monkeypatch)
+    run.write_manifest(a_manifest(parts=["a"], finished=False))
+    reader = RunDirectory.open(run.place)
+    assert [reader.manifest().parts for _ in range(3)] == [["a"]] * 3
+    assert reader.frozen().manifest() is reader.manifest()
+    assert len(parsed) == 1
+    run.write_manifest(a_manifest(parts=["a", "b"], finished=False))
+    assert reader.manifest().parts == ["a", "b"]
+    assert len(parsed) == 2
+
+
+def test_the_scenario_is_validated_once_while_the_manifest_changes(
+    local: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = RunDirectory(local.path).manifest().scenario
+    reader = RunDirectory(local.path)
+    first = reader.manifest().scenario
+    assert first == scenario
+    assert first is not scenario
+    local.write_manifest(local.manifest().updated(parts=["a"]))
+    assert reader.manifest().parts == ["a"]
+    assert reader.manifest().scenario is first
+    local.write_manifest(a_manifest(scenario={"name": "other"}))
+    assert reader.manifest().scenario.name == "other"
+
+
+def test_a_run_parses_its_manifest_a_few_times_and_validates_no_scenario_again(
+    make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = make_scenario()
+    parsed = counted(monkeypatch)
+    monkeypatch.setattr("sim.storage.manifest.validate", lambda *_: pytest.fail("the scenario is validated again"))
+    result = sim.run(scenario, out=tmp_path / "run")
+    assert result.manifest.scenario is scenario
+    assert len(parsed) <= 2, "the one of the beginning, and the final one"
+
+
+def test_a_pickled_run_directory_has_no_manifest_in_it(local: RunDirectory) -> None:
+    assert local.manifest().parts == []
+    assert b"scenario" not in pickle.dumps(local)
+    assert pickle.loads(pickle.dumps(local)).manifest() == local.manifest()
+
+
+def test_the_scenario_needs_neither_input_files_nor_custom_code() -> None:
+    scenario = {
+        "users": {"mobility": {"kind": "replay", "file": "nowhere.csv"}},
+        "lppms": [{"name": "own", "belief": {"kind": "fixed_profile"}, "design": {"kind": "no_such_module:Design"}}],
+    }
+    recorded = a_manifest(scenario=scenario).scenario
+    assert recorded.files() == ["nowhere.csv"]
+    assert recorded.own_components() == ["no_such_module:Design"]
+
+
+def test_a_scenario_that_is_not_valid_is_named_and_the_rest_can_be_read() -> None:
+    """It may come from another version, or from a package that is not installed."""
+    content = manifest_content(scenario={"name": HOSTILE[0]}, parts=["a"])
+    manifest = RunManifest.of(content, place="run/manifest.json")
+    assert manifest.parts == ["a"]
+    with pytest.raises(ScenarioError, match=r"^run/manifest\.json:1:1: name: "):
+        _ = manifest.scenario
+
+
+def test_a_manifest_of_another_schema_is_compared_but_not_read(local: RunDirectory) -> None:
+    content = {"schema_version": 2, "scenario": {"name": "old", "seed": 1}, "lppm_sim": "0.1"}
+    local.file("manifest.json").write_bytes(encode(content))
+    found = local.any_manifest()
+    assert isinstance(found, OtherSchema)
+    assert found.content == content
+    assert (found.identity.schema_version, found.identity.files, found.identity.kernels) == (2, {}, "plain")
+    with pytest.raises(RequestError, match="schema_version must be 3, got 2"):
+        local.manifest()
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Return a list to which every manifest that is parsed is added."""
+    parsed: list[bytes] = []
+
+    def count(raw: bytes, place: str) -> RunManifest | OtherSchema:
+        parsed.append(raw)
+        return decode(raw, place)
+
+    monkeypatch.setattr("sim.storage.manifest_file.decode", count)
+    return parsed

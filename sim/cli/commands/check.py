@@ -16,13 +16,13 @@ from sim.cli.options import ScenarioCommand, ScenarioOptions, scenario_options
     type=click.FloatRange(0.1, 86_400),
     default=2.5,
     show_default=True,
-    help="Seconds for measuring; what takes longer is named as not measured.",
+    help="Seconds for measuring; parts that take longer are listed as not measured.",
 )
 def check(scenario: ScenarioOptions, *, measure: bool, limit_s: float) -> None:
     """Validate SCENARIO and estimate its cost.
 
-    Nothing is written. Time and memory are estimated from a few of its users, within --limit seconds. Custom
-    components are not imported without --allow-code; then there is no estimate.
+    Writes nothing. Time and memory are estimated from a few users, within --limit seconds. Without --allow-code, custom
+    components are not imported and nothing is estimated.
     """
     from sim.cli.kernels import load_kernels
     from sim.cli.output.cost import print_cost, print_not_loaded, print_remarks

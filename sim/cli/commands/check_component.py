@@ -11,9 +11,9 @@ import click
     "--as",
     "family",
     type=click.Choice(["mobility", "demand", "belief", "design", "attack"]),
-    help="What it is, where that cannot be told from its methods.",
+    help="Family of the component, if its methods do not determine it.",
 )
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of it; may be repeated.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter; may be repeated.")
 def check_component(component: str, family: str | None, settings: tuple[str, ...]) -> None:
     """Run the contract checks on a component.
 

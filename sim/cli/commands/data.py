@@ -30,9 +30,9 @@ class _Region(click.ParamType):  # type: ignore[type-arg]
 
 @click.group(name="data")
 def data() -> None:
-    """Import real data sets, and look at them.
+    """Import and describe real data sets.
 
-    Raw downloads become a trace file that the mobility `replay` reads. See docs/data.md for where to get them.
+    Raw downloads become a trace file for the mobility `replay`. docs/data.md names the sources.
     """
 
 
@@ -46,12 +46,12 @@ def data() -> None:
     metavar="LAT0,LAT1,LON0,LON1",
     help="Keep this region, in degrees, or `all`  [default: the paper's San Francisco]",
 )
-@click.option("--overwrite", is_flag=True, help="Replace the file if it is there.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 def import_data(source: str, raw: tuple[Path, ...], out: str, region: Any, overwrite: bool) -> None:
-    """Make a trace file of raw downloads.
+    """Convert raw downloads to a trace file.
 
-    RAW is SNAP's loc-SOURCE_totalCheckins.txt, gzipped or not, or CRAWDAD's folder of new_<cab>.txt. Lines that cannot
-    be read are counted and shown; the rest is kept.
+    RAW is SNAP's loc-SOURCE_totalCheckins.txt, gzipped or not, or CRAWDAD's folder of new_<cab>.txt. Unreadable
+    lines are counted, shown and skipped.
     """
     from sim.cli.output.data import print_import
     from sim.cli.progress import BytesBar
@@ -72,12 +72,12 @@ def import_data(source: str, raw: tuple[Path, ...], out: str, region: Any, overw
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="Picture  [default: FILE's name and .png, beside it]"
 )
-@click.option("--overwrite", is_flag=True, help="Replace the picture that -o names if it is there.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing picture named by -o.")
 @click.option("--figure/--no-figure", default=True, help="Draw the picture.")
 def describe(file: Path, out: Path | None, overwrite: bool, figure: bool) -> None:
-    """Show what is in a trace file, and draw it.
+    """Describe a trace file in numbers and a picture.
 
-    FILE is what `data import` writes, or a CSV file with a header.
+    FILE is an output of `data import`, or a CSV file with a header.
     """
     from sim.cli.output.data import print_description
     from sim.datasets.describing import describe as describe_traces

@@ -15,7 +15,7 @@ from sim.escaping import visible
 @click.argument("run_directory", metavar="RUN")
 @click.option("--format", "form", type=click.Choice(["csv", "jsonl", "parquet"]), default="csv", show_default=True)
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="File  [default: <RUN's name>.<format> here]")
-@click.option("--overwrite", is_flag=True, help="Replace the file if it is there.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 def export(run_directory: str, form: Literal["csv", "jsonl", "parquet"], out: Path | None, overwrite: bool) -> None:
     """Write the event log of RUN as one file."""
     from sim.storage.export import export as export_run

@@ -12,9 +12,9 @@ from sim.cli.suggestions import require_known
 @click.argument("kind", required=False)
 @click.option("--markdown", is_flag=True, help="Print the whole reference of keys as Markdown.")
 def list_components(family: str | None, kind: str | None, markdown: bool) -> None:
-    """Show every kind of component and its keys.
+    """List all kinds of components and their keys.
 
-    Without an argument one line for each kind; with FAMILY those of one family; with FAMILY and KIND the keys of it.
+    Without arguments, one line per kind; with FAMILY, the kinds of one family; with FAMILY and KIND, the keys.
     """
     from sim.cli.output.components import print_keys, print_listing
     from sim.scenario import reference

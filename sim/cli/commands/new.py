@@ -14,7 +14,7 @@ from sim.escaping import visible
 def new(path: Path) -> None:
     """Write a commented scenario to start from.
 
-    It goes to PATH, by default scenario.yaml.
+    PATH is scenario.yaml by default.
     """
     from importlib.resources import files
 

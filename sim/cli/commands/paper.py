@@ -13,20 +13,22 @@ import click
     "--data",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     envvar="LPPM_SIM_DATA",
-    help="Folder of trace files, see docs/data.md; synthetic people stand in for a data set that is not there.",
+    help="Folder of trace files, see docs/data.md; missing data sets are replaced by synthetic users.",
 )
-@click.option("--synthetic", is_flag=True, help="Use synthetic people whatever data there are.")
+@click.option("--synthetic", is_flag=True, help="Use synthetic users even if data are available.")
 @click.option("--quick", is_flag=True, help="One or two replications instead of 20 and 40: all panels in minutes.")
-@click.option("-o", "--out", help="Folder  [default: below outputs/, by what is run]")
+@click.option("-o", "--out", help="Folder  [default: in outputs/, named after the options]")
 @click.option(
     "--log",
     type=click.Choice(["queries", "summary"]),
     default="queries",
     show_default=True,
-    help="Keep a row for each query, 0.3 GB in all, or the means of each half alone.",
+    help="Record each query (0.3 GB in total) or only the means of each half.",
 )
 @click.option("--workers", type=click.IntRange(1, 1024), help="Processes to share the work  [default: one per core]")
-@click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster there; `local` starts one of --workers.")
+@click.option(
+    "--dask", metavar="ADDRESS", help="Run on the Dask cluster at ADDRESS; `local` starts one with --workers."
+)
 def paper(
     data: Path | None,
     synthetic: bool,
@@ -38,8 +40,8 @@ def paper(
 ) -> None:
     """Reproduce the paper's whole evaluation.
 
-    Runs its ten studies (scenarios/paper), draws its 22 panels and weighs its claims. What is there already is not run
-    again: after a stop, or after --quick in the same folder, it goes on.
+    Runs its ten studies (scenarios/paper), draws its 22 panels and tests its claims. Existing results are
+    reused: the command resumes after an interruption, or after --quick in the same folder.
     """
     from sim.cli.output.paper import print_evaluation
     from sim.cli.progress import Bar

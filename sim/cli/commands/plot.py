@@ -17,7 +17,7 @@ from sim.escaping import visible
     "--figure",
     "kind",
     type=click.Choice(["tradeoff", "over_time", "efficiency", "adaptation", "tournament", "users", "profiles", "map"]),
-    help="Draw this one figure alone, for a paper.",
+    help="Draw only this figure, for a paper.",
 )
 @click.option(
     "-o",
@@ -31,11 +31,11 @@ from sim.escaping import visible
 @click.option("--lppm", "lppms", multiple=True, metavar="NAME", help="With --figure: this LPPM; may be repeated.")
 @click.option("--attack", "attacks", multiple=True, metavar="NAME", help="With --figure: this attack; may be repeated.")
 @click.option("--user", "users", multiple=True, metavar="ID", help="With --figure users or map: this user.")
-@click.option("--overwrite", is_flag=True, help="With --figure: replace the file if it is there.")
+@click.option("--overwrite", is_flag=True, help="With --figure: replace an existing file.")
 def plot(run_directory: str, kind: str | None, **asked: Any) -> None:
-    """Draw the figures of RUN again, or one for a paper.
+    """Draw the figures of RUN again, or one figure for a paper.
 
-    With --figure one file as wide as a column or a page of a paper, with its fonts in it.
+    With --figure, writes one file as wide as a column or a page, with embedded fonts.
     """
     if kind is not None:
         _plot_for_print(run_directory, kind, **asked)

@@ -12,10 +12,10 @@ from sim.escaping import visible
 @click.command()
 @click.argument("run_directory", metavar="RUN")
 def report(run_directory: str) -> None:
-    """Write the report of RUN again, as one page.
+    """Write the report of RUN again.
 
-    The answer in a sentence and a table, curves, a map to replay, and what was run: report.html in RUN, which needs no
-    network and no server. A run does that by itself.
+    Writes report.html into RUN: conclusion, tables, charts, a map to replay, and the scenario, as one self-contained
+    page. A run does this automatically.
     """
     from sim.analysis.result import Result
     from sim.report import write
@@ -26,12 +26,12 @@ def report(run_directory: str) -> None:
 @click.command()
 @click.argument("run_directories", metavar="RUN RUN...", nargs=-1, required=True)
 @click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("compare.html"), show_default=True)
-@click.option("--overwrite", is_flag=True, help="Replace the file if it is there.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 def compare(run_directories: tuple[str, ...], out: Path, overwrite: bool) -> None:
-    """Put several runs side by side, in one page.
+    """Compare several runs in one page.
 
-    The same page as `report`, with the mechanisms of all runs in each table and chart, compared paired by user, and
-    what differs between the scenarios.
+    Like `report`, with the mechanisms of all runs in each table and chart, comparisons paired by user, and the
+    differences between the scenarios.
     """
     from sim.analysis.result import Result
     from sim.errors import input_errors

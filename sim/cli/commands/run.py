@@ -23,12 +23,12 @@ def _shard(_context: click.Context, _parameter: click.Parameter, text: str | Non
 @click.command(cls=ScenarioCommand)
 @scenario_options
 @run_options
-@click.option("--shard", callback=_shard, metavar="I/N", help="Simulate the I-th of N shares alone, for job arrays.")
-@click.option("--chunk", metavar="ID", help="Simulate this chunk alone; a failure is shown with its traceback.")
+@click.option("--shard", callback=_shard, metavar="I/N", help="Simulate only the I-th of N shards, for job arrays.")
+@click.option("--chunk", metavar="ID", help="Simulate only this chunk; a failure shows its traceback.")
 @click.option(
     "--chunk-queries",
     type=click.IntRange(1),
-    help="Join replications to chunks of so many queries; results are the same  [default: 10,000]",
+    help="Queries per chunk of replications; results do not depend on it  [default: 10,000]",
 )
 def run(
     scenario: ScenarioOptions,
@@ -40,7 +40,7 @@ def run(
 ) -> None:
     """Run SCENARIO into a run directory.
 
-    Leaves an event log, a table, figures and a report to look at. A second run goes on where the first was stopped.
+    Writes an event log, tables, figures and a report. A second run resumes an interrupted one.
     """
     from sim.cli.kernels import load_kernels
     from sim.cli.output.result import print_result, print_shard

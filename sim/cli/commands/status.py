@@ -7,11 +7,11 @@ import click
 
 @click.command()
 @click.argument("run_directory", metavar="RUN")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def status(run_directory: str, as_json: bool) -> None:
-    """Show how far RUN is.
+    """Show the progress of RUN.
 
-    Only looks: while it goes on, from another shell; after a kill; when it is finished.
+    Reads only: use it during a run from another shell, after an interruption, or at the end.
     """
     import dataclasses
     import json

@@ -13,18 +13,17 @@ import click
     type=click.FloatRange(0),
     multiple=True,
     metavar="KM",
-    help="Print the adversary's error at this quality loss too; may be repeated.",
+    help="Also print the adversary error at this quality loss; may be repeated.",
 )
 @click.option(
     "--against", metavar="LPPM", help="With --at: the LPPM that others are compared with  [default: the first]"
 )
-@click.option("--metrics", is_flag=True, help="Print more figures, and what mechanisms promise beside what happened.")
+@click.option("--metrics", is_flag=True, help="Print further metrics, and privacy guarantees next to measured values.")
 def summarize(run_directory: str, losses_km: tuple[float, ...], against: str | None, metrics: bool) -> None:
-    """Sum up RUN again from its event log.
+    """Recompute the tables of RUN from its event log.
 
-    Writes summary.csv and metrics.csv and prints the table. With --at it reads the error off each user's own trade-off
-    curve and compares paired by user. With --metrics it prints hit rate, entropy, worst loss and epsilon as far as they
-    were recorded.
+    Writes summary.csv and metrics.csv and prints the table. With --at, reads the error off each user's trade-off curve
+    and compares LPPMs paired by user. With --metrics, prints hit rate, entropy, worst loss and epsilon where recorded.
     """
     from sim.analysis.result import Result
     from sim.cli.output.equal_loss import print_at_loss

@@ -13,21 +13,22 @@ from sim.escaping import visible
 @click.command(cls=ScenarioCommand)
 @scenario_options
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="CSV file; .gz compresses it.")
-@click.option("--overwrite", is_flag=True, help="Replace the file if it is there.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 def traces(scenario: ScenarioOptions, *, out: Path, overwrite: bool) -> None:
     """Write SCENARIO's true traces as CSV.
 
-    The cells that its users query from, in a form that the mobility `replay` reads.
+    The file lists the cells from which users query, in the format of the mobility `replay`.
     """
     from sim.errors import input_errors
     from sim.mobility.recorded.replay import write_csv
-    from sim.simulation.population import Setting, Stage
+    from sim.simulation.population import Population
+    from sim.simulation.setting import Setting
 
     if out.exists() and not overwrite:
         raise click.UsageError(f"{out} is there already: choose another name or add --overwrite, nothing was written")
     study = scenario.load_with_consent()
-    stage = Stage(Setting(study), 0)
-    traces = stage.traces
+    population = Population(Setting(study), 0)
+    traces = population.traces
     with input_errors("the traces cannot be written"):
-        write_csv(out, traces, stage.setting.world.grid)
+        write_csv(out, traces, population.setting.world.grid)
     click.echo(visible(f"wrote {sum(map(len, traces)):,} queries of {len(traces)} users to {out}"))

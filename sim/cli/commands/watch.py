@@ -10,10 +10,10 @@ from sim.cli.options import RunOptions, ScenarioCommand, ScenarioOptions, run_op
 @click.command(cls=ScenarioCommand)
 @scenario_options
 @run_options
-@click.option("--chunk-queries", type=click.IntRange(1), help="As of `run`; smaller chunks are shown sooner.")
-@click.option("--port", type=click.IntRange(1024, 65535), help="Port of the page  [default: one that is free]")
+@click.option("--chunk-queries", type=click.IntRange(1), help="As for `run`; smaller chunks appear sooner.")
+@click.option("--port", type=click.IntRange(1024, 65535), help="Port of the page  [default: any free port]")
 @click.option("--open", "in_browser", is_flag=True, help="Open the page in a browser.")
-@click.option("--once", is_flag=True, help="End when the run ends, instead of serving its page until Ctrl-C.")
+@click.option("--once", is_flag=True, help="Exit when the run ends instead of serving the page until Ctrl-C.")
 def watch(
     scenario: ScenarioOptions,
     options: RunOptions,
@@ -23,10 +23,10 @@ def watch(
     in_browser: bool,
     once: bool,
 ) -> None:
-    """Run SCENARIO and look at its report meanwhile.
+    """Run SCENARIO and serve its report meanwhile.
 
-    The same as `run`, with a page that shows what is finished so far. Only this machine can open it, and only who
-    knows its address, which is printed first.
+    Like `run`, with a page that shows the results so far. The page is available on this machine only, at an address
+    with a secret token, which is printed first.
     """
     import webbrowser
 

@@ -1,6 +1,6 @@
-"""What a person sees of the `data` commands: progress on stderr, what was found on stdout.
+"""Output of the `data` commands.
 
-Names and texts from files are shown letter by letter: nothing in them is markup or moves the cursor.
+Names and texts from files are shown verbatim: nothing in them is interpreted as markup or terminal codes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sim.escaping import escape, visible
 
 
 def print_import(counts: Counts, path: Path, region: Box | None) -> None:
-    """Print what became of the lines, and where the trace file is."""
+    """Print how many lines were imported and rejected, and the path of the trace file."""
     lines = [("lines", f"{counts.lines:,}")]
     if counts.unreadable:
         lines.append(("unreadable", f"{counts.unreadable:,} lines, left out; the first of them:"))
@@ -29,34 +29,37 @@ def print_import(counts: Counts, path: Path, region: Box | None) -> None:
     _print(lines)
 
 
-def print_description(said: Description, path: Path) -> None:
-    """Print what is in a trace file."""
-    grid = said.grid
+def print_description(description: Description, path: Path) -> None:
+    """Print the description of a trace file."""
+    grid = description.grid
     span = "an order without times"
-    if said.span_s is not None:
-        first, last = said.span_s
+    if description.span_s is not None:
+        first, last = description.span_s
         span = f"{_moment(first)} to {_moment(last)} UTC, {(last - first) / 86_400:,.1f} days"
-    which = "the paper's grid" if said.of_paper else f"a grid of {grid.rows} x {grid.cols} over the region"
-    quantiles = ", ".join(f"{_share(share)} {rows:,}" for share, rows in said.rows_per_user)
-    name, most = said.most_rows
+    which = "the paper's grid" if description.of_paper else f"a grid of {grid.rows} x {grid.cols} over the region"
+    quantiles = ", ".join(f"{_share(share)} {rows:,}" for share, rows in description.rows_per_user)
+    name, most = description.most_rows
     lines = [
-        ("file", f"{path}{f' ({said.source})' if said.source else ''}"),
-        ("rows", f"{said.rows:,} of {said.users:,} users"),
+        ("file", f"{path}{f' ({description.source})' if description.source else ''}"),
+        ("rows", f"{description.rows:,} of {description.users:,} users"),
         ("time", span),
-        ("place", _box(said.extent)),
-        ("region", f"{said.inside:,} rows in {said.cells_visited:,} of {grid.n_cells:,} cells of {which}"),
+        ("place", _box(description.extent)),
+        (
+            "region",
+            f"{description.inside:,} rows in {description.cells_visited:,} of {grid.n_cells:,} cells of {which}",
+        ),
         ("per user", f"{quantiles}; most: user {name} with {most:,}"),
-        ("", f"{said.users_with_many:,} users have at least {MANY_ROWS} rows in the region"),
+        ("", f"{description.users_with_many:,} users have at least {MANY_ROWS} rows in the region"),
     ]
-    for number, (lat, lon, rows) in enumerate(said.points):
-        share = rows / said.inside
+    for number, (lat, lon, rows) in enumerate(description.points):
+        share = rows / description.inside
         lines.append(("" if number else "top points", f"{lat:.6f}, {lon:.6f}: {rows:,} rows, {share:.1%}"))
-    if said.good_days is not None:
-        days = list(said.good_days.values())
+    if description.good_days is not None:
+        days = list(description.good_days.values())
         enough = sum(count >= MANY_DAYS for count in days)
         lines.append(("good days", f"{sum(days):,} days from midnight to midnight (UTC-7) without a silence over 2 h"))
         lines.append(("", f"{enough:,} of {len(days):,} cabs have at least {MANY_DAYS} of them"))
-    _print(lines, said.warts)
+    _print(lines, description.warts)
 
 
 def _print(lines: Iterable[tuple[str, str]], notes: Iterable[str] = ()) -> None:

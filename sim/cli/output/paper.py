@@ -1,4 +1,4 @@
-"""What `lppm-sim paper` prints at the end: the claims in a table, and where everything is."""
+"""Output of `paper`: the claims in a table, and where the files are."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def print_evaluation(evaluation: Evaluation) -> None:
     table.add_column("the paper says", ratio=3)
     table.add_column("measured, in % of Q-bar", ratio=2)
     table.add_column("verdict", no_wrap=True)
-    for found in evaluation.findings:
-        verdict = f"[{_COLOURS[found.verdict]}]{found.verdict}[/]"
-        table.add_row(escape(found.section), escape(found.claim), escape(_range(found)), verdict)
+    for finding in evaluation.findings:
+        verdict = f"[{_COLOURS[finding.verdict]}]{finding.verdict}[/]"
+        table.add_row(escape(finding.section), escape(finding.claim), escape(_range(finding)), verdict)
     console.print(table)
     simulated = (
         f"{evaluation.simulated:,} queries were simulated" if evaluation.simulated else "nothing was left to simulate"
@@ -38,9 +38,9 @@ def print_evaluation(evaluation: Evaluation) -> None:
     )
 
 
-def _range(found: Finding) -> str:
-    """Return the figures of all panels, from the lowest to the highest."""
-    means = [100 * row.mean for row in found.measured]
+def _range(finding: Finding) -> str:
+    """Return the lowest and highest mean over all panels."""
+    means = [100 * row.mean for row in finding.measured]
     if not means:
         return "not tested"
     return f"{min(means):+.1f}" if len(means) == 1 else f"{min(means):+.1f} to {max(means):+.1f}, {len(means)} rows"

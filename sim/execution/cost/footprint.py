@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from sim.attack.identification import IdentificationParameters
 from sim.attack.inference import InferenceParameters
+from sim.attack.parameters import AttackParameters
 from sim.belief.estimated_profile import EstimatedProfileParameters
 from sim.belief.fixed_profile import FixedProfileParameters
+from sim.belief.forgetting import Forgetting
 from sim.belief.gravity_filter import GravityFilterParameters
 from sim.belief.markov_em import EstimatedMarkovParameters
 from sim.belief.markov_filter import MarkovFilterParameters
+from sim.belief.parameters import BeliefParameters
 from sim.lppm.dropping import DroppingParameters
 from sim.lppm.dummies import DummiesParameters
 from sim.lppm.identity import IdentityParameters
 from sim.lppm.location_hiding import LocationHidingParameters
 from sim.lppm.optimal_privacy import OptimalPrivacyParameters
 from sim.lppm.optimal_quality import OptimalQualityParameters
+from sim.lppm.parameters import DesignParameters
+from sim.lppm.planar_geometric import PlanarGeometricParameters
 from sim.mobility.synthetic.markov import MarkovChainParameters
+from sim.mobility.training.others import OthersParameters
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import Scenario
-from sim.scenario.people import NothingParameters, OthersParameters
 
 NUMBER = 8
 """Bytes of a number."""
@@ -45,7 +49,7 @@ def peak_bytes(scenario: Scenario, *, users: int, queries: float, past: float, r
     cells = scenario.world.grid.rows * scenario.world.grid.cols
     matrix = cells**2 * NUMBER
     lppms = max(_lppm(lppm, users=users, queries=queries, cells=cells) for lppm in scenario.lppms)
-    attacks = sum(_belief(getattr(attack, "belief", None), queries, cells) for attack in scenario.attacks)
+    attacks = sum(_belief(_belief_of(attack), queries, cells) for attack in scenario.attacks)
     attacks += sum(_hindsight(attack, queries) * cells * NUMBER for attack in scenario.attacks)
     snapshots = sum(at <= queries for at in scenario.record.snapshots) * cells * NUMBER
     each = USER_BYTES + QUERY_BYTES * queries + 2 * NUMBER * past + 2 * cells * NUMBER + attacks + snapshots
@@ -63,9 +67,10 @@ def _world(scenario: Scenario) -> float:
     """Return how many matrices over all pairs of cells there are whoever is simulated."""
     world = scenario.world
     count = 1.0 + (world.privacy_distance != world.quality_distance)
-    movers = [scenario.users.mobility, *(getattr(spec, "mobility", None) for spec in scenario.training.values())]
+    others = [spec.mobility for spec in scenario.training.values() if isinstance(spec, OthersParameters)]
+    movers = [scenario.users.mobility, *others]
     count += 3 * any(isinstance(mobility, MarkovChainParameters) for mobility in movers)
-    count += any(getattr(lppm.design, "metric", None) not in (None, "quality", "privacy") for lppm in scenario.lppms)
+    count += any(_has_metric(lppm.design) for lppm in scenario.lppms)
     count += scenario.record.epsilon not in ("none", "quality", "privacy")
     count += any(isinstance(lppm.belief, GravityFilterParameters) for lppm in scenario.lppms) * 8
     return count + 1  # made on the way
@@ -73,9 +78,7 @@ def _world(scenario: Scenario) -> float:
 
 def _transitions(scenario: Scenario) -> int:
     """Return how many transition matrices each user has, for adversaries and mechanisms that follow her."""
-    of_each = {
-        name for name, spec in scenario.training.items() if not isinstance(spec, OthersParameters | NothingParameters)
-    }
+    of_each = {name for name, spec in scenario.training.items() if spec.by_user}
     stretches = 1 + 3 * len(scenario.shifts)
     known = set[str]()
     for attack in scenario.attacks:
@@ -120,7 +123,7 @@ def _belief(belief: Any, queries: float, cells: int) -> float:
     row = cells * NUMBER
     match belief:
         case EstimatedProfileParameters():
-            window = getattr(belief.forget, "window", None)
+            window = belief.forget.window if isinstance(belief.forget, Forgetting) else None
             rows = queries if window is None else min(queries, 2 * window)
             return float(rows * row * (4 if belief.regularise == "cross_validated" else 1) * 1.5)
         case EstimatedMarkovParameters():
@@ -131,10 +134,20 @@ def _belief(belief: Any, queries: float, cells: int) -> float:
             return float(2 * row)
 
 
-def _hindsight(attack: Any, queries: float) -> float:
+def _belief_of(attack: AttackParameters) -> BeliefParameters | None:
+    return attack.belief if isinstance(attack, InferenceParameters) else None
+
+
+def _has_metric(design: DesignParameters) -> bool:
+    """Return whether a design has a distance other than those of the world."""
+    if not isinstance(design, OptimalQualityParameters | PlanarGeometricParameters):
+        return False
+    return design.metric not in ("quality", "privacy")
+
+
+def _hindsight(attack: AttackParameters, queries: float) -> float:
     """Return how many reports an adversary who looks back keeps of each user."""
-    hindsight = getattr(attack, "hindsight", None)
+    hindsight = attack.hindsight if isinstance(attack, InferenceParameters) else None
     if hindsight is None:
         return 0.0
-    lags: Iterable[int] = hindsight.lags
-    return queries if hindsight.final else min(queries, max(lags, default=0))
+    return queries if hindsight.final else min(queries, max(hindsight.lags, default=0))

@@ -11,8 +11,9 @@ from typing import Any
 from sim.attack.identification import IdentificationParameters
 from sim.components.imports import ComponentError
 from sim.errors import InputError, input_errors
-from sim.execution.chunks import FailedSimulation, Workshop, run_chunk
+from sim.execution.chunks import FailedSimulation, run_chunk
 from sim.execution.plan import Chunk
+from sim.execution.population_cache import PopulationCache
 from sim.mobility.demand.every_visit import EveryVisitParameters
 from sim.mobility.demand.periodic import PeriodicParameters
 from sim.mobility.demand.poisson import PoissonParameters
@@ -23,13 +24,14 @@ from sim.mobility.synthetic.favourites import FavouritesParameters
 from sim.mobility.synthetic.markov import MarkovChainParameters
 from sim.mobility.synthetic.taxis import TaxisParameters
 from sim.mobility.traces import DAY_S, LONGEST
+from sim.mobility.training.others import OthersParameters
 from sim.scenario import people
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import Scenario
-from sim.scenario.people import OthersParameters
 from sim.scenario.sweep import Point
 from sim.simulation.interrupts import ComponentExit, described, raised_at
-from sim.simulation.population import Setting, Stage
+from sim.simulation.population import Population
+from sim.simulation.setting import Setting
 
 LONGEST_PROBE = 300
 """Queries of one user that are simulated to estimate the time: the cost of a mechanism that learns grows with them."""
@@ -146,9 +148,9 @@ def _prepare(point: Point) -> tuple[Setting, Prepared]:
     built_s = time.process_time() - began_s
     setting.users = sample(everybody, _sample_size(setting, everybody), _named(scenario))
     began_s, unchecked = time.process_time(), None
-    stage = Stage(setting, 0)
+    population = Population(setting, 0)
     try:
-        lives = stage.lives
+        lives = population.lives
     except InputError as error:
         if not scenario.shifts or len(setting.users) == len(everybody):
             raise
@@ -156,14 +158,14 @@ def _prepare(point: Point) -> tuple[Setting, Prepared]:
         unchecked = f"shifts ({error})"
         setting = copy.copy(setting)
         setting.scenario = setting.scenario.model_copy(update={"shifts": []})
-        stage = Stage(setting, 0)
-        lives = stage.lives
+        population = Population(setting, 0)
+        lives = population.lives
     each_s = (time.process_time() - began_s) / len(lives)
     lengths = [_length(life.test.times_s, scenario) for life in lives.values()]
     past = sum(len(life.past) for life in lives.values()) / len(lives)
     lived = sum(len(life.past) + len(life.test) for life in lives.values()) / len(lives)
     began_s = time.process_time()
-    _train(stage)
+    _train(population)
     once_s = built_s + (time.process_time() - began_s) * _cut_by(scenario, setting.scenario)
     exact = False
     mean = sum(lengths) / len(lengths)
@@ -187,7 +189,7 @@ def _sample_size(setting: Setting, users: Sequence[str]) -> int:
     """Return how many users live: fewer, the longer the life of the first is."""
     if setting.scenario.shifts:  # which may need more users than one
         return SAMPLED_USERS
-    first = Stage(_with_users(setting, users[:1]), 0).lives[users[0]]
+    first = Population(_with_users(setting, users[:1]), 0).lives[users[0]]
     return min(SAMPLED_USERS, max(SAMPLED_QUERIES // (len(first.past) + len(first.test)), 1))
 
 
@@ -195,14 +197,14 @@ def _all_lengths(scenario: Scenario, setting: Setting, users: Sequence[str]) -> 
     """Return how many queries each user makes; also, the past of each is what the training asks for."""
     whole = _with_users(setting, users)
     whole.scenario = scenario
-    stage = Stage(whole, 0)
-    return [len(trace) for trace in stage.traces]
+    population = Population(whole, 0)
+    return [len(trace) for trace in population.traces]
 
 
-def _train(stage: Stage) -> None:
-    for training in stage.scenario.training:
-        known = stage.knowledge(training)
-        for user in stage.setting.users:
+def _train(population: Population) -> None:
+    for training in population.scenario.training:
+        known = population.knowledge(training)
+        for user in population.setting.users:
             known(user)
 
 
@@ -366,14 +368,16 @@ def _once(
     chosen = list(
         dict.fromkeys([*users, *setting.users[len(users) : len(users) + 1], *silent, *_named(setting.scenario)])
     )
-    stage = Stage(_with_users(setting, chosen), 0)
-    stage.lives = {user: life.first(LONGEST_PROBE if user in users else 0) for user, life in stage.lives.items()}
+    population = Population(_with_users(setting, chosen), 0)
+    population.lives = {
+        user: life.first(LONGEST_PROBE if user in users else 0) for user, life in population.lives.items()
+    }
     clock = _Clock(limit_s)
     chunk = Chunk(f"probe of {lppm}", point, range(1), (lppm,))
     began_s = time.process_time()
     complete = True
     try:
-        run_chunk(chunk, Workshop.of(stage, point), clock)
+        run_chunk(chunk, PopulationCache.of(population, point), clock)
     except _Enough:
         complete = False
     except FailedSimulation as failed:

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from sim.components.files import Place
 from sim.components.imports import refuse_stale, source_file
 from sim.errors import InputError, UserError
-from sim.execution.chunks import Workshop
 from sim.execution.dask.connection import dask_module
 from sim.execution.plan import Chunk
 from sim.execution.pool import Answer, perform
+from sim.execution.population_cache import PopulationCache
 from sim.inference import kernels
 from sim.scenario.models import Scenario
 from sim.simulation import interrupts
@@ -61,7 +61,7 @@ class _Desk:
     """State of one worker thread during one run."""
 
     token: str
-    workshop: Workshop = field(default_factory=Workshop)
+    populations: PopulationCache = field(default_factory=PopulationCache)
     verified_files: set[str] = field(default_factory=set)
     manifest: RunManifest | None = None
 
@@ -112,7 +112,7 @@ def simulate(packed: bytes) -> tuple[Answer, int]:
     try:
         if (fault := _first_fault(order, desk)) is not None:
             raise RequestError(f"{dask_module().get_worker().address}, a worker, cannot take part: {fault}")
-        perform(order.chunk, order.directory, desk.workshop, tick)
+        perform(order.chunk, order.directory, desk.populations, tick)
     except BaseException as error:
         return Answer.of(order.chunk, error), queries
     return Answer("done"), queries

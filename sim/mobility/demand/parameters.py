@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, cast
+from typing import Annotated, ClassVar, cast
 
 from sim.components.custom import Custom
-from sim.components.registry import Parameters, component
+from sim.components.registry import OneOf, Parameters, component
 from sim.interfaces import Demand
 
 
@@ -24,7 +24,7 @@ class DemandParameters(Parameters):
 
 
 @component("demand")
-class CustomDemand(Custom, DemandParameters, extra="allow"):
+class CustomDemand(Custom, DemandParameters):
     """Custom demand, imported from `module`."""
 
     model_config = Custom.model_config
@@ -32,3 +32,6 @@ class CustomDemand(Custom, DemandParameters, extra="allow"):
     def build(self) -> Demand:
         """Return an instance of the class."""
         return cast(Demand, self.instance("demand"))
+
+
+AnyDemand = Annotated[DemandParameters, OneOf("demand")]

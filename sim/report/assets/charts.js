@@ -1,3 +1,4 @@
+// @ts-check
 // Charts as inline SVG, drawn for the width they have; what is shown, chosen and switched off outlives a redraw.
 
 const MARKERS = [
@@ -87,7 +88,7 @@ function fillChoices(box, choices, users) {
   const said = JSON.stringify([choices, users, charts.all]);
   if (box.dataset.said === said) return;
   box.dataset.said = said;
-  const focused = document.activeElement?.name;
+  const focused = document.activeElement?.getAttribute("name");
   const selects = Object.entries(choices).map(([what, [options, value]]) => choiceOf(what, options, value));
   box.replaceChildren(...selects, ...(users > MOST_USERS ? [allButton(users)] : []));
   if (focused) $(`[name=${focused}]`, box)?.focus({ preventScroll: true });

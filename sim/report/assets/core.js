@@ -1,3 +1,4 @@
+// @ts-check
 // What every part of the page uses: elements without markup from strings, numbers in words, packed arrays, the page's state.
 
 const SVG = "http://www.w3.org/2000/svg";

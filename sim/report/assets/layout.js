@@ -1,3 +1,4 @@
+// @ts-check
 // Where everything of a chart is: scales with ticks at round numbers, panels in columns, names of shifts in rows.
 
 const FONT = 12;
@@ -37,6 +38,7 @@ function extremes(values) {
 }
 
 // As many ticks as have room for their texts along an axis, and the step between them.
+/** @param {number[]} range lowest and highest value */
 function fittingTicks([low, high], length, whole, gap) {
   for (let count = Math.floor(length / (gap + 8)); ; count--) {
     const step = roundStep(high - low, count, whole);
@@ -123,6 +125,10 @@ function freePlot(chart, x, y, width, small) {
 }
 
 // Both axes in one scale from one beginning; a plot too flat or too narrow gets more of an axis.
+/**
+ * @param {number[]} xRange lowest and highest value
+ * @param {number[]} yRange lowest and highest value
+ */
 function equalPlot([xLow, xHigh], [yLow, yHigh], room, several) {
   const low = Math.min(xLow, yLow);
   const perUnit = Math.min(room / (xHigh - low), (several ? 400 : 460) / (yHigh - low));

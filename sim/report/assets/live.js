@@ -1,3 +1,4 @@
+// @ts-check
 // Only while a simulation is watched: says how far it is, and brings newer figures into the page as it stands.
 
 const LIVE_EVERY_MS = 1000;

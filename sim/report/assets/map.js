@@ -1,3 +1,4 @@
+// @ts-check
 // The replay's map on a canvas. Everything of one kind goes into one path: two hundred users play smoothly.
 
 const HEAT_COLOUR = "--series-3";
@@ -271,7 +272,9 @@ function nameMarks(context, { track, plan, marks, layers, colours }, user, size)
     const above = [-1, 1].map((side) => [x - wide / 2, y + side * (gap + 6)]);
     const aslant = [-14, 14].map((down) => [x + gap, y + down]);
     const tries = [...beside, ...above, ...aslant];
+    /** @type {(spot: number[]) => number[]} */
     const box = ([left, middle]) => [left, middle - 8, left + wide, middle + 8];
+    /** @type {(box: number[]) => boolean} */
     const free = ([left, top, right, bottom]) => left >= 0 && right <= plan.width && top >= 0
       && taken.every((other) => right < other[0] || left > other[2] || bottom < other[1] || top > other[3]);
     const [left, middle] = tries.find((spot) => free(box(spot))) ?? beside[x + gap + wide > plan.width ? 1 : 0];
@@ -285,6 +288,12 @@ function nameMarks(context, { track, plan, marks, layers, colours }, user, size)
 }
 
 // Return a canvas of one pixel per cell, the darker the more probable (the square root, so that faint ones are seen).
+/**
+ * @param track
+ * @param lppm
+ * @param snapshot
+ * @param {number[]} colour red, green and blue
+ */
 function heatOf(track, lppm, snapshot, [red, green, blue]) {
   const canvas = Object.assign(document.createElement("canvas"), { width: track.cols, height: track.rows });
   const image = new ImageData(track.cols, track.rows);

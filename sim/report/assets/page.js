@@ -1,3 +1,4 @@
+// @ts-check
 // The page begins: everything is drawn from the data in it, and drawn again when newer data come.
 
 const replay = $(".map") ? makeReplay($(".map")) : null;

@@ -1,3 +1,4 @@
+// @ts-check
 // Reading a chart: a tip with the values next to the pointer, or where the arrow keys have gone.
 
 const tip = element("div", { class: "tip", role: "status", hidden: true });

@@ -1,3 +1,4 @@
+// @ts-check
 // The replay: the map with its time line, and the controls: what is played, how fast, of whom, with which layers.
 
 const PLAIN_LAYERS = [
@@ -46,6 +47,7 @@ class Replay {
     this.root = root;
     // What the reader chose, by name, so that newer data keep it.
     this.chosen = { run: null, lppm: null, axis: null, follow: undefined, others: "faint", speed: {}, off: new Set() };
+    /** @type {Record<string, boolean>} */
     this.layers = { truth: true, report: true, ...Object.fromEntries(PLAIN_LAYERS.map(([key]) => [key, true])) };
     this.moment = null;
     this.playing = false;

@@ -1,3 +1,4 @@
+// @ts-check
 // Tables sorted by a click on a heading, in both directions and back.
 
 const collator = new Intl.Collator("en", { numeric: true });
@@ -44,13 +45,13 @@ const textOf = (cell) => cell.dataset.value ?? cell.textContent.trim();
 
 function byText(one, other, sign) {
   const [a, b] = [textOf(one), textOf(other)];
-  if (a === "" || b === "") return (a === "") - (b === "");
+  if (a === "" || b === "") return Number(a === "") - Number(b === "");
   return sign * collator.compare(a, b);
 }
 
 // What is no number comes last in both directions.
 function byNumber(one, other, sign) {
   const [a, b] = [one, other].map((cell) => (textOf(cell) === "" ? NaN : Number(textOf(cell))));
-  if (Number.isNaN(a) || Number.isNaN(b)) return Number.isNaN(a) - Number.isNaN(b);
+  if (Number.isNaN(a) || Number.isNaN(b)) return Number(Number.isNaN(a)) - Number(Number.isNaN(b));
   return sign * (a - b);
 }

@@ -1,3 +1,4 @@
+// @ts-check
 // What a replay holds, without anything drawn: the decoded run, moments on its time line, and what is seen in words.
 
 // Unpack one run's replay. A cell beyond the last one means that there is none (nothing was sent, no guess).
@@ -103,7 +104,9 @@ function neighbourMoment(track, axis, users, moment, step) {
 const queryWords = (count) => `${number(count)} ${count === 1 ? "query" : "queries"}`;
 
 function durationWords(seconds) {
-  const [size, unit] = [[86400, "day"], [3600, "hour"], [60, "minute"]].find(([least]) => seconds >= least);
+  /** @type {[number, string][]} */
+  const units = [[86400, "day"], [3600, "hour"], [60, "minute"]];
+  const [size, unit] = units.find(([least]) => seconds >= least);
   const count = seconds / size;
   return `${number(count)} ${unit}${count === 1 ? "" : "s"}`;
 }
@@ -112,6 +115,7 @@ function clockWords(track, seconds, parts = "all") {
   const date = new Date(seconds * 1000);
   const hour = date.toISOString().slice(11, 16);
   if (parts === "hour") return hour;
+  /** @type {Intl.DateTimeFormatOptions} */
   const options = { timeZone: "UTC", day: "numeric", month: "short" };
   if (parts === "all") Object.assign(options, { weekday: "short", year: "numeric" });
   const isDate = track.clock === "date";

@@ -10,6 +10,7 @@ from sim import report
 from sim.analysis.result import Result
 from sim.errors import UserError
 from sim.report.live.progress import LiveProgress
+from sim.storage.errors import DamagedRun
 
 PAUSE = 3.0
 """Time between two pages, as a multiple of the time that the last one took."""
@@ -64,8 +65,11 @@ class LivePages:
         try:
             self._result = self._result or Result.open(self._place)
             return report.page([self._result], live=True)
-        except UserError:
-            return None  # nothing is finished yet, or a corrupt part is being simulated again
+        except UserError as error:
+            # While the run goes on, no part may be finished yet, or a damaged one is being simulated again.
+            if self._progress.ended and isinstance(error, DamagedRun):
+                self.trouble = str(error).splitlines()[0]
+            return None
         except Exception as error:  # whatever is wrong with a page, the simulation goes on
             self.trouble = f"{type(error).__name__}: {error}".splitlines()[0]
             return None

@@ -33,7 +33,7 @@ class Folder:
         return str(self.root / name)
 
     def kind(self, name: str = "") -> Kind | None:
-        """Return what is there, if anything."""
+        """Return whether the name is a file or a folder; None if it does not exist."""
         with named_errors(self.describe(name), "look at"):
             path = self.root / name
             return "folder" if path.is_dir() else "file" if path.exists() else None
@@ -59,7 +59,7 @@ class Folder:
             file.write(content)
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it exists."""
         with named_errors(self.describe(name), "remove"):
             (self.root / name).unlink(missing_ok=True)
 
@@ -77,6 +77,6 @@ class Folder:
             (self.root / folder).mkdir(parents=True, exist_ok=True)
             for path in itertools.chain(*((self.root / name).glob(".*.tmp") for name in (folder, *others))):
                 if TEMPORARY.fullmatch(path.name):
-                    with suppress(FileNotFoundError):  # somebody else cleans as well
+                    with suppress(FileNotFoundError):  # another process cleans as well
                         if writer_is_dead(path.name) or is_stale(path.stat().st_mtime):
                             path.unlink()

@@ -1,4 +1,4 @@
-"""What a storage back end provides."""
+"""The protocol of storage back ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Storage(Protocol):
 
     @property
     def empty_folders(self) -> bool:
-        """Whether a folder can be there without a file in it."""
+        """Whether folders without files can exist."""
 
     @property
     def shared(self) -> bool:
@@ -27,25 +27,25 @@ class Storage(Protocol):
         """Return what to call a file or folder in a message."""
 
     def kind(self, name: str = "") -> Kind | None:
-        """Return what is there, if anything."""
+        """Return whether the name is a file or a folder; None if it does not exist."""
 
     def names(self, folder: str = "") -> list[str]:
-        """Return the names in a folder, sorted; none where there is no folder."""
+        """Return the names in a folder, sorted; an empty list if it does not exist."""
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
 
     def open(self, name: str) -> AbstractContextManager[Path | BinaryIO]:
-        """Give a file to a reader that wants to read here and there in it: its path, or the open file."""
+        """Give a file for random access: its path, or the open file."""
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file, whole or not at all; an older one is replaced."""
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it exists."""
 
     def written_s(self, name: str) -> float | None:
-        """Return when a file was written, in seconds since 1970; None where it is not there or nobody knows."""
+        """Return when a file was written, in seconds since 1970; None if it does not exist or the time is unknown."""
 
     def prepare(self, folder: str, *others: str) -> None:
         """Make this folder, and remove what killed writers left in it and in others."""

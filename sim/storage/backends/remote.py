@@ -62,7 +62,7 @@ class Remote:
         return f"{url.rstrip('/')}/{name}" if name and not url.endswith("://") else url + name
 
     def kind(self, name: str = "") -> Kind | None:
-        """Return what is there, if anything."""
+        """Return whether the name is a file or a folder; None if it does not exist."""
         with self._named("look at", name) as (system, path):
             try:
                 return "folder" if system.info(path)["type"] == "directory" else "file"
@@ -73,10 +73,10 @@ class Remote:
         """Return the names in a folder, sorted."""
         with self._named("list", folder) as (system, path):
             try:
-                found = system.ls(path, detail=False)
+                entries = system.ls(path, detail=False)
             except FileNotFoundError:
                 return []
-        names = {entry.rstrip("/").rpartition("/")[2] for entry in found if entry.strip("/") != path.strip("/")}
+        names = {entry.rstrip("/").rpartition("/")[2] for entry in entries if entry.strip("/") != path.strip("/")}
         return sorted(names - {""})
 
     def read(self, name: str) -> bytes:
@@ -101,17 +101,17 @@ class Remote:
                 system.pipe_file(temporary, content)
                 system.mv(temporary, path)
             except BaseException:
-                with suppress(Exception):  # the first error is the one to tell
+                with suppress(Exception):  # the first error is the one to report
                     system.rm_file(temporary)
                 raise
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it exists."""
         with self._named("remove", name) as (system, path), suppress(FileNotFoundError):
             system.rm_file(path)
 
     def written_s(self, name: str) -> float | None:
-        """Return when a file was written, if its driver can tell."""
+        """Return when a file was written, if its driver provides that."""
         with self._named("look at", name) as (system, path):
             try:
                 moment: datetime = system.modified(path)

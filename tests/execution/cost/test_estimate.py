@@ -19,7 +19,7 @@ from sim.execution.cost import bounded, probe
 from sim.execution.cost.estimate import Cost, rows_of_file
 from sim.execution.cost.estimate import estimate as estimate_within
 from sim.mobility.traces import Life
-from sim.simulation.population import Stage
+from sim.simulation.population import Population
 from tests.support import ROOT, MakeScenario, plainly
 
 estimate = partial(estimate_within, limit_s=600)  # however busy the machine is
@@ -167,13 +167,13 @@ def test_what_no_grid_can_make_is_refused_in_words(changes: dict[str, Any], make
 def lived(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Estimate in this process, and return whom a life was made for, once for each time."""
     users: list[str] = []
-    live = Stage._live
+    live = Population._live
 
-    def counting(self: Stage, user: str, *args: Any, **changes: Any) -> Life:
+    def counting(self: Population, user: str, *args: Any, **changes: Any) -> Life:
         users.append(user)
         return live(self, user, *args, **changes)
 
-    monkeypatch.setattr(Stage, "_live", counting)
+    monkeypatch.setattr(Population, "_live", counting)
     monkeypatch.setattr("sim.execution.cost.estimate.collect", bounded._collect_here)
     return users
 

@@ -14,8 +14,8 @@ import pytest
 from sim.mobility.demand.every_visit import EveryVisit
 from sim.mobility.demand.periodic import Periodic, PeriodicParameters
 from sim.mobility.recorded.replay import RecordedDays, Replay, Selection
+from sim.mobility.statistics import statistics
 from sim.mobility.traces import live
-from sim.mobility.training import statistics
 from sim.world.grid import Grid
 from tests.support import DATA, made
 

@@ -10,7 +10,8 @@ import pytest
 
 from sim.mobility.traces import DAY_S
 from sim.scenario.models import Scenario
-from sim.simulation.population import Setting, Stage
+from sim.simulation.population import Population
+from sim.simulation.setting import Setting
 from sim.world import World
 from tests.simulation.shifts.lives import GRID, QUERIES, ROADS, SYNTHETIC, Build
 from tests.support import MakeScenario
@@ -22,7 +23,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     world = {"grid": GRID, "roads": ROADS}
     users = {"count": 3, "queries": QUERIES, "mobility": "taxis", "demand": {"kind": "periodic", "period_s": 600}}
     data = {"name": "x", "seed": 9, "world": world, "users": users, "lppms": ["identity"]}
-    traces = Stage(Setting(Scenario.model_validate(data)), 0).traces
+    traces = Population(Setting(Scenario.model_validate(data)), 0).traces
     rows = [(t.user, s + 5 * DAY_S, c) for t in traces for s, c in zip(t.times_s, t.cells, strict=True)]
     path = tmp_path_factory.mktemp("traces") / "cabs.csv"
     pd.DataFrame(rows, columns=["user", "time", "cell"]).to_csv(path, index=False)
@@ -36,8 +37,8 @@ def worlds() -> dict[int, World]:
 
 
 @pytest.fixture
-def stage(make_scenario: MakeScenario, recording: Path, worlds: dict[int, World]) -> Build:
-    def make(who: str, *shifts: dict[str, Any], replication: int = 0, seed: int = 3, **said: Any) -> Stage:
+def population(make_scenario: MakeScenario, recording: Path, worlds: dict[int, World]) -> Build:
+    def make(who: str, *shifts: dict[str, Any], replication: int = 0, seed: int = 3, **said: Any) -> Population:
         users = {"mobility": {"kind": "replay", "file": str(recording)}} if who == "replay" else SYNTHETIC[who]
         users = {"count": 3, "queries": QUERIES} | users | said
         world = {"grid": GRID, "roads": ROADS}
@@ -45,6 +46,6 @@ def stage(make_scenario: MakeScenario, recording: Path, worlds: dict[int, World]
         if seed in worlds:
             setting.world = worlds[seed]
         worlds[seed] = setting.world
-        return Stage(setting, replication)
+        return Population(setting, replication)
 
     return make

@@ -12,7 +12,8 @@ import pandas as pd
 from sim.mobility.synthetic.city import attraction, pick, thresholds
 from sim.mobility.traces import Life
 from sim.rng import stream
-from sim.simulation.population import Setting, Stage
+from sim.simulation.population import Population
+from sim.simulation.setting import Setting
 from sim.world.grid import Grid
 from tests.support import MakeScenario
 
@@ -55,7 +56,7 @@ OTHERS: list[dict[str, Any]] = [
 ALL = [{"at_query": AT} | spec for spec in OF_PLACES] + OTHERS
 
 
-Build = Callable[..., Stage]
+Build = Callable[..., Population]
 
 
 def same(one: Life, other: Life, stop: int | None = None) -> bool:
@@ -78,7 +79,7 @@ def recorded(make_scenario: MakeScenario, folder: Path, cells: list[int], *shift
     pd.DataFrame({"user": "ann", "order": range(len(cells)), "cell": cells}).to_csv(folder / "t.csv", index=False)
     users = {"mobility": {"kind": "replay", "file": str(folder / "t.csv")}} | said
     scenario = make_scenario(world={"grid": GRID}, users=users, shifts=list(shifts), training={})
-    return Stage(Setting(scenario), 0).lives["ann"]
+    return Population(Setting(scenario), 0).lives["ann"]
 
 
 def goal(name: str, home: int) -> int:

@@ -11,7 +11,8 @@ import pytest
 
 from sim.errors import InputError
 from sim.events import Shift
-from sim.simulation.population import Setting, Stage
+from sim.simulation.population import Population
+from sim.simulation.setting import Setting
 from tests.simulation.shifts.lives import (
     AT,
     GRID,
@@ -21,12 +22,12 @@ from tests.simulation.shifts.lives import (
 from tests.support import MakeScenario
 
 
-def test_to_adopt_is_to_live_like_the_next_user(stage: Build) -> None:
-    base = stage("replay").lives
+def test_to_adopt_is_to_live_like_the_next_user(population: Build) -> None:
+    base = population("replay").lives
     users = list(base)
-    trace = stage("replay", {"kind": "adopt", "what": "trace", "at_query": AT}).lives
-    profile = stage("replay", {"kind": "adopt", "at_query": AT}).lives
-    one = stage("replay", {"kind": "adopt", "of": users[0], "what": "trace", "at_query": AT}).lives
+    trace = population("replay", {"kind": "adopt", "what": "trace", "at_query": AT}).lives
+    profile = population("replay", {"kind": "adopt", "at_query": AT}).lives
+    one = population("replay", {"kind": "adopt", "of": users[0], "what": "trace", "at_query": AT}).lives
     for user, model in zip(users, users[1:] + users[:1], strict=True):
         assert after(trace[user]).tolist() == after(base[model]).tolist()
         assert set(after(profile[user]).tolist()) <= set(base[model].test.cells.tolist())
@@ -35,22 +36,22 @@ def test_to_adopt_is_to_live_like_the_next_user(stage: Build) -> None:
     assert not one[users[0]].shifts, "she has that life already"
 
 
-def test_a_shorter_life_starts_over(stage: Build, make_scenario: MakeScenario, tmp_path: Path) -> None:
+def test_a_shorter_life_starts_over(population: Build, make_scenario: MakeScenario, tmp_path: Path) -> None:
     cells = {"long": list(range(10)), "short": [40, 41, 42]}
     rows = [(user, i, cell) for user, own in cells.items() for i, cell in enumerate(own)]
     pd.DataFrame(rows, columns=["user", "order", "cell"]).to_csv(tmp_path / "t.csv", index=False)
     users = {"mobility": {"kind": "replay", "file": str(tmp_path / "t.csv")}}
     shifts = [{"kind": "adopt", "what": "trace", "at_query": 3}]
     scenario = make_scenario(world={"grid": GRID}, users=users, shifts=shifts, training={})
-    lives = Stage(Setting(scenario), 0).lives
+    lives = Population(Setting(scenario), 0).lives
     assert lives["long"].test.cells.tolist() == [0, 1, 42, 40, 41, 42, 40, 41, 42, 40]
     assert lives["short"].test.cells.tolist() == [40, 41, 2]
 
 
-def test_a_drift_takes_more_and_more_of_the_new_life(stage: Build) -> None:
+def test_a_drift_takes_more_and_more_of_the_new_life(population: Build) -> None:
     spec = {"kind": "adopt", "what": "trace", "at_query": 201, "over_queries": 400, "weight": 0.8}
-    base = stage("markov", queries=1200).lives
-    life = stage("markov", spec, queries=1200).lives["user-001"]
+    base = population("markov", queries=1200).lives
+    life = population("markov", spec, queries=1200).lives["user-001"]
     own, other = base["user-001"].test.cells, base["user-002"].test.cells
     told = own != other
     new = (life.test.cells == other)[told]
@@ -71,14 +72,14 @@ def test_a_drift_takes_more_and_more_of_the_new_life(stage: Build) -> None:
         ({"of": "user-002", "users": ["user-002"]}, "it concerns nobody but user-002, who has that life already"),
     ],
 )
-def test_unknown_users_are_named(said: dict[str, Any], expected: str, stage: Build) -> None:
+def test_unknown_users_are_named(said: dict[str, Any], expected: str, population: Build) -> None:
     with pytest.raises(InputError) as raised:
-        _ = stage("favourites", {"kind": "adopt", "at_query": 5} | said).lives
+        _ = population("favourites", {"kind": "adopt", "at_query": 5} | said).lives
     assert expected in str(raised.value)
 
 
-def test_what_cannot_be_is_refused(stage: Build) -> None:
+def test_what_cannot_be_is_refused(population: Build) -> None:
     with pytest.raises(InputError, match=r"shifts\.adopt: to adopt the life of another user needs two users or more"):
-        _ = stage("favourites", {"kind": "adopt", "at_query": 5}, count=1).lives
+        _ = population("favourites", {"kind": "adopt", "at_query": 5}, count=1).lives
     with pytest.raises(InputError, match=r"shifts\.close_roads: `cells` must be below 64, found 64"):
-        _ = stage("taxis", {"kind": "close_roads", "at_day": 0.1, "cells": [64]}).lives
+        _ = population("taxis", {"kind": "close_roads", "at_day": 0.1, "cells": [64]}).lives

@@ -16,7 +16,8 @@ from sim.components.registry import registry
 from sim.events import Shift
 from sim.mobility.traces import DAY_S
 from sim.scenario.reading.source import parse_value
-from sim.simulation.population import Setting, Stage
+from sim.simulation.population import Population
+from sim.simulation.setting import Setting
 from tests.simulation.shifts.lives import (
     ALL,
     AT,
@@ -33,8 +34,8 @@ from tests.support import MakeScenario, done
 
 @pytest.mark.parametrize("who", ["replay", *SYNTHETIC])
 @pytest.mark.parametrize("spec", ALL, ids=named)
-def test_until_then_nothing_changes_and_then_something_does(who: str, spec: dict[str, Any], stage: Build) -> None:
-    base, shifted = stage(who, past_queries=5).lives, stage(who, spec, past_queries=5).lives
+def test_until_then_nothing_changes_and_then_something_does(who: str, spec: dict[str, Any], population: Build) -> None:
+    base, shifted = population(who, past_queries=5).lives, population(who, spec, past_queries=5).lives
     changed = 0
     for user, life in shifted.items():
         assert [shift[:2] for shift in life.shifts if not shift.ends] == [(user, spec["kind"])]
@@ -59,20 +60,22 @@ def test_until_then_nothing_changes_and_then_something_does(who: str, spec: dict
 
 @pytest.mark.parametrize("who", ["replay", "commuters"])
 @pytest.mark.parametrize("spec", ALL, ids=named)
-def test_the_same_seed_gives_the_same_life(who: str, spec: dict[str, Any], stage: Build) -> None:
-    one, two = (stage(who, spec).lives for _ in range(2))
+def test_the_same_seed_gives_the_same_life(who: str, spec: dict[str, Any], population: Build) -> None:
+    one, two = (population(who, spec).lives for _ in range(2))
     assert all(same(one[user], two[user]) and one[user].shifts == two[user].shifts for user in one)
     if spec["kind"] in {"relocate", "holiday"}:
-        other = stage(who, spec, seed=4).lives if who != "replay" else stage(who, spec | {"name": "other"}).lives
+        other = (
+            population(who, spec, seed=4).lives if who != "replay" else population(who, spec | {"name": "other"}).lives
+        )
         assert not all(same(one[user], other[user]) for user in one)
 
 
-def test_shifts_follow_each_other(stage: Build) -> None:
+def test_shifts_follow_each_other(population: Build) -> None:
     home = {"kind": "relocate", "at_query": 31}
     job = {"kind": "relocate", "name": "job", "what": "work", "at_query": 61}
     leave = {"kind": "holiday", "at_query": 91, "for_queries": 10}
     for who in ("replay", "commuters"):
-        both, first = stage(who, home, job, leave).lives, stage(who, home).lives
+        both, first = population(who, home, job, leave).lives, population(who, home).lives
         for user, life in both.items():
             names = ["relocate", "job", "holiday", "holiday"]
             assert [shift.name for shift in life.shifts] == names
@@ -82,11 +85,11 @@ def test_shifts_follow_each_other(stage: Build) -> None:
 
 
 @pytest.mark.parametrize("who", ["replay", "favourites", "commuters"])
-def test_shifts_apply_as_they_begin_wherever_they_are_listed(who: str, stage: Build) -> None:
+def test_shifts_apply_as_they_begin_wherever_they_are_listed(who: str, population: Build) -> None:
     leave = {"kind": "holiday", "at_query": AT, "for_queries": 20}
     move = {"kind": "relocate", "at_query": 40}
-    one, two = stage(who, move, leave).lives, stage(who, leave, move).lives
-    moved = stage(who, move).lives
+    one, two = population(who, move, leave).lives, population(who, leave, move).lives
+    moved = population(who, move).lives
     for user, life in two.items():
         assert same(life, one[user])
         assert life.shifts == one[user].shifts
@@ -94,8 +97,8 @@ def test_shifts_apply_as_they_begin_wherever_they_are_listed(who: str, stage: Bu
         assert after(life, AT + 20).tolist() == after(moved[user], AT + 20).tolist()
 
 
-def test_a_life_cut_short_keeps_what_lies_in_it(stage: Build) -> None:
-    life = stage("favourites", {"kind": "holiday", "at_query": 31, "for_queries": 30}).lives["user-001"]
+def test_a_life_cut_short_keeps_what_lies_in_it(population: Build) -> None:
+    life = population("favourites", {"kind": "holiday", "at_query": 31, "for_queries": 30}).lives["user-001"]
     assert life.first(60).shifts == (Shift("user-001", "holiday", 31),)
     assert life.first(60).borders == (31,)
     assert life.first(61).borders == (31, 61)
@@ -119,14 +122,16 @@ def test_the_command_writes_the_shifted_traces(tmp_path: Path, write: Callable[.
         max_size=3,
     )
 )
-def test_borders_and_rows_of_any_shifts(stage: Build, drawn: list[tuple[dict[str, Any], int, int | None, int]]) -> None:
+def test_borders_and_rows_of_any_shifts(
+    population: Build, drawn: list[tuple[dict[str, Any], int, int | None, int]]
+) -> None:
     shifts = [
         spec
         | {"name": f"s{i}", "at_query": at, "over_queries": over}
         | ({} if length is None else {"for_queries": length})
         for i, (spec, at, length, over) in enumerate(drawn)
     ]
-    own = stage("favourites", *shifts, queries=40)
+    own = population("favourites", *shifts, queries=40)
     for user, life in own.lives.items():
         assert [shift.index for shift in life.shifts] == sorted(shift.index for shift in life.shifts)
         assert list(life.borders) == sorted(set(life.borders))
@@ -148,7 +153,7 @@ def test_the_examples_of_the_page_work(text: str, make_scenario: MakeScenario) -
     shifts = parse_value(text.removeprefix("shifts:"), "docs/shifts.md")
     world = {"grid": {"kind": "rectangle", "rows": 10, "cols": 10, "width_km": 20.0, "height_km": 20.0}, "roads": ROADS}
     users = {"count": 3, "queries": 600, "mobility": {"kind": "favourites", "visits_per_day": 20.0}}
-    lives = Stage(Setting(make_scenario(world=world, users=users, shifts=shifts, training={})), 0).lives
+    lives = Population(Setting(make_scenario(world=world, users=users, shifts=shifts, training={})), 0).lives
     found = {shift.name for life in lives.values() for shift in life.shifts}
     assert found == {spec.get("name", spec["kind"]) for spec in shifts}
 

@@ -20,11 +20,11 @@ from tests.simulation.shifts.lives import (
 
 @pytest.mark.parametrize("length", [{"for_queries": 20}, {"for_days": 0.1}], ids=["queries", "days"])
 @pytest.mark.parametrize("who", ["replay", "favourites", "taxis"])
-def test_a_holiday_is_far_away_and_ends(who: str, length: dict[str, Any], stage: Build) -> None:
+def test_a_holiday_is_far_away_and_ends(who: str, length: dict[str, Any], population: Build) -> None:
     if who == "favourites" and "for_days" in length:
         length = {"for_days": 3.0}
     spec = {"kind": "holiday", "at_query": AT, "away_km": 8, "spread_km": 0.5} | length
-    base, shifted = stage(who).lives, stage(who, spec).lives
+    base, shifted = population(who).lives, population(who, spec).lives
     grid = Grid.rectangle(rows=8, cols=8, width_km=16, height_km=16)
     for user, life in shifted.items():
         begins, ends = life.shifts

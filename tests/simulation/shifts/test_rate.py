@@ -15,10 +15,10 @@ from tests.simulation.shifts.lives import (
 
 
 @pytest.mark.parametrize("factor", [0.25, 3.0])
-def test_a_rate_changes_how_often_she_queries(factor: float, stage: Build) -> None:
+def test_a_rate_changes_how_often_she_queries(factor: float, population: Build) -> None:
     spec = {"kind": "rate", "at_query": 201, "factor": factor, "for_days": 4.0}
-    base = stage("commuters", queries=1300).lives
-    for user, life in stage("commuters", spec, queries=1300).lives.items():
+    base = population("commuters", queries=1300).lives
+    for user, life in population("commuters", spec, queries=1300).lives.items():
         begins, ends = life.shifts
         assert begins.index == 201
         from_s = base[user].test.times_s[200]
@@ -29,21 +29,21 @@ def test_a_rate_changes_how_often_she_queries(factor: float, stage: Build) -> No
         assert life.test.times_s[ends.index - 1 :][:n].tolist() == rest[:n].tolist()
 
 
-def test_a_rate_of_a_recording_leaves_some_out(stage: Build) -> None:
-    base = stage("replay").lives
-    for user, life in stage("replay", {"kind": "rate", "at_query": AT, "factor": 0.3}).lives.items():
+def test_a_rate_of_a_recording_leaves_some_out(population: Build) -> None:
+    base = population("replay").lives
+    for user, life in population("replay", {"kind": "rate", "at_query": AT, "factor": 0.3}).lives.items():
         recorded = set(zip(base[user].test.times_s.tolist(), base[user].test.cells.tolist(), strict=True))
         assert set(zip(life.test.times_s.tolist(), life.test.cells.tolist(), strict=True)) < recorded
 
 
 @pytest.mark.parametrize("factor", [0.25, 3.0])
 @pytest.mark.parametrize("length", [50, 150])
-def test_a_rate_ends_when_it_would_without_another_one(length: int, factor: float, stage: Build) -> None:
+def test_a_rate_ends_when_it_would_without_another_one(length: int, factor: float, population: Build) -> None:
     one = {"kind": "rate", "name": "one", "at_query": 20, "factor": 2.0, "for_queries": length}
     two = {"kind": "rate", "name": "two", "at_query": 30, "factor": factor, "for_queries": 50}
-    alone = stage("commuters", one, queries=300).lives
-    listed_later = stage("commuters", two, one).lives
-    for user, life in stage("commuters", one, two).lives.items():
+    alone = population("commuters", one, queries=300).lives
+    listed_later = population("commuters", two, one).lives
+    for user, life in population("commuters", one, two).lives.items():
         assert same(life, listed_later[user])
         assert life.shifts == listed_later[user].shifts
         end_s = alone[user].test.times_s[20 + length - 1]
@@ -54,22 +54,22 @@ def test_a_rate_ends_when_it_would_without_another_one(length: int, factor: floa
 
 
 @pytest.mark.parametrize("factor", [0.5, 2.0])
-def test_a_rate_leaves_a_past_that_is_a_share_as_it_was(factor: float, stage: Build) -> None:
+def test_a_rate_leaves_a_past_that_is_a_share_as_it_was(factor: float, population: Build) -> None:
     said = {"past_share": 0.5, "queries": None}
-    base = stage("replay", **said).lives
-    for user, life in stage("replay", {"kind": "rate", "at_query": 20, "factor": factor}, **said).lives.items():
+    base = population("replay", **said).lives
+    for user, life in population("replay", {"kind": "rate", "at_query": 20, "factor": factor}, **said).lives.items():
         assert same(life, base[user], 19)
         assert len(life.past) == QUERIES // 2
         assert life.shifts[0].index == 20
         assert life.test.times_s[-1] > base[user].test.times_s[40]
 
 
-def test_a_rate_of_one_is_noted_but_no_border(stage: Build) -> None:
+def test_a_rate_of_one_is_noted_but_no_border(population: Build) -> None:
     move, rate = {"kind": "relocate", "at_query": AT}, {"kind": "rate", "at_query": AT + 1, "factor": 1.0}
-    own, base = stage("favourites", move, rate), stage("favourites", move).lives
+    own, base = population("favourites", move, rate), population("favourites", move).lives
     for user, life in own.lives.items():
         assert same(life, base[user])
         assert [shift.name for shift in life.shifts] == ["relocate", "rate"]
         assert life.borders == (AT,)
-    faster = stage("favourites", move, rate | {"factor": 2.0}).lives
+    faster = population("favourites", move, rate | {"factor": 2.0}).lives
     assert all(life.borders == (AT, AT + 1) for life in faster.values())

@@ -11,8 +11,9 @@ from sim.attack.optimal import OptimalAttack
 from sim.belief.fixed_profile import FixedProfile
 from sim.belief.in_force import InForce
 from sim.belief.markov_filter import MarkovFilter
-from sim.execution.chunks import _in_force, _known
-from sim.simulation.population import Setting, Stage
+from sim.execution.adversary_knowledge import known_statistics, statistics_in_force
+from sim.simulation.population import Population
+from sim.simulation.setting import Setting
 from tests.simulation.shifts.lives import (
     QUERIES,
     Build,
@@ -20,8 +21,8 @@ from tests.simulation.shifts.lives import (
 from tests.support import MakeScenario
 
 
-def test_statistics_in_force_are_counted_stretch_by_stretch(stage: Build) -> None:
-    own = stage("favourites", {"kind": "holiday", "at_query": 31, "for_queries": 20, "users": ["user-002"]})
+def test_statistics_in_force_are_counted_stretch_by_stretch(population: Build) -> None:
+    own = population("favourites", {"kind": "holiday", "at_query": 31, "for_queries": 20, "users": ["user-002"]})
     assert own.regimes("user-001") == [(1, own.truth("user-001"))]
     found = own.regimes("user-002")
     assert [first for first, _ in found] == [1, 31, 51]
@@ -45,9 +46,13 @@ def test_statistics_in_force_are_counted_stretch_by_stretch(stage: Build) -> Non
 )
 def test_who_knows_what_is_in_force(attack: dict[str, Any], belief: type, make_scenario: MakeScenario) -> None:
     scenario = make_scenario(attacks=[attack], shifts=[{"kind": "relocate", "at_query": 9, "users": ["user-001"]}])
-    stage = Stage(Setting(scenario), 0)
+    population = Population(Setting(scenario), 0)
     spec = scenario.attacks[0]
-    built = spec.build(scenario.attack_context(stage.setting.world, _known(spec, stage), _in_force(spec, stage)))
+    built = spec.build(
+        scenario.attack_context(
+            population.setting.world, known_statistics(spec, population), statistics_in_force(spec, population)
+        )
+    )
     assert isinstance(built, OptimalAttack)
     assert type(built._belief_of("user-001")) is belief
     assert not isinstance(built._belief_of("user-002"), InForce), "her life does not change"

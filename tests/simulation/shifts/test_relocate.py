@@ -24,22 +24,22 @@ from tests.simulation.shifts.lives import (
 from tests.support import MakeScenario
 
 
-def test_people_move_to_the_same_place_in_every_replication(stage: Build) -> None:
+def test_people_move_to_the_same_place_in_every_replication(population: Build) -> None:
     spec = {"kind": "relocate", "at_query": AT}
-    lives = [stage("replay", spec, replication=replication).lives for replication in (0, 1)]
+    lives = [population("replay", spec, replication=replication).lives for replication in (0, 1)]
     assert all(same(lives[0][user], lives[1][user]) for user in lives[0])
 
 
-def test_a_move_takes_the_home_elsewhere(stage: Build) -> None:
+def test_a_move_takes_the_home_elsewhere(population: Build) -> None:
     for who in ("replay", "favourites", "commuters"):
-        base, shifted = stage(who).lives, stage(who, {"kind": "relocate", "at_query": AT}).lives
+        base, shifted = population(who).lives, population(who, {"kind": "relocate", "at_query": AT}).lives
         for user, life in shifted.items():
             home = by_frequency(base[user].test.cells[: AT - 1])[0]
             assert (after(life) == home).mean() < 0.5 * (after(base[user]) == home).mean() + 0.05
 
 
-def test_a_commuter_who_moves_still_goes_to_work(stage: Build) -> None:
-    moved = stage("commuters", {"kind": "relocate", "at_query": 25})
+def test_a_commuter_who_moves_still_goes_to_work(population: Build) -> None:
+    moved = population("commuters", {"kind": "relocate", "at_query": 25})
     mobility: Any = moved.setting.mobility
     for user, life in moved.lives.items():
         home, work, _ = mobility.places(user)
@@ -51,16 +51,16 @@ def test_a_commuter_who_moves_still_goes_to_work(stage: Build) -> None:
         assert (after(life, 25) == cell[home]).mean() < 0.1
 
 
-def test_a_later_change_is_one_of_the_new_life(stage: Build) -> None:
+def test_a_later_change_is_one_of_the_new_life(population: Build) -> None:
     move, taste = {"kind": "relocate", "at_query": 31}, {"kind": "new_places", "at_query": 61}
-    own = stage("favourites", move, taste)
+    own = population("favourites", move, taste)
     mobility: Any = own.setting.mobility
     home = mobility.elsewhere("home", "relocate")
     for user, life in own.lives.items():
         visits = home.elsewhere("places", "new_places").visits(user, stream(3, "moves", user, 0))
         assert after(life, 61).tolist() == [visit.cell for visit in islice(visits, QUERIES)][60:]
     once = {"for_queries": 10}
-    back = stage("favourites", move | once, taste).lives
+    back = population("favourites", move | once, taste).lives
     for user, life in back.items():
         visits = mobility.elsewhere("places", "new_places").visits(user, stream(3, "moves", user, 0))
         assert after(life, 61).tolist() == [visit.cell for visit in islice(visits, QUERIES)][60:], "home again by then"
@@ -68,9 +68,9 @@ def test_a_later_change_is_one_of_the_new_life(stage: Build) -> None:
 
 @pytest.mark.parametrize("factor", [None, 0.5, 2.0])
 @pytest.mark.parametrize("who", ["commuters", "commuters' visits", "favourites"])
-def test_a_new_life_keeps_to_the_clock(who: str, factor: float | None, stage: Build) -> None:
+def test_a_new_life_keeps_to_the_clock(who: str, factor: float | None, population: Build) -> None:
     rate = [] if factor is None else [{"kind": "rate", "at_query": 31, "factor": factor}]
-    own = stage(who, {"kind": "relocate", "at_query": AT}, *rate, queries=300)
+    own = population(who, {"kind": "relocate", "at_query": AT}, *rate, queries=300)
     mobility: Any = own.setting.mobility
     for user, life in own.lives.items():
         moved = mobility.elsewhere("home", "relocate").visits(user, stream(3, "moves", user, 0))
@@ -81,9 +81,9 @@ def test_a_new_life_keeps_to_the_clock(who: str, factor: float | None, stage: Bu
         assert (after(life) == there).all()
 
 
-def test_visits_in_the_same_second_each_have_a_place_of_their_own(stage: Build) -> None:
+def test_visits_in_the_same_second_each_have_a_place_of_their_own(population: Build) -> None:
     often = {"mobility": {"kind": "favourites", "visits_per_day": 80_000.0}}
-    own = stage("favourites", {"kind": "relocate", "at_query": AT}, **often)
+    own = population("favourites", {"kind": "relocate", "at_query": AT}, **often)
     mobility: Any = own.setting.mobility
     for user, life in own.lives.items():
         assert (np.diff(life.test.times_s) == 0).any()

@@ -10,11 +10,11 @@ from tests.simulation.shifts.lives import (
 )
 
 
-def test_closed_roads_turn_people_away(stage: Build) -> None:
+def test_closed_roads_turn_people_away(population: Build) -> None:
     cells = [27, 28, 35, 36]
     spec = {"kind": "close_roads", "at_day": 0.3, "cells": cells}
     for who in ("taxis", "replay"):
-        base, shifted = stage(who).lives, stage(who, spec).lives
+        base, shifted = population(who).lives, population(who, spec).lives
         through = [
             sum(np.isin(after(lives[user], shifted[user].shifts[0].index), cells).sum() for user in lives)
             for lives in (base, shifted)
@@ -22,9 +22,9 @@ def test_closed_roads_turn_people_away(stage: Build) -> None:
         assert through[1] < through[0]
 
 
-def test_roads_open_again(stage: Build) -> None:
+def test_roads_open_again(population: Build) -> None:
     spec = {"kind": "close_roads", "at_day": 0.2, "share": 0.5, "for_days": 0.3}
-    base, shifted = stage("replay").lives, stage("replay", spec).lives
+    base, shifted = population("replay").lives, population("replay", spec).lives
     for user, life in shifted.items():
         begins, ends = life.shifts
         assert ends.ends

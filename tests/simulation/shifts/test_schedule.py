@@ -12,7 +12,8 @@ import pytest
 from sim.errors import InputError
 from sim.events import Shift
 from sim.mobility.traces import DAY_S, Life
-from sim.simulation.population import Setting, Stage
+from sim.simulation.population import Population
+from sim.simulation.setting import Setting
 from tests.simulation.shifts.lives import (
     AT,
     Build,
@@ -21,11 +22,11 @@ from tests.simulation.shifts.lives import (
 from tests.support import MakeScenario
 
 
-def test_who_is_chosen(stage: Build) -> None:
+def test_who_is_chosen(population: Build) -> None:
     def whom(**said: Any) -> set[str]:
         spec = {"kind": "new_places", "at_query": 10} | said
-        lives = stage("favourites", spec, count=10, queries=20).lives
-        base = stage("favourites", count=10, queries=20).lives
+        lives = population("favourites", spec, count=10, queries=20).lives
+        base = population("favourites", count=10, queries=20).lives
         moved = {user for user, life in lives.items() if life.shifts}
         assert all(same(lives[user], base[user]) for user in lives if user not in moved)
         return moved
@@ -38,10 +39,10 @@ def test_who_is_chosen(stage: Build) -> None:
     assert whom(share=0.5) != whom(share=0.5, name="others")
 
 
-def test_one_user_more_hardly_changes_who_is_chosen(stage: Build) -> None:
+def test_one_user_more_hardly_changes_who_is_chosen(population: Build) -> None:
     spec = {"kind": "relocate", "at_query": 2, "share": 0.3}
     chosen = [
-        {user for user, life in stage("favourites", spec, count=count, queries=2).lives.items() if life.shifts}
+        {user for user, life in population("favourites", spec, count=count, queries=2).lives.items() if life.shifts}
         for count in range(10, 31)
     ]
     for count, (before, now) in enumerate(pairwise(chosen), start=11):
@@ -57,7 +58,9 @@ def test_who_ends_before_a_shift_lacks_it(make_scenario: MakeScenario, tmp_path:
     users = {"mobility": {"kind": "replay", "file": str(tmp_path / "t.csv")}}
 
     def lives(**said: Any) -> dict[str, Life]:
-        return Stage(Setting(make_scenario(users=users, shifts=[{"kind": "relocate"} | said], training={})), 0).lives
+        return Population(
+            Setting(make_scenario(users=users, shifts=[{"kind": "relocate"} | said], training={})), 0
+        ).lives
 
     found = lives(at_query=5)
     assert found["long"].shifts == (Shift("long", "relocate", 5),)
@@ -74,21 +77,21 @@ def test_who_ends_before_a_shift_lacks_it(make_scenario: MakeScenario, tmp_path:
 @pytest.mark.parametrize(
     ("when", "begins"), [({"at_day": 0.31}, "after 0.31 days"), ({"at_query": AT}, f"with query {AT}")]
 )
-def test_a_shift_without_a_query_says_so(when: dict[str, Any], begins: str, stage: Build) -> None:
+def test_a_shift_without_a_query_says_so(when: dict[str, Any], begins: str, population: Build) -> None:
     with pytest.raises(InputError) as raised:
-        _ = stage("replay", {"kind": "relocate", "for_days": 1e-6} | when).lives
+        _ = population("replay", {"kind": "relocate", "for_days": 1e-6} | when).lives
     assert str(raised.value) == (
         f"shifts.relocate: it reaches nobody: it begins {begins} and lasts 1e-06 days, "
         "in which none of its users has a query; give it more `for_days`"
     )
 
 
-def test_days_count_from_the_beginning_of_the_test(stage: Build) -> None:
+def test_days_count_from_the_beginning_of_the_test(population: Build) -> None:
     spec = {"kind": "relocate", "at_day": 2.5, "for_days": 1}
-    for life in stage("commuters", spec, queries=None, past_days=3, days=5).lives.values():
+    for life in population("commuters", spec, queries=None, past_days=3, days=5).lives.values():
         begins, ends = life.shifts
         times_s = life.test.times_s
         assert times_s[begins.index - 2] < 5.5 * DAY_S <= times_s[begins.index - 1]
         assert times_s[ends.index - 2] < 6.5 * DAY_S <= times_s[ends.index - 1]
     with pytest.raises(InputError, match=r"it begins after 4\.\d* days, the longest test of its users ends after 0\.8"):
-        _ = stage("replay", spec | {"at_day": 4.5}).lives
+        _ = population("replay", spec | {"at_day": 4.5}).lives

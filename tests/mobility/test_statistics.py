@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sim.mobility.statistics import regimes, statistics
 from sim.mobility.traces import Trace
-from sim.mobility.training import regimes, statistics
 
 DAY_S = 86_400
 

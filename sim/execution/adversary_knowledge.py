@@ -1,0 +1,28 @@
+"""Statistics that an adversary model knows of each user."""
+
+from __future__ import annotations
+
+from sim.attack.identification import IdentificationParameters
+from sim.attack.parameters import AttackParameters
+from sim.mobility.statistics import Statistics
+from sim.simulation.population import Population
+
+
+def known_statistics(attack: AttackParameters, population: Population) -> dict[str, Statistics]:
+    """Return the statistics of each user that an adversary knows; they lead to no trace.
+
+    Where names are hidden, knowledge common to all users is listed by pseudonym, whose order reveals nothing.
+    """
+    statistics_of = population.knowledge(attack.training) if attack.knows == "training" else population.truth
+    known = {trace.user: statistics_of(trace.user) for trace in population.traces}
+    if isinstance(attack, IdentificationParameters):
+        return {user: known[user] for user in population.candidates}
+    if population.pseudonyms is None or population.scenario.knows_by_name(attack):
+        return known
+    return {name: known[user] for name, user in sorted((name, user) for user, name in population.pseudonyms.items())}
+
+
+def statistics_in_force(attack: AttackParameters, population: Population) -> dict[str, list[tuple[int, Statistics]]]:
+    """Return, for an adversary who knows test statistics, those in force by query, of users whose lives change."""
+    users = [user for user, life in population.lives.items() if life.borders] if attack.knows == "test" else []
+    return {user: population.regimes(user) for user in users}

@@ -1,0 +1,1 @@
+"""Training data: the queries that mechanisms and adversaries learn from, one file per kind."""

@@ -1,0 +1,29 @@
+"""Training on the past of another user."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from sim.components.registry import component
+from sim.components.spec import Count, Days
+from sim.errors import InputError
+from sim.mobility.training.parameters import StatisticsOf, TrainingParameters, TrainingSource
+
+
+@component("training")
+class OtherUserParameters(TrainingParameters):
+    """The past of another user, the next one in order, as in the paper's appendix."""
+
+    kind: Literal["other_user"] = "other_user"
+    queries: Count | None = None
+    """Number of first queries that count (default: all)."""
+    days: Days | None = None
+    """Number of first days that count (default: all)."""
+
+    def statistics(self, name: str, source: TrainingSource) -> StatisticsOf:
+        """Return the statistics of the next user's past, cyclically."""
+        users = list(source.users)
+        if len(users) < 2:
+            raise InputError(f"training.{name}: the past of another user needs two users or more, found one")
+        following = dict(zip(users, users[1:] + users[:1], strict=True))
+        return lambda user: source.past(following[user], queries=self.queries, days=self.days)
