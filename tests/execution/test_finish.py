@@ -9,10 +9,10 @@ import pytest
 
 import sim
 from sim.execution import finish
-from sim.execution.chunks import Workshop
 from sim.execution.failures import FailedChunks
 from sim.execution.plan import Chunk
 from sim.execution.pool import Done, Failure, InProcess
+from sim.execution.population_cache import PopulationCache
 from sim.simulation.progress import Tick
 from sim.storage.errors import DamagedRun, NotApplicable
 from sim.storage.run_directory import RunDirectory
@@ -23,7 +23,7 @@ class FirstFails:
     """A pool whose first chunk fails."""
 
     def __init__(self) -> None:
-        self._pool = InProcess(Workshop())
+        self._pool = InProcess(PopulationCache())
 
     def run(self, chunks: Iterable[Chunk], directory: RunDirectory, tick: Tick) -> Iterator[Done | Failure]:
         first, *others = chunks

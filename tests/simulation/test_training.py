@@ -1,0 +1,186 @@
+"""What a population is trained on: other people, its past, its test, nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sim.mobility.traces import Life, live
+from sim.simulation import population, setting
+from sim.simulation.population import Population
+from sim.simulation.setting import Setting
+from tests.simulation.recorded_users import FAVOURITES, N_CELLS, counted, message, replay
+from tests.support import MakeScenario
+
+DAY_S = 86_400
+
+
+def spied(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Life]]:
+    """Return a list in which everybody who lives leaves her name and her life."""
+    seen: list[tuple[str, Life]] = []
+
+    def spy(mobility: Any, demand: Any, user: str, **rest: Any) -> Life:
+        life = live(mobility, demand, user, **rest)
+        seen.append((user, life))
+        return life
+
+    for module in (population, setting):
+        monkeypatch.setattr(module, "live", spy)
+    return seen
+
+
+def test_others_are_the_same_in_every_replication_and_as_many_as_said(
+    make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = spied(monkeypatch)
+    scenario = make_scenario(training={"crowd": {"kind": "others", "count": 8, "queries": 30}})
+    setting = Setting(scenario)
+    first = Population(setting, 0).knowledge("crowd")("user-001")
+    assert Population(setting, 1).knowledge("crowd")("user-002") is first, "counted once, shared by all"
+    assert first.n_visits == 8 * 30
+    assert [user for user, _ in seen] == [f"crowd/user-{i:03d}" for i in range(1, 9)]
+    cells = np.concatenate([life.test.cells for _, life in seen])
+    np.testing.assert_allclose(first.profile, np.bincount(cells, minlength=N_CELLS) / 240)
+    apart = Population(Setting(scenario), 5).knowledge("crowd")("user-001")
+    assert apart.profile.tolist() == first.profile.tolist()
+
+
+def test_strangers_are_not_the_test_users_under_another_name(
+    make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = spied(monkeypatch)
+    sets = {"a": {"kind": "others", "count": 3}, "b": {"kind": "others", "count": 3}}
+    population = Population(Setting(make_scenario(training=sets)), 0)
+    for name in sets:
+        population.knowledge(name)
+    assert population.lives
+    assert len(seen) == 9
+    ways = {tuple(life.test.cells) for _, life in seen}
+    assert len(ways) == 9
+    mobility: Any = population.setting.mobility
+    assert len({tuple(mobility.profile(user)) for user, _ in seen}) == 9, "they also like other places"
+
+
+@pytest.mark.parametrize(
+    ("said", "length"),
+    [({}, 25), ({"queries": 7}, 7), ({"count": 2}, 25), ({"demand": "poisson", "queries": 4}, 4)],
+)
+def test_others_live_as_the_users_unless_said(said: dict[str, Any], length: int, make_scenario: MakeScenario) -> None:
+    population = Population(Setting(make_scenario(training={"t": {"kind": "others"} | said})), 0)
+    assert population.knowledge("t")("user-001").n_visits == said.get("count", 10) * length
+
+
+def test_others_may_move_in_their_own_way(make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = spied(monkeypatch)
+    others = {"kind": "others", "count": 2, "mobility": {"kind": "markov", "step_s": 500}, "days": 0.5}
+    population = Population(Setting(make_scenario(training={"t": others})), 0)
+    population.knowledge("t")
+    assert [np.unique(np.diff(life.test.times_s)).tolist() for _, life in seen] == [[500], [500]]
+    assert [life.test.times_s[-1] for _, life in seen] == [43_000] * 2
+
+
+@pytest.mark.parametrize(
+    ("said", "length"), [({}, 40), ({"queries": 12}, 12), ({"days": 0.05}, 9), ({"days": 0.05, "queries": 5}, 5)]
+)
+@pytest.mark.parametrize("kind", ["own_past", "other_user"])
+def test_the_past_is_counted_from_its_beginning(
+    kind: str, said: dict[str, Any], length: int, make_scenario: MakeScenario
+) -> None:
+    # One query each 500 s: 0.05 days are 4,320 s and hold those at 0, 500 ... 4,000.
+    users = {"count": 3, "queries": 10, "past_queries": 40, "mobility": {"kind": "markov", "step_s": 500}}
+    population = Population(Setting(make_scenario(users=users, training={"past": {"kind": kind} | said})), 0)
+    whose = {"user-001": "user-002", "user-002": "user-003", "user-003": "user-001"}
+    for user in population.setting.users:
+        known = population.knowledge("past")(user)
+        past = population.lives[user if kind == "own_past" else whose[user]].past
+        profile, transition = counted(past.part(0, length))
+        assert known.n_visits == length
+        np.testing.assert_allclose(known.profile, profile, rtol=1e-12)
+        np.testing.assert_allclose(known.transition, transition, rtol=1e-12)
+
+
+def test_the_past_is_another_one_in_each_replication(make_scenario: MakeScenario) -> None:
+    users = {"count": 2, "queries": 10, "past_queries": 40, "mobility": FAVOURITES}
+    setting = Setting(make_scenario(users=users, training={"past": "own_past"}))
+    one, two = (Population(setting, replication).knowledge("past")("user-001") for replication in (0, 1))
+    assert one.profile.tolist() != two.profile.tolist()
+
+
+def test_nothing_is_uniform(make_scenario: MakeScenario) -> None:
+    for training, name in (({"none": "nothing"}, "none"), ({"none": "nothing"}, None), ({}, None)):
+        known = Population(Setting(make_scenario(training=training)), 0).knowledge(name)("user-001")
+        assert known.profile.tolist() == [1 / N_CELLS] * N_CELLS
+        assert (known.transition == 1 / N_CELLS).all()
+
+
+def test_a_bound_is_trained_on_the_test_itself(make_scenario: MakeScenario) -> None:
+    population = Population(Setting(make_scenario(training={"past": "nothing", "truth": "own_test"})), 0)
+    for user, life in population.lives.items():
+        profile, transition = counted(life.test)
+        known = population.knowledge("truth")(user)
+        assert known.profile == pytest.approx(profile)
+        assert known.transition == pytest.approx(transition)
+
+
+def test_the_first_training_set_is_meant_unless_said(make_scenario: MakeScenario) -> None:
+    sets = {"z": {"kind": "others", "count": 2}, "a": {"kind": "nothing"}}
+    population = Population(Setting(make_scenario(training=sets)), 0)
+    assert population.knowledge(None)("user-001") is population.knowledge("z")("user-001")
+
+
+def test_what_is_known_is_counted_once_and_shared(make_scenario: MakeScenario) -> None:
+    users = {"count": 2, "queries": 10, "past_queries": 10, "mobility": FAVOURITES}
+    sets = {"crowd": {"kind": "others"}, "own": {"kind": "own_past"}, "next": {"kind": "other_user"}, "none": "nothing"}
+    population = Population(Setting(make_scenario(users=users, training=sets)), 0)
+    know = {name: population.knowledge(name) for name in sets}
+    assert know["crowd"]("user-001") is know["crowd"]("user-002")
+    assert know["none"]("user-001") is know["none"]("user-002")
+    assert know["own"]("user-001") is population.knowledge("own")("user-001")
+    assert know["own"]("user-001") is not know["own"]("user-002")
+    assert know["next"]("user-001") is know["own"]("user-002")
+    assert population.truth("user-001") is population.truth("user-001")
+    assert not know["own"]("user-001").profile.flags.writeable
+
+
+def test_a_replay_is_trained_on_other_people_of_the_file(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    table = {"user": list("abc") * 4, "time": range(12), "cell": [0, 1, 2] * 4}
+    users = replay(tmp_path, table, select={"users": ["a"]})
+    others = {"kind": "others", "mobility": users["mobility"] | {"select": {"exclude": {"users": ["a"]}}}}
+    population = Population(Setting(make_scenario(users=users, training={"t": others})), 0)
+    assert population.setting.users == ["a"]
+    assert population.truth("a").profile[:3].tolist() == [1, 0, 0]
+    assert population.knowledge("t")("a").profile[:3].tolist() == [0, 0.5, 0.5]
+
+
+def test_a_user_without_a_past_is_not_trained_on_nothing_in_silence(
+    make_scenario: MakeScenario, tmp_path: Path
+) -> None:
+    table = {"user": list("aaab"), "time": [80_000, 90_000, 180_000, 100_000], "cell": range(4)}
+    users = replay(tmp_path, table) | {"past_days": 2}
+    know = Population(
+        Setting(make_scenario(users=users, training={"p": {"kind": "own_past", "days": 0.5}})), 0
+    ).knowledge("p")
+    assert message(lambda: know("b")).startswith("users: b never queries in the test")
+    table = {"user": list("aab"), "time": [80_000, 180_000, 100_000], "cell": range(3)}
+    users = replay(tmp_path, table) | {"past_days": 1, "count": 1}
+    know = Population(
+        Setting(make_scenario(users=users, training={"p": {"kind": "own_past", "days": 0.5}})), 0
+    ).knowledge("p")
+    assert message(lambda: know("a")).startswith("training: a has no past to learn from")
+
+
+def test_others_who_never_query_are_not_trained_on_in_silence(make_scenario: MakeScenario) -> None:
+    others = {"kind": "others", "count": 4, "days": 1e-6}
+    population = Population(Setting(make_scenario(training={"t": others})), 0)
+    assert message(lambda: population.knowledge("t")).startswith("training.t: none of these 4 people ever queries")
+
+
+def test_the_only_user_has_no_other_user(make_scenario: MakeScenario) -> None:
+    users = {"count": 1, "queries": 5, "past_queries": 5, "mobility": FAVOURITES}
+    population = Population(Setting(make_scenario(users=users, training={"p": "other_user"})), 0)
+    assert message(lambda: population.knowledge("p")) == (
+        "training.p: the past of another user needs two users or more, found one"
+    )
