@@ -19,12 +19,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sim.analysis.event_log import SERIES, query_rows, read_shifts
+from sim.analysis.event_log import SERIES, LogPart, log_parts, read_shifts
 from sim.analysis.recovery import Recovery
 from sim.analysis.shift_sums import ShiftSums, spans_around
 from sim.analysis.statistics import ENDS, mean_interval, ratio_of_means
 from sim.storage.errors import ChoiceNotApplicable, NotApplicable, RequestError
 from sim.storage.event_schema import MEASURES
+from sim.storage.part_ids import point_in
 from sim.storage.run_directory import RunDirectory
 
 WINDOW = 50
@@ -100,38 +101,109 @@ def adaptation(
 
     Rows that stand for several queries must end before the shift and make up `window`; others are refused.
     """
-    if window < 1 or before < 1 or not 0 < recovered <= 1:
-        raise ValueError(
-            f"window and before must be in [1, inf), recovered in (0, 1], got {window}, {before} and {recovered}"
-        )
-    changes = read_shifts(run)
-    chosen = _chosen(changes, shift, run)
-    parts = _parts_by_point(run, chosen)
-    tables: dict[str, list[pd.DataFrame]] = {"summary": [], "users": [], "course": [], "user_courses": []}
-    for point, name in chosen.items():
-        sums = ShiftSums(spans_around(changes[changes["point"] == point], name), before)
-        for part in parts[point]:
-            for rows in query_rows(run, _COLUMNS, [part]):
-                sums.add(rows.filter(pc.equal(rows["point"], pa.scalar(point))), run)
-        sums.require_window(window, run)
+    collector = AdaptationCollector(
+        run, read_shifts(run), window=window, recovered=recovered, before=before, shift=shift
+    )
+    for part in log_parts(run):
+        collector.add(part)
+    return collector.adaptation()
+
+
+class AdaptationCollector:
+    """Adaptation to a shift from the parts read so far; the sums of one sweep point at a time are in memory.
+
+    What makes it not applicable is raised by `adaptation`, so that other collectors can read the same parts.
+    """
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        changes: pd.DataFrame,
+        *,
+        window: int = WINDOW,
+        recovered: float = RECOVERED,
+        before: int = BEFORE,
+        shift: str | None = None,
+    ) -> None:
+        if window < 1 or before < 1 or not 0 < recovered <= 1:
+            raise ValueError(
+                f"window and before must be in [1, inf), recovered in (0, 1], got {window}, {before} and {recovered}"
+            )
+        self._run = run
+        self._window, self._recovered, self._before = window, recovered, before
+        self._changes = changes
+        self._shifts: dict[int, str] = {}
+        self._sums: dict[int, ShiftSums] = {}
+        self._frames: dict[int, list[dict[str, pd.DataFrame]]] = {}
+        self._error: NotApplicable | None = None
+        try:
+            self._shifts = _chosen(changes, shift, run)
+        except NotApplicable as error:
+            self._error = error
+
+    def add(self, part: LogPart) -> None:
+        """Take in a part."""
+        if self._error is not None:
+            return
+        try:
+            self._add(part)
+        except NotApplicable as error:
+            self._error = error
+
+    def _add(self, part: LogPart) -> None:
+        begun = point_in(part.id)
+        # Parts come in the order of their points.
+        for point in [point for point in self._sums if begun is not None and point < begun]:
+            self._finish(point)
+        points: list[int] = pc.unique(part.rows(["point"])["point"]).to_pylist() if begun is None else [begun]  # type: ignore[assignment]
+        for point in points:
+            if point in self._shifts:
+                rows = part.queries(_COLUMNS)
+                self._sums_of(point).add(rows.filter(pc.equal(rows["point"], pa.scalar(point))), self._run)
+
+    def _sums_of(self, point: int) -> ShiftSums:
+        if point not in self._sums:
+            changes = self._changes[self._changes["point"] == point]
+            self._sums[point] = ShiftSums(spans_around(changes, self._shifts[point]), self._before)
+        return self._sums[point]
+
+    def _finish(self, point: int) -> None:
+        """Replace the sums of a point by its tables."""
+        sums = self._sums.pop(point)
+        sums.require_window(self._window, self._run)
         for (lppm, attack), own in sorted(sums.series.items()):
-            found = Recovery(own, before=before, window=window, step=sums.step, recovered=recovered)
-            key: dict[str, Any] = {"point": point, "lppm": lppm, "attack": attack, "shift": name}
-            frames = {"summary": found.summary(), "users": found.users, "course": found.course}
-            for table, frame in (frames | {"user_courses": found.courses_of_few()}).items():
-                tables[table].append(frame.assign(**key)[[*key, *frame.columns]])
-    if not tables["summary"]:
-        raise NotApplicable(
-            f"{run} has no figures of an attack on users who change: there is no efficiency to look at."
-        )
-    joined = {name: pd.concat(frames, ignore_index=True) for name, frames in tables.items()}
-    if not joined["summary"]["users"].any():
-        names = " or ".join(dict.fromkeys(chosen.values()))
-        raise ChoiceNotApplicable(
-            f"{run}: nobody has {window} queries after {names}, up to the next change or the end, and a loss before. "
-            "A shorter window may do: `lppm-sim adaptation RUN --window N`."
-        )
-    return Adaptation(**joined, window=window, recovered=recovered)
+            recovery = Recovery(
+                own, before=self._before, window=self._window, step=sums.step, recovered=self._recovered
+            )
+            key: dict[str, Any] = {"point": point, "lppm": lppm, "attack": attack, "shift": self._shifts[point]}
+            frames = {
+                "summary": recovery.summary(),
+                "users": recovery.users,
+                "course": recovery.course,
+                "user_courses": recovery.courses_of_few(),
+            }
+            keyed = {name: frame.assign(**key)[[*key, *frame.columns]] for name, frame in frames.items()}
+            self._frames.setdefault(point, []).append(keyed)
+
+    def adaptation(self) -> Adaptation:
+        """Return the adaptation, or raise `NotApplicable`."""
+        if self._error is not None:
+            raise self._error
+        for point in list(self._sums):
+            self._finish(point)
+        frames = [keyed for point in self._shifts for keyed in self._frames.get(point, [])]
+        if not frames:
+            raise NotApplicable(
+                f"{self._run} has no figures of an attack on users who change: there is no efficiency to look at."
+            )
+        tables = {name: pd.concat([keyed[name] for keyed in frames], ignore_index=True) for name in frames[0]}
+        if not tables["summary"]["users"].any():
+            names = " or ".join(dict.fromkeys(self._shifts.values()))
+            raise ChoiceNotApplicable(
+                f"{self._run}: nobody has {self._window} queries after {names}, up to the next change or the end, and "
+                "a loss before. A shorter window may do: `lppm-sim adaptation RUN --window N`."
+            )
+        return Adaptation(**tables, window=self._window, recovered=self._recovered)
 
 
 def compare(users: pd.DataFrame, against: str) -> pd.DataFrame:
@@ -169,12 +241,3 @@ def _chosen(changes: pd.DataFrame, shift: str | None, run: RunDirectory) -> dict
     medians = begun.groupby(["point", "shift"], sort=False)["index"].median().reset_index()
     first = medians.sort_values(["point", "index"], kind="stable").drop_duplicates("point")
     return dict(zip(first["point"].tolist(), first["shift"].tolist(), strict=True))
-
-
-def _parts_by_point(run: RunDirectory, points: dict[int, str]) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = {point: [] for point in points}
-    for part in run.parts():
-        for point in pc.unique(run.read_part(part, ["point"])["point"]).to_pylist():
-            if point in found:
-                found[point].append(part)
-    return found

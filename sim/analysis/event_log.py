@@ -9,16 +9,19 @@ as many times: see `sim.storage.summary_rows`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from sim.storage import summary_rows
 from sim.storage.errors import RunError
 from sim.storage.event_schema import EVENTS, MEASURES
+from sim.storage.part_ids import point_in
+from sim.storage.parts import Part
 from sim.storage.run_directory import RunDirectory
 
 SERIES = ["point", "lppm", "attack"]
@@ -27,21 +30,93 @@ SIMULATED = [*SERIES, "user", "replication"]
 _SUMS = [f"{name}_{what}" for name in MEASURES for what in ("sum", "count")]
 
 
-def query_rows(run: RunDirectory, columns: Sequence[str], parts: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """Yield the rows of each part, or of some, that are about the query itself.
+class LogPart:
+    """One part of an event log, opened once: columns and snapshots are read when they are first asked for."""
 
-    Where rows stand for several queries, a column `queries` has their weights.
-    """
-    parts = run.parts() if parts is None else parts
-    if not parts:
-        raise RunError(f"{run} has no finished part: run the scenario (again) first.")
-    needed = list(dict.fromkeys([*columns, "event", "index", "estimated_index"]))
-    for part in parts:
-        table = run.read_part(part, needed)
-        rows = summary_rows.with_weights(table.select(list(columns)), table["event"], run, part)
+    def __init__(self, run: RunDirectory, part_id: str, file: Part) -> None:
+        self.id = part_id
+        self.notes = file.notes
+        self._run, self._file = run, file
+        self._columns: dict[str, pa.ChunkedArray[Any]] = {}
+        self._snapshots: dict[tuple[str, ...], dict[str, NDArray[Any]]] = {}
+
+    def rows(self, columns: Sequence[str]) -> pa.Table:
+        """Return these columns of all rows."""
+        missing = [name for name in columns if name not in self._columns]
+        if missing:
+            table = self._file.read(missing)
+            self._columns |= {name: table[name] for name in missing}
+        schema = pa.schema([EVENTS.field(name) for name in columns])
+        return pa.Table.from_arrays([self._columns[name] for name in columns], schema=schema)
+
+    def queries(self, columns: Sequence[str]) -> pa.Table:
+        """Return these columns of the rows that are about the query itself.
+
+        Where rows stand for several queries, a column `queries` has their weights.
+        """
+        rows, selected = self.rows(columns), self._selected
+        if self._weights is not None:
+            rows = rows.append_column(summary_rows.WEIGHT, self._weights)
+        return rows if selected is None else rows.filter(selected)
+
+    @cached_property
+    def _selected(self) -> Any:
+        """Which rows are about the query itself; None for all."""
+        table = self.rows(["event", "index", "estimated_index"])
         selected = pc.and_(summary_rows.of_queries(table["event"]), about_itself(table))
         # Nearly every log has rows of queries alone, which need no copy.
-        yield rows if pc.all(selected).as_py() else rows.filter(selected)
+        return None if pc.all(selected).as_py() else selected
+
+    @cached_property
+    def _weights(self) -> Any:
+        """How many queries each row stands for; None for one."""
+        return summary_rows.weights(self.rows(summary_rows.COLUMNS)) if self.is_summary else None
+
+    @cached_property
+    def is_summary(self) -> bool:
+        """Whether rows stand for several queries."""
+        return summary_rows.any_summary(self.rows(["event"])["event"])
+
+    @property
+    def point(self) -> int:
+        """The sweep point: a part is of one."""
+        point = point_in(self.id)
+        return int(self.rows(["point"])["point"][0].as_py()) if point is None else point
+
+    def may_name_shifts(self) -> bool:
+        """Tell from the end of the part alone whether any of its rows may name a shift."""
+        column = EVENTS.get_field_index("shift")
+        groups = [self._file.metadata.row_group(number) for number in range(self._file.metadata.num_row_groups)]
+        counted = [(group.num_rows, group.column(column).statistics) for group in groups]
+        return any(known is None or known.null_count is None or known.null_count < rows for rows, known in counted)
+
+    def snapshots(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """Return the arrays of these names that the part has."""
+        key = tuple(names)
+        if key not in self._snapshots:
+            self._snapshots[key] = self._run.snapshots_of(self.id, self._file, names)
+        return self._snapshots[key]
+
+
+def log_parts(run: RunDirectory, parts: Sequence[str] | None = None) -> Iterator[LogPart]:
+    """Open the parts of a log, or some, one after another."""
+    for part in run.parts() if parts is None else parts:
+        with run.open_part(part) as file:
+            yield LogPart(run, part, file)
+
+
+def query_rows(run: RunDirectory, columns: Sequence[str], parts: Sequence[str] | None = None) -> Iterator[pa.Table]:
+    """Yield the rows of each part, or of some, that are about the query itself; see `LogPart.queries`."""
+    parts = run.parts() if parts is None else parts
+    require_parts(run, parts)
+    for part in log_parts(run, parts):
+        yield part.queries(columns)
+
+
+def require_parts(run: RunDirectory, parts: Sequence[str]) -> None:
+    """Refuse a run without a finished part."""
+    if not parts:
+        raise RunError(f"{run} has no finished part: run the scenario (again) first.")
 
 
 def about_itself(table: pa.Table) -> pa.BooleanArray:
@@ -50,20 +125,36 @@ def about_itself(table: pa.Table) -> pa.BooleanArray:
     return pc.or_kleene(pc.is_null(about), pc.equal(about, table["index"]))
 
 
-def accumulate(tables: Iterable[pa.Table], keys: list[str]) -> pa.Table:
-    """Sum the measures by group over all tables, merging now and then so that memory holds groups alone.
+class GroupSums:
+    """Sums of the measures by group over all tables, merged now and then so that memory holds groups alone.
 
-    Sums run in one thread and in the order of rows: a simulation is whole in one part, so its figures do not
+    Sums run in one thread and in the order of rows: a simulation is whole in one part, so its metrics do not
     depend on how simulations were packed into parts.
     """
-    pieces: list[pa.Table] = []
-    limit = COMPACT_ROWS
+
+    def __init__(self, keys: list[str]) -> None:
+        self._keys = keys
+        self._pieces: list[pa.Table] = []
+        self._limit = COMPACT_ROWS
+
+    def add(self, table: pa.Table) -> None:
+        """Add the rows of a table."""
+        self._pieces.append(sum_rows(table, self._keys))
+        if sum(piece.num_rows for piece in self._pieces) > self._limit:
+            self._pieces = [merge_sums(self._pieces, self._keys)]
+            self._limit = max(COMPACT_ROWS, 2 * self._pieces[0].num_rows)
+
+    def means(self) -> pd.DataFrame:
+        """Return the means by group."""
+        return means_of_sums(merge_sums(self._pieces, self._keys), self._keys)
+
+
+def group_means(tables: Iterable[pa.Table], keys: list[str]) -> pd.DataFrame:
+    """Return the means of the measures by group over all tables."""
+    sums = GroupSums(keys)
     for table in tables:
-        pieces.append(sum_rows(table, keys))
-        if sum(piece.num_rows for piece in pieces) > limit:
-            pieces = [merge_sums(pieces, keys)]
-            limit = max(COMPACT_ROWS, 2 * pieces[0].num_rows)
-    return merge_sums(pieces, keys)
+        sums.add(table)
+    return sums.means()
 
 
 def sum_rows(table: pa.Table, keys: list[str]) -> pa.Table:
@@ -100,26 +191,33 @@ def means_of_sums(sums: pa.Table, keys: list[str]) -> pd.DataFrame:
     return frame[[*keys, "queries", *MEASURES]].sort_values(keys, ignore_index=True)
 
 
+class ShiftCollector:
+    """The changes in users' behaviour, each once, whatever mechanisms it happened under."""
+
+    _COLUMNS = ("point", "replication", "shift", "event", "user", "index", "time_s")
+
+    def __init__(self) -> None:
+        self._pieces = [EVENTS.empty_table().select(list(self._COLUMNS))]
+
+    def add(self, part: LogPart) -> None:
+        """Take in a part."""
+        if part.may_name_shifts():
+            table = part.rows(self._COLUMNS)
+            self._pieces.append(table.filter(pc.is_valid(table["shift"])))
+
+    def shifts(self) -> pd.DataFrame:
+        """Return the table of `read_shifts`."""
+        frame = pa.concat_tables(self._pieces).to_pandas().drop_duplicates()
+        return frame.sort_values(["point", "replication", "user", "index"], kind="stable", ignore_index=True)
+
+
 def read_shifts(run: RunDirectory) -> pd.DataFrame:
-    """Return the changes in users' lives, each once, whatever mechanisms lived through it.
+    """Return the changes in users' behaviour, each once, whatever mechanisms it happened under.
 
     Columns: point, replication, shift, event (`shift`, or `shift_end` where it is over), user, index (of the first
     query after it), time_s.
     """
-    keys = ["point", "replication", "shift", "event", "user", "index", "time_s"]
-    pieces = [EVENTS.empty_table().select(keys)]
-    for part in run.parts():
-        with run.open_part(part) as file:
-            if _may_name_shifts(file.metadata):
-                table = file.read(columns=keys)
-                pieces.append(table.select(keys).filter(pc.is_valid(table["shift"])))
-    frame = pa.concat_tables(pieces).to_pandas().drop_duplicates()
-    return frame.sort_values(["point", "replication", "user", "index"], kind="stable", ignore_index=True)
-
-
-def _may_name_shifts(metadata: pq.FileMetaData) -> bool:
-    """Tell from the end of a part alone whether any of its rows may name a shift."""
-    column = EVENTS.get_field_index("shift")
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    counted = [(group.num_rows, group.column(column).statistics) for group in groups]
-    return any(said is None or said.null_count is None or said.null_count < rows for rows, said in counted)
+    collector = ShiftCollector()
+    for part in log_parts(run):
+        collector.add(part)
+    return collector.shifts()

@@ -8,18 +8,17 @@ What a mechanism promised comes from the snapshots: the figures of its channel o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sim.analysis.event_log import SERIES, query_rows
+from sim.analysis.event_log import SERIES, LogPart, log_parts, require_parts
 from sim.analysis.statistics import ENDS, intervals
 from sim.analysis.summary import LOSS_AND_ERROR, preferred, summarize
 from sim.storage.manifest import RunManifest
-from sim.storage.part_ids import point_in
 from sim.storage.run_directory import RunDirectory
 from sim.storage.summary_rows import summarized
 
@@ -78,7 +77,8 @@ def metrics(run: RunDirectory, summary: pd.DataFrame | None = None, users: pd.Da
     """Return the table of `metrics.csv`: a row for each point, LPPM and attack, a column for each of `METRICS`.
 
     Beside them `users`, and `_low` and `_high` of the 95 % intervals of Student's t over users; epsilons, which may be
-    infinite, and the worst loss, which is no mean, have none. A figure that the log does not tell is NaN: see `untold`.
+    infinite, and the worst loss, which is no mean, have none. A metric that was not recorded is NaN: see
+    `unrecorded_metrics`.
 
     Loss and error are those of `summarize`, the others those of `of_users`, for which the log is read unless
     their tables are given.
@@ -96,23 +96,62 @@ def metrics(run: RunDirectory, summary: pd.DataFrame | None = None, users: pd.Da
     return summary[SERIES].assign(**columns).join(over_users, on=SERIES)[_COLUMNS]
 
 
+class MetricsCollector:
+    """Users' own values of the metrics other than loss and error, of the parts read so far."""
+
+    def __init__(self) -> None:
+        self._users = _Folded(_USER, worst=(_WORST,))
+        self._promised = _Folded([*_OF_LPPM, "user"])
+        self._has_promises = False
+        self._pending: list[pa.Table] = []
+
+    def add(self, part: LogPart) -> None:
+        """Take in a part."""
+        self._pending.append(_summed(part.queries([*_SIMULATED, *_READ])))
+        if sum(table.num_rows for table in self._pending) > _COMPACT_ROWS:
+            self._fold()
+        promised = part.snapshots(["lppm", "user", "replication", *_OWN])
+        if set(_OWN) <= promised.keys() and len(promised["user"]):
+            self._promised.add(pd.DataFrame(promised).assign(point=part.point))
+            self._has_promises = True
+
+    def of_users(self) -> pd.DataFrame:
+        """Return the table of `of_users`."""
+        if self._pending:
+            self._fold()
+        means = self._users.means()
+        return means.merge(self._promises(), on=[*_OF_LPPM, "user"], how="left", validate="many_to_one")
+
+    def _fold(self) -> None:
+        self._users.add(_figures(pa.concat_tables(self._pending)))
+        self._pending = []
+
+    def _promises(self) -> pd.DataFrame:
+        """Return, by point, LPPM and user, the means over snapshots and replications of what mechanisms promised."""
+        if self._has_promises:
+            return self._promised.means()
+        types = {"point": "int64", "lppm": "str", "user": "str"} | dict.fromkeys(_OWN, "float64")
+        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in types.items()})
+
+
 def of_users(run: RunDirectory) -> pd.DataFrame:
     """Return each user's own values of the metrics other than loss and error: means over queries and replications.
 
     A row for each point, LPPM, attack and user. What mechanisms promised does not depend on the attack.
     """
-    users = _Folded(_USER, worst=(_WORST,))
-    for found in _simulated(run):
-        users.add(found)
-    return users.means().merge(_promised(run), on=[*_OF_LPPM, "user"], how="left", validate="many_to_one")
+    require_parts(run, run.parts())
+    collector = MetricsCollector()
+    for part in log_parts(run):
+        collector.add(part)
+    return collector.of_users()
 
 
-def told(table: pd.DataFrame) -> list[str]:
+def recorded_metrics(table: pd.DataFrame) -> list[str]:
     """Return the names of the figures that a table of `metrics` has a value of, in the order of `METRICS`."""
     return [name for name in METRICS if table[name].notna().any()]
 
 
-def untold(table: pd.DataFrame, manifest: RunManifest) -> list[str]:
+def unrecorded_metrics(table: pd.DataFrame, manifest: RunManifest) -> list[str]:
     """Say which figures a run cannot tell, and what to set so that it does; takes a table of `metrics`."""
     found = []
     if summarized(manifest):
@@ -181,18 +220,6 @@ class _Folded:
 _SUMMED = ("hit_rate", "posterior_entropy_bits", "posterior_at_truth", "identified_share", "epsilon_per_km")
 
 
-def _simulated(run: RunDirectory) -> Iterator[pd.DataFrame]:
-    """Yield the figures of each simulated user, of as many parts at once as make a table that is worth it."""
-    waiting: list[pa.Table] = []
-    for summed in _summed(run):
-        waiting.append(summed)
-        if sum(table.num_rows for table in waiting) > _COMPACT_ROWS:
-            yield _figures(pa.concat_tables(waiting))
-            waiting = []
-    if waiting:
-        yield _figures(pa.concat_tables(waiting))
-
-
 def _figures(summed: pa.Table) -> pd.DataFrame:
     """Return the figures of each simulated user from their sums and counts."""
     found = summed.to_pandas()
@@ -206,44 +233,24 @@ def _figures(summed: pa.Table) -> pd.DataFrame:
     )
 
 
-def _summed(run: RunDirectory) -> Iterator[pa.Table]:
-    """Yield, part by part, the sums and counts of each simulated user."""
-    for rows in query_rows(run, [*_SIMULATED, *_READ]):
-        losses: Any = rows["quality_loss_km"]
-        if "queries" in rows.column_names:  # a mean over a window is no loss of a query
-            losses = pa.nulls(rows.num_rows, pa.float64())
-        told = {
-            "hit_rate": _one_or_nought(pc.equal(rows["cell"], rows["estimate"])),
-            "posterior_entropy_bits": rows["posterior_entropy_bits"],
-            "posterior_at_truth": rows["posterior_at_truth"],
-            "identified_share": _one_or_nought(pc.equal(rows["identity"], rows["user"])),
-            "epsilon_per_km": rows["epsilon_per_km"],
-        }
-        table = rows.select(_SIMULATED).append_column(_WORST, losses)
-        for name in _SUMMED:
-            table = table.append_column(name, told[name])
-        asked: list[Any] = [(name, what) for name in _SUMMED for what in ("sum", "count")]
-        yield table.group_by(_SIMULATED, use_threads=False).aggregate([*asked, (_WORST, "max")])
+def _summed(rows: pa.Table) -> pa.Table:
+    """Return the sums and counts of each simulated user of a part."""
+    losses: Any = rows["quality_loss_km"]
+    if "queries" in rows.column_names:  # a mean over a window is no loss of a query
+        losses = pa.nulls(rows.num_rows, pa.float64())
+    values = {
+        "hit_rate": _one_or_nought(pc.equal(rows["cell"], rows["estimate"])),
+        "posterior_entropy_bits": rows["posterior_entropy_bits"],
+        "posterior_at_truth": rows["posterior_at_truth"],
+        "identified_share": _one_or_nought(pc.equal(rows["identity"], rows["user"])),
+        "epsilon_per_km": rows["epsilon_per_km"],
+    }
+    table = rows.select(_SIMULATED).append_column(_WORST, losses)
+    for name in _SUMMED:
+        table = table.append_column(name, values[name])
+    aggregations: list[Any] = [(name, what) for name in _SUMMED for what in ("sum", "count")]
+    return table.group_by(_SIMULATED, use_threads=False).aggregate([*aggregations, (_WORST, "max")])
 
 
 def _one_or_nought(same: Any) -> Any:
     return same.cast(pa.float64())
-
-
-def _promised(run: RunDirectory) -> pd.DataFrame:
-    """Return, by point, LPPM and user, the means over snapshots and replications of what mechanisms promised."""
-    users = _Folded([*_OF_LPPM, "user"])
-    some = False
-    for part in run.parts():
-        told = run.snapshots(part, ["lppm", "user", "replication", *_OWN])
-        if not told or not set(_OWN) <= told.keys() or not len(told["user"]):
-            continue
-        point = point_in(part)
-        if point is None:
-            point = int(run.read_part(part, ["point"])["point"][0].as_py())
-        users.add(pd.DataFrame(told).assign(point=point))
-        some = True
-    if not some:
-        types = {"point": "int64", "lppm": "str", "user": "str"} | dict.fromkeys(_OWN, "float64")
-        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in types.items()})
-    return users.means()

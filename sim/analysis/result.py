@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
 from sim.analysis import metrics, ranking
 from sim.analysis import smoothing_error as past_error
-from sim.analysis.adaptation import BEFORE, RECOVERED, WINDOW, Adaptation, adaptation
-from sim.analysis.event_log import SERIES, read_shifts
+from sim.analysis.adaptation import BEFORE, RECOVERED, WINDOW, Adaptation, AdaptationCollector
+from sim.analysis.event_log import SERIES
+from sim.analysis.passes import FirstPass, SecondPass, read_once
 from sim.analysis.replications import variance_ratio
 from sim.analysis.smoothing_error import COLUMNS
 from sim.analysis.statistics import with_spread
-from sim.analysis.summary import LOSS_AND_ERROR, Totals, per_user, preferred, read_totals, tradeoff
+from sim.analysis.summary import LOSS_AND_ERROR, Totals, per_user, preferred, tradeoff
 from sim.analysis.sweep_labels import circumstances, in_order, named_apart, with_swept_values
-from sim.analysis.time_series import output_space
 from sim.analysis.tournament import STANDINGS, is_tournament, leads, standings
-from sim.analysis.windows import read_over_time
+from sim.analysis.trajectories import TrajectoryCollector, output_space
 from sim.interfaces import OutputSpace
 from sim.storage.event_schema import MEASURES
 from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
+
+T = TypeVar("T")
 
 
 class Result:
@@ -32,15 +34,21 @@ class Result:
 
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
-        self._read: tuple[list[str], Totals] | None = None
-        self._summary: tuple[list[str], pd.DataFrame] | None = None
-        self._metrics: tuple[list[str], pd.DataFrame] | None = None
-        self._metrics_of_users: tuple[list[str], pd.DataFrame] | None = None
-        self._shifts: tuple[list[str], pd.DataFrame] | None = None
-        self._courses: tuple[list[str], pd.DataFrame] | None = None
-        self._past: tuple[list[str], pd.DataFrame] | None = None
-        self._past_of_users: tuple[list[str], pd.DataFrame] | None = None
-        self._adapted: tuple[Any, Adaptation] | None = None
+        self._cache: dict[str, tuple[object, Any]] = {}
+
+    def _cached(self, name: str, make: Callable[[], T], *options: object) -> T:
+        """Return what was made of the same parts with the same options, or make it."""
+        key = (self.run.parts(), options)
+        if name not in self._cache or self._cache[name][0] != key:
+            self._cache[name] = key, make()
+        value: T = self._cache[name][1]
+        return value
+
+    def _first_pass(self) -> FirstPass:
+        return self._cached("first pass", lambda: FirstPass(self.run))
+
+    def _second_pass(self) -> SecondPass:
+        return self._cached("second pass", lambda: SecondPass(self.run, self._first_pass()))
 
     @classmethod
     def open(cls, path: str | Path) -> Result:
@@ -77,34 +85,22 @@ class Result:
 
     def summary(self) -> pd.DataFrame:
         """Return mean quality loss and adversary error, with intervals, by point, LPPM and attack, and swept values."""
-        parts = self.run.parts()
-        if self._summary is None or self._summary[0] != parts:
-            self._summary = parts, tradeoff(self.run, self.totals())
-        return self._summary[1].copy()
+        return self._cached("summary", lambda: tradeoff(self.run, self.totals())).copy()
 
     def totals(self) -> Totals:
         """Return what one reading of the log leaves. It is read again only when parts have come or gone."""
-        parts = self.run.parts()
-        if self._read is None or self._read[0] != parts:
-            self._read = parts, read_totals(self.run)
-        return self._read[1]
+        return self._first_pass().totals
 
     def metrics(self) -> pd.DataFrame:
         """Return more figures by point, LPPM and attack, and those promised under mechanisms' own models beside them.
 
         See `sim.analysis.metrics.METRICS` for what each says.
         """
-        parts = self.run.parts()
-        if self._metrics is None or self._metrics[0] != parts:
-            found = metrics.metrics(self.run, self.summary(), self._user_metrics())
-            self._metrics = parts, with_swept_values(found, self.points())
-        return self._metrics[1]
+        return self._cached("metrics", self._metrics)
 
-    def _user_metrics(self) -> pd.DataFrame:
-        parts = self.run.parts()
-        if self._metrics_of_users is None or self._metrics_of_users[0] != parts:
-            self._metrics_of_users = parts, metrics.of_users(self.run)
-        return self._metrics_of_users[1]
+    def _metrics(self) -> pd.DataFrame:
+        table = metrics.metrics(self.run, self.summary(), self._first_pass().user_metrics)
+        return with_swept_values(table, self.points())
 
     def shown_summary(self) -> pd.DataFrame:
         """Return `summary` with the spread that tables and figures show, see `sim.analysis.statistics.with_spread`."""
@@ -114,21 +110,18 @@ class Result:
         """Return `metrics` with the spread that tables show, see `sim.analysis.statistics.with_spread`."""
         users = self.totals().users
         best = users[[*SERIES, "user"]].assign(**{name: preferred(users, name) for name in LOSS_AND_ERROR})
-        own = best.merge(self._user_metrics(), on=[*SERIES, "user"], how="left", validate="one_to_one")
+        own = best.merge(self._first_pass().user_metrics, on=[*SERIES, "user"], how="left", validate="one_to_one")
         times = self.summary()[[*SERIES, "replications"]]
         table = self.metrics().merge(times, on=SERIES, validate="one_to_one", suffixes=("_swept", ""))
         return with_spread(table, own, metrics.WITH_INTERVAL, SERIES)
 
     def shown_hindsight(self) -> pd.DataFrame:
         """Return `hindsight` with the spread that tables show, see `sim.analysis.statistics.with_spread`."""
-        return with_spread(self.hindsight(), self._user_hindsight(), COLUMNS, [*SERIES, "lag"])
+        return with_spread(self.hindsight(), self._first_pass().user_past_errors, COLUMNS, [*SERIES, "lag"])
 
     def shifts(self) -> pd.DataFrame:
         """Return the changes in users' lives, each once."""
-        parts = self.run.parts()
-        if self._shifts is None or self._shifts[0] != parts:
-            self._shifts = parts, read_shifts(self.run)
-        return self._shifts[1]
+        return self._first_pass().shifts
 
     def adaptation(
         self,
@@ -139,11 +132,16 @@ class Result:
         shift: str | None = None,
     ) -> Adaptation:
         """Return how mechanisms followed a shift, see `sim.analysis.adaptation`; the result is cached."""
-        asked = (self.run.parts(), window, recovered, before, shift)
-        if self._adapted is None or self._adapted[0] != asked:
-            found = adaptation(self.run, window=window, recovered=recovered, before=before, shift=shift)
-            self._adapted = asked, found
-        return self._adapted[1]
+        options = {"window": window, "recovered": recovered, "before": before, "shift": shift}
+        default = tuple(options.values()) == (WINDOW, RECOVERED, BEFORE, None)
+        if default and "second pass" in self._cache and not self.shifts().empty:
+            return self._second_pass().adaptation()
+        return self._cached("adaptation", lambda: self._read_adaptation(**options), *options.values())
+
+    def _read_adaptation(self, **options: Any) -> Adaptation:
+        collector = AdaptationCollector(self.run, self.shifts(), **options)
+        read_once(self.run, [collector])
+        return collector.adaptation()
 
     def at_loss(self, losses_km: Sequence[float], *, against: str | None = None) -> pd.DataFrame:
         """Return the adversary's error at some quality losses, with the paired difference to one LPPM.
@@ -183,23 +181,27 @@ class Result:
 
     def over_time(self) -> pd.DataFrame:
         """Return loss and error by query index."""
-        parts = self.run.parts()
-        if self._courses is None or self._courses[0] != parts:
-            self._courses = parts, read_over_time(self.run, extent=self.totals().extent)
-        return self._courses[1]
+        return self._second_pass().over_time
+
+    def user_series(self) -> pd.DataFrame:
+        """Return loss and error of each user by query index, at the middle sweep points."""
+        return self._second_pass().user_series
+
+    def belief_distances(self) -> pd.DataFrame:
+        """Return the distance of each user's believed profile from the true one, at the middle sweep points."""
+        return self._second_pass().belief_distances()
+
+    def trajectories(self) -> TrajectoryCollector:
+        """Return trajectories in the first replication, at the middle sweep points."""
+        return self._second_pass().trajectories
+
+    def notes(self) -> dict[str, dict[str, Any]]:
+        """Return the notes of each part."""
+        return self._first_pass().notes
 
     def hindsight(self) -> pd.DataFrame:
         """Return the error of adversaries who revise past estimates, P_AE(r, s); see `sim.analysis.smoothing_error`."""
-        parts = self.run.parts()
-        if self._past is None or self._past[0] != parts:
-            self._past = parts, past_error.past_error(self.run, self._user_hindsight())
-        return self._past[1]
-
-    def _user_hindsight(self) -> pd.DataFrame:
-        parts = self.run.parts()
-        if self._past_of_users is None or self._past_of_users[0] != parts:
-            self._past_of_users = parts, past_error.of_users(self.run)
-        return self._past_of_users[1]
+        return self._cached("past errors", lambda: past_error.past_error(self.run, self._first_pass().user_past_errors))
 
     def variance_ratio(self) -> pd.DataFrame:
         """Return how many times fewer replications the expected figures need than the sampled ones.

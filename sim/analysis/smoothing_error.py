@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sim.analysis.event_log import SERIES
+from sim.analysis.event_log import SERIES, LogPart, log_parts
 from sim.analysis.statistics import intervals
 from sim.attack.inference import InferenceParameters
 from sim.scenario.models import Scenario
@@ -37,29 +37,46 @@ def past_error(run: RunDirectory, users: pd.DataFrame | None = None) -> pd.DataF
     return users.rename(columns={"user": "users"}) if users.empty else _over_users(users)
 
 
-def of_users(run: RunDirectory) -> pd.DataFrame:
-    """Return the same of each user: a row for each point, LPPM, attack, lag and user with `COLUMNS` and guesses.
+class PastErrorCollector:
+    """Errors about past queries of the parts read so far, summed by user and lag.
 
-    The log is read one part after another; memory grows with the number of (point, LPPM, attack, lag, user).
+    Memory grows with the number of (point, LPPM, attack, lag, user).
     """
-    sums: pd.DataFrame | None = None
-    asked = _asked(run.manifest().scenario)
-    for part in run.parts():
-        both = run.read_part(part, ["index", "estimated_index"])
-        if pc.any(pc.less(both["estimated_index"], both["index"])).as_py():
-            own = _summed(run.read_part(part, _NEEDED), asked)
-            sums = own if sums is None else pd.concat([sums, own]).groupby(_USER, as_index=False)[_SUMS].sum()
-    if sums is None:
-        return pd.DataFrame(columns=[*_USER, "guesses", *COLUMNS])
-    own = sums.assign(**{name: sums[name] / sums["guesses"] for name in COLUMNS[:2]})
-    return own.assign(gain_km=own["online_error_km"] - own["adversary_error_km"])
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._requested = _requested_lags(scenario)
+        self._sums: pd.DataFrame | None = None
+
+    def add(self, part: LogPart) -> None:
+        """Take in a part."""
+        indices = part.rows(["index", "estimated_index"])
+        if pc.any(pc.less(indices["estimated_index"], indices["index"])).as_py():
+            own = _summed(part.rows(_NEEDED), self._requested)
+            before = self._sums
+            self._sums = own if before is None else pd.concat([before, own]).groupby(_USER, as_index=False)[_SUMS].sum()
+
+    def of_users(self) -> pd.DataFrame:
+        """Return the table of `of_users`."""
+        sums = self._sums
+        if sums is None:
+            return pd.DataFrame(columns=[*_USER, "guesses", *COLUMNS])
+        own = sums.assign(**{name: sums[name] / sums["guesses"] for name in COLUMNS[:2]})
+        return own.assign(gain_km=own["online_error_km"] - own["adversary_error_km"])
 
 
-Asked = dict[str, tuple[frozenset[int], bool]]
-"""Which lags an attack was asked for, and whether it has a last word."""
+def of_users(run: RunDirectory) -> pd.DataFrame:
+    """Return the same of each user: a row for each point, LPPM, attack, lag and user with `COLUMNS` and guesses."""
+    collector = PastErrorCollector(run.manifest().scenario)
+    for part in log_parts(run):
+        collector.add(part)
+    return collector.of_users()
 
 
-def _asked(scenario: Scenario) -> Asked:
+RequestedLags = dict[str, tuple[frozenset[int], bool]]
+"""Lags that an attack estimates again, and whether it makes final estimates."""
+
+
+def _requested_lags(scenario: Scenario) -> RequestedLags:
     """Return what the attacks of a scenario were asked for, of those that state it, the same at all points."""
     if any(path.startswith("attacks") for path in scenario.sweep):
         return {}
@@ -69,7 +86,7 @@ def _asked(scenario: Scenario) -> Asked:
     return {name: (frozenset(past.lags), past.final) for name, past in hindsights.items() if past is not None}
 
 
-def _summed(table: pa.Table, asked: Asked) -> pd.DataFrame:
+def _summed(table: pa.Table, requested: RequestedLags) -> pd.DataFrame:
     """Return the sums of each user and lag in a part, which holds whole simulations.
 
     Of an attack of which nobody knows what it was asked for, such as one's own, lags are those that occur before the
@@ -89,7 +106,7 @@ def _summed(table: pa.Table, asked: Asked) -> pd.DataFrame:
     seen = past[[*SERIES, "lag"]].merge(regular.assign(seen=True), how="left")["seen"].notna().to_numpy()
     number = past.assign(now=at_last).groupby(_SIMULATION)["now"].transform("sum")
     everything = (number == past["last"] - 1).to_numpy()
-    for name, (lags, concludes) in asked.items():
+    for name, (lags, concludes) in requested.items():
         own = (past["attack"] == name).to_numpy()
         seen = np.where(own, past["lag"].isin(lags), seen)
         everything = np.where(own, concludes, everything)

@@ -19,10 +19,13 @@ from sim.analysis.event_log import (
     COMPACT_ROWS,
     SERIES,
     SIMULATED,
-    accumulate,
+    LogPart,
+    group_means,
+    log_parts,
     means_of_sums,
     merge_sums,
     query_rows,
+    require_parts,
     sum_rows,
 )
 from sim.analysis.statistics import half_width, intervals
@@ -50,7 +53,7 @@ def per_user(run: RunDirectory, parts: Sequence[str] | None = None) -> pd.DataFr
     Columns: point, lppm, attack (empty without one), user, replication, queries, and the four measures, NaN
     where the log has no value.
     """
-    return means_of_sums(accumulate(query_rows(run, [*SIMULATED, *MEASURES], parts), SIMULATED), SIMULATED)
+    return group_means(query_rows(run, [*SIMULATED, *MEASURES], parts), SIMULATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,25 +71,45 @@ class Totals:
     """Highest query index, and which queries the log holds together."""
 
 
-def read_totals(run: RunDirectory) -> Totals:
-    """Read a log once and return what the summary, the comparisons and the windows of `read_over_time` need of it.
+class TotalsCollector:
+    """Totals of the parts read so far.
 
     Up to a hundred thousand (point, LPPM, attack, user, replication) the means are those of pandas to the bit;
     beyond that blocks of replications are merged as they come (Chan, Golub & LeVeque 1983), which rounds differently.
     """
-    found: Totals | None = None
-    pieces: list[pa.Table] = []
-    extent, limit = Extent(), COMPACT_ROWS
-    for rows in query_rows(run, [*SIMULATED, "index", *MEASURES]):
-        extent = extent.joined(rows)
-        pieces.append(sum_rows(rows, SIMULATED))
-        if sum(piece.num_rows for piece in pieces) > limit:
-            found = _joined(found, _folded(means_of_sums(merge_sums(pieces, SIMULATED), SIMULATED)))
-            # As many as are kept, so that joining them never costs more than reading.
-            pieces, limit = [], max(COMPACT_ROWS, len(found.users))
-    if pieces or found is None:
-        found = _joined(found, _folded(means_of_sums(merge_sums(pieces, SIMULATED), SIMULATED)))
-    return replace(found, extent=extent)
+
+    def __init__(self) -> None:
+        self._totals: Totals | None = None
+        self._pieces: list[pa.Table] = []
+        self._extent = Extent()
+        self._limit = COMPACT_ROWS
+
+    def add(self, part: LogPart) -> None:
+        """Take in a part."""
+        rows = part.queries([*SIMULATED, "index", *MEASURES])
+        self._extent = self._extent.joined(rows)
+        self._pieces.append(sum_rows(rows, SIMULATED))
+        if sum(piece.num_rows for piece in self._pieces) > self._limit:
+            joined = self._joined_pieces()
+            # As many as are retained, so that joining them never costs more than reading.
+            self._totals, self._pieces, self._limit = joined, [], max(COMPACT_ROWS, len(joined.users))
+
+    def totals(self) -> Totals:
+        """Return the totals of at least one part."""
+        joined = self._joined_pieces() if self._pieces or self._totals is None else self._totals
+        return replace(joined, extent=self._extent)
+
+    def _joined_pieces(self) -> Totals:
+        return _joined(self._totals, _folded(means_of_sums(merge_sums(self._pieces, SIMULATED), SIMULATED)))
+
+
+def read_totals(run: RunDirectory) -> Totals:
+    """Read a log once and return what the summary, the comparisons and the windows of `read_over_time` need of it."""
+    require_parts(run, run.parts())
+    collector = TotalsCollector()
+    for part in log_parts(run):
+        collector.add(part)
+    return collector.totals()
 
 
 def summarize(run: RunDirectory, read: Totals | None = None) -> pd.DataFrame:

@@ -1,15 +1,266 @@
-"""Tables of results as text: one format of a metric and its spread for the terminal and the report."""
+"""Tables of results, each defined once: columns with headings, units, formats and notes.
+
+`sim.cli.output` renders them for the terminal, `sim.report` as HTML. CSV files have the frames they are made of, with
+every digit. `Column.cell` formats a row of such a frame, a mapping of column names to values.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
+from sim.analysis.metrics import METRICS
 from sim.analysis.statistics import ENDS, FEWEST_USERS, INTERVAL, NONE, OWN_VALUES, SPREAD, metric_bounds
+from sim.analysis.sweep_labels import path_headings, swept_value
 
 _ROUNDING = 1e-9
+
+Row = Mapping[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What a table shows in one place."""
+
+    text: str = ""
+    spread: str = ""
+    """The spread around a mean, empty if there is none."""
+    sort_key: object = None
+    """What a column of numbers is sorted by; None in a column of text."""
+    mark: str = ""
+    """Why the value is marked with an exclamation mark, empty if it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its heading and how it shows a row."""
+
+    heading: str
+    cell: Callable[[Row], Cell]
+    unit: str = ""
+    meaning: str = ""
+    numeric: bool = True
+    names_row: bool = False
+    """Whether it has the names of the rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns, rows and a caption; rows with the same `section` belong together."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    caption: str
+    section: Callable[[Row], object] | None = None
+
+
+def text_column(heading: str, key: str, *, names_row: bool = False) -> Column:
+    """Return a column of text."""
+    return Column(heading, lambda row: Cell(str(row[key])), numeric=False, names_row=names_row)
+
+
+def lppm_column(key: str = "lppm") -> Column:
+    """Return the column of the names of mechanisms."""
+    return text_column("LPPM", key, names_row=True)
+
+
+def metric_column(
+    heading: str, key: str, digits: int = 3, *, unit: str = "", meaning: str = "", signed: bool = False
+) -> Column:
+    """Return a column of means with their spread."""
+    return Column(heading, lambda row: metric_cell(row, key, digits, signed=signed), unit, meaning)
+
+
+def swept_columns(paths: Sequence[str]) -> list[Column]:
+    """Return a column for each swept path; takes rows of `with_swept_cells`."""
+    headings = path_headings(paths)
+
+    def cell(path: str) -> Callable[[Row], Cell]:
+        return lambda row: _swept_cell(row[_SWEPT].get(path))
+
+    return [Column(headings[path], cell(path), meaning=path) for path in paths]
+
+
+def with_swept_cells(rows: Sequence[Row], values: Sequence[Row]) -> list[Row]:
+    """Return rows with the swept values of each, given by path."""
+    return [{**row, _SWEPT: own} for row, own in zip(rows, values, strict=True)]
+
+
+def metric_cell(row: Row, key: str, digits: int, *, signed: bool = False, mark: str = "") -> Cell:
+    """Return a mean with its spread; nothing where there is none."""
+    value: Any = row.get(key)
+    if _is_missing(value):
+        return Cell(sort_key="")
+    if math.isinf(value):
+        return Cell("\u221e", sort_key="Infinity", mark=mark)
+    text, around = format_metric(row, key, digits, signed=signed)
+    return Cell(text, around, f"{value:.6g}", mark)
+
+
+def expected_cell(row: Row, key: str, digits: int = 3, *, mark: str = "") -> Cell:
+    """Return a mean with its spread: the expected one where there is one, which has less noise."""
+    best = f"expected_{key}" if pd.notna(row.get(f"expected_{key}")) else key
+    return metric_cell(row, best, digits, mark=mark)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or bool(pd.isna(value))
+
+
+def _swept_cell(value: Any) -> Cell:
+    if _is_missing(value):
+        return Cell(sort_key="")
+    return Cell(swept_value(value), sort_key=value if isinstance(value, int | float) else None)
+
+
+def _count_cell(value: float) -> Cell:
+    """Return a number of queries without decimals."""
+    return Cell(sort_key="") if _is_missing(value) else Cell(f"{value:.0f}", sort_key=f"{value:.6g}")
+
+
+ABOVE_BUDGET = "above the quality budget asked for"
+_BY_ATTACK, _SWEPT = "by attack", "swept values"
+
+
+def rows_by_attack(summary: pd.DataFrame, keys: Sequence[str]) -> list[Row]:
+    """Return a row for each group of `keys` of a summary, from which `loss_and_error_columns` take each attack's."""
+    rows: list[Row] = []
+    for _, own in summary.groupby(list(keys), sort=False):
+        records = own.to_dict("records")
+        rows.append(records[0] | {_BY_ATTACK: {record["attack"]: record for record in records}})
+    return rows
+
+
+def loss_and_error_columns(attacks: Sequence[str], is_over_budget: Callable[[Row], bool]) -> list[Column]:
+    """Return the quality loss, and the error of each attack."""
+
+    def loss(row: Row) -> Cell:
+        return expected_cell(row, "quality_loss_km", mark=ABOVE_BUDGET if is_over_budget(row) else "")
+
+    def error(attack: str) -> Callable[[Row], Cell]:
+        return lambda row: expected_cell(row[_BY_ATTACK].get(attack, {}), "adversary_error_km")
+
+    return [
+        Column("Q-bar", loss, "km", "quality loss"),
+        *(Column(f"P_AE {attack}", error(attack), "km", "adversary error") for attack in attacks),
+    ]
+
+
+def summary_caption(summary: pd.DataFrame, *, over_budget: bool) -> str:
+    """Return the caption of the table of loss and error."""
+    units = "replications" if (summary["users"] == 1).all() else "users"
+    expected = summary["expected_quality_loss_km"].notna().any()
+    return (
+        f"Quality loss Q-bar and adversary error P_AE, in km; {table_spread_note(summary, units)}"
+        + ("; means expected over the mechanism's noise" if expected else "")
+        + (f"; ! {ABOVE_BUDGET}" if over_budget else "")
+    )
+
+
+def metrics_columns(names: Sequence[str]) -> list[Column]:
+    """Return the columns of some of `METRICS`."""
+    shown = {name: METRICS[name] for name in names}
+    return [metric_column(metric.heading, name, metric.digits, meaning=metric.words) for name, metric in shown.items()]
+
+
+PAST_ERRORS = (
+    metric_column("P_AE", "adversary_error_km", unit="km", meaning="error so many reports later"),
+    metric_column("when asked", "online_error_km", unit="km", meaning="error of the same queries when they were asked"),
+    metric_column("gain", "gain_km", unit="km", meaning="what later reports gain, paired by query"),
+    Column("users", lambda row: Cell(str(row["users"]), sort_key=row["users"])),
+)
+"""Errors of attacks about past queries."""
+
+
+def past_errors_caption(errors: pd.DataFrame) -> str:
+    """Return the caption of the table of errors about past queries."""
+    return (
+        "Adversary error about past queries s, in km: so many reports later or at the last one (final), and that of the "
+        f"same queries when they were asked, gains paired by query; {table_spread_note(errors)}"
+    )
+
+
+def _not_back(row: Row) -> Cell:
+    return Cell(f"{row['censored']} of {row['users']}", sort_key=row["censored"])
+
+
+def _together(row: Row) -> Cell:
+    taken = row["pooled_queries_to_recover"]
+    if _is_missing(taken):
+        return Cell(sort_key="")
+    return Cell(f"> {taken:.0f}" if row["pooled_censored"] else f"{taken:.0f}", sort_key=f"{taken:.0f}")
+
+
+ADAPTATION = (
+    metric_column("before", "efficiency_before", meaning="efficiency before the shift"),
+    metric_column("lowest", "efficiency_lowest", meaning="lowest efficiency of a window after the shift"),
+    metric_column("at the end", "efficiency_end", meaning="efficiency of the last window"),
+    Column(
+        "median",
+        lambda row: _count_cell(row["queries_to_recover_median"]),
+        meaning="queries until a user is back, median over users",
+    ),
+    metric_column("mean", "queries_to_recover", 0, meaning="queries until a user is back, mean over users"),
+    metric_column("lost", "queries_lost", 1, meaning="queries lost until then"),
+    Column("not back", _not_back, meaning="users who do not recover"),
+    Column("together", _together, meaning="queries until all users together are back"),
+)
+"""Efficiency around a shift, and the time to recover."""
+
+
+def adaptation_caption(shown: pd.DataFrame, window: int, recovered: float) -> str:
+    """Return the caption of the table of an adaptation."""
+    shifts = ", ".join(dict.fromkeys(shown["shift"]))
+    return (
+        f"Efficiency P_AE / Q-bar before and after {shifts}; queries until a window of {window} is back at "
+        f"{100 * recovered:g} %: median and mean over users, those not back counted with all they have, and of all "
+        f"users together; queries lost until then; {table_spread_note(shown)}"
+    )
+
+
+def rank_columns(digits: int) -> list[Column]:
+    """Return rank, mechanism and quality loss of a table of standings."""
+    return [
+        Column("rank", lambda row: Cell(*_rank(row["rank"]))),
+        lppm_column(),
+        metric_column("Q-bar", "quality_loss_km", digits, unit="km", meaning="quality loss"),
+    ]
+
+
+def _rank(rank: Any) -> tuple[str, str, str]:
+    text = "" if _is_missing(rank) else str(rank)
+    return text, "", text
+
+
+def at_loss_columns(against: str) -> list[Column]:
+    """Return the error of each mechanism at a quality loss, and its difference to one of them."""
+
+    def difference(row: Row) -> Cell:
+        return Cell(sort_key="") if row["lppm"] == against else metric_cell(row, "difference_km", 3)
+
+    def users(row: Row) -> Cell:
+        of_this = f" ({row['reached']} with this one)" if row["reached"] > row["users"] else ""
+        return Cell(f"{row['users']} of {row['of_users']}{of_this}", sort_key=row["users"])
+
+    return [
+        Column("Q-bar", lambda row: Cell(f"{row['quality_loss_km']:g}", sort_key=row["quality_loss_km"]), "km"),
+        lppm_column(),
+        metric_column("P_AE", "error_km", unit="km", meaning="adversary error"),
+        Column(f"minus {against}", difference, "km"),
+        Column("users", users),
+    ]
+
+
+def at_loss_caption(shown: pd.DataFrame) -> str:
+    """Return the caption of the comparison at equal loss."""
+    return (
+        "Adversary error P_AE at equal quality loss Q-bar, in km, off each user's own curve, over the users who reach "
+        f"it with every LPPM; differences paired by user; {table_spread_note(shown)}"
+    )
 
 
 def format_metric(row: Mapping[Any, Any], name: str, digits: int, *, signed: bool = False) -> tuple[str, str]:
@@ -52,3 +303,8 @@ def spread_note(spreads: Sequence[str], units: str = "users") -> str:
         NONE: f"no intervals of one user with fewer than {FEWEST_USERS} replications",
     }
     return "; ".join(text for kind, text in words.items() if kind in (spreads or [INTERVAL]))
+
+
+def table_spread_note(table: pd.DataFrame, units: str = "users") -> str:
+    """Return the note about the spread in a table of `with_spread`."""
+    return spread_note(list(table[SPREAD]) if SPREAD in table else [INTERVAL], units)

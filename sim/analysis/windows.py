@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sim.analysis.event_log import SERIES, SIMULATED, accumulate, means_of_sums, query_rows
+from sim.analysis.event_log import SERIES, SIMULATED, group_means, query_rows
 from sim.analysis.statistics import intervals
 from sim.interfaces import IntArray
 from sim.storage.event_schema import MEASURES
@@ -19,6 +19,7 @@ from sim.storage.summary_rows import Windows, nearest_ends, require_uncut, windo
 
 WINDOW_COUNT = 20
 BY_WINDOW = [*SERIES, "user", "index", *MEASURES]
+WINDOW_KEYS = [*SERIES, "window", "user"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,11 @@ def read_over_time(run: RunDirectory, *, window: int | None = None, extent: Exte
     The log is read twice, since the windows depend on the highest index, but once where the extent is given.
     """
     ends = window_ends(run, window=window, extent=extent)
-    users = means_by_window(query_rows(run, BY_WINDOW), ends)
+    return over_time_of(means_by_window(query_rows(run, BY_WINDOW), ends), ends)
+
+
+def over_time_of(users: pd.DataFrame, ends: IntArray) -> pd.DataFrame:
+    """Return the table of `read_over_time`; takes the means of `means_by_window`."""
     series = [*SERIES, "window"]
     counts = users.groupby(series, as_index=False, sort=True).agg(users=("user", "size"), queries=("queries", "sum"))
     frame = counts.merge(intervals(users, series), on=series, validate="one_to_one")
@@ -78,8 +83,7 @@ def window_ends(run: RunDirectory, *, window: int | None = None, extent: Extent 
 
 def means_by_window(rows: Iterable[pa.Table], ends: IntArray) -> pd.DataFrame:
     """Return each user's means in each window, given as their last indices; takes rows with the columns `BY_WINDOW`."""
-    keys = [*SERIES, "window", "user"]
-    return means_of_sums(accumulate((_with_window(table, ends) for table in rows), keys), keys)
+    return group_means((with_window(table, ends) for table in rows), WINDOW_KEYS)
 
 
 def with_indices(frame: pd.DataFrame, ends: IntArray) -> pd.DataFrame:
@@ -103,10 +107,10 @@ def read_halves(run: RunDirectory) -> pd.DataFrame:
     ends = np.array([last // 2, last])
     require_uncut(ends, extent.windows, run)
     rows = query_rows(run, [*SIMULATED, "index", *MEASURES])
-    found = means_of_sums(accumulate((_with_window(table, ends) for table in rows), keys), keys)
+    found = group_means((with_window(table, ends) for table in rows), keys)
     return found.assign(half=np.array(["first", "last"])[found.pop("window").to_numpy(dtype=np.int64)])
 
 
-def _with_window(rows: pa.Table, ends: IntArray) -> pa.Table:
+def with_window(rows: pa.Table, ends: IntArray) -> pa.Table:
     """Return the rows with the number of the window that their index lies in; `ends` are the last of each."""
     return rows.append_column("window", pa.array(ends.searchsorted(rows["index"].to_numpy())))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Self, cast
 
-from pydantic import model_validator
+from pydantic import ConfigDict, model_validator
 
 from sim.components.custom import Custom
 from sim.components.imports import ComponentError
@@ -83,7 +83,7 @@ class AttackParameters(Parameters):
 class CustomAttack(Custom, AttackParameters):
     """Custom attack, imported from `module`."""
 
-    model_config = Custom.model_config
+    model_config = ConfigDict(extra="allow")
 
     @property
     def needs_channel(self) -> bool:

@@ -9,8 +9,6 @@ foretold the reports so far: cross-validation on what was released, and on nothi
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
-from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -18,6 +16,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field
 
 from sim.belief.forgetting import retention
+from sim.belief.gravity_kernels import GravityKernels
 from sim.belief.parameters import BeliefParameters
 from sim.components.registry import component
 from sim.components.spec import Positive
@@ -32,7 +31,6 @@ _DEALT_ANEW = 0.01  # of the laws' weights at each report: what was wrong for lo
 _UNTIL_TRUSTED = 1.0  # transitions from a cell that are counted before counts and gravity have an equal say
 _LIKELIEST = 16  # cells before a report and after it among which a transition is counted
 _STEPS_PER_OCTAVE = 2  # of the growth of reach with time: each has kernels of its own
-_MOST_CACHED = 16  # kernels of so many growths
 _LEAST_GROWTH, _MOST_GROWTH = 0.25, 8.0  # eleven steps
 
 
@@ -357,47 +355,3 @@ def _growth(elapsed: float) -> float:
     """
     growth = min(max(math.sqrt(elapsed), _LEAST_GROWTH), _MOST_GROWTH)
     return float(2.0 ** (round(math.log2(growth) * _STEPS_PER_OCTAVE) / _STEPS_PER_OCTAVE))
-
-
-class _Pull:
-    """exp(-d(x, x') / reach) for several reaches: of a Manhattan distance by row and by column of the grid."""
-
-    def __init__(self, distance: Distance, reaches_km: FloatArray) -> None:
-        self.reaches_km = reaches_km
-        self._shape = distance.shape
-        axes_km = (distance.matrix_km,) if distance.shape is None else distance.axes_km
-        self._kernels = [np.exp(-axis_km / reaches_km[:, None, None]) for axis_km in axes_km]
-
-    def from_each(self, weights: FloatArray) -> FloatArray:
-        """Return sum over x' of exp(-d(x, x') / reach) weights(x'), a row for each reach."""
-        return self._by_axis(weights) if self._shape is not None else np.asarray(self._kernels[0] @ weights)
-
-    def to_each(self, weights: FloatArray) -> FloatArray:
-        """Return sum over x of weights(x) exp(-d(x, x') / reach), a row for each reach; each has weights of its own."""
-        if self._shape is not None:
-            return self._by_axis(weights)
-        return np.asarray(weights[:, np.newaxis] @ self._kernels[0])[:, 0]
-
-    def _by_axis(self, weights: FloatArray) -> FloatArray:
-        """Return either sum: along an axis distances are the same both ways."""
-        assert self._shape is not None
-        by_row, by_col = self._kernels
-        return np.asarray(by_row @ weights.reshape(-1, *self._shape) @ by_col).reshape(len(by_row), -1)
-
-
-class GravityKernels:
-    """The kernels of a distance for each growth of reach, the last few of them cached; users share one object."""
-
-    def __init__(self, distance: Distance, reaches_km: Sequence[float]) -> None:
-        self.distance = distance
-        self._reaches_km = np.array(reaches_km, dtype=np.float64)
-        self._cached: OrderedDict[float, _Pull] = OrderedDict()
-
-    def at(self, growth: float) -> _Pull:
-        """Return the kernels for reaches multiplied by `growth`."""
-        if growth not in self._cached:
-            self._cached[growth] = _Pull(self.distance, self._reaches_km * growth)
-        self._cached.move_to_end(growth)
-        if len(self._cached) > _MOST_CACHED:
-            self._cached.popitem(last=False)
-        return self._cached[growth]

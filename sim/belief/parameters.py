@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar, cast
 
+from pydantic import ConfigDict
+
 from sim.components.custom import Custom
 from sim.components.registry import Parameters, component
 from sim.interfaces import Belief
@@ -36,7 +38,7 @@ class BeliefParameters(Parameters):
 class CustomBelief(Custom, BeliefParameters):
     """Custom belief, imported from `module`."""
 
-    model_config = Custom.model_config
+    model_config = ConfigDict(extra="allow")
 
     def build(self, statistics: Statistics, restart_s: int | None, world: World) -> Belief:  # noqa: ARG002
         """Return an instance of the class, which is given the statistics and `restart_s`."""

@@ -33,16 +33,16 @@ def finish(
     """Write the final manifest and all results of what was simulated; raise `FailedChunks` for the rest."""
     failed = {failure["chunk"] for failure in failures}
     simulated = [chunk for chunk in last_round.chunks if chunk.id not in failed]
+    result = Result(directory)
     directory.write_manifest(
         manifest.updated(
             parts=sorted(chunk.id for chunk in last_round.chunks),
             repetitions=last_round.described(),
             finished=not failures,
-            notes=_notes(directory, simulated),
+            notes=_notes(result, simulated),
             failures=failures,
         )
     )
-    result = Result(directory)
     try:
         if simulated:
             _note_exceeded_budgets(result, swept)
@@ -56,11 +56,11 @@ def finish(
     return result
 
 
-def _notes(directory: RunDirectory, chunks: list[Chunk]) -> list[dict[str, Any]]:
+def _notes(result: Result, chunks: list[Chunk]) -> list[dict[str, Any]]:
     """Return, by point and LPPM, the fallbacks of beliefs and the accuracy of estimated profiles."""
     merged: dict[tuple[int, str], Notes] = {}
     for chunk in chunks:
-        for lppm, notes in directory.notes(chunk.id).items():
+        for lppm, notes in result.notes()[chunk.id].items():
             key = (chunk.point.index, lppm)
             merged[key] = merge_notes(merged[key], notes) if key in merged else notes
     return [{"point": point, "lppm": lppm, **notes} for (point, lppm), notes in sorted(merged.items())]
@@ -86,8 +86,7 @@ def write_results(result: Result, *, figures: bool) -> None:
     if figures:
         from sim.plots import write_figures
 
-        tables = {"summary": result.summary(), "over_time": result.over_time(), "shifts": result.shifts()}
-        write_figures(result.run, read=result.totals(), **tables)
+        write_figures(result)
     # Summaries whose windows cut the shift have no such table; `lppm-sim adaptation` states the reason.
     if not result.shifts().empty:
         with suppress(NotApplicable):

@@ -35,7 +35,7 @@ class OptimalQualityParameters(CalibratedParameters):
 
     kind: Literal["optimal_quality"] = "optimal_quality"
     epsilon_per_km: NonNegative | None = None
-    """Bound of log(f(z | x) / f(z | x')) / d; 1 unless it or a budget is given."""
+    """Bound of the log-ratio of a report from two cells, per km of d; 1 unless it or a budget is given."""
     quality_budget_km: NonNegative | None = None
     """Instead of epsilon: calibrate, for each prior, to this expected loss on the mechanism's own model."""
     metric: Literal["euclidean", "quality", "privacy"] = "euclidean"

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, cast
 
-from pydantic import model_validator
+from pydantic import ConfigDict, model_validator
 
 from sim.components.custom import Custom
 from sim.components.registry import Parameters, component
@@ -81,7 +81,7 @@ class CalibratedParameters(DesignParameters):
 class CustomDesign(Custom, DesignParameters):
     """Custom design, imported from `module`."""
 
-    model_config = Custom.model_config
+    model_config = ConfigDict(extra="allow")
 
     @property
     def budget_km(self) -> float | None:

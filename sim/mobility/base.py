@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Annotated, ClassVar, cast
 
+from pydantic import ConfigDict
+
 from sim.components.custom import Custom
 from sim.components.files import Place
 from sim.components.registry import OneOf, Parameters, component
@@ -29,7 +31,7 @@ class MobilityParameters(Parameters):
 class CustomMobility(Custom, MobilityParameters):
     """Custom mobility model, imported from `module`."""
 
-    model_config = Custom.model_config
+    model_config = ConfigDict(extra="allow")
 
     def build(self, world: World, seed: int, place: Place) -> Mobility:  # noqa: ARG002
         """Return an instance of the class, which is given the world and the seed."""

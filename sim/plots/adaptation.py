@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from sim.analysis.adaptation import Adaptation
 from sim.analysis.event_log import SERIES
 from sim.analysis.time_series import middle_points
-from sim.plots import style
+from sim.plots import intervals, style
 from sim.plots.labels import literal
 from sim.plots.marks import MOST_LETTERS, MOST_ROWS
 from sim.plots.style import EFFICIENCY_LABEL, MARK, STYLE, Look
@@ -44,7 +44,7 @@ def adaptation_figure(
     room = full / columns
     high = 2.3 if width is None else 1.2 * style.row_height(room)
     users = found.user_courses
-    note = style.note_on(course, "bands", "efficiency", users=users)
+    note = intervals.note_on(course, "bands", "efficiency", users=users)
     shown = dict.fromkeys(course["shift"])
     what = f" ({literal(next(iter(shown)), MOST_LETTERS)})" if len(shown) == 1 else ""
     with rc_context(STYLE):
@@ -74,12 +74,12 @@ def _users(panel: Axes, drawn: pd.DataFrame, users: pd.DataFrame, names: dict[st
         return
     own = users.merge(drawn[SERIES].drop_duplicates(), on=SERIES)
     for (name, _), line in own.groupby(["lppm", own["queries_after"] > 0], sort=False):
-        style.draw_users(panel, line, "queries_after", "efficiency", names[str(name)])
+        intervals.draw_users(panel, line, "queries_after", "efficiency", names[str(name)])
 
 
 def _limits(course: pd.DataFrame, users: pd.DataFrame) -> tuple[float, float]:
     """Return the range of the axis; single users may leave the picture above twice of what all together reach."""
-    bottom, top = style.limits(course, "efficiency")
+    bottom, top = intervals.limits(course, "efficiency")
     if users.empty:
         return bottom, top
     own = users.merge(course[SERIES].drop_duplicates(), on=SERIES)["efficiency"]
@@ -87,13 +87,13 @@ def _limits(course: pd.DataFrame, users: pd.DataFrame) -> tuple[float, float]:
 
 
 def _adaptation_panel(panel: Axes, rows: pd.DataFrame, names: dict[str, Look]) -> None:
-    for name, own in style.blank_few(rows, "efficiency").groupby("lppm", sort=False):
+    for name, own in intervals.blank_few(rows, "efficiency").groupby("lppm", sort=False):
         look = names[str(name)]
         for side in (own[own["queries_after"] <= 0], own[own["queries_after"] > 0]):
             at = side["queries_after"].to_numpy(float)
             mean, low, high = (side[f"efficiency{end}"].to_numpy(float) for end in ("", "_low", "_high"))
             every, band = max(1, len(own) // 6), 0.1 if len(names) <= 5 else 0.06
-            style.with_band(panel, at, mean, low, high, look, str(name), markevery=every, band=band, markersize=3)
+            intervals.with_band(panel, at, mean, low, high, look, str(name), markevery=every, band=band, markersize=3)
 
 
 def _rings(panel: Axes, rows: pd.DataFrame, summary: pd.DataFrame, names: dict[str, Look], recovered: float) -> None:

@@ -11,13 +11,11 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from sim.analysis import time_series as courses
-from sim.analysis.adaptation import adaptation
-from sim.analysis.event_log import read_shifts
-from sim.analysis.summary import Totals, read_totals, summarize
+from sim.analysis import beliefs, time_series, trajectories
+from sim.analysis.result import Result
+from sim.analysis.summary import Totals, summarize
 from sim.analysis.sweep_labels import circumstances, in_order, named_apart
 from sim.analysis.tournament import standings
-from sim.analysis.windows import read_over_time
 from sim.plots import style
 from sim.plots.adaptation import adaptation_figure
 from sim.plots.map import BaseMap, Guesses, map_figure
@@ -119,8 +117,12 @@ class _View:
     users: tuple[str, ...]
 
     @cached_property
+    def result(self) -> Result:
+        return Result(self.run)
+
+    @property
     def read(self) -> Totals:
-        return read_totals(self.run)
+        return self.result.totals()
 
     @cached_property
     def points(self) -> pd.DataFrame:
@@ -151,7 +153,7 @@ class _View:
     @cached_property
     def of_few(self) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
         """The values of each user, where they are too few for intervals."""
-        return users_of_few(self.run, self.whole, self.read)
+        return users_of_few(self.result, self.whole)
 
     @property
     def looks(self) -> dict[str, Look]:
@@ -161,13 +163,13 @@ class _View:
     def title(self) -> str:
         return sweep_title(self.summary, self.points)
 
-    @cached_property
+    @property
     def shifts(self) -> pd.DataFrame:
-        return read_shifts(self.run)
+        return self.result.shifts()
 
     @property
     def middle(self) -> list[tuple[str, int]]:
-        found = courses.middle(self.run, self.read)
+        found = time_series.middle(self.run, self.read)
         return [(lppm, point) for lppm, point in found if not self.lppms or lppm in self.lppms]
 
     def named(self, table: pd.DataFrame) -> pd.DataFrame:
@@ -204,15 +206,15 @@ def _tradeoff(view: _View) -> Figure:
 
 
 def _over_time(view: _View) -> Figure:
-    rows = view.only(view.named(read_over_time(view.run, extent=view.read.extent)))
+    rows = view.only(view.named(view.result.over_time()))
     _, own = view.of_few
     return over_time_figure(rows, users=own, title=view.title, shifts=view.shifts, width=view.width, names=view.looks)
 
 
 def _efficiency(view: _View) -> Figure:
     view.refuse_no_attack("efficiency")
-    users = courses.user_courses(view.run, points=view.middle, read=view.read)
-    rows = view.only(view.named(courses.efficiency_course(users)))
+    users = time_series.user_courses(view.run, points=view.middle, read=view.read)
+    rows = view.only(view.named(time_series.efficiency_course(users)))
     if rows.empty:
         raise RequestError(f"{view.run}: nothing of what was chosen loses quality, and there is no efficiency to draw")
     _, own = view.of_few
@@ -220,7 +222,7 @@ def _efficiency(view: _View) -> Figure:
 
 
 def _adaptation(view: _View) -> Figure:
-    found = adaptation(view.run)
+    found = view.result.adaptation()
     course, summary = (view.only(view.named(table)) for table in (found.course, found.summary))
     title = "" if course["circumstances"].any() else view.title
     users = found.user_courses if found.user_courses.empty else named_apart(found.user_courses, view.points)
@@ -235,15 +237,15 @@ def _tournament(view: _View) -> Figure:
 
 def _users(view: _View) -> Figure:
     attack = view.one_attack("users")
-    table = courses.user_courses(view.run, points=view.middle, users=view.users or None, read=view.read)
+    table = time_series.user_courses(view.run, points=view.middle, users=view.users or None, read=view.read)
     rows = view.named(table)
     rows = rows[rows["attack"] == attack].reset_index(drop=True)
     return users_figure(rows, title=view.title, shifts=view.shifts, width=view.width, names=view.looks)
 
 
 def _profiles(view: _View) -> Figure:
-    own = courses.user_belief_distances(view.run, points=view.middle)
-    rows, users = (view.named(table) for table in (courses.mean_belief_distance(own), own))
+    own = beliefs.user_belief_distances(view.run, points=view.middle)
+    rows, users = (view.named(table) for table in (beliefs.mean_belief_distance(own), own))
     return profiles_figure(rows, users=users, title=view.title, shifts=view.shifts, width=view.width, names=view.looks)
 
 
@@ -261,7 +263,7 @@ def _map(view: _View) -> Figure:
     if any((world.grid, world.roads) != (worlds[0].grid, worlds[0].roads) for world in worlds):
         raise RequestError(f"{view.run}: these LPPMs were run in different worlds: choose some with --lppm")
     traces = {
-        str(name): courses.user_trace(view.run, lppm=lppm, point=point, attack=attack, user=user)
+        str(name): trajectories.user_trace(view.run, lppm=lppm, point=point, attack=attack, user=user)
         for name, (lppm, point) in zip(names, drawn, strict=True)
     }
     guesses = Guesses(attack, list(dict.fromkeys(view.whole["attack"])).index(attack))

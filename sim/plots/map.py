@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from sim.analysis.time_series import UserTrace
+from sim.analysis.trajectories import UserTrace
 from sim.interfaces import FloatArray
 from sim.plots import style
 from sim.plots.labels import literal, printable

@@ -9,13 +9,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from sim.analysis.adaptation import Adaptation
-from sim.analysis.event_log import read_shifts
+from sim.analysis.result import Result
 from sim.analysis.statistics import are_few
-from sim.analysis.summary import Totals, read_totals, summarize
 from sim.analysis.sweep_labels import circumstances, in_order, named_apart, path_headings, swept_value
-from sim.analysis.time_series import middle_points, user_courses
+from sim.analysis.time_series import middle_points
 from sim.analysis.tournament import is_tournament, standings
-from sim.analysis.windows import read_over_time
 from sim.plots import style
 from sim.plots.adaptation import adaptation_figure
 from sim.plots.over_time import over_time_figure
@@ -24,49 +22,39 @@ from sim.plots.tradeoff import tradeoff_figure
 from sim.storage.run_directory import RunDirectory
 
 
-def write_figures(
-    run: RunDirectory,
-    *,
-    read: Totals | None = None,
-    summary: pd.DataFrame | None = None,
-    over_time: pd.DataFrame | None = None,
-    shifts: pd.DataFrame | None = None,
-) -> list[Any]:
-    """Write `figures/tradeoff.*` and `figures/over_time.*` of a run; tables not given are made from its log.
+def write_figures(result: Result) -> list[Any]:
+    """Write `figures/tradeoff.*` and `figures/over_time.*` of a run.
 
     Of one with three mechanisms and three attacks or more, also `figures/tournament.*`.
 
     Return where they are: paths, or run files where the run is under a URL.
     """
-    points = run.read_csv("points.csv")
-    summary = in_order(summarize(run) if summary is None else summary, run)
+    run, points = result.run, result.points()
+    summary = in_order(result.summary(), run)
     summary = summary.assign(circumstances=circumstances(summary, points))
-    own, windows = users_of_few(run, summary, read)
-    over_time = named_apart(in_order(read_over_time(run) if over_time is None else over_time, run), points)
-    shifts = read_shifts(run) if shifts is None else shifts
-    named = named_apart(summary, points)
+    own, windows = users_of_few(result, summary)
+    over_time = named_apart(in_order(result.over_time(), run), points)
+    named, title = named_apart(summary, points), sweep_title(over_time, points)
     figures = {
         "tradeoff": tradeoff_figure(named, users=own),
-        "over_time": over_time_figure(over_time, users=windows, title=sweep_title(over_time, points), shifts=shifts),
+        "over_time": over_time_figure(over_time, users=windows, title=title, shifts=result.shifts()),
     }
     if is_tournament(named) and not named["circumstances"].any():
         figures["tournament"] = tournament_figure(standings(named))
     return _written(run, figures)
 
 
-def users_of_few(
-    run: RunDirectory, summary: pd.DataFrame, read: Totals | None = None
-) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
+def users_of_few(result: Result, summary: pd.DataFrame) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
     """Return the means of each user and those in each window, where a run has too few users for intervals; else None.
 
     LPPMs are named apart, as in the tables that are drawn.
     """
     if not summary["users"].map(are_few).any():
         return None, None
-    points, read = run.read_csv("points.csv"), read or read_totals(run)
+    points = result.points()
     own, windows = (
         named_apart(table.assign(circumstances=circumstances(table, points)), points)
-        for table in (read.users, user_courses(run, read=read))
+        for table in (result.totals().users, result.user_series())
     )
     return own, windows
 

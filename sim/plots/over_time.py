@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from sim.analysis.event_log import SERIES
 from sim.analysis.time_series import middle_points
-from sim.plots import style
+from sim.plots import intervals, style
 from sim.plots.labels import literal
 from sim.plots.marks import ROW_IN, draw_marks, marks_of, placed, rows_above
 from sim.plots.style import EFFICIENCY_LABEL, ERROR_LABEL, PAIR, QUALITY_LABEL, STYLE, Look
@@ -34,7 +34,7 @@ def over_time_figure(
     protection, may lie below the frame, and then a note says so.
 
     Bands are 95 % intervals over users, none where fewer than five have a query. Where a mechanism has two to four
-    users in all, each is drawn as a thin line, given by `users`, a table of `courses.user_courses` with LPPMs named
+    users in all, each is drawn as a thin line, given by `users`, a table of `time_series.user_courses` with LPPMs named
     alike. Of several sweep points each mechanism is drawn at the middle one of those it was run at. Expected figures
     are drawn where the table has them. Changes in users' lives, a table of `shifts`, are lines at the median
     of the users. With a width, in inches, columns go on in further rows where it is too narrow for all. Looks are those
@@ -42,11 +42,13 @@ def over_time_figure(
     """
     if over_time.empty:
         return style.empty_figure("no query in this run: there is nothing to draw over time")
-    chosen = style.preferred_figures(over_time[over_time["point"] == over_time["lppm"].map(middle_points(over_time))])
+    chosen = intervals.preferred_figures(
+        over_time[over_time["point"] == over_time["lppm"].map(middle_points(over_time))]
+    )
     labels = zip(PAIR, (QUALITY_LABEL, ERROR_LABEL), strict=True)
     measures = {measure: label for measure, label in labels if chosen[measure].notna().any()}
     own = _of_few(chosen, users)
-    note = style.note_on(chosen, "bands", users=own)
+    note = intervals.note_on(chosen, "bands", users=own)
     return _by_index(chosen, own, measures, style.own_looks(names, chosen["lppm"]), shifts, title, note, width)
 
 
@@ -59,21 +61,21 @@ def efficiency_figure(
     width: float | None = None,
     names: Mapping[str, Look] | None = None,
 ) -> Figure:
-    """Draw the efficiency by query index, a column for each attack; takes a table of `courses.efficiency_course`.
+    """Draw the efficiency by query index, a column for each attack; takes a table of `time_series.efficiency_course`.
 
     Of two to four users each is drawn, given by `users`, as in `over_time_figure`.
     """
     if course.empty:
         return style.empty_figure("no adversary error and quality loss in this run: there is no efficiency to draw")
     of_few = _of_few(course, users)
-    note = style.note_on(course, "bands", "efficiency", users=of_few)
+    note = intervals.note_on(course, "bands", "efficiency", users=of_few)
     own = style.own_looks(names, course["lppm"])
     return _by_index(course, of_few, {"efficiency": EFFICIENCY_LABEL}, own, shifts, title, note, width)
 
 
 def _of_few(rows: pd.DataFrame, users: pd.DataFrame | None) -> pd.DataFrame:
     """Return the windows of each user, with their efficiency, of the series that have too few users for intervals."""
-    few = style.few_users(rows)
+    few = intervals.few_users(rows)
     if users is None or few.empty:
         return pd.DataFrame(columns=[*SERIES, "user", "at", *PAIR, "efficiency"])
     own = users.merge(few, on=SERIES)
@@ -117,7 +119,7 @@ def _by_index(
             first = measure == next(iter(measures))
             draw_marks(panel, marks, labelled=first)
             for name, own in users[users["attack"] == attack].groupby("lppm", sort=False):
-                style.draw_users(panel, own, "at", measure, names[str(name)])
+                intervals.draw_users(panel, own, "at", measure, names[str(name)])
             _course(panel, rows[rows["attack"] == attack], measure, names)
             panel.set_ylim(limits[measure])
             if first != once:
@@ -171,7 +173,7 @@ def _limits(rows: pd.DataFrame, users: pd.DataFrame, measure: str) -> tuple[floa
     """Return the range of an axis, with the lines of single users in it."""
     kept = rows if measure == "efficiency" else rows[~rows["lppm"].isin(_at_nought(rows, measure))]
     kept = kept if len(kept) else rows
-    bottom, top = (style.limits if measure == "efficiency" else style.whole_limits)(kept, measure)
+    bottom, top = (intervals.limits if measure == "efficiency" else intervals.whole_limits)(kept, measure)
     own = users.loc[users["lppm"].isin(kept["lppm"]), measure].dropna()
     if own.empty:
         return bottom, top
@@ -181,8 +183,8 @@ def _limits(rows: pd.DataFrame, users: pd.DataFrame, measure: str) -> tuple[floa
 
 
 def _course(panel: Axes, rows: pd.DataFrame, measure: str, names: dict[str, Look]) -> None:
-    for name, own in style.blank_few(rows, measure).dropna(subset=[measure]).groupby("lppm", sort=False):
+    for name, own in intervals.blank_few(rows, measure).dropna(subset=[measure]).groupby("lppm", sort=False):
         look = names[str(name)]
         at = (own["first_index"] + own["last_index"]).to_numpy(float) / 2
         mean, low, high = (own[measure + end].to_numpy(float) for end in ("", "_low", "_high"))
-        style.with_band(panel, at, mean, low, high, look, str(name), markevery=max(1, len(at) // 6), band=0.13)
+        intervals.with_band(panel, at, mean, low, high, look, str(name), markevery=max(1, len(at) // 6), band=0.13)

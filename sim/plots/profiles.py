@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from sim.plots import style
+from sim.plots import intervals, style
 from sim.plots.marks import ROW_IN, draw_marks, marks_of, placed, rows_above
 from sim.plots.style import STYLE, Look
 
@@ -26,12 +26,12 @@ def profiles_figure(
     width: float,
     names: Mapping[str, Look] | None = None,
 ) -> Figure:
-    """Draw how far beliefs are from the truth by query index; takes a table of `courses.belief_distance`.
+    """Draw how far beliefs are from the truth by query index; takes a table of `beliefs.belief_distance`.
 
-    Where a mechanism has two to four users, each is drawn, given by `users` (`courses.user_belief_distances`).
+    Where a mechanism has two to four users, each is drawn, given by `users` (`beliefs.user_belief_distances`).
     """
     distances = distances.assign(attack=distances.get("attack", ""))
-    few = style.few_users(distances)
+    few = intervals.few_users(distances)
     own_values = pd.DataFrame() if users is None or few.empty else users.merge(few[["point", "lppm"]])
     own_looks = style.own_looks(names, distances["lppm"])
     first, last = float(distances["index"].min()), float(distances["index"].max())
@@ -39,14 +39,14 @@ def profiles_figure(
     told = [] if shifts is None else marks_of(shifts[shifts["point"].isin(set(distances["point"]))])
     marks = placed([mark for mark in told if mark.at <= span[1]], span, width - 0.8)
     above = ROW_IN * rows_above(marks)
-    spread = style.note_on(distances, "bands", "distance", users=own_values)
+    spread = intervals.note_on(distances, "bands", "distance", users=own_values)
     note = "; ".join(filter(None, ["total variation distance", spread]))
     with rc_context(STYLE | style.lines_for(width)):
         figure = style.with_legend(width, float(np.clip(0.55 * width, 1.9, 2.6)) + above, own_looks, note, title=title)
         panel = figure.subplots()
         draw_marks(panel, marks, labelled=True)
         seen: list[tuple[list[float], list[float]]] = []
-        for name, own in style.blank_few(distances, "distance").groupby("lppm", sort=False):
+        for name, own in intervals.blank_few(distances, "distance").groupby("lppm", sort=False):
             mean, low, high = (own[f"distance{end}"].to_numpy(float) for end in ("", "_low", "_high"))
             at = own["index"].to_numpy(float)
             curve = (at.tolist(), mean.round(9).tolist())
@@ -56,10 +56,10 @@ def profiles_figure(
             at = at + aside * (span[1] - span[0])
             if len(own_values):
                 of_users = own_values[own_values["lppm"] == name]
-                style.draw_users(panel, of_users, "index", "distance", own_looks[str(name)])
-            style.with_band(panel, at, mean, low, high, own_looks[str(name)], str(name), markevery=1, band=0.1)
+                intervals.draw_users(panel, of_users, "index", "distance", own_looks[str(name)])
+            intervals.with_band(panel, at, mean, low, high, own_looks[str(name)], str(name), markevery=1, band=0.1)
         style.count_queries(panel, width)
-        bottom, top = style.whole_limits(distances, "distance")
+        bottom, top = intervals.whole_limits(distances, "distance")
         if len(own_values):
             bottom, top = (
                 min(bottom, float(own_values["distance"].min())),

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 from matplotlib import rc_context, rcParamsDefault
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba_array
@@ -24,10 +23,6 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from matplotlib.typing import LineStyleType
 
-from sim.analysis.event_log import SERIES
-from sim.analysis.statistics import FEWEST_USERS, INTERVAL, are_few, metric_bounds, spread_kinds
-from sim.analysis.summary import preferred
-from sim.interfaces import FloatArray
 from sim.plots.labels import literal
 from sim.storage.atomic import atomic_file
 
@@ -120,12 +115,6 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
     }
 
 
-def preferred_figures(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with the expected figures and their intervals in the place of the realised."""
-    ends = ("", "_low", "_high")
-    return table.assign(**{name + end: preferred(table, name, end) for name in PAIR for end in ends})
-
-
 def own_looks(known: Mapping[str, Look] | None, names: Iterable[str]) -> dict[str, Look]:
     """Return the looks of the names that are drawn: those known, or such as `looks` gives."""
     shown = list(dict.fromkeys(names))
@@ -178,30 +167,6 @@ def count_queries(panel: Axes, width_in: float, label: str = "query index $r$") 
     """Label an axis along which queries are counted."""
     panel.set_xlabel(label)
     panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6 if width_in > 2 else 4))
-
-
-def limits(course: pd.DataFrame, measure: str) -> tuple[float, float]:
-    """Return the range of an axis; wide bands of a few users may leave the picture, the lines may not."""
-    course = blank_few(course, measure)
-    low, high = course[measure].min(), course[measure].max()
-    room = max(high - low, 0.1 * high, 1e-9)
-    ends = course[[f"{measure}_low", f"{measure}_high"]].clip(low - 0.5 * room, high + 0.5 * room)
-    low, high = np.nanmin([low, *ends[f"{measure}_low"]]), np.nanmax([high, *ends[f"{measure}_high"]])
-    low = 0.0 if low < 0.4 * high else low
-    return float(max(low - 0.03 * (high - low), 0.0)), float(high + 0.05 * (high - low))
-
-
-def whole_limits(course: pd.DataFrame, measure: str) -> tuple[float, float]:
-    """Return the range of an axis from nought, unless all lines lie far above, with the bands in it up to twice those.
-
-    Wider bands would bury the lines.
-    """
-    course = blank_few(course, measure)
-    low, high = (course[f"{measure}_{end}"].combine_first(course[measure]) for end in ("low", "high"))
-    top = min(float(high.max()), 2 * float(course[measure].max()) or np.inf)
-    bottom = 0.0 if course[measure].min() < 0.4 * course[measure].max() else max(0.0, float(low.min()))
-    room = 0.05 * (top - bottom) or 0.05 * top or 1.0
-    return bottom - room if bottom else 0.0, top + room
 
 
 def grid(figure: Figure, rows: Sequence[str], names: Sequence[str], columns: int) -> dict[tuple[str, str], Axes]:
@@ -292,71 +257,12 @@ def wrapped(note: str, width: float) -> str:
     return "\n".join(textwrap.wrap(note, int(width / 0.054)))
 
 
-def blank_few(rows: pd.DataFrame, *measures: str) -> pd.DataFrame:
-    """Return rows with the intervals that may be drawn: none over a few units, none beyond a metric's bounds."""
-    few = np.array([kind != INTERVAL for kind in spread_kinds(rows)], dtype=bool)
-    ends = {f"{name}{end}": name for name in measures for end in ("_low", "_high")}
-    return rows.assign(
-        **{end: rows[end].astype(float).mask(few).clip(*metric_bounds(name)) for end, name in ends.items()}
-    )
-
-
-def few_users(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the point, LPPM and attack of the series that have too few users for intervals throughout."""
-    most = rows.groupby(SERIES, sort=False)["users"].max()
-    return most[most.map(are_few)].index.to_frame(index=False)
-
-
-def draw_users(panel: Axes, own: pd.DataFrame, x: str, y: str, look: Look) -> None:
-    """Draw the values of each user as a thin line, or as a small dot where there is one."""
-    for _, of_user in own.dropna(subset=[x, y]).groupby("user", sort=False):
-        single = {"marker": look.marker, "markersize": 2.2} if len(of_user) == 1 else {}
-        at, values = of_user[x].to_numpy(float), of_user[y].to_numpy(float)
-        panel.plot(at, values, color=look.colour, alpha=0.5, linewidth=0.6, zorder=1.8, **single)  # type: ignore[arg-type]
-
-
-def note_on(rows: pd.DataFrame, what: str, measure: str = "quality_loss_km", *, users: pd.DataFrame | None) -> str:
-    """Say what bars, bands and thin lines are, if there are any; `users` are the values that are drawn one by one."""
-    units = "replications" if (rows["users"] == 1).all() else "users"
-    drawn = blank_few(rows, measure)[f"{measure}_low"].notna().any()
-    parts = [f"{what}: 95 % intervals over {units}"] if drawn else []
-    if users is not None and len(users):
-        parts.append(f"thin lines or small marks: single users (no intervals below {FEWEST_USERS} users)")
-    return "; ".join(parts)
-
-
 def empty_figure(message: str) -> Figure:
     """Return a figure that says why there is nothing to see."""
     with rc_context(STYLE):
         figure = Figure(figsize=(4.6, 1.2), layout="constrained")
         figure.text(0.5, 0.5, message, ha="center", va="center", color=INK)
     return figure
-
-
-def line(
-    panel: Axes, at: FloatArray, mean: FloatArray, look: Look, label: str, *, markevery: int, **marker: float
-) -> None:
-    """Draw a course."""
-    drawn = {"color": look.colour, "linestyle": look.line, "marker": look.marker, "label": label}
-    panel.plot(at, mean, markevery=markevery, **drawn, **marker)  # type: ignore[arg-type]
-
-
-def with_band(
-    panel: Axes,
-    at: FloatArray,
-    mean: FloatArray,
-    low: FloatArray,
-    high: FloatArray,
-    look: Look,
-    label: str,
-    *,
-    markevery: int,
-    band: float,
-    **marker: float,
-) -> None:
-    """Draw a course and its interval, as opaque as `band` says."""
-    line(panel, at, mean, look, label, markevery=markevery, **marker)
-    panel.fill_between(at, low, high, color=look.colour, alpha=band, linewidth=0)
 
 
 def settled(figure: Figure, *, compress: bool = False) -> Figure:

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from sim.analysis.event_log import SERIES
 from sim.analysis.summary import preferred
 from sim.interfaces import FloatArray
-from sim.plots import style
+from sim.plots import intervals, style
 from sim.plots.labels import label_points
 from sim.plots.style import DIAGONAL, ERROR_LABEL, LINES, PAIR, QUALITY_LABEL, STYLE, Look, looks
 
@@ -41,10 +41,10 @@ def tradeoff_figure(
     as wide as its panels need, or as said, in inches. Looks are those of `names`, a table of `series_looks`, or by the
     order of appearance.
     """
-    shown = style.preferred_figures(_with_series(summary)).dropna(subset=PAIR)
+    shown = intervals.preferred_figures(_with_series(summary)).dropna(subset=PAIR)
     if shown.empty:
         return style.empty_figure("no attack in this run: there is no adversary error to draw")
-    shown = style.blank_few(shown, *PAIR)
+    shown = intervals.blank_few(shown, *PAIR)
     own_values = _values_of_few(shown, users)
     known, attacks = names or series_looks(summary), list(dict.fromkeys(shown["attack"]))
     series = {name: known[name] for name in dict.fromkeys(_with_series(summary)["series"])}
@@ -64,14 +64,14 @@ def tradeoff_figure(
     room = side if width is None else _below_one_another(side, share, rows)
     with rc_context(STYLE if width is None else STYLE | style.lines_for(width)):
         height = (min(room, _HIGHEST_IN) * share + 0.2) * rows + 0.45
-        note = style.note_on(shown, "bars", users=own_values) + ("; some go on beyond the frame" if cut else "")
+        note = intervals.note_on(shown, "bars", users=own_values) + ("; some go on beyond the frame" if cut else "")
         figure = style.with_legend(side * columns + 0.4, height, {} if direct else series, note, lines=not single)
         panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         for panel, attack in zip(panels.flat, attacks, strict=False):
             own = shown[shown["attack"] == attack].sort_values(["quality_loss_km", "point"])
             own_of_attack = own_values[own_values["attack"] == attack].sort_values([PAIR[0], "point"])
             for name, of_users in own_of_attack.groupby("series", sort=False):
-                style.draw_users(panel, of_users, PAIR[0], PAIR[1], series[str(name)])
+                intervals.draw_users(panel, of_users, PAIR[0], PAIR[1], series[str(name)])
             _tradeoff_panel(panel, own, series, limits, share)
             panel.set_title(style.against(attack, side))
             if direct:
@@ -107,7 +107,7 @@ def series_looks(summary: pd.DataFrame) -> dict[str, Look]:
 def _values_of_few(shown: pd.DataFrame, users: pd.DataFrame | None) -> pd.DataFrame:
     """Return the loss and error of each user of the series that have too few users for intervals."""
     columns = ["series", "point", "attack", "user", *PAIR]
-    few = style.few_users(shown)
+    few = intervals.few_users(shown)
     if users is None or few.empty:
         return pd.DataFrame(columns=columns)
     own = _with_series(users).assign(**{name: preferred(users, name) for name in PAIR})

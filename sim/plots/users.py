@@ -9,7 +9,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from sim.plots import style
+from sim.plots import intervals, style
 from sim.plots.labels import literal
 from sim.plots.marks import draw_marks, marks_of
 from sim.plots.style import ERROR_LABEL, INK, QUALITY_LABEL, STYLE, Look
@@ -27,7 +27,7 @@ def users_figure(
 ) -> Figure:
     """Draw the adversary's error by query index, or the quality loss without an attack, a panel for each user.
 
-    Takes a table of `courses.user_courses` with one attack. Of many users the first twelve are drawn.
+    Takes a table of `time_series.user_courses` with one attack. Of many users the first twelve are drawn.
     """
     measure = "adversary_error_km" if courses["adversary_error_km"].notna().any() else "quality_loss_km"
     users = list(dict.fromkeys(courses["user"]))
@@ -53,7 +53,7 @@ def users_figure(
                 look = own_looks[str(name)]
                 at = (course["first_index"] + course["last_index"]).to_numpy(float) / 2
                 every = max(1, len(at) // 4)
-                style.line(panel, at, course[measure].to_numpy(float), look, str(name), markevery=every)
+                intervals.line(panel, at, course[measure].to_numpy(float), look, str(name), markevery=every)
             panel.set_title(literal(user, letters), fontsize=7.5)
             panel.tick_params(labelbottom=number + columns >= len(drawn))
             if number + columns >= len(drawn):

@@ -8,19 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from sim.analysis.beliefs import mean_belief_distance
 from sim.analysis.event_log import SERIES
 from sim.analysis.result import Result
 from sim.analysis.statistics import FEWEST_USERS
 from sim.analysis.summary import LOSS_AND_ERROR, preferred
-from sim.analysis.time_series import (
-    efficiency_course,
-    mean_belief_distance,
-    middle,
-    user_belief_distances,
-    user_courses,
-)
+from sim.analysis.time_series import efficiency_course
+from sim.plots.intervals import blank_few, few_users
 from sim.plots.marks import marks_of
-from sim.plots.style import blank_few, few_users
 from sim.report.study import Study
 from sim.storage.errors import NotApplicable
 
@@ -36,7 +31,7 @@ Chart = dict[str, Any]
 
 def charts(study: Study) -> dict[str, Any]:
     """Return every chart of a page, by the place it is drawn in."""
-    of_users = study.joined([user_courses(result.run, read=result.totals()) for result in study.results])
+    of_users = study.joined([result.user_series() for result in study.results])
     return {
         "tradeoff": tradeoff(study),
         "time": over_time(study, of_users),
@@ -152,7 +147,7 @@ def beliefs(study: Study) -> list[Chart]:
 
 def _distances(result: Result) -> pd.DataFrame:
     try:
-        return user_belief_distances(result.run, points=middle(result.run, result.totals())).assign(attack="")
+        return result.belief_distances().assign(attack="")
     except NotApplicable:
         return pd.DataFrame({"point": [], "lppm": [], "attack": []})
 

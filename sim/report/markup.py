@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable, Sequence
 
 from sim.plots.labels import printable
@@ -42,10 +43,10 @@ def escaped(value: object) -> Markup:
     return value if isinstance(value, Markup) else Markup(html.escape(printable(str(value), keep="\n\u00a0")))
 
 
-def told_apart(names: Sequence[str]) -> list[str]:
+def numbered_names(names: Sequence[str]) -> list[str]:
     """Return names as they are shown, with numbers where several look alike.
 
-    >>> told_apart(["a", "b" + chr(0x202E), "b" + chr(0x200E)])
+    >>> numbered_names(["a", "b" + chr(0x202E), "b" + chr(0x200E)])
     ['a', 'b�', 'b� (2)']
     """
     seen: dict[str, int] = {}
@@ -54,3 +55,15 @@ def told_apart(names: Sequence[str]) -> list[str]:
         seen[name] = seen.get(name, 0) + 1
         found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
     return found
+
+
+def typeset(line: str) -> Markup:
+    """Return text as it is set in print: symbols of loss and error, and no line break between a number and its unit."""
+    unbroken = re.sub(r"(?<=\d) (?=km\b|±)|(?<=±) (?=\d)", "\u00a0", line.replace("Q-bar", "Q\u0304"))
+    return Markup(escaped(unbroken).replace("P_AE", tag("i", "P", tag("sub", "AE"))))
+
+
+def bulleted(lines: Iterable[str], kind: str) -> Markup:
+    """Return lines as a list; nothing without any."""
+    items = [tag("li", line) for line in lines]
+    return tag("ul", *items, class_=kind) if items else Markup("")

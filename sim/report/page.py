@@ -11,7 +11,7 @@ from string import Template
 from typing import Any
 
 from sim.plots.labels import printable
-from sim.report import text
+from sim.report import tables, text
 from sim.report.charts import charts
 from sim.report.markup import Markup, escaped, tag
 from sim.report.replay import replays
@@ -37,15 +37,15 @@ def assembled(study: Study, *, live: bool = False) -> str:
         "style": style,
         "lead": text.lead(study),
         "answer": text.answer(study),
-        "standings": text.standings(study),
-        "table": text.table(study),
+        "standings": tables.standings(study),
+        "table": tables.table(study),
         "tradeoff": _chart("tradeoff", drawn, "There is no attack in this run, so there is no error to draw."),
         "time": _chart("time", drawn, "There is no query in this run."),
         "adaptation": _chart("adaptation", drawn, None),
-        "adapted": text.adaptation(study),
+        "adapted": tables.adaptation(study),
         "profiles": _chart("profiles", drawn, "No beliefs were kept in this run (record.snapshots)."),
         "users": _chart("users", drawn, "There is no query in this run."),
-        "figures": text.figures(study),
+        "figures": tables.figures(study),
         "run": text.run(study),
         "script": script,
     }

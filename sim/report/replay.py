@@ -7,7 +7,6 @@ left out, and the page says so.
 from __future__ import annotations
 
 import base64
-import bisect
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,15 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sim.analysis.event_log import query_rows
 from sim.analysis.result import Result
-from sim.analysis.summary import LOSS_AND_ERROR
-from sim.analysis.time_series import Beliefs, output_space, parts_at
+from sim.analysis.trajectories import evenly, query_counts, values_per_query
 from sim.interfaces import FloatArray, IntArray, OutputSpace
-from sim.report.markup import told_apart
+from sim.report.markup import numbered_names
 from sim.report.study import Study
-from sim.storage.event_schema import EVENTS
-from sim.storage.run_directory import RunDirectory
 from sim.storage.summary_rows import NO_POSITIONS, summarized
 
 MOST_ROADS = 60_000
@@ -43,7 +38,6 @@ _STEP_KM = 0.01
 _ON_GRID = ("manhattan", "euclidean")
 """Distances that the page works out from the cells."""
 _KEYS = ["user", "index"]
-_COLUMNS = ["lppm", "replication", *_KEYS, "time_s", "cell", "output", "attack", "estimate", *LOSS_AND_ERROR]
 
 Packed = dict[str, str]
 
@@ -98,10 +92,11 @@ def _replay(study: Study, name: str, result: Result, room: int) -> dict[str, Any
     if summarized(result.manifest):
         return {"none": NO_POSITIONS}
     chosen = study.at_middle(study.summary[study.summary["run"] == name])
-    expected = _expected_lengths(result, chosen.iloc[0])
-    values = 3 + len(chosen) + chosen["lppm"].nunique()  # of a query: time, cell, outputs and estimates
-    wanted = _evenly(expected, int(room / (_FIRST_GUESS * values)))
-    read = [_simulation(result.run, study, rows.iloc[0], wanted) for _, rows in chosen.groupby("lppm", sort=False)]
+    first = chosen.iloc[0]
+    expected = query_counts(result.totals(), first["point"], first["own_lppm"], first["attack"])
+    values = values_per_query(len(chosen), chosen["lppm"].nunique())
+    wanted = evenly(expected[result.trajectories().users], int(room / (_FIRST_GUESS * values)))
+    read = [_simulation(result, study, rows.iloc[0], wanted) for _, rows in chosen.groupby("lppm", sort=False)]
     simulations = [one for one in read if len(one.truth)]
     if not simulations:
         return {"none": "The first replication of the middle sweep points, which is replayed, is not there yet."}
@@ -112,7 +107,7 @@ def _replay(study: Study, name: str, result: Result, room: int) -> dict[str, Any
     while (letters := _letters(found)) > room and len(users) * length > 1:
         kept = lengths[users].clip(upper=length)
         fits = int(kept.sum() * 0.9 * room / letters)
-        users, length = _evenly(kept, fits), length if len(users) > 1 else max(fits, 1)
+        users, length = evenly(kept, fits), length if len(users) > 1 else max(fits, 1)
         found = _packed(result, [one.of(users, length) for one in same])
     notes = []
     if len(same) < len(read):
@@ -124,37 +119,13 @@ def _replay(study: Study, name: str, result: Result, room: int) -> dict[str, Any
     return found | {"note": " ".join(notes), "shifts": _shifts(result, same[0].point, users, length)}
 
 
-def _expected_lengths(result: Result, row: pd.Series[Any]) -> pd.Series[int]:
-    """Return about how many queries each user of one mechanism has: the mean over replications."""
-    users = result.totals().users
-    own = users[
-        (users["point"] == row["point"]) & (users["lppm"] == row["own_lppm"]) & (users["attack"] == row["attack"])
-    ]
-    lengths: pd.Series[int] = own.set_index("user")["queries"] // row["replications"]
-    return lengths
-
-
-def _evenly(lengths: pd.Series[int], queries: int) -> list[str]:
-    """Return as many users, evenly among all, as have no more queries together; at least one."""
-
-    def some(count: int) -> pd.Series[int]:
-        return lengths.iloc[np.unique(np.linspace(0, len(lengths) - 1, count).astype(int))]
-
-    count = bisect.bisect_right(range(1, len(lengths) + 1), queries, key=lambda count: int(some(count).sum()))
-    return list(some(max(count, 1)).index)
-
-
-def _simulation(run: RunDirectory, study: Study, row: pd.Series[Any], users: Sequence[str]) -> _Simulation:
-    """Read what one mechanism made of some users in the first replication."""
+def _simulation(result: Result, study: Study, row: pd.Series[Any], users: Sequence[str]) -> _Simulation:
+    """Return what one mechanism made of some users in the first replication."""
     point, lppm = int(row["point"]), row["own_lppm"]
-    parts = parts_at(run, [(lppm, point)], first=True)
-    kept = pa.array(users)
-    tables = [EVENTS.empty_table().select(_COLUMNS)]
-    for rows in query_rows(run, _COLUMNS, parts) if parts else ():
-        first = pc.and_(pc.equal(rows["replication"], pa.scalar(0)), pc.equal(rows["lppm"], pa.scalar(lppm)))
-        tables.append(rows.filter(pc.and_(first, pc.is_in(rows["user"], kept))))
-    table = pa.concat_tables(tables)
-    space = output_space(run, lppm, point)
+    trajectories = result.trajectories().trajectories(lppm, point)
+    table, beliefs = trajectories.rows, trajectories.beliefs
+    table = table.filter(pc.is_in(table["user"], pa.array(users, pa.string())))
+    space = result.output_space(lppm, point)
     # As they are: in pandas a column with nulls is one of floats, which do not hold large numbers to the digit.
     outputs = table["output"].combine_chunks().dictionary_encode(null_encoding="encode")
     frame = table.drop_columns(["output"]).to_pandas().assign(said=outputs.indices.to_numpy(zero_copy_only=False))
@@ -177,17 +148,8 @@ def _simulation(run: RunDirectory, study: Study, row: pd.Series[Any], users: Seq
         loss_km=once["quality_loss_km"].to_numpy(np.float64),
         estimates={name: own["estimate"].to_numpy(np.int64) for name, own in of_attack.items()},
         errors_km={name: own["adversary_error_km"].to_numpy(np.float64) for name, own in of_attack.items()},
-        beliefs=_beliefs(run, parts, lppm, point, users),
+        beliefs=beliefs[beliefs["user"].isin(users)],
     )
-
-
-def _beliefs(run: RunDirectory, parts: Sequence[str], lppm: str, point: int, users: Sequence[str]) -> pd.DataFrame:
-    found = [Beliefs.of(run, part).only([(lppm, point)], point, users) for part in parts]
-    columns: dict[str, list[Any]] = {"user": [], "index": [], "profile": []}
-    for beliefs in found:
-        for name, values in columns.items():
-            values.extend(getattr(beliefs, name))
-    return pd.DataFrame(columns)
 
 
 def _packed(result: Result, simulations: Sequence[_Simulation]) -> dict[str, Any]:
@@ -202,7 +164,7 @@ def _packed(result: Result, simulations: Sequence[_Simulation]) -> dict[str, Any
     quality, privacy = distances.quality_distance.kind, distances.privacy_distance.kind
     return {
         "world": world,
-        "users": told_apart(users),
+        "users": numbered_names(users),
         "queries": [int(length) for length in lengths],
         "time_s": _pack(times),
         "cell": _pack_cells(truth["cell"].to_numpy(np.int64), cells),

@@ -21,6 +21,8 @@ from sim.storage.errors import NotApplicable
 
 OF_PEOPLE = SETTING - {"training", "markov_restart"}
 """The parts of a scenario that decide who its people are and what they do."""
+_MOST_ATTACKS = 5
+"""With more, a tournament's standings take the place of a sentence on each attack."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,14 @@ class Study:
     def hindsight(self) -> pd.DataFrame:
         """The errors about past queries by point, LPPM, attack and lag; no rows where nobody came back to them."""
         return self.joined([result.shown_hindsight() for result in self.results])
+
+    @cached_property
+    def tournament(self) -> pd.DataFrame:
+        """The standings, where so many attacks are tried that a sentence on each would be too much; else no rows."""
+        (result, *others) = self.results
+        if others or self.summary["attack"].nunique() <= _MOST_ATTACKS:
+            return pd.DataFrame()
+        return result.tournament()
 
     @cached_property
     def users(self) -> pd.DataFrame:

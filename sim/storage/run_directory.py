@@ -266,7 +266,11 @@ class RunDirectory:
     def snapshots(self, part_id: str, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
         """Return the snapshots of one part, or only those with some names; an empty mapping if it wrote none."""
         with self.open_part(part_id) as part:
-            archive = self._archive(part_id, part)
+            return self.snapshots_of(part_id, part, names)
+
+    def snapshots_of(self, part_id: str, part: Part, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
+        """Return the arrays of a part that is open."""
+        archive = self._archive(part_id, part)
         if archive is None:
             return {}
         with self._named_archive(_snapshots_name(part_id)):

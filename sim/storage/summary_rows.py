@@ -25,6 +25,8 @@ WEIGHT = "queries"
 """Column of rows in memory: the number of queries that a row stands for; absent where it is 1 in all rows."""
 
 _SIMULATION = [schema.POINT, schema.LPPM, schema.ATTACK, schema.USER, schema.REPLICATION]
+COLUMNS = [*_SIMULATION, schema.EVENT, schema.INDEX]
+"""Columns from which `weights` are computed."""
 
 Windows = frozenset[tuple[int, int]]
 """First and last index of the queries of each summary row; empty where each query has its own rows."""
@@ -79,11 +81,9 @@ def summarized(manifest: RunManifest) -> bool:
     return manifest.scenario.record.log == "summary"
 
 
-def with_weights(rows: pa.Table, events: pa.ChunkedArray[Any], run: RunDirectory, part: str) -> pa.Table:
-    """Return the rows of a part with their weights, where any of them is a summary row."""
-    if not pc.any(_is_summary(events)).as_py():
-        return rows
-    return rows.append_column(WEIGHT, _weights(run.read_part(part, [*_SIMULATION, schema.EVENT, schema.INDEX])))
+def any_summary(events: pa.ChunkedArray[Any]) -> bool:
+    """Return whether any of these events is a summary row."""
+    return bool(pc.any(_is_summary(events)).as_py())
 
 
 def of_queries(events: pa.ChunkedArray[Any]) -> pa.BooleanArray:
@@ -168,9 +168,9 @@ def require_whole_rows(window: int, queries_per_row: int, run: RunDirectory) -> 
         )
 
 
-def require_cells(run: RunDirectory, part: str) -> None:
-    """Refuse a part of summary rows, which have no cells."""
-    if pc.any(_is_summary(run.read_part(part, [schema.EVENT])[schema.EVENT])).as_py():
+def require_cells(run: RunDirectory, events: pa.ChunkedArray[Any]) -> None:
+    """Refuse summary rows, which have no cells."""
+    if any_summary(events):
         raise NotApplicable(
             f"{run} is a summary, without the cells that users were in: set record.log to queries and run the scenario "
             "into another folder."
@@ -181,11 +181,14 @@ def _is_summary(events: pa.ChunkedArray[Any]) -> pa.BooleanArray:
     return pc.equal(events, pa.scalar(schema.SUMMARY_EVENT))
 
 
-def _weights(table: pa.Table) -> pa.Array[Any]:
-    """Return the number of queries of each row: a window begins after the last query of the one before."""
+def weights(table: pa.Table) -> pa.Array[Any]:
+    """Return the number of queries of each row: a window begins after the last query of the one before.
+
+    Takes the columns COLUMNS of a whole part.
+    """
     frame = table.to_pandas()
     summary = frame[schema.EVENT] == schema.SUMMARY_EVENT
     sizes = frame[summary].groupby(_SIMULATION, sort=False, dropna=False)[schema.INDEX].diff()
     queries = sizes.reindex(frame.index).fillna(frame[schema.INDEX]).where(summary, 1)
-    weights: pa.Array[Any] = pa.array(queries.to_numpy(np.int64))
-    return weights
+    numbers: pa.Array[Any] = pa.array(queries.to_numpy(np.int64))
+    return numbers

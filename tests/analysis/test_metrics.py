@@ -131,20 +131,20 @@ def test_nothing_but_what_is_asked_for_changes(result: Result, tmp_path: Path) -
     more = [name for name in EVENTS.names if name.startswith("posterior") or name == "epsilon_per_km"]
     pd.testing.assert_frame_equal(bare.events().drop(columns=more), result.events().drop(columns=more))
     found = bare.metrics()
-    shown = metrics.told(found)
+    shown = metrics.recorded_metrics(found)
     assert shown == ["quality_loss_km", "worst_quality_loss_km", "adversary_error_km", "hit_rate"]
-    assert metrics.untold(found, bare.manifest) == [
+    assert metrics.unrecorded_metrics(found, bare.manifest) == [
         "Set record.posterior for entropy bits, mass at truth.",
         "Set record.epsilon for epsilon per km, epsilon spent per km.",
         "Set record.snapshots for own Q-bar km, own worst loss km, own P_AE km, own entropy bits.",
     ]
-    assert metrics.untold(result.metrics(), result.manifest) == []
+    assert metrics.unrecorded_metrics(result.metrics(), result.manifest) == []
 
 
 def test_of_a_summary_only_what_it_holds_is_told(tmp_path: Path) -> None:
     result = ran(tmp_path / "run", record={"log": "summary", "window": 5, "snapshots": [1]})
     found = result.metrics()
-    assert metrics.told(found) == [
+    assert metrics.recorded_metrics(found) == [
         "quality_loss_km",
         "own_quality_loss_km",
         "own_worst_loss_km",
@@ -152,7 +152,7 @@ def test_of_a_summary_only_what_it_holds_is_told(tmp_path: Path) -> None:
         "own_adversary_error_km",
         "own_entropy_bits",
     ]
-    (said,) = metrics.untold(found, result.manifest)
+    (said,) = metrics.unrecorded_metrics(found, result.manifest)
     assert "cannot be told: worst loss km, hit rate, entropy bits, mass at truth" in said
     assert "Set record.log to queries" in said
 
@@ -208,7 +208,7 @@ def test_a_run_leaves_its_table_and_summarize_prints_it(result: Result) -> None:
     assert f"{row['hit_rate']:.3f} ({own.min():.3f} to {own.max():.3f})" in said
     assert "the range of the users' own values (fewer than 5: no intervals)" in said
     assert f"{row['own_quality_loss_km']:.3f}" in said
-    assert "inf" in said
+    assert "\u221e" in said
     assert "share of queries at which the estimate is the true cell" in said
     assert "identified" not in said
 
@@ -217,7 +217,7 @@ def test_the_page_has_a_table_of_what_there_is(result: Result) -> None:
     page = report.page([result])
     section = page.partition('<section id="figures">')[2].partition("</section>")[0]
     heads = re.findall(r'<th scope="col" data-type="number" title="([^"]*)"', section)
-    assert heads == [METRICS[name].words.replace("'", "&#x27;") for name in metrics.told(result.metrics())]
+    assert heads == [METRICS[name].words.replace("'", "&#x27;") for name in metrics.recorded_metrics(result.metrics())]
     assert len(re.findall("<tr>", section)) == 7
     row = row_of(result, "PEB-LH", "sporadic")
     assert f'data-value="{row["own_entropy_bits"]:.6g}"' in section

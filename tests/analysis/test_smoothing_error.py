@@ -13,9 +13,10 @@ import pytest
 
 import sim
 from sim import report
+from sim.analysis.beliefs import belief_distance
 from sim.analysis.result import Result
 from sim.analysis.smoothing_error import past_error
-from sim.analysis.time_series import belief_distance, user_trace
+from sim.analysis.trajectories import user_trace
 from sim.execution.cost.estimate import estimate
 from sim.scenario.models import Scenario
 from sim.storage.event_schema import EVENTS

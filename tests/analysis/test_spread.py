@@ -153,10 +153,10 @@ def test_the_thin_lines_are_the_users_own_values(results: dict[int, Result]) -> 
         for _, own in users.groupby(["lppm", "attack", "user"])
     ]
     assert sorted(thin(figure)) == sorted(wanted)
-    ordinary, _ = of_run.users_of_few(results[2].run, results[2].summary())
+    ordinary, _ = of_run.users_of_few(results[2], results[2].summary())
     assert ordinary is not None
-    assert of_run.users_of_few(results[5].run, results[5].summary()) == (None, None)
-    assert of_run.users_of_few(results[1].run, results[1].summary()) == (None, None)
+    assert of_run.users_of_few(results[5], results[5].summary()) == (None, None)
+    assert of_run.users_of_few(results[1], results[1].summary()) == (None, None)
 
 
 def test_a_wide_interval_is_cut_at_zero_in_figures() -> None:

@@ -280,13 +280,13 @@ def test_what_was_read_once_serves_all_tables(tmp_path: Path, monkeypatch: pytes
     run.write_csv("points.csv", pd.DataFrame({"point": [0, 1], "epsilon_per_km": [0.5, 1]}))
     alone = tradeoff(run), read_over_time(run), user_points(per_user(run))
     reads: list[str] = []
-    read_part = RunDirectory.read_part
+    open_part = RunDirectory.open_part
 
-    def counted(run: RunDirectory, part: str, columns: Sequence[str] | None = None) -> pa.Table:
+    def counted(run: RunDirectory, part: str) -> Any:
         reads.append(part)
-        return read_part(run, part, columns)
+        return open_part(run, part)
 
-    monkeypatch.setattr(RunDirectory, "read_part", counted)
+    monkeypatch.setattr(RunDirectory, "open_part", counted)
     read = read_totals(run)
     assert read.extent.last_index == alone[1]["last_index"].max()
     together = tradeoff(run, read), read_over_time(run, extent=read.extent), user_points(read.users)

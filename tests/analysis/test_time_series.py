@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import sim
-from sim.analysis import time_series as courses
+from sim.analysis import beliefs, time_series, trajectories
 from sim.analysis.result import Result
 from sim.analysis.statistics import ratio_of_means
 from sim.analysis.summary import LOSS_AND_ERROR
@@ -56,7 +56,7 @@ def oracle(log: pd.DataFrame, ends: list[int]) -> pd.DataFrame:
 
 def test_users_have_their_own_means_in_the_windows_of_all(result: Result, log: pd.DataFrame) -> None:
     windows = result.over_time()
-    found = courses.user_courses(result.run)
+    found = time_series.user_courses(result.run)
     assert set(found["first_index"]) == set(windows["first_index"])
     assert set(found["last_index"]) == set(windows["last_index"])
     plain = oracle(log, sorted(set(windows["last_index"])))
@@ -67,7 +67,7 @@ def test_users_have_their_own_means_in_the_windows_of_all(result: Result, log: p
 
 def test_some_users_and_other_points(result: Result, log: pd.DataFrame) -> None:
     user = log["user"].iloc[0]
-    found = courses.user_courses(result.run, points=[("PEB-Exp", 2)], users=[user], read=result.totals())
+    found = time_series.user_courses(result.run, points=[("PEB-Exp", 2)], users=[user], read=result.totals())
     own = log[(log["lppm"] == "PEB-Exp") & (log["point"] == 2) & (log["user"] == user) & (log["event"] == "query")]
     plain = own.groupby(["attack", "index"])["expected_quality_loss_km"].mean()
     assert found["user"].unique().tolist() == [user]
@@ -75,8 +75,8 @@ def test_some_users_and_other_points(result: Result, log: pd.DataFrame) -> None:
 
 
 def test_the_efficiency_is_a_ratio_of_means(result: Result, log: pd.DataFrame) -> None:
-    users = courses.user_courses(result.run)
-    found = courses.efficiency_course(users)
+    users = time_series.user_courses(result.run)
+    found = time_series.efficiency_course(users)
     # Without a loss there is no efficiency.
     assert set(found["lppm"]) == {"SP-Exp", "PEB-Exp"}
     plain = oracle(log, sorted(set(users["last_index"])))
@@ -93,8 +93,8 @@ def test_the_efficiency_is_a_ratio_of_means(result: Result, log: pd.DataFrame) -
 
 
 def test_no_attack_no_efficiency(result: Result) -> None:
-    users = courses.user_courses(result.run).assign(adversary_error_km=np.nan)
-    assert courses.efficiency_course(users).empty
+    users = time_series.user_courses(result.run).assign(adversary_error_km=np.nan)
+    assert time_series.efficiency_course(users).empty
 
 
 def distances(run: RunDirectory, log: pd.DataFrame, lppm: str, point: int) -> dict[int, list[float]]:
@@ -118,7 +118,7 @@ def distances(run: RunDirectory, log: pd.DataFrame, lppm: str, point: int) -> di
 
 @pytest.mark.parametrize("lppm", ["SP-Exp", "PEB-Exp"])
 def test_beliefs_are_compared_with_the_life_that_is_led(result: Result, log: pd.DataFrame, lppm: str) -> None:
-    found = courses.belief_distance(result.run)
+    found = beliefs.belief_distance(result.run)
     own = found[found["lppm"] == lppm].set_index("index")
     plain = distances(result.run, log, lppm, 1)
     assert own.index.tolist() == [1, 5, 9] == sorted(plain)
@@ -132,15 +132,15 @@ def test_beliefs_are_compared_with_the_life_that_is_led(result: Result, log: pd.
 
 def test_what_the_identity_believes_does_not_count(result: Result) -> None:
     assert any("identity" in result.run.snapshots(part)["lppm"] for part in result.run.parts())
-    assert set(courses.belief_distance(result.run)["lppm"]) == {"SP-Exp", "PEB-Exp"}
+    assert set(beliefs.belief_distance(result.run)["lppm"]) == {"SP-Exp", "PEB-Exp"}
     with pytest.raises(RequestError, match="nothing depends on what identity believes: choose another LPPM"):
-        courses.belief_distance(result.run, points=[("identity", 0)])
+        beliefs.belief_distance(result.run, points=[("identity", 0)])
 
 
 def test_a_change_of_life_makes_a_difference(result: Result, log: pd.DataFrame) -> None:
     """The user who moves has other cells before and after: the same belief is not as far from both."""
     user = next(name for name in log["user"].unique() if name.endswith("1"))
-    found = courses.belief_distance(result.run, points=[("SP-Exp", 1)], users=[user])
+    found = beliefs.belief_distance(result.run, points=[("SP-Exp", 1)], users=[user])
     assert (found["users"] == 1).all()
     assert found["distance_low"].isna().all()
     assert found["distance"].nunique() > 1
@@ -148,7 +148,7 @@ def test_a_change_of_life_makes_a_difference(result: Result, log: pd.DataFrame) 
 
 def test_one_users_trace(result: Result, log: pd.DataFrame) -> None:
     user = log["user"].iloc[0]
-    found = courses.user_trace(result.run, lppm="PEB-Exp", point=1, attack="sporadic", user=user)
+    found = trajectories.user_trace(result.run, lppm="PEB-Exp", point=1, attack="sporadic", user=user)
     same: Any = {"lppm": "PEB-Exp", "point": 1, "attack": "sporadic", "user": user, "replication": 0}
     own = log[(log[list(same)] == pd.Series(same)).all(axis=1)]
     columns = ["index", "time_s", "cell", "output", "estimate"]
@@ -158,7 +158,7 @@ def test_one_users_trace(result: Result, log: pd.DataFrame) -> None:
     assert found.belief is not None
     assert found.belief.sum() == pytest.approx(1)
     with pytest.raises(RequestError, match=r"no query of user 'nobody' under PEB-Exp against sporadic"):
-        courses.user_trace(result.run, lppm="PEB-Exp", point=1, attack="sporadic", user="nobody")
+        trajectories.user_trace(result.run, lppm="PEB-Exp", point=1, attack="sporadic", user="nobody")
 
 
 def test_of_a_summary_the_cells_are_not_known(tmp_path: Path) -> None:
@@ -166,10 +166,10 @@ def test_of_a_summary_the_cells_are_not_known(tmp_path: Path) -> None:
     path.write_text(SMALL + "record: {log: summary, window: 4}\n")
     run = sim.run(load(path), out=tmp_path / "run", figures=False).run
     with pytest.raises(RunError, match=r"is a summary, without the cells .* record\.log to queries"):
-        courses.belief_distance(run)
+        beliefs.belief_distance(run)
     with pytest.raises(RunError, match="is a summary"):
-        courses.user_trace(run, lppm="SP-Exp", point=0, attack="sporadic", user="user-1")
-    assert set(courses.user_courses(run)["last_index"]) == {4, 8, 12}
+        trajectories.user_trace(run, lppm="SP-Exp", point=0, attack="sporadic", user="user-1")
+    assert set(time_series.user_courses(run)["last_index"]) == {4, 8, 12}
 
 
 def test_without_snapshots_there_is_no_belief(tmp_path: Path) -> None:
@@ -177,21 +177,21 @@ def test_without_snapshots_there_is_no_belief(tmp_path: Path) -> None:
     path.write_text(SMALL + "record: {snapshots: []}\n")
     run = sim.run(load(path), out=tmp_path / "run", figures=False).run
     with pytest.raises(RunError, match=r"no snapshot of what its mechanisms believe: set record\.snapshots"):
-        courses.belief_distance(run)
+        beliefs.belief_distance(run)
 
 
 def test_only_the_parts_of_the_points_are_read(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    read_part = RunDirectory.read_part
+    open_part = RunDirectory.open_part
 
-    def counted(run: RunDirectory, part: str, columns: Any = None) -> Any:
+    def counted(run: RunDirectory, part: str) -> Any:
         opened.append(part)
-        return read_part(run, part, columns)
+        return open_part(run, part)
 
     read = result.totals()
-    monkeypatch.setattr(RunDirectory, "read_part", counted)
-    courses.user_courses(result.run, points=[("PEB-Exp", 2)], read=read)
+    monkeypatch.setattr(RunDirectory, "open_part", counted)
+    time_series.user_courses(result.run, points=[("PEB-Exp", 2)], read=read)
     assert {part[:4] for part in opened} == {"0002"}
     opened.clear()
-    courses.belief_distance(result.run, points=[("PEB-Exp", 1)])
+    beliefs.belief_distance(result.run, points=[("PEB-Exp", 1)])
     assert {part[:14] for part in opened} == {"0001-0000-0000"}

@@ -24,7 +24,6 @@ from sim.scenario.models import Scenario
 from sim.storage.errors import RequestError
 from sim.storage.event_schema import MEASURES
 from sim.storage.load import load
-from sim.storage.run_directory import RunDirectory
 from tests.support import SMALL, done
 
 
@@ -216,7 +215,7 @@ def test_its_figure_is_drawn_with_the_others(many: tuple[Path, str], monkeypatch
     for name in ("tradeoff_figure", "over_time_figure"):
         monkeypatch.setattr(of_run, name, lambda *_, **__: Figure())
     monkeypatch.setattr(of_run, "_written", lambda _, figures: figures)
-    figures: Any = of_run.write_figures(RunDirectory.open(many[0]))
+    figures: Any = of_run.write_figures(Result.open(many[0]))
     assert list(figures) == ["tradeoff", "over_time", "tournament"]
     (panel,) = figures["tournament"].axes
     assert [label.get_text() for label in panel.get_yticklabels()] == Result.open(many[0]).tournament()["lppm"].tolist()

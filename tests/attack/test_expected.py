@@ -23,8 +23,8 @@ from sim.attack import identification, inference
 from sim.attack.assumed import AssumingAttack
 from sim.attack.face_value import FaceValueAttack
 from sim.attack.hindsight import Hindsight, PathAttack, SmoothingAttack
+from sim.attack.inference import AnyAttack
 from sim.attack.optimal import HiddenChannel, OptimalAttack
-from sim.attack.parameters import AttackParameters
 from sim.belief.fixed_profile import FixedProfile
 from sim.belief.markov_filter import MarkovFilter
 from sim.events import Report
@@ -365,7 +365,7 @@ def test_nothing_that_a_scenario_can_name_beats_the_attack_that_is_optimal(
     users = {f"u{number}": known for number in range(len(PATHS))} | {"else": known_of(seed + 100)}
     errors = {}
     for said in EVERY_ATTACK:
-        spec = TypeAdapter(AttackParameters).validate_python(said)
+        spec = TypeAdapter(AnyAttack).validate_python(said)
         attack = spec.build(scenario.attack_context(world, users))
         errors[spec.name] = online_error(attack, known, chained=chained, channel=channel)
     optimal = errors["markov" if chained else "sporadic"]

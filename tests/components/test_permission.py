@@ -347,13 +347,13 @@ def test_a_settings_file_of_numba_in_the_current_folder_is_refused(folder: Path,
 def test_a_matplotlibrc_in_the_current_folder_changes_no_figure(
     folder: Path, commands: CommandServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = sim.run(sim.load(write(folder, PLAIN)), out=folder / "run", figures=False).run
+    result = sim.run(sim.load(write(folder, PLAIN)), out=folder / "run", figures=False)
     (folder / "matplotlibrc").write_text("text.usetex: True\nfont.size: 40\n")
     ended = commands.run("plot", "run", folder=folder)
     assert ended.returncode == 0, ended.stderr
     drawn = {path.name: path.read_bytes() for path in (folder / "run" / "figures").glob("*.png")}
     monkeypatch.setattr("sim.plots.style.METADATA", {"png": METADATA["png"]})
-    expected = {path.name: path.read_bytes() for path in map(Path, map(str, write_figures(run)))}
+    expected = {path.name: path.read_bytes() for path in map(Path, map(str, write_figures(result)))}
     assert drawn == expected
     assert "tradeoff.png" in drawn
 

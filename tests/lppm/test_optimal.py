@@ -143,7 +143,7 @@ def test_with_one_distance_the_error_is_the_budget_or_that_of_guessing(seed: int
 def test_with_one_distance_it_is_as_good_as_a_remapped_mechanism_of_that_loss(make: Any, kind: str) -> None:
     prior, distance = some_prior(3), DISTANCES[kind]
     for budget_km in (0.3, 0.8):
-        remapped = make(distance=distance, quality_budget_km=budget_km)(prior).matrix()
+        remapped = made(make, distance=distance, quality_budget_km=budget_km)(prior).matrix()
         spent_km = loss_km(remapped, prior, distance)
         design = OptimalPrivacy(
             OptimalPrivacyParameters(quality_budget_km=spent_km), quality_distance=distance, privacy_distance=distance
@@ -427,13 +427,13 @@ def test_what_makes_no_design_is_refused() -> None:
         OptimalPrivacy(
             OptimalPrivacyParameters(quality_budget_km=-1.0), quality_distance=distance, privacy_distance=distance
         )
-    with pytest.raises(ValueError, match="one of epsilon_per_km and quality_budget_km, got None and None"):
-        made(OptimalQuality, **both)
+    with pytest.raises(ValueError, match="`epsilon_per_km` and `quality_budget_km` exclude each other"):
+        made(OptimalQuality, epsilon_per_km=1.0, quality_budget_km=1.0, **both)
     with pytest.raises(ValueError, match=r"(?s)epsilon_per_km.*input_value=nan"):
         made(OptimalQuality, epsilon_per_km=float("nan"), **both)
     with pytest.raises(ValueError, match=r"(?s)spanner_dilation.*input_value=0.5"):
         made(OptimalQuality, epsilon_per_km=1.0, spanner_dilation=0.5, **both)
-    with pytest.raises(InputError, match=r"(?s)solver.*input_value='cplex'"):
+    with pytest.raises(ValueError, match=r"(?s)solver.*input_value='cplex'"):
         made(OptimalQuality, epsilon_per_km=1.0, solver="cplex", **both)
 
 

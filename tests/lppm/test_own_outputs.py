@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sim.analysis import time_series as courses
+from sim.analysis import trajectories
 from sim.analysis.result import Result
 from sim.lppm.outputs import Cells, CellsOrNothing, Regions, Sets
 from sim.plots import style
@@ -69,12 +69,12 @@ def _kept(kind: Any) -> Any:
 def test_the_manifest_says_what_outputs_stand_for(result: Result) -> None:
     said = result.manifest.output_spaces
     assert (said["SP-Snap"], said["Drop"]) == ("cells", {"kind": "cells_or_nothing"})
-    found = {lppm: courses.output_space(result.run, lppm, 0) for lppm in said}
+    found = {lppm: trajectories.output_space(result.run, lppm, 0) for lppm in said}
     assert isinstance(found["SP-Cloak"], Regions)
     assert found["SP-Cloak"] == found["PEB-Cloak"]
     assert found["SP-Cloak"].cells(0) == tuple(range(12))
     assert (found["SP-Snap"], found["Drop"], found["Dummies"]) == (Cells(12), CellsOrNothing(12), Sets(12, 2))
-    assert courses.output_space(result.run, "Dummies", 1) == Sets(12, 3)
+    assert trajectories.output_space(result.run, "Dummies", 1) == Sets(12, 3)
 
 
 def test_a_dropped_report_has_no_output_but_a_loss_and_a_guess(result: Result) -> None:
@@ -91,12 +91,12 @@ def test_a_dropped_report_has_no_output_but_a_loss_and_a_guess(result: Result) -
 
 def test_the_log_holds_what_an_output_costs(result: Result) -> None:
     for lppm in ("SP-Cloak", "PEB-Cloak"):
-        space, log = courses.output_space(result.run, lppm, 0), log_of(result, lppm)
+        space, log = trajectories.output_space(result.run, lppm, 0), log_of(result, lppm)
         for cell, output, km in zip(log["cell"], log["output"], log["quality_loss_km"], strict=True):
             (row, col), (to_row, to_col) = divmod(cell, 4), divmod(space.shown_at(output), 4)
             assert cell in space.cells(output)
             assert km == pytest.approx(abs(row - to_row) + abs(col - to_col))
-    dummies, space = log_of(result, "Dummies"), courses.output_space(result.run, "Dummies", 0)
+    dummies, space = log_of(result, "Dummies"), trajectories.output_space(result.run, "Dummies", 0)
     pairs = zip(dummies["cell"], dummies["output"], strict=True)
     assert all(cell in space.cells(output) for cell, output in pairs)
     assert (dummies["quality_loss_km"] == 0).all()
@@ -119,7 +119,7 @@ def test_the_replay_shows_regions_at_their_centres_and_names_their_cells(result:
     (replay,) = json.loads(found.group(1))["replay"]
     lppms = ["SP-Cloak", "SP-Snap", "Drop", "Dummies", "PEB-Cloak", "Places"]
     for packed, lppm in zip(replay["lppms"], lppms, strict=True):
-        space, log = courses.output_space(result.run, lppm, 0), log_of(result, lppm)
+        space, log = trajectories.output_space(result.run, lppm, 0), log_of(result, lppm)
         outputs = [None if pd.isna(output) else int(output) for output in log["output"]]
         shown = [-1 if output is None else space.shown_at(output) for output in outputs]
         assert unpacked(packed["output"]).tolist() == [12 if cell < 0 else cell for cell in shown]
@@ -163,7 +163,7 @@ def test_the_replay_says_what_was_reported(result: Result, written: Path, browse
         )
         said = page.locator(".replay-words > *").all_text_contents()[2]
         km, output = float(log["quality_loss_km"][index]), log["output"][index]
-        space = courses.output_space(result.run, lppm, 0)
+        space = trajectories.output_space(result.run, lppm, 0)
         match lppm:
             case "Drop":
                 assert said == f"Reports nothing: loss {round(km, 2):g} km."
@@ -188,8 +188,8 @@ def test_a_map_shows_a_region_at_its_centre_and_a_set_at_its_cells(
     assert done("plot", result.path, "--figure", "map", "--attack", "markov", "-o", "map.svg") == "map.svg\n"
     user = log_of(result, "Drop")["user"].iloc[0]
     for lppm in ("SP-Cloak", "SP-Snap", "Drop", "Dummies"):
-        trace = courses.user_trace(result.run, lppm=lppm, point=0, attack="markov", user=user)
-        space, log = courses.output_space(result.run, lppm, 0), log_of(result, lppm)
+        trace = trajectories.user_trace(result.run, lppm=lppm, point=0, attack="markov", user=user)
+        space, log = trajectories.output_space(result.run, lppm, 0), log_of(result, lppm)
         for shown, output in zip(trace.queries["shown"], log.loc[log["user"] == user, "output"], strict=True):
             if pd.isna(output):
                 assert shown == ()

@@ -22,7 +22,7 @@ from matplotlib.text import Text
 
 import sim
 from sim import plots
-from sim.analysis import time_series as courses
+from sim.analysis import beliefs, time_series, trajectories
 from sim.analysis.result import Result
 from sim.analysis.summary import summarize
 from sim.events import Shift
@@ -182,7 +182,7 @@ def test_the_efficiency_is_that_of_the_courses(run: RunDirectory) -> None:
     figure = draw(run, "efficiency", attacks=["markov"])
     (panel,) = visible(figure)
     (line,) = [line for line in panel.get_lines() if line.get_label() == "SP-Exp"]
-    table = courses.efficiency_course(courses.user_courses(run))
+    table = time_series.efficiency_course(time_series.user_courses(run))
     own = table[(table["lppm"] == "SP-Exp") & (table["attack"] == "markov")]
     assert list(line.get_ydata()) == pytest.approx(own["efficiency"].tolist())  # type: ignore[arg-type]
     assert "identity" not in legend_names(figure)
@@ -202,7 +202,7 @@ def test_users_have_a_panel_each(run: RunDirectory, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.usefixtures("unsettled")
 def test_profiles_are_those_of_the_courses_where_they_were_recorded(run: RunDirectory) -> None:
-    table = courses.belief_distance(run)
+    table = beliefs.belief_distance(run)
     (panel,) = visible(draw(run, "profiles"))
     lines = {str(line.get_label()): line for line in panel.get_lines() if str(line.get_label()) in set(table["lppm"])}
     assert list(lines) == ["SP-Exp", "PEB-Exp"]
@@ -270,11 +270,11 @@ def test_the_map_shows_roads_and_where_the_user_was(tmp_path: Path) -> None:
         draw(run, "adaptation")
 
 
-def trace(cells: int) -> courses.UserTrace:
+def trace(cells: int) -> trajectories.UserTrace:
     queries = pd.DataFrame(
         {"index": [1, 2], "time_s": [0.0, 1.0], "cell": [0, 1], "shown": [[1], [1]], "estimate": [0, 2]}
     )
-    return courses.UserTrace(queries, np.full(cells, 1 / cells), 2)
+    return trajectories.UserTrace(queries, np.full(cells, 1 / cells), 2)
 
 
 @pytest.mark.parametrize(

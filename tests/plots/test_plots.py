@@ -16,6 +16,7 @@ from matplotlib.lines import Line2D
 
 from sim import plots
 from sim.analysis.adaptation import Adaptation
+from sim.analysis.result import Result
 from sim.plots import style
 from sim.plots.labels import literal
 from sim.storage.errors import RunError
@@ -351,22 +352,22 @@ def a_run(path: Path, points: pd.DataFrame | None = None) -> RunDirectory:
     return run
 
 
-def drawn(run: RunDirectory, monkeypatch: pytest.MonkeyPatch, **tables: Any) -> dict[str, Figure]:
+def drawn(result: Result, monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
     """Return the figures of a run by their names, without writing them."""
     figures: dict[str, Figure] = {}
 
     def keep(figure: Figure, stem: Path) -> list[Path]:
-        figures[stem.relative_to(run.path).as_posix()] = figure
+        figures[stem.relative_to(result.path).as_posix()] = figure
         return [stem]
 
     monkeypatch.setattr(style, "save", keep)
-    plots.write_figures(run, **tables)
+    plots.write_figures(result)
     return figures
 
 
 @pytest.mark.usefixtures("unsettled")
 def test_write_figures_reads_the_log(tmp_path: Path) -> None:
-    paths = plots.write_figures(a_run(tmp_path))
+    paths = plots.write_figures(Result(a_run(tmp_path)))
     assert sorted(p.relative_to(tmp_path).as_posix() for p in paths) == [
         f"figures/{name}.{suffix}" for name in ("over_time", "tradeoff") for suffix in ("pdf", "png", "svg")
     ]
@@ -379,7 +380,7 @@ def test_write_figures_has_the_scenarios_order(tmp_path: Path, monkeypatch: pyte
     points = pd.DataFrame(
         {"point": [0, 1, 2], "lppms.*.design.epsilon": [0.5, 1.0, 2.0], "lppms.*.belief.count": [7, 8, 9]}
     )
-    figures = drawn(a_run(tmp_path, points), monkeypatch)
+    figures = drawn(Result(a_run(tmp_path, points)), monkeypatch)
     assert list(figures) == ["figures/tradeoff", "figures/over_time"]
     for figure in figures.values():
         assert legend_names(figure) == ["SP", "PEB"]
@@ -396,7 +397,7 @@ def test_points_that_differ_in_more_than_a_mechanism_are_other_curves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     points = pd.DataFrame({"point": [0, 1, 2], "lppms.*.design.epsilon": [0.5, 1.0, 1.0], "users.count": [7, 7, 9]})
-    figures = drawn(a_run(tmp_path, points), monkeypatch)
+    figures = drawn(Result(a_run(tmp_path, points)), monkeypatch)
     names = ["SP (count 7)", "SP (count 9)", "PEB (count 7)", "PEB (count 9)"]
     assert legend_names(figures["figures/tradeoff"]) == names
     drawn_lines = lines(visible(figures["figures/tradeoff"])[0])
@@ -407,19 +408,20 @@ def test_points_that_differ_in_more_than_a_mechanism_are_other_curves(
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_tables_that_are_given_are_not_read_from_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = a_run(tmp_path)
-    run.part_path("p").unlink()
-    names: dict[str, Any] = {"lppms": ["PEB", "SP"], "attacks": ["markov"]}
-    figures = drawn(run, monkeypatch, summary=summary(**names, points=2), over_time=course(**names))
-    assert [legend_names(figure) for figure in figures.values()] == [["SP", "PEB"]] * 2
+def test_tables_that_are_made_are_not_read_from_the_log_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = Result(a_run(tmp_path))
+    result.over_time()
+    result.run.part_path("p").write_bytes(b"damaged")
+    figures = drawn(result, monkeypatch)
+    assert list(figures) == ["figures/tradeoff", "figures/over_time"]
+    assert legend_names(figures["figures/over_time"]) == ["SP", "PEB"]
 
 
 def test_a_run_without_its_points_is_refused(tmp_path: Path) -> None:
     run = a_run(tmp_path)
     (tmp_path / "points.csv").unlink()
     with pytest.raises(RunError, match=r"points\.csv"):
-        plots.write_figures(run)
+        plots.write_figures(Result(run))
     assert not (tmp_path / "figures").exists()
 
 

@@ -132,7 +132,7 @@ def test_all_faults_come_at_once_each_at_its_line_and_column(write: Write) -> No
         "4:15: replications: must be at least 1, found 0",
         "5:17: markov_restart: must be one of never, daily, found text 'no'",
         "7:16: world.grid.kind: unknown kind, found 'rectangel' (did you mean 'rectangle'?); "
-        "allowed: san_francisco, region, rectangle",
+        "allowed: rectangle, region, san_francisco",
         f"8:29: world.roads.nodes: file 'nodes.csv' does not exist (looked for {folder / 'nodes.csv'})",
         f"8:47: world.roads.edges: file 'edges.csv' does not exist (looked for {folder / 'edges.csv'})",
         "10:10: users.count: must be a whole number, found text '3'; remove the quotes",
@@ -221,7 +221,7 @@ def test_all_faults_come_at_once_each_at_its_line_and_column(write: Write) -> No
         ),
         (
             {"shifts": "[{kind: relocat, at_query: 3}]"},
-            "shifts.0.kind: unknown kind, found 'relocat' (did you mean 'relocate'?); allowed: relocate, new_places,",
+            "shifts.0.kind: unknown kind, found 'relocat' (did you mean 'relocate'?); allowed: adopt, close_roads,",
         ),
         (
             {"shifts": "[relocate]"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -111,7 +110,7 @@ def test_check_and_run_say_it(write: Callable[..., Path], tmp_path: Path) -> Non
     text = "SP-Exp: epsilon_per_km 5000: on cells of 1 x 1 km the true cell is reported with probability above 0.999999"
     assert f"note {text}" in " ".join(done("check", path, "--no-time").split())
     assert text in " ".join(done("run", path, "-o", tmp_path / "run", "--no-figures").split())
-    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
-    assert manifest["remarks"] == [f"{text}, nothing is hidden"]
-    assert sentences.warnings(manifest)[0] == f"{text}, nothing is hidden"
-    assert f"{text}, nothing is hidden" in report.page([sim.Result.open(tmp_path / "run")])
+    result = sim.Result.open(tmp_path / "run")
+    assert list(result.manifest.remarks) == [f"{text}, nothing is hidden"]
+    assert sentences.warnings(result.manifest)[0] == f"{text}, nothing is hidden"
+    assert f"{text}, nothing is hidden" in report.page([result])

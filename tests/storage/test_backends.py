@@ -14,6 +14,7 @@ from fsspec import register_implementation  # type: ignore[import-untyped]
 from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]
 
 from sim import plots
+from sim.analysis.result import Result
 from sim.storage.backends import storage_at
 from sim.storage.backends.folder import Folder
 from sim.storage.backends.remote import Remote
@@ -159,7 +160,7 @@ def a_run(place: str | Path) -> RunDirectory:
 
 def test_figures_are_drawn_under_a_url_as_in_a_folder(tmp_path: Path) -> None:
     here, there = a_run(tmp_path / "run"), a_run("memory://drawn")
-    paths, files = plots.write_figures(here), plots.write_figures(there)
+    paths, files = plots.write_figures(Result(here)), plots.write_figures(Result(there))
     assert [str(file) for file in files] == [f"memory://drawn/figures/{path.name}" for path in paths]
     assert [file.read_bytes() for file in files] == [path.read_bytes() for path in paths]
 

@@ -13,7 +13,7 @@ from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan
 from sim.world.distances.matrix import from_file
 from sim.world.distances.road import road
-from sim.world.distances.semantic import read_labels, semantic
+from sim.world.distances.semantic import SemanticDistanceParameters, read_labels, semantic
 from sim.world.roads.graph import Roads
 from sim.world.roads.lattice import lattice
 
@@ -194,8 +194,8 @@ def test_kinds_of_places_are_apart_by_what_their_labels_do_not_share() -> None:
     assert np.array_equal(found, found.T)
     via = (found[:, :, None] + found[None, :, :]).min(axis=1)
     assert (found <= via + 1e-12).all()
-    with pytest.raises(ValueError, match=r"apart_km must be in \(0, inf\), got 0"):
-        semantic(labels, apart_km=0.0)
+    with pytest.raises(ValueError, match=r"(?s)apart_km.*input_value=0.0"):
+        SemanticDistanceParameters(labels="labels.csv", apart_km=0.0)
 
 
 def test_labels_are_read_in_any_order(tmp_path: Path) -> None:

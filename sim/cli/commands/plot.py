@@ -49,7 +49,7 @@ def plot(run_directory: str, kind: str | None, **asked: Any) -> None:
     from sim.storage.errors import NotApplicable
 
     result = Result.open(run_directory)
-    paths = write_figures(result.run)
+    paths = write_figures(result)
     if not result.shifts().empty:
         with suppress(NotApplicable):
             paths += write_adaptation(result.run, result.adaptation())

@@ -5,15 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import pandas as pd
-from rich.table import Table
 
-from sim.analysis import statistics
 from sim.analysis.adaptation import OF_USER, Adaptation
 from sim.analysis.event_log import SERIES
 from sim.analysis.result import Result
-from sim.analysis.sweep_labels import in_order, path_headings, with_swept_values
-from sim.analysis.tables import spread_note
-from sim.cli.output.cells import spreads, swept_value, with_spread
+from sim.analysis.statistics import with_spread
+from sim.analysis.sweep_labels import in_order
+from sim.analysis.tables import (
+    ADAPTATION,
+    Cell,
+    Column,
+    Row,
+    Table,
+    adaptation_caption,
+    lppm_column,
+    metric_cell,
+    swept_columns,
+    text_column,
+)
+from sim.cli.output.tables import print_table, rows_with_swept_values, swept_paths
 from sim.cli.output.terminal import stdout
 from sim.escaping import escape
 from sim.storage.errors import NotApplicable
@@ -39,49 +49,22 @@ def print_first_shift(result: Result) -> None:
 def print_adaptation(result: Result, adaptation: Adaptation, against: str | None = None) -> None:
     """Print the efficiency of each mechanism around a shift, its time to recover, and the queries lost."""
     points = result.points()
-    swept = path_headings([path for path in points.columns if path != "point"])
-    summary = in_order(statistics.with_spread(adaptation.summary, adaptation.users, OF_USER, SERIES), result.run)
-    valued = with_swept_values(summary[["lppm", "point"]], points).to_dict("records")
+    summary = in_order(with_spread(adaptation.summary, adaptation.users, OF_USER, SERIES), result.run)
     against = summary["lppm"].iloc[0] if against is None else against
     compared = adaptation.compare(against) if against in set(adaptation.users["lppm"]) else pd.DataFrame()
     differences = {(row["point"], row["attack"], row["lppm"]): row for row in _differences(compared)}
-    table = Table()
-    table.add_column("LPPM")
-    table.add_column("attack")
-    numbers = ("before", "lowest", "at the end", "recover", "mean", f"minus {against}", "not back", "together", "lost")
-    for heading in (*swept.values(), *numbers):
-        table.add_column(escape(heading), justify="right")
-    for values, row in zip(valued, summary.to_dict("records"), strict=True):
-        apart = differences.get((row["point"], row["attack"], row["lppm"]))
-        together = "" if pd.isna(row["pooled_queries_to_recover"]) else f"{row['pooled_queries_to_recover']:.0f}"
-        table.add_row(
-            escape(row["lppm"]),
-            escape(row["attack"]),
-            *(swept_value(values[path]) for path in swept),
-            with_spread(row, "efficiency_before", 3),
-            with_spread(row, "efficiency_lowest", 3),
-            with_spread(row, "efficiency_end", 3),
-            "" if pd.isna(row["queries_to_recover_median"]) else f"{row['queries_to_recover_median']:.0f}",
-            with_spread(row, "queries_to_recover", 0),
-            "" if apart is None else with_spread(apart, "queries_to_recover", 0, signed=True),
-            f"{row['censored']} of {row['users']}",
-            f"> {together}" if row["pooled_censored"] and together else together,
-            with_spread(row, "queries_lost", 1),
-        )
-    shifts = ", ".join(dict.fromkeys(adaptation.summary["shift"]))
-    console = stdout()
-    console.print(
-        escape(
-            f"Efficiency P_AE / Q-bar before and after {shifts}; queries until a window of {adaptation.window} is back "
-            f"at {100 * adaptation.recovered:g} %: median and mean over users, those not back counted with all they "
-            f"have, and of all users together; queries lost until then; {spread_note(spreads(summary))}"
-        ),
-        style="italic",
-        highlight=False,
-    )
-    console.print(table, highlight=False)
+
+    def difference(row: Row) -> Cell:
+        own = differences.get((row["point"], row["attack"], row["lppm"]), {})
+        return metric_cell(own, "queries_to_recover", 0, signed=True)
+
+    *efficiencies, lost, not_back, together = ADAPTATION
+    labels = [lppm_column(), text_column("attack", "attack"), *swept_columns(swept_paths(points))]
+    columns = [*labels, *efficiencies, Column(f"minus {against}", difference), lost, not_back, together]
+    caption = adaptation_caption(summary, adaptation.window, adaptation.recovered)
+    print_table(Table(columns, rows_with_swept_values(summary, points), caption))
     if left_out := int(adaptation.summary["left_out"].max()):
-        console.print(
+        stdout().print(
             f"Who has no loss before the shift, or not {adaptation.window} queries from it to the next change or the "
             f"end, is left out: {left_out} of the users at most.",
             highlight=False,
@@ -94,4 +77,4 @@ def _differences(compared: pd.DataFrame) -> list[dict[Any, Any]]:
         return []
     keys = ["point", "attack", "lppm"]
     nobody = pd.DataFrame({name: pd.Series(dtype=float) for name in keys})
-    return statistics.with_spread(compared, nobody, OF_USER, keys, signed=True).to_dict("records")
+    return with_spread(compared, nobody, OF_USER, keys, signed=True).to_dict("records")

@@ -3,48 +3,21 @@
 from __future__ import annotations
 
 import pandas as pd
-from rich.table import Table
 
 from sim.analysis.statistics import INTERVAL, OWN_VALUES, SPREAD, are_few
-from sim.analysis.tables import spread_note
-from sim.cli.output.cells import spreads, with_spread
-from sim.cli.output.terminal import stdout
-from sim.escaping import escape
+from sim.analysis.tables import Table, at_loss_caption, at_loss_columns, text_column
+from sim.cli.output.tables import print_table
 
 
 def print_at_loss(compared: pd.DataFrame) -> None:
     """Print the adversary error of each mechanism at given quality losses, and its difference to a reference."""
-    console = stdout()
-    table = Table()
-    in_circumstances = compared["circumstances"].astype(bool).any()
     against = compared["against"].iloc[0] if len(compared) else ""
-    compared = _at_loss_shown(compared)
-    for heading in (*(["with"] if in_circumstances else []), "attack"):
-        table.add_column(heading)
-    table.add_column("Q-bar", justify="right")
-    table.add_column("LPPM")
-    for heading in ("P_AE", f"minus {against}", "users"):
-        table.add_column(escape(heading), justify="right")
-    for _, rows in compared.groupby(["circumstances", "attack", "quality_loss_km"], sort=False):
-        for row in rows.to_dict("records"):
-            of_this = f" ({row['reached']} with this one)" if row["reached"] > row["users"] else ""
-            table.add_row(
-                *([escape(row["circumstances"])] if in_circumstances else []),
-                escape(row["attack"]),
-                f"{row['quality_loss_km']:g}",
-                escape(row["lppm"]),
-                with_spread(row, "error_km", 3),
-                "" if row["lppm"] == against else with_spread(row, "difference_km", 3),
-                f"{row['users']} of {row['of_users']}{of_this}",
-            )
-        table.add_section()
-    console.print(
-        "Adversary error P_AE at equal quality loss Q-bar, in km, off each user's own curve, over the users who reach "
-        f"it with every LPPM; differences paired by user; {spread_note(spreads(compared))}",
-        style="italic",
-        highlight=False,
-    )
-    console.print(table, highlight=False)
+    shown = _at_loss_shown(compared)
+    circumstances = [text_column("with", "circumstances")] if compared["circumstances"].astype(bool).any() else []
+    columns = [*circumstances, text_column("attack", "attack"), *at_loss_columns(against)]
+    keys = ("circumstances", "attack", "quality_loss_km")
+    rows = [row for _, own in shown.groupby(list(keys), sort=False) for row in own.to_dict("records")]
+    print_table(Table(columns, rows, at_loss_caption(shown), section=lambda row: [row[key] for key in keys]))
 
 
 def _at_loss_shown(compared: pd.DataFrame) -> pd.DataFrame:

@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 import pandas as pd
-from rich.table import Table
 
-from sim.analysis.sweep_labels import path_headings, with_swept_values
-from sim.analysis.tables import spread_note
-from sim.cli.output.cells import metric, spreads, swept_value
+from sim.analysis.sweep_labels import with_swept_values
+from sim.analysis.tables import (
+    Table,
+    loss_and_error_columns,
+    lppm_column,
+    metric_column,
+    rank_columns,
+    rows_by_attack,
+    summary_caption,
+    swept_columns,
+    text_column,
+    with_swept_cells,
+)
+from sim.cli.output.tables import print_table, swept_paths
 from sim.cli.output.terminal import stdout
-from sim.escaping import escape
 
 
 def print_summary(
@@ -26,55 +35,41 @@ def print_summary(
     `summary` comes from `with_spread`. LPPMs and attacks keep the given order; those introduced by a sweep follow. A
     swept value is shown for the mechanisms it affects. `over_budget` holds the points and LPPMs whose loss is marked.
     """
-    swept = path_headings([path for path in points.columns if path != "point"])
-    valued = with_swept_values(summary[["lppm", "point"]], points).to_dict("records")
-    values = {(row["lppm"], row["point"]): row for row in valued}
     attacks = list(dict.fromkeys([*attacks, *filter(None, summary["attack"])]))
-    table = Table()
-    table.add_column("LPPM")
-    for heading in (*swept.values(), "Q-bar", *(f"P_AE {attack}" for attack in attacks)):
-        table.add_column(escape(heading), justify="right")
-    for lppm in dict.fromkeys([*lppms, *summary["lppm"]]):
-        for point, rows in summary[summary["lppm"] == lppm].groupby("point", sort=True):
-            by_attack = {row["attack"]: row for _, row in rows.iterrows()}
-            table.add_row(
-                escape(lppm),
-                *(swept_value(values[lppm, point][path]) for path in swept),
-                metric(rows.iloc[0], "quality_loss_km") + (" !" if (point, lppm) in over_budget else ""),
-                *(metric(by_attack[name], "adversary_error_km") if name in by_attack else "" for name in attacks),
-            )
-        table.add_section()
-    expected = summary["expected_quality_loss_km"].notna().any()
-    console = stdout()
-    units = "replications" if (summary["users"] == 1).all() else "users"
-    console.print(
-        f"Quality loss Q-bar and adversary error P_AE, in km; {spread_note(spreads(summary), units)}"
-        + ("; means expected over the mechanism's noise" if expected else "")
-        + ("; ! above the quality budget asked for" if over_budget else ""),
-        style="italic",
-        highlight=False,
+    places = {lppm: place for place, lppm in enumerate(dict.fromkeys([*lppms, *summary["lppm"]]))}
+    ordered = summary.assign(place=summary["lppm"].map(places)).sort_values(["place", "point"], kind="stable")
+    keys = ["lppm", "point"]
+    values = {(row["lppm"], row["point"]): row for row in with_swept_values(summary[keys], points).to_dict("records")}
+    rows = rows_by_attack(ordered, keys)
+    print_table(
+        Table(
+            [
+                lppm_column(),
+                *swept_columns(swept_paths(points)),
+                *loss_and_error_columns(attacks, lambda row: (row["point"], row["lppm"]) in over_budget),
+            ],
+            with_swept_cells(rows, [values[row["lppm"], row["point"]] for row in rows]),
+            summary_caption(summary, over_budget=bool(over_budget)),
+            section=lambda row: row["lppm"],
+        )
     )
-    console.print(table)
 
 
 def print_standings(table: pd.DataFrame, *, drawn: bool) -> None:
     """Print a table of `tournament.standings`: each mechanism against its strongest attack."""
-    shown = Table()
-    for heading in ("rank", "LPPM", "Q-bar", "P_AE", "of the strongest attack"):
-        shown.add_column(heading, justify="left" if heading in ("LPPM", "of the strongest attack") else "right")
-    for row in table.to_dict("records"):
-        rank = "" if pd.isna(row["rank"]) else str(row["rank"])
-        figures = (f"{row[name]:.3f}" for name in ("quality_loss_km", "adversary_error_km"))
-        shown.add_row(rank, escape(str(row["lppm"])), *figures, escape(str(row["strongest"])))
     loss = table.loc[table["rank"].notna(), "quality_loss_km"]
     same = len(loss) > 1 and loss.max() - loss.min() < 1e-9
-    console = stdout()
-    console.print(
-        "Quality loss Q-bar and adversary error P_AE of the strongest attack, in km; "
-        + (f"ranked at {loss.iloc[0]:g} km of loss" if same else "each at its own loss"),
-        style="italic",
-        highlight=False,
+    print_table(
+        Table(
+            [
+                *rank_columns(3),
+                metric_column("P_AE", "adversary_error_km", unit="km"),
+                text_column("of the strongest attack", "strongest"),
+            ],
+            table.to_dict("records"),
+            "Quality loss Q-bar and adversary error P_AE of the strongest attack, in km; "
+            + (f"ranked at {loss.iloc[0]:g} km of loss" if same else "each at its own loss"),
+        )
     )
-    console.print(shown)
     places = "tournament.csv and figures/tournament" if drawn else "tournament.csv"
-    console.print(f"All attacks are in {places}, with intervals in summary.csv.", highlight=False)
+    stdout().print(f"All attacks are in {places}, with intervals in summary.csv.", highlight=False)

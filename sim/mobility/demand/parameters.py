@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Annotated, ClassVar, cast
 
+from pydantic import ConfigDict
+
 from sim.components.custom import Custom
 from sim.components.registry import OneOf, Parameters, component
 from sim.interfaces import Demand
@@ -27,7 +29,7 @@ class DemandParameters(Parameters):
 class CustomDemand(Custom, DemandParameters):
     """Custom demand, imported from `module`."""
 
-    model_config = Custom.model_config
+    model_config = ConfigDict(extra="allow")
 
     def build(self) -> Demand:
         """Return an instance of the class."""

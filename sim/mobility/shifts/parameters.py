@@ -161,4 +161,4 @@ def _require_mapping(value: Any) -> Any:
 
 AnyShift = ShiftOfPeople | ShiftOfRoads
 
-ShiftField = Annotated[AnyShift, BeforeValidator(_require_mapping), OneOf("shift", short=False)]
+ShiftField = Annotated[AnyShift, OneOf("shift", short=False), BeforeValidator(_require_mapping)]

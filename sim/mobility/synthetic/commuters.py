@@ -7,7 +7,7 @@ generator handed to `visits` decides the days. Time 0 is the midnight before a M
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -17,11 +17,11 @@ from pydantic import Field
 from sim.components.files import Place
 from sim.components.registry import component
 from sim.components.spec import Share
-from sim.events import Visit
 from sim.interfaces import FloatArray, Generator, IntArray
 from sim.mobility.base import MobilityParameters
-from sim.mobility.synthetic.city import attraction, numbered_users, pick, thresholds
-from sim.mobility.synthetic.trips import HOUR_S, Trip, cell_visits, drive, node_path, standing
+from sim.mobility.synthetic.city import attraction, pick, thresholds
+from sim.mobility.synthetic.drivers import Drivers
+from sim.mobility.synthetic.trips import HOUR_S, Trip, drive, standing
 from sim.mobility.traces import DAY_S
 from sim.rng import stream
 from sim.world import World
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from sim.world.grid import Grid
     from sim.world.roads.graph import Roads
 
-    RoadsAt = Callable[[int], Roads]
-    """The roads in force at a time; their nodes are always the same."""
 
 LEISURE_KM = 3.0
 LEISURE_HOURS = 2.0
@@ -64,7 +62,7 @@ class CommutersParameters(MobilityParameters):
         return Commuters(self, grid=world.grid, roads=world.roads, seed=seed)
 
 
-class Commuters:
+class Commuters(Drivers):
     """Live at home, work on weekdays, go out in the evening or at the weekend; drive between the places.
 
     On a weekday the user leaves home about `work_start_h`, stays at work about `work_hours`, goes with probability
@@ -74,11 +72,11 @@ class Commuters:
     """
 
     def __init__(self, parameters: CommutersParameters, *, grid: Grid, roads: Roads, seed: int) -> None:
-        self.parameters, self.roads, self.seed = parameters, roads, seed
+        super().__init__(roads)
+        self.parameters, self.seed = parameters, seed
         self._weights = _node_weights(attraction(grid, seed=seed, roads=roads), roads)
         self._tastes: dict[str, tuple[str, ...]] = {}
         self._left: dict[str, Commuters] = {}
-        self._roads_at: RoadsAt | None = None
 
     def elsewhere(self, what: str, name: str) -> Commuters | None:
         """Return the same people with another `home` and leisure around it, `work`, or leisure `places` alone.
@@ -89,24 +87,6 @@ class Commuters:
         moved._tastes = self._tastes | dict.fromkeys({"home", "places"} if what == "home" else {what}, (name,))
         moved._left = self._left | {what: self}
         return moved
-
-    def rerouted(self, roads_at: RoadsAt) -> Commuters:
-        """Return the same people, who take each drive on the roads that are in force when they depart."""
-        moved = copy.copy(self)
-        moved._roads_at = roads_at
-        return moved
-
-    def users(self, count: int | None = None) -> Sequence[str]:
-        """Return the ids of the first `count` users; ten unless told."""
-        return numbered_users(count)
-
-    def visits(self, user: str, rng: Generator) -> Iterator[Visit]:
-        """Yield a visit at every change of cell and at every arrival, for ever."""
-        return cell_visits(self._trips(user, rng), self.roads.cell)
-
-    def drives(self, user: str, rng: Generator) -> Iterator[tuple[int, int]]:
-        """Yield (time_s, node) for every node passed; `visits` is this path seen through the cells."""
-        return node_path(self._trips(user, rng))
 
     def places(self, user: str) -> tuple[int, int, IntArray]:
         """Return the nodes of the user's home, her work and her leisure places, the favourite first."""
@@ -162,9 +142,6 @@ class Commuters:
                 trip = drive(self._roads(now_s), node, home, depart_s=now_s)
                 yield trip
                 node, now_s = home, trip.arrival_s
-
-    def _roads(self, depart_s: int) -> Roads:
-        return self.roads if self._roads_at is None else self._roads_at(depart_s)
 
     def _outing(self, day: int, work: int, leisure: IntArray, rng: Generator) -> tuple[float, list[tuple[int, float]]]:
         """Return the hour of leaving home, and where to go for how many hours."""

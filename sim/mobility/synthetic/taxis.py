@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -13,11 +12,11 @@ from pydantic import Field
 from sim.components.files import Place
 from sim.components.registry import component
 from sim.components.spec import NonNegative, Positive, Share
-from sim.events import Visit
 from sim.interfaces import FloatArray, Generator
 from sim.mobility.base import MobilityParameters
-from sim.mobility.synthetic.city import attraction, fading, numbered_users, pick, thresholds
-from sim.mobility.synthetic.trips import HOUR_S, Trip, cell_visits, drive, node_path, standing
+from sim.mobility.synthetic.city import attraction, fading, pick, thresholds
+from sim.mobility.synthetic.drivers import Drivers
+from sim.mobility.synthetic.trips import HOUR_S, Trip, drive, standing
 from sim.mobility.traces import DAY_S
 from sim.rng import stream
 from sim.world import World
@@ -25,9 +24,6 @@ from sim.world import World
 if TYPE_CHECKING:
     from sim.world.grid import Grid
     from sim.world.roads.graph import Roads
-
-    RoadsAt = Callable[[int], Roads]
-    """The roads in force at a time; their nodes are always the same."""
 
 
 @component("mobility")
@@ -55,7 +51,7 @@ class TaxisParameters(MobilityParameters):
         return Taxis(self, grid=world.grid, roads=world.roads, seed=seed)
 
 
-class Taxis:
+class Taxis(Drivers):
     """Drive to a passenger, drive the passenger to a destination, wait, and again.
 
     The city has `hotspots` centres of life. A passenger appears near the cab with probability
@@ -66,31 +62,13 @@ class Taxis:
     """
 
     def __init__(self, parameters: TaxisParameters, *, grid: Grid, roads: Roads, seed: int) -> None:
-        self.parameters, self.grid, self.roads, self.seed = parameters, grid, roads, seed
+        super().__init__(roads)
+        self.parameters, self.grid, self.seed = parameters, grid, seed
         self.attraction = attraction(grid, seed=seed, roads=roads, centres=parameters.hotspots)
         self._anywhere = thresholds(self.attraction)
         self._near: dict[int, FloatArray] = {}
         self._by_cell = np.argsort(roads.cell, kind="stable")
         self._first = np.searchsorted(roads.cell[self._by_cell], np.arange(grid.n_cells + 1))
-        self._roads_at: RoadsAt | None = None
-
-    def rerouted(self, roads_at: RoadsAt) -> Taxis:
-        """Return the same cabs, which take each drive on the roads that are in force when they depart."""
-        moved = copy.copy(self)
-        moved._roads_at = roads_at
-        return moved
-
-    def users(self, count: int | None = None) -> Sequence[str]:
-        """Return the ids of the first `count` cabs; ten unless told."""
-        return numbered_users(count)
-
-    def visits(self, user: str, rng: Generator) -> Iterator[Visit]:
-        """Yield a visit at every change of cell and at every stop, for ever."""
-        return cell_visits(self._trips(user, rng), self.roads.cell)
-
-    def drives(self, user: str, rng: Generator) -> Iterator[tuple[int, int]]:
-        """Yield (time_s, node) for every node passed; `visits` is this path seen through the cells."""
-        return node_path(self._trips(user, rng))
 
     def _trips(self, user: str, rng: Generator) -> Iterator[Trip]:
         taste = stream(self.seed, "taste", user)
@@ -113,9 +91,6 @@ class Taxis:
                 trip = drive(self._roads(now_s), node, depot, depart_s=now_s)
                 yield trip
                 node, now_s = depot, trip.arrival_s
-
-    def _roads(self, depart_s: int) -> Roads:
-        return self.roads if self._roads_at is None else self._roads_at(depart_s)
 
     def _passenger(self, node: int, rng: Generator) -> int:
         """Draw the node where the next passenger waits."""

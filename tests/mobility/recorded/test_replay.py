@@ -140,7 +140,7 @@ def people(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("select", "users"),
     [
-        (None, "1 2 3 5 8"),
+        (Selection(), "1 2 3 5 8"),
         (Selection(users=["8", "2"]), "2 8"),
         (Selection(min_visits=3), "1 3 8"),
         (Selection(min_visits=3, first=2), "1 3"),
@@ -242,10 +242,10 @@ def test_degrees_need_a_region(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"columns": {"place": "cell"}}, "columns may name user, time, order, lat, lon, cell, got place"),
+        ({"columns": {"place": "cell"}}, r"(?s)columns.place.*Extra inputs"),
         ({"columns": {"cell": "where"}}, "no column where for cell; found user, order, cell"),
         ({"columns": {"cell": "where", "user": "who"}},
-         "data.csv: no column where for cell; no column who for user; found user, order, cell$"),
+         "data.csv: no column who for user; no column where for cell; found user, order, cell$"),
         ({"visits": 0}, r"(?s)visits.*input_value=0"),
         ({"utc_offset_h": 30}, r"(?s)utc_offset_h.*input_value=30"),
         ({"select": Selection(users=["1", "77"])}, "got 77 without any"),

@@ -69,7 +69,7 @@ def test_a_profile_has_zipf_weights_on_about_ten_places() -> None:
 
 
 def test_exploring_alone_is_attraction_times_a_wide_kernel() -> None:
-    model = Favourites(FavouritesParameters(explore=1.0, spread_km=1e9), grid=GRID, seed=5)
+    model = made(Favourites, unchecked=True, explore=1.0, spread_km=1e9, grid=GRID, seed=5)
     np.testing.assert_allclose(model.profile("user-001"), model.attraction)
 
 

@@ -1,0 +1,160 @@
+"""Trajectories: what happened to single users, query by query, in the first replication."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sim.analysis.beliefs import Beliefs
+from sim.analysis.event_log import SERIES, LogPart, log_parts
+from sim.analysis.summary import LOSS_AND_ERROR, Totals
+from sim.analysis.sweep_labels import in_order
+from sim.analysis.time_series import Chosen, equal_rows, may_hold, parts_at
+from sim.interfaces import FloatArray, OutputSpace
+from sim.lppm import outputs
+from sim.storage.errors import RequestError
+from sim.storage.event_schema import EVENTS
+from sim.storage.run_directory import RunDirectory
+from sim.storage.summary_rows import require_cells
+from sim.world.grid import Grid
+
+COLUMNS = [
+    *("point", "lppm", "replication", "user", "index", "time_s", "cell", "output", "attack", "estimate"),
+    *LOSS_AND_ERROR,
+]
+
+
+def output_space(run: RunDirectory, lppm: str, point: int) -> OutputSpace:
+    """Return what the outputs of an LPPM stand for."""
+    manifest = run.manifest()
+    return outputs.read(manifest.output_spaces[lppm], Grid(**manifest.world_of(point).grid), point)
+
+
+def shown_at(space: OutputSpace, output: int | None) -> tuple[int, ...]:
+    """Return where a map shows an output: its place, or where it has none all cells that it names."""
+    if output is None:
+        return ()
+    place = space.shown_at(output)
+    return space.cells(output) if place < 0 else (place,)
+
+
+@dataclass(frozen=True, slots=True)
+class UserTrace:
+    """What happened to one user under one LPPM, in the first replication."""
+
+    queries: pd.DataFrame
+    """A row for each query: index, time_s, cell, output, estimate (NaN without an attack) and, of the output, the cells
+    that a map shows it at: a list in `shown`."""
+    belief: FloatArray | None
+    """What the LPPM believed of her last, as far as it was recorded, shape (n_cells,)."""
+    believed_at: int | None
+    """Before which query."""
+
+
+def user_trace(run: RunDirectory, *, lppm: str, point: int, attack: str, user: str) -> UserTrace:
+    """Return the trace of one user, what was reported of it and what the attack made of that."""
+    columns = ["index", "time_s", "cell", "output", "estimate"]
+    for part in log_parts(run, parts_at(run, [(lppm, point)], first=True)):
+        require_cells(run, part.rows(["event"])["event"])
+        same = {"point": point, "replication": 0, "user": user, "lppm": lppm, "attack": attack or None}
+        rows = part.queries([*columns, *same])
+        rows = rows.filter(equal_rows(rows, same))
+        if rows.num_rows:
+            beliefs = Beliefs.of(part).only([(lppm, point)], point, [user])
+            last = int(beliefs.index.argmax()) if len(beliefs.index) else None
+            space = output_space(run, lppm, point)
+            queries = rows.select(columns).to_pandas()
+            queries["shown"] = [shown_at(space, output) for output in rows["output"].to_pylist()]
+            return UserTrace(
+                queries.sort_values("index", ignore_index=True),
+                None if last is None else beliefs.profile[last],
+                None if last is None else int(beliefs.index[last]),
+            )
+    raise RequestError(f"{run} has no query of user {user!r} under {lppm} against {attack or 'nobody'}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectories:
+    """The queries of some users under one LPPM at one sweep point, in the first replication."""
+
+    rows: pa.Table
+    """Columns: COLUMNS."""
+    beliefs: pd.DataFrame
+    """Columns: user, index, profile."""
+
+
+class TrajectoryCollector:
+    """Trajectories of some users in the parts read so far, by LPPM and sweep point."""
+
+    def __init__(self, points: Chosen, users: Sequence[str]) -> None:
+        self.users = list(users)
+        self._points = list(points)
+        self._tables: dict[tuple[str, int], list[pa.Table]] = {key: [] for key in self._points}
+        self._beliefs: dict[tuple[str, int], list[Beliefs]] = {key: [] for key in self._points}
+
+    def add(self, part: LogPart) -> None:
+        """Take in a part; a summary has no trajectories."""
+        if part.is_summary or not may_hold(part.id, self._points, first=True):
+            return
+        rows = part.queries(COLUMNS)
+        rows = rows.filter(pc.equal(rows["replication"], pa.scalar(0)))
+        rows = rows.filter(pc.is_in(rows["user"], pa.array(self.users, pa.string())))
+        for lppm, point in self._points:
+            if may_hold(part.id, [(lppm, point)], first=True):
+                own = rows.filter(equal_rows(rows, {"lppm": lppm, "point": point}))
+                self._tables[lppm, point].append(own)
+                self._beliefs[lppm, point].append(Beliefs.of(part).only([(lppm, point)], point, self.users))
+
+    def trajectories(self, lppm: str, point: int) -> Trajectories:
+        """Return the trajectories under one LPPM."""
+        tables = [EVENTS.empty_table().select(COLUMNS), *self._tables[lppm, point]]
+        columns: dict[str, list[Any]] = {"user": [], "index": [], "profile": []}
+        for beliefs in self._beliefs[lppm, point]:
+            columns["user"].extend(beliefs.user)
+            columns["index"].extend(beliefs.index)
+            columns["profile"].extend(beliefs.profile)
+        return Trajectories(pa.concat_tables(tables), pd.DataFrame(columns))
+
+
+def evenly(lengths: pd.Series[int], queries: int) -> list[str]:
+    """Return as many users, evenly among all, as have no more queries together; at least one."""
+
+    def some(count: int) -> pd.Series[int]:
+        return lengths.iloc[np.unique(np.linspace(0, len(lengths) - 1, count).astype(int))]
+
+    count = bisect.bisect_right(range(1, len(lengths) + 1), queries, key=lambda count: int(some(count).sum()))
+    return list(some(max(count, 1)).index)
+
+
+MOST_VALUES = 3_300_000
+"""Values of trajectories that are collected for the replay: more than a page has room for."""
+
+
+def values_per_query(series: int, lppms: int) -> int:
+    """Return how many values the replay of a query takes: index, time and cell, outputs and estimates."""
+    return 3 + series + lppms
+
+
+def query_counts(totals: Totals, point: int, lppm: str, attack: str) -> pd.Series[int]:
+    """Return about how many queries each user has under one LPPM: the mean over replications."""
+    users = totals.users
+    own = users[(users["point"] == point) & (users["lppm"] == lppm) & (users["attack"] == attack)]
+    counts: pd.Series[int] = own.set_index("user")["queries"] // totals.replications[point, lppm, attack]
+    return counts
+
+
+def users_to_replay(run: RunDirectory, totals: Totals, points: Chosen) -> list[str]:
+    """Return the users whose trajectories are collected: all, or some evenly among all in a large run."""
+    series = in_order(totals.users.drop_duplicates(SERIES), run)
+    keys = zip(series["lppm"], series["point"], strict=True)
+    drawn = series[[key in set(points) for key in keys]]
+    first = drawn.iloc[0]
+    counts = query_counts(totals, int(first["point"]), first["lppm"], first["attack"])
+    return evenly(counts, MOST_VALUES // values_per_query(len(drawn), len(points)))
