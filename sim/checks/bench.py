@@ -16,8 +16,8 @@ from sim.events import Visit
 from sim.interfaces import FloatArray
 from sim.lppm.channel import exponential
 from sim.lppm.parameters import DesignParameters
-from sim.mobility.base import MobilityParameters
 from sim.mobility.demand.parameters import DemandParameters
+from sim.mobility.parameters import MobilityParameters
 from sim.mobility.statistics import Statistics, statistics
 from sim.mobility.traces import LONGEST, Trace
 from sim.rng import stream

@@ -1,4 +1,4 @@
-"""How often each simulation of a study is repeated: a fixed number of times, or until its figures are sharp."""
+"""Stopping rule: repeat each simulation a fixed number of times, or until its metrics are precise."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from sim.storage.run_directory import RunDirectory
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a run knows of its replications: how many each LPPM is to have at each point, and how sharp it is."""
+    """Number of replications that each LPPM needs at each point, and the confidence intervals reached so far."""
 
     tasks: Sequence[Task]
     times: Times
     chunks: list[Chunk]
     half_widths_km: dict[tuple[int, str], dict[str, float]] = field(default_factory=dict)
-    """Of those that stop by themselves, half of the interval of each figure."""
+    """Half-width of the interval of each metric, of tasks with a stopping rule."""
 
-    def is_sharp(self, task: Task) -> bool:
-        """Whether no interval of a task is wider than asked for."""
-        asked = task.half_width_km
-        return asked is None or all(half <= asked for half in self.half_widths_km[task.key].values())
+    def is_precise(self, task: Task) -> bool:
+        """Whether no interval of a task is wider than requested."""
+        limit = task.half_width_km
+        return limit is None or all(half <= limit for half in self.half_widths_km[task.key].values())
 
-    def next_times(self, there: Times) -> Times:
-        """Return how many replications each is to have next: more where an interval is too wide, or more are there."""
+    def next_times(self, existing: Times) -> Times:
+        """Return the next number of replications of each task: more if an interval is too wide, or more exist."""
         return {
             task.key: self.times[task.key]
-            if self.is_sharp(task) and self.times[task.key] >= there[task.key]
+            if self.is_precise(task) and self.times[task.key] >= existing[task.key]
             else next_look(self.times[task.key], task.at_most)
             for task in self.tasks
         }
 
     def described(self) -> list[dict[str, Any]]:
-        """Return it for the manifest."""
+        """Return the round for the manifest."""
         return [
             {"point": task.point.index, "lppm": task.lppm, "replications": self.times[task.key], "exact": task.is_exact}
             | ({} if task.half_width_km is None else {"until_half_width_km": task.half_width_km})
@@ -49,53 +49,53 @@ class Round:
 
 
 def rounds(plan: Plan, directory: RunDirectory) -> Iterator[Round]:
-    """Yield what is to be there, round by round; each is decided once the parts of the one before are there.
+    """Yield the chunks to simulate, round by round; each round depends on the parts of the one before.
 
-    A task's number follows from the figures of its own replications up to that number and from nothing else: neither
-    from the order in which parts came nor from who wrote them. So a run that goes on comes to the same end. One that
-    asked for more before, say for narrower intervals, keeps what it has.
+    The number of replications of a task depends only on the metrics of its own replications up to that number, not on
+    the order of the parts or on their writer. So a resumed run comes to the same end. One that asked for more before,
+    such as narrower intervals, keeps its parts.
     """
     work = plan.tasks
     times: Times = {task.key: task.at_least for task in work}
-    there = _there(plan, directory)
+    existing = _existing(plan, directory)
     open_keys = {task.key for task in work if task.half_width_km is not None}
     means: dict[str, pd.DataFrame] = {}
     while True:
         chunks = plan.chunks(times, directory.parts())
         yield Round(work, times, chunks)
-        looked_at = []
+        measured = []
         for chunk in chunks:
             key = (chunk.point.index, chunk.lppms[0])
             if key in open_keys:
                 if chunk.id not in means:
                     means[chunk.id] = replication_means(per_user(directory, [chunk.id]))
-                looked_at.append(means[chunk.id])
-        state = Round(work, times, chunks, _half_widths(looked_at))
-        following = state.next_times(there)
+                measured.append(means[chunk.id])
+        state = Round(work, times, chunks, _half_widths(measured))
+        following = state.next_times(existing)
         if following == times:
             yield state
             return
         times = following
 
 
-def _there(plan: Plan, directory: RunDirectory) -> Times:
-    """Return up to which replication something of each task is there: what was asked for before is kept, and counts."""
-    found = {task.key: 0 for task in plan.tasks}
+def _existing(plan: Plan, directory: RunDirectory) -> Times:
+    """Return the number of replications of each task in the directory."""
+    counts = {task.key: 0 for task in plan.tasks}
     for part in directory.parts():
         if (chunk := plan.named(part)) is not None:
             for lppm in chunk.lppms:
                 key = (chunk.point.index, lppm)
-                found[key] = max(found[key], chunk.replications.stop)
-    return found
+                counts[key] = max(counts[key], chunk.replications.stop)
+    return counts
 
 
 def _half_widths(means: Sequence[pd.DataFrame]) -> dict[tuple[int, str], dict[str, float]]:
-    """Return, by point and LPPM, half of the interval of Q-bar and of each attack's P_AE."""
-    found: dict[tuple[int, str], dict[str, float]] = {}
+    """Return, by point and LPPM, the half-width of the interval of Q-bar and of each attack's P_AE."""
+    half_widths: dict[tuple[int, str], dict[str, float]] = {}
     if not means:
-        return found
+        return half_widths
     for row in replication_half_widths(pd.concat(means, ignore_index=True)).to_dict("records"):
-        own = found.setdefault((int(row["point"]), str(row["lppm"])), {})
+        metrics = half_widths.setdefault((int(row["point"]), str(row["lppm"])), {})
         named = {"Q-bar": row["quality_loss_km"], f"P_AE {row['attack']}": row["adversary_error_km"]}
-        own |= {name: float(half) for name, half in named.items() if pd.notna(half)}
-    return found
+        metrics |= {name: float(half) for name, half in named.items() if pd.notna(half)}
+    return half_widths

@@ -1,18 +1,41 @@
-"""Check a parameter against its legal interval, with a message that carries both."""
+"""Parameters that all mobility models share."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from typing import Annotated, ClassVar, cast
 
-def require(name: str, value: float, low: float, high: float, *, ends: str = "[]") -> None:
-    """Raise ValueError unless the value lies in the interval; NaN never does.
+from pydantic import ConfigDict
 
-    >>> require("stay", 0.3, 0, 1)
-    >>> require("spread_km", 0.0, 0, float("inf"), ends="()")
-    Traceback (most recent call last):
-    ...
-    ValueError: spread_km must be in (0, inf), got 0.0
-    """
-    above = value >= low if ends[0] == "[" else value > low
-    below = value <= high if ends[1] == "]" else value < high
-    if not (above and below):
-        raise ValueError(f"{name} must be in {ends[0]}{low}, {high}{ends[1]}, got {value}")
+from sim.components.custom import Custom
+from sim.components.files import Place
+from sim.components.registry import OneOf, Parameters, component
+from sim.interfaces import Mobility
+from sim.world import World
+
+
+class MobilityParameters(Parameters):
+    """Parameters of a mobility model."""
+
+    needs_roads: ClassVar[bool] = False
+    """Whether its users move on roads."""
+    recorded: ClassVar[bool] = False
+    """Whether its users are those of a file, with traces that end."""
+
+    @abstractmethod
+    def build(self, world: World, seed: int, place: Place) -> Mobility:
+        """Return the model; files are found by `place`."""
+
+
+@component("mobility")
+class CustomMobility(Custom, MobilityParameters):
+    """Custom mobility model, imported from `module`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    def build(self, world: World, seed: int, place: Place) -> Mobility:  # noqa: ARG002
+        """Return an instance of the class, which is given the world and the seed."""
+        return cast(Mobility, self.instance("mobility", world=world, seed=seed))
+
+
+AnyMobility = Annotated[MobilityParameters, OneOf("mobility")]

@@ -11,7 +11,7 @@ import numpy as np
 
 from sim.inference.bayes import read_only
 from sim.interfaces import FloatArray, IntArray
-from sim.mobility.parameters import require
+from sim.mobility.intervals import require
 from sim.mobility.traces import Trace
 
 

@@ -12,7 +12,7 @@ from sim.events import Shift, Visit
 from sim.interfaces import Demand, Generator, IntArray, Mobility, MobilityCapabilities
 from sim.mobility.demand.every_visit import EveryVisit
 from sim.mobility.gaps import longest_carry_s, sessions
-from sim.mobility.parameters import require
+from sim.mobility.intervals import require
 
 LONGEST = 2_000_000
 """Queries in one life, past and test: whoever has more was asked for by mistake."""

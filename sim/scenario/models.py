@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, PrivateAttr, field_validator, model_validator
 
@@ -25,6 +25,7 @@ from sim.mobility.statistics import Statistics
 from sim.mobility.training.parameters import AnyTraining
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.people import UsersSpec
+from sim.scenario.record import RecordSpec
 from sim.scenario.world import WorldSpec
 from sim.world import World
 
@@ -39,43 +40,6 @@ _LEFT_OUT: dict[str, dict[str, Any]] = {
 
 
 _NOWHERE = Place()
-
-
-class RecordSpec(Spec):
-    """What is kept of a run."""
-
-    short_key: ClassVar[str] = "log"
-
-    log: Literal["queries", "summary"] = "queries"
-    """A row for each query and attack, or for each `window` of queries and attack, with the means of its figures."""
-    window: Count = 50
-    """How many queries of a user make a row of a summary, the last maybe fewer; courses over time are no finer."""
-    expected: bool = True
-    """Also the figures expected over the mechanism's noise, given the past and the true cell; they cost time."""
-    snapshots: list[Count] = [1, 10, 30, 100, 300]
-    """At which queries the mechanisms' learned profiles are kept, and what they promise under these."""
-    posterior: bool = False
-    """Also, for each query, the entropy of what an adversary believes and the mass she gives to the truth; cheap."""
-    epsilon: Literal["none", "euclidean", "quality", "privacy"] = "none"
-    """Also, for each query, the exact epsilon of the channel, per km of this distance; slow where channels change."""
-
-    @model_validator(mode="after")
-    def _queries_told_apart(self) -> Self:
-        given = [name for name in ("posterior", "epsilon") if vars(self)[name] not in (False, "none")]
-        if self.log == "summary" and given:
-            raise ValueError(
-                f"`{given[0]}` is a figure of each query, but `log: summary` keeps means alone: set `log: queries`"
-            )
-        return self
-
-    @property
-    def summary_window(self) -> int | None:
-        """How many queries make a row of the log, None where each has rows of its own."""
-        return self.window if self.log == "summary" else None
-
-    def rows(self, queries: int) -> int:
-        """Return how many rows so many queries of a user leave for each attack."""
-        return -(-queries // (self.summary_window or 1))
 
 
 class RepeatUntil(Spec):
@@ -251,8 +215,8 @@ class Scenario(Spec):
                     item["kind"] = "identification"
                 if isinstance(spec, LPPMSpec) or spec.knows == "training":
                     item["training"] = self.training_set(spec.training)
-        if "record" in data and self.record.summary_window is None:
-            del data["record"]["log"], data["record"]["window"]
+        for name in self.record.unused() if "record" in data else ():
+            del data["record"][name]
         if not data.get("shifts", True):
             del data["shifts"]
         if data.get("names") == "known":

@@ -7,9 +7,9 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from sim.components.spec import Count, Days, Spec
-from sim.mobility.base import AnyMobility
 from sim.mobility.demand.every_visit import EveryVisitParameters
 from sim.mobility.demand.parameters import AnyDemand
+from sim.mobility.parameters import AnyMobility
 from sim.mobility.recorded.replay import ReplayParameters
 
 MOST_QUERIES = 100_000_000

@@ -14,8 +14,9 @@ from sim.components.registry import CUSTOM, FAMILIES, registry
 from sim.components.spec import Spec
 from sim.mobility.recorded.replay import Columns, RecordedDays, Selection
 from sim.scenario.lppms import LPPMSpec, short_names
-from sim.scenario.models import RecordSpec, RepeatUntil, Scenario
+from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.people import UsersSpec
+from sim.scenario.record import RecordSpec
 from sim.scenario.world import WorldSpec
 
 SECTIONS: dict[str, tuple[str, type[Spec]]] = {

@@ -21,8 +21,8 @@ from sim.interfaces import Attack
 from sim.lppm import dummies
 from sim.lppm.dummies import DummiesParameters
 from sim.lppm.parameters import DesignParameters
-from sim.mobility.base import MobilityParameters
 from sim.mobility.demand.parameters import DemandParameters
+from sim.mobility.parameters import MobilityParameters
 from sim.scenario.reference import listing
 from tests.checks.contract import failing
 from tests.support import MakeScenario

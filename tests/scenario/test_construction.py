@@ -19,7 +19,7 @@ from sim.components.imports import ComponentError
 from sim.components.registry import METHODS, Parameters, registry
 from sim.lppm.outputs import CellsOrNothing
 from sim.lppm.parameters import CalibratedParameters
-from sim.mobility.base import CustomMobility, MobilityParameters
+from sim.mobility.parameters import CustomMobility, MobilityParameters
 from sim.mobility.recorded.columns import ACCEPTED
 from sim.mobility.recorded.replay import Columns
 from sim.mobility.statistics import Statistics, statistics

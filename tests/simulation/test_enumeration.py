@@ -31,7 +31,7 @@ from sim.lppm.mechanism import Mechanism
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
-from tests.support import MakeScenario
+from tests.support import MakeScenario, made
 
 pytestmark = pytest.mark.usefixtures("either_way")
 
@@ -348,11 +348,11 @@ def test_a_remapped_mechanism_gives_as_much_error_as_it_costs_on_its_own_model(
     parameter: dict[str, float] = {"quality_budget_km": 0.7} if budget else {}
     if not budget:
         parameter = {"epsilon_per_km": EPSILON} if kind == "Exp" else {"reveal_probability": ALPHA}
-    make: Any = Exponential if kind == "Exp" else LocationHiding
+    design_class: type[Exponential | LocationHiding] = Exponential if kind == "Exp" else LocationHiding
     belief: Belief = (
         MarkovFilter(start_profile=start, transition=move) if model == "markov" else FixedProfile(profile=profile)
     )
-    mechanism = Mechanism(belief=belief, design=make(distance=measure, **parameter))
+    mechanism = Mechanism(belief=belief, design=made(design_class, distance=measure, **parameter))
     twin = OptimalAttack(belief_of=lambda _: copy.deepcopy(belief), distance=measure)
     loss, error = np.zeros(3), np.zeros(3)
 

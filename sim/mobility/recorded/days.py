@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.interfaces import IntArray
-from sim.mobility.parameters import require
+from sim.mobility.intervals import require
 from sim.mobility.traces import DAY_S
 
 LONGEST_SILENCE_S = 2 * 3600

@@ -16,9 +16,9 @@ from sim.components.registry import component
 from sim.components.spec import Count, Spec
 from sim.events import Visit
 from sim.interfaces import BoolArray, Generator, IntArray
-from sim.mobility.base import MobilityParameters
 from sim.mobility.gaps import MAX_GAP_S
-from sim.mobility.parameters import require
+from sim.mobility.intervals import require
+from sim.mobility.parameters import MobilityParameters
 from sim.mobility.recorded.days import good_days, slots
 from sim.mobility.recorded.tables import Table, numeric_order, read_table
 from sim.mobility.traces import DAY_S, Trace

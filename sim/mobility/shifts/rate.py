@@ -11,7 +11,7 @@ from pydantic import Field
 from sim.components.registry import component
 from sim.events import Visit
 from sim.interfaces import Demand, DemandCapabilities, Generator
-from sim.mobility.parameters import require
+from sim.mobility.intervals import require
 from sim.mobility.shifts.life import Window
 from sim.mobility.shifts.parameters import ShiftOfPeople
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sim.inference.bayes import read_only
 from sim.interfaces import FloatArray
-from sim.mobility.parameters import require
+from sim.mobility.intervals import require
 from sim.rng import stream
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from sim.components.files import Place
 from sim.components.registry import component
 from sim.components.spec import Share
 from sim.interfaces import FloatArray, Generator, IntArray
-from sim.mobility.base import MobilityParameters
+from sim.mobility.parameters import MobilityParameters
 from sim.mobility.synthetic.city import attraction, pick, thresholds
 from sim.mobility.synthetic.drivers import Drivers
 from sim.mobility.synthetic.trips import HOUR_S, Trip, drive, standing

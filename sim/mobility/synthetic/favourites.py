@@ -14,7 +14,7 @@ from sim.components.registry import component
 from sim.components.spec import Count, NonNegative, Positive, Share
 from sim.events import Visit
 from sim.interfaces import FloatArray, Generator
-from sim.mobility.base import MobilityParameters
+from sim.mobility.parameters import MobilityParameters
 from sim.mobility.synthetic.city import attraction, fading, numbered_users, pick, thresholds
 from sim.mobility.traces import DAY_S
 from sim.rng import stream

@@ -14,7 +14,7 @@ from sim.components.spec import Count, Positive, Share
 from sim.events import Visit
 from sim.inference.bayes import distribution, read_only
 from sim.interfaces import FloatArray, Generator
-from sim.mobility.base import MobilityParameters
+from sim.mobility.parameters import MobilityParameters
 from sim.mobility.synthetic.city import attraction, numbered_users, pick, thresholds
 from sim.world import World
 

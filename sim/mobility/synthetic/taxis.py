@@ -13,7 +13,7 @@ from sim.components.files import Place
 from sim.components.registry import component
 from sim.components.spec import NonNegative, Positive, Share
 from sim.interfaces import FloatArray, Generator
-from sim.mobility.base import MobilityParameters
+from sim.mobility.parameters import MobilityParameters
 from sim.mobility.synthetic.city import attraction, fading, pick, thresholds
 from sim.mobility.synthetic.drivers import Drivers
 from sim.mobility.synthetic.trips import HOUR_S, Trip, drive, standing

@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 
 from sim.components.registry import component
 from sim.components.spec import Count, Days
-from sim.mobility.base import AnyMobility
 from sim.mobility.demand.parameters import AnyDemand
+from sim.mobility.parameters import AnyMobility
 from sim.mobility.training.parameters import StatisticsOf, TrainingParameters, TrainingSource
 
 
