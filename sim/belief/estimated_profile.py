@@ -55,7 +55,9 @@ class EstimatedProfileParameters(BeliefParameters):
 
     @model_validator(mode="after")
     def _one_prior(self) -> Self:
-        given = [f"`{name}`" for name in ("fading", "start") if name in self.model_fields_set]
+        # A manifest writes out every default, which must not count as given.
+        defaults = {name: type(self).model_fields[name].default for name in ("fading", "start")}
+        given = [f"`{name}`" for name, default in defaults.items() if vars(self)[name] != default]
         if self.regularise != "none" and given:
             raise ValueError(
                 f"found {' and '.join(given)} with `regularise`, whose prior takes their place: "

@@ -411,3 +411,13 @@ def test_nobody_who_can_attack_the_full_type_is_found_in_the_file_itself(lppm: A
     ((where, problem),) = findings({"lppms": [lppm], "attacks": ["sporadic"]})
     assert where[:2] == ("lppms", 0)
     assert "every attack here needs one" in problem
+
+
+def test_a_scenario_can_be_read_from_its_canonical_form(make_scenario: MakeScenario) -> None:
+    """A manifest holds that form: every default is written out, and must not count as given."""
+    belief = {"regularise": {"prior_reports": 2}, "forget": {"window": 3}}
+    scenario = make_scenario(
+        lppms=[{"kind": "PEB-Exp", "belief": belief}, *[name for name in short_names() if name != "PEB-Exp"]]
+    )
+    again = Scenario.model_validate(json.loads(scenario.canonical()))
+    assert again.canonical() == scenario.canonical()
