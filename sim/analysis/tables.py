@@ -179,8 +179,8 @@ PAST_ERRORS = (
 def past_errors_caption(errors: pd.DataFrame) -> str:
     """Return the caption of the table of errors about past queries."""
     return (
-        "Adversary error about past queries s, in km: so many reports later or at the last one (final), and that of the "
-        f"same queries when they were asked, gains paired by query; {table_spread_note(errors)}"
+        "Adversary error about past queries s, in km: so many reports later or at the last one (final), and that of "
+        f"the same queries when they were asked, gains paired by query; {table_spread_note(errors)}"
     )
 
 
