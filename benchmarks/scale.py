@@ -55,7 +55,7 @@ QUICK = Scale(
     long_designs=("Exp 1/km", "LH 0.6"),
     optimal_shape=(10, 5),
     chunks=100,
-    sweep_replications=2,
+    sweep_replications=3,
     sweep_start_up=False,
     simulations=1_000,
 )

@@ -103,7 +103,7 @@ def sweep_samples(replications: int, users: int, rounds: int, *, start_up: bool)
 
     def seconds(workers: int) -> float:
         took_s = _seconds_of_run(long(replications, users), workers)
-        return took_s if start_up else took_s - _seconds_of_run(short(1), workers)
+        return took_s if start_up else took_s - _seconds_of_run(short(4), workers, "--chunk-queries", "1")
 
     return side_by_side(lambda: seconds(2), lambda: seconds(1), rounds=rounds)
 
@@ -139,12 +139,12 @@ def estimate_sample(changes: dict[str, Any]) -> Samples:
     return Samples((max(estimated_s, taken_s),), (min(estimated_s, taken_s),))
 
 
-def _seconds_of_run(study: Scenario, workers: int) -> float:
+def _seconds_of_run(study: Scenario, workers: int, *options: str) -> float:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "study.json"
         file.write_text(study.model_dump_json(exclude_unset=True))
         words = [sys.executable, "-m", "sim.cli", "run", str(file), "-o", f"{folder}/run", "--no-figures"]
-        words += ["--workers", str(workers)]
+        words += ["--workers", str(workers), *options]
         began = perf_counter()
         subprocess.run(words, check=True, capture_output=True, timeout=LIMIT_S, env=environment())
         return perf_counter() - began

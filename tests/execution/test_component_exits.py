@@ -120,7 +120,7 @@ def test_code_that_leaves_while_it_is_made_is_a_named_error(
     with pytest.raises(ComponentExit, match=r"leaving_\d+\.py', line \d+, in leave raised .*which would end the progr"):
         sim.run(scenario, out=tmp_path / "run", figures=False)
     file = write(scenario, tmp_path / "study.json")
-    for result in (lppm_sim("run", file, "-o", "run"), lppm_sim("check", file)):
+    for result in (lppm_sim("run", file, "-o", "run"), lppm_sim("check", file, "--limit", "60")):
         assert result.exit_code == 2
         assert "in leave raised" in result.stderr
 
@@ -130,7 +130,7 @@ def test_code_that_leaves_when_it_is_used_never_ends_a_command_well(
     how: str, leaving: Callable[..., Scenario], tmp_path: Path
 ) -> None:
     file = write(leaving(how), tmp_path / "study.json")
-    checked = lppm_sim("check", file)
+    checked = lppm_sim("check", file, "--limit", "60")
     assert checked.exit_code == 2
     assert "lppms.leaving: " in checked.stderr
     assert "in leave raised" in checked.stderr
