@@ -64,7 +64,7 @@ def test_an_interrupt_that_component_code_swallows_still_stops_the_run(
 ) -> None:
     (tmp_path / "greedy.py").write_text(
         "import signal\n"
-        "from sim.lppm.designs import Identity\n"
+        "from sim.lppm.identity import Identity\n"
         "class Greedy(Identity):\n"
         "    uses_prior = True\n"
         "    def __init__(self, *, world):\n"
@@ -153,7 +153,7 @@ def interrupt(*_: object, **__: object) -> None:
     ("words", "function", "truth"),
     [
         ("check small.yaml --no-time", "sim.execution.cost.estimate.estimate", "interrupted; nothing was written\n"),
-        ("list", "sim.components.custom.listing", "interrupted; nothing was written\n"),
+        ("list", "sim.scenario.reference.listing", "interrupted; nothing was written\n"),
         ("run small.yaml", "sim.storage.load.load", "interrupted; nothing was written\n"),
         (
             "traces small.yaml -o x.csv",

@@ -11,6 +11,7 @@ import faulthandler
 import importlib
 import io
 import os
+import pkgutil
 import re
 import shutil
 import signal
@@ -246,7 +247,9 @@ def warm_up() -> None:
 
     from sim.inference import kernels
 
-    for name in ("console", "cost", "datasets.describing", "export", "plots", "report", "status"):
-        importlib.import_module(f"sim.{name}")
+    for package in ("sim.cli", "sim.datasets", "sim.execution.cost", "sim.plots", "sim.report", "sim.storage"):
+        for module in pkgutil.walk_packages(importlib.import_module(package).__path__, prefix=f"{package}."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
     findfont("DejaVu Sans")
     kernels.compiled()

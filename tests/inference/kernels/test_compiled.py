@@ -285,7 +285,7 @@ def one_less(x):
 LOADED = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from sim import cli
+from sim.cli.kernels import load_kernels
 from sim.inference import kernels
 
 def compiled():
@@ -293,7 +293,7 @@ def compiled():
     return tiny_kernels
 
 kernels.compiled = compiled
-cli._load_kernels()
+load_kernels()
 """
 
 
