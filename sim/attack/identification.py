@@ -9,7 +9,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from pydantic import GetJsonSchemaHandler, ModelWrapValidatorHandler, model_validator
 from pydantic_core.core_schema import CoreSchema
-from scipy.optimize import linear_sum_assignment
 
 from sim.attack.optimal import OptimalAttack
 from sim.attack.parameters import AttackContext, AttackParameters
@@ -115,6 +114,8 @@ class IdentificationAttack:
     def _identity(self, stream: str) -> int:
         own = self._streams[stream].log_likelihoods
         if self._one_to_one:
+            from scipy.optimize import linear_sum_assignment  # takes long to import
+
             rows, columns = linear_sum_assignment(
                 [own.log_likelihoods for own in self._streams.values()], maximize=True
             )

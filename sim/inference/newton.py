@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dposv, dpotrs
-from scipy.optimize import nnls
 
 from sim.inference import kernels
 from sim.inference.bayes import normalise, plain_floats
@@ -195,6 +194,8 @@ def _simplex_minimiser(model: FloatArray) -> FloatArray | None:
 
     Dax (1990): one more row asks for a sum of 1; the non-negative solution, rescaled, is the minimiser.
     """
+    from scipy.optimize import nnls  # takes long to import, and numba versions do without
+
     n_columns = model.shape[1]
     matrix = np.vstack([model, np.ones(n_columns)])
     right_side = np.zeros(len(matrix))

@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import brentq
 
 from sim.interfaces import Channel, FloatArray, has_own_outputs
 from sim.lppm.channel import (
@@ -102,7 +101,8 @@ def epsilon_that_loses(loss_km: Callable[[float], float], budget_km: float) -> f
 
 
 def root(excess_km: Callable[[float], float], low: float, high: float) -> float:
-    """Return a parameter whose excess loss is nought within the tolerance, between a positive and a negative."""
+    """Return a parameter whose excess loss is zero within the tolerance, between a positive and a negative one."""
+    from scipy.optimize import brentq  # takes long to import
 
     def rounded_km(parameter: float) -> float:
         excess = excess_km(parameter)

@@ -7,7 +7,6 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
-from scipy.optimize import brentq
 
 from sim.components.registry import component
 from sim.components.spec import NonNegative
@@ -161,6 +160,8 @@ class OptimalQuality(OptimalDesign):
 
     def _calibrated(self, prior: FloatArray, budget_km: float) -> Solved:
         """Return the best channel whose promise is such that it loses the budget."""
+        from scipy.optimize import brentq  # takes long to import
+
         metric_km, spanner = self._edges.metric_km, self._edges.spanner
         apart_km = metric_km[metric_km > 0].min(initial=np.inf)
         tried: dict[float, Solved] = {}
