@@ -63,7 +63,7 @@ def load(text: str, name: str) -> tuple[Any, list[Fault], Places]:
         root = loader.get_single_node()
     except yaml.MarkedYAMLError as error:
         error.problem_mark = error.problem_mark or error.context_mark or loader.get_mark()
-        raise builder.stop(*_Slip(text, error).plainly()) from None
+        raise builder.stop(*_SyntaxError(text, error).plainly()) from None
     except (ValueError, OverflowError, RecursionError) as error:
         # The scanner converts numbers in escapes and directives without checking them.
         raise builder.stop(_place(loader.get_mark()), f"not valid YAML: {error}") from None
@@ -239,8 +239,8 @@ def _where(name: str, place: Place) -> str:
     return f"{name}:{place[0]}:{place[1]}"
 
 
-class _Slip:
-    """An error of PyYAML's, to be put plainly: where somebody slipped is often not where the parser noticed."""
+class _SyntaxError:
+    """Explains an error of PyYAML: the mistake is often not where the parser noticed it."""
 
     def __init__(self, text: str, error: yaml.MarkedYAMLError) -> None:
         self.lines = text.splitlines()
