@@ -19,8 +19,8 @@ from sim.components.registry import registry
 from sim.events import Report
 from sim.interfaces import AttackCapabilities, Channel, Design, FloatArray
 from sim.lppm.channel import MatrixChannel
-from sim.lppm.optimal_privacy import OptimalPrivacy
-from sim.lppm.optimal_quality import OptimalQuality
+from sim.lppm.designs.optimal_privacy import OptimalPrivacy
+from sim.lppm.designs.optimal_quality import OptimalQuality
 from sim.rng import stream
 from sim.scenario.models import Scenario
 from sim.scenario.reference import listing

@@ -13,8 +13,8 @@ from benchmarks.scale import Scale
 from benchmarks.targets import Measurement, Skipped
 from benchmarks.timing import seconds_of, side_by_side, slowest_case
 from sim.interfaces import Channel, FloatArray, IntArray
-from sim.lppm.optimal_privacy import OptimalPrivacy, OptimalPrivacyParameters
-from sim.lppm.optimal_quality import OptimalQuality, OptimalQualityParameters
+from sim.lppm.designs.optimal_privacy import OptimalPrivacy, OptimalPrivacyParameters
+from sim.lppm.designs.optimal_quality import OptimalQuality, OptimalQualityParameters
 from sim.world.distances.euclidean import euclidean
 
 SAME_KM = 1e-12

@@ -15,8 +15,8 @@ from sim.belief.fixed_profile import FixedProfile
 from sim.belief.gravity_filter import GravityFilter, GravityFilterParameters
 from sim.belief.markov_filter import MarkovFilter
 from sim.interfaces import LPPM, Attack, Belief, Design, FloatArray
-from sim.lppm.exponential import Exponential, ExponentialParameters
-from sim.lppm.location_hiding import LocationHiding, LocationHidingParameters
+from sim.lppm.designs.exponential import Exponential, ExponentialParameters
+from sim.lppm.designs.location_hiding import LocationHiding, LocationHidingParameters
 from sim.lppm.mechanism import Mechanism
 from sim.mobility.statistics import Statistics, statistics
 from sim.mobility.synthetic.favourites import Favourites, FavouritesParameters

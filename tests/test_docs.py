@@ -30,8 +30,9 @@ def named(family: str) -> list[str]:
 def entry(page: str, kind: str) -> str:
     """Return the section whose heading ends with a kind."""
     sections = re.split(r"^(?=#{2,3} )", page, flags=re.MULTILINE)
-    (found,) = [section for section in sections if f"`{kind}`" in section.splitlines()[0]]
-    return found
+    matches = [section for section in sections if f"`{kind}`" in section.splitlines()[0]]
+    assert len(matches) == 1, f"docs: write one section whose heading has `{kind}` and that names all of its keys"
+    return matches[0]
 
 
 EXPLAINED_WITH_ATTACK = {"markov_em": "markov-learning", "home": "home"}

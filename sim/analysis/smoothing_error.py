@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sim.analysis.event_log import SERIES, LogPart, log_parts
 from sim.analysis.statistics import intervals
-from sim.attack.inference import InferenceParameters
+from sim.attack.bayesian import BayesianParameters
 from sim.scenario.models import Scenario
 from sim.storage.run_directory import RunDirectory
 
@@ -81,7 +81,7 @@ def _requested_lags(scenario: Scenario) -> RequestedLags:
     if any(path.startswith("attacks") for path in scenario.sweep):
         return {}
     hindsights = {
-        attack.name: attack.hindsight for attack in scenario.attacks if isinstance(attack, InferenceParameters)
+        attack.name: attack.hindsight for attack in scenario.attacks if isinstance(attack, BayesianParameters)
     }
     return {name: (frozenset(past.lags), past.final) for name, past in hindsights.items() if past is not None}
 

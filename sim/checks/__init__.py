@@ -44,6 +44,9 @@ from sim.components.imports import (
 from sim.components.permission import CodeAccess
 from sim.components.registry import CUSTOM, METHODS, registry
 from sim.components.suggestions import suggestion
+from sim.scenario.reading.faults import ScenarioError
+from sim.scenario.reading.source import Source
+from sim.scenario.reading.validation import validate
 from sim.simulation.interrupts import ComponentExit, contained
 
 Check = Callable[[Any, Bench], None]
@@ -119,10 +122,11 @@ def _check_registered(kind: str, family: str | None, settings: dict[str, Any]) -
         raise ComponentError(f"{kind!r}: {where}{hint}")
     bench, title = Bench(), "can be made from a scenario"
     try:
-        chosen = registry.kinds(families[0])[kind].model_validate(
-            {"kind": kind} | bench.required(families[0]) | settings
-        )
+        data = {"kind": kind} | bench.required(families[0]) | settings
+        chosen = validate(registry.kinds(families[0])[kind], Source(name=kind, data=data))
         bench.build(chosen)
+    except ScenarioError as error:
+        return [CheckResult(title, str(error))]
     except FAULTS_OF_CODE as error:
         return [CheckResult(title, error_text(error))]
     return [CheckResult(title, None), *check_made(families[0], lambda: bench.build(chosen), bench)]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from sim.attack.inference import SHORT_NAMES as SHORT_ATTACKS
+from sim.attack.bayesian import SHORT_NAMES as SHORT_ATTACKS
 from sim.components.suggestions import suggestion
 from sim.components.wording import listing
 from sim.scenario.lppms import short_names

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, PrivateAttr, field_validator, model_validator
 
+from sim.attack.bayesian import AnyAttack, BayesianParameters
 from sim.attack.identification import IdentificationParameters
-from sim.attack.inference import AnyAttack, InferenceParameters
 from sim.attack.parameters import AttackContext, AttackParameters
 from sim.components.custom import Custom
 from sim.components.files import Place, files_of, parts_of
@@ -209,7 +209,7 @@ class Scenario(Spec):
         data = self.model_dump(mode="json", include=None if only is None else set(only))
         for part in {"lppms", "attacks"} & data.keys():
             for spec, item in zip(vars(self)[part], data[part], strict=True):
-                if isinstance(spec, LPPMSpec | InferenceParameters):
+                if isinstance(spec, LPPMSpec | BayesianParameters):
                     del item["kind"]
                 if isinstance(spec, IdentificationParameters):
                     item["kind"] = "identification"

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from sim.lppm.exponential import ExponentialParameters
-from sim.lppm.optimal_quality import OptimalQualityParameters
+from sim.lppm.designs.exponential import ExponentialParameters
+from sim.lppm.designs.optimal_quality import OptimalQualityParameters
+from sim.lppm.designs.planar_geometric import PlanarGeometricParameters
+from sim.lppm.designs.planar_laplace import PlanarLaplaceParameters
 from sim.lppm.parameters import DesignParameters
-from sim.lppm.planar_geometric import PlanarGeometricParameters
-from sim.lppm.planar_laplace import PlanarLaplaceParameters
 from sim.scenario.models import Scenario
 from sim.world.grid import Grid
 

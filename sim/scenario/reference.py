@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.attack import identification, inference
+from sim.attack import bayesian, identification
 from sim.attack.hindsight import Hindsight
 from sim.belief.forgetting import Forgetting
 from sim.belief.regularisation import Regularisation
@@ -133,7 +133,7 @@ def listing() -> dict[str, tuple[str, dict[str, str]]]:
     }
     families["lppm"] = ("lppms", {name: _composition(parts) for name, parts in short_names().items()})
     kinds = families.pop("attack")[1]
-    kinds |= {name: _knowledge(parts) for name, parts in inference.SHORT_NAMES.items()}
+    kinds |= {name: _knowledge(parts) for name, parts in bayesian.SHORT_NAMES.items()}
     kinds |= {name: _identified(parts) for name, parts in identification.SHORT_NAMES.items()}
     kinds.pop(CUSTOM)
     families["attack"] = ("attacks", kinds)

@@ -19,18 +19,18 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from sim.attack import identification, inference
+from sim.attack import bayesian, identification
 from sim.attack.assumed import AssumingAttack
+from sim.attack.bayesian import AnyAttack
 from sim.attack.face_value import FaceValueAttack
 from sim.attack.hindsight import Hindsight, PathAttack, SmoothingAttack
-from sim.attack.inference import AnyAttack
 from sim.attack.optimal import HiddenChannel, OptimalAttack
 from sim.belief.fixed_profile import FixedProfile
 from sim.belief.markov_filter import MarkovFilter
 from sim.events import Report
 from sim.interfaces import Attack, Channel
 from sim.lppm.channel import MatrixChannel, identity
-from sim.lppm.exponential import Exponential, ExponentialParameters
+from sim.lppm.designs.exponential import Exponential, ExponentialParameters
 from sim.lppm.outputs import CellsOrNothing, Points, Regions, Sets
 from sim.mobility.statistics import Statistics
 from sim.scenario.models import Scenario
@@ -321,7 +321,7 @@ def test_without_a_report_the_best_cell_is_that_of_the_distance_from_the_truth()
 
 
 EVERY_ATTACK: list[Any] = [
-    *inference.SHORT_NAMES,
+    *bayesian.SHORT_NAMES,
     *identification.SHORT_NAMES,
     "face-value",
     {"kind": "markov", "name": "assuming", "assumes": {"kind": "exponential", "epsilon_per_km": 0.7}},

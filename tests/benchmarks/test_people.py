@@ -8,7 +8,7 @@ import pytest
 from benchmarks.people import DESIGNS, GAP, City, Contest, Run, timed_run
 from sim.belief.fixed_profile import FixedProfile
 from sim.events import Guess, Report
-from sim.lppm.identity import Identity
+from sim.lppm.designs.identity import Identity
 from sim.lppm.mechanism import Mechanism
 
 

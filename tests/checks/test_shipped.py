@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from pydantic import TypeAdapter
 
-from sim.attack.inference import AnyAttack
+from sim.attack.bayesian import AnyAttack
 from sim.belief.parameters import BeliefParameters
 from sim.checks import CHECKS
 from sim.checks.bench import Bench
@@ -18,8 +18,8 @@ from sim.cli.commands.check_component import check_component
 from sim.components.files import Place
 from sim.components.registry import METHODS, OneOf
 from sim.interfaces import Attack
-from sim.lppm import dummies
-from sim.lppm.dummies import DummiesParameters
+from sim.lppm.designs import dummies
+from sim.lppm.designs.dummies import DummiesParameters
 from sim.lppm.parameters import DesignParameters
 from sim.mobility.demand.parameters import DemandParameters
 from sim.mobility.parameters import MobilityParameters

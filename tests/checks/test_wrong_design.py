@@ -17,9 +17,9 @@ from sim.interfaces import (
     IntArray,
     OutputSpace,
 )
-from sim.lppm.dropping import Dropping, DroppingParameters
+from sim.lppm.designs.dropping import Dropping, DroppingParameters
+from sim.lppm.designs.planar_laplace import PlanarLaplace, PlanarLaplaceParameters
 from sim.lppm.outputs import Cells
-from sim.lppm.planar_laplace import PlanarLaplace, PlanarLaplaceParameters
 from tests.checks.contract import Make, Wrong, assert_fails, capabilities, failing, lying
 
 

@@ -26,7 +26,7 @@ EVIL = """
 import pathlib
 
 pathlib.Path(__file__).with_name("pwned").touch()
-from sim.lppm.identity import Identity
+from sim.lppm.designs.identity import Identity
 from sim.mobility.demand.every_visit import EveryVisit
 
 

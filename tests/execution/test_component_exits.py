@@ -23,7 +23,7 @@ LEAVING = '''
 import os
 import sys
 
-from sim.lppm.identity import Identity
+from sim.lppm.designs.identity import Identity
 from sim.mobility.synthetic.favourites import Favourites
 
 

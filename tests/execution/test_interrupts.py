@@ -64,7 +64,7 @@ def test_an_interrupt_that_component_code_swallows_still_stops_the_run(
 ) -> None:
     (tmp_path / "greedy.py").write_text(
         "import signal\n"
-        "from sim.lppm.identity import Identity\n"
+        "from sim.lppm.designs.identity import Identity\n"
         "class Greedy(Identity):\n"
         "    uses_prior = True\n"
         "    def __init__(self, *, world):\n"

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("plain_kernels", "fork_server")
 FAULTY = '''
 import os, signal
 from pathlib import Path
-from sim.lppm.identity import Identity
+from sim.lppm.designs.identity import Identity
 
 
 class Faulty(Identity):

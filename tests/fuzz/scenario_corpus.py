@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from sim.attack import inference
+from sim.attack import bayesian
 from sim.components.registry import registry
 from sim.scenario.lppms import short_names
 from sim.scenario.reading.source import parse_text
@@ -88,7 +88,7 @@ def plausible(data: dict[str, Any], rng: Random) -> None:
         case 0:
             data["lppms"] = rng.sample(list(short_names()), rng.randint(1, 3))
         case 1:
-            data["attacks"] = rng.sample(list(inference.SHORT_NAMES), rng.randint(1, 3))
+            data["attacks"] = rng.sample(list(bayesian.SHORT_NAMES), rng.randint(1, 3))
         case 2:
             data["record"] = rng.choice(_RECORDS)
         case 3:

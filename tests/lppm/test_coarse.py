@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from sim.interfaces import FloatArray
 from sim.lppm.calibration import BUDGET_TOLERANCE_KM, expected_loss_km
-from sim.lppm.cloaking import Cloaking, CloakingParameters, Quadtree
-from sim.lppm.dropping import Dropping, DroppingParameters
+from sim.lppm.designs.cloaking import Cloaking, CloakingParameters, Quadtree
+from sim.lppm.designs.dropping import Dropping, DroppingParameters
+from sim.lppm.designs.snapping import Snapping, SnappingParameters
 from sim.lppm.own_outputs import OwnMatrixChannel
-from sim.lppm.snapping import Snapping, SnappingParameters
 from sim.world.distance import Distance
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from sim.interfaces import Design, FloatArray
 from sim.lppm.calibration import expected_loss_km
 from sim.lppm.channel import LocationHidingChannel, MatrixChannel, RemappedChannel
-from sim.lppm.exponential import Exponential, ExponentialParameters
-from sim.lppm.identity import Identity
-from sim.lppm.location_hiding import LocationHiding, LocationHidingParameters
+from sim.lppm.designs.exponential import Exponential, ExponentialParameters
+from sim.lppm.designs.identity import Identity
+from sim.lppm.designs.location_hiding import LocationHiding, LocationHidingParameters
 from sim.world.distance import Distance
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.interfaces import FloatArray
-from sim.lppm import dummies
-from sim.lppm.dummies import Dummies, DummiesChannel, DummiesParameters, Members, log_symmetric
+from sim.lppm.designs import dummies
+from sim.lppm.designs.dummies import Dummies, DummiesChannel, DummiesParameters, Members, log_symmetric
 from sim.lppm.outputs import Sets
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid

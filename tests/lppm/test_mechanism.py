@@ -9,9 +9,9 @@ from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParam
 from sim.events import Query, Report
 from sim.interfaces import LPPM, Channel, FloatArray
 from sim.lppm.channel import identity
-from sim.lppm.exponential import Exponential, ExponentialParameters
-from sim.lppm.identity import Identity
-from sim.lppm.location_hiding import LocationHiding, LocationHidingParameters
+from sim.lppm.designs.exponential import Exponential, ExponentialParameters
+from sim.lppm.designs.identity import Identity
+from sim.lppm.designs.location_hiding import LocationHiding, LocationHidingParameters
 from sim.lppm.mechanism import Mechanism
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid

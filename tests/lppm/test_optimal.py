@@ -16,13 +16,14 @@ from scipy.optimize import linprog
 
 from sim.errors import InputError
 from sim.interfaces import FloatArray
-from sim.lppm import cache, linear, optimal_privacy, optimal_quality
-from sim.lppm.exponential import Exponential
+from sim.lppm import cache, linear
+from sim.lppm.designs import optimal_privacy, optimal_quality
+from sim.lppm.designs.exponential import Exponential
+from sim.lppm.designs.location_hiding import LocationHiding
+from sim.lppm.designs.optimal_privacy import OptimalPrivacy, OptimalPrivacyParameters
+from sim.lppm.designs.optimal_quality import OptimalQuality
 from sim.lppm.linear import LinearProgram, Solution, SolverError
-from sim.lppm.location_hiding import LocationHiding
 from sim.lppm.optimal_design import CHANNELS
-from sim.lppm.optimal_privacy import OptimalPrivacy, OptimalPrivacyParameters
-from sim.lppm.optimal_quality import OptimalQuality
 from sim.lppm.programs import MostError, exceeded, most_error, promised, unbeaten
 from sim.world.distance import Distance
 from sim.world.distances.euclidean import euclidean

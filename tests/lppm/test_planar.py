@@ -15,16 +15,16 @@ from scipy.stats import gamma, kstest
 import sim
 from sim.interfaces import Design, FloatArray
 from sim.lppm.calibration import expected_loss_km
-from sim.lppm.epsilon import exact_epsilon_per_km
-from sim.lppm.exponential import Exponential
-from sim.lppm.outputs import Points
-from sim.lppm.planar_geometric import PlanarGeometric, PlanarGeometricParameters
-from sim.lppm.planar_laplace import (
+from sim.lppm.designs.exponential import Exponential
+from sim.lppm.designs.planar_geometric import PlanarGeometric, PlanarGeometricParameters
+from sim.lppm.designs.planar_laplace import (
     EPSILON_OF_PLACES_PER_KM,
     LaplacePlacesChannel,
     PlanarLaplace,
     PlanarLaplaceParameters,
 )
+from sim.lppm.epsilon import exact_epsilon_per_km
+from sim.lppm.outputs import Points
 from sim.world import World
 from sim.world.distance import Distance
 from sim.world.distances.euclidean import euclidean

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from sim.interfaces import FloatArray
 from sim.lppm import cache
 from sim.lppm.cache import Solved
+from sim.lppm.designs.optimal_privacy import OptimalPrivacy
+from sim.lppm.designs.optimal_quality import OptimalQuality
 from sim.lppm.optimal_design import CHANNELS
-from sim.lppm.optimal_privacy import OptimalPrivacy
-from sim.lppm.optimal_quality import OptimalQuality
 from sim.lppm.programs import stochastic
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan

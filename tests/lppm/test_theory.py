@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from sim.interfaces import Channel, FloatArray, IntArray
 from sim.lppm.channel import MatrixChannel, identity, location_hiding
-from sim.lppm.exponential import Exponential, ExponentialParameters
-from sim.lppm.location_hiding import LocationHiding, LocationHidingParameters
+from sim.lppm.designs.exponential import Exponential, ExponentialParameters
+from sim.lppm.designs.location_hiding import LocationHiding, LocationHidingParameters
 from sim.lppm.outputs import CellsOrNothing
 from sim.lppm.theory import Theory, conditional_entropy_bits, theory
 from sim.world.distance import Distance

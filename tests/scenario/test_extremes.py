@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sim.attack import identification, inference
+from sim.attack import bayesian, identification
 from sim.components.registry import FAMILIES, registry
 from sim.components.spec import SMALLEST, Spec
 from sim.scenario.lppms import short_names
@@ -151,7 +151,7 @@ def slips(name: str) -> list[str]:
 
 KINDS_AT: dict[str, list[str]] = {
     "lppms.0": list(short_names()),
-    "attacks.0": [*inference.SHORT_NAMES, "face-value", *identification.SHORT_NAMES],
+    "attacks.0": [*bayesian.SHORT_NAMES, "face-value", *identification.SHORT_NAMES],
     "world.grid": list(registry.kinds("grid")),
     "world.roads": list(registry.kinds("roads")),
     "world.privacy_distance": list(registry.kinds("distance")),

@@ -11,9 +11,9 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from sim.attack import identification, inference
+from sim.attack import bayesian, identification
+from sim.attack.bayesian import BayesianParameters
 from sim.attack.hindsight import Hindsight
-from sim.attack.inference import InferenceParameters
 from sim.components.registry import FAMILIES
 from sim.scenario.consistency import findings
 from sim.scenario.lppms import short_names
@@ -73,8 +73,8 @@ def test_a_short_name_is_the_long_form(short: str, make_scenario: MakeScenario) 
 
 def test_every_short_name_is_tested_and_listed() -> None:
     assert set(LONG_FORMS) == set(short_names()) == set(listing()["lppm"][1])
-    assert set(LONG_ATTACKS) == set(inference.SHORT_NAMES) == set(get_args(inference.ShortName))
-    assert set(listing()["attack"][1]) == {*inference.SHORT_NAMES, *identification.SHORT_NAMES, "face-value"}
+    assert set(LONG_ATTACKS) == set(bayesian.SHORT_NAMES) == set(get_args(bayesian.ShortName))
+    assert set(listing()["attack"][1]) == {*bayesian.SHORT_NAMES, *identification.SHORT_NAMES, "face-value"}
 
 
 LONG_ATTACKS: dict[str, dict[str, Any]] = {
@@ -92,7 +92,7 @@ LONG_ATTACKS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("short", inference.SHORT_NAMES)
+@pytest.mark.parametrize("short", bayesian.SHORT_NAMES)
 def test_a_short_attack_is_the_long_form(short: str, make_scenario: MakeScenario) -> None:
     expected = make_scenario(attacks=[{"name": short, **LONG_ATTACKS[short]}])
     assert make_scenario(attacks=[short]).canonical() == expected.canonical()
@@ -106,7 +106,7 @@ def test_what_an_attack_leaves_out_is_not_written_out(make_scenario: MakeScenari
 
 def test_hindsight_of_a_short_name_can_be_changed(make_scenario: MakeScenario) -> None:
     (attack,) = make_scenario(attacks=[{"kind": "path", "hindsight": {"lags": [3]}}]).attacks
-    assert isinstance(attack, InferenceParameters)
+    assert isinstance(attack, BayesianParameters)
     assert attack.hindsight is not None
     assert (attack.decides, attack.hindsight.lags, attack.hindsight.final) == ("path", [3], True)
 

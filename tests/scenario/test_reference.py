@@ -10,7 +10,7 @@ from sim.belief.estimated_profile import EstimatedProfileParameters
 from sim.belief.recursive_profile import RecursiveProfileParameters
 from sim.components.registry import FAMILIES, registry
 from sim.components.spec import Spec
-from sim.lppm.exponential import ExponentialParameters
+from sim.lppm.designs.exponential import ExponentialParameters
 from sim.mobility.recorded.replay import ReplayParameters
 from sim.mobility.synthetic.commuters import CommutersParameters
 from sim.mobility.synthetic.favourites import FavouritesParameters

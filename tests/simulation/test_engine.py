@@ -15,7 +15,7 @@ import pytest
 from sim.attack.optimal import OptimalAttack
 from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParameters
 from sim.belief.fixed_profile import FixedProfile
-from sim.lppm.exponential import Exponential, ExponentialParameters
+from sim.lppm.designs.exponential import Exponential, ExponentialParameters
 from sim.lppm.mechanism import Mechanism
 from sim.mobility.traces import Trace
 from sim.simulation.engine import simulate

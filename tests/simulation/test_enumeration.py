@@ -25,8 +25,8 @@ from sim.belief.fixed_profile import FixedProfile
 from sim.belief.markov_filter import MarkovFilter
 from sim.events import Report
 from sim.interfaces import Belief
-from sim.lppm.exponential import Exponential
-from sim.lppm.location_hiding import LocationHiding
+from sim.lppm.designs.exponential import Exponential
+from sim.lppm.designs.location_hiding import LocationHiding
 from sim.lppm.mechanism import Mechanism
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan

@@ -12,8 +12,8 @@ from sim.belief.fixed_profile import FixedProfile
 from sim.events import Guess, Query, Report, Shift
 from sim.interfaces import LPPM, Attack
 from sim.lppm.channel import identity
-from sim.lppm.exponential import Exponential, ExponentialParameters
-from sim.lppm.identity import Identity
+from sim.lppm.designs.exponential import Exponential, ExponentialParameters
+from sim.lppm.designs.identity import Identity
 from sim.lppm.mechanism import Mechanism
 from sim.rng import stream
 from sim.simulation.engine import simulate

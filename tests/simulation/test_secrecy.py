@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim.attack import identification, inference
+from sim.attack import bayesian, identification
 from sim.events import Guess, Report
 from sim.execution.adversary_knowledge import known_statistics
 from sim.execution.mechanisms import Mechanisms
@@ -156,7 +156,7 @@ def test_a_belief_learns_from_reports_alone(spec: Any, make_scenario: MakeScenar
         assert secrets(mechanism, population.traces) == []
 
 
-@pytest.mark.parametrize("attack", [*inference.SHORT_NAMES, *identification.SHORT_NAMES])
+@pytest.mark.parametrize("attack", [*bayesian.SHORT_NAMES, *identification.SHORT_NAMES])
 def test_the_shipped_attacks_hold_nothing_secret(attack: str, make_scenario: MakeScenario) -> None:
     scenario = with_a_past(make_scenario, attacks=[attack], lppms=["PEB-Exp"])
     population = Population(Setting(scenario), 0)

@@ -10,7 +10,7 @@ import pytest
 from sim.events import Guess
 from sim.interfaces import LPPM, FloatArray
 from sim.lppm.channel import MatrixChannel, exponential, identity
-from sim.lppm.exponential import Exponential, ExponentialParameters
+from sim.lppm.designs.exponential import Exponential, ExponentialParameters
 from sim.lppm.mechanism import Mechanism
 from sim.lppm.outputs import CellsOrNothing
 from sim.lppm.theory import theory

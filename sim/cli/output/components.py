@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from sim.attack import inference
+from sim.attack import bayesian
 from sim.checks import CheckResult
 from sim.cli.output.terminal import stdout
 from sim.components.registry import registry
@@ -31,7 +31,7 @@ def print_keys(family: str, kind: str, line: str) -> None:
     """Print the keys of one kind: allowed values, default, meaning. A short name has the keys of its parts."""
     console = stdout()
     console.print(f"[bold]{escape(kind)}[/]  {escape(line)}", highlight=False)
-    short = {"lppm": short_names(), "attack": inference.SHORT_NAMES}.get(family, {}).get(kind, {})
+    short = {"lppm": short_names(), "attack": bayesian.SHORT_NAMES}.get(family, {}).get(kind, {})
     specs: dict[str, type[Spec]] = {"": LPPMSpec if family == "lppm" else registry.kinds(family)[kind]}
     specs |= {f"{part}.": registry.kinds(part)[short[part]["kind"]] for part in ("belief", "design") if part in short}
     table = Table()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from sim.attack.inference import InferenceParameters
+from sim.attack.bayesian import BayesianParameters
 from sim.execution.cost.bounded import Collected, collect
 from sim.execution.cost.footprint import peak_bytes
 from sim.execution.cost.probe import PROBED_USERS, Prepared, Rate, Report, count_without_living, measurements
@@ -241,7 +241,7 @@ def _rows(scenario: Scenario, lppm: LPPMSpec, lengths: Iterable[int]) -> int:
     past = [
         attack.hindsight
         for attack in attacks
-        if isinstance(attack, InferenceParameters) and attack.hindsight is not None
+        if isinstance(attack, BayesianParameters) and attack.hindsight is not None
     ]
     about_the_past = sum(hindsight.guesses(queries) for hindsight in past for queries in lengths)
     return sum(map(scenario.record.rows, lengths)) * max(len(attacks), 1) + about_the_past

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim.attack.bayesian import BayesianParameters
 from sim.attack.identification import IdentificationParameters
-from sim.attack.inference import InferenceParameters
 from sim.attack.parameters import AttackParameters
 from sim.belief.estimated_profile import EstimatedProfileParameters
 from sim.belief.fixed_profile import FixedProfileParameters
@@ -14,14 +14,14 @@ from sim.belief.gravity_filter import GravityFilterParameters
 from sim.belief.markov_em import EstimatedMarkovParameters
 from sim.belief.markov_filter import MarkovFilterParameters
 from sim.belief.parameters import BeliefParameters
-from sim.lppm.dropping import DroppingParameters
-from sim.lppm.dummies import DummiesParameters
-from sim.lppm.identity import IdentityParameters
-from sim.lppm.location_hiding import LocationHidingParameters
-from sim.lppm.optimal_privacy import OptimalPrivacyParameters
-from sim.lppm.optimal_quality import OptimalQualityParameters
+from sim.lppm.designs.dropping import DroppingParameters
+from sim.lppm.designs.dummies import DummiesParameters
+from sim.lppm.designs.identity import IdentityParameters
+from sim.lppm.designs.location_hiding import LocationHidingParameters
+from sim.lppm.designs.optimal_privacy import OptimalPrivacyParameters
+from sim.lppm.designs.optimal_quality import OptimalQualityParameters
+from sim.lppm.designs.planar_geometric import PlanarGeometricParameters
 from sim.lppm.parameters import DesignParameters
-from sim.lppm.planar_geometric import PlanarGeometricParameters
 from sim.mobility.synthetic.markov import MarkovChainParameters
 from sim.mobility.training.others import OthersParameters
 from sim.scenario.lppms import LPPMSpec
@@ -95,7 +95,7 @@ def _transitions(scenario: Scenario) -> int:
 def _follows(attack: Any) -> bool:
     if isinstance(attack, IdentificationParameters):
         return attack.model == "markov"
-    return isinstance(attack, InferenceParameters) and isinstance(
+    return isinstance(attack, BayesianParameters) and isinstance(
         attack.belief, MarkovFilterParameters | EstimatedMarkovParameters
     )
 
@@ -135,7 +135,7 @@ def _belief(belief: Any, queries: float, cells: int) -> float:
 
 
 def _belief_of(attack: AttackParameters) -> BeliefParameters | None:
-    return attack.belief if isinstance(attack, InferenceParameters) else None
+    return attack.belief if isinstance(attack, BayesianParameters) else None
 
 
 def _has_metric(design: DesignParameters) -> bool:
@@ -147,7 +147,7 @@ def _has_metric(design: DesignParameters) -> bool:
 
 def _hindsight(attack: AttackParameters, queries: float) -> float:
     """Return how many reports an adversary who looks back keeps of each user."""
-    hindsight = attack.hindsight if isinstance(attack, InferenceParameters) else None
+    hindsight = attack.hindsight if isinstance(attack, BayesianParameters) else None
     if hindsight is None:
         return 0.0
     return queries if hindsight.final else min(queries, max(hindsight.lags, default=0))

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from sim.belief.estimated_profile import EstimatedProfileParameters
 from sim.components.suggestions import SYNONYMS, closest
-from sim.lppm.exponential import ExponentialParameters
-from sim.lppm.location_hiding import LocationHidingParameters
+from sim.lppm.designs.exponential import ExponentialParameters
+from sim.lppm.designs.location_hiding import LocationHidingParameters
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import ScenarioError
 from sim.scenario.reading.source import MAX_BYTES, parse_text, parse_value, read

@@ -1,4 +1,4 @@
-"""Attacks that infer with a belief: the parameters that compose belief, decision and hindsight."""
+"""Bayesian attacks: the parameters that compose a belief, a decision and hindsight."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SHORT_NAMES: Table = {
 
 
 @component("attack")
-class InferenceParameters(AttackParameters):
+class BayesianParameters(AttackParameters):
     """An adversary: a belief about the user with the optimal decision for d_P, or another one."""
 
     kind: ShortName | None = None  # type: ignore[assignment]
@@ -148,7 +148,7 @@ def attack_tag(value: Any) -> str | None:
     models = registry.kinds("attack")
     if isinstance(kind, str) and ":" in kind:
         return "module:Class"
-    model = models.get(kind, InferenceParameters) if isinstance(kind, str) else InferenceParameters
+    model = models.get(kind, BayesianParameters) if isinstance(kind, str) else BayesianParameters
     return model.kinds()[0]
 
 

@@ -1,0 +1,1 @@
+"""Designs: how a prior becomes a channel, one file per kind."""
