@@ -74,7 +74,7 @@ LONG = """
 name: long
 replications: 10
 world: {grid: {kind: rectangle, rows: 6, cols: 6, width_km: 6, height_km: 6}}
-users: {count: 4, queries: 60, mobility: favourites}
+users: {count: 4, queries: 90, mobility: favourites}
 lppms: [PEB-Exp]
 """
 
