@@ -36,12 +36,12 @@ class Hindsight(Spec):
     """Which past queries an adversary estimates once more, in the light of later reports."""
 
     lags: list[Count] = [1, 5]
-    """At each report, estimate again the queries so many before it."""
+    """Lags: at each report, estimate again the query this many before it."""
     final: bool = True
     """At the end, estimate all of them again from all reports."""
 
     def guesses(self, queries: int) -> int:
-        """Return how many guesses about the past so many queries of a user lead to."""
+        """Return the number of guesses about the past for a user with this many queries."""
         within = [lag for lag in set(self.lags) if lag < queries]
         at_reports = sum(queries - lag for lag in within)
         at_last = max(queries - 1, 0) - len(within) if self.final else 0

@@ -47,11 +47,11 @@ class EstimatedProfileParameters(BeliefParameters):
     start: Literal["uniform", "initial"] = "uniform"
     """Where the iteration starts; cells that the reports cannot tell apart share their mass as in the start."""
     max_iterations: Count | None = None
-    """Give up after so many; the gap that was reached is in the manifest. Unless said, far more than are needed."""
+    """Limit of the iterations; the gap reached is in the manifest. The default is far more than are needed."""
     forget: Literal["none"] | Forgetting = "none"
-    """How past reports lose their weight; with none, all count alike for ever, as in the paper."""
+    """How past reports lose their weight; with none, all count equally, as in the paper."""
     regularise: Literal["none"] | Literal["cross_validated"] | Regularisation = "none"
-    """A prior that takes the place of `fading` and `start`, said or chosen by its forecasts of the reports so far."""
+    """A prior that replaces `fading` and `start`: given, or chosen by its forecasts of the reports so far."""
 
     @model_validator(mode="after")
     def _one_prior(self) -> Self:

@@ -30,7 +30,7 @@ class FixedProfileParameters(BeliefParameters):
 
 
 class FixedProfile:
-    """Believe in one profile for ever: the hardwired sporadic model."""
+    """Believe in one fixed profile: the hardwired sporadic model."""
 
     fixed: bool = True
 

@@ -21,17 +21,17 @@ class Forgetting(Spec):
     """How past reports lose their weight: a half-life or a window, and a test for changes on top of it or alone."""
 
     half_life_queries: Positive | None = None
-    """A report's weight halves with every so many reports after it; after ten half-lives it is dropped."""
+    """Half-life of a report's weight, in reports; after ten half-lives the report is dropped."""
     half_life_days: Days | None = None
     """Half-life in days."""
     window: Count | None = None
-    """Only the last so many reports count, all alike."""
+    """Number of last reports that count, all equally."""
     adaptive: bool = False
     """Test the reports for a change of the profile, and forget what is older than one."""
     queries_per_false_alarm: Annotated[float, Field(ge=2, le=1e12)] = 1000.0
-    """Of the test: an alarm without a change comes once in so many queries at most, as far as the estimate is right."""
+    """Of the test: mean number of queries between false alarms, at least, as far as the estimate is right."""
     recent: Count = 20
-    """Of the test: the estimate from so many last reports is compared with that from all."""
+    """Of the test: number of last reports whose estimate is compared with that from all."""
 
     @model_validator(mode="after")
     def _something(self) -> Self:

@@ -50,7 +50,7 @@ class GravityFilterParameters(BeliefParameters):
     prior_reports: Positive = 1.0
     """How many reports the initial attraction is worth, which is never forgotten."""
     half_life_queries: Literal["none"] | Positive = 10.0
-    """A report's weight in the attraction halves with every so many reports after it; with none, never."""
+    """Half-life of a report's weight in the attraction, in reports; none for no decay."""
     transitions: Literal["training", "learned", "none"] = "training"
     """Counts of transitions as one more law: those of the training, where there are any; these and what reports add."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from sim.interfaces import FloatArray
 from sim.world.distance import Distance
 
-_MOST_CACHED = 16  # kernels of so many growths
+_MOST_CACHED = 16  # growths whose kernels are cached
 
 
 class Kernels:

@@ -36,7 +36,7 @@ class HomeProfileParameters(BeliefParameters):
     utc_offset_h: Annotated[float, Field(ge=-14, le=14)] = 0.0
     """Hours to add to the users' clock, where that is not local time."""
     half_life_days: Days | None = None
-    """What a report says of the home counts half after so many days; unless said, for ever."""
+    """Half-life of a report's evidence about the home, in days; by default no decay."""
 
     @model_validator(mode="after")
     def _some_hours(self) -> Self:

@@ -34,11 +34,11 @@ class EstimatedMarkovParameters(BeliefParameters):
     prior_steps: Positive = 3.0
     """How many steps from each cell it is worth that people go where they are wont to be, wherever they come from."""
     refit_growth: Annotated[float, Field(ge=1.001, le=100)] = 1.1
-    """Learn anew when there are so many times the reports; in between the filter goes on."""
+    """Growth of the number of reports after which the model is fitted again; in between the filter goes on."""
     iterations: Annotated[int, Field(ge=1, le=10_000)] = 5
     """Steps of EM each time, from the same start; many fit the noise."""
     window: Annotated[int, Field(ge=2, le=1_000_000)] = 500
-    """Only the last so many reports count."""
+    """Number of last reports that count."""
 
     def build(self, statistics: Statistics, restart_s: int | None, world: World) -> EstimatedMarkov:  # noqa: ARG002
         """Return the belief, which starts from the training statistics or uniform ones."""

@@ -30,7 +30,7 @@ class RecursiveProfileParameters(BeliefParameters):
     prior_reports: Positive = 0.3
     """How many reports the initial profile is worth, which is never forgotten."""
     half_life_queries: Literal["none"] | Positive = 10.0
-    """A report's weight halves with every so many reports after it; with none, all count alike for ever."""
+    """Half-life of a report's weight, in reports; none for no decay."""
 
     def build(self, statistics: Statistics, restart_s: int | None, world: World) -> RecursiveProfile:  # noqa: ARG002
         """Return the belief, which starts from the training profile or a uniform one."""

@@ -17,7 +17,7 @@ class Regularisation(Spec):
     prior_reports: Positive = 3.0
     """How many reports the initial profile is worth, as the centre of a Dirichlet prior."""
     smooth_km: NonNegative = 0.0
-    """Width of the kernel that spreads each place: it falls by e with every so many km of d_Q; with 0, a cell."""
+    """Scale of the kernel exp(-d_Q / smooth_km) that spreads each place over its neighbours; 0 for none."""
 
 
 CANDIDATES = (

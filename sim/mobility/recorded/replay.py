@@ -34,11 +34,11 @@ class Selection(Spec):
     users: list[str] | None = None
     """These ids only."""
     min_visits: Count | None = None
-    """Those with at least so many visits in the region."""
+    """Least number of visits in the region."""
     first: Count | None = None
-    """The first so many of them (in numeric order of id, else in file order)."""
+    """Number of users to take from the start (in numeric order of id, else in file order)."""
     last: Count | None = None
-    """The last so many of those."""
+    """Number of users to take from the end of those."""
     exclude: Selection | None = None
     """Without those that this selection picks from all users of the file."""
 
@@ -93,7 +93,7 @@ class RecordedDays(Spec):
     longest_silence_h: Annotated[float, Field(gt=0, le=24)] = 2.0
     """Days with a longer silence in the region are left out."""
     first: Count | None = None
-    """Only each user's first so many of these days; who has fewer is left out."""
+    """Number of first days of each user; users with fewer are left out."""
     slot_s: Annotated[int, Field(ge=1, le=86_400)] = 300
     """Length of a slot in seconds: where she was last seen before its end is where she is in it."""
 
@@ -126,11 +126,11 @@ class ReplayParameters(MobilityParameters):
     columns: Columns = Columns()
     """How its columns are called, where their names cannot be guessed."""
     select: Selection = Selection()
-    """Which of its users; all unless said."""
+    """Which of its users; by default all."""
     days: RecordedDays | None = None
     """Only whole days of the file, cut into slots; the selection is then among those who have such days."""
     visits: Count | None = None
-    """Only each user's first so many visits."""
+    """Number of first visits of each user; by default all."""
     shuffle: bool = False
     """Shuffle the cells of each trace anew in every replication, as the paper's Experiment SP does."""
     utc_offset_h: Annotated[float, Field(ge=-14, le=14)] = 0.0
