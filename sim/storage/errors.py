@@ -1,4 +1,4 @@
-"""Errors about runs on disk: what went wrong, what is damaged, what was asked wrongly, what a run does not have."""
+"""Errors about runs on disk: failures, damage, invalid requests and results that do not apply to a run."""
 
 from __future__ import annotations
 
@@ -12,33 +12,40 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class RunError(UserError):
-    """Something about a run on disk went wrong; the message says what and what to do."""
+    """An operation on a run directory failed."""
+
+    code = "run-failed"
 
 
 class DamagedRun(RunError):
     """A file of a run is damaged; the message names the command that repairs it. Always reported, never skipped."""
 
+    code = "damaged-run"
+
 
 class RequestError(RunError):
-    """The request cannot be met, and nothing was done."""
+    """The request cannot be met; nothing was changed."""
 
     exit_code = 2
+    code = "invalid-request"
 
 
 class NotApplicable(RunError):
     """A result that does not apply to a run, such as a time series finer than its log; the message is the reason.
 
-    A page that shows everything leaves such a result out. Damage is never of this type.
+    The report omits such a result. Damage is never of this type.
     """
+
+    code = "not-applicable"
 
 
 class ChoiceNotApplicable(NotApplicable, RequestError):
-    """A result that does not apply to what was chosen: another choice may have it."""
+    """A result that does not apply to the chosen mechanism, attack or shift, but may apply to another."""
 
 
 @contextmanager
 def named_errors(place: str, verb: str, kind: type[Exception] = OSError) -> Iterator[None]:
-    """Turn errors of this kind into a RunError that says what could not be done to which file."""
+    """Convert errors of this kind into a RunError that names the file and the failed operation."""
     try:
         yield
     except UserError:
@@ -47,4 +54,4 @@ def named_errors(place: str, verb: str, kind: type[Exception] = OSError) -> Iter
         number = error.errno if isinstance(error, OSError) else None
         cause = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
         hint = " Free some space and run again: finished parts are kept." if number in _FULL else ""
-        raise RunError(f"cannot {verb} {place}: {cause.rstrip('.')}.{hint}") from error
+        raise RunError(f"cannot {verb} {place}: {cause.rstrip('.')}.{hint}", code="file-error") from error

@@ -1,4 +1,4 @@
-"""What is wrong with a scenario: one line per fault, all of them at once."""
+"""Faults of a scenario: one line per fault, all of them reported together."""
 
 from __future__ import annotations
 
@@ -10,28 +10,32 @@ from sim.components.wording import one_line
 from sim.errors import InputError
 
 Loc = tuple[str | int, ...]
-"""A place in the data: keys of mappings and indices of lists, from the top."""
+"""A place in the data: keys of mappings and indices of lists, from the root."""
 
 MOST_SHOWN = 50
-"""Of more faults, the others are counted."""
+"""Largest number of faults listed; further ones are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong: where it stands, which part of the scenario it is, and what to do."""
+    """One fault of a scenario: its place, the part of the scenario, the problem and the remedy."""
 
     where: str
-    """``file:line:column``, or what else brought it in, such as ``--set``."""
+    """``file:line:column``, or another origin such as ``--set``."""
     path: str
-    """Dotted path into the scenario; empty where the fault is about the file itself."""
+    """Dotted path into the scenario; empty for a fault of the file itself."""
     message: str
+    code: str = "invalid-value"
+    """Stable identifier of the problem, as in `sim.errors.UserError`."""
 
     def __str__(self) -> str:
         return one_line(": ".join(part for part in (self.where, self.path, self.message) if part))
 
 
 class ScenarioError(InputError):
-    """A scenario cannot be used; `faults` says why, in the order in which they stand in the file."""
+    """An invalid scenario; `faults` holds the reasons in the order of the file."""
+
+    code = "invalid-scenario"
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = sorted(dict.fromkeys(faults), key=_place)
@@ -39,6 +43,15 @@ class ScenarioError(InputError):
         if len(self.faults) > MOST_SHOWN:
             lines.append(f"and {len(self.faults) - MOST_SHOWN:,} more faults")
         super().__init__("\n".join(lines))
+
+    @property
+    def codes(self) -> list[str]:
+        """Return the codes of the faults, in their order."""
+        return [fault.code for fault in self.faults]
+
+    def with_code(self) -> str:
+        """Return the message; each line of it ends with its own code."""
+        return str(self)
 
     def __reduce__(self) -> tuple[type[ScenarioError], tuple[list[Fault]]]:
         return type(self), (self.faults,)
@@ -50,7 +63,7 @@ def _place(fault: Fault) -> tuple[str, int, int]:
 
 
 def dotted(loc: Loc) -> str:
-    """Write a place as people type it.
+    """Return a place as a dotted path.
 
     >>> dotted(("lppms", 0, "design"))
     'lppms.0.design'
