@@ -28,6 +28,7 @@ from sim.belief.gravity_filter import GravityFilterParameters
 from sim.cli import main
 from sim.components.files import VARIABLE
 from sim.components.registry import Parameters
+from sim.errors import InvalidValue, UserError
 from sim.events import Shift
 from sim.execution.plan import Chunk, Plan, tasks
 from sim.inference import kernels
@@ -94,6 +95,15 @@ _PLAIN = Scenario.model_validate(
         "record": {"snapshots": []},
     }
 )
+
+
+@contextmanager
+def raises_code(kind: type[UserError] | type[InvalidValue], code: str) -> Iterator[pytest.ExceptionInfo[Any]]:
+    """Expect an error of this type with this code, or a ScenarioError with a fault of this code."""
+    with pytest.raises(kind) as error:
+        yield error
+    codes = error.value.codes if isinstance(error.value, ScenarioError) else [error.value.code]
+    assert code in codes, f"expected code {code!r}, got {codes} of: {error.value}"
 
 
 @contextmanager

@@ -24,7 +24,7 @@ EXEMPT = {"tools/lint_language.py", "tests/test_language.py"}
 
 IDIOMS = {
     r"\bunless (it is )?said\b": "by default",
-    r"\b(one's|of one's|her|his|their) own\b(?= (mechanism|attack|component|data|file|class|design|belief)s?\b)": "custom",
+    r"\b(one's|her|his) own\b": "custom",
     r"\b(is|are|was|were|be|been|being) told\b": "receives, is notified, is reported",
     r"\btells?\b(?! (apart|git)\b)": "state, show, report, return",
     r"\btold\b": "reported, given, shown",
@@ -47,7 +47,7 @@ IDIOMS = {
     r"\bat once\b": "together, immediately",
     r"\bfound again\b": "restored, matched",
     r"\bthe other way round\b": "reversed, vice versa",
-    r"\b(is|are|was|were) no (?!longer\b|more\b|less\b|fewer\b|later\b|earlier\b|worse\b|better\b|larger\b|smaller\b|need\b)[a-z]": "is not a",
+    r"\b(is|are|was|were) no (?!longer|more|less|fewer|later|earlier|worse|better|larger|smaller|need)[a-z]": "is not a",
     r"\bherself\b|\bhimself\b|\b(she|he)\b": "they",
     r"\bmend(s|ed|ing)?\b": "correct, fix, repair",
     r"\bslips?\b": "mistake, error",
