@@ -28,7 +28,7 @@ from sim.belief.gravity_filter import GravityFilterParameters
 from sim.cli import main
 from sim.components.files import VARIABLE
 from sim.components.registry import Parameters
-from sim.errors import InvalidValue, UserError
+from sim.errors import InvalidValue, UserError, code_of
 from sim.events import Shift
 from sim.execution.plan import Chunk, Plan, tasks
 from sim.inference import kernels
@@ -102,7 +102,7 @@ def raises_code(kind: type[UserError] | type[InvalidValue], code: str) -> Iterat
     """Expect an error of this type with this code, or a ScenarioError with a fault of this code."""
     with pytest.raises(kind) as error:
         yield error
-    codes = error.value.codes if isinstance(error.value, ScenarioError) else [error.value.code]
+    codes = error.value.codes if isinstance(error.value, ScenarioError) else [code_of(error.value, "")]
     assert code in codes, f"expected code {code!r}, got {codes} of: {error.value}"
 
 

@@ -47,7 +47,7 @@ IDIOMS = {
     r"\bat once\b": "together, immediately",
     r"\bfound again\b": "restored, matched",
     r"\bthe other way round\b": "reversed, vice versa",
-    r"\b(is|are|was|were) no (?!longer|more|less|fewer|later|earlier|worse|better|larger|smaller|need)[a-z]": "is not a",
+    r"\b(is|are|was|were) no (?!longer|more|less|fewer|later|earlier|worse|better|larger|smaller|need)[a-z]": "not a",
     r"\bherself\b|\bhimself\b|\b(she|he)\b": "they",
     r"\bmend(s|ed|ing)?\b": "correct, fix, repair",
     r"\bslips?\b": "mistake, error",
