@@ -101,7 +101,7 @@ class OutputSpace(Protocol):
 
     @property
     def nothing(self) -> int | None:
-        """Return the output that stands for no report, if there is one."""
+        """Return the output that means no report, or None."""
         ...
 
     def cells(self, output: int) -> tuple[int, ...]:

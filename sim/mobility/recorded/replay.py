@@ -131,8 +131,7 @@ class ReplayParameters(MobilityParameters):
     select: Selection = Selection()
     """Users of the file to replay (default: all)."""
     days: RecordedDays | None = None
-    """Use only whole days without long gaps, divided into time slots (default: all visits); `select` then applies to
-    the users with such days."""
+    """Use only whole days without long gaps, divided into slots (default: all visits); applies before `select`."""
     visits: Count | None = None
     """Number of first visits to use of each user (default: all)."""
     shuffle: bool = False
@@ -173,22 +172,22 @@ class Replay:
         table = read_table(file, grid=grid, columns=parameters.columns.names())
         self.timed = table.timed
         self.max_gap_s = parameters.max_gap_s if table.timed else None
-        everybody = _by_user(table)
-        if not everybody:
+        by_user = _by_user(table)
+        if not by_user:
             raise InvalidValue(
                 f"{file}: none of its {table.cell.size} rows is in the region{table.extent}", code="outside-region"
             )
-        in_region = len(everybody)
+        in_region = len(by_user)
         offset_s = round(parameters.utc_offset_h * 3600) if table.timed else 0
-        points = {user: (when + offset_s, cells) for user, (when, cells) in everybody.items()}
-        everybody = points if days is None else _whole_days(file, points, days, timed=table.timed)
-        counts = {user: cells.size for user, (_, cells) in everybody.items()}
+        points = {user: (when + offset_s, cells) for user, (when, cells) in by_user.items()}
+        by_user = points if days is None else _whole_days(file, points, days, timed=table.timed)
+        counts = {user: cells.size for user, (_, cells) in by_user.items()}
         chosen = select.choose(counts)
         if not chosen:
             raise InvalidValue(
                 f"{file}: the selection ({select}) leaves none of its {len(counts)} users", code="no-users"
             )
-        self._visits = {user: (everybody[user][0][:visits], everybody[user][1][:visits]) for user in chosen}
+        self._visits = {user: (by_user[user][0][:visits], by_user[user][1][:visits]) for user in chosen}
         self._report = {
             "rows": int(table.cell.size),
             "rows_outside": int((table.cell < 0).sum()),
@@ -298,7 +297,7 @@ def _steps(table: Table, rows: IntArray) -> tuple[BoolArray, BoolArray, BoolArra
 
 
 def _whole_days(
-    file: str | Path, everybody: Mapping[str, tuple[IntArray, IntArray]], days: RecordedDays, *, timed: bool
+    file: str | Path, by_user: Mapping[str, tuple[IntArray, IntArray]], days: RecordedDays, *, timed: bool
 ) -> dict[str, tuple[IntArray, IntArray]]:
     """Return the slots of the selected days of each user who has any."""
     if not timed:
@@ -306,13 +305,13 @@ def _whole_days(
             f"{file}: `days` requires times, but the file has only the order of visits: leave out `days`",
             code="times-missing",
         )
-    cut = {user: days.cut(*visits) for user, visits in everybody.items()}
+    cut = {user: days.cut(*visits) for user, visits in by_user.items()}
     complete = {user: (when, cells) for user, (when, cells) in cut.items() if cells.size}
     if not complete:
         needed = "a day" if days.first is None else f"{days.first} days"
         remedy = "" if days.first is None else ", reduce the number of days `first`"
         raise InvalidValue(
-            f"{file}: `days` ({days}) leaves none of its {len(everybody)} users: no user has {needed} from midnight to "
+            f"{file}: `days` ({days}) leaves none of its {len(by_user)} users: no user has {needed} from midnight to "
             f"midnight without a gap of more than {days.longest_silence_h:g} h in the region. Allow longer gaps with "
             f"`longest_silence_h` (at most 24){remedy}, check `utc_offset_h`, or leave out `days`",
             code="no-whole-days",

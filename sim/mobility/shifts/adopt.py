@@ -24,8 +24,7 @@ class AdoptParameters(ShiftOfPlaces):
     of: str | None = None
     """Id of the other user (default: the next user, cyclically)."""
     what: Literal["profile", "trace"] = "profile"
-    """`profile`: independent draws from the test histogram of the other user; `trace`: the test cells of the other user
-    in their order, repeated if necessary."""
+    """`profile`: independent draws from the other user's test histogram; `trace`: the other user's cells in order."""
 
     @property
     def named_users(self) -> list[str]:

@@ -63,8 +63,7 @@ class ShiftOfPeople(ShiftParameters):
     """A change of the behaviour of some or all users."""
 
     at_query: Annotated[int, Field(ge=2, le=1_000_000)] | None = None
-    """Start: number of the first query after the change, counted from 1 in each user's test; either `at_query` or
-    `at_day` is required."""
+    """First query after the change, counted from 1 in each user's test; either `at_query` or `at_day` is required."""
     at_day: Days | None = None
     """Start in days after the beginning of the test; either `at_query` or `at_day` is required."""
     users: Annotated[list[str], Field(min_length=1)] | None = None

@@ -31,7 +31,7 @@ class SemanticDistanceParameters(DistanceParameters):
     labels: FileName
     """CSV file with the header cell,label and one line per cell. A label may be a path such as food/pizza."""
     apart_km: Annotated[float, Field(gt=0, le=1e5)] = 1.0
-    """Distance in km between unrelated labels; labels whose paths begin alike are proportionally closer."""
+    """Distance in km between unrelated labels; labels with a common beginning are proportionally closer."""
 
     def build(self, grid: Grid, roads: Roads | None, place: Place) -> Distance:  # noqa: ARG002
         """Return the distance between the cells of a grid."""

@@ -28,10 +28,9 @@ class RoadCsvParameters(RoadsParameters):
 
     kind: Literal["csv"] = "csv"
     nodes: FileName
-    """CSV file of nodes (crossings) with the columns osmid, lat and lon in degrees; may be gzipped."""
+    """CSV file of nodes (crossings): osmid, and lat and lon in degrees; may be gzipped."""
     edges: FileName
-    """CSV file of directed edges (streets) with the columns u, v, length_m and optionally speed_mph (default: 25); may
-    be gzipped."""
+    """CSV file of directed edges (streets): u, v, length_m and optionally speed_mph (default: 25); may be gzipped."""
 
     def build(self, grid: Grid, place: Place, rng: Generator) -> Roads:  # noqa: ARG002
         """Return the roads."""

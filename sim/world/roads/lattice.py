@@ -41,7 +41,7 @@ class LatticeParameters(RoadsParameters):
     speed_kmh: Speed = 30.0
     """Speed on streets in km/h."""
     avenue_every: Annotated[int, Field(ge=2)] = 4
-    """Every k-th street is an avenue, which is always two-way."""
+    """Interval between avenues in streets: with 4, every fourth street is an avenue. Avenues are always two-way."""
     avenue_speed_kmh: Speed = 50.0
     """Speed on avenues in km/h."""
 
