@@ -44,7 +44,7 @@ class Trace:
         backward = np.flatnonzero(np.diff(times_s) < 0)
         if backward.size:
             at = int(backward[0])
-            raise ValueError(f"times_s must not decrease, got {times_s[at]} before {times_s[at + 1]}")
+            raise ValueError(f"times_s must not decrease, got {times_s[at]} then {times_s[at + 1]}")
         object.__setattr__(self, "times_s", times_s)
         object.__setattr__(self, "cells", cells)
 

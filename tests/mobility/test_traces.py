@@ -122,7 +122,7 @@ def test_parts_slice_both_columns() -> None:
     ("times_s", "cells", "message"),
     [
         ([0, 1], [1], r"^times_s and cells\b.* got 2 and 1$"),
-        ([0, 5, 4], [1, 1, 1], r"^times_s\b.* got 5 before 4$"),
+        ([0, 5, 4], [1, 1, 1], r"^times_s\b.* got 5 then 4$"),
         ([0.5, 1.0], [1, 1], r"^times_s\b.* integers, got float64\b"),
         ([0, 1], [[1], [1]], r"^cells\b.* integers, got int64 of shape \(2, 1\)$"),
     ],
