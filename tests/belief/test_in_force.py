@@ -132,7 +132,7 @@ def test_estimate_by_output_equals_the_estimate_for_each_output(kind: str) -> No
     matrix[matrix < 0.03] = 0
     channel = MatrixChannel(matrix / matrix.sum(axis=1, keepdims=True))
     make = markov if kind == "markov" else sporadic
-    attack = OptimalAttack(belief_of=lambda _: make(statistics), distance=manhattan(GRID), foresee=True)
+    attack = OptimalAttack(belief_of=lambda _: make(statistics), distance=manhattan(GRID), all_outputs=True)
     plain = OptimalAttack(belief_of=lambda _: make(statistics), distance=manhattan(GRID))
     fallbacks = 0
     for index in range(1, 7):
