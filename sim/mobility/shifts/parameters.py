@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from sim.components.registry import OneOf, Parameters
 from sim.components.spec import Count, Days, Name
 from sim.components.suggestions import suggestion
-from sim.components.wording import found
+from sim.components.wording import described
 
 if TYPE_CHECKING:
     from sim.interfaces import Generator, IntArray
@@ -155,7 +155,7 @@ def require_user(user: str, users: Sequence[str], key: str) -> None:
 
 def _require_mapping(value: Any) -> Any:
     if not isinstance(value, dict | ShiftParameters):
-        raise ValueError(f"a shift is a mapping, such as {{kind: relocate, at_query: 301}}, found {found(value)}")
+        raise ValueError(f"a shift is a mapping, such as {{kind: relocate, at_query: 301}}, found {described(value)}")
     return value
 
 
