@@ -180,7 +180,7 @@ class GravityFilter:
         return posterior
 
     def _initial_weights(self) -> FloatArray:
-        """Return the weights before the first report: half to counts, if there are any, the rest to gravity."""
+        """Return the weights before the first report: half to the law of counts, if any, the remainder to gravity."""
         n_laws = len(self._reaches_km) * self._stays.size
         if self._counts is None:
             return np.full(n_laws, 1 / n_laws)

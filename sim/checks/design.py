@@ -61,9 +61,9 @@ def design_is_pure(design: Design, bench: Bench) -> None:
     again = [channels.signature(design(prior)) for prior in reversed(list(bench.priors()))]
     same = all(map(np.array_equal, first, reversed(again)))
     require(same, "two calls with the same prior returned different channels")
-    alike = all(np.array_equal(signature, first[0]) for signature in first)
+    same = all(np.array_equal(signature, first[0]) for signature in first)
     uses_prior = DesignCapabilities.uses_prior.of(design)
-    require(alike or uses_prior, "`uses_prior` is False, but the channel depends on the prior")
+    require(same or uses_prior, "`uses_prior` is False, but the channel depends on the prior")
 
 
 def design_capabilities_are_valid(design: Design, bench: Bench) -> None:

@@ -26,7 +26,7 @@ GROUP = "lppm_sim.components"
 """Entry point group of modules that register components when they are imported."""
 
 CUSTOM = "module:Class"
-"""The kind that stands for all custom classes."""
+"""The kind of all custom classes."""
 
 
 class Parameters(Spec, ABC):

@@ -141,7 +141,7 @@ def test_every_attack_has_its_exact_expected_error_and_none_beats_the_optimum(di
     model = Model(seed, distance)
     other = MatrixChannel(model.other)
 
-    def believe(_: str) -> Any:
+    def make_belief(_: str) -> Any:
         return model.filter()
 
     def assuming() -> Attack:
@@ -150,12 +150,12 @@ def test_every_attack_has_its_exact_expected_error_and_none_beats_the_optimum(di
         return AssumingAttack(attack=attack, belief_of=lambda _: belief, design=lambda _: other)
 
     errors_of = {
-        "markov": expected(model, lambda: OptimalAttack(belief_of=believe, distance=distance)),
+        "markov": expected(model, lambda: OptimalAttack(belief_of=make_belief, distance=distance)),
         "sporadic": expected(
             model, lambda: OptimalAttack(belief_of=lambda _: FixedProfile(profile=model.profile), distance=distance)
         ),
-        "smoothing": expected(model, lambda: SmoothingAttack(Hindsight(), belief_of=believe, distance=distance)),
-        "path": expected(model, lambda: PathAttack(Hindsight(), belief_of=believe)),
+        "smoothing": expected(model, lambda: SmoothingAttack(Hindsight(), belief_of=make_belief, distance=distance)),
+        "path": expected(model, lambda: PathAttack(Hindsight(), belief_of=make_belief)),
         "face value": expected(
             model, lambda: FaceValueAttack(profile_of=lambda _: model.profile, distance=distance), hidden=True
         ),
@@ -275,13 +275,13 @@ def test_assumed_channel_uses_the_adversarys_prior_and_is_cached_by_it() -> None
 
 @pytest.mark.parametrize("attack", ["optimal", "smoothing", "path"])
 def test_attacks_that_need_the_channel_reject_a_report_without_one(attack: str) -> None:
-    def believe(_: str) -> Any:
+    def make_belief(_: str) -> Any:
         return Model(0).filter()
 
     made: dict[str, Attack] = {
-        "optimal": OptimalAttack(belief_of=believe, distance=DISTANCE),
-        "smoothing": SmoothingAttack(Hindsight(), belief_of=believe, distance=DISTANCE),
-        "path": PathAttack(Hindsight(), belief_of=believe),
+        "optimal": OptimalAttack(belief_of=make_belief, distance=DISTANCE),
+        "smoothing": SmoothingAttack(Hindsight(), belief_of=make_belief, distance=DISTANCE),
+        "path": PathAttack(Hindsight(), belief_of=make_belief),
     }
     with raises_code(HiddenChannel, "no-channel") as error:
         made[attack].observe(Report("ann", 1, 0, 0, None))

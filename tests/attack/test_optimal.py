@@ -87,7 +87,7 @@ def test_estimate_minimises_the_distance_from_the_true_cell(belief: str, all_out
     profile = np.array([0.2, 0.1, 0.05, 0.15, 0.1, 0.2, 0.05, 0.15])
     channel = exponential(manhattan(GRID), 0.4)
 
-    def believed() -> Belief:
+    def make_belief() -> Belief:
         of_kind: dict[str, Belief] = {
             "fixed": FixedProfile(profile=profile),
             "markov": MarkovFilter(start_profile=profile, transition=np.full((N, N), 0.5 / N) + 0.5 * np.eye(N)),
@@ -95,8 +95,8 @@ def test_estimate_minimises_the_distance_from_the_true_cell(belief: str, all_out
         }
         return of_kind[belief]
 
-    attack = OptimalAttack(belief_of=lambda _: believed(), distance=distance, all_outputs=all_outputs)
-    alongside, different = believed(), 0
+    attack = OptimalAttack(belief_of=lambda _: make_belief(), distance=distance, all_outputs=all_outputs)
+    alongside, different = make_belief(), 0
     for index, output in enumerate(OUTPUTS, start=1):
         prior = alongside.prior(300 * index)
         by_output = {}

@@ -28,7 +28,7 @@ BEFORE = np.array([0.7, 0.2, 0.1, 0.0, 0.0, 0.0])
 AFTER = BEFORE[::-1].copy()
 
 
-def believe(**params: Any) -> EstimatedProfile:
+def make_belief(**params: Any) -> EstimatedProfile:
     return made(EstimatedProfile, initial_profile=UNIFORM, **params)
 
 
@@ -94,7 +94,7 @@ def test_the_estimate_is_the_weighted_maximum(seed: int, count: int, half_life: 
 @pytest.mark.parametrize("solver", ["newton", "em"])
 def test_both_solvers_use_the_weights(solver: Any) -> None:
     rows = reports(BEFORE, 40, 1)
-    belief = teach(believe(forget=Forgetting(half_life_queries=5), solver=solver, gap=1e-6), rows)
+    belief = teach(make_belief(forget=Forgetting(half_life_queries=5), solver=solver, gap=1e-6), rows)
     weights = 2 ** (-np.arange(39, -1, -1.0) / 5)
     assert certified_gap(rows, profile_of(belief), weights) <= 1.01e-6
     assert certified_gap(rows, profile_of(belief)) > 1e-3, "the weights must change the estimate here"
@@ -104,7 +104,7 @@ def test_both_solvers_use_the_weights(solver: Any) -> None:
     "forget", [Forgetting.model_construct(half_life_queries=np.inf), Forgetting.model_construct(half_life_days=np.inf)]
 )
 def test_infinite_half_life_is_bitwise_equal_to_no_decay(forget: Forgetting) -> None:
-    plain, infinite = believe(), believe(forget=forget)
+    plain, infinite = make_belief(), make_belief(forget=forget)
     for time_s, row in enumerate(reports(BEFORE, 80, 2)):
         assert infinite.prior(time_s).tolist() == plain.prior(time_s).tolist()
         assert infinite.observe(time_s, row).tolist() == plain.observe(time_s, row).tolist()
@@ -143,7 +143,7 @@ def test_cells_distinguished_only_by_forgotten_reports_share_their_mass() -> Non
 def test_half_life_in_days_uses_the_times_of_the_reports() -> None:
     """Four reports within a minute have weights of almost 1/2 when two more arrive a half-life later."""
     rows = reports(UNIFORM, 6, 3)
-    belief = teach(believe(forget=Forgetting(half_life_days=7), gap=1e-9), rows[:4], every_s=10)
+    belief = teach(make_belief(forget=Forgetting(half_life_days=7), gap=1e-9), rows[:4], every_s=10)
     teach(belief, rows[4:], every_s=10, start_s=7 * DAY_S)
     assert certified_gap(rows, profile_of(belief), np.array([1, 1, 1, 1, 2, 2])) <= 1e-4
     assert certified_gap(rows, profile_of(belief)) > 1e-3
@@ -159,13 +159,13 @@ def test_half_life_in_days_uses_the_times_of_the_reports() -> None:
     ],
 )
 def test_initial_profile_weight_depends_on_the_sum_of_report_weights(forget: Forgetting | str, amount: float) -> None:
-    belief = teach(believe(forget=forget, fading=0.7), reports(BEFORE, 20, 4))
+    belief = teach(make_belief(forget=forget, fading=0.7), reports(BEFORE, 20, 4))
     weight = (1 + amount) ** -0.7
     assert belief.prior(0) == pytest.approx(weight * UNIFORM + (1 - weight) * profile_of(belief), abs=1e-12)
 
 
 def test_prior_returns_to_the_initial_profile_after_a_long_pause() -> None:
-    belief = teach(believe(forget=Forgetting(half_life_days=1)), np.tile(HIDING[:, 0], (50, 1)))
+    belief = teach(make_belief(forget=Forgetting(half_life_days=1)), np.tile(HIDING[:, 0], (50, 1)))
     now_s = 49 * 60
     assert belief.prior(now_s)[0] > 0.85
     assert belief.prior(now_s) is belief.prior(now_s)
@@ -205,7 +205,7 @@ def test_memory_is_bounded(forget: Forgetting, most: int) -> None:
 @pytest.mark.parametrize("forget", [Forgetting(half_life_queries=40), Forgetting(window=40)])
 def test_forgetting_belief_follows_a_change_and_the_plain_one_does_not(forget: Forgetting) -> None:
     rows = np.concatenate([reports(BEFORE, 300, 6), reports(AFTER, 100, 7)])
-    forgetful, plain = teach(believe(forget=forget), rows), teach(believe(), rows)
+    forgetful, plain = teach(make_belief(forget=forget), rows), teach(make_belief(), rows)
     assert np.abs(profile_of(forgetful) - AFTER).sum() < 0.5
     assert np.abs(profile_of(plain) - AFTER).sum() > 1
 
@@ -230,7 +230,7 @@ def test_numba_and_numpy_versions_fit_the_same(seed: int, count: int) -> None:
 def test_abrupt_change_raises_an_alarm_and_earlier_reports_are_forgotten() -> None:
     for seed in range(10):
         rows = np.concatenate([reports(BEFORE, 200, seed), reports(AFTER, 60, 100 + seed)])
-        belief = teach(believe(forget=Forgetting(adaptive=True)), rows)
+        belief = teach(make_belief(forget=Forgetting(adaptive=True)), rows)
         assert belief.alarms >= 1
         assert 40 <= belief.remembered <= 75
         assert np.abs(profile_of(belief) - AFTER).sum() < 0.7
@@ -243,7 +243,8 @@ def test_false_alarms_are_as_rare_as_specified() -> None:
     alarms = {
         allowed: sum(
             teach(
-                believe(forget=Forgetting(adaptive=True, queries_per_false_alarm=allowed)), reports(BEFORE, 250, seed)
+                make_belief(forget=Forgetting(adaptive=True, queries_per_false_alarm=allowed)),
+                reports(BEFORE, 250, seed),
             ).alarms
             for seed in range(20)
         )
@@ -255,7 +256,7 @@ def test_false_alarms_are_as_rare_as_specified() -> None:
 
 def test_no_alarm_until_more_than_the_recent_reports_are_remembered() -> None:
     """After a false alarm the recent estimate may use more reports than the main one, and must not raise another."""
-    belief = believe(forget=Forgetting.model_construct(adaptive=True, recent=15, queries_per_false_alarm=1.5))
+    belief = make_belief(forget=Forgetting.model_construct(adaptive=True, recent=15, queries_per_false_alarm=1.5))
     remembered: list[int] = []
     for row in reports(BEFORE, 600, 3):
         before, alarms = belief.remembered, belief.alarms
@@ -267,7 +268,7 @@ def test_no_alarm_until_more_than_the_recent_reports_are_remembered() -> None:
 
 
 def test_adaptive_belief_is_bitwise_equal_to_no_decay_until_an_alarm() -> None:
-    adaptive, plain = believe(forget=Forgetting(adaptive=True)), believe()
+    adaptive, plain = make_belief(forget=Forgetting(adaptive=True)), make_belief()
     for time_s, row in enumerate(reports(BEFORE, 150, 8)):
         assert adaptive.observe(time_s, row).tolist() == plain.observe(time_s, row).tolist()
     assert adaptive.alarms == 0
@@ -275,7 +276,7 @@ def test_adaptive_belief_is_bitwise_equal_to_no_decay_until_an_alarm() -> None:
 
 def test_change_test_combines_with_a_half_life() -> None:
     rows = np.concatenate([reports(BEFORE, 200, 1), reports(AFTER, 50, 2)])
-    belief = teach(believe(forget=Forgetting(half_life_queries=100, adaptive=True)), rows)
+    belief = teach(make_belief(forget=Forgetting(half_life_queries=100, adaptive=True)), rows)
     assert belief.alarms == 1
     remembered = rows[-belief.remembered :]
     weights = 2 ** (-np.arange(len(remembered) - 1, -1, -1.0) / 100)
@@ -314,7 +315,7 @@ each_decay = pytest.mark.parametrize("forget", FORGETFUL, ids=["queries", "days"
 
 @each_decay
 def test_rejected_report_does_not_change_the_belief(forget: Forgetting) -> None:
-    belief, twin = (teach(believe(forget=forget), reports(BEFORE, 30, 9)) for _ in range(2))
+    belief, twin = (teach(make_belief(forget=forget), reports(BEFORE, 30, 9)) for _ in range(2))
     with pytest.raises(ValueError, match="likelihood"):
         belief.observe(30 * 60, np.zeros(N_CELLS))
     for step, row in enumerate(reports(AFTER, 10, 10)):
@@ -324,7 +325,7 @@ def test_rejected_report_does_not_change_the_belief(forget: Forgetting) -> None:
 
 @each_decay
 def test_pickled_copy_continues_like_the_original(forget: Forgetting) -> None:
-    belief = teach(believe(forget=forget), reports(BEFORE, 30, 11))
+    belief = teach(make_belief(forget=forget), reports(BEFORE, 30, 11))
     copy = pickle.loads(pickle.dumps(belief))
     for step, row in enumerate(reports(AFTER, 30, 12)):
         assert belief.observe(1800 + 60 * step, row).tolist() == copy.observe(1800 + 60 * step, row).tolist()
@@ -333,7 +334,7 @@ def test_pickled_copy_continues_like_the_original(forget: Forgetting) -> None:
 
 @each_decay
 def test_prior_and_estimate_do_not_change_the_belief(forget: Forgetting) -> None:
-    untouched, queried = believe(forget=forget), believe(forget=forget)
+    untouched, queried = make_belief(forget=forget), make_belief(forget=forget)
     for step, row in enumerate(np.concatenate([reports(BEFORE, 30, 13), reports(AFTER, 30, 14)])):
         for ahead_s in (0, 10 * DAY_S):
             queried.prior(60 * step + ahead_s)

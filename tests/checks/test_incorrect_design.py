@@ -258,10 +258,12 @@ class CountlessCells(Uniform):
     """Declares too many outputs to list, but has no `space`."""
 
     def __call__(self, prior: FloatArray) -> Any:
-        def refuse(*_: Any) -> Any:
+        def raise_error(*_: Any) -> Any:
             raise ValueError("too many outputs")
 
-        return Changed(super().__call__(prior), countless=True, row=refuse, matrix=refuse, likelihoods=refuse)
+        return Changed(
+            super().__call__(prior), countless=True, row=raise_error, matrix=raise_error, likelihoods=raise_error
+        )
 
 
 def channels(**changes: Any) -> Make:
