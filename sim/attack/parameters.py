@@ -50,7 +50,7 @@ class AttackParameters(Parameters):
     """Parameters of an attack."""
 
     name: Name
-    """Name of the attack in logs, tables and figures."""
+    """Name of the attack in logs, tables and figures. Default for shipped kinds: the kind."""
     knows: Knowledge = "test"
     """Statistics that the adversary knows: those of the user's test queries, by period if they shift (test: the worst
     case); those of all test queries of the user (whole_test); or those of the training data (training)."""

@@ -341,7 +341,7 @@ def test_workers_do_not_import_from_the_current_folder(folder: Path, commands: C
 def test_numba_settings_file_in_the_current_folder_is_rejected(folder: Path, commands: CommandServer) -> None:
     write(folder, PLAIN)
     (folder / ".numba_config.yaml").write_text("cache_dir: planted\n")
-    ended = commands.run("check", "hostile.yaml", folder=folder, LPPM_SIM_KERNELS="compiled")
+    ended = commands.run("check", "hostile.yaml", folder=folder, LPPM_SIM_KERNELS="numba")
     assert ended.returncode == 2
     assert ".numba_config.yaml" in ended.stderr
     assert not (folder / "planted").exists()
