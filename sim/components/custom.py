@@ -41,8 +41,8 @@ class Custom(Parameters):
         settings = self.model_extra or {}
         if reserved := sorted(settings.keys() & given.keys()):
             raise ComponentError(
-                f"{self.kind}: found {', '.join(f'`{key}`' for key in reserved)} in the scenario, but the simulator "
-                "passes this argument: remove the key",
+                f"{self.kind}: {', '.join(reserved)} must not be a key of the scenario, since the simulator passes it "
+                "as an argument: remove the key",
                 code="reserved-key",
             )
         return construct(self.kind, family, self.code, **given, **settings)
