@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from sim.components.registry import OneOf, Parameters
 from sim.components.spec import Count, Days, Name
 from sim.components.suggestions import suggestion
-from sim.components.wording import found
+from sim.components.wording import described
 from sim.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def require_user(user: str, users: Sequence[str], key: str) -> None:
 def _require_mapping(value: Any) -> Any:
     if not isinstance(value, dict | ShiftParameters):
         raise InvalidValue(
-            f"a shift must be a mapping such as {{kind: relocate, at_query: 301}}, found {found(value)}",
+            f"a shift must be a mapping such as {{kind: relocate, at_query: 301}}, found {described(value)}",
             code="wrong-type",
         )
     return value
