@@ -9,7 +9,7 @@ BIN := .venv/bin
 TSC := .venv/node/node_modules/typescript/bin/tsc
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: run test lint lint-javascript format bench fuzz soak lock clean
+.PHONY: run test lint lint-javascript docs format bench fuzz soak lock clean
 
 run: .venv/ready-to-run
 	$(BIN)/lppm-sim run $(SCENARIO)
@@ -33,6 +33,12 @@ lint-javascript:
 	else \
 	  node $(TSC) --project jsconfig.json && echo "JavaScript: no type errors"; \
 	fi
+
+# Build the documentation site. Warnings, broken references and pages outside the table of contents are errors.
+docs: .venv/ready-to-develop
+	rm -rf docs/_build/html
+	$(BIN)/python -m sphinx -b html -W --keep-going -n -q -d docs/_build/doctrees docs docs/_build/html
+	@echo "the site is docs/_build/html/index.html"
 
 # make bench QUICK=1, or any options: make bench ARGS="peb mk -o bench.json"
 bench: .venv/ready-to-develop

@@ -1,4 +1,4 @@
-"""docs/extending.md lists the optional capabilities as `sim.interfaces` declares them."""
+"""docs/how_to/custom_components.md lists the optional capabilities as `sim.interfaces` declares them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sim import interfaces
 from sim.interfaces import Capability
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "extending.md"
+PAGE = ROOT / "docs" / "how_to" / "custom_components.md"
 SOURCES = ROOT / "sim"
 
 

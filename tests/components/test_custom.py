@@ -19,7 +19,7 @@ from sim.components.permission import CodeAccess, CodeNotAllowed
 from sim.components.registry import METHODS
 from tests.support import ROOT
 
-PAGE = ROOT / "docs" / "extending.md"
+PAGE = ROOT / "docs" / "how_to" / "custom_components.md"
 MODULE = "own_module_for_registry"
 
 
