@@ -32,7 +32,7 @@ myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fi
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
 
-# Notebooks are MyST text files that run when the site is built. A notebook that fails is a warning, which fails the build.
+# Notebooks are MyST text files that run when the site is built. One that fails stops the build.
 nb_execution_mode = "cache"
 nb_execution_timeout = 120
 nb_execution_show_tb = True

@@ -7,6 +7,7 @@ import inspect
 from types import ModuleType
 from typing import Any
 
+
 def section(argument: str) -> str:
     """Return autodoc directives for names of a module: `MODULE [NAME...]`, by default all public names."""
     module_name, *names = argument.split()

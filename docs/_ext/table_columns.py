@@ -30,7 +30,7 @@ COLUMNS: dict[str, dict[str, str]] = {
     "points.csv": {"point": "Index of the sweep point, from 0. Every other column is a swept path with its values."},
     "hindsight.csv": {
         **_POINT,
-        "lag": "Number of reports between the query and its revised estimate, or `final`: after the user's last report.",
+        "lag": "Number of reports from the query to its revised estimate, or `final`: after the last report.",
         "users": "Number of users.",
         "guesses": "Number of revised estimates.",
         "adversary_error_km": f"Mean error of the revised estimates; {_ENDS}.",
@@ -42,7 +42,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "lppm": "Name of the mechanism, with its swept values if it would be ambiguous.",
         "quality_loss_km": "Quality loss at which the errors are compared.",
         "adversary_error_km": "Error of the strongest attack.",
-        "strongest": "Name of the strongest attack: the one with the smallest error. Every further column is an attack.",
+        "strongest": "Name of the strongest attack, that with the smallest error. Each further column is an attack.",
     },
     "adaptation.csv": {
         **_POINT,
@@ -53,8 +53,8 @@ COLUMNS: dict[str, dict[str, str]] = {
         "efficiency_before": "P_AE / Q-bar of all users before the shift; with bounds.",
         "efficiency_lowest": "Lowest P_AE / Q-bar of a window after the shift.",
         "efficiency_end": "P_AE / Q-bar in the last window; with bounds.",
-        "queries_to_recover": "Queries until a window reaches 90 % of `efficiency_before`, mean over users; with bounds.",
-        "queries_lost": "Integral of the relative deficit over the queries until recovery, mean over users; with bounds.",
+        "queries_to_recover": "Queries until a window has 90 % of `efficiency_before`, mean over users; with bounds.",
+        "queries_lost": "Relative deficit summed over the queries until recovery, mean over users; with bounds.",
         "queries_to_recover_median": "Median over users.",
         "pooled_queries_to_recover": "Queries to recover of the time series of all users together.",
         "pooled_censored": "Whether that time series did not recover.",

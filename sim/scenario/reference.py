@@ -123,7 +123,10 @@ def _allowed(schema: dict[str, Any]) -> str:
 
 def _range(schema: dict[str, Any]) -> str:
     """Describe the range of a number; limits that only catch typing errors are omitted."""
-    low, high = schema.get("minimum", schema.get("exclusiveMinimum", 0)), schema.get("maximum", schema.get("exclusiveMaximum"))
+    low, high = (
+        schema.get("minimum", schema.get("exclusiveMinimum", 0)),
+        schema.get("maximum", schema.get("exclusiveMaximum")),
+    )
     above = "exclusiveMinimum" in schema or 0 < low <= 1e-3
     start = f"above {0 if low <= 1e-3 else low:g}" if above else f"{low:g}"
     if high is None or high >= 36_525:
@@ -177,8 +180,8 @@ def _identified(parts: Mapping[str, Any]) -> str:
 _HEAD = """\
 # Scenario keys
 
-A component is a mapping with a `kind`. The kind alone stands for the component with all defaults. A key without a default
-is optional unless it is required.
+A component is a mapping with a `kind`. The kind alone stands for the component with all defaults. A key without a
+default is optional unless it is required.
 """
 
 
@@ -209,7 +212,7 @@ def _entry(heading: str, labels: Sequence[str]) -> Iterator[str]:
     yield f"{heading}\n"
 
 
-_WORDS = set("the top level of file each as a mapping".split())
+_WORDS = {"the", "top", "level", "of", "file", "each", "as", "a", "mapping"}
 
 
 def _code(place: str) -> str:
