@@ -96,7 +96,7 @@ def _command(words: list[str], extra: list[str]) -> int:
         if program == "lppm-sim":
             from sim.cli import main
 
-            main([*arguments, *(extra if arguments[0] == "run" else [])], prog_name="lppm-sim")
+            main([*arguments, *_run_arguments(arguments, extra)], prog_name="lppm-sim")
         elif program == "python":
             runpy.run_path(arguments[0], run_name="__main__")
         else:
@@ -104,6 +104,13 @@ def _command(words: list[str], extra: list[str]) -> int:
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
     return 0
+
+
+def _run_arguments(arguments: list[str], extra: list[str]) -> list[str]:
+    """Return further arguments of a run: those of the marker, one worker, which starts no processes, and no figures."""
+    if arguments[0] != "run":
+        return []
+    return [*extra, "--no-figures", *([] if "--workers" in arguments else ["--workers", "1"])]
 
 
 def _validate(block: Block) -> None:
@@ -131,7 +138,14 @@ def _validate(block: Block) -> None:
 
 def _serve() -> None:
     """Answer each request, a line of JSON with a page and a folder, with a line of JSON: the problem, or null."""
-    for module in ("sim.cli.output.result", "sim.execution.run"):
+    for module in (
+        "sim.cli.output.result",
+        "sim.execution.run",
+        "sim.plots.of_run",
+        "sim.plots.for_print",
+        "duckdb",
+        "polars",
+    ):
         importlib.import_module(module)
     for line in sys.stdin:
         request = json.loads(line)

@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from sim.inference import kernels
-from tests.docs.blocks import blocks, is_notebook
-from tests.docs.page_session import SHOWN
+from tests.docs.blocks import is_notebook
 from tests.support import ROOT
 
 PAGES = [path for path in sorted((ROOT / "docs").rglob("*.md")) if "_build" not in path.parts]
-CODE = [page for page in PAGES if not is_notebook(page) and any(block.language not in SHOWN for block in blocks(page))]
+CODE = [page for page in PAGES if not is_notebook(page)]
 
 
 def _name(path: Path) -> str:
