@@ -27,7 +27,7 @@ from tests.docs.blocks import Block, blocks
 
 BASE = """
 world: {grid: {kind: rectangle, rows: 6, cols: 5, width_km: 5, height_km: 6}, roads: lattice}
-users: {count: 2, queries: 40, mobility: {kind: favourites, places: 4}}
+users: {count: 2, queries: 700, mobility: {kind: favourites, places: 4, visits_per_day: 20}}
 training: {others: {kind: others, count: 3, queries: 8}}
 lppms: [SP-Exp, PEB-Exp, PEB-LH]
 attacks: [sporadic, markov]
