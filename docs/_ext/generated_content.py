@@ -24,6 +24,7 @@ CONTENT: dict[str, Callable[[str], str]] = {
     "metrics": lambda _: tables.metrics(),
     "table-columns": tables.table_columns,
     "benchmark": tables.benchmark,
+    "benchmark-comparison": lambda _: tables.benchmark_comparison(),
     "benchmark-machine": lambda _: tables.benchmark_machine(),
     "api": api_listing.section,
 }

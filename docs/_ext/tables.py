@@ -109,12 +109,39 @@ def benchmark(argument: str) -> str:
     )
 
 
+def benchmark_comparison() -> str:
+    """Return the ratios of the benchmark with numba and with NumPy only."""
+    documents = [json.loads(path.read_text(encoding="utf-8")) for path in (BENCHMARK, _plain())]
+    compiled, plain = ({row["name"]: row for row in document["rows"]} for document in documents)
+    return markdown_table(
+        ("row", "numba:", "NumPy:", "target:"),
+        (
+            (f"`{name}`", _ratio(compiled[name]), _ratio(row), _target(row))
+            for name, row in plain.items()
+            if name in compiled
+        ),
+    )
+
+
+def _plain() -> Path:
+    return BENCHMARK.with_name("benchmark_plain.json")
+
+
+def _ratio(row: dict[str, Any]) -> str:
+    if row["ratio"] is None:
+        return ""
+    return _times(row["ratio"]) + (" (missed)" if row["met"] is False else "")
+
+
+def _target(row: dict[str, Any]) -> str:
+    return f"{'≤' if row['direction'] == 'at_most' else '≥'} {row['target']:g}×"
+
+
 def _benchmark_row(row: dict[str, Any]) -> tuple[str, ...]:
     measured, limit = (_amount(row[key], row["unit"]) for key in ("measured", "limit"))
     ratio = "" if row["ratio"] is None else _times(row["ratio"])
-    target = f"{'≤' if row['direction'] == 'at_most' else '≥'} {row['target']:g}×"
     met = {True: "yes", False: "no", None: "skipped"}[row["met"]]
-    return f"`{row['name']}`", row["what"], row["beside"], measured, limit, ratio, target, met
+    return f"`{row['name']}`", row["what"], row["beside"], measured, limit, ratio, _target(row), met
 
 
 def _amount(value: float | None, unit: str) -> str:
