@@ -24,6 +24,7 @@ extensions = [
     "generated_content",
     "local_mathjax",
     "offline_check",
+    "plain_docstrings",
 ]
 exclude_patterns = ["_build", "_ext", "reference/messages.d", "**/.ipynb_checkpoints"]
 
