@@ -43,8 +43,8 @@ nb_execution_raise_on_error = True
 default_role = "code"
 add_module_names = False
 autodoc_member_order = "bysource"
-autodoc_typehints = "description"
-autodoc_typehints_description_target = "documented_params"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 autodoc_class_signature = "mixed"
 python_use_unqualified_type_names = True
@@ -65,7 +65,7 @@ nitpick_ignore_regex = [
     # Values of literal types and defaults in signatures, for example Literal["csv"].
     (r"py:.*", r"(optional|None|True|False|\d.*|'.*'|\".*\")"),
     # Classes that only appear in signatures and are not part of the public interface.
-    (r"py:.*", r"sim\..*"),
+    (r"py:.*", r"(sim\..*|Roads|RunManifest|RunDirectory|Totals|TrajectoryCollector|Adaptation)"),
 ]
 
 # HTML.
@@ -75,7 +75,8 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
-html_last_updated_fmt = ""
+# Summaries of search results are fetched from the pages, which browsers forbid at file:// addresses.
+html_show_search_summary = False
 html_theme_options = {
     "logo": {"text": "lppm-sim"},
     "navbar_align": "left",

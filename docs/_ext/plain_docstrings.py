@@ -1,4 +1,4 @@
-"""Escape characters that docstrings write as plain text and reStructuredText reads as markup: |X|, M(x'|x), *, name_."""
+"""Escape plain text in docstrings that reStructuredText reads as markup: |X|, M(x'|x), *, name_."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def benchmark(argument: str) -> str:
     if unknown := set(names) - rows.keys():
         raise KeyError(f"{BENCHMARK.name} has no rows {', '.join(sorted(unknown))}")
     return markdown_table(
-        ("row", "measured", "compared with", "measured:", "limit:", "ratio:", "target:", "met"),
+        ("row", "quantity", "measured:", "limit:", "ratio:", "target:", "met"),
         (_benchmark_row(rows[name]) for name in names or rows),
     )
 
@@ -141,7 +141,7 @@ def _benchmark_row(row: dict[str, Any]) -> tuple[str, ...]:
     measured, limit = (_amount(row[key], row["unit"]) for key in ("measured", "limit"))
     ratio = "" if row["ratio"] is None else _times(row["ratio"])
     met = {True: "yes", False: "no", None: "skipped"}[row["met"]]
-    return f"`{row['name']}`", row["what"], row["beside"], measured, limit, ratio, _target(row), met
+    return f"`{row['name']}`", row["what"], measured, limit, ratio, _target(row), met
 
 
 def _amount(value: float | None, unit: str) -> str:

@@ -100,6 +100,9 @@ def _default(schema: dict[str, Any]) -> str:
             return str(value)
 
 
+_MOST_OPTIONS = 12
+"""Number of options that a table can show; more of them are short names, which have a list of their own."""
+
 _SHAPES = {"boolean": "true or false", "string": "text", "integer": "whole number", "number": "number"}
 
 
@@ -112,6 +115,8 @@ def _allowed(schema: dict[str, Any]) -> str:
         return ", or ".join(map(_allowed, options))
     if "const" in schema:
         return str(schema["const"])
+    if len(schema.get("enum", ())) > _MOST_OPTIONS:
+        return "short names or mappings"
     if "enum" in schema:
         return "one of " + ", ".join(map(str, schema["enum"]))
     if schema.get("type") == "array":
