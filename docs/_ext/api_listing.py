@@ -21,7 +21,7 @@ def _directive(module: ModuleType, name: str) -> str:
     target = f"{module.__name__}.{name}"
     if inspect.isclass(value):
         directive = f".. autoclass:: {target}\n{_class_options(value)}"
-    elif callable(value):
+    elif inspect.isroutine(value):
         directive = f".. autofunction:: {target}\n"
     elif isinstance(value, ModuleType):
         directive = f".. automodule:: {target}\n   :members:\n"
