@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 import types
 from pathlib import Path
@@ -12,14 +10,12 @@ from typing import Any
 
 import pytest
 
-from sim.checks import CHECKS, check
 from sim.components import imports
 from sim.components.imports import ComponentError, construct, load_class, resolve
 from sim.components.permission import CodeAccess, CodeNotAllowed
 from sim.components.registry import METHODS
-from tests.support import ROOT, raises_code
+from tests.support import raises_code
 
-PAGE = ROOT / "docs" / "extending.md"
 MODULE = "custom_module_for_registry"
 
 
@@ -175,36 +171,3 @@ def test_permission_for_a_folder_holds_for_that_folder_alone(folders: dict[str, 
         load_class(f"{MODULE}:X", access)
     write(folders["other"])
     assert load_class(f"{MODULE}:X", access).where == "other"
-
-
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL)
-
-
-def test_page_contains_the_expected_examples() -> None:
-    assert [re.findall(r"^class (\w+)", block, flags=re.MULTILINE) for block in BLOCKS] == [
-        ["Rounding"],
-        ["RemappedRounding"],
-        ["SilentAtHome"],
-        ["BlurParameters"],
-    ]
-    assert "uses_prior" not in BLOCKS[1]
-
-
-@pytest.mark.parametrize("block", BLOCKS[:3])
-def test_examples_of_the_page_pass_the_checks(block: str, folders: dict[str, Path]) -> None:
-    (folders["here"] / f"{MODULE}.py").write_text(block)
-    (name,) = re.findall(r"^class (\w+)", block, flags=re.MULTILINE)
-    outcomes = check(f"{MODULE}:{name}", parameters={"size": 2})
-    assert len(outcomes) == 1 + len(CHECKS["design"])
-    assert [outcome.problem for outcome in outcomes] == [None] * len(outcomes)
-
-
-def test_registered_example_of_the_page_passes_the_checks(tmp_path: Path) -> None:
-    """Run in a separate process, since it registers a component."""
-    (tmp_path / "lppm_blur.py").write_text(BLOCKS[3])
-    code = "import lppm_blur; from sim.checks import check; print([result.problem for result in check('blur')])"
-    paths = os.pathsep.join([str(tmp_path), str(ROOT)])
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == str([None] * (1 + len(CHECKS["design"])))

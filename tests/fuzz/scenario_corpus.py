@@ -34,7 +34,7 @@ def texts() -> list[tuple[str, str]]:
     """Return name and text of every shipped scenario, of the template and of the examples in the documentation."""
     files = [*sorted((ROOT / "scenarios").rglob("*.yaml")), ROOT / "sim" / "scenario" / "template.yaml"]
     named = [(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")) for path in files]
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         blocks = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
         named += [(f"{page.name} {i}", block) for i, block in enumerate(blocks)]
     return [*named, ("small", SMALL)]
