@@ -234,8 +234,11 @@ def _built(
     user: str,
 ) -> Mechanism:
     """Build the belief and the design, and the mechanism of both."""
-    given = {"belief": {"statistics": statistics, "restart_s": restart_s}, "design": {"world": world}}
-    made = {
+    given: dict[str, dict[str, Any]] = {
+        "belief": {"statistics": statistics, "restart_s": restart_s},
+        "design": {"world": world},
+    }
+    made: dict[str, Any] = {
         part: custom_component(value, part, **given[part], **assigned.get(part, {})) for part, value in custom.items()
     }
     with input_errors(ORIGIN):

@@ -46,7 +46,7 @@ def chosen_progress(progress: ProgressOption, label: str) -> Iterator[Progress]:
     elif hasattr(progress, "advance"):
         yield cast(Progress, progress)
     else:
-        yield _Counting(cast(ProgressCallback, progress))
+        yield _Counting(progress)
 
 
 class _Counting:

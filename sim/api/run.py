@@ -40,7 +40,7 @@ def run(
         Run directory, or a URL with the extra ``cloud``. Default: ``outputs/<name>-<digest>``.
     progress
         None: a progress bar in a terminal or a notebook, else nothing. False: nothing. True: a bar, or a line every
-        ten seconds where there is no terminal. A function is called with the number of queries simulated so far and
+        ten seconds outside a terminal. A function is called with the number of queries simulated so far and
         the approximate total. An object with the methods of `sim.Progress` is notified of chunks too.
     figures
         Whether to write figures and the report.

@@ -88,7 +88,7 @@ def make_scenario(
     ... )
     >>> [lppm.name for lppm in scenario.lppms]
     ['SP-Exp', 'PEB-Exp']
-    >>> sim.make_scenario(users={"mobility": "favourites", "queries": 5}, lppms=["SP-Exp"], sede=3)  # doctest: +ELLIPSIS
+    >>> sim.make_scenario(scenario.model_dump(), sede=3)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     sim.scenario.reading.faults.ScenarioError: make_scenario: sede: unknown key (did you mean 'seed'?); ...

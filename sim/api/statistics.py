@@ -88,7 +88,7 @@ def _profile(histogram: ArrayLike, n_cells: int, name: str) -> FloatArray:
     total = weights.sum()
     if not np.isfinite(total) or (weights < 0).any() or total <= 0:
         raise ValueError(f"{name} must be a histogram of finite weights in [0, inf) with a positive sum, got {weights}")
-    return weights / total
+    return np.asarray(weights / total, dtype=np.float64)
 
 
 def _has_times(traces: Any) -> bool:
