@@ -86,15 +86,10 @@ class Result(analysis.Result):
 
     def __repr__(self) -> str:
         """Return the scenario, the size of the run and its directory in one line."""
-        manifest = self.manifest
-        scenario = manifest.scenario
-        points = len(self.points())
-        sizes = [
-            f"{len(scenario.lppms)} LPPMs",
-            f"{len(scenario.attacks)} attacks",
-            *([f"{points} sweep points"] if points > 1 else []),
-        ]
-        return f"<Result of {scenario.name!r}: {', '.join(sizes)}, in {self.run}>"
+        scenario = self.manifest.scenario
+        sizes = {"LPPM": len(scenario.lppms), "attack": len(scenario.attacks), "sweep point": len(self.points())}
+        counted = [f"{number} {unit}{'' if number == 1 else 's'}" for unit, number in sizes.items()]
+        return f"<Result of {scenario.name!r}: {', '.join(counted)}, in {self.run}>"
 
     def _repr_html_(self) -> str:
         """Return the table of quality loss and adversary error with intervals, and where the report is."""
@@ -146,4 +141,4 @@ def _show_figures_inline() -> None:
     try:
         shell.display_formatter.formatters["image/png"].lookup_by_type(Figure)
     except KeyError:
-        import_module("IPython.core.pylabtools").select_figure_formats(shell, {"png"})
+        import_module("IPython.core.pylabtools").select_figure_formats(shell, {"retina"})

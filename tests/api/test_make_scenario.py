@@ -70,6 +70,8 @@ def test_sweeps_are_validated() -> None:
         sim.make_scenario(users=USERS, lppms=["SP-Exp"], sweep={"lppms.*.design.epsilon_per_km": [1, -1]})
     assert [fault.path for fault in error.value.faults] == ["lppms.0.design.epsilon_per_km"]
     assert "-1" in str(error.value)
+    swept = {"lppms.*.design.epsilon_per_km": [1, 2], "users.count": [1, 2]}
+    assert sim.make_scenario(users=USERS, lppms=["SP-Exp"], sweep=swept).sweep == swept
 
 
 def test_settings_change_values_by_path() -> None:
