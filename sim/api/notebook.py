@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from sim.report import NAME
 from sim.report.markup import Markup, tag
@@ -34,5 +36,15 @@ def _link(result: Result) -> Markup:
         return tag("p", "No report yet: ", tag("code", "result.report()"), " writes it.")
     if not result.run.in_folder:
         return tag("p", "Report: ", tag("code", str(file)))
-    address = (result.path / NAME).absolute().as_uri()
-    return tag("p", "Report: ", tag("a", str(file), href=address, target="_blank", rel="noopener"))
+    link = tag(
+        "a", str(file), href=_address(result.path / NAME), target="_blank", rel="noopener", style="color: inherit"
+    )
+    return tag("p", "Report: ", link)
+
+
+def _address(path: Path) -> str:
+    """Return the address of a file: relative below the current folder, as notebook servers need it, else absolute."""
+    try:
+        return quote(path.resolve().relative_to(Path.cwd().resolve()).as_posix())
+    except ValueError:
+        return path.resolve().as_uri()

@@ -163,7 +163,7 @@ def test_unknown_figure_is_refused(result: sim.Result) -> None:
         result.figure("tradeof")  # type: ignore[arg-type]
 
 
-def test_html_has_the_table_and_the_report(tmp_path: Path) -> None:
+def test_html_has_the_table_and_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = sim.run(SCENARIO, out=tmp_path / "<i>run", figures=False)
     page = result._repr_html_()
     assert page.count("<table") == 1
@@ -178,6 +178,8 @@ def test_html_has_the_table_and_the_report(tmp_path: Path) -> None:
     result.report(rewrite=True)
     assert path.stat().st_mtime_ns > written
     assert 'href="file://' in result._repr_html_()
+    monkeypatch.chdir(tmp_path)
+    assert 'href="%3Ci%3Erun/report.html"' in result._repr_html_()
     assert "<script" not in result._repr_html_()
 
 
