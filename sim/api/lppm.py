@@ -62,6 +62,10 @@ class Mechanism(BaseMechanism):
         self.output_space = output_space(design, world.grid.n_cells)
         """Meaning of the outputs, which need not be cells: ``output_space.cells(output)``."""
 
+    def __repr__(self) -> str:
+        belief, design = type(self.belief).__name__, type(self.design).__name__
+        return f"<Mechanism of {self.user!r}: belief {belief}, design {design}, {self.queries} reports so far>"
+
     def report(self, cell: int, time_s: int, rng: Generator) -> Report:
         """Draw the report of one query, and learn from it.
 

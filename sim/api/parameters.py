@@ -14,7 +14,7 @@ from sim.components.registry import METHODS, Parameters, as_mapping
 from sim.components.suggestions import suggestion
 from sim.components.wording import shown
 from sim.scenario.reading.faults import Fault, ScenarioError
-from sim.scenario.reading.source import Source
+from sim.scenario.reading.python_source import PythonSource
 from sim.scenario.reading.validation import validate
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -71,14 +71,9 @@ def classes_in(value: Any) -> Iterator[type[Any]]:
             yield from classes_in(item)
 
 
-def source(data: Any, origin: str) -> Source:
-    """Return data given in Python as a source whose faults name the function that received them."""
-    return Source(name=origin, data=data, origins={(): origin})
-
-
 def validated(model: type[Model], data: Any, origin: str) -> Model:
     """Return a model made of data given to the function `origin`; raise ScenarioError with all faults."""
-    return validate(model, source(data, origin))
+    return validate(model, PythonSource(name=origin, data=data))
 
 
 def mapping_of(value: Any) -> dict[str, Any]:

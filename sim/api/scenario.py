@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sim.api.parameters import classes_in, plain, source
+from sim.api.parameters import classes_in, plain
 from sim.components.permission import AllowCode, CodeAccess
 from sim.scenario.load import Settings, load_source
 from sim.scenario.models import Scenario
+from sim.scenario.reading.python_source import PythonSource
 
 Component = str | Mapping[str, Any] | Any
 """A component: a kind, a mapping, a parameter object, or a custom class that can be imported."""
@@ -111,7 +112,9 @@ def make_scenario(
     }
     raw = dict(scenario or {}) | {key: value for key, value in keywords.items() if value is not None} | unknown
     code = CodeAccess(beside=Path(folder)).granted(allow_code)
-    made = load_source(source(plain(raw), "make_scenario"), Path(folder), code, settings=settings, data=data)
+    made = load_source(
+        PythonSource(name="make_scenario", data=plain(raw)), Path(folder), code, settings=settings, data=data
+    )
     if allow_code is None and _only_given_classes(raw, made):
         made.at(made.place.folder, made.place.data, code.granted(True))
     return made

@@ -213,7 +213,7 @@ def _no_effect(locs: Sequence[Loc], reached: dict[Loc, str]) -> Iterator[str]:
 
 def _check_combinations(source: Source, scenario: Scenario, points: _Points) -> None:
     places = {path: expand(scenario, source.data, path) for path in sorted(scenario.sweep)}
-    brought_in = [source.origins[loc] for loc in source.origins if loc[:1] == ("sweep",)]
+    brought_in = [source.origins[loc] for loc in source.origins if loc[0] == "sweep"]
     where = brought_in[-1] if brought_in else source.where(("sweep",), "key")
     for values in combinations(dict(sorted(scenario.sweep.items()))):
         changes = {loc: values[path] for path, locs in places.items() for loc in locs}

@@ -12,7 +12,7 @@ import yaml
 from sim.escaping import visible
 from sim.scenario.load import load_source
 from sim.scenario.models import Scenario
-from sim.scenario.reading.source import Source
+from sim.scenario.reading.python_source import PythonSource
 
 
 def plain(scenario: Scenario) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def plain(scenario: Scenario) -> dict[str, Any]:
 def with_settings(scenario: Scenario, settings: Mapping[str, Any]) -> Scenario:
     """Return a scenario with values changed by dotted path, as `sim.load` does; faults name the setting."""
     place = scenario.place
-    source = Source(name=scenario.name, data=plain(scenario), origins={(): "with_settings"})
+    source = PythonSource(name="with_settings", data=plain(scenario))
     return load_source(source, place.folder, place.code, settings=dict(settings), data=place.data)
 
 
