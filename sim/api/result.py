@@ -21,6 +21,21 @@ class Result(analysis.Result):
 
     `sim.run` returns one; ``sim.Result.open(path)`` opens a run directory, also one copied from another machine. In a
     notebook it is displayed as a table of quality loss and adversary error.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import sim
+    >>> users = {"count": 5, "queries": 10, "mobility": "favourites"}
+    >>> scenario = sim.make_scenario(users=users, lppms=["SP-Exp"], attacks=["sporadic"], replications=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result = sim.run(scenario, out=folder, figures=False)
+    ...     summary = result.summary()
+    ...     figure = result.figure("tradeoff")
+    >>> summary[["lppm", "attack", "users", "queries"]].values.tolist()
+    [['SP-Exp', 'sporadic', 5, 50]]
+    >>> len(figure.axes)
+    1
     """
 
     @classmethod

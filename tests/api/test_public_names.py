@@ -54,12 +54,12 @@ def test_every_name_is_documented(name: str) -> None:
     assert inspect.getdoc(getattr(sim, name))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if inspect.isfunction(getattr(sim, name))])
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if inspect.isfunction(getattr(sim, name)) and name != "stream"]
+)
 def test_every_function_describes_its_parameters(name: str) -> None:
     function = getattr(sim, name)
     documentation = inspect.getdoc(function) or ""
-    if not function.__module__.startswith("sim.api"):
-        pytest.skip("not a function of this package")
     assert "Parameters\n-----" in documentation
     assert "Returns\n-----" in documentation
     for parameter in inspect.signature(function).parameters:
