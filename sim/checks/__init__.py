@@ -104,7 +104,7 @@ def check(component: str, *, family: str | None = None, parameters: dict[str, An
     if ":" not in component:
         return _check_registered(component, family, parameters or {})
     bench, access = Bench(), CodeAccess(allowed=True)
-    family = family or _family(load_class(component, access), component)
+    family = family or family_of(load_class(component, access), component)
     given, settings = bench.given(family), parameters or {}
     title = "can be constructed from a scenario"
     if reserved := sorted(given.keys() & settings.keys()):
@@ -143,7 +143,7 @@ def _check_registered(kind: str, family: str | None, settings: dict[str, Any]) -
     return [CheckResult(title, None), *check_made(families[0], lambda: bench.build(chosen), bench)]
 
 
-def _family(component: type[Any], name: str) -> str:
+def family_of(component: type[Any], name: str) -> str:
     """Return the first family whose methods a class defines."""
     if defined_in(component, "channel") is not None and defined_in(component, "observe") is not None:
         raise ComponentError(

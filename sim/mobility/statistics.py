@@ -27,6 +27,9 @@ class Statistics:
         self._pairs = pairs
         self._counts = counts
 
+    def __repr__(self) -> str:
+        return f"<Statistics: {self.n_cells} cells, {self.n_visits} visits, {self.n_transitions} transitions>"
+
     @property
     def n_cells(self) -> int:
         """Return the number of cells."""

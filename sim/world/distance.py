@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,7 +22,7 @@ class Distance:
 
     kind: str
     """Kind of the distance, such as ``manhattan``."""
-    matrix_km: FloatArray
+    matrix_km: FloatArray = field(repr=False)
     """[from cell, to cell], shape (n_cells, n_cells), in [0, inf), 0 on the diagonal; read-only."""
     shape: tuple[int, int] | None = None
     """(rows, cols) for the Manhattan distance on a full grid, which allows remapping by two weighted medians; None for
