@@ -92,13 +92,20 @@ def resident_mb(pid: int) -> float | None:
 
 
 def children(pid: int) -> list[int]:
-    """Return the child processes of a process, except the resource tracker of multiprocessing."""
+    """Return the child processes of a process, except the resource tracker of multiprocessing.
+
+    A child that still has the command line of its parent is between fork and exec and may become the tracker.
+    """
     pids: list[int] = []
     try:
+        own = _command_line(pid)
         for task in Path(f"/proc/{pid}/task").iterdir():
             pids += map(int, (task / "children").read_text().split())
-        return [
-            child for child in sorted(pids) if b"resource_tracker" not in Path(f"/proc/{child}/cmdline").read_bytes()
-        ]
+        lines = {child: _command_line(child) for child in sorted(pids)}
     except OSError:
         return []
+    return [child for child, line in lines.items() if line != own and b"resource_tracker" not in line]
+
+
+def _command_line(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
