@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,7 +20,7 @@ class Distance:
     """
 
     kind: str
-    matrix_km: FloatArray = field(repr=False)
+    matrix_km: FloatArray
     """[from cell, to cell], shape (n_cells, n_cells), finite, at least 0, 0 on the diagonal; read-only."""
     shape: tuple[int, int] | None = None
     """(rows, cols) if and only if this is Manhattan on a full grid: then two weighted medians remap."""
