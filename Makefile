@@ -37,6 +37,12 @@ lint-javascript:
 	  node $(TSC) --project jsconfig.json && echo "JavaScript: no type errors"; \
 	fi
 
+# Build the documentation site. Warnings, broken references and pages outside the table of contents are errors.
+docs: .venv/ready-to-develop
+	rm -rf docs/_build/html
+	$(BIN)/python -m sphinx -b html -W --keep-going -n -q -d docs/_build/doctrees docs docs/_build/html
+	@echo "the site is docs/_build/html/index.html"
+
 # make bench QUICK=1, or any options: make bench ARGS="peb mk -o bench.json"
 bench: .venv/ready-to-develop
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(ARGS)

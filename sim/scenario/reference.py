@@ -1,8 +1,9 @@
-"""Every key that a scenario may have, with what is allowed, the default and the meaning; read off the models."""
+"""The reference of scenario keys, derived from the models: type, default and meaning of each key."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from sim.scenario.record import RecordSpec
 from sim.scenario.world import WorldSpec
 
 SECTIONS: dict[str, tuple[str, type[Spec]]] = {
-    "scenario": ("the top level", Scenario),
+    "scenario": ("the top level of the file", Scenario),
     "replications": ("replications, as a mapping", RepeatUntil),
     "world": ("world", WorldSpec),
     "users": ("users", UsersSpec),
@@ -33,7 +34,18 @@ SECTIONS: dict[str, tuple[str, type[Spec]]] = {
     "hindsight": ("attacks.<name>.hindsight", Hindsight),
     "record": ("record", RecordSpec),
 }
-"""Mappings with keys of their own, and where they stand in a scenario."""
+"""Mappings with a fixed set of keys: their places in a scenario and their models."""
+
+CHAPTERS: dict[str, tuple[str, ...]] = {
+    "Scenario": ("scenario", "replications", "record"),
+    "World": ("world", "grid", "roads", "distance"),
+    "Users": ("users", "mobility", "select", "columns", "days", "demand"),
+    "Shifts": ("shift",),
+    "Training sets": ("training",),
+    "Mechanisms": ("lppm", "belief", "forget", "regularise", "design"),
+    "Attacks": ("attack", "hindsight"),
+}
+"""Chapters of the reference: names of `SECTIONS` and of families of components."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +59,12 @@ class Key:
 
 
 def line(spec: type[Spec]) -> str:
-    """Return what a model is, in one line."""
+    """Return the first line of a model's docstring."""
     return (spec.__doc__ or "").splitlines()[0]
 
 
 def keys(spec: type[Spec]) -> list[Key]:
-    """Return the keys of a mapping, but for its kind.
+    """Return the keys of a mapping except `kind`.
 
     >>> keys(registry.kinds("demand")["periodic"])
     [Key(name='period_s', allowed='whole number, at least 1', default='300', meaning='Seconds between two queries.')]
@@ -65,15 +77,15 @@ def keys(spec: type[Spec]) -> list[Key]:
             name=name,
             allowed=_allowed(schema["properties"][name]),
             default="required" if name in required else _default(schema["properties"][name]),
-            meaning=field.description or "",
+            meaning=" ".join((field.description or "").split()),
         )
         for name, field in spec.model_fields.items()
         if name != "kind"
     ]
 
 
-def _default(said: dict[str, Any]) -> str:
-    match said.get("default"):
+def _default(schema: dict[str, Any]) -> str:
+    match schema.get("default"):
         case None:
             return ""
         case bool(value):
@@ -88,45 +100,58 @@ def _default(said: dict[str, Any]) -> str:
             return str(value)
 
 
+_MOST_OPTIONS = 12
+"""Number of options that a table can show; more of them are short names, which have a list of their own."""
+
 _SHAPES = {"boolean": "true or false", "string": "text", "integer": "whole number", "number": "number"}
 
 
-def _allowed(said: dict[str, Any]) -> str:
-    """Say in words what a JSON schema allows."""
-    options = [option for option in said.get("anyOf", []) if option.get("type") != "null"]
+def _allowed(schema: dict[str, Any]) -> str:
+    """Describe the values that a JSON schema allows."""
+    options = [option for option in schema.get("anyOf", []) if option.get("type") != "null"]
     if options and (len(options) == 1 or "enum" in options[0]):
         return _allowed(options[0])
     if options:
         return ", or ".join(map(_allowed, options))
-    if "const" in said:
-        return str(said["const"])
-    if "enum" in said:
-        return "one of " + ", ".join(map(str, said["enum"]))
-    if said.get("type") == "array":
-        items = _allowed(said.get("items", {}))
+    if "const" in schema:
+        return str(schema["const"])
+    if len(schema.get("enum", ())) > _MOST_OPTIONS:
+        return "short names or mappings"
+    if "enum" in schema:
+        return "one of " + ", ".join(map(str, schema["enum"]))
+    if schema.get("type") == "array":
+        items = _allowed(schema.get("items", {}))
         return f"list of {items.removeprefix('one of ')}"
-    shape = _SHAPES.get(said.get("type", ""), "mapping")
-    return shape + _range(said) if "number" in shape else shape
+    shape = _SHAPES.get(schema.get("type", ""), "mapping")
+    return shape + _range(schema) if "number" in shape else shape
 
 
-def _range(said: dict[str, Any]) -> str:
-    """Say the range of a number; limits that only catch slips of the keyboard are not worth a word."""
-    low, high = said.get("minimum", said.get("exclusiveMinimum", 0)), said.get("maximum", said.get("exclusiveMaximum"))
-    above = "exclusiveMinimum" in said or 0 < low <= 1e-3
+def _range(schema: dict[str, Any]) -> str:
+    """Describe the range of a number; limits that only catch typing errors are omitted."""
+    low, high = (
+        schema.get("minimum", schema.get("exclusiveMinimum", 0)),
+        schema.get("maximum", schema.get("exclusiveMaximum")),
+    )
+    above = "exclusiveMinimum" in schema or 0 < low <= 1e-3
     start = f"above {0 if low <= 1e-3 else low:g}" if above else f"{low:g}"
     if high is None or high >= 36_525:
         return f", {start if above else 'at least ' + start}"
-    below = "below " if "exclusiveMaximum" in said else ""
+    below = "below " if "exclusiveMaximum" in schema else ""
     return f", {start} to {below}{high:g}"
 
 
 def markdown() -> str:
     """Return the whole reference as a Markdown page."""
-    return "\n".join(_page()) + "\n"
+    return f"{_HEAD}\n{sections_markdown(labels=False)}"
+
+
+def sections_markdown(*, labels: bool = True) -> str:
+    """Return the chapters of the reference as Markdown, by default with MyST labels for links to each component."""
+    return "\n".join(line for title, names in CHAPTERS.items() for line in _chapter(title, names, labels)) + "\n"
 
 
 def listing() -> dict[str, tuple[str, dict[str, str]]]:
-    """Return every family with its place in a scenario and its kinds, one line each."""
+    """Return for every family its place in a scenario and its kinds with a line on each."""
     families = {
         family.name: (family.place, {kind: line(model) for kind, model in registry.kinds(family.name).items()})
         for family in FAMILIES.values()
@@ -157,25 +182,57 @@ def _identified(parts: Mapping[str, Any]) -> str:
     return f"Tells which user is behind a pseudonym and where they are, by {parts['model']} models of all users."
 
 
-def _page() -> Iterator[str]:
-    yield "# Reference\n\nEvery key of a scenario file. Written by `lppm-sim list --markdown`; do not edit.\n"
-    yield "A component is a mapping with a `kind`; its kind alone stands for it with all defaults. A key without a"
-    yield "default may be left out unless it is required.\n"
-    for name, (place, spec) in SECTIONS.items():
-        yield f"## {name}\n\nAt {place}. {line(spec)}\n"
-        yield from _table(keys(spec))
-    for family in FAMILIES.values():
-        yield f"## {family.name}\n\nAt {family.place}.\n"
-        for model in registry.models(family.name):
-            kinds = ", ".join(f"`{kind}`" for kind in model.kinds())
-            yield f"### {kinds}\n\n{line(model)}\n"
-            yield from _table(keys(model))
+_HEAD = """\
+# Scenario keys
+
+A component is a mapping with a `kind`. The kind alone stands for the component with all defaults. A key without a
+default is optional unless it is required.
+"""
+
+
+def _chapter(title: str, names: Sequence[str], labels: bool) -> Iterator[str]:
+    yield f"## {title}\n"
+    for name in names:
+        if name in SECTIONS:
+            place, spec = SECTIONS[name]
+            yield from _entry(f"### `{name}`", [f"mapping-{name}"] if labels else [])
+            yield f"Place: {_code(place)}. {line(spec)}\n"
+            yield from _table(keys(spec))
+        else:
+            yield from _family(name, labels)
+
+
+def _family(name: str, labels: bool) -> Iterator[str]:
+    yield from _entry(f"### Kinds of `{name}`", [f"family-{name}"] if labels else [])
+    yield f"Place: {_code(FAMILIES[name].place)}.\n"
+    for model in registry.models(name):
+        own = [f"{name}-{kind}".replace(":", "-") for kind in model.kinds()]
+        yield from _entry(f"#### {', '.join(f'`{kind}`' for kind in model.kinds())}", own if labels else [])
+        yield f"{line(model)}\n"
+        yield from _table(keys(model))
+
+
+def _entry(heading: str, labels: Sequence[str]) -> Iterator[str]:
+    yield from (f"({label})=" for label in labels)
+    yield f"{heading}\n"
+
+
+_WORDS = {"the", "top", "level", "of", "file", "each", "as", "a", "mapping"}
+
+
+def _code(place: str) -> str:
+    """Mark the paths of a place as code, not the words around them.
+
+    >>> _code("lppms.<name>.belief, attacks.<name>.belief"), _code("shifts, each"), _code("the top level of the file")
+    ('`lppms.<name>.belief`, `attacks.<name>.belief`', '`shifts`, each', 'the top level of the file')
+    """
+    return re.sub(r"[\w.<>]+", lambda word: word[0] if word[0] in _WORDS else f"`{word[0]}`", place)
 
 
 def _table(rows: list[Key]) -> Iterator[str]:
     if not rows:
         return
-    yield "| key | allowed | default | meaning |\n|---|---|---|---|"
+    yield "| key | type | default | meaning |\n|---|---|---|---|"
     for row in rows:
         yield f"| `{row.name}` | {row.allowed} | {row.default} | {row.meaning} |"
     yield ""

@@ -1,8 +1,8 @@
-"""The reference of keys: every key is explained, and the page in docs/ is the one that the models give."""
+"""The reference of scenario keys: every key is explained, every mapping and family has a chapter."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
 
 import pytest
 
@@ -15,9 +15,7 @@ from sim.mobility.recorded.replay import ReplayParameters
 from sim.mobility.synthetic.commuters import CommutersParameters
 from sim.mobility.synthetic.favourites import FavouritesParameters
 from sim.scenario import people
-from sim.scenario.reference import SECTIONS, Key, keys, line, markdown
-
-ROOT = Path(__file__).parents[2]
+from sim.scenario.reference import CHAPTERS, SECTIONS, Key, keys, line, markdown, sections_markdown
 
 SPECS = [spec for _, spec in SECTIONS.values()] + [
     spec for family in FAMILIES for spec in registry.kinds(family).values()
@@ -35,16 +33,30 @@ def test_every_key_of_every_kind_is_explained(spec: type[Spec]) -> None:
         assert "|" not in key.allowed + key.default + key.meaning
 
 
-def test_the_page_is_up_to_date() -> None:
-    page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
-    assert page == markdown(), "run: lppm-sim list --markdown > docs/reference.md"
+def test_every_mapping_and_family_is_in_one_chapter() -> None:
+    names = [name for chapter in CHAPTERS.values() for name in chapter]
+    assert sorted(names) == sorted([*SECTIONS, *FAMILIES])
+
+
+def test_labels_are_unique_and_only_in_the_sections_of_the_site() -> None:
+    labels = re.findall(r"^\(([\w-]+)\)=$", sections_markdown(), flags=re.MULTILINE)
+    assert {"mapping-world", "family-design", "design-exponential", "belief-module-Class"} <= set(labels)
+    assert len(labels) == len(set(labels))
+    assert ")=" not in markdown()
+
+
+def test_every_key_has_a_row() -> None:
+    page = markdown()
+    for spec in SPECS:
+        for key in keys(spec):
+            assert f"| `{key.name}` | {key.allowed} | {key.default} | {key.meaning} |" in page
 
 
 def key(spec: type[Spec], name: str) -> Key:
     return next(key for key in keys(spec) if key.name == name)
 
 
-def test_ranges_choices_and_defaults_are_told_in_words() -> None:
+def test_ranges_choices_and_defaults_are_described() -> None:
     assert key(FavouritesParameters, "explore").allowed == "number, 0 to 1"
     assert key(FavouritesParameters, "spread_km").allowed == "number, above 0"
     assert key(FavouritesParameters, "places").allowed == "whole number, at least 1"

@@ -144,13 +144,13 @@ def test_borders_and_rows_of_any_shifts(
 
 
 def examples() -> list[str]:
-    page = (Path(__file__).parents[3] / "docs" / "shifts.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "background" / "behaviour_shifts.md").read_text(encoding="utf-8")
     return [text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if text.startswith("shifts:")]
 
 
 @pytest.mark.parametrize("text", examples(), ids=lambda text: text.split("kind: ")[1].split(",")[0])
 def test_the_examples_of_the_page_work(text: str, make_scenario: MakeScenario) -> None:
-    shifts = parse_value(text.removeprefix("shifts:"), "docs/shifts.md")
+    shifts = parse_value(text.removeprefix("shifts:"), "docs/background/behaviour_shifts.md")
     world = {"grid": {"kind": "rectangle", "rows": 10, "cols": 10, "width_km": 20.0, "height_km": 20.0}, "roads": ROADS}
     users = {"count": 3, "queries": 600, "mobility": {"kind": "favourites", "visits_per_day": 20.0}}
     lives = Population(Setting(make_scenario(world=world, users=users, shifts=shifts, training={})), 0).lives
