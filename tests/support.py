@@ -21,6 +21,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 from matplotlib.transforms import BboxBase
+from pydantic import ValidationError
 
 import sim
 from sim.attack.identification import IdentificationParameters
@@ -28,7 +29,7 @@ from sim.belief.gravity_filter import GravityFilterParameters
 from sim.cli import main
 from sim.components.files import VARIABLE
 from sim.components.registry import Parameters
-from sim.errors import InvalidValue, UserError, code_of
+from sim.errors import code_of
 from sim.events import Shift
 from sim.execution.plan import Chunk, Plan, tasks
 from sim.inference import kernels
@@ -36,7 +37,7 @@ from sim.interfaces import Demand, Mobility
 from sim.mobility.recorded.replay import ReplayParameters
 from sim.mobility.traces import Life
 from sim.scenario.models import Scenario
-from sim.scenario.reading.faults import ScenarioError
+from sim.scenario.reading.faults import Fault, ScenarioError
 from sim.scenario.sweep import points
 from sim.simulation.population import Population
 from sim.storage.event_schema import EVENTS, SCHEMA_VERSION
@@ -98,12 +99,20 @@ _PLAIN = Scenario.model_validate(
 
 
 @contextmanager
-def raises_code(kind: type[UserError] | type[InvalidValue], code: str) -> Iterator[pytest.ExceptionInfo[Any]]:
-    """Expect an error of this type with this code, or a ScenarioError with a fault of this code."""
+def raises_code(kind: type[Exception], code: str) -> Iterator[pytest.ExceptionInfo[Any]]:
+    """Expect an error of this type with this code; ScenarioError and ValidationError may hold others beside it."""
     with pytest.raises(kind) as error:
         yield error
-    codes = error.value.codes if isinstance(error.value, ScenarioError) else [code_of(error.value, "")]
+    codes = _codes(error.value)
     assert code in codes, f"expected code {code!r}, got {codes} of: {error.value}"
+
+
+def _codes(error: BaseException) -> list[str]:
+    if isinstance(error, ScenarioError):
+        return error.codes
+    if isinstance(error, ValidationError):
+        return [code_of(detail.get("ctx", {}).get("error", error), detail["type"]) for detail in error.errors()]
+    return [code_of(error, "")]
 
 
 @contextmanager
@@ -141,36 +150,57 @@ def ending(process: subprocess.Popen[Any]) -> Iterator[subprocess.Popen[Any]]:
             process.kill()
 
 
-def lppm_sim(*words: str | Path) -> Result:
-    """Give a command, and hold it to what all commands have in common."""
-    result = CliRunner().invoke(main, [str(word) for word in words])
+def lppm_sim(*arguments: str | Path) -> Result:
+    """Run a command in this process, and check the rules that hold for all commands."""
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception  # a traceback is never an answer
+        raise result.exception  # no command may end with a traceback
     if result.exit_code == 2:
         assert result.stdout == ""
         assert result.stderr
     return result
 
 
-def refused(*words: str | Path) -> str:
-    """Return what is said to a request that is wrong."""
-    result = lppm_sim(*words)
+def refused(*arguments: str | Path) -> str:
+    """Run a command that must reject the request with exit code 2, and return its error message."""
+    result = lppm_sim(*arguments)
     assert result.exit_code == 2, result.output
     return result.stderr
 
 
-def done(*words: str | Path) -> str:
-    """Return what a command prints that does its work."""
-    result = lppm_sim(*words)
+def done(*arguments: str | Path) -> str:
+    """Run a command that must succeed, and return its output."""
+    result = lppm_sim(*arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
 
 
-def faults(path: Path, *settings: str, data: Path | None = None) -> list[str]:
-    """Return the faults of a file, without its folder."""
-    with pytest.raises(ScenarioError) as raised:
+def faults(path: Path, *settings: str, data: Path | None = None) -> list[Fault]:
+    """Return the faults of a scenario file; their places are without the file's name."""
+    with pytest.raises(ScenarioError) as error:
         load(path, settings=settings, data=data)
-    return [str(fault).replace(f"{path}:", "") for fault in raised.value.faults]
+    return [replace(fault, where=fault.where.replace(f"{path}:", "")) for fault in error.value.faults]
+
+
+def label(fault: Fault) -> str:
+    """Return place, path and code of a fault, such as ``6:3: users.count [wrong-type]``."""
+    return " ".join(part for part in (f"{fault.where}:", fault.path, f"[{fault.code}]") if part)
+
+
+def assert_fault(fault: Fault, expected: str, *words: str) -> None:
+    """Check the end of a fault's label, and that its message contains each of the words: values, names, remedies."""
+    actual = label(fault) if "[" in expected else label(fault).partition(" [")[0]
+    assert f" {actual}".endswith(f" {expected}"), f"expected {expected}, got {fault}"
+    for word in words:
+        assert word in fault.message
+
+
+def assert_faults(actual: Sequence[Fault], *expected: Sequence[str]) -> None:
+    """Check labels and words of all faults, in their order."""
+    assert len(actual) == len(expected), [label(fault) for fault in actual]
+    for fault, words in zip(actual, expected, strict=True):
+        assert label(fault).startswith(words[0]), f"expected {words[0]}, got {fault}"
+        assert_fault(fault, *words)
 
 
 def log_of(scenario: Scenario, out: Path) -> pd.DataFrame:

@@ -50,7 +50,7 @@ class Group(click.Group):
             with interrupts.recorded(), interrupts.contained("a component"):
                 return super().invoke(context)
         except UserError as error:
-            click.echo(visible(str(error)), err=True)
+            click.echo(visible(error.with_code()), err=True)
             context.exit(error.exit_code)
         except click.ClickException as error:
             error.message = visible(error.message)  # type: ignore[misc]

@@ -86,14 +86,14 @@ def _blamed_on(where: str, path: str) -> Iterator[None]:
     try:
         yield
     except ScenarioError as error:
-        shown_at: dict[str, list[str]] = {}
+        paths_of: dict[tuple[str, str], list[str]] = {}
         for fault in error.faults:
-            shown_at.setdefault(fault.message, []).append(fault.path)
+            paths_of.setdefault((fault.message, fault.code), []).append(fault.path)
         raise ScenarioError(
-            Fault(where, paths[0], message)
+            Fault(where, paths[0], message, code)
             if len(paths) == 1
-            else Fault(where, path, f"{message} (in {_briefly(paths)})")
-            for message, paths in shown_at.items()
+            else Fault(where, path, f"{message} (in {_briefly(paths)})", code)
+            for (message, code), paths in paths_of.items()
         ) from None
 
 
@@ -128,7 +128,7 @@ def _changes(settings: Settings) -> Iterator[tuple[str, Any, str]]:
         path, equals, text = setting.partition("=")
         if not equals or not path.strip():
             message = f"found {setting!r}, expected path=value, such as replications=10"
-            raise ScenarioError([Fault("--set", "", message)])
+            raise ScenarioError([Fault("--set", "", message, "invalid-setting")])
         yield path.strip(), parse_value(text, f"--set {path}"), f"--set {path}"
 
 
@@ -139,7 +139,7 @@ def _meant(source: Source, scenario: Scenario, path: str, origin: str) -> list[L
     try:
         return expand(scenario, source.data, path)
     except ScenarioError as error:
-        raise ScenarioError(Fault(origin, "", fault.message) for fault in error.faults) from None
+        raise ScenarioError(Fault(origin, "", fault.message, fault.code) for fault in error.faults) from None
 
 
 def _refuse_swept(source: Source, scenario: Scenario, reached: Sequence[tuple[str, list[Loc]]]) -> None:
@@ -150,9 +150,10 @@ def _refuse_swept(source: Source, scenario: Scenario, reached: Sequence[tuple[st
         lost = {loc: path for loc in locs for at, path in swept.items() if loc[: len(at)] == at}
         for path in dict.fromkeys(lost.values()):
             first = next(loc for loc in lost if lost[loc] == path)
-            what = "it" if len(lost) == len(locs) else f"`{dotted(first)}`, which it reaches,"
+            subject = "the path" if len(lost) == len(locs) else f"`{dotted(first)}`, which the path matches,"
             remedy = f"set `sweep.{path}=[...]` instead, or `sweep={{}}`"
-            faults.append(Fault(where, "", f"{what} is swept by `sweep.{path}`; {remedy}"))
+            message = f"{subject} is swept by `sweep.{path}`; {remedy}"
+            faults.append(Fault(where, "", message, "setting-is-swept"))
     if faults:
         raise ScenarioError(faults)
 
@@ -169,9 +170,9 @@ def _check_sweep(source: Source, scenario: Scenario, place: Place) -> None:
         try:
             locs = expand(scenario, source.data, path, where=where)
         except ScenarioError as error:
-            faults += [Fault(fault.where, f"sweep.{path}", fault.message) for fault in error.faults]
+            faults += [Fault(fault.where, f"sweep.{path}", fault.message, fault.code) for fault in error.faults]
             continue
-        faults += [Fault(where, f"sweep.{path}", message) for message in _no_effect(locs, reached)]
+        faults += [Fault(where, f"sweep.{path}", *reason) for reason in _no_effect(locs, reached)]
         reached |= dict.fromkeys(locs, path)
         faults += _faults_of_values(source, points, path, values, locs)
     if faults:
@@ -188,27 +189,29 @@ def _faults_of_values(
     seen: set[Any] = set()
     bad = 0
     for i, value in enumerate(values):
-        there = source.where(("sweep", path, i))
+        where = source.where(("sweep", path, i))
         before = len(faults)
         if (key := frozen(value)) in seen:
-            faults.append(Fault(there, f"sweep.{path}", f"this value is given twice, found {shown(value)} again"))
+            message = f"this value is given twice, found {shown(value)} again"
+            faults.append(Fault(where, f"sweep.{path}", message, "duplicate-value"))
         seen.add(key)
-        with _collected(faults), _blamed_on(there, f"sweep.{path}"):
-            points.check(dict.fromkeys(locs, value), there)
+        with _collected(faults), _blamed_on(where, f"sweep.{path}"):
+            points.check(dict.fromkeys(locs, value), where)
         bad += len(faults) > before
         if bad == MOST_BAD_VALUES and i + 1 < len(values):
-            rest = f"{len(values) - i - 1:,} values after this one were not validated: {bad} before them are wrong"
-            faults.append(Fault(there, f"sweep.{path}", rest))
+            message = f"the {len(values) - i - 1:,} values after this one were not validated: {bad} values are invalid"
+            faults.append(Fault(where, f"sweep.{path}", message, "not-validated"))
             break
     return faults
 
 
-def _no_effect(locs: Sequence[Loc], reached: dict[Loc, str]) -> Iterator[str]:
-    """Say why sweeping these places would change nothing, or undo another path."""
+def _no_effect(locs: Sequence[Loc], reached: dict[Loc, str]) -> Iterator[tuple[str, str]]:
+    """Yield the reasons, each with its code, why sweeping these places changes nothing or overrides another path."""
     if locs[0][0] in _NOT_SWEPT:
-        yield f"cannot be swept: it changes no simulation; {listing(sorted(_NOT_SWEPT), 'and')} are said once"
+        fixed = listing(sorted(_NOT_SWEPT), "and")
+        yield f"cannot be swept: {fixed} do not affect the simulation", "not-sweepable"
     for other in dict.fromkeys(reached[loc] for loc in locs if loc in reached):
-        yield f"sets the same value as the path {other!r}: leave one of them out"
+        yield f"sets the same value as the path {other!r}: remove one of them", "overlapping-paths"
 
 
 def _check_combinations(source: Source, scenario: Scenario, points: _Points) -> None:

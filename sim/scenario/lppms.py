@@ -12,6 +12,7 @@ from sim.belief.parameters import BeliefParameters
 from sim.components.registry import OneOf, registry
 from sim.components.short_names import Table, allow_short_names, expand, unset_expanded
 from sim.components.spec import Name, Spec
+from sim.errors import InvalidValue
 from sim.lppm.parameters import DesignParameters
 
 
@@ -82,9 +83,8 @@ class LPPMSpec(Spec):
     @model_validator(mode="after")
     def _learns(self) -> Self:
         if self.full and self.belief.memoryless:
-            raise ValueError(
-                f"`learns_from: cells` is for a belief that learns, found {self.belief.kind}, which never does"
-            )
+            message = f"`learns_from: cells` needs a belief that learns, found {self.belief.kind}, which does not learn"
+            raise InvalidValue(message, code="belief-does-not-learn")
         return self
 
     @classmethod

@@ -19,6 +19,7 @@ from sim.components.files import Place, files_of, parts_of
 from sim.components.permission import CodeAccess
 from sim.components.registry import ShortForm
 from sim.components.spec import Count, Name, Positive, Spec
+from sim.errors import InvalidValue
 from sim.interfaces import OutputSpace
 from sim.mobility.shifts.parameters import ShiftField
 from sim.mobility.statistics import Statistics
@@ -55,10 +56,9 @@ class RepeatUntil(Spec):
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.at_most < self.at_least:
-            unless = "" if "at_least" in self.model_fields_set else " unless said"
-            raise ValueError(
-                f"`at_most` must not be below `at_least`, which is {self.at_least}{unless}, found {self.at_most}"
-            )
+            default = "" if "at_least" in self.model_fields_set else " by default"
+            message = f"`at_most` must be at least `at_least`, which is {self.at_least}{default}, found {self.at_most}"
+            raise InvalidValue(message, code="out-of-range")
         return self
 
 
@@ -99,7 +99,8 @@ class Scenario(Spec):
     @classmethod
     def _few_points(cls, sweep: dict[str, list[Any]]) -> dict[str, list[Any]]:
         if (points := math.prod(map(len, sweep.values()))) > MOST_POINTS:
-            raise ValueError(f"a sweep must have at most {MOST_POINTS:,} combinations of values, found {points:,}")
+            message = f"a sweep must have at most {MOST_POINTS:,} combinations of values, found {points:,}"
+            raise InvalidValue(message, code="too-many-points")
         return sweep
 
     _place: Place = PrivateAttr(default_factory=lambda: _NOWHERE)  # a default would be copied deeply for each

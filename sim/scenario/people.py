@@ -7,6 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from sim.components.spec import Count, Days, Spec
+from sim.errors import InvalidValue
 from sim.mobility.demand.every_visit import EveryVisitParameters
 from sim.mobility.demand.parameters import AnyDemand
 from sim.mobility.parameters import AnyMobility
@@ -50,18 +51,23 @@ class UsersSpec(Spec):
     @model_validator(mode="after")
     def _ends(self) -> Self:
         if self.queries is None and self.days is None and not self.mobility.recorded:
-            raise ValueError("synthetic users live for ever: say how many `queries` or `days`, found neither")
+            message = "synthetic users need a number of `queries` or `days`, found neither: add one of them"
+            raise InvalidValue(message, code="missing-duration")
         pasts = [name for name in ("past_queries", "past_days", "past_share") if vars(self)[name] is not None]
         if len(pasts) > 1:
-            raise ValueError(f"`{'` and `'.join(pasts)}` say the same thing twice, allowed is one")
+            message = f"`{'` and `'.join(pasts)}` exclude each other: keep one of them"
+            raise InvalidValue(message, code="exclusive-keys")
         if self.past_share is not None and (self.days is not None or not self.mobility.recorded):
-            raise ValueError("`past_share` cuts a recorded trace: allowed with `mobility: replay` and without `days`")
+            message = "`past_share` is a share of a recorded trace: it needs `mobility: replay` and excludes `days`"
+            raise InvalidValue(message, code="needs-recorded-traces")
         if self.past_queries is not None and self.days is not None:
-            raise ValueError(
-                "`days` are counted from the end of `past_days`, found them with `past_queries`: "
+            message = (
+                "`days` and `past_queries` exclude each other: days are counted from the end of `past_days`; "
                 "use `past_days` and `days`, or `past_queries` and `queries`"
             )
-        asked = (self.count or 1) * ((self.queries or 0) + (self.past_queries or 0))
-        if asked > MOST_QUERIES:
-            raise ValueError(f"`count` users x `queries` must be at most {MOST_QUERIES:,}, found {asked:,}")
+            raise InvalidValue(message, code="exclusive-keys")
+        total = (self.count or 1) * ((self.queries or 0) + (self.past_queries or 0))
+        if total > MOST_QUERIES:
+            message = f"`count` users x `queries` must be at most {MOST_QUERIES:,}, found {total:,}"
+            raise InvalidValue(message, code="too-many-queries")
         return self

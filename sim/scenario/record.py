@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import model_validator
 
 from sim.components.spec import Count, Spec
+from sim.errors import InvalidValue
 
 
 class RecordSpec(Spec):
@@ -31,9 +32,8 @@ class RecordSpec(Spec):
     def _summary_has_means_alone(self) -> Self:
         given = [name for name in ("posterior", "epsilon") if vars(self)[name] not in (False, "none")]
         if self.log == "summary" and given:
-            raise ValueError(
-                f"`{given[0]}` is a figure of each query, but `log: summary` keeps means alone: set `log: queries`"
-            )
+            message = f"`{given[0]}` is recorded per query, but `log: summary` records means only: set `log: queries`"
+            raise InvalidValue(message, code="needs-query-log")
         return self
 
     @property

@@ -9,6 +9,7 @@ from pydantic import model_validator
 from sim.components.files import Place
 from sim.components.registry import OneOf
 from sim.components.spec import Spec
+from sim.errors import InvalidValue
 from sim.rng import stream
 from sim.world import World
 from sim.world.distances.manhattan import ManhattanParameters
@@ -35,10 +36,11 @@ class WorldSpec(Spec):
     @model_validator(mode="after")
     def _roads_on_earth(self) -> Self:
         if self.roads is not None and self.roads.needs_earth and not self.grid.on_earth:
-            raise ValueError(
-                f"roads from a {self.roads.kind} file need a grid on earth, found a {self.grid.kind}; "
-                "allowed: san_francisco, region"
+            message = (
+                f"roads from a {self.roads.kind} file need a grid with geographic coordinates, "
+                f"found a {self.grid.kind}; allowed: san_francisco, region"
             )
+            raise InvalidValue(message, code="needs-geographic-grid")
         return self
 
     def build(self, seed: int, place: Place) -> World:

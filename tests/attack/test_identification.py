@@ -29,7 +29,7 @@ from sim.simulation.setting import Setting
 from sim.world.distance import Distance
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
-from tests.support import MakeScenario, made
+from tests.support import MakeScenario, assert_fault, made
 
 DAY_S = 86_400
 
@@ -319,11 +319,10 @@ def test_attacks_that_look_up_names_are_refused_where_names_are_hidden(
         names="hidden",
         **said,
     )
-    with pytest.raises(ScenarioError, match="names are hidden") as error:
+    with pytest.raises(ScenarioError) as error:
         sim.run(scenario, out=tmp_path / "run", figures=False)
     (fault,) = error.value.faults
-    assert fault.path == "attacks.2"
-    assert f"found {found}; allowed are identification" in fault.message
+    assert_fault(fault, "attacks.2 [attack-needs-names]", f"found {found}", "identification")
     assert list(findings(make_scenario(attacks=[attack], **said).model_dump(mode="json"))) == []
 
 
@@ -333,6 +332,6 @@ def test_what_is_no_attack_is_told_once() -> None:
 
 
 def test_the_attacks_that_come_by_themselves_are_refused_too() -> None:
-    ((where, problem),) = findings({"names": "hidden"})
-    assert where == ("names",)
-    assert "sporadic and markov" in problem
+    (finding,) = findings({"names": "hidden"})
+    assert (finding.loc, finding.code) == (("names",), "attack-needs-names")
+    assert "sporadic and markov" in finding.message

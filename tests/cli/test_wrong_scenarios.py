@@ -91,16 +91,16 @@ def test_what_is_no_scenario_is_refused(small: Path, content: bytes, words: str)
 
 
 def test_a_missing_scenario_suggests_another(small: Path) -> None:
-    assert refused("run", "smal.yaml") == "smal.yaml: there is no such file (did you mean 'small.yaml'?)\n"
-    assert refused("run", ".") == ".: this is a folder, but a scenario is a YAML file\n"
+    assert refused("run", "smal.yaml").endswith(" (did you mean 'small.yaml'?) [file-not-found]\n")
+    assert refused("run", ".").endswith(" [is-a-folder]\n")
 
 
 def test_a_missing_trace_file_is_told_with_its_place(small: Path) -> None:
     text = SMALL.replace("kind: favourites, places: 4", "kind: replay, file: gone.csv")
     Path("x.yaml").write_text(text.replace("{others: {kind: others, count: 8, queries: 30}}", "{none: nothing}"))
-    assert refused("run", "x.yaml") == (
-        "x.yaml:6:63: users.mobility.file: file 'gone.csv' does not exist (looked for gone.csv)\n"
-    )
+    message = refused("run", "x.yaml")
+    assert message.startswith("x.yaml:6:63: users.mobility.file: ")
+    assert "'gone.csv'" in message
 
 
 @pytest.mark.parametrize("table", ["", "a,b\n1,2\n", "user,time,cell\nann,0,99\n", "user,time,cell\nann,x,3\n", "\x00"])

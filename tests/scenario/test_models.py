@@ -22,7 +22,7 @@ from sim.scenario.reading.faults import Loc
 from sim.scenario.reading.paths import assign
 from sim.scenario.reading.source import parse_text
 from sim.scenario.reference import listing
-from tests.support import MakeScenario
+from tests.support import MakeScenario, raises_code
 
 LONG_FORMS = {
     "SP-LH": ("fixed_profile", {"kind": "location_hiding"}),
@@ -117,9 +117,10 @@ def test_only_a_filter_looks_back(said: dict[str, Any], make_scenario: MakeScena
         make_scenario(attacks=[{"name": "x", "belief": "fixed_profile", **said}])
 
 
-def test_what_never_learns_is_not_of_the_full_type(make_scenario: MakeScenario) -> None:
-    with pytest.raises(ValueError, match="is for a belief that learns, found fixed_profile, which never does"):
+def test_a_belief_that_does_not_learn_cannot_learn_from_cells(make_scenario: MakeScenario) -> None:
+    with raises_code(ValidationError, "belief-does-not-learn") as error:
         make_scenario(lppms=[{"kind": "SP-Exp", "learns_from": "cells"}])
+    assert "fixed_profile" in str(error.value)
 
 
 def test_who_needs_no_channel(make_scenario: MakeScenario) -> None:
@@ -357,7 +358,7 @@ def test_every_kind_is_listed_with_one_line_that_ends(family: str) -> None:
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ({"until_half_width_km": 0.02, "at_most": 3}, "`at_least`, which is 5 unless said, found 3"),
+        ({"until_half_width_km": 0.02, "at_most": 3}, "`at_least`, which is 5 by default, found 3"),
         ({"until_half_width_km": 0.02, "at_least": 9, "at_most": 8}, "`at_least`, which is 9, found 8"),
         ({"until_half_width_km": 0.02, "at_least": 1, "at_most": 8}, "greater than or equal to 2"),
         ({"until_half_width_km": 0, "at_most": 8}, "greater than or equal to 0.000001"),
@@ -406,11 +407,11 @@ def test_a_life_that_shifts_is_repeated(make_scenario: MakeScenario, tmp_path: P
 
 
 @pytest.mark.parametrize("lppm", ["PEB-full-Exp", {"kind": "PEB-full-LH"}, {"kind": "PEB-Exp", "learns_from": "cells"}])
-def test_nobody_who_can_attack_the_full_type_is_found_in_the_file_itself(lppm: Any) -> None:
-    """Before short names are filled in, so that `check` says it too."""
-    ((where, problem),) = findings({"lppms": [lppm], "attacks": ["sporadic"]})
-    assert where[:2] == ("lppms", 0)
-    assert "every attack here needs one" in problem
+def test_a_full_type_lppm_without_an_applicable_attack_is_refused(lppm: Any) -> None:
+    """The rule holds for short names before they are expanded."""
+    (finding,) = findings({"lppms": [lppm], "attacks": ["sporadic"]})
+    assert finding.loc[:2] == ("lppms", 0)
+    assert finding.code == "no-applicable-attack"
 
 
 def test_a_scenario_can_be_read_from_its_canonical_form(make_scenario: MakeScenario) -> None:

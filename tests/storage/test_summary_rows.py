@@ -35,7 +35,7 @@ from sim.storage.summary_rows import Windows, _possible_ends, nearest_ends, requ
 from sim.world import World
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
-from tests.support import MakeScenario, done, faults
+from tests.support import MakeScenario, assert_faults, done, faults
 
 KEYS = ["point", "replication", "lppm", "user", "attack"]
 WINDOW = 4
@@ -298,11 +298,13 @@ def test_a_text_alone_says_which_log(write: Callable[..., Path]) -> None:
 
 
 def test_another_text_is_refused(write: Callable[..., Path]) -> None:
-    allowed = "must be one of queries, summary"
-    assert faults(write(record="sumary")) == [f"6:9: record: found text 'sumary' (did you mean 'summary'?), {allowed}"]
-    assert faults(write(record="{log: all}")) == [f"6:15: record.log: {allowed}, found text 'all'"]
-    assert "must be at least 1" in faults(write(record="{log: summary, window: 0}"))[0]
-    assert "mapping" in faults(write(record="7"))[0]
+    allowed = "one of queries, summary"
+    wrong = ("6:9: record [unknown-value]", "'sumary' (did you mean 'summary'?)", allowed)
+    assert_faults(faults(write(record="sumary")), wrong)
+    assert_faults(faults(write(record="{log: all}")), ("6:15: record.log [unknown-value]", allowed, "'all'"))
+    window = faults(write(record="{log: summary, window: 0}"))
+    assert_faults(window, ("6:32: record.window [out-of-range]", "at least 1", "found 0"))
+    assert_faults(faults(write(record="7")), ("6:9: record [wrong-type]", "mapping"))
 
 
 def test_a_summary_has_chunks_of_its_own_and_its_window_counts(make_scenario: MakeScenario) -> None:

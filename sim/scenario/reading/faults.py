@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sim.components.wording import one_line
 from sim.errors import InputError
@@ -25,11 +26,20 @@ class Fault:
     path: str
     """Dotted path into the scenario; empty for a fault of the file itself."""
     message: str
-    code: str = "invalid-value"
+    code: str
     """Stable identifier of the problem, as in `sim.errors.UserError`."""
 
     def __str__(self) -> str:
-        return one_line(": ".join(part for part in (self.where, self.path, self.message) if part))
+        text = ": ".join(part for part in (self.where, self.path, self.message) if part)
+        return one_line(f"{text} [{self.code}]")
+
+
+class Finding(NamedTuple):
+    """A fault found in plain data: its place, the problem and the code."""
+
+    loc: Loc
+    message: str
+    code: str
 
 
 class ScenarioError(InputError):

@@ -31,14 +31,14 @@ def expand(model: BaseModel, data: Any, path: str, *, where: str = "--set") -> l
     """
     if not _STEPS.fullmatch(path):
         message = f"{shown(path)} is no path; write steps with dots between, such as lppms.*.design.remap"
-        raise ScenarioError([Fault(where, path, message)])
+        raise ScenarioError([Fault(where, path, message, "invalid-path")])
     steps = [quoted or plain for quoted, plain in _STEP.findall(path)]
     try:
         locs = list(_walk(model, steps, ()))
     except _NoStep as stop:
-        raise ScenarioError([Fault(where, path, stop.message)]) from None
+        raise ScenarioError([Fault(where, path, stop.message, "unknown-path")]) from None
     for loc in locs:
-        _refuse_unwritten_lists(data, loc, Fault(where, path, ""))
+        _refuse_unwritten_lists(data, loc, path, where)
     return locs
 
 
@@ -220,12 +220,12 @@ def _nothing_here(node: Any, children: Mapping[str | int, Any] | None, step: str
     return f"{_name(done)} has no {step!r}{near}; allowed: {listing(children)}"
 
 
-def _refuse_unwritten_lists(data: Any, loc: Loc, fault: Fault) -> None:
+def _refuse_unwritten_lists(data: Any, loc: Loc, path: str, where: str) -> None:
     """Refuse an element of a list that is a default: there is nothing in the file to put it into."""
     for depth, step in enumerate(loc):
         if isinstance(step, int) and not (isinstance(data, list) and step < len(data)):
             message = f"{_name(loc[:depth])} is not written out in the file: write the list there, or set all of it"
-            raise ScenarioError([Fault(fault.where, fault.path, message)])
+            raise ScenarioError([Fault(where, path, message, "list-not-in-file")])
         data = value_at(data, (step,))
 
 

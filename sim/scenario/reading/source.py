@@ -58,9 +58,9 @@ class Source:
         line, column = self.position(loc, of)
         return f"{self.name}:{line}:{column}"
 
-    def fault(self, loc: Loc, message: str, of: Literal["value", "key"] = "value") -> Fault:
-        """Make a fault of something in this file."""
-        return Fault(self.where(loc, of), dotted(loc), message)
+    def fault(self, loc: Loc, message: str, code: str, of: Literal["value", "key"] = "value") -> Fault:
+        """Return a fault of the value or key at a place in this file."""
+        return Fault(self.where(loc, of), dotted(loc), message, code)
 
     def overlay(self, loc: Loc, value: Any, origin: str = "--set", *, model: BaseModel | None = None) -> Source:
         """Return the source with one value replaced, as by `assign`; faults in it name `origin` as their place."""
@@ -93,10 +93,10 @@ def parse_text(text: str, name: str) -> Source:
     data, faults, places = load(text.removeprefix("\ufeff"), name)
     source = Source(name=name, data=data, faults=tuple(faults), places=places)
     if data is None and not faults:
-        raise ScenarioError([Fault(f"{name}:1:1", "", _EMPTY)])
+        raise ScenarioError([Fault(f"{name}:1:1", "", _EMPTY, "empty-file")])
     if not isinstance(data, dict):
         message = f"a scenario is a mapping (key: value), found {shown(data)} at the top level{space_missing(data)}"
-        raise ScenarioError([*faults, source.fault((), message)])
+        raise ScenarioError([*faults, source.fault((), message, "wrong-type")])
     return source
 
 
@@ -111,8 +111,8 @@ def parse_value(text: str, name: str = "--set") -> Any:
     except ScenarioError as error:
         faults = error.faults
     if faults:
-        said = f"the value {shown(text)} cannot be read"
-        raise ScenarioError(Fault(name, fault.path, f"{said}: {fault.message}") for fault in faults)
+        problem = f"the value {shown(text)} cannot be read"
+        raise ScenarioError(Fault(name, fault.path, f"{problem}: {fault.message}", fault.code) for fault in faults)
     return data
 
 
@@ -122,20 +122,21 @@ def _bytes_of(name: str) -> bytes:
         with Path(name).open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise _refusal(name, f"there is no such file{_sibling(name)}") from None
+        raise _refusal(name, f"there is no such file{_sibling(name)}", "file-not-found") from None
     except IsADirectoryError:
-        raise _refusal(name, "this is a folder, but a scenario is a YAML file") from None
+        raise _refusal(name, "this is a folder, but a scenario is a YAML file", "is-a-folder") from None
     except OSError as error:
-        raise _refusal(name, f"the file cannot be read: {error.strerror}") from None
+        raise _refusal(name, f"the file cannot be read: {error.strerror}", "file-error") from None
     except ValueError as error:
-        raise _refusal(name, f"this is no file name: {error}") from None
+        raise _refusal(name, f"invalid file name: {error}", "file-error") from None
     if len(raw) > MAX_BYTES:
-        raise _refusal(name, f"the file is too large for a scenario: allowed are {MAX_BYTES:,} bytes")
+        message = f"the file is too large for a scenario: allowed are {MAX_BYTES:,} bytes"
+        raise _refusal(name, message, "too-large")
     return raw
 
 
-def _refusal(where: str, message: str) -> ScenarioError:
-    return ScenarioError([Fault(where, "", message)])
+def _refusal(where: str, message: str, code: str) -> ScenarioError:
+    return ScenarioError([Fault(where, "", message, code)])
 
 
 def _sibling(name: str) -> str:
@@ -155,15 +156,16 @@ def _sibling(name: str) -> str:
 def _decode(raw: bytes, name: str) -> str:
     """Turn the bytes of a file into text: UTF-8, with or without a byte order mark."""
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)):
-        raise _refusal(f"{name}:1:1", "the file is UTF-16 or UTF-32 text: save it as UTF-8")
+        raise _refusal(f"{name}:1:1", "the file is UTF-16 or UTF-32 text: save it as UTF-8", "not-utf8")
     nul = raw.find(b"\0")
     if nul >= 0:
-        raise _refusal(_at(raw, nul, name), f"not a text file: found a NUL byte at byte {nul}")
+        raise _refusal(_at(raw, nul, name), f"not a text file: found a NUL byte at byte {nul}", "not-utf8")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         bad = f"found byte 0x{raw[error.start]:02x} at byte {error.start}"
-        raise _refusal(_at(raw, error.start, name), f"not UTF-8 text: {bad}; save it as UTF-8") from None
+        message = f"not UTF-8 text: {bad}; save it as UTF-8"
+        raise _refusal(_at(raw, error.start, name), message, "not-utf8") from None
 
 
 def _at(raw: bytes, offset: int, name: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from sim.components.spec import CLASS_NAME, NAME, Spec
 from sim.components.suggestions import suggestion
 from sim.components.wording import found, listing, shown
+from sim.errors import code_of
 from sim.scenario.reading.schema_walk import Spot
 from sim.scenario.reading.yaml12 import scalar, space_missing
 
@@ -45,6 +46,25 @@ _LIMITS = {
 }
 
 
+_CODES = {
+    "missing": "missing-key",
+    "extra_forbidden": "unknown-key",
+    "union_tag_invalid": "unknown-kind",
+    "greater_than": "out-of-range",
+    "greater_than_equal": "out-of-range",
+    "less_than": "out-of-range",
+    "less_than_equal": "out-of-range",
+    "multiple_of": "out-of-range",
+    "finite_number": "out-of-range",
+    "string_too_short": "wrong-length",
+    "string_too_long": "wrong-length",
+    "too_short": "wrong-length",
+    "too_long": "wrong-length",
+    "string_pattern_mismatch": "invalid-name",
+}
+"""Codes of pydantic's errors; those of types and choices depend on the value."""
+
+
 def sentence(spots: Sequence[Spot]) -> str:
     """Say what is wrong with one value; several spots are the members of a union it could have been."""
     first = spots[0]
@@ -53,6 +73,18 @@ def sentence(spots: Sequence[Spot]) -> str:
     if first.error in _LIMITS:
         return f"must be {_limit(first)}, found {found(first.value)}"
     return _SENTENCES.get(first.error, _in_pydantics_words)(first)
+
+
+def code(spots: Sequence[Spot]) -> str:
+    """Return the code of the fault that `sentence` describes."""
+    first = spots[0]
+    if first.error in _SHAPE_OF or (first.error in _CHOICES and any(spot.error in _SHAPE_OF for spot in spots)):
+        return "wrong-type"
+    if first.error in _CHOICES:
+        return "unknown-kind" if first.is_kind else "unknown-value"
+    if first.error == "union_tag_not_found":
+        return "missing-key" if isinstance(first.value, dict) else "wrong-type"
+    return _CODES.get(first.error) or code_of(first.ctx.get("error", Exception()), "invalid-value")
 
 
 def _in_pydantics_words(spot: Spot) -> str:

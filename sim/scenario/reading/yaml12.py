@@ -58,15 +58,16 @@ def load(text: str, name: str) -> tuple[Any, list[Fault], Places]:
         at: int = error.position
         place = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
         message = f"not YAML: found U+{ord(text[at]):04X}, which is no printable character"
-        raise builder.stop(place, message) from None
+        raise builder.stop(place, message, "invalid-character") from None
     try:
         root = loader.get_single_node()
     except yaml.MarkedYAMLError as error:
         error.problem_mark = error.problem_mark or error.context_mark or loader.get_mark()
-        raise builder.stop(*_SyntaxError(text, error).plainly()) from None
+        code = "too-large" if error.problem in (_TOO_DEEP, _TOO_MUCH) else "invalid-yaml"
+        raise builder.stop(*_SyntaxError(text, error).plainly(), code) from None
     except (ValueError, OverflowError, RecursionError) as error:
         # The scanner converts numbers in escapes and directives without checking them.
-        raise builder.stop(_place(loader.get_mark()), f"not valid YAML: {error}") from None
+        raise builder.stop(_place(loader.get_mark()), f"not valid YAML: {error}", "invalid-yaml") from None
     builder.tags = loader.tags
     data = None if root is None else builder.build(root, ())
     return data, builder.faults, builder.places
@@ -145,34 +146,35 @@ class _Builder:
         self.tags: dict[int, str] = {}
         self._count = 0
         self._open: set[int] = set()
-        self._told: set[tuple[int, str]] = set()
+        self._reported: set[tuple[int, str]] = set()
 
     def build(self, node: yaml.Node, loc: Loc) -> Any:
         """Return the data of a node that stands at `loc`."""
         self.places.values[loc] = _place(node.start_mark)
         self._count += 1
         if self._count > MAX_NODES:
-            raise self.stop(_place(node.start_mark), _TOO_MUCH, loc)
+            raise self.stop(_place(node.start_mark), _TOO_MUCH, "too-large", loc)
         if id(node) in self._open:
-            raise self.stop(_place(node.start_mark), "an alias (*name) stands inside what it names", loc)
+            message = "an alias (*name) refers to a node that contains it"
+            raise self.stop(_place(node.start_mark), message, "recursive-alias", loc)
         if len(self._open) >= MAX_DEPTH:
-            raise self.stop(_place(node.start_mark), _TOO_DEEP, loc)
+            raise self.stop(_place(node.start_mark), _TOO_DEEP, "too-large", loc)
         if id(node) in self.tags:
-            self._tell(node, loc, _TAG.format(shown(self.tags[id(node)])))
+            self._add_fault(node, loc, _TAG.format(shown(self.tags[id(node)])), "unsupported-yaml")
         self._open.add(id(node))
         data = self._content(node, loc)
         self._open.remove(id(node))
         return data
 
-    def stop(self, place: Place, message: str, loc: Loc = ()) -> ScenarioError:
-        """Return the end of it all, with what was found before."""
-        return ScenarioError([*self.faults, Fault(_where(self.name, place), dotted(loc), message)])
+    def stop(self, place: Place, message: str, code: str, loc: Loc = ()) -> ScenarioError:
+        """Return an error with a fault that prevents further reading, and all faults before it."""
+        return ScenarioError([*self.faults, Fault(_where(self.name, place), dotted(loc), message, code)])
 
-    def _tell(self, node: yaml.Node, loc: Loc, message: str) -> None:
-        # An alias brings the same node again: its fault is one all the same.
-        if (id(node), message) not in self._told:
-            self._told.add((id(node), message))
-            self.faults.append(Fault(_where(self.name, _place(node.start_mark)), dotted(loc), message))
+    def _add_fault(self, node: yaml.Node, loc: Loc, message: str, code: str) -> None:
+        # An alias repeats a node; report its fault once.
+        if (id(node), message) not in self._reported:
+            self._reported.add((id(node), message))
+            self.faults.append(Fault(_where(self.name, _place(node.start_mark)), dotted(loc), message, code))
 
     def _content(self, node: yaml.Node, loc: Loc) -> Any:
         if isinstance(node, yaml.MappingNode):
@@ -188,14 +190,15 @@ class _Builder:
         try:
             return scalar(node.value)
         except ValueError as error:
-            self._tell(node, loc, f"found {error}: {shown(node.value)}")
+            self._add_fault(node, loc, f"found {error}: {shown(node.value)}", "out-of-range")
             return 0
 
     def _text(self, node: yaml.ScalarNode, loc: Loc) -> str:
         # JSON writes characters beyond U+FFFF as two escapes, which the scanner leaves apart.
         text = str(node.value).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         if "\0" in text or text.count("\ufffd") > node.value.count("\ufffd"):
-            self._tell(node, loc, f"found an escape in the text {shown(node.value)} that is no character")
+            message = f"found an escape in the text {shown(node.value)} that is not a valid character"
+            self._add_fault(node, loc, message, "invalid-character")
         return text
 
     def _mapping(self, node: yaml.MappingNode, loc: Loc) -> dict[str, Any]:
@@ -207,7 +210,8 @@ class _Builder:
             place = (*loc, key)
             if key in data:
                 line, column = self.places.keys[place]
-                self._tell(key_node, place, f"this key is given twice: first in line {line}, column {column}")
+                message = f"this key is given twice: first in line {line}, column {column}"
+                self._add_fault(key_node, place, message, "duplicate-key")
                 continue
             self.places.keys[place] = _place(key_node.start_mark)
             data[key] = self.build(value_node, place)
@@ -216,17 +220,19 @@ class _Builder:
     def _key(self, node: yaml.Node, loc: Loc) -> str | None:
         """Return a key, or None after telling why it is none."""
         if not isinstance(node, yaml.ScalarNode):
-            what = "a mapping" if isinstance(node, yaml.MappingNode) else "a list"
-            self._tell(node, loc, f"keys are text, found {what} as a key; does a text with {{ or [ need quotes?")
+            shape = "a mapping" if isinstance(node, yaml.MappingNode) else "a list"
+            message = f"keys must be text, found {shape} as a key; does a text with {{ or [ need quotes?"
+            self._add_fault(node, loc, message, "invalid-key")
             return None
         if id(node) in self.tags:
-            self._tell(node, loc, _TAG.format(shown(self.tags[id(node)])))
+            self._add_fault(node, loc, _TAG.format(shown(self.tags[id(node)])), "unsupported-yaml")
         if node.style is None and node.value == "<<":
-            self._tell(node, loc, "merge keys (<<) are not supported: write the keys out")
+            self._add_fault(node, loc, "merge keys (<<) are not supported: write the keys out", "unsupported-yaml")
             return None
         key = self._scalar(node, loc)
         if not isinstance(key, str):
-            self._tell(node, loc, f"keys are text, found {found(key)} as a key; put it in quotes if it is meant")
+            message = f"keys must be text, found {found(key)} as a key; if this key is intended, put it in quotes"
+            self._add_fault(node, loc, message, "invalid-key")
             return None
         return key
 
