@@ -152,7 +152,7 @@ def wrong_with(error: UserError) -> str:
     """Return what makes the message of an error unfit for a terminal; empty if nothing does."""
     if isinstance(error, ScenarioError) and not all(fault.where for fault in error.faults):
         return "names no place"
-    return wrong_text(_printed(error))
+    return wrong_text(_printed(error)) if str(error).strip() else "is empty"
 
 
 def _printed(error: UserError) -> str:
