@@ -1,4 +1,4 @@
-"""The users of a scenario: how they move, when they query, and which of their queries are their past."""
+"""The users of a scenario: their mobility, when they query, and which of their queries belong to their past."""
 
 from __future__ import annotations
 
@@ -17,33 +17,37 @@ MOST_QUERIES = 100_000_000
 
 
 class UsersSpec(Spec):
-    """The test population: who is protected and attacked."""
+    """Test population: the users who are protected and attacked."""
 
     mobility: AnyMobility
-    """Where they go."""
+    """Mobility model: a synthetic one, or recorded traces (replay)."""
     demand: AnyDemand = EveryVisitParameters()
-    """When they query."""
+    """Times at which users query the service."""
     count: Count | None = None
-    """How many users: 10 synthetic ones, or all of a trace file, unless said."""
+    """Number of users; default: 10 synthetic users, or all users of a trace file."""
     queries: Count | None = None
-    """At most so many queries each."""
+    """Largest number of queries per user, not counting `past_queries`; synthetic users need `queries` or `days`."""
     days: Days | None = None
-    """At most so many days, after those of the past."""
+    """Largest number of days per user, counted from the end of `past_days`; synthetic users need `queries` or
+    `days`."""
     past_queries: Count | None = None
-    """So many first queries are the user's past: not simulated, there to be trained on."""
+    """Number of first queries that form the user's past: available as training data (own_past, other_user), not
+    simulated. Default: no past."""
     past_days: Days | None = None
-    """So many first days are the user's past: not simulated, there to be trained on."""
+    """Number of first days that form the user's past: available as training data (own_past, other_user), not
+    simulated. Default: no past."""
     past_share: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """This share of each recorded trace, such as its first half, is the user's past."""
+    """Share of each recorded trace, from its start, that forms the user's past: available as training data, not
+    simulated. Default: no past."""
 
     @property
     def same_each_time(self) -> bool:
-        """Whether every replication has the same queries, in whatever order: none of them is drawn at random."""
+        """Whether every replication has the same queries, possibly in another order: none is drawn at random."""
         if not isinstance(self.mobility, ReplayParameters):
             return False
         cuts = (self.queries, self.days, self.past_queries, self.past_days, self.past_share)
         if self.mobility.shuffle and any(cut is not None for cut in cuts):
-            return False  # what comes first, and is kept, is another part of the trace each time
+            return False  # each replication keeps another part of the trace
         if self.demand.random:
             return False
         return not (self.demand.between_visits and self.mobility.shuffle)

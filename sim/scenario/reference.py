@@ -1,4 +1,4 @@
-"""Every key that a scenario may have, with what is allowed, the default and the meaning; read off the models."""
+"""Reference of all scenario keys: allowed values, default and meaning, generated from the models."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SECTIONS: dict[str, tuple[str, type[Spec]]] = {
     "hindsight": ("attacks.<name>.hindsight", Hindsight),
     "record": ("record", RecordSpec),
 }
-"""Mappings with keys of their own, and where they stand in a scenario."""
+"""Mappings that are not components: their place in a scenario and their model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,12 @@ class Key:
 
 
 def line(spec: type[Spec]) -> str:
-    """Return what a model is, in one line."""
+    """Return the first line of a model's docstring."""
     return (spec.__doc__ or "").splitlines()[0]
 
 
 def keys(spec: type[Spec]) -> list[Key]:
-    """Return the keys of a mapping, but for its kind.
+    """Return the keys of a mapping, without `kind`.
 
     >>> keys(registry.kinds("demand")["periodic"])
     [Key(name='period_s', allowed='whole number, at least 1', default='300', meaning='Seconds between two queries.')]
@@ -65,15 +65,15 @@ def keys(spec: type[Spec]) -> list[Key]:
             name=name,
             allowed=_allowed(schema["properties"][name]),
             default="required" if name in required else _default(schema["properties"][name]),
-            meaning=field.description or "",
+            meaning=" ".join((field.description or "").split()),
         )
         for name, field in spec.model_fields.items()
         if name != "kind"
     ]
 
 
-def _default(said: dict[str, Any]) -> str:
-    match said.get("default"):
+def _default(schema: dict[str, Any]) -> str:
+    match schema.get("default"):
         case None:
             return ""
         case bool(value):
@@ -91,32 +91,33 @@ def _default(said: dict[str, Any]) -> str:
 _SHAPES = {"boolean": "true or false", "string": "text", "integer": "whole number", "number": "number"}
 
 
-def _allowed(said: dict[str, Any]) -> str:
-    """Say in words what a JSON schema allows."""
-    options = [option for option in said.get("anyOf", []) if option.get("type") != "null"]
+def _allowed(schema: dict[str, Any]) -> str:
+    """Describe the values that a JSON schema allows."""
+    options = [option for option in schema.get("anyOf", []) if option.get("type") != "null"]
     if options and (len(options) == 1 or "enum" in options[0]):
         return _allowed(options[0])
     if options:
         return ", or ".join(map(_allowed, options))
-    if "const" in said:
-        return str(said["const"])
-    if "enum" in said:
-        return "one of " + ", ".join(map(str, said["enum"]))
-    if said.get("type") == "array":
-        items = _allowed(said.get("items", {}))
+    if "const" in schema:
+        return str(schema["const"])
+    if "enum" in schema:
+        return "one of " + ", ".join(map(str, schema["enum"]))
+    if schema.get("type") == "array":
+        items = _allowed(schema.get("items", {}))
         return f"list of {items.removeprefix('one of ')}"
-    shape = _SHAPES.get(said.get("type", ""), "mapping")
-    return shape + _range(said) if "number" in shape else shape
+    shape = _SHAPES.get(schema.get("type", ""), "mapping")
+    return shape + _range(schema) if "number" in shape else shape
 
 
-def _range(said: dict[str, Any]) -> str:
-    """Say the range of a number; limits that only catch slips of the keyboard are not worth a word."""
-    low, high = said.get("minimum", said.get("exclusiveMinimum", 0)), said.get("maximum", said.get("exclusiveMaximum"))
-    above = "exclusiveMinimum" in said or 0 < low <= 1e-3
+def _range(schema: dict[str, Any]) -> str:
+    """Describe the range of a number; omit limits that only catch typing errors."""
+    low = schema.get("minimum", schema.get("exclusiveMinimum", 0))
+    high = schema.get("maximum", schema.get("exclusiveMaximum"))
+    above = "exclusiveMinimum" in schema or 0 < low <= 1e-3
     start = f"above {0 if low <= 1e-3 else low:g}" if above else f"{low:g}"
     if high is None or high >= 36_525:
         return f", {start if above else 'at least ' + start}"
-    below = "below " if "exclusiveMaximum" in said else ""
+    below = "below " if "exclusiveMaximum" in schema else ""
     return f", {start} to {below}{high:g}"
 
 
@@ -126,7 +127,7 @@ def markdown() -> str:
 
 
 def listing() -> dict[str, tuple[str, dict[str, str]]]:
-    """Return every family with its place in a scenario and its kinds, one line each."""
+    """Return each family with its place in a scenario and its kinds, each with a one-line description."""
     families = {
         family.name: (family.place, {kind: line(model) for kind, model in registry.kinds(family.name).items()})
         for family in FAMILIES.values()
@@ -142,25 +143,25 @@ def listing() -> dict[str, tuple[str, dict[str, str]]]:
 
 def _composition(parts: Mapping[str, Any]) -> str:
     remap = "" if parts["design"].get("remap", True) else ", without remap"
-    full = ", which learns from real cells" if parts.get("learns_from") == "cells" else ""
-    return f"Short for belief {parts['belief']['kind']}{full} with design {parts['design']['kind']}{remap}."
+    full = ", which learns from the true cells" if parts.get("learns_from") == "cells" else ""
+    return f"Short name for belief {parts['belief']['kind']}{full} with design {parts['design']['kind']}{remap}."
 
 
 def _knowledge(parts: Mapping[str, Any]) -> str:
-    whose = "the user's own statistics of the test (worst case)" if parts["knows"] == "test" else "training statistics"
+    whose = "the user's test statistics (worst case)" if parts["knows"] == "test" else "training statistics"
     attack = "Most likely path" if parts.get("decides") == "path" else "Optimal attack"
     past = ", with hindsight" if "hindsight" in parts else ""
     return f"{attack} with belief {parts['belief']['kind']} and {whose}{past}."
 
 
 def _identified(parts: Mapping[str, Any]) -> str:
-    return f"Tells which user is behind a pseudonym and where they are, by {parts['model']} models of all users."
+    return f"Infers the user behind a pseudonym and their location, with {parts['model']} models of all users."
 
 
 def _page() -> Iterator[str]:
-    yield "# Reference\n\nEvery key of a scenario file. Written by `lppm-sim list --markdown`; do not edit.\n"
-    yield "A component is a mapping with a `kind`; its kind alone stands for it with all defaults. A key without a"
-    yield "default may be left out unless it is required.\n"
+    yield "# Reference\n\nAll keys of a scenario file. Generated by `lppm-sim list --markdown`; do not edit.\n"
+    yield "A component is a mapping with a `kind` and parameters. The kind alone, such as `manhattan`, stands for the"
+    yield "component with default parameters. Keys without a default are optional unless marked as required.\n"
     for name, (place, spec) in SECTIONS.items():
         yield f"## {name}\n\nAt {place}. {line(spec)}\n"
         yield from _table(keys(spec))

@@ -1,4 +1,4 @@
-"""From a file to a scenario: every fault at once, each at its line and column; sweeps and settings are checked too."""
+"""Loading scenario files: all faults are reported together, each with line and column."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Write = Callable[..., Path]
 
 @pytest.fixture
 def road_files(tmp_path: Path) -> Path:
-    """Return a data folder with the files that shipped scenarios name; only their names matter here."""
+    """Return a data folder with empty files of the names that shipped scenarios use."""
     for name in ("sf_road_nodes.csv.gz", "sf_road_edges.csv.gz"):
         (tmp_path / name).touch()
     return tmp_path
@@ -42,15 +42,16 @@ def test_every_shipped_scenario_loads(path: Path, road_files: Path) -> None:
     assert scenario.description
     assert points(scenario)
     lines = path.read_text().splitlines()
-    assert any("What to look at" in line for line in lines if line.startswith("#")), "says what it shows"
+    assert any("What to look at" in line for line in lines if line.startswith("#")), "explains the expected results"
 
 
-def test_all_the_scenarios_of_the_project_ship() -> None:
+def test_the_expected_scenarios_are_shipped() -> None:
     names = {path.stem for path in SHIPPED}
     assert names >= {"sporadic_checkins", "taxi_5min", "commuters", "san_francisco_roads", "replay_csv"}
 
 
 def template(tmp_path: Path) -> Path:
+    """Return a copy of the template."""
     path = tmp_path / "mine.yaml"
     path.write_text(files("sim.scenario").joinpath("template.yaml").read_text(encoding="utf-8"), encoding="utf-8")
     return path
@@ -63,7 +64,7 @@ def test_the_template_loads_and_its_commented_defaults_are_the_defaults(tmp_path
     assert scenario.markov_restart == "never"
 
 
-def test_the_json_schema_accepts_what_loads(tmp_path: Path) -> None:
+def test_the_json_schema_accepts_valid_scenarios(tmp_path: Path) -> None:
     validator = jsonschema.Draft202012Validator(json.loads(schema()))
     for path in [*SHIPPED, template(tmp_path)]:
         assert [error.message for error in validator.iter_errors(read(path).data)] == [], path.name
@@ -83,12 +84,12 @@ def test_the_json_schema_accepts_what_loads(tmp_path: Path) -> None:
         (f"{'x' * 90}.yml", "x" * 60),
     ],
 )
-def test_the_name_is_the_files_unless_said(file: str, name: str, tmp_path: Path) -> None:
+def test_the_default_name_is_the_file_stem(file: str, name: str, tmp_path: Path) -> None:
     path = tmp_path / file
     path.write_text(BASE)
     assert load(path).name == name
-    path.write_text(f"{BASE}\nname: said")
-    assert load(path).name == "said"
+    path.write_text(f"{BASE}\nname: explicit")
+    assert load(path).name == "explicit"
 
 
 # ------------------------------------------------------------------------------------------------ faults
@@ -351,7 +352,7 @@ def test_other_people_of_a_replay_need_a_mobility_and_a_length(
         load(write(users="{mobility: {kind: replay, file: t.csv}}", training=f"{{others: {fine}}}"))
 
 
-def test_a_missing_file_is_named_with_the_place_where_it_was_looked_for(write: Write, tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_with_its_full_path(write: Write, tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     path = write(users="{mobility: {kind: replay, file: folder.csv}}", training=None)
     (fault,) = faults(path)
@@ -368,11 +369,10 @@ SHIFTS = """[
   {kind: reverse_roads, share: 1, at_day: 0.1, for_days: 0.2}]"""
 
 
-def test_shifts_are_read_as_the_schema_says(write: Write) -> None:
+def test_shifts_are_read_according_to_the_schema(write: Write) -> None:
     world = "{grid: {kind: rectangle, rows: 4, cols: 5, width_km: 5, height_km: 4}, roads: lattice}"
     path = write(world=world, shifts=SHIFTS)
-    found = load(path).shifts
-    assert [shift.name for shift in found] == [
+    assert [shift.name for shift in load(path).shifts] == [
         "relocate", "job", "new_places", "adopt", "holiday", "rate", "close_roads", "bridge", "reverse_roads",
     ]  # fmt: skip
     data = dict(read(path).data)
@@ -386,7 +386,7 @@ def test_shifts_are_read_as_the_schema_says(write: Write) -> None:
             jsonschema.validate(data | {"shifts": [wrong]}, json.loads(schema()))
 
 
-def test_when_a_life_shifts_can_be_swept_and_set(write: Write) -> None:
+def test_the_start_of_a_shift_can_be_swept_and_set(write: Write) -> None:
     shifts = "[{kind: relocate, name: move, at_query: 3}]"
     swept = points(load(write(shifts=shifts, sweep="{shifts.move.at_query: [3, 5]}")))
     assert [point.scenario.shifts[0].at_query for point in swept] == [3, 5]
@@ -403,7 +403,9 @@ def test_when_a_life_shifts_can_be_swept_and_set(write: Write) -> None:
 # ------------------------------------------------------------------------------------------------ files
 
 
-def test_data_files_lie_in_the_data_folder(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_files_are_read_from_the_data_folder(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "data sets"
     folder.mkdir()
     (folder / "t.csv").touch()
@@ -423,9 +425,7 @@ def test_a_missing_data_folder_is_reported_with_the_remedies(write: Write, monke
     assert_faults(faults(path), ("4:40: users.mobility.file", "'data:t.csv'", "--data DIR", VARIABLE))
 
 
-def test_files_are_relative_to_the_scenario_not_to_where_one_stands(
-    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_names_are_relative_to_the_scenario(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "t.csv").touch()
     (elsewhere := tmp_path / "elsewhere").mkdir()
     path = write(users="{mobility: {kind: replay, file: t.csv}}", training=None)
@@ -436,7 +436,7 @@ def test_files_are_relative_to_the_scenario_not_to_where_one_stands(
 # ------------------------------------------------------------------------------------------------ manifest
 
 
-def test_a_manifest_gives_the_scenario_of_its_run(write: Write, tmp_path: Path) -> None:
+def test_a_manifest_contains_the_scenario_of_its_run(write: Write, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("user,time,cell\n" + "".join(f"a,{t},{t % 7}\n" for t in range(12)))
     path = write(
         users="{mobility: {kind: replay, file: t.csv}, past_queries: 6}",
@@ -449,7 +449,7 @@ def test_a_manifest_gives_the_scenario_of_its_run(write: Write, tmp_path: Path) 
     again = load(tmp_path / "run" / "manifest.json")
     assert again.canonical() == scenario.canonical()
     assert again.locate("t.csv").samefile(tmp_path / "t.csv")
-    # A JSON object is written in the order of its keys: neither the first training set nor the points may depend on it.
+    # The keys of a manifest are sorted: neither the first training set nor the points may depend on their order.
     assert [lppm.training for lppm in again.lppms] == ["z first"]
     assert [point.values for point in points(again)] == [point.values for point in points(scenario)]
     changed = load(tmp_path / "run" / "manifest.json", settings=["lppms.0.design.epsilon_per_km=3"])
@@ -457,7 +457,7 @@ def test_a_manifest_gives_the_scenario_of_its_run(write: Write, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"folder": "."}', '{"scenario": 3, "folder": "."}', "\ufffd"])
-def test_what_is_no_manifest_is_refused(content: str, tmp_path: Path) -> None:
+def test_an_invalid_manifest_is_refused(content: str, tmp_path: Path) -> None:
     path = tmp_path / "manifest.json"
     path.write_text(content)
     with raises_code(ScenarioError, "damaged-manifest") as error:
@@ -468,7 +468,7 @@ def test_what_is_no_manifest_is_refused(content: str, tmp_path: Path) -> None:
     assert "No such file" in str(error.value)
 
 
-def test_loading_changes_nothing_that_was_loaded_before(write: Write) -> None:
+def test_loading_does_not_change_earlier_results(write: Write) -> None:
     path = write()
     before: Any = load(path).model_dump()
     load(path, settings=["seed=9", "lppms.*.design.remap=false"])

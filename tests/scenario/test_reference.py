@@ -1,4 +1,4 @@
-"""The reference of keys: every key is explained, and the page in docs/ is the one that the models give."""
+"""The reference of keys: every key is described, and the page in docs/ is up to date."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPECS = [spec for _, spec in SECTIONS.values()] + [
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.__name__)
-def test_every_key_of_every_kind_is_explained(spec: type[Spec]) -> None:
+def test_every_key_of_every_kind_is_described(spec: type[Spec]) -> None:
     assert line(spec).endswith(".")
     assert [key.name for key in keys(spec)] == [name for name in spec.model_fields if name != "kind"]
     for key in keys(spec):
@@ -41,10 +41,11 @@ def test_the_page_is_up_to_date() -> None:
 
 
 def key(spec: type[Spec], name: str) -> Key:
+    """Return the entry of one key."""
     return next(key for key in keys(spec) if key.name == name)
 
 
-def test_ranges_choices_and_defaults_are_told_in_words() -> None:
+def test_ranges_choices_and_defaults_are_described() -> None:
     assert key(FavouritesParameters, "explore").allowed == "number, 0 to 1"
     assert key(FavouritesParameters, "spread_km").allowed == "number, above 0"
     assert key(FavouritesParameters, "places").allowed == "whole number, at least 1"

@@ -40,7 +40,7 @@ def test_settings_from_python_are_values_by_path(write: Write) -> None:
     assert_faults(error.value.faults, ("settings users.count: users.count [out-of-range]", "at least 1", "found 0"))
 
 
-def test_settings_reach_every_kind_of_place(write: Write) -> None:
+def test_settings_change_values_at_any_location(write: Write) -> None:
     path = write(users="{count: 2, queries: 6, mobility: {kind: favourites}}", world="{}")
     scenario = load(
         path,
@@ -101,7 +101,7 @@ def test_a_component_is_replaced_as_a_whole(write: Write) -> None:
          ("--set lppms.*.design.remap: [wrong-type]", "3", "(in lppms.0, lppms.1 and lppms.2)",
           "must be true or false")),
         ("seed='3'", ("--set seed: seed [wrong-type]", "text '3'", "must be a whole number", "remove the quotes")),
-        # What a setting breaks elsewhere is its fault all the same.
+        # A fault elsewhere that a setting causes is attributed to the setting.
         ("users.mobility=taxis", ("--set users.mobility: users.mobility [missing-roads]", "taxis")),
         ("users.queries=null", ("--set users.queries: users [missing-duration]",)),
         ("lppms.*.name=x",
@@ -134,7 +134,7 @@ def swept(setting: str, by: str) -> tuple[str, ...]:
         ([f"{EPSILON}=3"], swept(f"--set {EPSILON}", EPSILON)),
         (["lppms.peb.design.epsilon_per_km=3"], swept("--set lppms.peb.design.epsilon_per_km", EPSILON)),
         (["users.demand.kind=every_visit"], swept("--set users.demand.kind", "users.demand")),
-        # whichever comes first
+        # in any order
         (["seed=3", "sweep.seed=[4]"], swept("--set seed", "seed")),
         (["sweep={seed: [4]}", "seed=3"], swept("--set seed", "seed")),
         (["sweep={lppms.0.design.remap: [true]}", "lppms.*.design.remap=false"],
@@ -158,7 +158,7 @@ def test_swept_values_cannot_be_set_from_python(write: Write) -> None:
     "setting",
     ["lppms.*.design.remap=false", "lppms=[PEB-Exp]", "lppms.0={kind: SP-Exp, name: other}", "users.count=1", "seed=9"],
 )
-def test_what_a_sweep_leaves_alone_can_be_set(setting: str, write: Write) -> None:
+def test_values_that_are_not_swept_can_be_set(setting: str, write: Write) -> None:
     assert load(write(sweep=SWEEP), settings=[setting]).digest != load(write(sweep=SWEEP)).digest
 
 
@@ -172,7 +172,9 @@ def test_what_a_sweep_leaves_alone_can_be_set(setting: str, write: Write) -> Non
         (['sweep.lppms."LH 0.5".design.remap=[true]'], {'lppms."LH 0.5".design.remap': [True]}),
     ],
 )
-def test_all_after_sweep_is_one_key_old_or_new(settings: list[str], changes: dict[str, object], write: Write) -> None:
+def test_the_part_after_sweep_is_one_key_old_or_new(
+    settings: list[str], changes: dict[str, object], write: Write
+) -> None:
     sweep = load(write(sweep=SWEEP)).sweep
     assert load(write(sweep=SWEEP), settings=settings).sweep == {**sweep, **changes}
     assert load(write(sweep=None), settings=settings).sweep == changes
@@ -191,7 +193,7 @@ def test_all_after_sweep_is_one_key_old_or_new(settings: list[str], changes: dic
         ("sweep.sede=[1]", ("sweep.sede [unknown-path]", "'sede' (did you mean 'seed'?)")),
         ("sweep.a..b=[1]", ("sweep.a..b [invalid-path]", "'a..b'")),
         ("sweep.=[1]", ("[invalid-path]", "'sweep.'")),
-        # The file's own sweep was right without it, whichever comes first in the alphabet.
+        # The sweep of the file was valid without the setting, whatever the alphabetical order.
         ("sweep.lppms.*.design.remap=[false]",
          ("sweep.lppms.*.design.remap [overlapping-paths]", "'lppms.0.design.remap'")),
         ("sweep.lppms.*.design.quality_budget_km=[1]", ("sweep", *NOT_BOTH, "(in lppms.0 and lppms.1)")),
@@ -219,7 +221,7 @@ def test_a_fault_of_a_sweep_names_the_setting(setting: str, fault: tuple[str, ..
             [("5:9: sweep.lppms.*.design.alpha [unknown-path]", "`lppms.*.design`",
               "'alpha' (did you mean 'reveal_probability'?)", *DESIGNS)],
         ),
-        # Two wrong values are two faults, however many mechanisms they reach.
+        # Two invalid values are two faults, whatever the number of mechanisms they affect.
         ("{'lppms.*.design.remap': [3, true, x]}",
          [("5:34: sweep.lppms.*.design.remap [wrong-type]", "3", "(in lppms.0, lppms.1 and lppms.2)",
            "must be true or false"),
@@ -245,7 +247,7 @@ def test_a_fault_of_a_sweep_names_the_setting(setting: str, fault: tuple[str, ..
          [("5:9: sweep.sweep [not-sweepable]", "description, name and sweep")]),
         (f"{{seed: {list(range(101))}, users.count: {list(range(1, 101))}}}",
          [("5:1: sweep [too-many-points]", "10,100", "at most 10,000")]),
-        # The two are right alone and wrong together.
+        # Each value is valid alone; the combination is not.
         ("{lppms.0.design.epsilon_per_km: [1, 2], lppms.0.design.quality_budget_km: [1]}",
          [("5:1: lppms.0.design", *NOT_BOTH)]),
         ("{lppms.1.design.quality_budget_km: [1]}",
@@ -257,7 +259,7 @@ def test_sweeps_are_validated_before_anything_runs(sweep: str, expected: list[tu
     assert_faults(faults(write(attacks=None, lppms=lppms, sweep=sweep)), *expected)
 
 
-def test_a_wrong_value_for_very_many_is_said_briefly(write: Write) -> None:
+def test_a_fault_in_many_places_lists_the_first_ones(write: Write) -> None:
     lppms = f"[{', '.join(f'{{kind: SP-Exp, name: a{i}}}' for i in range(30))}]"
     assert_faults(
         faults(write(lppms=lppms, sweep="{lppms.*.design.epsilon_per_km: [-1]}")),
@@ -269,13 +271,13 @@ def test_a_wrong_value_for_very_many_is_said_briefly(write: Write) -> None:
     )
 
 
-def test_combinations_that_are_wrong_in_several_places_are_one_fault(write: Write) -> None:
+def test_an_invalid_combination_in_several_places_is_one_fault(write: Write) -> None:
     lppms = "[SP-Exp, PEB-Exp]"
     sweep = "{lppms.*.design.epsilon_per_km: [1], lppms.*.design.quality_budget_km: [1]}"
     assert_faults(faults(write(lppms=lppms, sweep=sweep)), ("6:1: sweep", *NOT_BOTH, "(in lppms.0 and lppms.1)"))
 
 
-def test_files_in_a_sweep_are_looked_for(write: Write, tmp_path: Path) -> None:
+def test_swept_files_must_exist(write: Write, tmp_path: Path) -> None:
     (tmp_path / "a.csv").touch()
     path = write(
         users="{mobility: {kind: replay, file: a.csv}}", training=None, sweep="{users.mobility.file: [a.csv, b.csv]}"

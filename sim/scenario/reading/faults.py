@@ -11,7 +11,7 @@ from sim.components.wording import one_line
 from sim.errors import InputError
 
 Loc = tuple[str | int, ...]
-"""A place in the data: keys of mappings and indices of lists, from the root."""
+"""A location in the data: keys of mappings and indices of lists, from the root."""
 
 MOST_SHOWN = 50
 """Largest number of faults listed; further ones are counted."""
@@ -19,13 +19,14 @@ MOST_SHOWN = 50
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault of a scenario: its place, the part of the scenario, the problem and the remedy."""
+    """One fault of a scenario: its place, the path of the value, the problem with its remedy, and a code."""
 
     where: str
     """``file:line:column``, or another origin such as ``--set``."""
     path: str
     """Dotted path into the scenario; empty for a fault of the file itself."""
     message: str
+    """Problem, value found, allowed values and remedy."""
     code: str
     """Stable identifier of the problem, as in `sim.errors.UserError`."""
 
@@ -73,7 +74,7 @@ def _place(fault: Fault) -> tuple[str, int, int]:
 
 
 def dotted(loc: Loc) -> str:
-    """Return a place as a dotted path.
+    """Return a location as a dotted path.
 
     >>> dotted(("lppms", 0, "design"))
     'lppms.0.design'

@@ -1,4 +1,4 @@
-"""From data to a model: every fault at once, each in plain words and at its place."""
+"""Validation of data: all faults are reported together, each with its place, a code and a clear message."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Outer(Spec):
     kind: Literal["outer"]
     part: Annotated[Inner | Outer, Field(discriminator="kind")]
     inner: int = 0
-    """Called as one of the kinds, on purpose."""
+    """Name of one of the kinds, on purpose."""
 
 
 class Both(Spec):
@@ -46,7 +46,7 @@ class Both(Spec):
     @model_validator(mode="after")
     def _one(self) -> Self:
         if self.a is not None and self.b is not None:
-            raise ValueError("`a` and `b` exclude each other")
+            raise InvalidValue("`a` and `b` exclude each other", code="exclusive-keys")
         return self
 
 
@@ -106,7 +106,7 @@ def faults(text: str) -> list[Fault]:
     return error.value.faults
 
 
-def test_a_good_file_becomes_a_model() -> None:
+def test_a_valid_file_becomes_a_model() -> None:
     text = "{ratio: 2, many: [1, 2.5], colour: blue, folder: a/b, limit: 3, parts: [both, {kind: inner, level: 0}]}"
     toy = validate(Toy, parse_text(text, "f"))
     assert toy.ratio == 2.0
@@ -166,7 +166,7 @@ def test_a_good_file_becomes_a_model() -> None:
         ("table: {abcdef: 1}", ("f:1:9: table.abcdef [wrong-length]", "text 'abcdef'", "5 or fewer", "must be text")),
         ("maybe: 3", ("f:1:8: maybe [wrong-type]", "3", "must be a mapping (key: value)")),
         ("maybe: {}", ("f:1:1: maybe.kind [missing-key]", "kind")),
-        # unions: one fault, not one for each member
+        # unions: one fault, not one per member
         ("limit: x", ("f:1:8: limit [wrong-type]", "text 'x'", "one of all, none", "must be a whole number or one")),
         (
             "limit: non",
@@ -202,7 +202,7 @@ def test_a_good_file_becomes_a_model() -> None:
         ),
         ("parts: [{level: 3}]", ("f:1:9: parts.0.kind [missing-key]", "inner, outer, both")),
         ("parts: [outer]", ("f:1:9: parts.0.part [missing-key]", "kind and part")),
-        ("parts: [{kind: both, a: 1, b: 2}]", ("f:1:9: parts.0 [invalid-value]", "`a`", "`b`")),
+        ("parts: [{kind: both, a: 1, b: 2}]", ("f:1:9: parts.0 [exclusive-keys]", "`a`", "`b`")),
         ("parts: [{kind: both, c: 1}]", ("f:1:22: parts.0.c [unknown-key]", "kind, a, b")),
         (
             "named: [SP-Ex]",
@@ -212,7 +212,7 @@ def test_a_good_file_becomes_a_model() -> None:
             "named: [{kind: SP-Exp, part: bth}]",
             ("f:1:30: named.0.part [unknown-kind]", "'bth'", "did you mean 'both'", "inner, outer, both"),
         ),
-        # a kind that is called as a key: the labels in pydantic's locations are told apart
+        # a kind with the name of a key: labels in pydantic's locations are distinguished from keys
         (
             "one: {kind: outer, inner: x, part: {kind: inner}}",
             ("f:1:27: one.inner [wrong-type]", "text 'x'", "must be a whole number"),
@@ -232,7 +232,7 @@ def test_one_fault(text: str, fault: tuple[str, ...]) -> None:
     assert_faults(faults(text), fault)
 
 
-def test_all_faults_come_at_once_in_order() -> None:
+def test_all_faults_are_reported_together_in_order() -> None:
     text = """\
 flag: yes
 count: '3'
@@ -259,7 +259,7 @@ def test_faults_of_the_file_are_raised_for_a_valid_model() -> None:
     assert_faults(faults("count: 1\ncount: 2"), ("f:2:1: count [duplicate-key]", "line 1, column 1"))
 
 
-def test_findings_join_the_faults() -> None:
+def test_findings_are_reported_with_the_faults() -> None:
     source = parse_text("count: 1\nratio: -1\nmode: fast", "f")
     with pytest.raises(ScenarioError) as error:
         validate(Toy, source, findings=[Finding(("mode",), "does not go with count", "wrong-mode")])
@@ -284,7 +284,7 @@ def test_the_code_of_a_validators_error_reaches_the_fault() -> None:
     assert_faults(error.value.faults, ("f:1:1: [odd-number]", "`a`"))
 
 
-def test_a_value_that_was_set_is_blamed_on_its_origin() -> None:
+def test_the_place_of_a_set_value_is_its_origin() -> None:
     source = parse_text("maybe: {kind: inner}", "f").overlay(("maybe", "level"), 5, "--set maybe.level")
     with pytest.raises(ScenarioError) as error:
         validate(Toy, source)
@@ -307,7 +307,7 @@ def test_the_context_reaches_the_validators() -> None:
     assert seen == ["here"]
 
 
-def test_a_union_without_kinds_speaks_for_the_members_that_know_the_key() -> None:
+def test_a_union_without_kinds_reports_the_members_that_have_the_key() -> None:
     class First(Spec):
         a: int
 
@@ -326,7 +326,7 @@ def test_a_union_without_kinds_speaks_for_the_members_that_know_the_key() -> Non
     )
 
 
-def test_what_was_found_is_short_and_on_one_line() -> None:
+def test_values_in_messages_are_short_and_on_one_line() -> None:
     (fault,) = faults('count: "' + "\\n\\e" * 500 + '"')
     assert len(str(fault)) < 150
     assert str(fault).isprintable()
@@ -335,7 +335,7 @@ def test_what_was_found_is_short_and_on_one_line() -> None:
 
 
 def test_attribute_docstrings_reach_the_schema() -> None:
-    assert Outer.model_json_schema()["$defs"]["Outer"]["properties"]["inner"]["description"].startswith("Called")
+    assert Outer.model_json_schema()["$defs"]["Outer"]["properties"]["inner"]["description"].startswith("Name of")
 
 
 def test_errors_sort_by_place_and_survive_pickling() -> None:
@@ -347,7 +347,7 @@ def test_errors_sort_by_place_and_survive_pickling() -> None:
     assert str(again) == str(error)
 
 
-def test_small_words() -> None:
+def test_formatting_of_faults_paths_and_values() -> None:
     assert str(Fault("f", "", "gone", "no-file")) == "f: gone [no-file]"
     assert dotted(("a", 0, "b.c", "")) == 'a.0."b.c".""'
     assert shown(False) == "false"
@@ -369,10 +369,10 @@ values = st.recursive(
 
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(st.sampled_from([*Toy.model_fields, "other"]), values, max_size=4))
-def test_any_data_is_valid_or_refused_with_places_in_the_data(data: dict[str, Any]) -> None:
+def test_faults_of_any_data_have_a_path_in_the_data(data: dict[str, Any]) -> None:
     for fault in _faults_or_none(data):
         assert fault.path.split(".")[0] in data
-        assert "[" not in fault.path, "no label of pydantic's is left in a path"
+        assert "[" not in fault.path, "paths contain no labels of pydantic"
 
 
 def _faults_or_none(data: dict[str, Any]) -> list[Fault]:
@@ -383,7 +383,7 @@ def _faults_or_none(data: dict[str, Any]) -> list[Fault]:
     return []
 
 
-def test_many_faults_are_counted() -> None:
+def test_the_number_of_listed_faults_is_limited() -> None:
     error = ScenarioError(Fault(f"x.yaml:{line}:1", "lppms", "wrong", "bad") for line in range(1, 130))
     assert len(error.faults) == 129
     assert str(error).splitlines()[-2:] == ["x.yaml:50:1: lppms: wrong [bad]", "and 79 more faults"]

@@ -1,4 +1,4 @@
-"""Reading scenario files: YAML 1.2 values, places, and every way in which a file can be wrong."""
+"""Reading scenario files: YAML 1.2 values, positions, and the faults of invalid files."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def test_nan_is_read() -> None:
     assert all(math.isnan(x) for x in parse_text("a: [.nan, .NaN, .NAN]", "f").data["a"])
 
 
-def test_pyyaml_itself_is_left_alone() -> None:
+def test_the_rules_of_pyyaml_are_unchanged() -> None:
     parse_text("a: no", "f")
     assert yaml.safe_load("a: no") == {"a": False}
 
 
-keys = st.text(max_size=20)  # YAML itself ends a key at 1,024 characters, escapes counted
+keys = st.text(max_size=20)  # YAML limits keys to 1,024 characters, including escapes
 json_values = st.recursive(
     st.none()
     | st.booleans()
@@ -84,7 +84,7 @@ json_values = st.recursive(
 
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(keys, json_values, max_size=4))
-def test_json_is_read_as_json_reads_it(data: dict[str, Any]) -> None:
+def test_json_is_read_as_by_the_json_module(data: dict[str, Any]) -> None:
     text = json.dumps(data)
     if "\\u0000" in text:
         return
@@ -103,7 +103,7 @@ empty:
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_every_value_knows_its_place(tmp_path: Path, newline: str, mark: str) -> None:
+def test_every_value_has_a_position(tmp_path: Path, newline: str, mark: str) -> None:
     path = tmp_path / "s.yaml"
     path.write_bytes((mark + FILE.replace("\n", newline)).encode())
     source = read(path)
@@ -119,7 +119,7 @@ def test_every_value_knows_its_place(tmp_path: Path, newline: str, mark: str) ->
     assert source.where(("lppms", 1, "deep", 1)) == f"{path}:5:25"
 
 
-def test_a_place_that_is_not_there_is_that_of_the_nearest_above() -> None:
+def test_a_missing_location_has_the_position_of_its_nearest_parent() -> None:
     source = parse_text(FILE, "f")
     assert source.position(("lppms", 1, "nope", "nope")) == (5, 5)
     assert source.position(("lppms", 7)) == source.position(("lppms",))
@@ -127,7 +127,7 @@ def test_a_place_that_is_not_there_is_that_of_the_nearest_above() -> None:
     assert source.position(("nope", "nope"), of="key") == (2, 1)
 
 
-def test_a_replaced_value_names_who_replaced_it() -> None:
+def test_a_replaced_value_names_its_origin() -> None:
     source = parse_text(FILE, "f").overlay(("lppms", 0, "a"), 3, "--set x")
     assert source.data["lppms"][0] == {"kind": "SP-Exp", "a": 3}
     assert source.where(("lppms", 0, "a", "b")) == "--set x"
@@ -135,13 +135,13 @@ def test_a_replaced_value_names_who_replaced_it() -> None:
     assert parse_text(FILE, "f").data["lppms"][0] == "SP-Exp"
 
 
-def test_a_part_keeps_its_places() -> None:
+def test_a_part_keeps_its_positions() -> None:
     part = parse_text(FILE, "f").below(("lppms", 1))
     assert part.data == {"kind": "b", "deep": [1, 22]}
     assert part.where(("deep", 1)) == "f:5:25"
 
 
-def test_duplicate_keys_are_named_with_both_places() -> None:
+def test_duplicate_keys_are_reported_with_both_positions() -> None:
     source = parse_text("a: 1\nb:\n  c: 1\n  d: 2\n  'c': 3\na: 2\n", "f")
     assert source.data == {"a": 1, "b": {"c": 1, "d": 2}}
     assert_faults(
@@ -202,7 +202,7 @@ def test_an_invalid_file_is_refused_at_its_place(text: str, place: str, code: st
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        # indented too far, or not far enough
+        # wrong indentation
         ("u:\n  c: 2\n   q: 6\n", ("f:3:4: [invalid-yaml]", "3 spaces", "2 (line 2) or 0 (line 1)")),
         ("u:\n   c: 2\n  q: 6\n", ("f:3:3: [invalid-yaml]", "2 spaces", "3 (line 2) or 0 (line 1)")),
         ("u:\n   # x\n   c: 2\n\n  q: 6\n", ("f:5:3: [invalid-yaml]", "2 spaces", "3 (line 3) or 0 (line 1)")),
@@ -230,24 +230,24 @@ def test_an_invalid_file_is_refused_at_its_place(text: str, place: str, code: st
         ("n: x\nseed:1\n", ("f:2:1: [invalid-yaml]", "`key: value`", "a space is missing")),
         ("u:\n  c:2\n  q: 6\n", ("f:2:3: [invalid-yaml]", "`key: value`", "a space is missing")),
         ("l:\n  - a\n  -b\n", ("f:3:3: [invalid-yaml]", "a space is missing")),
-        ("seed:1", ("f:1:1: [wrong-type]", "'seed:1' at the top level", "put a space after the ':'")),
+        ("seed:1", ("f:1:1: [wrong-type]", "'seed:1'", "put a space after the ':'")),
         ("a: b: c\n", ("f:1:5: [invalid-yaml]", "a second ': ' in this line")),
         # brackets
         ("a: [1, 2\n", ("f:1:4: [invalid-yaml]", "never closed")),
         ("a: [1, 2\nb: 3\n", ("f:1:4: [invalid-yaml]", "line 2", "]", "still open")),
         ("a: {b: 1\n    c: 2}\n", ("f:1:4: [invalid-yaml]", "line 2", "}", "still open")),
-        ("a: {b: 1 c: 2}\n", ("f:1:11: [invalid-yaml]", "expected ',' or '}'", "of column 4", "still open")),
-        ("a: {b: [1}\n", ("f:1:10: [invalid-yaml]", "expected ',' or ']'", "of column 8", "still open")),
+        ("a: {b: 1 c: 2}\n", ("f:1:11: [invalid-yaml]", "expected ',' or '}'", "column 4", "still open")),
+        ("a: {b: [1}\n", ("f:1:10: [invalid-yaml]", "expected ',' or ']'", "column 8", "still open")),
         ("a: [1,\n", ("f:2:1: [invalid-yaml]", "where a value is expected")),
         ("a: ]\n", ("f:1:4: [invalid-yaml]", "']' where a value is expected")),
-        ("a: [1]]\n", ("f:1:7: [invalid-yaml]", "a ']' that nothing opened")),
+        ("a: [1]]\n", ("f:1:7: [invalid-yaml]", "a ']' without an opening bracket")),
         # quotes
         ("a: 'x\nb: 1\n", ("f:1:4: [invalid-yaml]", "never closed")),
         ('a: ["x, y]\n', ("f:1:5: [invalid-yaml]", "never closed")),
-        ("a: 'it's'\n", ("f:1:8: [invalid-yaml]", "more after the end of a value", "a quote missing")),
-        ('a: "x\nb: "y"\n', ("f:2:5: [invalid-yaml]", "more after the end of a value", "a quote missing")),
-        ('a: "C:\\data"\n', ("f:1:8: [invalid-yaml]", "write the", "single quotes")),
-        ("s:\n  *.x: [1]\n", ("f:2:3: [invalid-yaml]", "begins with *", "needs quotes")),
+        ("a: 'it's'\n", ("f:1:8: [invalid-yaml]", "after the end of a value", "a quote missing")),
+        ('a: "x\nb: "y"\n', ("f:2:5: [invalid-yaml]", "after the end of a value", "a quote missing")),
+        ('a: "C:\\data"\n', ("f:1:8: [invalid-yaml]", "\\d", "single quotes")),
+        ("s:\n  *.x: [1]\n", ("f:2:3: [invalid-yaml]", "starts with *", "needs quotes")),
         # tabs
         ("a:\n  b: 1\n  \tc: 1\n", ("f:3:3: [invalid-yaml]", "a tab, but YAML is indented with spaces only")),
     ],
@@ -260,7 +260,7 @@ def test_an_empty_file_is_refused_with_the_required_keys() -> None:
     assert_faults(faults(""), ("f:1:1: [empty-file]", "users and lppms", "`lppm-sim new`"))
 
 
-def test_forty_nine_levels_are_fine() -> None:
+def test_forty_nine_levels_are_allowed() -> None:
     assert parse_text("a: " + "[" * 48 + "]" * 48, "f").data["a"]
 
 
@@ -270,18 +270,18 @@ def test_aliases_repeat_data_without_sharing_it() -> None:
     assert data["a"]["b"] is not data["c"]["b"]
 
 
-def test_a_fault_in_what_an_alias_repeats_is_told_once() -> None:
+def test_a_fault_in_an_aliased_node_is_reported_once() -> None:
     assert len(faults("a: &x {b: 1, b: 2}\nc: *x\nd: *x\n")) == 1
 
 
-def test_a_billion_laughs_are_not_laughed() -> None:
+def test_exponential_alias_expansion_is_refused() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
     (fault,) = faults("\n".join(lines))
     assert_fault(fault, "[too-large]", "100,000 values")
 
 
-def test_a_chain_of_aliases_cannot_nest_too_deep() -> None:
+def test_a_chain_of_aliases_is_limited_in_depth() -> None:
     lines = ["a0: &a0 [x]", *(f"a{i}: &a{i} [*a{i - 1}]" for i in range(1, 80))]
     (fault,) = faults("\n".join(lines))
     assert_fault(fault, "[too-large]", "50 levels")
@@ -294,7 +294,7 @@ def test_too_many_values_are_refused_while_reading(monkeypatch: pytest.MonkeyPat
     assert faults("a: [" + "1, " * 10 + "1]") == []
 
 
-def test_faults_without_end_come_with_those_before() -> None:
+def test_a_fault_that_stops_reading_is_reported_with_earlier_ones() -> None:
     assert len(faults("a: 1\na: 2\nb: &x [*x]")) == 2
 
 
@@ -332,10 +332,10 @@ def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
         (b"a: 1\nb: caf\xe9\n", ":2:7: [not-utf8]", "0xe9 at byte 11"),
         ("b: é".encode() + b"\xff", ":1:5: [not-utf8]", "0xff"),
         (b"a: 1\nPK\0\1", ":2:3: [not-utf8]", "NUL byte at byte 7"),
-        ("a: 1".encode("utf-16"), ":1:1: [not-utf8]", "save it as UTF-8"),
+        ("a: 1".encode("utf-16"), ":1:1: [not-utf8]", "UTF-16 or UTF-32"),
         ("a: 1".encode("utf-16-be"), ":1:1: [not-utf8]", "NUL byte at byte 0"),
-        (b"\xfe\xff" + "a: 1".encode("utf-16-be"), ":1:1: [not-utf8]", "save it as UTF-8"),
-        ("a: 1".encode("utf-32"), ":1:1: [not-utf8]", "save it as UTF-8"),
+        (b"\xfe\xff" + "a: 1".encode("utf-16-be"), ":1:1: [not-utf8]", "UTF-16 or UTF-32"),
+        ("a: 1".encode("utf-32"), ":1:1: [not-utf8]", "UTF-16 or UTF-32"),
         (b"a: 1\n" * (MAX_BYTES // 5 + 1), ": [too-large]", "1,000,000 bytes"),
     ],
 )
@@ -412,7 +412,7 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory,
 
 
 @pytest.mark.parametrize(
-    ("word", "meant"),
+    ("word", "expected"),
     [
         ("Seed", "seed"),
         ("sp_exp", "SP-Exp"),
@@ -424,8 +424,8 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory,
         ("", None),
     ],
 )
-def test_closest(word: str, meant: str | None) -> None:
-    assert closest(word, ["seed", "SP-Exp", "SP-LH", "epsilon_per_km"]) == meant
+def test_closest(word: str, expected: str | None) -> None:
+    assert closest(word, ["seed", "SP-Exp", "SP-LH", "epsilon_per_km"]) == expected
     assert closest(word, []) is None
 
 
@@ -434,7 +434,7 @@ KEYS += LocationHidingParameters.model_fields
 
 
 @pytest.mark.parametrize(
-    ("words", "meant"),
+    ("words", "expected"),
     [
         ("alpha Alpha", "reveal_probability"),
         ("epsilon eps EPS", "epsilon_per_km"),
@@ -447,13 +447,13 @@ KEYS += LocationHidingParameters.model_fields
         ("population", "users"),
     ],
 )
-def test_common_words_find_our_keys(words: str, meant: str) -> None:
+def test_synonyms_suggest_the_keys(words: str, expected: str) -> None:
     for word in words.split():
-        assert closest(word, KEYS) == meant
-        assert closest(word, ["horse", word.upper()]) == word.upper(), "what is there is meant"
-        assert closest(word, ["horse"]) is None, "only where the key is allowed"
+        assert closest(word, KEYS) == expected
+        assert closest(word, ["horse", word.upper()]) == word.upper(), "an existing key takes precedence"
+        assert closest(word, ["horse"]) is None, "no suggestion if the key is not allowed"
 
 
-def test_every_synonym_leads_to_a_key() -> None:
+def test_every_synonym_stands_for_a_key() -> None:
     assert set(SYNONYMS.values()) <= set(KEYS)
     assert all(word == word.lower() and word.isalpha() for word in SYNONYMS)
