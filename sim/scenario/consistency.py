@@ -89,11 +89,11 @@ def _missing_past(data: dict[str, Any]) -> Iterator[Finding]:
         if not any(past.values()):
             keys = listing(f"`past_{key}`" for key in past)
             message = f"{_kind(spec)} needs users with a past, found none: add {keys} to users"
-            yield Finding(("training", name), message, "missing-past")
+            yield Finding(("training", name), message, "no-past")
         for key, available in past.items():
-            wanted = _mapping(spec).get(key)
-            if _number(wanted) > _number(available):
-                message = f"must be at most the users' `past_{key}`, which is {available}, found {wanted}"
+            requested = _mapping(spec).get(key)
+            if _number(requested) > _number(available):
+                message = f"must be at most the users' `past_{key}`, which is {available}, found {requested}"
                 yield Finding(("training", name, key), message, "out-of-range")
 
 
@@ -104,15 +104,15 @@ def _missing_roads(data: dict[str, Any]) -> Iterator[Finding]:
     remedy = "found no roads: add for example `roads: lattice` to the world"
     for key in ("privacy_distance", "quality_distance"):
         if _kind(world.get(key)) == "road":
-            yield Finding(("world", key), f"road distance needs roads, {remedy}", "missing-roads")
+            yield Finding(("world", key), f"road distance needs roads, {remedy}", "no-roads")
     if (kind := _kind(_mapping(data.get("users")).get("mobility"))) in _ON_ROADS:
-        yield Finding(("users", "mobility"), f"{kind} need roads, {remedy}", "missing-roads")
+        yield Finding(("users", "mobility"), f"{kind} need roads, {remedy}", "no-roads")
     for name, spec in _mapping(data.get("training")).items():
         if (kind := _kind(_mapping(spec).get("mobility"))) in _ON_ROADS:
-            yield Finding(("training", name, "mobility"), f"{kind} need roads, {remedy}", "missing-roads")
+            yield Finding(("training", name, "mobility"), f"{kind} need roads, {remedy}", "no-roads")
     for i, spec in enumerate(_items(data.get("shifts"))):
         if (kind := _kind(spec)) in _OF_ROADS:
-            yield Finding(("shifts", i), f"{kind} needs roads, {remedy}", "missing-roads")
+            yield Finding(("shifts", i), f"{kind} needs roads, {remedy}", "no-roads")
 
 
 def _shifts_after_the_end(data: dict[str, Any]) -> Iterator[Finding]:

@@ -40,7 +40,7 @@ class WorldSpec(Spec):
                 f"roads from a {self.roads.kind} file need a grid with geographic coordinates, "
                 f"found a {self.grid.kind}; allowed: san_francisco, region"
             )
-            raise InvalidValue(message, code="needs-geographic-grid")
+            raise InvalidValue(message, code="no-coordinates")
         return self
 
     def build(self, seed: int, place: Place) -> World:

@@ -21,14 +21,14 @@ def load(
     data: str | Path | None = None,
     allow_code: AllowCode | None = None,
 ) -> Scenario:
-    """Read and validate a scenario file, with some values changed: ``settings={"replications": 10}``.
+    """Load and validate a scenario file, with some values changed: ``settings={"replications": 10}``.
 
-    A path leads to the value, as in a sweep; texts such as ``replications=10`` do as well. What is swept is set by
-    ``sweep.PATH``, a list of values, where ``PATH`` is all of the swept path. A run's ``manifest.json``
-    gives the scenario of that run. `data` is the folder that ``data:NAME`` files lie in. `allow_code` permits to
-    import custom components (``module:Class``) when the scenario is run: True, or the only folders to import from;
-    by default the environment variable ``LPPM_SIM_ALLOW_CODE`` decides. Loading itself imports none. Raises
-    `ScenarioError` with all faults.
+    `path` is a scenario file, or the ``manifest.json`` of a run for the scenario of that run. `settings` are values by
+    path, where paths are written as in a sweep, or texts such as ``replications=10``. A swept value is set by
+    ``sweep.PATH``, a list of values, where ``PATH`` is the whole swept path. `data` is the folder of the files named
+    ``data:NAME``. `allow_code` permits importing custom components (``module:Class``) when the scenario runs: True, or
+    a list of the folders to import from; default: the environment variable ``LPPM_SIM_ALLOW_CODE``. Loading imports no
+    custom component. Raises `ScenarioError` with all faults.
     """
     path = Path(path)
     if path.name != MANIFEST:
@@ -38,7 +38,7 @@ def load(
 
 
 def _recorded(path: Path) -> tuple[Source, Path]:
-    """Return the scenario of a run, and the folder that its file names are relative to."""
+    """Return the scenario of a run and the base folder of its file names."""
     try:
         manifest = decode(path.read_bytes(), str(path)).content
         return Source(name=str(path), data=dict(manifest["scenario"])), Path(manifest["folder"])
@@ -47,9 +47,9 @@ def _recorded(path: Path) -> tuple[Source, Path]:
             [Fault(str(path), "", f"the file cannot be read: {error.strerror}", "file-error")]
         ) from None
     except DamagedManifest as error:
-        repaired = f"`lppm-sim run SCENARIO -o {shlex.quote(str(path.parent))}` rebuilds it"
-        message = f"this is no manifest of a run, or a damaged one: {error}; with the scenario file, {repaired}"
+        command = f"`lppm-sim run SCENARIO -o {shlex.quote(str(path.parent))}`"
+        message = f"not the manifest of a run, or damaged: {error}; {command} rebuilds it from the scenario file"
         raise ScenarioError([Fault(str(path), "", message, "damaged-manifest")]) from None
     except (ValueError, KeyError, TypeError) as error:
-        message = f"this is not the manifest of a run: {error!r}"
+        message = f"not the manifest of a run: {error!r}"
         raise ScenarioError([Fault(str(path), "", message, "damaged-manifest")]) from None

@@ -139,7 +139,7 @@ def test_all_faults_are_reported_together_each_at_its_line_and_column(write: Wri
         ("8:47: world.roads.edges", "'edges.csv'", str(folder / "edges.csv")),
         ("10:10: users.count [wrong-type]", "a whole number", "text '3'; remove the quotes"),
         ("14:14: users.mobility.explore [out-of-range]", "at most 1", "found 1.5"),
-        ("17:8: training.own [missing-past]", "`past_queries`, `past_days` or `past_share`"),
+        ("17:8: training.own [no-past]", "`past_queries`, `past_days` or `past_share`"),
         ("19:30: lppms.0.training [unknown-training-set]", "'otherz' (did you mean 'others'?)", "allowed: others, own"),
         ("20:5: lppms.1 [duplicate-name]", "'SP-Exp'", "lppms.0", "`name`"),
         ("21:5: lppms.2.design [missing-key]", "name, belief and design"),
@@ -154,16 +154,16 @@ def test_all_faults_are_reported_together_each_at_its_line_and_column(write: Wri
     ("changes", "fault"),
     [
         ({"users": "{count: 2, mobility: markov}"}, ("users [missing-duration]", "`queries`")),
-        ({"users": "{queries: 2, mobility: taxis}"}, ("users.mobility [missing-roads]", "taxis", "`roads: lattice`")),
-        ({"world": "{quality_distance: road}"}, ("world.quality_distance [missing-roads]", "no roads")),
+        ({"users": "{queries: 2, mobility: taxis}"}, ("users.mobility [no-roads]", "taxis", "`roads: lattice`")),
+        ({"world": "{quality_distance: road}"}, ("world.quality_distance [no-roads]", "no roads")),
         (
             {"training": "{t: {kind: others, mobility: commuters, queries: 3}}"},
-            ("training.t.mobility [missing-roads]", "commuters"),
+            ("training.t.mobility [no-roads]", "commuters"),
         ),
-        ({"training": "{p: other_user}"}, ("training.p [missing-past]", "none")),
+        ({"training": "{p: other_user}"}, ("training.p [no-past]", "none")),
         (
             {"training": "{p: own_past}", "users": "{queries: 5, past_queries: null, mobility: markov}"},
-            ("training.p [missing-past]", "none"),
+            ("training.p [no-past]", "none"),
         ),
         (
             {"training": "{p: {kind: own_past, queries: 9}}",
@@ -260,7 +260,7 @@ def test_all_faults_are_reported_together_each_at_its_line_and_column(write: Wri
         ),
         (
             {"shifts": "[{kind: close_roads, at_day: 3, share: 0.1}]"},
-            ("shifts.0 [missing-roads]", "no roads", "`roads: lattice`"),
+            ("shifts.0 [no-roads]", "no roads", "`roads: lattice`"),
         ),
         (
             {"shifts": "[{kind: close_roads, at_query: 3, share: 0.1}]"},
@@ -330,7 +330,7 @@ def test_inconsistent_parts_are_refused(changes: dict[str, str], fault: tuple[st
     own = [
         actual
         for actual in faults(write(**changes))
-        if actual.path == path and (actual.code == code if code else actual.code != "missing-roads")
+        if actual.path == path and (actual.code == code if code else actual.code != "no-roads")
     ]
     assert_fault(own[0], *fault)
 

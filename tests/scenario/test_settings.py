@@ -102,7 +102,7 @@ def test_a_component_is_replaced_as_a_whole(write: Write) -> None:
           "must be true or false")),
         ("seed='3'", ("--set seed: seed [wrong-type]", "text '3'", "must be a whole number", "remove the quotes")),
         # A fault elsewhere that a setting causes is attributed to the setting.
-        ("users.mobility=taxis", ("--set users.mobility: users.mobility [missing-roads]", "taxis")),
+        ("users.mobility=taxis", ("--set users.mobility: users.mobility [no-roads]", "taxis")),
         ("users.queries=null", ("--set users.queries: users [missing-duration]",)),
         ("lppms.*.name=x",
          ("--set lppms.*.name: [duplicate-name]", "'x'", "lppms.0", "(in lppms.1 and lppms.2)")),
@@ -238,7 +238,7 @@ def test_a_fault_of_a_sweep_names_the_setting(setting: str, fault: tuple[str, ..
         ("{'lppms.*.name': [a]}",
          [("5:26: sweep.lppms.*.name [duplicate-name]", "'a'", "lppms.0", "(in lppms.1 and lppms.2)")]),
         ("{users.mobility: [taxis]}",
-         [("5:26: users.mobility [missing-roads]", "taxis", "`roads: lattice`")]),
+         [("5:26: users.mobility [no-roads]", "taxis", "`roads: lattice`")]),
         ("{'lppms.*.design.epsilon_per_km': [1], lppms.0.design.epsilon_per_km: [2]}",
          [("5:47: sweep.lppms.0.design.epsilon_per_km [overlapping-paths]", "'lppms.*.design.epsilon_per_km'")]),
         ("{name: [a]}",
