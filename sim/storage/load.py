@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 from sim.components.permission import AllowCode, CodeAccess
+from sim.scenario.examples import example_path
 from sim.scenario.load import Settings, load_file, load_source
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import Fault, ScenarioError
@@ -23,14 +24,14 @@ def load(
 ) -> Scenario:
     """Load and validate a scenario file, with some values changed: ``settings={"replications": 10}``.
 
-    `path` is a scenario file, or the ``manifest.json`` of a run for the scenario of that run. `settings` are values by
-    path, where paths are written as in a sweep, or texts such as ``replications=10``. A swept value is set by
-    ``sweep.PATH``, a list of values, where ``PATH`` is the whole swept path. `data` is the folder of the files named
-    ``data:NAME``. `allow_code` permits importing custom components (``module:Class``) when the scenario runs: True, or
-    a list of the folders to import from; default: the environment variable ``LPPM_SIM_ALLOW_CODE``. Loading imports no
-    custom component. Raises `ScenarioError` with all faults.
+    `path` is a scenario file, ``example:NAME`` for a shipped scenario, or the ``manifest.json`` of a run for the
+    scenario of that run. `settings` are values by path, where paths are written as in a sweep, or texts such as
+    ``replications=10``. A swept value is set by ``sweep.PATH`` and a list of values, where ``PATH`` is the complete
+    swept path. `data` is the folder of the files named ``data:NAME``. `allow_code` permits importing custom components
+    (``module:Class``) when the scenario runs: True, or a list of the folders to import from; default: the environment
+    variable ``LPPM_SIM_ALLOW_CODE``. Loading imports no custom component. Raises `ScenarioError` with all faults.
     """
-    path = Path(path)
+    path = example_path(path) or Path(path)
     if path.name != MANIFEST:
         return load_file(path, settings=settings, data=data, allow_code=allow_code)
     source, folder = _recorded(path)
