@@ -209,7 +209,7 @@ def log_of(scenario: Scenario, out: Path) -> pd.DataFrame:
 
 
 @contextmanager
-def recorded_shifts(shifts_of: Callable[[str, int], tuple[Shift, ...]]) -> Iterator[None]:
+def told_shifts(shifts_of: Callable[[str, int], tuple[Shift, ...]]) -> Iterator[None]:
     """Record shifts, by user and replication, without changing the users' behaviour."""
     live = Population._live
 
