@@ -31,7 +31,8 @@ class Study:
     def of(cls, scenario: Scenario, *, chunk_queries: int | None = None) -> Study:
         """Check the scenario and plan its chunks, each of at least `chunk_queries` queries."""
         if faults := [
-            Fault("scenario", dotted(loc), message) for loc, message in findings(scenario.model_dump(mode="json"))
+            Fault("scenario", dotted(loc), message, code)
+            for loc, message, code in findings(scenario.model_dump(mode="json"))
         ]:
             raise ScenarioError(faults)
         swept = points(scenario)

@@ -20,7 +20,8 @@ def process(*words: str) -> subprocess.CompletedProcess[str]:
 def test_exit_codes_of_the_process(small: Path, a_run: Path) -> None:
     wrong = process("run", "gone.yaml")
     assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert wrong.stderr.startswith("gone.yaml: there is no such file")
+    assert wrong.stderr.startswith("gone.yaml: ")
+    assert wrong.stderr.endswith("[file-not-found]\n")
     next((a_run / "events").iterdir()).write_bytes(b"torn")
     failed = process("summarize", str(a_run))
     assert (failed.returncode, failed.stdout) == (1, "")

@@ -70,37 +70,38 @@ def test_all_faults_come_at_once_each_with_its_place(small: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "place", "code"),
     [
-        (b"", "x.yaml:1:1: the file is empty"),
-        (b"\x89PNG\r\n\x1a\n\x00\x00", "not a text file: found a NUL byte"),
-        (b"name: caf\xe9\n", "x.yaml:1:10: not UTF-8 text: found byte 0xe9"),
-        (SMALL.encode("utf-16"), "x.yaml:1:1: the file is UTF-16 or UTF-32 text: save it as UTF-8"),
-        (b"#" * (MAX_BYTES + 1), "too large for a scenario"),
-        (b"name: a\nname: b\n", "x.yaml:2:1: name: this key is given twice: first in line 1, column 1"),
-        (b"- a\n- b\n", "x.yaml:1:1: a scenario is a mapping"),
-        (b"users: [\n", "not valid YAML"),
-        (b"users: {\tcount: 3\n", "x.yaml:"),
+        (b"", "x.yaml:1:1: ", "empty-file"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", "x.yaml:3:1: ", "not-utf8"),
+        (b"name: caf\xe9\n", "x.yaml:1:10: ", "not-utf8"),
+        (SMALL.encode("utf-16"), "x.yaml:1:1: ", "not-utf8"),
+        (b"#" * (MAX_BYTES + 1), "x.yaml: ", "too-large"),
+        (b"name: a\nname: b\n", "x.yaml:2:1: name: ", "duplicate-key"),
+        (b"- a\n- b\n", "x.yaml:1:1: ", "wrong-type"),
+        (b"users: [\n", "x.yaml:2:1: ", "invalid-yaml"),
+        (b"users: {\tcount: 3\n", "x.yaml:", "invalid-yaml"),
     ],
 )
-def test_what_is_no_scenario_is_refused(small: Path, content: bytes, words: str) -> None:
+def test_invalid_scenario_files_are_refused(small: Path, content: bytes, place: str, code: str) -> None:
     Path("x.yaml").write_bytes(content)
     for command in (("run", "x.yaml"), ("check", "x.yaml"), ("traces", "x.yaml", "-o", "t.csv")):
-        assert words in refused(*command)
+        (line,) = [line for line in refused(*command).splitlines() if f"[{code}]" in line]
+        assert line.startswith(place)
     assert sorted(path.name for path in Path().iterdir()) == ["small.yaml", "x.yaml"]
 
 
 def test_a_missing_scenario_suggests_another(small: Path) -> None:
-    assert refused("run", "smal.yaml") == "smal.yaml: there is no such file (did you mean 'small.yaml'?)\n"
-    assert refused("run", ".") == ".: this is a folder, but a scenario is a YAML file\n"
+    assert refused("run", "smal.yaml").endswith(" (did you mean 'small.yaml'?) [file-not-found]\n")
+    assert refused("run", ".").endswith(" [is-a-folder]\n")
 
 
 def test_a_missing_trace_file_is_told_with_its_place(small: Path) -> None:
     text = SMALL.replace("kind: favourites, places: 4", "kind: replay, file: gone.csv")
     Path("x.yaml").write_text(text.replace("{others: {kind: others, count: 8, queries: 30}}", "{none: nothing}"))
-    assert refused("run", "x.yaml") == (
-        "x.yaml:6:63: users.mobility.file: file 'gone.csv' does not exist (looked for gone.csv)\n"
-    )
+    message = refused("run", "x.yaml")
+    assert message.startswith("x.yaml:6:63: users.mobility.file: ")
+    assert "'gone.csv'" in message
 
 
 @pytest.mark.parametrize("table", ["", "a,b\n1,2\n", "user,time,cell\nann,0,99\n", "user,time,cell\nann,x,3\n", "\x00"])

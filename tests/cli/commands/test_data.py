@@ -109,7 +109,8 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     raw = checkins(tmp_path / "loc.txt", {"0": 2})
     monkeypatch.setattr(importing, "parse", interrupt)
     result = support.lppm_sim("data", "import", "gowalla", raw, "-o", tmp_path / "x.parquet")
-    assert (result.exit_code, result.stderr) == (1, "stopped; nothing was written\n")
+    assert result.exit_code == 1
+    assert "nothing was written" in result.stderr
     assert list(tmp_path.iterdir()) == [raw]
 
 

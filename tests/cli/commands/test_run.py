@@ -104,7 +104,9 @@ def test_another_scenario_in_the_same_folder_is_refused(small: Path, a_run: Path
 def test_somebody_elses_folder_is_refused(small: Path) -> None:
     Path("mine").mkdir()
     Path("mine/thesis.txt").write_text("years of work")
-    assert "is not empty and is no run directory (found 'thesis.txt'" in refused("run", small, "-o", "mine")
+    message = refused("run", small, "-o", "mine")
+    assert "found 'thesis.txt'" in message
+    assert message.endswith("[folder-not-empty]\n")
     assert files(Path("mine")) == {"thesis.txt": b"years of work"}
 
 
