@@ -59,7 +59,7 @@ def print_description(description: Description, path: Path) -> None:
         enough = sum(count >= MANY_DAYS for count in days)
         lines.append(("good days", f"{sum(days):,} days from midnight to midnight (UTC-7) without a silence over 2 h"))
         lines.append(("", f"{enough:,} of {len(days):,} cabs have at least {MANY_DAYS} of them"))
-    _print(lines, description.warts)
+    _print(lines, description.warnings)
 
 
 def _print(lines: Iterable[tuple[str, str]], notes: Iterable[str] = ()) -> None:
