@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sim.errors import UserError
+from sim.scenario.examples import examples_folder
 from sim.scenario.models import Scenario
 from sim.scenario.reading.source import read
 
@@ -75,12 +75,5 @@ def found_in(folder: Path | None) -> Mapping[str, Path]:
 
 
 def scenario_folder() -> Path:
-    """Return the folder of the paper's scenarios: next to the package in a checkout, inside it if installed."""
-    package = Path(__file__).parent
-    for folder in (package.parents[1] / "scenarios" / "paper", package / "scenarios"):
-        if (folder / f"{STUDIES[0].name}.yaml").is_file():
-            return folder
-    raise UserError(
-        "the scenarios of the paper are missing: reinstall lppm-sim, or run it from a checkout",
-        code="examples-missing",
-    )
+    """Return the folder of the paper's scenarios."""
+    return examples_folder() / "paper"
