@@ -17,7 +17,7 @@ AFTER_INTERRUPT = {
     "adaptation": "the event log is unchanged; repeat the command to write the table and the figure",
     "plot": "the event log is unchanged; repeat the command to draw all figures",
     "report": "the event log and the last complete report are unchanged",
-    "paper": "finished studies and chunks are kept, and the same command goes on from there",
+    "paper": "finished studies and chunks are kept; repeat the command to resume",
 }
 """State after Ctrl-C of commands that may have written something; the others write one file, atomically, at the end."""
 
@@ -50,7 +50,7 @@ class Group(click.Group):
             with interrupts.recorded(), interrupts.contained("a component"):
                 return super().invoke(context)
         except UserError as error:
-            click.echo(visible(str(error)), err=True)
+            click.echo(visible(error.with_code()), err=True)
             context.exit(error.exit_code)
         except click.ClickException as error:
             error.message = visible(error.message)  # type: ignore[misc]

@@ -44,10 +44,10 @@ def paper(
     workers: int | None,
     dask: str | None,
 ) -> None:
-    """Reproduce the evaluation of the paper (Oya et al. 2019).
+    """Reproduce the evaluation of the paper.
 
-    Runs the ten studies of the paper, draws its 22 panels and tests its claims. Existing results are reused: an
-    interrupted run is resumed, and a full run extends a --quick run in the same folder.
+    Runs the ten studies of Oya, Troncoso and Pérez-González (EuroS&P 2019), draws the 22 panels and tests the claims.
+    Existing results are reused: an interrupted run is resumed, and a full run extends a --quick run in the same folder.
     """
     from sim.cli.output.paper import print_evaluation
     from sim.cli.progress import Bar

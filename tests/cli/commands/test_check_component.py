@@ -45,31 +45,30 @@ def test_check_component(own_design: str) -> None:
     assert done("check-component", own_design, "--as", "design").splitlines()[-1] == last
 
 
-def test_a_component_that_fails_ends_with_one(own_design: str) -> None:
+def test_failed_check_exits_with_one(own_design: str) -> None:
     result = lppm_sim("check-component", own_design, "--set", "whole=false")
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
-    assert lines[-3:] == [
-        "fail The same prior gives the same channel, and is not changed",
-        "     the prior was changed",
-        f"{own_design}: 6 of 7 checks passed",
-    ]
+    assert lines[-3].startswith("fail ")
+    assert lines[-2].startswith("     ")
+    assert lines[-1] == f"{own_design}: 6 of 7 checks passed"
     result = lppm_sim("check-component", own_design, "--set", "lie=7")
     assert result.exit_code == 1
     assert "lie must be in [0, 1], got 7" in result.stdout
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "parts"),
     [
-        (["no_such_module:X"], "module 'no_such_module' cannot be imported"),
-        (["{own}x"], "(did you mean 'Star'?)"),
-        (["plain"], "'plain': it is not registered (did you mean 'cloaking'?); allowed is module:Class, or one of "),
-        (["{own}", "--as", "desing"], "'desing' is not one of 'mobility'"),
-        (["{own}", "--set", "lie"], "--set: found 'lie', expected name=value"),
-        (["{own}", "--set", "=1"], "--set: found '=1', expected name=value"),
-        (["{own}", "--set", "lie=[1"], "the value '[1' cannot be read"),
+        (["no_such_module:X"], ["'no_such_module'"]),
+        (["{own}x"], ["did you mean 'Star'?"]),
+        (["plain"], ["'plain'", "did you mean 'cloaking'?", "module:Class"]),
+        (["{own}", "--as", "desing"], ["'desing'", "'mobility'"]),
+        (["{own}", "--set", "lie"], ["--set: found 'lie'", "[invalid-setting]"]),
+        (["{own}", "--set", "=1"], ["--set: found '=1'", "[invalid-setting]"]),
+        (["{own}", "--set", "lie=[1"], ["'[1'"]),
     ],
 )
-def test_a_component_that_is_asked_for_wrongly(own_design: str, words: list[str], said: str) -> None:
-    assert said in refused("check-component", *(word.format(own=own_design) for word in words))
+def test_invalid_requests_are_rejected(own_design: str, arguments: list[str], parts: list[str]) -> None:
+    message = refused("check-component", *(argument.format(own=own_design) for argument in arguments))
+    assert all(part in message for part in parts)
