@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection
 
-from sim.errors import InputError
+import click
 
 
 def did_you_mean(word: str, allowed: Collection[str]) -> str:
@@ -19,8 +19,8 @@ def did_you_mean(word: str, allowed: Collection[str]) -> str:
 
 
 def require_known(word: str, allowed: Collection[str], *, noun: str, plural: str, code: str) -> str:
-    """Return the word if it is allowed; otherwise raise an InputError that lists the allowed words."""
+    """Return the word if it is allowed; otherwise raise a usage error that lists the allowed words."""
     if word not in allowed:
         message = f"no {noun} {word!r}.{did_you_mean(word, allowed)} {plural}: {', '.join(allowed)}"
-        raise InputError(message, code=code)
+        raise click.UsageError(f"{message} [{code}]")
     return word
