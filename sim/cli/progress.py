@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar on a terminal, lines of text otherwise."""
+"""Live progress on stderr: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Rate(ProgressColumn):
 
 
 class Bar:
-    """Progress callback of a run: a bar on a terminal, otherwise a line of text every ten seconds."""
+    """Progress callback of a run: a bar on a terminal, a plain line every ten seconds elsewhere."""
 
     def __init__(self, label: str) -> None:
         self._label = visible(label)
@@ -41,24 +41,24 @@ class Bar:
         self._bar: Progress | None = None
         self._done = self._total = self._pending = 0
         self._chunks_done = self._chunks = 0
-        self._start_s = self._printed_s = 0.0
+        self._began_s = self._printed_s = 0.0
 
     def __enter__(self) -> Bar:
         return self
 
     def start(self, queries: int, *, chunks: int = 0, skipped: int = 0) -> None:
-        """Add queries and chunks to be simulated; report parts that an earlier run has finished."""
+        """Add queries and chunks to be simulated; mention parts that an earlier run has finished."""
         self._total += queries
         self._chunks += chunks
         if skipped:
-            rest = "resuming" if queries else "nothing left to simulate"
-            finished = "1 part is already complete" if skipped == 1 else f"{skipped:,} parts are already complete"
-            print(f"{self._label}: {finished}, {rest}", file=sys.stderr, flush=True)
+            rest = "going on with the rest" if queries else "nothing is left to simulate"
+            skipped_parts = "1 part is there already" if skipped == 1 else f"{skipped:,} parts are there already"
+            print(f"{self._label}: {skipped_parts}, {rest}", file=sys.stderr, flush=True)
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], total=self._total, chunks=self._counted_chunks())
         if self._total > queries:
             return
-        self._start_s = self._printed_s = time.monotonic()
+        self._began_s = self._printed_s = time.monotonic()
         if self._console.is_terminal and queries:
             columns = (
                 TextColumn("{task.description}"),
@@ -96,7 +96,7 @@ class Bar:
 
     def _line(self) -> None:
         self._printed_s = time.monotonic()
-        rate = self._done / max(self._printed_s - self._start_s, 1e-9)
+        rate = self._done / max(self._printed_s - self._began_s, 1e-9)
         left = (self._total - self._done) / rate if rate else 0
         counted = f"{self._counted_chunks()}, {self._done:,}/{self._total:,} queries"
         print(f"{self._label}: {counted}, {rate:,.0f} queries/s, {left:,.0f} s left", file=sys.stderr, flush=True)
@@ -113,7 +113,7 @@ class BytesBar:
         self._label = visible(label)
         self._console = Console(stderr=True)
         self._bar: Progress | None = None
-        self._start_s = self._printed_s = time.monotonic()
+        self._began_s = self._printed_s = time.monotonic()
 
     def __enter__(self) -> BytesBar:
         return self
@@ -135,7 +135,7 @@ class BytesBar:
             self._bar.update(self._bar.task_ids[0], completed=done)
         elif (now := time.monotonic()) - self._printed_s >= LINE_EVERY_S:
             self._printed_s = now
-            rate = done / (now - self._start_s)
+            rate = done / (now - self._began_s)
             left = (total - done) / rate if rate else 0
             counted = f"{done / 1e6:,.0f}/{total / 1e6:,.0f} MB, {rate / 1e6:,.0f} MB/s, {left:,.0f} s left"
             print(f"{self._label}: {counted}", file=sys.stderr, flush=True)

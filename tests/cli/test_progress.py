@@ -13,7 +13,7 @@ from sim.cli.progress import Bar, BytesBar
 Capture = pytest.CaptureFixture[str]
 
 
-def test_progress_is_printed_as_lines_on_stderr(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_plain_lines_on_stderr(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sim.cli.progress.LINE_EVERY_S", 0.0)
     with Bar("[b]x") as bar:
         bar.start(1250, chunks=3)
@@ -51,7 +51,7 @@ def test_progress_on_a_terminal_is_a_bar(capsys: Capture, monkeypatch: pytest.Mo
     assert "250/250" in err
 
 
-def test_additional_queries_increase_the_total(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_queries_than_were_announced_raise_the_total(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sim.cli.progress.LINE_EVERY_S", 0.0)
     with Bar("x") as bar:
         for queries in (200, 100):

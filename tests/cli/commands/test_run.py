@@ -104,7 +104,7 @@ def test_foreign_folder_is_rejected(small: Path) -> None:
     assert files(Path("mine")) == {"thesis.txt": b"years of work"}
 
 
-def test_progress_is_printed_as_lines_on_stderr(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_plain_lines_on_stderr(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sim.cli.progress.LINE_EVERY_S", 0.0)
     result = lppm_sim("run", small, "-o", "run", "--no-figures")
     assert result.exit_code == 0
