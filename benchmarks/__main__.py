@@ -48,7 +48,10 @@ def _measure_rows(names: tuple[str, ...], quick: bool, out: Path | None, overwri
     from benchmarks.rows import ROWS
 
     rows = {row.name: row for row in ROWS}
-    chosen = [rows[require_known(name, rows, what="row", plural="Rows")] for name in dict.fromkeys(names or rows)]
+    chosen = [
+        rows[require_known(name, rows, noun="row", plural="Rows", code="unknown-row")]
+        for name in dict.fromkeys(names or rows)
+    ]
     if out is not None and out.exists() and not overwrite:
         raise click.UsageError(f"{out} is there already: choose another name or add --overwrite, nothing was measured")
     if out is not None and not out.parent.is_dir():
@@ -77,7 +80,10 @@ def _measure_costs(names: tuple[str, ...], cells: int, solver: str) -> None:
     from benchmarks.output import print_costs
 
     named = parts()
-    chosen = [named[require_known(name, named, what="part", plural="Parts")] for name in dict.fromkeys(names or named)]
+    chosen = [
+        named[require_known(name, named, noun="part", plural="Parts", code="unknown-part")]
+        for name in dict.fromkeys(names or named)
+    ]
     load_kernels()
     costs = measure(
         chosen,

@@ -17,7 +17,7 @@ AFTER_INTERRUPT = {
     "adaptation": "the event log is unchanged; repeat the command to write the table and the figure",
     "plot": "the event log is unchanged; repeat the command to draw all figures",
     "report": "the event log and the last complete report are unchanged",
-    "paper": "finished studies and chunks are preserved; repeat the command to resume",
+    "paper": "finished studies and chunks are kept; repeat the command to resume",
 }
 """State after Ctrl-C of commands that may have written files; the others write one file, atomically, at the end."""
 

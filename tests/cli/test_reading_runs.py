@@ -1,4 +1,4 @@
-"""Commands that read a run: what is no run is refused, a damaged one fails."""
+"""Commands that read a run reject other folders, and fail on damaged runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support import lppm_sim, refused
 
 
 @pytest.mark.parametrize("command", ["export", "summarize", "plot"])
-def test_what_is_no_run_is_refused(command: str, small: Path) -> None:
+def test_other_folders_are_rejected(command: str, small: Path) -> None:
     Path("empty").mkdir()
     assert refused(command, "nowhere").endswith("[run-not-found]\n")
     assert refused(command, small).endswith("[not-a-run]\n")
@@ -19,7 +19,7 @@ def test_what_is_no_run_is_refused(command: str, small: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["export", "summarize", "plot"])
-def test_work_that_fails_ends_with_one(command: str, a_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_run_exits_with_one(command: str, a_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(a_run.parent)
     part = next((a_run / "events").iterdir())
     part.write_bytes(part.read_bytes()[:100])

@@ -104,6 +104,7 @@ def test_a_finished_run(tmp_path: Path) -> None:
     output = done("status", tmp_path)
     assert "finished: 10 of 10 chunks" in output
     assert "not finished" not in output
+    assert "resume" not in output
     (tmp_path / "events" / "part4.parquet").unlink()
     assert not look(tmp_path).finished
 
@@ -132,7 +133,7 @@ def test_damaged_and_incomplete_files_are_tolerated(tmp_path: Path) -> None:
     assert progress.failed == []
     assert progress.faults == []
     output = done("status", tmp_path)
-    assert "part2: " in output
+    assert "damaged  part2: " in output
 
 
 @pytest.mark.parametrize("text", ['{"parts"', "[]"])
@@ -153,7 +154,7 @@ def test_failed_chunks_are_listed_with_the_command_that_repeats_them(tmp_path: P
     assert progress.left_s == 80  # 9 are missing, of which one failed
     output = done("status", tmp_path)
     assert "failed  point 4, replication 7, SP: ValueError: no [mass]" in output
-    assert f"alone: {FAILURE['command']}" in output
+    assert f": {FAILURE['command']}" in output
 
 
 @pytest.mark.parametrize("content", ["{}", "null", "3", "[1, null]"])
@@ -171,7 +172,7 @@ def test_invalid_entries_of_a_failure_are_tolerated(tmp_path: Path) -> None:
 def test_many_failures_are_not_all_listed(tmp_path: Path) -> None:
     a_run(tmp_path, {}, failures=[FAILURE | {"chunk": f"part{i}"} for i in range(9)])
     output = done("status", tmp_path)
-    assert output.count("alone: ") == 5
+    assert output.count("to repeat it: ") == 5
     assert "and 4 more: see --json" in output
 
 
