@@ -54,6 +54,7 @@ def run(request):
     if request["session"]:
         program()  # exits as Python does
         sys.exit()
+    code = 0
     try:
         program()
     except SystemExit as ended:
@@ -112,12 +113,14 @@ class CommandServer:
         self._process, self._folder = process, folder
         self._started = 0
 
-    def run(self, *words: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run a command in a folder, without input."""
+    def run(
+        self, *words: str, folder: Path, program: str = COMMAND, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program in a folder, without input, with changes to the environment of the server."""
         streams = [self._folder / "out", self._folder / "err"]
         for stream in streams:
             stream.write_text("")
-        pid = self._start(words, folder, environment, [os.devnull, *map(str, streams)])
+        pid = self._start(words, folder, environment, [os.devnull, *map(str, streams)], program)
         code = self.wait(pid)
         assert code is not None
         return subprocess.CompletedProcess(words, code, *(stream.read_text() for stream in streams))
@@ -146,7 +149,7 @@ class CommandServer:
         self._started += 1
         errors = self._folder / f"err-{self._started}"
         streams = [os.devnull, os.devnull, str(errors)]
-        pid = self._start(words, folder, {**os.environ, **(environment or {})}, streams, program)
+        pid = self._start(words, folder, {**os.environ, **(environment or {})}, streams, program, session=True)
         process = ServedProcess(self, pid, errors)
         try:
             yield process
@@ -163,15 +166,17 @@ class CommandServer:
         folder: Path,
         environment: Mapping[str, str],
         streams: list[str],
-        program: str | None = None,
+        program: str = COMMAND,
+        *,
+        session: bool = False,
     ) -> int:
         request = {
-            "program": program or COMMAND,
-            "words": [(program or COMMAND).partition(":")[0], *words],
+            "program": program,
+            "words": [program.partition(":")[0], *words],
             "folder": str(folder),
             "environment": environment,
             "streams": streams,
-            "session": program is not None,
+            "session": session,
         }
         pid = self._ask(request)
         assert pid is not None
