@@ -13,7 +13,7 @@ forkserver.ensure_running()
 
 
 def _use_running_server() -> None:
-    forkserver._forkserver.ensure_running = lambda: None  # type: ignore[attr-defined]
+    forkserver._forkserver.ensure_running = lambda: None  # type: ignore[method-assign]
 
 
 os.register_at_fork(after_in_child=_use_running_server)
