@@ -16,7 +16,7 @@ from sim.components.files import VARIABLE
 from sim.inference import kernels
 from sim.lppm import cache
 from sim.scenario.models import Scenario
-from tests.fork_server import forked_workers
+from tests.fork_server import forked_workers, stop_server
 from tests.support import BASE, DATA, SMALL, MakeScenario, plainly
 
 if TYPE_CHECKING:
@@ -54,9 +54,15 @@ def plain_kernels() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def _fork_server_process() -> Iterator[None]:
+    yield
+    stop_server()
+
+
 @pytest.fixture(scope="module")
-def fork_server() -> Iterator[None]:
-    """Fork the worker processes of a module from one server with preloaded imports."""
+def fork_server(_fork_server_process: None) -> Iterator[None]:
+    """Fork the worker processes of the module from a server that has imported the package."""
     with forked_workers():
         yield
 
