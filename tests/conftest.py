@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from sim.inference import kernels
 from sim.lppm import cache
 from sim.scenario.models import Scenario
 from tests.fork_server import forked_workers
-from tests.support import BASE, DATA, SMALL, MakeScenario, plainly
+from tests.support import BASE, DATA, SMALL, MakeScenario, launched_chromium, plainly
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -137,26 +136,20 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Return a browser without a window, or skip; a module's own, for while it is open its loop runs in this thread."""
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("no browser here: install the package `chromium`")
-    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright here: make .venv/ready-to-develop")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    """Return a headless browser, or skip; it is closed with the module, because its event loop runs in this thread."""
+    with launched_chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
 def browser_page(chromium: Browser) -> Iterator[Page]:
-    """Return an empty page; at the end it must have complained of nothing and asked nobody but for its own file."""
+    """Return an empty page; at the end, check that it logged no errors and requested nothing but its own file."""
     context = chromium.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB", timezone_id="UTC")
     page = context.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda asked: None if asked.is_navigation_request() else complaints.append(asked.url))
+    problems: list[str] = []
+    page.on("console", lambda entry: problems.append(entry.text) if entry.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda request: None if request.is_navigation_request() else problems.append(request.url))
     yield page
     context.close()
-    assert complaints == []
+    assert problems == []

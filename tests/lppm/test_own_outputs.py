@@ -153,12 +153,12 @@ def test_the_replay_says_what_was_reported(result: Result, written: Path, browse
     user = log_of(result, "Drop")["user"].iloc[0]
     for lppm in ("SP-Cloak", "Drop", "Dummies", "Places"):
         label = "Dummies, dummies 1" if lppm == "Dummies" else lppm
-        page.get_by_label("Protected by").select_option(label=label)
+        page.get_by_label("Mechanism", exact=True).select_option(label=label)
         page.get_by_label("Follow", exact=True).select_option(label=user)
         log = log_of(result, lppm)
         log = log[log["user"] == user].set_index("index")
         index = int(log["output"].isna().idxmax()) if lppm == "Drop" else 3
-        page.get_by_label("Moment").evaluate(
+        page.get_by_label("Time", exact=True).evaluate(
             "(range, to) => { range.value = to; range.dispatchEvent(new Event('input')) }", index
         )
         said = page.locator(".replay-words > *").all_text_contents()[2]
@@ -166,17 +166,17 @@ def test_the_replay_says_what_was_reported(result: Result, written: Path, browse
         space = trajectories.output_space(result.run, lppm, 0)
         match lppm:
             case "Drop":
-                assert said == f"Reports nothing: loss {round(km, 2):g} km."
+                assert said == f"Report: none, loss {round(km, 2):g} km."
             case "Places":
-                place = f"a place in or next to cell {space.shown_at(output)}"
-                assert said == f"Reports {place}: loss {round(km, 2):g} km."
+                place = f"a point in or next to cell {space.shown_at(output)}"
+                assert said == f"Report: {place}, loss {round(km, 2):g} km."
             case "Dummies":
-                assert said == "Reports 2 cells, one of them the true one: loss 0 km."
+                assert said == "Report: a set of 2 cells including the true one, loss 0 km."
             case _:
                 count = len(space.cells(output))
                 around = f"around cell {space.shown_at(output)}"
                 assert (
-                    said == f"Reports a region of {count} cell{'s' * (count > 1)} {around}: loss {round(km, 2):g} km."
+                    said == f"Report: a region of {count} cell{'s' * (count > 1)} {around}, loss {round(km, 2):g} km."
                 )
 
 

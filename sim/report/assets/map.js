@@ -265,7 +265,8 @@ function nameMarks(context, { track, plan, marks, layers, colours }, user, size)
   context.font = colours.font;
   context.textAlign = "left";
   for (const { x, y, names } of spots.values()) {
-    const text = names.join(" = ");
+    const whole = names.join(" = ");
+    const text = context.measureText(whole).width > 0.4 * plan.width ? `${names[0]} + ${names.length - 1} more` : whole;
     const wide = context.measureText(text).width;
     const gap = 2 * size + 3;
     const beside = [[x + gap, y], [x - gap - wide, y]];
@@ -277,8 +278,13 @@ function nameMarks(context, { track, plan, marks, layers, colours }, user, size)
     /** @type {(box: number[]) => boolean} */
     const free = ([left, top, right, bottom]) => left >= 0 && right <= plan.width && top >= 0
       && taken.every((other) => right < other[0] || left > other[2] || bottom < other[1] || top > other[3]);
-    const [left, middle] = tries.find((spot) => free(box(spot))) ?? beside[x + gap + wide > plan.width ? 1 : 0];
+    const [start, middle] = tries.find((spot) => free(box(spot))) ?? beside[x + gap + wide > plan.width ? 1 : 0];
+    const left = Math.max(2, Math.min(start, plan.width - wide - 2));
     taken.push(box([left, middle]));
+    context.globalAlpha = 0.75;
+    context.fillStyle = colours["--paper"];
+    context.fillRect(left - 2, middle - 8, wide + 4, 16);
+    context.globalAlpha = 1;
     context.strokeStyle = colours["--paper"];
     context.lineWidth = 4;
     context.strokeText(text, left, middle + 4);
