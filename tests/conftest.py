@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from sim.inference import kernels
 from sim.lppm import cache
 from sim.scenario.models import Scenario
 from tests.fork_server import forked_workers, stop_server
-from tests.support import BASE, DATA, SMALL, MakeScenario, plainly
+from tests.support import BASE, DATA, SMALL, MakeScenario, launched_chromium, plainly
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -144,24 +143,18 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Return a headless browser, or skip; one per module, since its event loop runs in this thread while it is open."""
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("no browser here: install the package `chromium`")
-    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright here: make .venv/ready-to-develop")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    """Return a headless browser, or skip; it is closed with the module, because its event loop runs in this thread."""
+    with launched_chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
 def browser_page(chromium: Browser) -> Iterator[Page]:
-    """Return an empty page; at the end, check that it logged no warnings and made no network requests."""
+    """Return an empty page; at the end, check that it logged no errors and requested nothing but its own file."""
     context = chromium.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB", timezone_id="UTC")
     page = context.new_page()
     problems: list[str] = []
-    page.on("console", lambda line: problems.append(line.text) if line.type in ("error", "warning") else None)
+    page.on("console", lambda entry: problems.append(entry.text) if entry.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("request", lambda request: None if request.is_navigation_request() else problems.append(request.url))
     yield page

@@ -68,7 +68,7 @@ def _notes(result: Result, chunks: list[Chunk]) -> list[dict[str, Any]]:
 
 def _note_exceeded_budgets(result: Result, swept: list[Point]) -> None:
     """Record exceeded quality budgets in the manifest, if any."""
-    exceeded = budgets.found_exceeded([(point.index, point.scenario) for point in swept], result.shown_summary())
+    exceeded = budgets.exceeded_budgets([(point.index, point.scenario) for point in swept], result.shown_summary())
     if exceeded:
         labels = swept_words(pd.DataFrame(exceeded), result.points())
         entries = [entry | {"at": label} for entry, label in zip(exceeded, labels, strict=True)]

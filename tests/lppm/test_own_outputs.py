@@ -153,12 +153,12 @@ def test_replay_describes_reports(result: Result, written: Path, browser_page: P
     user = log_of(result, "Drop")["user"].iloc[0]
     for lppm in ("SP-Cloak", "Drop", "Dummies", "Places"):
         label = "Dummies, dummies 1" if lppm == "Dummies" else lppm
-        page.get_by_label("Protected by").select_option(label=label)
+        page.get_by_label("Mechanism", exact=True).select_option(label=label)
         page.get_by_label("Follow", exact=True).select_option(label=user)
         log = log_of(result, lppm)
         log = log[log["user"] == user].set_index("index")
         index = int(log["output"].isna().idxmax()) if lppm == "Drop" else 3
-        page.get_by_label("Moment").evaluate(
+        page.get_by_label("Time", exact=True).evaluate(
             "(range, to) => { range.value = to; range.dispatchEvent(new Event('input')) }", index
         )
         sentence = page.locator(".replay-words > *").all_text_contents()[2]
@@ -166,18 +166,18 @@ def test_replay_describes_reports(result: Result, written: Path, browser_page: P
         space = trajectories.output_space(result.run, lppm, 0)
         match lppm:
             case "Drop":
-                assert sentence == f"Reports nothing: loss {round(km, 2):g} km."
+                assert sentence == f"Report: none, loss {round(km, 2):g} km."
             case "Places":
-                place = f"a place in or next to cell {space.shown_at(output)}"
-                assert sentence == f"Reports {place}: loss {round(km, 2):g} km."
+                place = f"a point in or next to cell {space.shown_at(output)}"
+                assert sentence == f"Report: {place}, loss {round(km, 2):g} km."
             case "Dummies":
-                assert sentence == "Reports 2 cells, one of them the true one: loss 0 km."
+                assert sentence == "Report: a set of 2 cells including the true one, loss 0 km."
             case _:
                 count = len(space.cells(output))
                 around = f"around cell {space.shown_at(output)}"
                 assert (
                     sentence
-                    == f"Reports a region of {count} cell{'s' * (count > 1)} {around}: loss {round(km, 2):g} km."
+                    == f"Report: a region of {count} cell{'s' * (count > 1)} {around}, loss {round(km, 2):g} km."
                 )
 
 

@@ -182,7 +182,7 @@ def test_the_efficiency_is_that_of_the_courses(run: RunDirectory) -> None:
     figure = draw(run, "efficiency", attacks=["markov"])
     (panel,) = visible(figure)
     (line,) = [line for line in panel.get_lines() if line.get_label() == "SP-Exp"]
-    table = time_series.efficiency_course(time_series.user_courses(run))
+    table = time_series.efficiency_time_series(time_series.user_time_series(run))
     own = table[(table["lppm"] == "SP-Exp") & (table["attack"] == "markov")]
     assert list(line.get_ydata()) == pytest.approx(own["efficiency"].tolist())  # type: ignore[arg-type]
     assert "identity" not in legend_names(figure)

@@ -23,6 +23,6 @@ def print_metrics(result: Result) -> None:
     for names in filter(None, (distances, [name for name in shown if name not in distances])):
         print_table(Table([*labels, *metrics_columns(names)], rows, ""))
     for name in shown:
-        console.print(f"{METRICS[name].heading:>20}  {METRICS[name].words}", highlight=False)
+        console.print(f"{METRICS[name].heading:>20}  {METRICS[name].description}", highlight=False)
     for line in unrecorded_metrics(metrics, result.manifest):
         console.print(f"[yellow]note:[/] {escape(line)}", highlight=False)

@@ -39,7 +39,7 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
         print_hindsight(result, result.shown_hindsight())
     for line in (
         *sentences.repetitions(manifest),
-        *sentences.found_changes(manifest),
+        *sentences.detected_changes(manifest),
         *sentences.hidden_channels(manifest.scenario),
     ):
         console.print(escape(line), highlight=False)
