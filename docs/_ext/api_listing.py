@@ -27,8 +27,10 @@ FURTHER = {
         ("sim.interfaces", name)
         for name in ("Mobility", "Demand", "Belief", "Design", "Channel", "OwnOutputs", "OutputSpace", "LPPM", "Attack")
     ],
-    "world": [("sim.world", "World"), ("sim.world", "Grid"), ("sim.world", "Distance")]
-    + [("sim.mobility.statistics", "Statistics")],
+    "world": [
+        *(("sim.world", name) for name in ("World", "Grid", "Distance")),
+        ("sim.mobility.statistics", "Statistics"),
+    ],
     "errors": [("sim.errors", name) for name in ("UserError", "InputError", "InvalidValue")],
 }
 """Names that are documented even if `sim` does not export them."""
