@@ -66,8 +66,9 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(sim\..*\.)?(T|ComponentT|ValueT|ParametersClass)"),
     # Values of literal types and defaults in signatures, for example Literal["csv"].
     (r"py:.*", r"(optional|None|True|False|\d.*|'.*'|\".*\")"),
-    # Classes that only appear in signatures and are not part of the public interface.
-    (r"py:.*", r"(sim\..*|Roads|RunManifest|RunDirectory|Totals|TrajectoryCollector|Adaptation)"),
+    # Classes and type aliases that appear in signatures and are not public: shown without a link.
+    (r"py:.*", r"sim\..*"),
+    (r"py:class", r"[A-Z]\w*"),
 ]
 
 # HTML.
