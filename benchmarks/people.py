@@ -171,7 +171,7 @@ class Contest:
         return self._run(belief, design, self._optimal(lambda: _filter(self._test), expected=False), expected=False)
 
     def _optimal(self, belief: Callable[[], Belief], expected: bool) -> Attack:
-        return OptimalAttack(belief_of=lambda _user: belief(), distance=self._city.distance, foresee=expected)
+        return OptimalAttack(belief_of=lambda _user: belief(), distance=self._city.distance, all_outputs=expected)
 
     def _run(self, belief: Belief, design: Design, attack: Attack, expected: bool) -> Run:
         mechanism = Mechanism(belief=belief, design=design)

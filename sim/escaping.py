@@ -1,10 +1,10 @@
-"""Text from files on a terminal: control characters are escaped, so that none of them is acted upon."""
+"""Escaping of control characters in text from files, so that a terminal does not interpret them."""
 
 from __future__ import annotations
 
 
 def visible(text: str, keep: str = "\n") -> str:
-    r"""Escape every character that is not printable, but for those to keep: controls, C1 codes, bidi overrides.
+    r"""Escape non-printable characters (controls, C1 codes, bidi overrides) except those in `keep`.
 
     >>> print(visible("a\x1b[31m\u202e ü"))
     a\x1b[31m\u202e ü
@@ -15,7 +15,7 @@ def visible(text: str, keep: str = "\n") -> str:
 
 
 def escape(text: str) -> str:
-    r"""Return text that rich prints letter by letter: neither markup nor control characters in it have an effect.
+    r"""Escape markup and non-printable characters, so that rich prints the text literally.
 
     >>> print(escape("[red]\x07"))
     \[red]\x07

@@ -1,9 +1,9 @@
-"""The immutable nouns that flow through a simulation.
+"""Immutable records that a simulation passes between users, mechanisms and adversaries.
 
-Truth lives only in `Visit` and `Query`. An adversary is handed a `Report` and answers with a `Guess`.
+Only `Visit` and `Query` contain the true cell. An adversary receives a `Report` and returns a `Guess`.
 
-They are named tuples because several are made for every query: a frozen dataclass takes three times as long to make.
-Their `index` hides that of tuples, which nobody needs here.
+The records are named tuples because several are created per query: creating a frozen dataclass takes three times as
+long. Their field `index` replaces the method `tuple.index`, which is not used.
 """
 
 from __future__ import annotations
@@ -16,59 +16,59 @@ if TYPE_CHECKING:
 
 
 class Visit(NamedTuple):
-    """A user is in a cell from this moment on, until her next visit."""
+    """Presence of a user in a cell, from this time until their next visit."""
 
     time_s: int
     cell: int
 
 
 class Query(NamedTuple):
-    """The truth behind one use of the service: x^r of the paper. Never shown to an adversary."""
+    """One use of the service with the true cell x^r of the paper. Adversaries never receive it."""
 
     user: str
     index: int  # type: ignore[assignment]
-    """r of the paper: counts the user's queries from 1."""
+    """Number r of the query, counted from 1 for each user."""
     time_s: int
     cell: int
 
 
 class Shift(NamedTuple):
-    """A change in a user's life begins, or is over, with one of her queries."""
+    """Start or end of a behaviour shift of one user."""
 
     user: str
     name: str
     index: int  # type: ignore[assignment]
-    """The first query after it."""
+    """Number of the first query after the start or end of the shift."""
     ends: bool = False
-    """Whether this is where the change is over and the life before it goes on."""
+    """Whether the shift ends here and the user resumes their previous behaviour."""
 
 
 class Report(NamedTuple):
-    """What everybody may see of a query: z^r of the paper and the channel that produced it."""
+    """Public part of a query: the output z^r of the paper and the channel that produced it."""
 
     user: str
-    """Her name, or a pseudonym where the stream hides names."""
+    """Id of the user, or a pseudonym where the stream hides names."""
     index: int  # type: ignore[assignment]
     time_s: int
     output: int
     channel: Channel | None
-    """None from a mechanism of the full type: its channel follows from where the user really was."""
+    """Channel in force; None for a mechanism of the full type, whose channel would reveal true cells."""
 
 
 class Guess(NamedTuple):
-    """An adversary's answer to a report: the estimate x-hat^r of the paper."""
+    """Estimate x-hat^r of an adversary for one report."""
 
     user: str
     index: int  # type: ignore[assignment]
     estimate: int
     estimate_by_output: IntArray | None = None
-    """What she would have answered to every possible output, shape (n_outputs,); for expected figures.
+    """Estimates for all possible outputs, shape (n_outputs,), used to compute expected metrics.
 
-    A read-only array is taken never to change: what follows from it is worked out once.
+    A read-only array is assumed never to change: values derived from it are computed once.
     """
     posterior: FloatArray | None = None
-    """What she believes now about where the user is, shape (n_cells,); for entropy and the mass at the truth."""
+    """Posterior over the user's cell, shape (n_cells,), used for the entropy and the probability of the true cell."""
     identity: str | None = None
-    """Which user she takes this one for, where names are hidden."""
+    """Id of the user to whom the adversary attributes the report, where names are hidden."""
     revised: Sequence[tuple[int, int]] = ()
-    """What she now thinks of earlier queries: (index, estimate) of each."""
+    """Revised estimates of earlier queries of the user, as pairs (index, estimate)."""

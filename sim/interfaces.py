@@ -1,10 +1,11 @@
-"""The plug-in points on one page: protocols of mobility, demand, channel, belief, design, LPPM and attack.
+"""Protocols of the components: mobility, demand, channel, belief, design, LPPM and attack.
 
-A scenario can name any class that fits one of these protocols as ``module:Class``; no base class is needed. Two rules
-hold for all of them: `observe` alone changes state, and never its arguments; randomness is the `Generator` argument.
+A scenario can name any class that implements one of these protocols as ``module:Class``; no base class is needed. Two
+rules apply to all components: only `observe` changes state, and never its arguments; all randomness comes from the
+`Generator` argument.
 
-What a component may offer besides is declared in the `...Capabilities` class next to its protocol, with the default
-that holds for a component without the attribute. The simulator reads it as ``BeliefCapabilities.fixed.of(belief)``.
+Optional attributes are declared in the `...Capabilities` class next to each protocol, with the default for components
+without the attribute. The simulator reads them as in ``BeliefCapabilities.fixed.of(belief)``.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Mobility(Protocol):
         ...
 
     def visits(self, user: str, rng: Generator) -> Iterator[Visit]:
-        """Yield the visits of a user in order of time, lazily; synthetic users have infinitely many."""
+        """Yield the visits of a user in order of time, lazily; synthetic users have an infinite number of visits."""
         ...
 
 
@@ -61,24 +62,25 @@ class MobilityCapabilities:
     """Optional attributes of a `Mobility`."""
 
     finite: Capability[Mobility, bool] = Capability(False)
-    """Whether the visits of every user end, as in recorded traces; days then count from that of the first query."""
+    """Whether the visits of every user end, as in recorded traces; days are then counted from the first query."""
     timed: Capability[Mobility, bool] = Capability(True)
-    """Whether `time_s` of a visit is a time; if not, it is a position, and durations are refused."""
+    """Whether `time_s` of a visit is a time; if not, it is a position in the trace, and durations are rejected."""
     max_gap_s: Capability[Mobility, float | None] = Capability(None)
-    """Longest gap between visits that a position is carried over, in (0, inf) s; None: any gap."""
+    """Longest gap between visits, in (0, inf) s, during which the user is assumed to stay in the cell; None: any."""
     elsewhere: Capability[Mobility, Callable[[str, str], Mobility | None] | None] = Capability(None)
-    """`elsewhere(what, name)` returns the same users with another `home`, `work` or other `places`, or None if that is
-    not supported; `name` distinguishes changes. Without it, shifts move the cells of a trace."""
+    """`elsewhere(what, name)` returns the same users with another `home`, `work` or other `places` (the value of
+    `what`), or None if that is not supported; `name` distinguishes several shifts. Without this attribute, shifts
+    relocate the cells of the trace."""
     rerouted: Capability[Mobility, Callable[[Callable[[int], Any]], Mobility] | None] = Capability(None)
-    """`rerouted(roads_at)` returns the same users on the roads `roads_at(departure_s)`. Without it, shifts of roads
-    move the cells of a trace."""
+    """`rerouted(roads_at)` returns the same users on the roads `roads_at(departure_s)`. Without this attribute, shifts
+    of roads reroute the cells of the trace."""
 
 
 class Demand(Protocol):
     """Times of queries."""
 
     def queries(self, visits: Iterable[Visit], rng: Generator) -> Iterator[Visit]:
-        """Yield the queries in order of time, each with the cell that the user is in."""
+        """Yield the queries in order of time, each with the cell of the user."""
         ...
 
 
@@ -86,7 +88,7 @@ class DemandCapabilities:
     """Optional attributes of a `Demand`."""
 
     period_s: Capability[Demand, int] = Capability(0)
-    """Time between regular queries in s; recorded visits are not split at shorter gaps."""
+    """Time between periodic queries in s; recorded visits are not split at shorter gaps."""
 
 
 class OutputSpace(Protocol):
@@ -99,15 +101,15 @@ class OutputSpace(Protocol):
 
     @property
     def nothing(self) -> int | None:
-        """Return the output that stands for no report, if there is one."""
+        """Return the output that means no report, or None."""
         ...
 
     def cells(self, output: int) -> tuple[int, ...]:
-        """Return the cells that an output names: one, several or none."""
+        """Return the cells that an output reports: one, several or none."""
         ...
 
     def shown_at(self, output: int) -> int:
-        """Return the cell at which a map shows an output, -1 for none."""
+        """Return the cell at which a map shows an output, or -1 for none."""
         ...
 
     def describe(self) -> dict[str, Any]:
@@ -154,7 +156,8 @@ class ChannelCapabilities:
     epsilon_per_km: Capability[Channel, float] = Capability(math.inf)
     """Epsilon of geo-indistinguishability of a countless channel, in [0, inf]; infinite: no guarantee."""
     epsilon_in_per_km: Capability[Channel, Callable[[Any], float] | None] = Capability(None)
-    """`epsilon_in_per_km(distance)` returns that epsilon per km of a distance; takes precedence over the number."""
+    """`epsilon_in_per_km(distance)` returns that epsilon per km of a distance; takes precedence over
+    `epsilon_per_km`."""
 
 
 class OwnOutputs(Channel, Protocol):
@@ -223,13 +226,13 @@ class DesignCapabilities:
     """Optional attributes of a `Design`."""
 
     uses_prior: Capability[Design, bool] = Capability(True)
-    """Whether the channel depends on the prior; if not, it is made once."""
+    """Whether the channel depends on the prior; if not, it is computed once."""
     space: Capability[Design, OutputSpace | None] = Capability(None)
     """The `space` of all channels of the design; None: the outputs are the cells."""
 
 
 class LPPM(Protocol):
-    """A location privacy-preserving mechanism, as one user carries it. Scenarios compose it of belief and design."""
+    """The location privacy-preserving mechanism of one user. In scenarios it consists of a belief and a design."""
 
     @property
     def belief(self) -> Belief | None:
@@ -238,7 +241,7 @@ class LPPM(Protocol):
 
     @property
     def full(self) -> bool:
-        """Return whether it learns from true cells: then its reports carry no channel."""
+        """Return whether the mechanism learns from true cells; its reports then carry no channel."""
         ...
 
     def channel(self, time_s: int) -> Channel:
@@ -246,7 +249,7 @@ class LPPM(Protocol):
         ...
 
     def observe(self, report: Report) -> None:
-        """Learn from a released report, and from nothing else. Not called if `full`."""
+        """Learn from a released report only. Not called if `full`."""
         ...
 
     def remember(self, query: Query) -> None:
@@ -255,7 +258,7 @@ class LPPM(Protocol):
 
 
 class Attack(Protocol):
-    """An adversary's procedure. It sees reports only."""
+    """Inference procedure of an adversary, who receives only the reports."""
 
     def observe(self, report: Report) -> Guess:
         """Process one report and estimate the cell of the user."""

@@ -1,4 +1,4 @@
-"""Independent named random streams, so that no part of a simulation can disturb another's draws."""
+"""Independent named random streams: the draws of one part of a simulation do not affect those of another."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 
 def stream(seed: int, role: str, *key: str | int) -> np.random.Generator:
-    """Return the random stream of a role, such as ``stream(7, "moves", user, replication)``.
+    """Return the random stream of a role, for example ``stream(7, "moves", user, replication)``.
 
-    The stream depends on the names alone, never on the order in which streams are made: one more user,
-    mechanism or attack leaves every other stream as it was.
+    The stream depends only on the arguments, not on the order in which streams are created: an additional user,
+    mechanism or attack does not change any other stream.
 
     >>> stream(7, "moves", "ann", 0).integers(1000) == stream(7, "moves", "ann", 0).integers(1000)
     np.True_

@@ -23,7 +23,7 @@ import json, os, sys
 
 sys.path.pop(0)  # as the installed command starts: without the current folder on its path
 import sim.cli.output.components, sim.cli.output.cost, sim.cli.output.result, sim.cli.progress
-import sim.execution.run, sim.scenario.load
+import sim.execution.progress_bar, sim.execution.run, sim.scenario.load
 from sim.cli import main
 
 assert not {"numba", "matplotlib"} & sys.modules.keys()

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 from matplotlib.transforms import BboxBase
+from pydantic import ValidationError
 
 import sim
 from sim.attack.identification import IdentificationParameters
@@ -28,7 +29,7 @@ from sim.belief.gravity_filter import GravityFilterParameters
 from sim.cli import main
 from sim.components.files import VARIABLE
 from sim.components.registry import Parameters
-from sim.errors import InvalidValue, UserError, code_of
+from sim.errors import UserError, code_of
 from sim.events import Shift
 from sim.execution.plan import Chunk, Plan, tasks
 from sim.inference import kernels
@@ -98,12 +99,21 @@ _PLAIN = Scenario.model_validate(
 
 
 @contextmanager
-def raises_code(kind: type[UserError] | type[InvalidValue], code: str) -> Iterator[pytest.ExceptionInfo[Any]]:
-    """Expect an error of this type with this code, or a ScenarioError with a fault of this code."""
+def raises_code(kind: type[UserError] | type[ValueError], code: str) -> Iterator[pytest.ExceptionInfo[Any]]:
+    """Expect an error of this type with this code; a ScenarioError or a ValidationError may hold several."""
     with pytest.raises(kind) as error:
         yield error
-    codes = error.value.codes if isinstance(error.value, ScenarioError) else [code_of(error.value, "")]
+    codes = _codes(error.value)
     assert code in codes, f"expected code {code!r}, got {codes} of: {error.value}"
+
+
+def _codes(error: BaseException) -> list[str]:
+    if isinstance(error, ScenarioError):
+        return error.codes
+    if isinstance(error, ValidationError):
+        causes = [problem.get("ctx", {}).get("error") for problem in error.errors()]
+        return [code_of(cause, "") for cause in causes if isinstance(cause, Exception)]
+    return [code_of(error, "")]
 
 
 @contextmanager

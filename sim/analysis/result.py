@@ -1,16 +1,15 @@
-"""A finished run as pandas frames, for notebooks."""
+"""A run as pandas frames."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import pandas as pd
 
-from sim.analysis import metrics, ranking
-from sim.analysis import smoothing_error as past_error
+from sim.analysis import metrics, ranking, smoothing_error
 from sim.analysis.adaptation import BEFORE, RECOVERED, WINDOW, Adaptation, AdaptationCollector
 from sim.analysis.event_log import SERIES
 from sim.analysis.passes import FirstPass, SecondPass, read_once
@@ -30,14 +29,19 @@ T = TypeVar("T")
 
 
 class Result:
-    """What a run left on disk. Everything is read from there: a copy from another machine is as good."""
+    """A run, read from its directory, which may be a copy from another machine.
+
+    Tables are computed on the first call and cached until the run has more parts. Loss is the quality loss Q-bar, error
+    the adversary error P_AE, both in km. Rows are identified by ``point`` (of the sweep), ``lppm`` and ``attack``;
+    columns that end in ``_low`` and ``_high`` are 95 % confidence intervals over users.
+    """
 
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
         self._cache: dict[str, tuple[object, Any]] = {}
 
     def _cached(self, name: str, make: Callable[[], T], *options: object) -> T:
-        """Return what was made of the same parts with the same options, or make it."""
+        """Return a value from the cache, or compute it if parts or options have changed."""
         key = (self.run.parts(), options)
         if name not in self._cache or self._cache[name][0] != key:
             self._cache[name] = key, make()
@@ -51,50 +55,79 @@ class Result:
         return self._cached("second pass", lambda: SecondPass(self.run, self._first_pass()))
 
     @classmethod
-    def open(cls, path: str | Path) -> Result:
-        """Open a run directory."""
+    def open(cls, path: str | Path) -> Self:
+        """Open the run in a directory, or under a URL."""
         return cls(RunDirectory.open(path))
 
-    def frozen(self) -> Result:
-        """Return the same of the parts that are there now, so that tables agree while a run goes on."""
-        found = copy(self)
-        found.run = self.run.frozen()
-        return found
+    def frozen(self) -> Self:
+        """Return a result limited to the parts that exist now, so that its tables agree while the run continues."""
+        snapshot = copy(self)
+        snapshot.run = self.run.frozen()
+        return snapshot
 
     @property
     def path(self) -> Path:
-        """The run directory."""
+        """Run directory; only for a run in a folder, not under a URL."""
         return self.run.path
 
     @property
     def manifest(self) -> RunManifest:
-        """The scenario, seeds, versions, grid and roads of the run."""
+        """Manifest of the run: scenario, seed, versions, grid and roads."""
         return self.run.manifest()
 
     def events(self) -> pd.DataFrame:
-        """Return the event log: one row per query and attack."""
+        """Return the event log: one row per query and attack, or per window of queries with ``record: summary``.
+
+        The page "Event log" of the documentation describes the columns. For a log that does not fit into memory, read
+        the files ``events/*.parquet`` of the run directory with polars, DuckDB or pyarrow.
+        """
         return pd.concat([table.to_pandas() for table in self.run.tables()], ignore_index=True)
 
     def output_space(self, lppm: str, point: int = 0) -> OutputSpace:
-        """Return what the outputs of a mechanism stand for in the log: `cells` tells which cells one names."""
+        """Return the meaning of a mechanism's outputs in the log.
+
+        Parameters
+        ----------
+        lppm
+            Name of the mechanism.
+        point
+            Sweep point.
+
+        Returns
+        -------
+        OutputSpace
+            ``cells(output)`` returns the cells that an output names: one, several or none.
+        """
         return output_space(self.run, lppm, point)
 
     def points(self) -> pd.DataFrame:
-        """Return the sweep's points and their values."""
+        """Return the sweep points: a row per ``point``, a column per swept path."""
         return self.run.read_csv("points.csv")
 
     def summary(self) -> pd.DataFrame:
-        """Return mean quality loss and adversary error, with intervals, by point, LPPM and attack, and swept values."""
+        """Return mean quality loss and adversary error, with confidence intervals.
+
+        Returns
+        -------
+        DataFrame
+            A row per point, LPPM and attack: ``quality_loss_km``, ``adversary_error_km``, both also with the prefix
+            ``expected_`` (means over the mechanism's noise, which have a smaller variance), each with ``_low`` and
+            ``_high``; ``users``, ``queries``, ``replications``, and the swept values.
+        """
         return self._cached("summary", lambda: tradeoff(self.run, self.totals())).copy()
 
     def totals(self) -> Totals:
-        """Return what one reading of the log leaves. It is read again only when parts have come or gone."""
+        """Return the means of each user over replications (`users`), and the number of replications of each series."""
         return self._first_pass().totals
 
     def metrics(self) -> pd.DataFrame:
-        """Return more figures by point, LPPM and attack, and those promised under mechanisms' own models beside them.
+        """Return further metrics by point, LPPM and attack.
 
-        See `sim.analysis.metrics.METRICS` for what each says.
+        Returns
+        -------
+        DataFrame
+            Hit rate, entropy, epsilon and others, as far as they were recorded; the prefix ``own_`` marks values that
+            hold under the mechanism's own model. `sim.analysis.metrics.METRICS` describes each.
         """
         return self._cached("metrics", self._metrics)
 
@@ -103,11 +136,11 @@ class Result:
         return with_swept_values(table, self.points())
 
     def shown_summary(self) -> pd.DataFrame:
-        """Return `summary` with the spread that tables and figures show, see `sim.analysis.statistics.with_spread`."""
+        """Return `summary` with the spread that tables and figures show (`sim.analysis.statistics.with_spread`)."""
         return with_spread(self.summary(), self.totals().users, MEASURES, SERIES)
 
     def shown_metrics(self) -> pd.DataFrame:
-        """Return `metrics` with the spread that tables show, see `sim.analysis.statistics.with_spread`."""
+        """Return `metrics` with the spread that tables show (`sim.analysis.statistics.with_spread`)."""
         users = self.totals().users
         best = users[[*SERIES, "user"]].assign(**{name: preferred(users, name) for name in LOSS_AND_ERROR})
         own = best.merge(self._first_pass().user_metrics, on=[*SERIES, "user"], how="left", validate="one_to_one")
@@ -116,11 +149,11 @@ class Result:
         return with_spread(table, own, metrics.WITH_INTERVAL, SERIES)
 
     def shown_hindsight(self) -> pd.DataFrame:
-        """Return `hindsight` with the spread that tables show, see `sim.analysis.statistics.with_spread`."""
+        """Return `hindsight` with the spread that tables show (`sim.analysis.statistics.with_spread`)."""
         return with_spread(self.hindsight(), self._first_pass().user_past_errors, COLUMNS, [*SERIES, "lag"])
 
     def shifts(self) -> pd.DataFrame:
-        """Return the changes in users' lives, each once."""
+        """Return the shifts in the behaviour of users: the name of each, the user, and the first query after it."""
         return self._first_pass().shifts
 
     def adaptation(
@@ -131,7 +164,26 @@ class Result:
         before: int = BEFORE,
         shift: str | None = None,
     ) -> Adaptation:
-        """Return how mechanisms followed a shift, see `sim.analysis.adaptation`; the result is cached."""
+        """Return how mechanisms adapt to a shift in the behaviour of users.
+
+        Efficiency is P_AE / Q-bar, of all users together, in windows of consecutive queries.
+
+        Parameters
+        ----------
+        window
+            Number of queries in a window.
+        recovered
+            Share of the efficiency before the shift at which a window counts as recovered, in (0, inf).
+        before
+            Number of queries before the shift that define the efficiency before it.
+        shift
+            Name of the shift. Default: the first one.
+
+        Returns
+        -------
+        Adaptation
+            Frames `summary` (efficiency before and after, queries to recover), `users` and `course` (over time).
+        """
         options = {"window": window, "recovered": recovered, "before": before, "shift": shift}
         default = tuple(options.values()) == (WINDOW, RECOVERED, BEFORE, None)
         if default and "second pass" in self._cache and not self.shifts().empty:
@@ -144,23 +196,46 @@ class Result:
         return collector.adaptation()
 
     def at_loss(self, losses_km: Sequence[float], *, against: str | None = None) -> pd.DataFrame:
-        """Return the adversary's error at some quality losses, with the paired difference to one LPPM.
+        """Return the adversary error of each LPPM at equal quality loss.
 
-        See `sim.analysis.ranking.at_loss`. What is swept outside the mechanisms is in a column `circumstances`: only
-        LPPMs with the same are compared.
+        Errors are interpolated on the trade-off curve of each user, never beyond its ends, so an LPPM needs two or
+        more losses: sweep one of its parameters.
+
+        Parameters
+        ----------
+        losses_km
+            Quality losses in km.
+        against
+            LPPM that the others are compared with. Default: the first one.
+
+        Returns
+        -------
+        DataFrame
+            A row per loss, LPPM and attack: ``error_km`` and ``difference_km`` (LPPM minus `against`, paired by user)
+            with confidence intervals, and the number of users who reach the loss. Values swept outside the mechanisms
+            are in the column ``circumstances``; only LPPMs under the same circumstances are compared.
         """
         points, users = self.points(), in_order(self.totals().users, self.run)
         named = named_apart(users, points).assign(circumstances=circumstances(users, points))
-        found = [
+        tables = [
             ranking.at_loss(own, losses_km, against=against).assign(circumstances=text)
             for text, own in named.groupby("circumstances", sort=False)
         ]
-        return pd.concat(found, ignore_index=True)[["circumstances", *ranking.AT_LOSS]]
+        return pd.concat(tables, ignore_index=True)[["circumstances", *ranking.AT_LOSS]]
 
     def tournament(self, at_km: float | None = None) -> pd.DataFrame:
-        """Return every mechanism against every attack at equal quality loss, see `sim.analysis.tournament.standings`.
+        """Return every LPPM against every attack at equal quality loss, ranked by the strongest attack.
 
-        Empty where there are too few of them, and where something else is swept than the mechanisms.
+        Parameters
+        ----------
+        at_km
+            Quality loss in km. Default: a loss that most LPPMs reach.
+
+        Returns
+        -------
+        DataFrame
+            A row per LPPM, best protection first, with the error of each attack in a column of its name. Empty with
+            fewer than three LPPMs or three attacks, and if anything but the mechanisms is swept.
         """
         points, summary = self.points(), self.summary()
         if not is_tournament(summary) or any(circumstances(summary, points)):
@@ -168,7 +243,7 @@ class Result:
         return standings(named_apart(in_order(summary, self.run), points), at_km)
 
     def tournament_leads(self, table: pd.DataFrame) -> tuple[dict[str, tuple[float, float]], int]:
-        """Return by how much the first of a table of `tournament` leads the others (`tournament.leads`)."""
+        """Return the lead of the first LPPM in a table of `tournament` over the others, see `tournament.leads`."""
         points = self.points()
         if table["rank"].isna().all():
             return {}, 0
@@ -176,38 +251,46 @@ class Result:
         return leads(summary, users, table)
 
     def per_user(self) -> pd.DataFrame:
-        """Return the means of each user and replication."""
+        """Return the mean loss and error of each user in each replication."""
         return per_user(self.run)
 
     def over_time(self) -> pd.DataFrame:
-        """Return loss and error by query index."""
+        """Return mean loss and error in windows of query indices, with confidence intervals."""
         return self._second_pass().over_time
 
     def user_series(self) -> pd.DataFrame:
-        """Return loss and error of each user by query index, at the middle sweep points."""
+        """Return loss and error of each user in windows of query indices, at the middle sweep point of each LPPM."""
         return self._second_pass().user_series
 
     def belief_distances(self) -> pd.DataFrame:
-        """Return the distance of each user's believed profile from the true one, at the middle sweep points."""
+        """Return the distance of each user's learned profile from the true one at each snapshot.
+
+        At the middle sweep point of each LPPM.
+        """
         return self._second_pass().belief_distances()
 
     def trajectories(self) -> TrajectoryCollector:
-        """Return trajectories in the first replication, at the middle sweep points."""
+        """Return true cells, outputs and estimates of the first replication, at the middle sweep point of each LPPM."""
         return self._second_pass().trajectories
 
     def notes(self) -> dict[str, dict[str, Any]]:
-        """Return the notes of each part."""
+        """Return the notes of each part of the log: numerical fallbacks, certified gaps, detected changes."""
         return self._first_pass().notes
 
     def hindsight(self) -> pd.DataFrame:
-        """Return the error of adversaries who revise past estimates, P_AE(r, s); see `sim.analysis.smoothing_error`."""
-        return self._cached("past errors", lambda: past_error.past_error(self.run, self._first_pass().user_past_errors))
+        """Return the error of attacks that revise past estimates, P_AE(r, s) (`sim.analysis.smoothing_error`)."""
+        return self._cached(
+            "past errors", lambda: smoothing_error.past_error(self.run, self._first_pass().user_past_errors)
+        )
 
     def variance_ratio(self) -> pd.DataFrame:
-        """Return how many times fewer replications the expected figures need than the sampled ones.
+        """Return the variance reduction of expected metrics compared with sampled ones.
 
-        `ratio` is the variance over replications of the sampled mean by that of the expected one; `removed_share`
-        that of the difference between the two, the mechanism's current noise, by the former.
+        Returns
+        -------
+        DataFrame
+            ``ratio``: variance over replications of the sampled mean, divided by that of the expected mean.
+            ``removed_share``: share of the sampled mean's variance that the mechanism's current noise causes.
         """
         return variance_ratio(self.per_user())
 

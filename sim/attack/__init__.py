@@ -1,1 +1,1 @@
-"""Attacks: what adversaries infer from the reports."""
+"""Attacks: procedures by which adversaries infer cells and identities from the reports."""

@@ -1,4 +1,4 @@
-"""An adversary who does not know the mechanism, and assumes one."""
+"""An adversary who does not know the mechanism and assumes one."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from sim.lppm.channel import MatrixChannel
 
 
 class AssumingAttack:
-    """Take every channel for what a design makes of the adversary's own prior, whatever the report says.
+    """Run an attack with assumed channels: those that a design computes from the adversary's prior.
 
-    So reports of mechanisms of the full type, which keep their channel to themselves (Oya et al. 2019, Sect. III), can
-    be attacked, and others by somebody who has the mechanism wrong. `attack` does the rest; it shares the beliefs of
-    `belief_of`, which must return the same one for a user each time. A report that the assumed channel holds impossible
-    tells nothing and is counted; so do all, where `readable` says that the real outputs are not those of the design.
+    The channel that a report carries is ignored. This permits attacks on mechanisms of the full type, whose reports
+    carry no channel (Oya et al. 2019, Sect. III), and by adversaries with a wrong model of the mechanism. `attack`
+    makes the estimates; it must use the beliefs of `belief_of`, which must return the same belief for a user each time.
+    A report that is impossible under the assumed channel is treated as uninformative and counted in `fallbacks`. If not
+    `readable`, the real outputs are not those of the design, and all reports are treated so.
     """
 
     def __init__(
@@ -42,26 +43,26 @@ class AssumingAttack:
 
     @property
     def fallbacks(self) -> int:
-        """How often a report had no mass under the assumed channel or under a belief."""
+        """The number of reports without mass under the assumed channel or a belief."""
         return self._impossible + int(AttackCapabilities.fallbacks.of(self._attack))
 
     def observe(self, report: Report) -> Guess:
-        """Take in one report as if the assumed channel had made it."""
+        """Process one report as an output of the assumed channel."""
         prior = self._belief_of(report.user).prior(report.time_s)
         if not self._readable:
             self._impossible += 1
-            guess = self._attack.observe(report._replace(output=0, channel=self._silence(prior.size)))
+            guess = self._attack.observe(report._replace(output=0, channel=self._uninformative(prior.size)))
             return guess._replace(estimate_by_output=None)
-        known = self._assumed.get(report.user)
-        if known is None or known[0] is not prior:
-            known = self._assumed[report.user] = prior, _Assumed(self._design(prior))
-        assumed = known[1]
+        cached = self._assumed.get(report.user)
+        if cached is None or cached[0] is not prior:
+            cached = self._assumed[report.user] = prior, _Assumed(self._design(prior))
+        assumed = cached[1]
         self._impossible += not assumed.allows(report.output)
         return self._attack.observe(report._replace(channel=assumed))
 
     @staticmethod
-    def _silence(n_cells: int) -> Channel:
-        """Return a channel with one output, which tells nothing."""
+    def _uninformative(n_cells: int) -> Channel:
+        """Return a channel with a single output."""
         return MatrixChannel(np.ones((n_cells, 1)))
 
     def conclude(self) -> Iterable[Guess]:
@@ -70,7 +71,7 @@ class AssumingAttack:
 
 
 class _Assumed:
-    """A channel in the eyes of somebody who takes an impossible output for one that tells nothing."""
+    """A channel with the likelihood of impossible outputs replaced by ones, which are uninformative."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -78,7 +79,7 @@ class _Assumed:
         self.countless = bool(ChannelCapabilities.countless.of(channel))
 
     def allows(self, output: int) -> bool:
-        """Return whether the output can come, from any cell."""
+        """Return whether the output is possible in any cell."""
         return bool(self._channel.likelihood(output).any())
 
     def likelihood(self, output: int) -> FloatArray:
@@ -87,14 +88,14 @@ class _Assumed:
         return likelihood if likelihood.any() else np.ones_like(likelihood)
 
     def likelihoods(self) -> tuple[IntArray, FloatArray]:
-        """Return the likelihood of every output."""
+        """Return all outputs and their likelihoods, shape (n_outputs, n_cells)."""
         possible, rows = self._channel.likelihoods()
         every = np.ones((self.n_outputs, rows.shape[1]))
         every[possible] = rows
         return np.arange(self.n_outputs), every
 
     def sample(self, cell: int, rng: Generator) -> int:
-        """Draw as the channel does."""
+        """Draw an output from the channel."""
         return self._channel.sample(cell, rng)
 
     def row(self, cell: int) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Bayesian attacks: the parameters that compose a belief, a decision and hindsight."""
+"""Bayesian attacks: parameters that compose a belief, a decision rule and hindsight."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sim.belief.in_force import InForce
 from sim.belief.parameters import BeliefParameters
 from sim.components.registry import OneOf, component, registry
 from sim.components.short_names import Table, allow_short_names, expand, unset_expanded
-from sim.errors import input_errors
+from sim.errors import InvalidValue, input_errors
 from sim.interfaces import Attack, Belief
 from sim.lppm.outputs import output_space
 from sim.lppm.parameters import DesignParameters
@@ -53,31 +53,33 @@ SHORT_NAMES: Table = {
 
 @component("attack")
 class BayesianParameters(AttackParameters):
-    """An adversary: a belief about the user with the optimal decision for d_P, or another one."""
+    """A Bayesian adversary: a belief about the user and a decision rule, by default the optimal one for d_P."""
 
     kind: ShortName | None = None  # type: ignore[assignment]
     belief: Annotated[BeliefParameters, OneOf("belief")]
-    """What the adversary believes about the user."""
+    """Belief of the adversary about the user: prior and learning rule."""
     decides: Literal["optimal", "path"] = "optimal"
-    """The estimate: the one of least expected error, or the end of the most likely path (needs a markov_filter)."""
+    """Decision rule. optimal: the cell with the least expected error; path: the last cell of the most likely path
+    (requires the belief markov_filter)."""
     hindsight: Hindsight | None = None
-    """Estimate past queries again, given later reports (needs a markov_filter); by default never."""
+    """Revision of estimates of past queries after later reports (requires the belief markov_filter). Default: none."""
     assumes: Annotated[DesignParameters, OneOf("design")] | None = None
-    """Assume that this design made the channels from the adversary's own prior; by default the real channels."""
+    """Mechanism that the adversary assumes: channels are computed by this design from the adversary's prior. Default:
+    the adversary knows the true channels."""
 
     @classmethod
     def sibling_kinds(cls) -> tuple[str, ...]:
-        """Return the kinds of other attacks, listed where an unknown kind is refused."""
+        """Return the kinds of the other attacks, which the message for an unknown kind lists."""
         return tuple(kind for kind, model in registry.kinds("attack").items() if model is not cls and ":" not in kind)
 
     @property
     def needs_channel(self) -> bool:
-        """Whether it must know the channel of each report, which mechanisms of the full type do not release."""
+        """Whether the attack requires the channel of each report, which mechanisms of the full type do not release."""
         return self.assumes is None
 
     @property
     def is_memoryless(self) -> bool:
-        """Whether the estimate certainly follows from the current report alone."""
+        """Whether the estimate depends on the current report alone."""
         return self.belief.memoryless
 
     @model_validator(mode="wrap")
@@ -91,9 +93,8 @@ class BayesianParameters(AttackParameters):
     def _chained(self) -> Self:
         key = "decides: path" if self.decides == "path" else "hindsight" if self.hindsight is not None else None
         if key is not None and not self.belief.chained:
-            raise ValueError(
-                f"`{key}` follows the user from report to report, which needs the belief markov_filter, "
-                f"found {self.belief.kind!r}"
+            raise InvalidValue(
+                f"`{key}` requires the belief markov_filter, found {self.belief.kind!r}", code="unsupported-belief"
             )
         return self
 
@@ -105,9 +106,9 @@ class BayesianParameters(AttackParameters):
         """Return the attack."""
         belief_of = self._belief_of(context)
         if self.assumes is None:
-            return self._inferring(belief_of, context)
+            return self._inference(belief_of, context)
         belief_of = cache(belief_of)
-        attack = self._inferring(belief_of, context)
+        attack = self._inference(belief_of, context)
         with input_errors(f"attacks.{self.name}.assumes"):
             design = self.assumes.build(context.world)
         return AssumingAttack(
@@ -118,21 +119,22 @@ class BayesianParameters(AttackParameters):
         )
 
     def _belief_of(self, context: AttackContext) -> Callable[[str], Belief]:
-        """Return a function that makes the belief about a user; a hardwired one follows statistics that change."""
+        """Return a function that builds the belief about a user; a hardwired one uses the statistics in force."""
         changing = context.in_force if self.belief.hardwired else {}
 
         def belief_of(user: str) -> Belief:
             if user not in changing:
                 return self.belief.build(context.known[user], context.restart_s, context.world)
             beliefs = [
-                (first, self.belief.build(own, context.restart_s, context.world)) for first, own in changing[user]
+                (first, self.belief.build(statistics, context.restart_s, context.world))
+                for first, statistics in changing[user]
             ]
             return InForce(cast(Any, beliefs))
 
         return belief_of
 
-    def _inferring(self, belief_of: Callable[[str], Belief], context: AttackContext) -> Attack:
-        records: dict[str, Any] = {"foresee": context.expected, "tell": context.posterior}
+    def _inference(self, belief_of: Callable[[str], Belief], context: AttackContext) -> Attack:
+        records: dict[str, Any] = {"all_outputs": context.expected, "with_posterior": context.posterior}
         if self.decides == "optimal" and self.hindsight is None:
             return OptimalAttack(belief_of=belief_of, distance=context.world.privacy_distance, **records)
         hindsight = self.hindsight or Hindsight(lags=[], final=False)
@@ -143,7 +145,7 @@ class BayesianParameters(AttackParameters):
 
 
 def attack_tag(value: Any) -> str | None:
-    """Return the tag of an attack: one without a kind, or of an unknown one, is inference with a belief."""
+    """Return the tag of an attack; one without a kind or with an unknown one counts as Bayesian."""
     kind = value.get("kind") if isinstance(value, dict) else value.kind if isinstance(value, AttackParameters) else None
     models = registry.kinds("attack")
     if isinstance(kind, str) and ":" in kind:

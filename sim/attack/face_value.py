@@ -1,4 +1,4 @@
-"""The attack that believes each report."""
+"""The face-value attack: the estimate is the reported cell."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ from sim.world.distance import Distance
 
 @component("attack")
 class FaceValueParameters(AttackParameters):
-    """An adversary who believes each report: the estimate is the cell that it names. Needs no channel."""
+    """An adversary who takes reports at face value: the estimate is the reported cell. Needs no channel."""
 
     kind: Literal["face-value"] = "face-value"
     name: Name = "face-value"
-    """Name in logs and figures."""
+    """Name of the attack in logs, tables and figures."""
     knows: Knowledge = "training"
-    """Whose profile decides where a report names no cell, or several."""
+    """Source of the profile that selects the estimate if a report names no cell or several: the user's test queries in
+    force (test), all test queries of the user (whole_test), or the training data (training)."""
 
     @property
     def needs_channel(self) -> bool:
-        """Whether it must know the channel of each report."""
+        """Whether the attack requires the channel of each report."""
         return False
 
     @property
     def is_memoryless(self) -> bool:
-        """Whether the estimate certainly follows from the current report alone."""
+        """Whether the estimate depends on the current report alone."""
         return True
 
     def build(self, context: AttackContext) -> FaceValueAttack:
@@ -43,16 +44,17 @@ class FaceValueParameters(AttackParameters):
             profile_of=lambda user: context.known[user].profile,
             distance=context.world.privacy_distance,
             space=context.outputs,
-            foresee=context.expected,
+            all_outputs=context.expected,
         )
 
 
 class FaceValueAttack:
-    """Take each report at face value: the estimate is the cell that it names.
+    """Take each report at face value: the estimate is the reported cell.
 
-    She needs neither the channel nor a model of the mechanism: what a service that trusts its users knows of them. A
-    region or a place is taken for the cell at which a map shows it. Of a set of cells she takes the best one to guess
-    under her profile of the user, restricted to the set; and where nothing was sent, the best one under all of it.
+    The attack needs neither the channel nor a model of the mechanism, like a service that trusts its users. For a
+    region or a place the estimate is the cell at which a map shows it. For a set of cells it is the optimal decision
+    for d_P under the user's profile restricted to the set; without a report, the optimal decision under the whole
+    profile. With `all_outputs`, guesses also carry the estimate for every output, if the outputs can be listed.
     """
 
     def __init__(
@@ -61,42 +63,42 @@ class FaceValueAttack:
         profile_of: Callable[[str], FloatArray],
         distance: Distance,
         space: OutputSpace | None = None,
-        foresee: bool = False,
+        all_outputs: bool = False,
     ) -> None:
         self._profile_of = profile_of
         self._distance = distance
         self._space = Cells(len(distance.matrix_km)) if space is None else space
-        self._foresee = foresee
-        self._outputs = _how_many(self._space)
-        self._answers: dict[str, dict[int, int]] = {}
+        self._all_outputs = all_outputs
+        self._n_outputs = _n_outputs(self._space)
+        self._estimates: dict[str, dict[int, int]] = {}
         self._by_output: dict[str, IntArray] = {}
 
     def observe(self, report: Report) -> Guess:
-        """Take in one report and believe it."""
+        """Process one report and estimate the reported cell."""
         name, output = report.user, report.output
-        estimate = self._answer(name, output)
-        by_output = self._every(name) if self._foresee and self._outputs is not None else None
+        estimate = self._estimate(name, output)
+        by_output = self._estimates_by_output(name) if self._all_outputs and self._n_outputs is not None else None
         return Guess(name, report.index, estimate, by_output)
 
-    def _every(self, name: str) -> IntArray:
-        """Return her answer to every output, worked out once."""
-        known = self._by_output.get(name)
-        if known is None:
-            answers = [self._answer(name, output) for output in range(self._outputs or 0)]
-            known = self._by_output[name] = read_only(np.array(answers, dtype=np.int64))
-        return known
+    def _estimates_by_output(self, name: str) -> IntArray:
+        """Return the estimate for every output, computed once per user."""
+        by_output = self._by_output.get(name)
+        if by_output is None:
+            estimates = [self._estimate(name, output) for output in range(self._n_outputs or 0)]
+            by_output = self._by_output[name] = read_only(np.array(estimates, dtype=np.int64))
+        return by_output
 
-    def _answer(self, name: str, output: int) -> int:
+    def _estimate(self, name: str, output: int) -> int:
         shown = self._space.shown_at(output)
         if shown >= 0:
             return shown
-        known = self._answers.setdefault(name, {})
-        if output not in known:
-            known[output] = self._best(self._profile_of(name), self._space.cells(output))
-        return known[output]
+        estimates = self._estimates.setdefault(name, {})
+        if output not in estimates:
+            estimates[output] = self._best(self._profile_of(name), self._space.cells(output))
+        return estimates[output]
 
     def _best(self, profile: FloatArray, named: tuple[int, ...]) -> int:
-        """Return the best cell to guess among those that are named, or among all."""
+        """Return the optimal decision under the profile restricted to the named cells, or under all of it."""
         weights = np.zeros_like(profile)
         weights[list(named)] = profile[list(named)]
         if not named:
@@ -106,8 +108,8 @@ class FaceValueAttack:
         return decide(normalise(weights), self._distance.matrix_km, self._distance.shape)
 
 
-def _how_many(space: OutputSpace) -> int | None:
-    """Return how many outputs there are, where they are few enough to be listed."""
+def _n_outputs(space: OutputSpace) -> int | None:
+    """Return the number of outputs, None if they cannot be listed."""
     match space:
         case Cells():
             return space.n_cells

@@ -1,4 +1,4 @@
-"""Attacks that come back to the past: what later reports tell about earlier queries."""
+"""Attacks with hindsight: estimate earlier queries again after later reports (smoothing and path decoding)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sim.attack.optimal import HiddenChannel, OptimalAttack, priors_in_turn
+from sim.attack.optimal import HiddenChannel, OptimalAttack, priors_in_order
 from sim.components.spec import Count, Spec
 from sim.events import Guess, Report
 from sim.inference.bayes import decide_many, read_only
@@ -20,28 +20,28 @@ Revised = Sequence[tuple[int, int]]
 
 
 class Chained(Belief, Protocol):
-    """A belief that follows the user from report to report: `MarkovFilter`, or several of them in force in turn."""
+    """A belief whose transitions link consecutive reports: `MarkovFilter`, or a sequence of them by `InForce`."""
 
     @property
     def fallbacks(self) -> int:
-        """How many reports it held impossible: there it began anew."""
+        """The number of reports without mass under the prior. The chain restarts at each."""
         ...
 
     def link(self, time_s: int) -> Link:
-        """Return the transitions that lead from the last report to one at this time; None where it begins anew."""
+        """Return the transitions [from, to] from the last report to one at this time, None if the chain restarts."""
         ...
 
 
 class Hindsight(Spec):
-    """Which past queries an adversary estimates once more, in the light of later reports."""
+    """Past queries that an adversary estimates again after later reports."""
 
     lags: list[Count] = [1, 5]
-    """Lags: at each report, estimate again the query this many before it."""
+    """Lags in queries. At each report the adversary estimates again the queries this many before it."""
     final: bool = True
-    """At the end, estimate all of them again from all reports."""
+    """Estimate all queries again from all reports at the end of the simulation."""
 
     def guesses(self, queries: int) -> int:
-        """Return the number of guesses about the past for a user with this many queries."""
+        """Return the number of revised estimates for a user with this many queries."""
         within = [lag for lag in set(self.lags) if lag < queries]
         at_reports = sum(queries - lag for lag in within)
         at_last = max(queries - 1, 0) - len(within) if self.final else 0
@@ -49,13 +49,13 @@ class Hindsight(Spec):
 
 
 class SmoothingAttack:
-    """Answer as the optimal Markov attack does, and estimate past queries once more in the light of later reports.
+    """The optimal Markov attack, extended by smoothing: it also revises estimates of past queries.
 
-    At each report the queries `lags` before it are estimated anew (fixed-lag smoothing), and with `final`, when
-    everything has been said, all of them: argmin over y of sum_x p(x^s = x | z^1 .. z^r) d_P(x, y), with the posterior
-    of the forward-backward recursion (Rabiner 1989); its error is P_AE(f, h, r, s) of Oya et al. 2019, eq. (PAE). Keeps
-    one row of n_cells numbers per report; a report costs two matrix-vector products for each step up to the longest
-    lag.
+    At each report the queries `lags` before it are estimated again (fixed-lag smoothing) and, with `final`, all
+    queries at the end of the simulation: argmin over y of sum_x p(x^s = x | z^1 .. z^r) d_P(x, y), with the posterior
+    of the forward-backward recursion (Rabiner 1989). The error is P_AE(f, h, r, s) of Oya et al. 2019, eq. (PAE).
+    Memory: one row of n_cells numbers per report. Time per report: two matrix-vector products for each step up to the
+    longest lag. `all_outputs` and `with_posterior` are as in `OptimalAttack`.
     """
 
     def __init__(
@@ -64,26 +64,29 @@ class SmoothingAttack:
         *,
         belief_of: Callable[[str], Chained],
         distance: Distance,
-        foresee: bool = False,
-        tell: bool = False,
+        all_outputs: bool = False,
+        with_posterior: bool = False,
     ) -> None:
         self._belief_of = belief_of
         self._distance = distance
         self._lags = sorted(set(hindsight.lags))
         self._final = hindsight.final
-        self._tell = tell
+        self._with_posterior = with_posterior
         self._users: dict[str, _Past] = {}
         self._online = OptimalAttack(
-            belief_of=lambda name: self._users[name].belief, distance=distance, foresee=foresee, tell=True
+            belief_of=lambda name: self._users[name].belief,
+            distance=distance,
+            all_outputs=all_outputs,
+            with_posterior=True,
         )
 
     @property
     def fallbacks(self) -> int:
-        """How often a report had no mass under a belief."""
+        """The number of reports without mass under a belief."""
         return self._online.fallbacks
 
     def observe(self, report: Report) -> Guess:
-        """Take in one report, estimate where the user was, and where she was some reports ago."""
+        """Process one report; estimate the cell of the user now and at the queries `lags` before."""
         user = self._users.get(report.user)
         if user is None:
             user = self._users[report.user] = _Past(self._belief_of(report.user))
@@ -94,19 +97,18 @@ class SmoothingAttack:
         user.links.append(None if user.belief.fallbacks > fallbacks else link)
         user.filtered.append(guess.posterior)
         revised = self._estimates(user, self._lags, longest=self._lags[-1]) if self._lags else ()
-        return guess._replace(revised=revised, posterior=guess.posterior if self._tell else None)
+        return guess._replace(revised=revised, posterior=guess.posterior if self._with_posterior else None)
 
     def conclude(self) -> Iterator[Guess]:
-        """Yield what all reports tell about each user's past; what the last report has led to is not said again."""
+        """Yield the final estimates of each user's past queries, except those already made at the last report."""
         for name, user in self._users.items() if self._final else ():
-            said = set(self._lags)
-            lags = [lag for lag in range(1, len(user.indices)) if lag not in said]
+            lags = [lag for lag in range(1, len(user.indices)) if lag not in self._lags]
             revised = self._estimates(user, lags, longest=len(user.indices) - 1)
             if revised:
                 yield Guess(name, user.indices[-1], revised[0][1], revised=revised)
 
     def _estimates(self, user: _Past, lags: Sequence[int], *, longest: int) -> Revised:
-        """Return the index and the estimate of the queries so many reports ago, as far as there are any."""
+        """Return index and estimate of the queries `lags` before the last, omitting lags before the first query."""
         lags = [lag for lag in lags if lag < len(user.indices)]
         if not lags:
             return ()
@@ -119,10 +121,11 @@ class SmoothingAttack:
 class PathAttack:
     """Estimate the last cell of the most likely path: Viterbi decoding, the mode of the joint posterior.
 
-    Where `OptimalAttack` minimises the expected error of each query, this asks for the one sequence of cells that
-    explains all reports best (Viterbi 1967; the maximum likelihood tracking attack of Shokri et al. 2011). Ties
-    go to the lowest cell. With each report the path may change: the queries `lags` before it are answered anew, and
-    with `final` all of them in the end. Keeps one row of n_cells numbers per report; a report costs n_cells^2.
+    `OptimalAttack` minimises the expected error of each query. This attack finds the single most likely sequence of
+    cells given all reports (Viterbi 1967; the maximum likelihood tracking attack of Shokri et al. 2011). Ties go to the
+    lowest cell. Each report can change the whole path: the queries `lags` before it are estimated again and, with
+    `final`, all queries at the end. Memory: one row of n_cells numbers per report. Time per report: n_cells^2.
+    `all_outputs` and `with_posterior` are as in `OptimalAttack`.
     """
 
     def __init__(
@@ -130,53 +133,52 @@ class PathAttack:
         hindsight: Hindsight,
         *,
         belief_of: Callable[[str], Chained],
-        foresee: bool = False,
-        tell: bool = False,
+        all_outputs: bool = False,
+        with_posterior: bool = False,
     ) -> None:
         self._belief_of = belief_of
         self._lags = sorted(set(hindsight.lags))
         self._final = hindsight.final
-        self._foresee = foresee
-        self._tell = tell
+        self._all_outputs = all_outputs
+        self._with_posterior = with_posterior
         self._users: dict[str, _Path] = {}
 
     @property
     def fallbacks(self) -> int:
-        """How often a report had no mass under a belief."""
+        """The number of reports without mass under a belief."""
         return sum(user.belief.fallbacks for user in self._users.values())
 
     def observe(self, report: Report) -> Guess:
-        """Take in one report, and read the user's cell, and some earlier ones, off the most likely path."""
+        """Process one report; estimate the cell of the user, now and at some earlier queries, by the best path."""
         name, index, time_s, output, channel = report
         if channel is None:
             raise HiddenChannel(report)
         user = self._users.get(name)
         if user is None:
             user = self._users[name] = _Path(self._belief_of(name))
-        ahead, before = user.ahead(time_s)
-        listed = self._foresee and not ChannelCapabilities.countless.of(channel)
-        by_output = _likeliest_by_output(user.belief, time_s, channel, ahead) if listed else None
+        scores, before = user.extended(time_s)
+        listed = self._all_outputs and not ChannelCapabilities.countless.of(channel)
+        by_output = _likeliest_by_output(user.belief, time_s, channel, scores) if listed else None
         likelihood = channel.likelihood(output)
         fallbacks = user.belief.fallbacks
         posterior = user.belief.observe(time_s, likelihood)
         if user.belief.fallbacks > fallbacks:
             user.follow(index, logarithm(posterior), None)
         else:
-            user.follow(index, ahead + logarithm(likelihood), before)
+            user.follow(index, scores + logarithm(likelihood), before)
         revised = user.recall(self._lags)
-        return Guess(name, index, user.cell, by_output, posterior if self._tell else None, revised=revised)
+        return Guess(name, index, user.cell, by_output, posterior if self._with_posterior else None, revised=revised)
 
     def conclude(self) -> Iterator[Guess]:
-        """Yield the rest of each user's most likely path; what the last report has led to is not said again."""
+        """Yield each user's most likely path, except the estimates already made at the last report."""
         for name, user in self._users.items() if self._final else ():
-            said = set(self._lags)
-            revised = user.recall([lag for lag in range(1, len(user.indices)) if lag not in said])
+            revised = user.recall([lag for lag in range(1, len(user.indices)) if lag not in self._lags])
             if revised:
                 yield Guess(name, user.indices[-1], revised[0][1], revised=revised)
 
 
 class _Past:
-    """What the adversary keeps of one user to look back on."""
+    """The belief about one user and the filtered posteriors to smooth."""
 
     __slots__ = ("belief", "filtered", "indices", "links")
 
@@ -188,24 +190,24 @@ class _Past:
 
 
 class _Path:
-    """The most likely paths of one user to each cell, and which of them is the best."""
+    """The most likely path of one user to each cell, and the best of them."""
 
     __slots__ = ("_came_from", "_closed", "_link", "_log_link", "_scores", "belief", "cell", "indices")
 
     def __init__(self, belief: Chained) -> None:
         self.belief = belief
         self.cell = -1
-        """Where the best one ends."""
+        """Last cell of the best path."""
         self.indices: list[int] = []
         self._scores: FloatArray = np.empty(0)
         self._came_from: list[IntArray | None] = []
         self._closed: list[int] = []
-        """The path up to where the chain last began anew: nothing that comes later changes it."""
+        """The path up to the last restart of the chain, which later reports do not change."""
         self._link: Link = None
         self._log_link: FloatArray = np.empty(0)
 
-    def ahead(self, time_s: int) -> tuple[FloatArray, IntArray | None]:
-        """Return the log scores of the best paths one query on, and where each comes from. Changes no path."""
+    def extended(self, time_s: int) -> tuple[FloatArray, IntArray | None]:
+        """Return log scores of the paths extended by one query and the predecessor of each cell. Changes no path."""
         link = self.belief.link(time_s)
         if link is None:
             return logarithm(self.belief.prior(time_s)), None
@@ -214,7 +216,7 @@ class _Path:
         return extend(self._scores, self._log_link)
 
     def follow(self, index: int, scores: FloatArray, before: IntArray | None) -> None:
-        """Go on with new scores; without predecessors the path so far is closed."""
+        """Append a query with its log scores and predecessors; without predecessors, close the path so far."""
         if before is None and self.indices:
             self._closed += trace_back(self._came_from, self.cell)
             self._came_from = []
@@ -224,7 +226,7 @@ class _Path:
         self.cell = int(likeliest(self._scores))
 
     def recall(self, lags: Sequence[int]) -> Revised:
-        """Return the index and the cell of the queries so many reports ago, as far as there are any."""
+        """Return index and cell of the queries `lags` before the last, omitting lags before the first query."""
         lags = [lag for lag in lags if lag < len(self.indices)]
         if not lags:
             return ()
@@ -234,12 +236,12 @@ class _Path:
         return [(self.indices[-1 - lag], cells[-1 - lag]) for lag in lags]
 
 
-def _likeliest_by_output(belief: Belief, time_s: int, channel: Channel, ahead: FloatArray) -> IntArray:
-    """Return the end of the most likely path for every possible output, -1 for the others. Changes no state."""
+def _likeliest_by_output(belief: Belief, time_s: int, channel: Channel, extended: FloatArray) -> IntArray:
+    """Return the last cell of the most likely path for every possible output, -1 for the others. Changes no state."""
     outputs, likelihoods = channel.likelihoods()
     estimates = np.full(channel.n_outputs, -1, dtype=np.int64)
-    for place, prior in enumerate(priors_in_turn(belief, time_s, likelihoods.shape[1])):
-        scores = ahead if place == 0 else logarithm(prior)
+    for attempt, prior in enumerate(priors_in_order(belief, time_s, likelihoods.shape[1])):
+        scores = extended if attempt == 0 else logarithm(prior)
         possible = likelihoods @ prior > MASS_FLOOR
         if possible.any():
             estimates[outputs[possible]] = likeliest(scores + logarithm(likelihoods[possible]))

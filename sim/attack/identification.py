@@ -1,4 +1,4 @@
-"""Identification: which of the users whose statistics are known is behind a pseudonym, and where she is."""
+"""Identification attack: infer the user behind a pseudonym, among users with known statistics, and their cell."""
 
 from __future__ import annotations
 
@@ -30,15 +30,17 @@ SHORT_NAMES: Table = {
 
 @component("attack")
 class IdentificationParameters(AttackParameters):
-    """An adversary who tells which user is behind a pseudonym, and then where they are (Shokri et al. 2011)."""
+    """An adversary who identifies the user behind a pseudonym and estimates their cell (Shokri et al. 2011)."""
 
     kind: Literal["identification", "identification-markov"] = "identification"
     model: Literal["sporadic", "markov"]
-    """How people move in the adversary's model: by their profiles or by their transitions; by default as the kind."""
+    """Mobility model of each user: independent draws from the profile (sporadic) or a Markov chain (markov). Default:
+    sporadic for the kind identification, markov for identification-markov."""
     matching: Literal["one_to_one", "independent"] = "one_to_one"
-    """The identities: the most likely assignment of all pseudonyms to users, or the likeliest user of each alone."""
+    """Identification rule: the most likely one-to-one assignment of all pseudonyms to users, or the most likely user of
+    each pseudonym alone (independent)."""
     anywhere: Share = 0.01
-    """Share of every user's model that is uniform, so that no report rules out a user for good."""
+    """Share of every user's model that is uniform over all cells, so that no single report excludes a user."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -55,27 +57,32 @@ class IdentificationParameters(AttackParameters):
         """Return the attack."""
         return IdentificationAttack(
             self,
-            candidates={user: context.in_force.get(user, [(1, own)]) for user, own in context.known.items()},
+            candidates={
+                user: context.in_force.get(user, [(1, statistics)]) for user, statistics in context.known.items()
+            },
             distance=context.world.privacy_distance,
             restart_s=context.restart_s,
-            foresee=context.expected,
-            tell=context.posterior,
+            all_outputs=context.expected,
+            with_posterior=context.posterior,
         )
 
 
 class IdentificationAttack:
-    """Tell who is behind each stream of reports: de-anonymisation and localisation of Shokri et al. 2011 (IEEE S&P).
+    """Identify the user behind each stream of reports: de-anonymisation and localisation of Shokri et al. 2011.
 
-    What a report is signed with only says which reports belong together. The log-likelihood of the reports so far under
-    the model of each candidate is kept for each of these streams. The identity is that of the most likely assignment
-    of streams to candidates, `one_to_one`, or the most likely candidate of each stream alone, `independent`.
+    A stream is the reports under one pseudonym. For each stream the attack accumulates the log-likelihood of its
+    reports under the model of each candidate. The identity is given by the most likely assignment of streams to
+    candidates (`one_to_one`), or is the most likely candidate of each stream alone (`independent`).
 
-    Where the user is: the optimal decision for d_P on the posterior over cells, the mean of those under each
-    candidate's model weighted by the posterior over candidates (a uniform prior, each stream on its own).
+    The estimated cell is the optimal decision for d_P under the mean of the candidates' posteriors over cells, weighted
+    by the posterior over candidates (with a uniform prior, separately for each stream).
 
-    `candidates` gives the statistics of each, with the first query (from 1) from which on they are in force. A share
-    `anywhere` of every model is uniform, so that no report rules out anybody for good. The Markov
-    `model` starts anew with `restart_s` (see `MarkovFilter`).
+    `candidates` maps each user to pairs of the index, from 1, of a first query and the statistics in force from it on.
+    A share `anywhere` (in [0, 1]) of every model is uniform over the cells, so that no single report excludes a
+    candidate. The Markov `model` restarts each period of `restart_s` seconds, as `MarkovFilter` does. `all_outputs` and
+    `with_posterior` are as in `OptimalAttack`.
+
+    References: Shokri, Theodorakopoulos, Le Boudec, Hubaux, *Quantifying Location Privacy*, IEEE S&P 2011.
     """
 
     def __init__(
@@ -85,11 +92,11 @@ class IdentificationAttack:
         candidates: Mapping[str, Sequence[tuple[int, Statistics]]],
         distance: Distance,
         restart_s: int | None = None,
-        foresee: bool = False,
-        tell: bool = False,
+        all_outputs: bool = False,
+        with_posterior: bool = False,
     ) -> None:
         if not candidates:
-            raise ValueError("candidates must be one or more, got none")
+            raise ValueError("candidates must have at least one element, got 0")
         self._names = list(candidates)
         self._one_to_one = parameters.matching == "one_to_one"
         self._streams: dict[str, Unidentified] = {}
@@ -97,37 +104,35 @@ class IdentificationAttack:
         self._optimal = OptimalAttack(
             belief_of=lambda stream: self._streams.setdefault(stream, Unidentified(models, restart_s)),
             distance=distance,
-            foresee=foresee,
-            tell=tell,
+            all_outputs=all_outputs,
+            with_posterior=with_posterior,
         )
 
     @property
     def fallbacks(self) -> int:
-        """How often a report had no mass under any candidate."""
+        """The number of reports without mass under any candidate."""
         return self._optimal.fallbacks
 
     def observe(self, report: Report) -> Guess:
-        """Take in one report and estimate where the user was, and who she is."""
+        """Process one report; estimate the cell and the identity of the user."""
         guess = self._optimal.observe(report)
         return guess._replace(identity=self._names[self._identity(report.user)])
 
     def _identity(self, stream: str) -> int:
-        own = self._streams[stream].log_likelihoods
         if self._one_to_one:
-            from scipy.optimize import linear_sum_assignment  # takes long to import
+            from scipy.optimize import linear_sum_assignment  # slow to import
 
-            rows, columns = linear_sum_assignment(
-                [own.log_likelihoods for own in self._streams.values()], maximize=True
-            )
+            log_likelihoods = [belief.log_likelihoods for belief in self._streams.values()]
+            rows, columns = linear_sum_assignment(log_likelihoods, maximize=True)
             assigned = dict(zip(rows.tolist(), columns.tolist(), strict=True))
-            place = list(self._streams).index(stream)
-            if place in assigned:
-                return int(assigned[place])
-        return int(own.argmax())
+            row = list(self._streams).index(stream)
+            if row in assigned:
+                return int(assigned[row])
+        return int(self._streams[stream].log_likelihoods.argmax())
 
 
 class Unidentified:
-    """The belief about a user who may be any of the candidates, each with a model of her own."""
+    """The belief about a user who may be any of the candidates, each with a separate model."""
 
     fixed: bool = False
 
@@ -139,18 +144,19 @@ class Unidentified:
         self._posteriors: FloatArray | None = None
         self._expected: FloatArray | None = None
         self.log_likelihoods: FloatArray = np.zeros(models.n_candidates)
-        """Of the reports so far under each candidate's model."""
+        """Log-likelihood of the reports so far under each candidate's model, shape (n_candidates,)."""
         self.fallbacks = 0
-        """How many reports all candidates held impossible: there all started anew, or the likelihood was believed."""
+        """Number of reports without mass under any candidate. The posterior then uses the start profiles or, without
+        mass under these too, the likelihood alone."""
 
     @property
     def weights(self) -> FloatArray:
-        """Return the posterior over candidates, shape (n_candidates,)."""
+        """The posterior over candidates, shape (n_candidates,)."""
         return normalise(np.exp(self.log_likelihoods - self.log_likelihoods.max()))
 
     @property
     def fallback_priors(self) -> tuple[FloatArray, ...]:
-        """Return what takes the prior's place for a report that has no mass under it."""
+        """The priors to use for a report without mass under the prior, in this order."""
         return (normalise(self.weights @ self._models.starts(self._seen + 1)),)
 
     def prior(self, time_s: int) -> FloatArray:
@@ -158,7 +164,7 @@ class Unidentified:
         return read_only(normalise(self.weights @ self._priors(time_s)))
 
     def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
-        """Return p(x^r | z^r), and learn who she is."""
+        """Return p(x^r | z^r) and update the posterior over candidates."""
         priors = self._priors(time_s)
         posterior, mass = condition(self.prior(time_s), likelihood)
         if not mass > 0:
@@ -188,7 +194,7 @@ class Unidentified:
 
 
 class _Models:
-    """The models of all candidates, which the beliefs about all streams share."""
+    """The models of all candidates, shared by the beliefs about all streams."""
 
     def __init__(
         self, candidates: Sequence[Sequence[tuple[int, Statistics]]], anywhere: float, *, markov: bool
@@ -196,37 +202,41 @@ class _Models:
         self.n_candidates = len(candidates)
         self.markov = markov
         self._anywhere = anywhere
-        self._firsts = sorted({first for own in candidates for first, _ in own})
+        self._firsts = sorted({first for periods in candidates for first, _ in periods})
         self._in_force = [
-            [own[bisect_right(own, first, key=lambda stretch: stretch[0]) - 1][1] for own in candidates]
+            [periods[bisect_right(periods, first, key=lambda period: period[0]) - 1][1] for periods in candidates]
             for first in self._firsts
         ]
         self._starts = [
-            read_only(self._spread(np.array([statistics.start_profile for statistics in stretch])))
-            for stretch in self._in_force
+            read_only(self._spread(np.array([statistics.start_profile for statistics in in_force])))
+            for in_force in self._in_force
         ]
 
     def starts(self, index: int) -> FloatArray:
-        """Return the (start) profiles in force at a query, shape (n_candidates, n_cells)."""
-        return self._starts[self._stretch(index)]
+        """Return the start profiles in force at a query, shape (n_candidates, n_cells)."""
+        return self._starts[self._period(index)]
 
     def predicted(self, index: int, posteriors: FloatArray) -> FloatArray:
-        """Move the posteriors of the query before on to this one."""
-        transitions = [statistics.transition for statistics in self._in_force[self._stretch(index)]]
+        """Predict the cells at a query from the posteriors of the query before it."""
+        transitions = [statistics.transition for statistics in self._in_force[self._period(index)]]
         moved = [posterior @ transition for posterior, transition in zip(posteriors, transitions, strict=True)]
         return self._spread(np.array(moved))
 
     def conditioned(self, index: int, priors: FloatArray, likelihood: FloatArray, masses: FloatArray) -> FloatArray:
-        """Return the posteriors; who held the report impossible starts anew, or believes the likelihood alone."""
+        """Return the posteriors.
+
+        A candidate under whom the report has no mass restarts at the start profile or, without mass there too, uses the
+        likelihood alone.
+        """
         joint = priors * likelihood
-        lost = masses <= MASS_FLOOR
-        joint[lost] = self.starts(index)[lost] * likelihood
+        without_mass = masses <= MASS_FLOOR
+        joint[without_mass] = self.starts(index)[without_mass] * likelihood
         joint[joint.sum(axis=1) <= MASS_FLOOR] = likelihood
         return np.asarray(joint / joint.sum(axis=1, keepdims=True))
 
-    def _stretch(self, index: int) -> int:
+    def _period(self, index: int) -> int:
         return bisect_right(self._firsts, index) - 1
 
     def _spread(self, distributions: FloatArray) -> FloatArray:
-        """Return the distributions with a share of each anywhere."""
+        """Return the distributions with a share of each spread evenly over all cells."""
         return np.asarray((1 - self._anywhere) * distributions + self._anywhere / distributions.shape[1])

@@ -1,4 +1,4 @@
-"""Parameters that all attacks share, and what an attack is built from."""
+"""Parameters that all attacks share, and the context in which an attack is built."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sim.components.custom import Custom
 from sim.components.imports import ComponentError
 from sim.components.registry import Parameters, component
 from sim.components.spec import Name
+from sim.errors import InvalidValue
 from sim.interfaces import Attack, OutputSpace
 from sim.lppm.outputs import Cells
 from sim.mobility.statistics import Statistics
@@ -23,25 +24,25 @@ Knowledge = Literal["test", "whole_test", "training"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackContext:
-    """What the simulation gives to an adversary: the world, and what is known of the users."""
+    """The information that the simulation gives to an adversary: the world and the known statistics."""
 
     world: World
     known: Mapping[str, Statistics]
-    """The statistics of each user that the adversary has."""
+    """Statistics of each user that the adversary knows."""
     in_force: Mapping[str, Sequence[tuple[int, Statistics]]] = field(default_factory=dict)
-    """For users whose statistics change: those in force, each from the query of that number on."""
+    """For users whose statistics change: pairs of the index of the first query, from 1, and the statistics in force."""
     space: OutputSpace | None = None
-    """What the outputs of the mechanism stand for; None for the cells."""
+    """Meaning of the outputs of the mechanism; None: the outputs are the cells."""
     restart_s: int | None = None
-    """The period that Markov models do not cross."""
+    """Period in seconds that transitions of Markov models do not cross; None: no such period."""
     expected: bool = True
-    """Whether guesses carry the answers to all outputs, for expected errors."""
+    """Whether guesses carry the estimates for all outputs, for expected errors."""
     posterior: bool = False
     """Whether guesses carry the posterior."""
 
     @property
     def outputs(self) -> OutputSpace:
-        """What the outputs of the mechanism stand for."""
+        """The meaning of the outputs of the mechanism."""
         return self.space or Cells(self.world.grid.n_cells)
 
 
@@ -49,28 +50,30 @@ class AttackParameters(Parameters):
     """Parameters of an attack."""
 
     name: Name
-    """Name in logs and figures."""
+    """Name of the attack in logs, tables and figures. Default for shipped kinds: the kind."""
     knows: Knowledge = "test"
-    """Whose statistics: the user's own in force (the worst case), those of the whole test, or the training data's."""
+    """Statistics that the adversary knows: those of the user's test queries, by period if they shift (test: the worst
+    case); those of all test queries of the user (whole_test); or those of the training data (training)."""
     training: str | None = None
-    """Which training set, with `knows: training`; by default the first one."""
+    """Name of the training set, only with `knows: training`. Default: the first one."""
 
     @property
     def needs_channel(self) -> bool:
-        """Whether it must know the channel of each report, which mechanisms of the full type do not release."""
+        """Whether the attack requires the channel of each report, which mechanisms of the full type do not release."""
         return True
 
     @property
     def is_memoryless(self) -> bool:
-        """Whether the estimate certainly follows from the current report alone."""
+        """Whether the estimate depends on the current report alone."""
         return False
 
     @model_validator(mode="after")
     def _trained(self) -> Self:
         if self.training is not None and self.knows != "training":
-            raise ValueError(
-                f"`training` is for an adversary with `knows: training`, found {self.training!r} with "
-                f"`knows: {self.knows}`"
+            raise InvalidValue(
+                f"`training` requires `knows: training`, found {self.training!r} with `knows: {self.knows}`: "
+                "remove `training` or change `knows`",
+                code="unused-key",
             )
         return self
 
@@ -87,30 +90,31 @@ class CustomAttack(Custom, AttackParameters):
 
     @property
     def needs_channel(self) -> bool:
-        """Whether it must know the channel of each report: unknown of custom classes."""
+        """Whether the attack requires the channel of each report; not known for custom classes."""
         return False
 
     def build(self, context: AttackContext) -> Attack:
-        """Return an instance of the class, which is given the world and `statistics_of`."""
+        """Return an instance of the class, constructed with `world` and `statistics_of`."""
         return cast(Attack, self.instance("attack", world=context.world, statistics_of=StatisticsOf(context.known)))
 
 
 class StatisticsOf:
-    """Returns the statistics of a user; given to custom attacks."""
+    """A function from user id to the statistics that the adversary knows; an argument of custom attacks."""
 
     def __init__(self, known: Mapping[str, Statistics]) -> None:
         self._known = known
 
     @property
     def users(self) -> tuple[str, ...]:
-        """Return the names that are known: where names are hidden, the users who may be behind a pseudonym."""
+        """The ids of the known users; with pseudonyms, the candidates."""
         return tuple(self._known)
 
     def __call__(self, user: str) -> Statistics:
         """Return the statistics of a user."""
         if user not in self._known:
             raise ComponentError(
-                f"statistics_of({user!r}): nothing is known under this name; where names are hidden, take one of "
-                "`statistics_of.users`, or say `knows: training` with a set of kind others"
+                f"statistics_of({user!r}): unknown user; if user ids are pseudonyms, use an element of "
+                "`statistics_of.users`, or set `knows: training` with a training set of kind others",
+                code="unknown-user",
             )
         return self._known[user]

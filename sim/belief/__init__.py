@@ -1,1 +1,1 @@
-"""Beliefs: what a mechanism or an adversary believes about where a user is at the next query."""
+"""Beliefs: knowledge, of a mechanism or an adversary, about the cell of a user's next query."""

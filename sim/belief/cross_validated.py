@@ -1,4 +1,4 @@
-"""Cross-validation: a mixture of beliefs weighted by their forecasts of the reports."""
+"""Cross-validation: a mixture of beliefs weighted by their predictive likelihood of the reports."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from sim.belief.forgetting import retention
 from sim.inference.bayes import condition, normalise, read_only
 from sim.interfaces import Belief, FloatArray
 
@@ -19,59 +20,61 @@ class Candidate(Belief, Protocol):
 
 
 class CrossValidated:
-    """Believe in several candidates, each as much as its forecasts of the reports so far have earned.
+    """Average several candidate beliefs, weighted by how well each predicted the reports so far.
 
-    A candidate's score is the sum over reports of log(L . pi), where pi is its prior *before* the report: it is judged
-    by reports it has not seen, and nothing but released reports is used. The prior is the average of the candidates'
-    with weights proportional to exp(score), which is Bayes' rule for candidates that were equally likely at first. With
-    a half-life, old forecasts lose their weight in the score.
+    The score of a candidate is the sum over reports of log(L . pi), where pi is its prior *before* the report. Each
+    candidate is thus evaluated on reports that it has not seen, and only released reports are used. The prior is the
+    weighted mean of the candidates' priors, with weights proportional to exp(score): Bayesian model averaging under a
+    uniform prior over the candidates. With `half_life_queries` (in (0, inf)), the weight of a report in the score
+    halves after this number of further reports.
     """
 
     fixed: bool = False
 
     def __init__(self, *, candidates: Sequence[Candidate], half_life_queries: float | None = None) -> None:
         if not candidates:
-            raise ValueError("candidates must not be empty, got none")
+            raise ValueError("candidates must have at least one element, got 0")
         if half_life_queries is not None and not half_life_queries > 0:
-            raise ValueError(f"half_life_queries must be above 0, got {half_life_queries}")
+            raise ValueError(f"half_life_queries must be in (0, inf), got {half_life_queries}")
         self._candidates = tuple(candidates)
-        self._keep = 1.0 if half_life_queries is None else 2.0 ** (-1 / half_life_queries)
+        self._retention = retention(half_life_queries)
         self._scores = np.zeros(len(self._candidates))
-        self._of: list[FloatArray] = []
+        self._candidate_priors: list[FloatArray] = []
         self._prior: FloatArray | None = None
         self.fallbacks = 0
-        """How many reports the prior held impossible: there the likelihood alone was believed."""
+        """Number of reports without mass under the prior. Their posterior is the normalised likelihood."""
 
     @property
     def weights(self) -> FloatArray:
-        """Return how much each candidate is believed."""
+        """The weights of the candidates, shape (n_candidates,)."""
         return normalise(np.exp(self._scores - self._scores.max()))
 
     @property
     def worst_gap(self) -> float:
-        """Return the largest certified gap of any estimate of any candidate."""
+        """The largest certified gap of any estimate of any candidate, in [0, inf)."""
         return max(candidate.worst_gap for candidate in self._candidates)
 
     @property
     def alarms(self) -> int:
-        """Return how many changes were found, by the candidate that found most."""
+        """The largest number of changes that any candidate detected."""
         return max(candidate.alarms for candidate in self._candidates)
 
     def prior(self, time_s: int) -> FloatArray:
-        """Return the average, the same read-only array while the candidates' priors are the same."""
-        of = [candidate.prior(time_s) for candidate in self._candidates]
-        if self._prior is None or any(now is not before for now, before in zip(of, self._of, strict=True)):
-            self._of = of
-            self._prior = read_only(normalise(self.weights @ np.array(of)))
+        """Return the weighted mean; the same read-only array as long as the candidates' priors do not change."""
+        priors = [candidate.prior(time_s) for candidate in self._candidates]
+        previous = self._candidate_priors
+        if self._prior is None or any(new is not old for new, old in zip(priors, previous, strict=True)):
+            self._candidate_priors = priors
+            self._prior = read_only(normalise(self.weights @ np.array(priors)))
         return self._prior
 
     def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
-        """Let every candidate learn from the report, and judge it; return the posterior under the prior before it."""
+        """Update scores and candidates with the report; return the posterior under the prior before the report."""
         prior = self.prior(time_s)
-        chances = np.array([likelihood @ own for own in self._of])
+        evidence = np.array([likelihood @ candidate_prior for candidate_prior in self._candidate_priors])
         for candidate in self._candidates:
             candidate.observe(time_s, likelihood)
-        self._scores = self._keep * self._scores + np.log(np.maximum(chances, np.finfo(np.float64).tiny))
+        self._scores = self._retention * self._scores + np.log(np.maximum(evidence, np.finfo(np.float64).tiny))
         self._prior = None
         posterior, mass = condition(prior, likelihood)
         if mass > 0:

@@ -1,4 +1,4 @@
-"""The profile estimation-based belief (PEB): the profile is learned from the reports (Oya et al. 2019, Sect. IV)."""
+"""The profile estimation-based belief (PEB): learn the profile from the reports (Oya et al. 2019, Sect. IV)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from sim.belief.parameters import BeliefParameters
 from sim.belief.regularisation import CANDIDATES, Regularisation, lifted
 from sim.components.registry import component
 from sim.components.spec import Count, NonNegative
+from sim.errors import InvalidValue
 from sim.inference.bayes import condition, distribution, normalise, read_only
 from sim.inference.em import EM_ITERATIONS, em
 from sim.inference.estimate import Estimate
@@ -26,59 +27,64 @@ from sim.world import World
 
 Solver = Literal["newton", "em"]
 
-_TEST_GAP = 1e-3  # of the estimate from recent reports alone, which is only compared
+_TEST_GAP = 1e-3  # gap of the estimate from recent reports, which is used only by the change test
 
 
 @component("belief")
 class EstimatedProfileParameters(BeliefParameters):
-    """Sporadic, blank-slate (PEB): the profile is estimated from the reports by maximum likelihood."""
+    """Sporadic, blank-slate (PEB): estimates the profile from the reports by maximum likelihood."""
 
     short_name: ClassVar = "PEB"
 
     kind: Literal["estimated_profile"] = "estimated_profile"
     fading: NonNegative = 0.5
-    """gamma of the paper: how fast the initial profile fades."""
+    """Exponent gamma of the paper: at query r the initial profile has weight r^-fading. 0 keeps its weight at 1."""
     initial: Literal["training", "uniform"] = "training"
-    """pi_ini of the paper."""
+    """Initial profile pi_ini of the paper: that of the training data, or uniform over all cells."""
     solver: Solver = "newton"
-    """newton: certified and fast; em: the paper's iteration."""
+    """newton: constrained Newton, fast with a certified gap; em: expectation-maximisation, as in the paper."""
     gap: Annotated[float, Field(gt=0, le=1e6)] = 1e-6
-    """Stop when the mean log-likelihood is certainly within this of the best. A large gap is another estimator."""
+    """Stop when the mean log-likelihood is certified to be within this of its maximum. A large gap acts as early
+    stopping and yields a different estimator."""
     start: Literal["uniform", "initial"] = "uniform"
-    """Where the iteration starts; cells that the reports cannot tell apart share their mass as in the start."""
+    """Profile at which the iteration starts: uniform, or `initial`. Cells that no report distinguishes share their mass
+    in the proportions of this profile."""
     max_iterations: Count | None = None
-    """Limit of the iterations; the gap reached is in the manifest. The default is far more than are needed."""
+    """Limit on solver iterations per estimate. The default is far above the number needed; the manifest records the gap
+    that was reached."""
     forget: Literal["none"] | Forgetting = "none"
-    """How past reports lose their weight; with none, all count equally, as in the paper."""
+    """Decay of the weight of past reports; none: all reports have equal weight, as in the paper."""
     regularise: Literal["none"] | Literal["cross_validated"] | Regularisation = "none"
-    """A prior that replaces `fading` and `start`: given, or chosen by its forecasts of the reports so far."""
+    """Dirichlet prior over profiles, which replaces `fading` and `start`; cross_validated: average several such priors,
+    weighted by how well each predicted the reports so far."""
 
     @model_validator(mode="after")
     def _one_prior(self) -> Self:
-        # A manifest writes out every default, which must not count as given.
+        # Manifests contain every default, so a key with its default value does not count as given.
         defaults = {name: type(self).model_fields[name].default for name in ("fading", "start")}
         given = [f"`{name}`" for name, default in defaults.items() if vars(self)[name] != default]
         if self.regularise != "none" and given:
-            raise ValueError(
-                f"found {' and '.join(given)} with `regularise`, whose prior takes their place: "
-                "leave out one or the other"
+            raise InvalidValue(
+                f"found {' and '.join(given)} together with `regularise`, whose prior replaces them: "
+                f"remove {' and '.join(given)} or `regularise`",
+                code="exclusive-keys",
             )
         return self
 
     @property
     def forgetting(self) -> Forgetting | None:
-        """How past reports lose their weight, if they do."""
+        """The decay of past reports, None if there is none."""
         return self.forget if isinstance(self.forget, Forgetting) else None
 
     @property
     def iteration_limit(self) -> int:
-        """The most iterations of the solver."""
+        """The limit on solver iterations per estimate."""
         if self.max_iterations is not None:
             return self.max_iterations
         return EM_ITERATIONS if self.solver == "em" else NEWTON_ITERATIONS
 
     def of_recent(self, forget: Forgetting) -> EstimatedProfileParameters:
-        """Return the parameters of the estimate from recent reports, which the test for changes compares with."""
+        """Return the parameters of the estimate from recent reports alone, for the change test."""
         changes = {
             "solver": "newton",
             "max_iterations": None,
@@ -88,10 +94,10 @@ class EstimatedProfileParameters(BeliefParameters):
         return self.model_copy(update=changes)
 
     def build(self, statistics: Statistics, restart_s: int | None, world: World) -> Belief:  # noqa: ARG002
-        """Return the belief, which starts from the training profile or a uniform one."""
+        """Return the belief, which starts at the training profile or a uniform one."""
         initial = statistics.initial_profile(self.initial)
         if self.regularise == "cross_validated":
-            candidates = [self._regularised(own, initial, world) for own in CANDIDATES]
+            candidates = [self._regularised(regularise, initial, world) for regularise in CANDIDATES]
             half_life = None if self.forgetting is None else self.forgetting.half_life_queries
             return CrossValidated(candidates=candidates, half_life_queries=half_life)
         if isinstance(self.regularise, Regularisation):
@@ -108,17 +114,16 @@ class EstimatedProfileParameters(BeliefParameters):
 class EstimatedProfile:
     """Learn the profile from the reports: the profile estimation-based (PEB) belief.
 
-    Before the r-th query it is the initial profile with weight r^-fading and else the maximum likelihood profile
-    of z^1 .. z^{r-1} (Oya et al. 2019, eq. (pinorm)). `fading` is gamma of the paper. `start` is
-    where EM starts, and for both solvers gives the proportions in which cells that the reports cannot tell apart
-    share their mass.
+    The prior at query r mixes the initial profile, with weight r^-fading, and the maximum likelihood profile of
+    z^1 .. z^{r-1}, with weight 1 - r^-fading (Oya et al. 2019, eq. (pinorm)). `fading` is gamma of the paper. EM starts
+    at `start`; for both solvers, cells that no report distinguishes share their mass in the proportions of `start`.
 
-    With `forget`, reports have weights, the estimate maximises the weighted likelihood (its gap is that of the
-    weighted one too), and r is 1 plus the sum of the weights: where little is remembered, the initial profile is back.
+    With `forget`, each report has a weight. The estimate maximises the weighted likelihood, and its gap refers to that.
+    r is then 1 plus the sum of the weights, so that the initial profile regains weight as reports are forgotten.
 
     With `regularise`, the estimate is the mode of the posterior under a Dirichlet prior centred on the initial profile,
-    certified as well. That prior takes the place of r^-fading and of `start`. With a `kernel` S, the estimate is
-    S theta, where theta is the mode under the rows L S: places come as blots of the kernel's width.
+    also with a certified gap. This prior replaces r^-fading and `start`. With a `kernel` S, shape (n_cells, n_cells),
+    the estimate is S theta, where theta is the mode under the rows L S: each place is blurred by the kernel.
     """
 
     fixed: bool = False
@@ -144,9 +149,9 @@ class EstimatedProfile:
         self._observed = 0
         self._estimate: Estimate | None = None
         self._unseen: int | None = 0
-        """How many of the last reports the estimate does not know yet; None if it may be far off for the others too."""
+        """Number of latest reports that the estimate does not include; None if the weights of older ones changed."""
         self._mixed: FloatArray = self._initial
-        """What is believed, by the columns of the remembered rows: before the kernel, if there is one."""
+        """The prior before the kernel is applied, aligned with the columns of the remembered rows."""
         self._prior: FloatArray | None = self._spread(self._mixed)
         self._prior_s: int | None = None
         self._test: ChangeTest | None = None
@@ -157,28 +162,28 @@ class EstimatedProfile:
                 parameters.of_recent(forget), initial_profile=initial_profile, kernel=kernel
             )
         self.worst_gap = 0.0
-        """The largest certified gap of any estimate so far: how far the likelihood may be from the best."""
+        """The largest certified gap of any estimate so far: bound on the distance to the maximum mean log-likelihood.
+        """
         self.fallbacks = 0
-        """How many reports the prior held impossible: there the likelihood alone was believed."""
+        """Number of reports without mass under the prior. Their posterior is the normalised likelihood."""
         self.alarms = 0
-        """How many times the reports showed a change and what was older was forgotten."""
+        """Number of changes detected. Each makes the belief forget all reports before the change."""
 
     @property
     def index(self) -> int:
-        """Return the number of the next query, from 1."""
+        """The index of the next query, from 1."""
         return self._observed + 1
 
     @property
     def remembered(self) -> int:
-        """Return how many reports the estimate is made from."""
+        """The number of reports that the estimate uses."""
         return len(self._memory)
 
     @property
     def estimate(self) -> Estimate | None:
-        """Return the (weighted) maximum likelihood estimate from what is remembered, None before the first report.
+        """The (weighted) maximum likelihood estimate from the remembered reports, None before the first report.
 
-        If it is regularised, it is the mode of the posterior; its gap and likelihood are those of theta where there
-        is a kernel.
+        With `regularise` it is the mode of the posterior. With a kernel, its gap and likelihood are those of theta.
         """
         estimate = self._solved()
         if estimate is None or self._kernel is None:
@@ -193,9 +198,10 @@ class EstimatedProfile:
         return self._estimate
 
     def prior(self, time_s: int) -> FloatArray:
-        """Return the profile before the next query, the same read-only array until the next report.
+        """Return the prior of the next query, the same read-only array until the next report.
 
-        With a half-life in days, the longer ago the last report is, the more of the initial profile is in it.
+        With a half-life in days it depends on `time_s`: the share of the initial profile grows with the time since the
+        last report.
         """
         if self._prior is None or (self._memory.ages_with_time and self._prior_s != time_s):
             self._mixed = self._mix(time_s)
@@ -204,11 +210,11 @@ class EstimatedProfile:
         return self._prior
 
     def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
-        """Keep the report's likelihood for the next estimate; return the posterior under the prior before it."""
+        """Store the likelihood for the next estimate; return the posterior under the prior before the report."""
         prior = self.prior(time_s)
         self._learn(time_s, likelihood)
         if self._test is not None:
-            self._look_for_a_change(self._test, time_s, likelihood, prior)
+            self._detect_change(self._test, time_s, likelihood, prior)
         posterior, mass = condition(prior, likelihood)
         if mass > 0:
             return posterior
@@ -218,16 +224,16 @@ class EstimatedProfile:
     def _learn(self, time_s: int, likelihood: FloatArray) -> None:
         forgotten = self._memory.append(time_s, likelihood if self._kernel is None else likelihood @ self._kernel)
         self._observed += 1
-        # Where one is forgotten for each that comes, the others weigh no more than before.
+        # In a full window one report replaces another, so the relative weights of the others do not change.
         self._unseen = None if self._unseen is None or forgotten > 1 else self._unseen + 1
         self._prior = None
 
-    def _look_for_a_change(self, test: ChangeTest, time_s: int, likelihood: FloatArray, prior: FloatArray) -> None:
-        """Compare what was believed with what recent reports alone say; forget what is older than a change."""
+    def _detect_change(self, test: ChangeTest, time_s: int, likelihood: FloatArray, prior: FloatArray) -> None:
+        """Compare the prior with that from recent reports alone; after a change, forget all reports before it."""
         recent = self._recent.prior(time_s)
         self._recent._learn(time_s, likelihood)
         if len(self._memory) <= self._window + 1:
-            return  # the recent reports are all there is, or more
+            return  # both estimates use the same reports
         if not test.observe(float(likelihood @ prior), float(likelihood @ recent)):
             return
         self.alarms += 1
@@ -251,7 +257,7 @@ class EstimatedProfile:
         return mixed
 
     def _mode(self, time_s: int) -> FloatArray:
-        """Return the mode of the posterior with the weights that the reports have at this time."""
+        """Return the mode of the posterior under the weights of the reports at this time."""
         estimate = self._solved()
         if estimate is None:
             return self._initial

@@ -16,7 +16,7 @@ from sim.world import World
 
 @component("belief")
 class FixedProfileParameters(BeliefParameters):
-    """Sporadic, hardwired (SP): the profile never changes."""
+    """Sporadic, hardwired (SP): uses a given profile that never changes."""
 
     short_name: ClassVar = "SP"
     hardwired: ClassVar = True
@@ -25,26 +25,26 @@ class FixedProfileParameters(BeliefParameters):
     kind: Literal["fixed_profile"] = "fixed_profile"
 
     def build(self, statistics: Statistics, restart_s: int | None, world: World) -> FixedProfile:  # noqa: ARG002
-        """Return the belief in the profile of the statistics."""
+        """Return the belief with the profile of the statistics."""
         return FixedProfile(profile=statistics.profile)
 
 
 class FixedProfile:
-    """Believe in one fixed profile: the hardwired sporadic model."""
+    """The hardwired sporadic model: queries are independent draws from one given profile, shape (n_cells,)."""
 
     fixed: bool = True
 
     def __init__(self, *, profile: ArrayLike) -> None:
         self._profile = distribution(profile, "profile")
         self.fallbacks = 0
-        """How many reports the profile held impossible: there the likelihood alone was believed."""
+        """Number of reports without mass under the profile. Their posterior is the normalised likelihood."""
 
     def prior(self, time_s: int) -> FloatArray:  # noqa: ARG002 - the same at all times
-        """Return the profile, always the same read-only array, so that a caller may cache by identity."""
+        """Return the profile, always the same read-only array, so that callers can cache by identity."""
         return self._profile
 
     def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
-        """Return the posterior; nothing is learned."""
+        """Return the posterior; the profile does not change."""
         posterior, mass = condition(self.prior(time_s), likelihood)
         if mass > 0:
             return posterior

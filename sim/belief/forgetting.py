@@ -1,4 +1,4 @@
-"""What a learning belief remembers of past reports: which of them, and with which weight."""
+"""Forgetting: the reports that a learning belief remembers, their weights, and a test for changes of the profile."""
 
 from __future__ import annotations
 
@@ -8,48 +8,51 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from sim.components.spec import Count, Days, Positive, Spec
+from sim.errors import InvalidValue
 from sim.inference.likelihoods import Likelihoods
 from sim.interfaces import FloatArray, IntArray
 
 HALF_LIVES = 10
-"""What is older than so many half-lives is forgotten altogether: a thousandth of the weight of all."""
-_LEAST_WEIGHT = 2.0**-HALF_LIVES * (1 - 1e-9)  # exactly so many half-lives are not more than so many
+"""Age in half-lives above which a report is dropped: its weight is then below a thousandth."""
+_LEAST_WEIGHT = 2.0**-HALF_LIVES * (1 - 1e-9)  # tolerance: a report of exactly this age is not dropped
 _DAY_S = 86_400
 
 
 class Forgetting(Spec):
-    """How past reports lose their weight: a half-life or a window, and a test for changes on top of it or alone."""
+    """Decay of the weight of past reports: a half-life or a window, a test for changes, or both."""
 
     half_life_queries: Positive | None = None
-    """Half-life of a report's weight, in reports; after ten half-lives the report is dropped."""
+    """Half-life of a report's weight, in reports; after ten half-lives the report is dropped. Default: no decay."""
     half_life_days: Days | None = None
-    """Half-life in days."""
+    """Half-life of a report's weight, in days; after ten half-lives the report is dropped. Default: no decay."""
     window: Count | None = None
-    """Number of last reports that count, all equally."""
+    """Number of latest reports that are used, with equal weights. Default: all."""
     adaptive: bool = False
-    """Test the reports for a change of the profile, and forget what is older than one."""
+    """Test the reports for changes of the profile; after a change, forget the reports before it."""
     queries_per_false_alarm: Annotated[float, Field(ge=2, le=1e12)] = 1000.0
-    """Of the test: mean number of queries between false alarms, at least, as far as the estimate is right."""
+    """Lower bound of the mean number of queries between false alarms of the `adaptive` test, if the estimated profile
+    is correct."""
     recent: Count = 20
-    """Of the test: number of last reports whose estimate is compared with that from all."""
+    """Number of latest reports whose estimate the `adaptive` test compares with the estimate from all reports."""
 
     @model_validator(mode="after")
-    def _something(self) -> Self:
+    def _one_decay(self) -> Self:
         names = ("half_life_queries", "half_life_days", "window")
         given = [name for name in names if vars(self)[name] is not None]
         if len(given) > 1:
             listed = " and ".join(f"`{name}`" for name in given)
-            raise ValueError(f"found {listed}, allowed is one of them: they exclude each other")
+            raise InvalidValue(f"{listed} exclude each other: keep one of them", code="exclusive-keys")
         if not given and not self.adaptive:
-            raise ValueError(
-                "nothing is forgotten: say `half_life_queries`, `half_life_days`, `window` or `adaptive: true`, "
-                "or `forget: none`"
+            raise InvalidValue(
+                "no decay is given: add `half_life_queries`, `half_life_days`, `window` or `adaptive: true`, "
+                "or write `forget: none`",
+                code="missing-key",
             )
         return self
 
 
 def retention(half_life_queries: float | Literal["none"] | None) -> float:
-    """Return the share of its weight that a report keeps with each report after it.
+    """Return the factor by which each further report multiplies the weight of a report.
 
     >>> retention(1.0), retention("none")
     (0.5, 1.0)
@@ -60,7 +63,7 @@ def retention(half_life_queries: float | Literal["none"] | None) -> float:
 
 
 class Memory:
-    """The likelihoods of the reports that are remembered, with their weights; of the last report it is 1."""
+    """The likelihoods and weights of the remembered reports; the last report has weight 1."""
 
     def __init__(self, n_cells: int, forgetting: Forgetting | None = None) -> None:
         half_life_queries = None if forgetting is None else forgetting.half_life_queries
@@ -70,29 +73,29 @@ class Memory:
         self._per_query = 1 / (half_life_queries or np.inf)
         self._per_second = 1 / (_DAY_S * (half_life_days or np.inf))
         self.ages_with_time = half_life_days is not None
-        """Whether weights fall between reports too."""
+        """Whether weights also decay with time between reports."""
         self.weights: FloatArray | None = None
-        """The weights of the rows, in their order; None if all are 1."""
+        """The weights of the rows at the time of the last report, shape (n_reports,); None if all are 1."""
         if half_life_queries is not None or self.ages_with_time:
             self.weights = np.empty(0)
         self.last_s = 0
-        """When the last report came."""
+        """Time of the last report in seconds."""
 
     def __len__(self) -> int:
         return len(self._seen)
 
     @property
     def rows(self) -> FloatArray:
-        """Return the likelihoods that are remembered, the oldest first, as a read-only view."""
+        """The remembered likelihoods, oldest first, as a read-only view of shape (n_reports, n_cells)."""
         return self._seen.rows
 
     @property
     def groups(self) -> IntArray:
-        """Return for each cell the lowest one that these rows cannot tell from it."""
+        """For each cell, the lowest cell with the same column in `rows`, shape (n_cells,)."""
         return self._seen.groups
 
     def append(self, time_s: int, likelihood: FloatArray) -> int:
-        """Add a report, and return how many old ones were forgotten."""
+        """Add a report; return the number of old reports that were dropped."""
         self._seen.append(likelihood)
         forgotten = 0
         if self.weights is not None:
@@ -106,33 +109,33 @@ class Memory:
         return forgotten
 
     def forget(self, count: int) -> None:
-        """Forget the oldest reports."""
+        """Drop the `count` oldest reports."""
         if count:
             self._seen.forget(count)
             self.weights = None if self.weights is None else self.weights[count:]
 
     def weights_at(self, time_s: int) -> FloatArray | None:
-        """Return the weights as they are at a time, None if all are 1."""
+        """Return the weights of the rows at a time, shape (n_reports,); None if all are 1."""
         return None if self.weights is None else self.weights * self._fading(0.0, time_s)
 
     def amount(self, time_s: int) -> float:
-        """Return how much is remembered at a time: the sum of the weights."""
+        """Return the sum of the weights at a time."""
         if self.weights is None:
             return float(len(self._seen))
         return float(self.weights.sum()) * self._fading(0.0, time_s)
 
     def _fading(self, half_lives: float, time_s: int) -> float:
-        """Return what a weight is multiplied by after so many half-lives and until a time, if time counts."""
+        """Return the decay factor of a weight: by `half_lives` and, if weights decay with time, by the time passed."""
         return float(2.0 ** -(half_lives + self._per_second * max(0, time_s - self.last_s)))
 
 
 class ChangeTest:
-    """Tells from the reports alone whether the user's profile has changed: a CUSUM of log-likelihood ratios.
+    """Detect changes of the user's profile from the reports alone: a CUSUM of log-likelihood ratios.
 
-    For each report, `observe` is told how likely it was by the belief from all that is remembered, and by the belief
-    that only recent reports would have led to, both held before it. If the former is right, the expected ratio is 1
-    whatever the channel, since f(z | .) sums to 1 over all z. So the sum, which starts anew at 0 whenever it falls
-    below, reaches log(queries_per_false_alarm) once in that many queries or less often (Lorden 1971, Ann. Math.
+    `observe` receives the probability of each report under two priors held before it: that from all remembered reports,
+    and that from recent reports alone. If the former is correct, the expected ratio of the two is 1 for any channel,
+    since f(z | .) sums to 1 over all z. The cumulative sum, reset to 0 whenever it becomes negative, therefore reaches
+    log(queries_per_false_alarm) on average at most once in `queries_per_false_alarm` queries (Lorden 1971, Ann. Math.
     Statist. 42, 1897-1908).
     """
 
@@ -141,7 +144,7 @@ class ChangeTest:
         self._sum = 0.0
 
     def observe(self, remembered: float, recent: float) -> bool:
-        """Return whether this report raises an alarm; the sum then starts anew."""
+        """Return whether this report raises an alarm, given its two probabilities; an alarm resets the sum."""
         if recent <= 0:
             self._sum = 0.0
             return False
@@ -153,7 +156,7 @@ class ChangeTest:
 
 
 def change_point(rows: FloatArray, before: FloatArray, after: FloatArray) -> int:
-    """Return the row from which on a change from one profile to another explains all rows best.
+    """Return the first row after the change from profile `before` to profile `after` that maximises the likelihood.
 
     >>> change_point(np.eye(2)[[0, 0, 1, 0, 0, 1, 1]], np.array([0.9, 0.1]), np.array([0.1, 0.9]))
     5

@@ -1,9 +1,9 @@
-"""The blank-slate Markov belief (PEB-MK): transitions that nobody has seen are learned from the reports.
+"""The blank-slate Markov belief (PEB-MK): learn transitions from the reports by a gravity model.
 
-A law of gravity M(x'|x) = stay 1{x' = x} + (1 - stay) A(x') exp(-d(x, x') / reach) / norm(x) needs no transition data:
-only how attractive the cells are, how far people go from one query to the next, and how often they do not go at all.
-The attraction A is learned cell by cell. For reach and stay there is a bank of laws, weighted by how well each has
-foretold the reports so far: cross-validation on what was released, and on nothing else.
+The gravity model M(x'|x) = stay 1{x' = x} + (1 - stay) A(x') exp(-d(x, x') / reach) / norm(x) needs no transition data,
+only the attraction of each cell, the distance users travel between queries (reach) and the probability of staying. The
+attraction A is learned cell by cell. For reach and stay there is a bank of models, here called laws, one for each pair
+of values, weighted by the predictive likelihood of the reports so far: cross-validation on released reports alone.
 """
 
 from __future__ import annotations
@@ -20,42 +20,46 @@ from sim.belief.gravity_kernels import GravityKernels
 from sim.belief.parameters import BeliefParameters
 from sim.components.registry import component
 from sim.components.spec import Positive
+from sim.errors import InvalidValue
 from sim.inference.bayes import condition, distribution, normalise, read_only
 from sim.interfaces import FloatArray, IntArray
 from sim.mobility.statistics import Statistics
 from sim.world import World
 from sim.world.distance import Distance
 
-_ANYWHERE = 0.01  # of the initial profile is uniform: no cell is impossible
-_DEALT_ANEW = 0.01  # of the laws' weights at each report: what was wrong for long can come back
-_UNTIL_TRUSTED = 1.0  # transitions from a cell that are counted before counts and gravity have an equal say
-_LIKELIEST = 16  # cells before a report and after it among which a transition is counted
-_STEPS_PER_OCTAVE = 2  # of the growth of reach with time: each has kernels of its own
+_UNIFORM_SHARE = 0.01  # share of the initial profile that is uniform, so that no cell is impossible
+_RESET_SHARE = 0.01  # share of the laws' weights reset at each report, so that a law can regain weight
+_UNTIL_TRUSTED = 1.0  # counted transitions from a cell at which counts and gravity have equal weight
+_LIKELIEST = 16  # number of cells, before and after a report, between which a transition is counted
+_STEPS_PER_OCTAVE = 2  # resolution of the growth of reach with time; each step has separate kernels
 _LEAST_GROWTH, _MOST_GROWTH = 0.25, 8.0  # eleven steps
 
 
 @component("belief")
 class GravityFilterParameters(BeliefParameters):
-    """Markov, blank-slate (PEB-MK): filters the reports with transitions that it learns from them, by gravity."""
+    """Markov, blank-slate (PEB-MK): filters the reports with transitions learned from them by a gravity model."""
 
     short_name: ClassVar = "PEB-MK"
 
     kind: Literal["gravity_filter"] = "gravity_filter"
     initial: Literal["training", "uniform", "roads"] = "training"
-    """What attracts before the first report: where others went, all cells alike, or cells by their crossings."""
+    """Initial attraction of the cells: the profile of the training data, uniform, or proportional to the number of road
+    crossings in a cell."""
     reaches_km: Annotated[list[Positive], Field(min_length=1, max_length=8)] = [2.5, 12.0]
-    """How far people go from one query to the next, along roads where there are any: one law for each."""
+    """Length scales of the gravity kernel exp(-distance / reach) between consecutive queries, in km along the roads if
+    the world has any. Each combination of a reach and a stay is one transition model of the mixture."""
     stays: Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=1, max_length=8)] = [0.1, 0.5]
-    """How often they stay in a cell: one law for each."""
+    """Probabilities of staying in the cell between consecutive queries, each in [0, 1), combined with each reach."""
     prior_reports: Positive = 1.0
-    """How many reports the initial attraction is worth, which is never forgotten."""
+    """Weight of the initial attraction, in reports. It does not decay."""
     half_life_queries: Literal["none"] | Positive = 10.0
-    """Half-life of a report's weight in the attraction, in reports; none for no decay."""
+    """Half-life of a report's weight in the attraction, in reports; none: no decay."""
     transitions: Literal["training", "learned", "none"] = "training"
-    """Counts of transitions as one more law: those of the training, where there are any; these and what reports add."""
+    """Further transition model of the mixture, from counted transitions: those of the training data, if it has any
+    (training); these and the transitions estimated from the reports (learned); or no such model (none)."""
 
     def build(self, statistics: Statistics, restart_s: int | None, world: World) -> GravityFilter:
-        """Return the filter, with distances along the roads where there are any."""
+        """Return the filter, with distances along the roads if the world has any."""
         trained = self.transitions != "none" and statistics.n_transitions > 0
         return GravityFilter(
             self,
@@ -74,26 +78,26 @@ class GravityFilterParameters(BeliefParameters):
         if self.initial != "roads":
             return statistics.initial_profile(self.initial)
         if world.roads is None:
-            raise ValueError("`initial: roads` needs roads, found none: add them to the world")
+            raise InvalidValue("`initial: roads` requires `world.roads`, found none: add roads", code="no-roads")
         return world.roads.share_of_cells(statistics.n_cells)
 
 
 class GravityFilter:
-    """Follow the user by a hidden Markov filter with learned transitions.
+    """Track the user by a hidden Markov filter with learned transitions.
 
-    A law has one of `reaches_km` (in (0, inf)) and one of `stays` (in [0, 1)). All share the attraction A, in which the
-    initial profile is worth `prior_reports` (in (0, inf)) and each report counts by the posterior that it led to; a
-    report loses half of its weight in `half_life_queries`. The filter predicts by the mean of all laws by weight. A
-    report multiplies a law's weight by how likely the law held it.
+    A law has one of `reaches_km` (in (0, inf)) and one of `stays` (in [0, 1)). All laws share the attraction A: the
+    initial profile with weight `prior_reports` (in (0, inf)) plus the posterior of each report, whose weight halves
+    every `half_life_queries` reports. The prediction is the mean of the laws' predictions by weight. Each report
+    multiplies the weight of a law by the probability of the report under that law.
 
-    Where queries come at irregular times, reach grows with the square root of the time since the last report, and stay
-    falls exponentially with it, both as said at the usual time between reports (their geometric mean so far).
+    If the time between queries varies, reach grows with the square root of the time since the last report and stay
+    decreases exponentially with it. Both have the given values at the geometric mean of the times between reports.
 
-    `transition[from, to]` with `counted[from]`, the number of transitions that each row was made from, is what training
-    knows. It makes one more law, which trusts a row the more the more was counted, and gravity for the rest. With
-    `count_transitions` there is such a law in any case, and each report adds to its counts the transition that it tells
-    of, by the posterior of both cells. Days are apart: with `restart_s` the filter starts anew at the attraction when
-    time_s // restart_s is another.
+    `transition[from, to]` and `counted[from]`, the number of transitions from which each row was estimated, are the
+    training statistics. They form one further law, which mixes row and gravity; the row's share grows with `counted`.
+    With ``transitions: learned`` this law always exists, and each report adds to its counts the posterior of the
+    transition p(x^{r-1}, x^r | z^r). With `restart_s` (in [1, inf) s) the filter restarts at the attraction whenever
+    time_s // restart_s changes, so that transitions do not cross days.
     """
 
     fixed: bool = False
@@ -111,23 +115,24 @@ class GravityFilter:
         n_cells = kernels.distance.n_cells
         initial = distribution(initial_profile, "initial_profile")
         if initial.shape != (n_cells,):
-            raise ValueError(f"initial_profile must have the distance's {n_cells} cells, got shape {initial.shape}")
+            raise ValueError(f"initial_profile must have shape {(n_cells,)}, got {initial.shape}")
         if restart_s is not None and restart_s < 1:
             raise ValueError(f"restart_s must be in [1, inf), got {restart_s}")
         if (transition is None) != (counted is None):
-            raise ValueError("transition and counted go together, got one of them")
-        self._initial = (1 - _ANYWHERE) * initial + _ANYWHERE / n_cells
+            missing = "transition" if transition is None else "counted"
+            raise ValueError(f"{missing} must be given: transition and counted require each other, got one of them")
+        self._initial = (1 - _UNIFORM_SHARE) * initial + _UNIFORM_SHARE / n_cells
         self._kernels = kernels
         self._prior_reports = parameters.prior_reports
         self._reaches_km = tuple(map(float, parameters.reaches_km))
         self._stays = np.array(parameters.stays, dtype=np.float64)
-        self._keep = retention(parameters.half_life_queries)
+        self._retention = retention(parameters.half_life_queries)
         self._restart_s = restart_s
         trained = None if transition is None or counted is None else _Trained(transition, counted, n_cells)
         self._counts: _Trained | _Learned | None = (
             _Learned(n_cells, trained) if parameters.transitions == "learned" else trained
         )
-        self._start_weights = self._deal()
+        self._start_weights = self._initial_weights()
         self._weights = self._start_weights
         self._visits = np.zeros(n_cells)
         self._posterior: FloatArray | None = None
@@ -137,16 +142,16 @@ class GravityFilter:
         self._prediction: tuple[int, _Prediction] | None = None
         self._laws: tuple[float, FloatArray] | None = None
         self.fallbacks = 0
-        """How many reports the prediction held impossible: there the likelihood alone was believed."""
+        """Number of reports without mass under the prediction. Their posterior is the normalised likelihood."""
 
     @property
     def weights(self) -> FloatArray:
-        """How far each law is trusted, by reach and then by stay; that of counts, if there are any, is the last."""
+        """The weights of the laws, ordered by reach and then by stay; the law of counts, if any, is the last."""
         return self._weights
 
     @property
     def attraction(self) -> FloatArray:
-        """A, learned so far, shape (n_cells,)."""
+        """The attraction A learned so far, shape (n_cells,)."""
         return normalise(self._prior_reports * self._initial + self._visits)
 
     def prior(self, time_s: int) -> FloatArray:
@@ -154,51 +159,51 @@ class GravityFilter:
         return self._predict(time_s).prior
 
     def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
-        """Return p(x^r | z^r), go on from there, and learn from the report which laws hold and what attracts."""
+        """Return p(x^r | z^r); update the filter, the weights of the laws, the attraction and the counts."""
         prediction = self._predict(time_s)
         posterior, mass = condition(prediction.prior, likelihood)
         if mass > 0:
             if isinstance(self._counts, _Learned) and prediction.moves is not None:
                 self._counts.add(prediction.moves.pairs(self._counts, likelihood, posterior))
-            told = self._weights * (prediction.laws @ (prediction.parts @ likelihood))
-            self._weights = (1 - _DEALT_ANEW) * told / told.sum() + _DEALT_ANEW * self._start_weights
+            weights = self._weights * (prediction.laws @ (prediction.parts @ likelihood))
+            self._weights = (1 - _RESET_SHARE) * weights / weights.sum() + _RESET_SHARE * self._start_weights
         else:
             self.fallbacks += 1
             posterior = normalise(likelihood)
-        if self._goes_on(time_s) and time_s > self._last_s:
+        if self._continues(time_s) and time_s > self._last_s:
             self._gaps += 1
             self._mean_log_gap += (math.log(time_s - self._last_s) - self._mean_log_gap) / self._gaps
-        self._visits = self._keep * self._visits + posterior
+        self._visits = self._retention * self._visits + posterior
         self._posterior = posterior.copy()
         self._last_s = time_s
         self._prediction = None
         return posterior
 
-    def _deal(self) -> FloatArray:
-        """Return the weights before the first report: half to counts, if there are any, the rest to gravity."""
+    def _initial_weights(self) -> FloatArray:
+        """Return the weights before the first report: half to the law of counts, if any, the remainder to gravity."""
         n_laws = len(self._reaches_km) * self._stays.size
         if self._counts is None:
             return np.full(n_laws, 1 / n_laws)
         return np.append(np.full(n_laws, 0.5 / n_laws), 0.5)
 
-    def _goes_on(self, time_s: int) -> bool:
-        """Whether the filter goes on from the last report, and does not start anew."""
+    def _continues(self, time_s: int) -> bool:
+        """Return whether the filter continues from the last report, rather than restarts."""
         if self._posterior is None:
             return False
         return self._restart_s is None or time_s // self._restart_s == self._last_s // self._restart_s
 
     def _predict(self, time_s: int) -> _Prediction:
         if self._prediction is None or self._prediction[0] != time_s:
-            found = self._go_on(time_s, self._posterior) if self._goes_on(time_s) else self._start_anew()
-            self._prediction = (time_s, found)
+            prediction = self._step(time_s, self._posterior) if self._continues(time_s) else self._restart()
+            self._prediction = (time_s, prediction)
         return self._prediction[1]
 
-    def _start_anew(self) -> _Prediction:
-        """Return what all laws start from: the attraction."""
+    def _restart(self) -> _Prediction:
+        """Return the prediction without a preceding report: the attraction under every law."""
         return _Prediction.of(self.attraction[np.newaxis], np.ones((self._weights.size, 1)), self._weights)
 
-    def _go_on(self, time_s: int, posterior: FloatArray | None) -> _Prediction:
-        """Return where the laws lead from the last posterior: to stay there, to move, or where counts say."""
+    def _step(self, time_s: int, posterior: FloatArray | None) -> _Prediction:
+        """Return the prediction from the last posterior: the user stays, moves by gravity, or moves by the counts."""
         assert posterior is not None
         elapsed = self._elapsed(time_s)
         attraction = self.attraction
@@ -223,7 +228,7 @@ class GravityFilter:
         return _Prediction.of(parts, laws, self._weights, moves)
 
     def _laws_after(self, elapsed: float) -> FloatArray:
-        """Return how much of each part a law takes: the posterior itself, moves of each reach, what counts say."""
+        """Return the shares of the parts in each law: the posterior, moves by each reach, moves by the counts."""
         if self._laws is None or self._laws[0] != elapsed:
             stay = self._stays**elapsed
             n_moves = len(self._reaches_km)
@@ -237,33 +242,34 @@ class GravityFilter:
         return self._laws[1]
 
     def _elapsed(self, time_s: int) -> float:
-        """Return the time since the last report by the usual time between reports; 1 until that is known."""
+        """Return the time since the last report in units of the mean time between reports; 1 until that is known."""
         if self._gaps == 0 or time_s <= self._last_s:
             return 1.0
         return (time_s - self._last_s) / math.exp(self._mean_log_gap)
 
 
 class _Prediction:
-    """What all laws expect: each is a mean of the same few parts."""
+    """The predictions of all laws: each is a weighted mean of the same few parts."""
 
     __slots__ = ("laws", "moves", "parts", "prior")
 
     def __init__(self, prior: FloatArray, parts: FloatArray, laws: FloatArray, moves: _Moves | None) -> None:
         self.prior = prior
         self.parts = parts
-        """Distributions over cells, one a row."""
+        """Distributions over cells, shape (n_parts, n_cells)."""
         self.laws = laws
-        """[law, part]: how much of each part a law takes."""
+        """Share of each part in each law, shape (n_laws, n_parts)."""
         self.moves = moves
-        """How it came about, where transitions are counted."""
+        """The transitions behind the prediction, if transitions are learned."""
 
     @classmethod
     def of(cls, parts: FloatArray, laws: FloatArray, weights: FloatArray, moves: _Moves | None = None) -> _Prediction:
+        """Return the prediction under these weights of the laws."""
         return cls(read_only(normalise(weights @ laws @ parts)), parts, laws, moves)
 
 
 class _Moves(NamedTuple):
-    """The transitions behind a prediction: gravity, whose `share` says how much to stay and to move, and counts."""
+    """The transitions behind a prediction: gravity, with the `share` of staying and of each reach, and counts."""
 
     before: FloatArray
     attraction: FloatArray
@@ -275,7 +281,7 @@ class _Moves(NamedTuple):
     """The weight of the law of counts."""
 
     def pairs(self, counts: _Learned, likelihood: FloatArray, after: FloatArray) -> _Pairs:
-        """Return p(x^{r-1}, x^r | z^r) among the likeliest cells before and after a report."""
+        """Return p(x^{r-1}, x^r | z^r) between the likeliest cells before and after a report."""
         start = _likeliest(self.before)
         end = _likeliest(after)
         block = np.ix_(start, end)
@@ -290,7 +296,7 @@ class _Moves(NamedTuple):
 
 
 class _Pairs(NamedTuple):
-    """How likely each pair of cells is."""
+    """Probabilities `mass[start, end]` of transitions between some cells."""
 
     start: IntArray
     end: IntArray
@@ -298,14 +304,14 @@ class _Pairs(NamedTuple):
 
 
 def _likeliest(weights: FloatArray) -> IntArray:
-    """Return the cells of the largest weights, or all where there are few."""
+    """Return the `_LIKELIEST` cells with the largest weights, or all cells if there are no more."""
     if weights.size <= _LIKELIEST:
         return np.arange(weights.size)
     return np.argpartition(weights, -_LIKELIEST)[-_LIKELIEST:]
 
 
 class _Trained:
-    """Transitions that were counted in training, and how far to trust them."""
+    """Transitions counted in the training data and the trust in each row, counted / (counted + 1)."""
 
     def __init__(self, transition: ArrayLike, counted: ArrayLike, n_cells: int) -> None:
         self.transition = distribution(transition, "transition")
@@ -320,35 +326,35 @@ class _Trained:
         self._trust = self.rows / (self.rows + _UNTIL_TRUSTED)
 
     def lead(self, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return where the counts lead, and what of the posterior is left to gravity."""
+        """Return the cells predicted by the counts, and the part of the posterior that moves by gravity."""
         return (posterior * self._trust) @ self.transition, posterior * (1 - self._trust)
 
 
 class _Learned:
-    """Transitions that are counted as reports come, on top of those of training."""
+    """Transitions counted in the training data and estimated from the reports."""
 
     def __init__(self, n_cells: int, trained: _Trained | None) -> None:
         self.rows = np.zeros(n_cells)
-        """How many from each cell."""
+        """Number of transitions from each cell."""
         self.pairs = np.zeros((n_cells, n_cells))
-        """[from, to]: how many."""
+        """Number of transitions [from, to]."""
         if trained is not None:
             self.rows = trained.rows.copy()
             self.pairs = trained.rows[:, None] * trained.transition
 
     def lead(self, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return where the counts lead, and what of the posterior is left to gravity."""
+        """Return the cells predicted by the counts, and the part of the posterior that moves by gravity."""
         each = posterior / (self.rows + _UNTIL_TRUSTED)
         return each @ self.pairs, _UNTIL_TRUSTED * each
 
     def add(self, pairs: _Pairs) -> None:
-        """Count one more transition, spread over the pairs that it may have been."""
+        """Add one transition, distributed over the pairs by their probability."""
         self.pairs[np.ix_(pairs.start, pairs.end)] += pairs.mass
         self.rows[pairs.start] += pairs.mass.sum(axis=1)
 
 
 def _growth(elapsed: float) -> float:
-    """Return how many times farther people get in a time, in units of the usual time, in steps.
+    """Return the growth of reach after `elapsed` mean times between reports: its square root, rounded to a step.
 
     >>> _growth(4.0)
     2.0

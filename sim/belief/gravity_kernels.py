@@ -1,4 +1,4 @@
-"""Kernels of the law of gravity, exp(-d(x, x') / reach), shared by the filters of all users."""
+"""Kernels of the gravity model, exp(-d(x, x') / reach), shared by the filters of all users."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from sim.interfaces import FloatArray
 from sim.world.distance import Distance
 
-_MOST_CACHED = 16  # growths whose kernels are cached
+_MOST_CACHED = 16  # number of growths whose kernels are cached
 
 
 class Kernels:
-    """exp(-d(x, x') / reach) for several reaches: of a Manhattan distance by row and by column of the grid."""
+    """Matrices exp(-d(x, x') / reach) for several reaches; for a Manhattan distance, factors by row and column."""
 
     def __init__(self, distance: Distance, reaches_km: FloatArray) -> None:
         self.reaches_km = reaches_km
@@ -23,24 +23,27 @@ class Kernels:
         self._kernels = [np.exp(-axis_km / reaches_km[:, None, None]) for axis_km in axes_km]
 
     def from_each(self, weights: FloatArray) -> FloatArray:
-        """Return sum over x' of exp(-d(x, x') / reach) weights(x'), a row for each reach."""
+        """Return the sum over x' of exp(-d(x, x') / reach) weights(x') for each reach, shape (n_reaches, n_cells)."""
         return self._by_axis(weights) if self._shape is not None else np.asarray(self._kernels[0] @ weights)
 
     def to_each(self, weights: FloatArray) -> FloatArray:
-        """Return sum over x of weights(x) exp(-d(x, x') / reach), a row for each reach; each has weights of its own."""
+        """Return the sum over x of weights(x) exp(-d(x, x') / reach) for each reach, shape (n_reaches, n_cells).
+
+        `weights` has one row per reach.
+        """
         if self._shape is not None:
             return self._by_axis(weights)
         return np.asarray(weights[:, np.newaxis] @ self._kernels[0])[:, 0]
 
     def _by_axis(self, weights: FloatArray) -> FloatArray:
-        """Return either sum: along an axis distances are the same both ways."""
+        """Return either sum; they are equal, since distances along an axis are symmetric."""
         assert self._shape is not None
         by_row, by_col = self._kernels
         return np.asarray(by_row @ weights.reshape(-1, *self._shape) @ by_col).reshape(len(by_row), -1)
 
 
 class GravityKernels:
-    """The kernels of a distance for each growth of reach, the last few of them cached; users share one object."""
+    """The kernels of a distance for each growth of reach, with a cache of the latest; all users share one object."""
 
     def __init__(self, distance: Distance, reaches_km: Sequence[float]) -> None:
         self.distance = distance

@@ -1,4 +1,4 @@
-"""The belief of somebody who knows that people sleep at home, and puts the reports of all nights together."""
+"""The home belief: users are at home at night, and the home is inferred from the reports of all nights."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sim.belief.parameters import BeliefParameters
 from sim.belief.regularisation import lifted
 from sim.components.registry import component
 from sim.components.spec import Days, Share
+from sim.errors import InvalidValue
 from sim.inference.bayes import condition, distribution, normalise, read_only
 from sim.inference.ties import MASS_FLOOR
 from sim.interfaces import FloatArray
@@ -24,25 +25,26 @@ DAY_S = 86_400
 
 @component("belief")
 class HomeProfileParameters(BeliefParameters):
-    """Sporadic, but for one unknown home at night, which is inferred from the reports of all nights together."""
+    """Sporadic by day; at night one unknown home, inferred jointly from the reports of all nights."""
 
     kind: Literal["home"] = "home"
     from_h: Annotated[float, Field(ge=0, le=24)] = 22.0
-    """The hour of the day from which on people are at home."""
+    """Start of the night, in hours of the local day: users are at home from then on."""
     until_h: Annotated[float, Field(ge=0, le=24)] = 6.0
-    """The hour until which they are, the next morning if it is an earlier one."""
+    """End of the night, in hours of the local day; on the next day if it is before `from_h`."""
     away: Share = 0.1
-    """How often they are elsewhere all the same."""
+    """Probability that a user is elsewhere at a query in the night."""
     utc_offset_h: Annotated[float, Field(ge=-14, le=14)] = 0.0
-    """Hours to add to the users' clock, where that is not local time."""
+    """Local time minus the time of the queries, in hours; 0 if queries are in local time."""
     half_life_days: Days | None = None
-    """Half-life of a report's evidence about the home, in days; by default no decay."""
+    """Half-life of a report's evidence about the home, in days. Default: no decay."""
 
     @model_validator(mode="after")
-    def _some_hours(self) -> Self:
+    def _non_empty_night(self) -> Self:
         if self.from_h % 24 == self.until_h % 24:
-            raise ValueError(
-                f"`from_h` and `until_h` must be different hours of the day, found {self.from_h} and {self.until_h}"
+            raise InvalidValue(
+                f"`from_h` and `until_h` must be different hours of the day, found {self.from_h} and {self.until_h}",
+                code="empty-interval",
             )
         return self
 
@@ -52,16 +54,16 @@ class HomeProfileParameters(BeliefParameters):
 
 
 class HomeProfile:
-    """Infer the user's home from the reports of all nights, however blurred each of them is.
+    """Infer the user's home from the reports of all nights.
 
-    At a query between `from_h` and `until_h` (hours of the day, in [0, 24]; over midnight where the first is later) she
-    is in one cell, her home, with probability 1 - `away` (in [0, 1]), and else anywhere by the profile, each time on
-    its own. At other hours she is anywhere by the profile. The home itself is unknown. Before the first report it is
-    where the profile says, of which a thousandth is spread over all cells, and each night report multiplies it by
+    At a query between `from_h` and `until_h` (hours of the day, in [0, 24]; across midnight if `from_h` is later) the
+    user is in one cell, the home, with probability 1 - `away` (in [0, 1]); otherwise their cell is an independent draw
+    from the profile. At other hours it is always such a draw. The home is unknown. Its prior is the profile, with a
+    share of 0.001 spread over all cells, and each report of a night multiplies its distribution by
     (1 - away) f(z | home) + away sum_x profile(x) f(z | x).
 
-    The clock is time_s plus `utc_offset_h`. With `half_life_days` (above 0), what the reports say of the home counts
-    half after so many days, so that a new home can be found.
+    The local time is time_s plus `utc_offset_h`. With `half_life_days` (in (0, inf)), the log-likelihood of the home
+    decays with this half-life, so that the belief can adapt to a new home.
 
     >>> belief = HomeProfile(HomeProfileParameters(away=0.2), profile=[0.5, 0.5])
     >>> belief.observe(23 * 3600, np.array([0.9, 0.1])).round(3), belief.home.round(3)
@@ -78,23 +80,23 @@ class HomeProfile:
         self._away = parameters.away
         self._per_second = 1 / (DAY_S * (parameters.half_life_days or np.inf))
         self._evidence = np.zeros(self._profile.size)
-        """The logarithm of what the reports say of each home, as it was at the last of them."""
+        """Log-likelihood of each cell as the home, up to a constant, at the time of the last report of a night."""
         self._last_s = 0
         self._night: tuple[int, FloatArray] | None = None
         self.fallbacks = 0
-        """How many reports were held impossible: there the likelihood alone was believed."""
+        """Number of reports without mass under the prior. Their posterior is the normalised likelihood."""
 
     @property
     def home(self) -> FloatArray:
-        """Return what is believed of the home after the last report, shape (n_cells,)."""
+        """The posterior of the home after the last report, shape (n_cells,)."""
         return self._home(self._last_s)
 
     def at_home(self, time_s: int) -> bool:
-        """Whether this is a time at which people are at home."""
+        """Return whether a time is in the night."""
         return (time_s - self._from_s) % DAY_S < self._length_s
 
     def prior(self, time_s: int) -> FloatArray:
-        """Return the profile or, at night, the home with the profile of those who are away; a read-only array."""
+        """Return the profile or, at night, the mixture of home and profile; a read-only array."""
         if not self.at_home(time_s):
             return self._profile
         if self._night is None or (self._per_second and self._night[0] != time_s):
@@ -103,14 +105,14 @@ class HomeProfile:
         return self._night[1]
 
     def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
-        """Return the posterior and, if this is a report of a night, learn from it where the home is."""
+        """Return the posterior; a report of a night also updates the posterior of the home."""
         posterior, mass = condition(self.prior(time_s), likelihood)
         if not mass > 0:
             posterior = normalise(likelihood)
             self.fallbacks += 1
         if self.at_home(time_s):
-            told = (1 - self._away) * likelihood + self._away * float(self._profile @ likelihood)
-            self._evidence = self._evidence * self._fading(time_s) + np.log(np.maximum(told, MASS_FLOOR))
+            of_home = (1 - self._away) * likelihood + self._away * float(self._profile @ likelihood)
+            self._evidence = self._evidence * self._fading(time_s) + np.log(np.maximum(of_home, MASS_FLOOR))
             self._evidence -= self._evidence.max()
             self._last_s = time_s
             self._night = None

@@ -1,4 +1,4 @@
-"""The Markov belief of somebody who has to learn profile and transitions from the reports: Markov EM."""
+"""The blank-slate Markov belief "Markov EM": learn profile and transitions from the reports by Baum-Welch."""
 
 from __future__ import annotations
 
@@ -24,24 +24,26 @@ from sim.world import World
 
 @component("belief")
 class EstimatedMarkovParameters(BeliefParameters):
-    """Markov, blank-slate (Markov EM): filters the reports with transitions that Baum-Welch learns from them."""
+    """Markov, blank-slate (Markov EM): filters the reports with transitions learned from them by Baum-Welch."""
 
     kind: Literal["markov_em"] = "markov_em"
     initial: Literal["training", "uniform"] = "training"
-    """What is believed before the first report: profile and transitions of the training, or that all is alike."""
+    """Model before the first report: profile and transitions of the training data, or uniform ones."""
     prior_reports: Positive = 1.0
-    """How many reports the initial statistics are worth."""
+    """Weight of the initial profile and transitions, in reports."""
     prior_steps: Positive = 3.0
-    """How many steps from each cell it is worth that people go where they are wont to be, wherever they come from."""
+    """Weight of the Dirichlet prior on each row of transitions, in transitions. Its mean is the profile, that is, the
+    next cell does not depend on the last one."""
     refit_growth: Annotated[float, Field(ge=1.001, le=100)] = 1.1
-    """Growth of the number of reports after which the model is fitted again; in between the filter goes on."""
+    """Factor by which the number of reports must grow until the model is fitted again. Between fits the filter uses the
+    last model."""
     iterations: Annotated[int, Field(ge=1, le=10_000)] = 5
-    """Steps of EM each time, from the same start; many fit the noise."""
+    """Number of EM iterations per fit. Each fit starts at the prior mean; many iterations overfit."""
     window: Annotated[int, Field(ge=2, le=1_000_000)] = 500
-    """Number of last reports that count."""
+    """Number of latest reports that the model is fitted to."""
 
     def build(self, statistics: Statistics, restart_s: int | None, world: World) -> EstimatedMarkov:  # noqa: ARG002
-        """Return the belief, which starts from the training statistics or uniform ones."""
+        """Return the belief, which starts at the training statistics or uniform ones."""
         counted = self.initial == "training" and statistics.n_transitions > 0
         return EstimatedMarkov(
             self,
@@ -52,19 +54,19 @@ class EstimatedMarkovParameters(BeliefParameters):
 
 
 class EstimatedMarkov:
-    """Follow the user by a hidden Markov filter whose start profile and transitions are learned from her reports.
+    """Track the user by a hidden Markov filter whose start profile and transitions are learned from the reports.
 
-    The start profile is that of all her cells, as in the paper: the mode of the posterior when the initial profile is
-    worth `prior_reports` (in (0, inf)). The transitions are found by `iterations` (in [1, inf)) steps of Baum-Welch,
-    with a Dirichlet prior that is worth `prior_steps` (in (0, inf)) steps from each cell. It is centred on the start
-    profile just found and, with a share of prior_reports / (prior_reports + reports), on the initial `transition`, if
-    any. EM starts at this centre each time: where it begins anew it fits less noise than where it goes on, as a row of
-    transitions has few reports to learn from. A thousandth of what is initial is spread over all cells, so that no
-    place and no way is ever ruled out.
+    The start profile is that of all cells of the user, as in the paper: the mode of its posterior under a Dirichlet
+    prior centred on the initial profile with weight `prior_reports` (in (0, inf)). The transitions result from
+    `iterations` (in [1, inf)) steps of Baum-Welch under a Dirichlet prior on each row with weight `prior_steps`
+    (in (0, inf)). The centre of that prior mixes the initial `transition`, if given, with share
+    prior_reports / (prior_reports + reports), and the estimated start profile. EM starts at this centre at each fit:
+    a row of transitions has few reports, and EM started at the previous fit would overfit more. A share of 0.001 of
+    the initial profile and transitions is spread over all cells, so that no cell and no transition is impossible.
 
-    The estimate is made anew when the reports that it does not know are `refit_growth` - 1 (above 0) of those that it
-    was made from; in between the filter goes on. At most the last `window` (in [2, inf)) reports count. With
-    `restart_s` days are apart (see `MarkovFilter`).
+    The model is fitted again when the number of new reports reaches `refit_growth` - 1 (in (0, inf)) times the number
+    used by the last fit. Between fits the filter uses the last model. A fit uses at most the last `window`
+    (in [2, inf)) reports. With `restart_s` the filter restarts each period, as `MarkovFilter` does.
     """
 
     fixed: bool = False
@@ -96,34 +98,34 @@ class EstimatedMarkov:
         self._fitted = 0
         self._fallbacks = 0
         self._transition = read_only(self._centre())
-        self._filter = self._filtering()
+        self._filter = self._new_filter()
 
     @property
     def start_profile(self) -> FloatArray:
-        """Return the profile as estimated last, shape (n_cells,)."""
+        """The profile of the last fit, shape (n_cells,)."""
         return self._profile
 
     @property
     def transition(self) -> FloatArray:
-        """Return the transitions [from, to] as estimated last, shape (n_cells, n_cells)."""
+        """The transitions [from, to] of the last fit, shape (n_cells, n_cells)."""
         return self._transition
 
     @property
     def fallbacks(self) -> int:
-        """How many reports the prediction held impossible: there the filter started anew."""
+        """The number of reports without mass under the prediction. The filter restarts at each."""
         return self._fallbacks + self._filter.fallbacks
 
     @property
     def fallback_priors(self) -> tuple[FloatArray, ...]:
-        """Return what takes the prior's place for a report that has no mass under it."""
+        """The priors to use for a report without mass under the prior, in this order."""
         return self._filter.fallback_priors
 
     def prior(self, time_s: int) -> FloatArray:
-        """Return p(x^r | z^{r-1}) under the last estimate."""
+        """Return p(x^r | z^{r-1}) under the last fit."""
         return self._filter.prior(time_s)
 
     def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
-        """Return the posterior under the prior before the report, keep it, and estimate anew when it is time to."""
+        """Return the posterior under the prior before the report; store the report and fit again if it is time."""
         posterior = self._filter.observe(time_s, likelihood)
         self._rows.append(likelihood / likelihood.max())
         self._times_s.append(time_s)
@@ -147,17 +149,17 @@ class EstimatedMarkov:
         )
         self._transition = read_only(transition)
         self._fallbacks += self._filter.fallbacks
-        self._filter = self._filtering()
+        self._filter = self._new_filter()
         posteriors, _ = forward(self._profile, self._transition, rows, begins)
-        self._filter.go_on_at(int(times_s[-1]), posteriors[-1])
+        self._filter.resume_at(int(times_s[-1]), posteriors[-1])
 
     def _centre(self) -> FloatArray:
-        """Return the transitions to expect before any step was seen: to go where she is wont to be."""
+        """Return the centre of the prior on the transitions: the profile in each row, mixed with the initial ones."""
         centre = np.tile(self._profile, (self._profile.size, 1))
         if self._initial_transition is None:
             return centre
         share = self._prior_reports / (self._prior_reports + self._fitted)
         return (1 - share) * centre + share * self._initial_transition
 
-    def _filtering(self) -> MarkovFilter:
+    def _new_filter(self) -> MarkovFilter:
         return MarkovFilter(start_profile=self._profile, transition=self._transition, restart_s=self._restart_s)

@@ -1,4 +1,4 @@
-"""The hardwired Markov belief (MK): the next cell depends on the last one by known transitions."""
+"""The hardwired Markov belief (MK): the next cell depends on the last one by given transitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sim.world import World
 
 @component("belief")
 class MarkovFilterParameters(BeliefParameters):
-    """Markov, hardwired (MK): filters the reports with a fixed transition matrix."""
+    """Markov, hardwired (MK): filters the reports with a given transition matrix."""
 
     short_name: ClassVar = "MK"
     hardwired: ClassVar = True
@@ -32,10 +32,11 @@ class MarkovFilterParameters(BeliefParameters):
 
 
 class MarkovFilter:
-    """Follow the user by a hidden Markov filter: the hardwired Markov model.
+    """Track the user by a hidden Markov filter: the hardwired Markov model.
 
-    `transition[from, to]` is M(to | from) of the paper. Days are apart: with `restart_s` (86400, say) the
-    belief starts anew at `start_profile` whenever time_s // restart_s is not that of the last report.
+    `start_profile` has shape (n_cells,). `transition[from, to]` is M(to | from) of the paper, shape (n_cells, n_cells).
+    With `restart_s` (in [1, inf) s; 86400 for days), the filter restarts at `start_profile` whenever
+    time_s // restart_s differs from that of the last report.
     """
 
     fixed: bool = False
@@ -53,11 +54,11 @@ class MarkovFilter:
         self._period = 0
         self._prediction: FloatArray | None = None
         self.fallbacks = 0
-        """How many reports the prediction held impossible: there the filter started anew."""
+        """Number of reports without mass under the prediction. The filter restarts at each."""
 
     @property
     def fallback_priors(self) -> tuple[FloatArray, ...]:
-        """Return what takes the prior's place for a report that has no mass under it."""
+        """The priors to use for a report without mass under the prior, in this order."""
         return (self._start,)
 
     def prior(self, time_s: int) -> FloatArray:
@@ -70,12 +71,12 @@ class MarkovFilter:
         return self._prediction
 
     def link(self, time_s: int) -> FloatArray | None:
-        """Return the transitions that lead from the last report to one at this time; None where it starts anew."""
+        """Return the transitions [from, to] from the last report to one at this time, None if the filter restarts."""
         begins = self._posterior is None or self._period != self._period_of(time_s)
         return None if begins else self._transition
 
     def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
-        """Return p(x^r | z^r), Oya et al. 2019, eq. (Markov_posterior), and go on from there."""
+        """Return p(x^r | z^r), Oya et al. 2019, eq. (Markov_posterior), and continue from it."""
         posterior, mass = condition(self.prior(time_s), likelihood)
         if not mass > 0:
             posterior = self._restart(likelihood)
@@ -84,12 +85,12 @@ class MarkovFilter:
         self._prediction = None
         return posterior
 
-    def go_on_from(self, other: MarkovFilter) -> None:
-        """Take over where the user was last seen from a filter that had other transitions until now."""
+    def resume_from(self, other: MarkovFilter) -> None:
+        """Continue from the last posterior of a filter with other transitions."""
         self._posterior, self._period, self._prediction = other._posterior, other._period, None
 
-    def go_on_at(self, time_s: int, posterior: FloatArray) -> None:
-        """Take it from here: what is believed of where the user was at the last report, at this time."""
+    def resume_at(self, time_s: int, posterior: FloatArray) -> None:
+        """Continue from this posterior of the user's cell at the last report, which was at this time."""
         self._posterior, self._period, self._prediction = posterior.copy(), self._period_of(time_s), None
 
     def _restart(self, likelihood: FloatArray) -> FloatArray:

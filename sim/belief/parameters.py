@@ -18,19 +18,19 @@ class BeliefParameters(Parameters):
     """Parameters of a belief."""
 
     short_name: ClassVar[str | None] = None
-    """Its part of the short names of LPPMs, such as ``PEB`` of ``PEB-Exp``."""
+    """The belief's part in short names of LPPMs, such as ``PEB`` in ``PEB-Exp``; None if it has none."""
     hardwired: ClassVar[bool] = False
-    """Whether it holds given statistics and never learns others."""
+    """Whether the belief uses given statistics and never learns."""
     memoryless: ClassVar[bool] = False
-    """Whether its prior never changes."""
+    """Whether the prior never changes."""
     chained: ClassVar[bool] = False
-    """Whether it follows the user from report to report by known transitions, so that an attack can look back."""
+    """Whether known transitions link consecutive reports, so that an attack can smooth past estimates."""
 
     @abstractmethod
     def build(self, statistics: Statistics, restart_s: int | None, world: World) -> Belief:
-        """Return a belief about one user, given the statistics that its holder has.
+        """Return a belief about one user from the statistics that its holder has.
 
-        With `restart_s`, transitions do not cross periods of this length.
+        With `restart_s`, transitions do not cross periods of this length in seconds.
         """
 
 
@@ -41,5 +41,5 @@ class CustomBelief(Custom, BeliefParameters):
     model_config = ConfigDict(extra="allow")
 
     def build(self, statistics: Statistics, restart_s: int | None, world: World) -> Belief:  # noqa: ARG002
-        """Return an instance of the class, which is given the statistics and `restart_s`."""
+        """Return an instance of the class, constructed with `statistics` and `restart_s`."""
         return cast(Belief, self.instance("belief", statistics=statistics, restart_s=restart_s))

@@ -1,4 +1,4 @@
-"""The recursive profile (RPEB): each report updates the profile once (Smith and Makov 1978)."""
+"""The recursive profile belief (RPEB): each report updates the profile once (Smith and Makov 1978)."""
 
 from __future__ import annotations
 
@@ -20,32 +20,31 @@ from sim.world import World
 
 @component("belief")
 class RecursiveProfileParameters(BeliefParameters):
-    """Sporadic, blank-slate (RPEB): each report adds to the profile the posterior it led to, once and for all."""
+    """Sporadic, blank-slate (RPEB): each report adds its posterior to the profile, once."""
 
     short_name: ClassVar = "RPEB"
 
     kind: Literal["recursive_profile"] = "recursive_profile"
     initial: Literal["training", "uniform"] = "training"
-    """What is believed before the first report."""
+    """Initial profile: that of the training data, or uniform over all cells."""
     prior_reports: Positive = 0.3
-    """How many reports the initial profile is worth, which is never forgotten."""
+    """Weight of the initial profile, in reports. It does not decay."""
     half_life_queries: Literal["none"] | Positive = 10.0
-    """Half-life of a report's weight, in reports; none for no decay."""
+    """Half-life of a report's weight, in reports; none: no decay."""
 
     def build(self, statistics: Statistics, restart_s: int | None, world: World) -> RecursiveProfile:  # noqa: ARG002
-        """Return the belief, which starts from the training profile or a uniform one."""
+        """Return the belief, which starts at the training profile or a uniform one."""
         return RecursiveProfile(self, initial_profile=statistics.initial_profile(self.initial))
 
 
 class RecursiveProfile:
-    """Learn the profile report by report: each adds the posterior it led to, at the time, to counts of cells.
+    """Learn the profile recursively: each report adds its posterior at that time to counts of cells.
 
-    The profile is (prior_reports pi_ini + counts) / (prior_reports + amount), where the amount is the sum of the
-    counts: quasi-Bayes (Smith and Makov 1978, J. R. Statist. Soc. B 40, 106-112), one step of EM for each report and no
-    second look at it. With a half-life the counts fade and the initial profile does not, so that it keeps its share
-    however sure the counts are of one place: without it, a user who moves away from there would never be found again.
-    A query costs no more after a thousand reports than after one, nothing is kept but the counts, and there is no
-    likelihood that is certainly the best.
+    The profile is (prior_reports pi_ini + counts) / (prior_reports + sum of counts): quasi-Bayes (Smith and Makov 1978,
+    J. R. Statist. Soc. B 40, 106-112), one step of EM per report. With a half-life the counts decay and the initial
+    profile does not. It keeps a minimum share, so that the belief can follow a user who moves away from a place where
+    all counts are concentrated. Time and memory per query do not grow with the number of reports. The estimate does not
+    maximise the likelihood and has no certified gap.
     """
 
     fixed: bool = False
@@ -53,21 +52,21 @@ class RecursiveProfile:
     def __init__(self, parameters: RecursiveProfileParameters, *, initial_profile: ArrayLike) -> None:
         self._prior = read_only(lifted(distribution(initial_profile, "initial_profile")))
         self._pseudo = parameters.prior_reports * self._prior
-        self._keep = retention(parameters.half_life_queries)
+        self._retention = retention(parameters.half_life_queries)
         self._counts = np.zeros(self._prior.size)
         self.fallbacks = 0
-        """How many reports the prior held impossible: there the likelihood alone was believed."""
+        """Number of reports without mass under the prior. Their posterior is the normalised likelihood."""
 
     def prior(self, time_s: int) -> FloatArray:  # noqa: ARG002 - the same until the next report
-        """Return the profile before the next query, the same read-only array until the next report."""
+        """Return the prior of the next query, the same read-only array until the next report."""
         return self._prior
 
     def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:  # noqa: ARG002 - reports are counted
-        """Learn from a report; return the posterior under the prior before it."""
+        """Learn from a report; return the posterior under the prior before the report."""
         posterior, mass = condition(self._prior, likelihood)
         if not mass > 0:
             posterior = normalise(likelihood)
             self.fallbacks += 1
-        self._counts = self._keep * self._counts + posterior
+        self._counts = self._retention * self._counts + posterior
         self._prior = read_only(normalise(self._pseudo + self._counts))
         return posterior

@@ -8,16 +8,17 @@ from sim.components.spec import NonNegative, Positive, Spec
 from sim.interfaces import FloatArray
 
 EVEN_SHARE = 1e-3
-"""Share of the centre of a prior that is spread over all cells, so that no place becomes impossible."""
+"""Share of the centre of a prior that is spread evenly over all cells, so that no cell is impossible."""
 
 
 class Regularisation(Spec):
-    """What keeps the estimate of a profile from saying more than the reports do."""
+    """Regularisation of an estimated profile against overfitting: a Dirichlet prior and optional smoothing."""
 
     prior_reports: Positive = 3.0
-    """How many reports the initial profile is worth, as the centre of a Dirichlet prior."""
+    """Weight of the Dirichlet prior centred on the initial profile, in reports."""
     smooth_km: NonNegative = 0.0
-    """Scale of the kernel exp(-d_Q / smooth_km) that spreads each place over its neighbours; 0 for none."""
+    """Scale in km of the kernel exp(-d_Q / smooth_km) that smooths the profile over neighbouring cells; 0: no
+    smoothing."""
 
 
 CANDIDATES = (
@@ -30,5 +31,5 @@ CANDIDATES = (
 
 
 def lifted(profile: FloatArray) -> FloatArray:
-    """Return the profile, or each row of several, with `EVEN_SHARE` of it spread over all cells."""
+    """Return a profile, or each row of a matrix, with the share `EVEN_SHARE` spread evenly over all cells."""
     return np.asarray((1 - EVEN_SHARE) * profile + EVEN_SHARE / profile.shape[-1])

@@ -1,4 +1,4 @@
-"""Contract checks for any component, shipped or custom: what the simulator relies on, verified on a small world."""
+"""Contract checks for components, shipped or custom: verify in a small world the rules that the simulator relies on."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sim.checks.attack import attack_answers, attack_counts_fallbacks, attack_revises_the_past_alone
+from sim.checks.attack import attack_counts_fallbacks, attack_estimates_cells, attack_revises_earlier_queries_only
 from sim.checks.belief import (
-    belief_can_be_copied,
-    belief_changes_by_observing_alone,
-    belief_describes_itself,
+    belief_can_be_pickled,
+    belief_capabilities_are_valid,
+    belief_changes_only_by_observe,
     belief_is_a_distribution,
     belief_uses_its_fallback_priors,
 )
 from sim.checks.bench import Bench
-from sim.checks.demand import demand_describes_itself, demand_is_in_order, demand_uses_visited_cells
+from sim.checks.demand import demand_capabilities_are_valid, demand_is_in_order, demand_uses_visited_cells
 from sim.checks.design import (
-    design_describes_itself,
+    design_capabilities_are_valid,
     design_gives_probabilities,
-    design_is_one_channel,
+    design_is_consistent,
     design_is_pure,
-    design_knows_its_outputs,
-    design_samples_what_it_says,
+    design_outputs_are_valid,
+    design_samples_match_rows,
 )
 from sim.checks.mobility import (
     mobility_can_change,
-    mobility_describes_itself,
+    mobility_capabilities_are_valid,
+    mobility_ids_are_unique,
     mobility_is_in_order,
-    mobility_names_differ,
-    mobility_repeats,
+    mobility_is_reproducible,
 )
 from sim.checks.requirements import ContractBroken
 from sim.components.imports import (
@@ -54,52 +54,61 @@ Check = Callable[[Any, Bench], None]
 CHECKS: dict[str, Sequence[Check]] = {
     "design": (
         design_gives_probabilities,
-        design_is_one_channel,
-        design_samples_what_it_says,
-        design_knows_its_outputs,
-        design_describes_itself,
+        design_is_consistent,
+        design_samples_match_rows,
+        design_outputs_are_valid,
+        design_capabilities_are_valid,
         design_is_pure,
     ),
     "belief": (
         belief_is_a_distribution,
-        belief_changes_by_observing_alone,
-        belief_can_be_copied,
-        belief_describes_itself,
+        belief_changes_only_by_observe,
+        belief_can_be_pickled,
+        belief_capabilities_are_valid,
         belief_uses_its_fallback_priors,
     ),
     "mobility": (
-        mobility_names_differ,
+        mobility_ids_are_unique,
         mobility_is_in_order,
-        mobility_repeats,
-        mobility_describes_itself,
+        mobility_is_reproducible,
+        mobility_capabilities_are_valid,
         mobility_can_change,
     ),
-    "demand": (demand_is_in_order, demand_uses_visited_cells, demand_describes_itself),
-    "attack": (attack_answers, attack_revises_the_past_alone, attack_counts_fallbacks),
+    "demand": (demand_is_in_order, demand_uses_visited_cells, demand_capabilities_are_valid),
+    "attack": (attack_estimates_cells, attack_revises_earlier_queries_only, attack_counts_fallbacks),
 }
-"""The checks of each family; the first line of a docstring is the title."""
+"""The checks of each family. The first line of a check's docstring is its title."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One check and, if it failed, the problem."""
+    """The result of one check."""
 
     check: str
+    """Title of the check."""
     problem: str | None
+    """Reason for the failure; None if the check passed."""
 
 
 def check(component: str, *, family: str | None = None, parameters: dict[str, Any] | None = None) -> list[CheckResult]:
-    """Apply the checks of its family to a component: a registered kind, or ``module:Class``, whose code is run."""
+    """Apply the checks of a family to a component.
+
+    `component` is a registered kind, or ``module:Class``, whose code is then run. By default the family is that whose
+    methods the class defines. `parameters` are the keys of the component in a scenario.
+    """
     if family is not None and family not in METHODS:
-        raise ComponentError(f"family must be one of {', '.join(METHODS)}, got {family!r}")
+        raise ComponentError(
+            f"family must be one of {', '.join(METHODS)}, got {family!r}{suggestion(family, METHODS)}",
+            code="unknown-family",
+        )
     if ":" not in component:
         return _check_registered(component, family, parameters or {})
     bench, access = Bench(), CodeAccess(allowed=True)
-    family = family or _family(load_class(component, access), component)
+    family = family or family_of(load_class(component, access), component)
     given, settings = bench.given(family), parameters or {}
-    title = "can be made from a scenario"
-    if taken := sorted(given.keys() & settings.keys()):
-        return [CheckResult(title, f"{component}: the simulator itself passes {', '.join(taken)}")]
+    title = "can be constructed from a scenario"
+    if reserved := sorted(given.keys() & settings.keys()):
+        return [CheckResult(title, f"{component}: the simulator passes {', '.join(reserved)}: remove this parameter")]
     try:
         with contained(component):
             construct(component, family, access, **given, **settings)
@@ -114,13 +123,15 @@ def check(component: str, *, family: str | None = None, parameters: dict[str, An
 def _check_registered(kind: str, family: str | None, settings: dict[str, Any]) -> list[CheckResult]:
     families = [name for name in METHODS if kind in registry.kinds(name) and family in (None, name)]
     if len(families) != 1:
+        if families:
+            message = f"{kind!r} is registered as {' and '.join(families)}: select one with --as"
+            raise ComponentError(message, code="ambiguous-family")
         known = sorted({known for name in METHODS for known in registry.kinds(name) if known != CUSTOM})
-        where = (
-            f"it is registered as {' and '.join(families)}: name one with --as" if families else "it is not registered"
+        raise ComponentError(
+            f"{kind!r} is not registered{suggestion(kind, known)}; allowed: module:Class, or one of {', '.join(known)}",
+            code="unknown-kind",
         )
-        hint = "" if families else f"{suggestion(kind, known)}; allowed is module:Class, or one of {', '.join(known)}"
-        raise ComponentError(f"{kind!r}: {where}{hint}")
-    bench, title = Bench(), "can be made from a scenario"
+    bench, title = Bench(), "can be constructed from a scenario"
     try:
         data = {"kind": kind} | bench.required(families[0]) | settings
         chosen = validate(registry.kinds(families[0])[kind], Source(name=kind, data=data))
@@ -132,22 +143,25 @@ def _check_registered(kind: str, family: str | None, settings: dict[str, Any]) -
     return [CheckResult(title, None), *check_made(families[0], lambda: bench.build(chosen), bench)]
 
 
-def _family(component: type[Any], name: str) -> str:
+def family_of(component: type[Any], name: str) -> str:
     """Return the first family whose methods a class defines."""
     if defined_in(component, "channel") is not None and defined_in(component, "observe") is not None:
         raise ComponentError(
-            f"{name}: it defines channel and observe, so it is a whole LPPM, for which there are no checks: scenarios "
-            "compose LPPMs from a belief and a design. Check these; if it is an attack, add --as attack"
+            f"{name} defines channel and observe, like a complete LPPM, which has no checks: scenarios compose an LPPM "
+            "of a belief and a design. Check these separately; if it is an attack, add --as attack",
+            code="unsupported-family",
         )
     for family, methods in METHODS.items():
         if all(defined_in(component, method) is not None for method in methods):
             return family
     expected = "; ".join(f"{family}: {', '.join(methods)}" for family, methods in METHODS.items())
-    raise ComponentError(f"{name}: its family is not clear from its methods ({expected}); name it with --as")
+    raise ComponentError(
+        f"{name} does not define all methods of any family ({expected}); select one with --as", code="ambiguous-family"
+    )
 
 
 def check_made(family: str, make: Callable[[], Any], bench: Bench | None = None) -> list[CheckResult]:
-    """Apply the checks of a family, each to a new component from `make`."""
+    """Apply the checks of a family, each to a new component returned by `make`."""
     bench = bench or Bench()
     return [_result(apply, make, bench) for apply in CHECKS[family]]
 

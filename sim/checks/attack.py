@@ -10,28 +10,28 @@ from sim.events import Guess, Report
 from sim.interfaces import Attack, AttackCapabilities
 
 
-def attack_answers(attack: Attack, bench: Bench) -> None:
-    """Every report is answered for its user and index with a cell of the grid."""
+def attack_estimates_cells(attack: Attack, bench: Bench) -> None:
+    """Every report yields a guess for its user and index with a cell of the grid."""
     before = bench.channel.matrix().copy()
     for index, output in enumerate(range(bench.channel.n_outputs), start=1):
         for user in ("ann", "bob"):
             guess = _observed(attack, user, index, output, bench)
-            answered = (guess.user, guess.index)
-            require(answered == (user, index), f"asked for {user}, {index}; answered {guess.user}, {guess.index}")
+            require(guess.user == user, f"guess.user must be the user of the report, {user!r}, got {guess.user!r}")
+            require(guess.index == index, f"guess.index must be the index of the report, {index}, got {guess.index}")
             require_cell(guess.estimate, "estimate", bench.n_cells)
-            _require_foreseen(guess, output, bench)
-    require(np.array_equal(before, bench.channel.matrix()), "the channel was changed")
+            _require_same_estimate(guess, output, bench)
+    require(np.array_equal(before, bench.channel.matrix()), "observe changed the channel of the report")
 
 
-def attack_revises_the_past_alone(attack: Attack, bench: Bench) -> None:
-    """Revised guesses, with a report or by the optional `conclude`, are about earlier queries and cells of the grid."""
+def attack_revises_earlier_queries_only(attack: Attack, bench: Bench) -> None:
+    """Revised estimates, of a report or the optional `conclude`, are for earlier queries and cells of the grid."""
     last = bench.channel.n_outputs
     for index, output in enumerate(range(last), start=1):
         _require_past(_observed(attack, "ann", index, output, bench), index, bench)
     for guess in require_callable(AttackCapabilities.conclude, attack)():
-        require(isinstance(guess, Guess), f"conclude must return guesses, got {guess!r}")
-        require(guess.user == "ann", f"conclude returned a guess about {guess.user}, who has sent no report")
-        require(1 <= guess.index <= last, f"conclude must be about queries in [1, {last}], got {guess.index}")
+        require(isinstance(guess, Guess), f"conclude must yield guesses, got {guess!r}")
+        require(guess.user == "ann", f"conclude must yield guesses for users with reports, got {guess.user!r}")
+        require(1 <= guess.index <= last, f"the index of conclude must be in [1, {last}], got {guess.index}")
         require_cell(guess.estimate, "the estimate of conclude", bench.n_cells)
         _require_past(guess, last, bench)
 
@@ -52,15 +52,17 @@ def _observed(attack: Attack, user: str, index: int, output: int, bench: Bench) 
 
 def _require_past(guess: Guess, index: int, bench: Bench) -> None:
     for past, estimate in guess.revised:
-        require(1 <= past < index, f"revised must be about queries before {index}, from 1 on, got {past}")
+        require(1 <= past < index, f"the index of a revised estimate must be in [1, {index}), got {past}")
         require_cell(estimate, f"the estimate of query {past}", bench.n_cells)
 
 
-def _require_foreseen(guess: Guess, output: int, bench: Bench) -> None:
-    """Require `estimate_by_output`, if there is one, to agree with the estimate."""
+def _require_same_estimate(guess: Guess, output: int, bench: Bench) -> None:
+    """Require that `estimate_by_output`, if there is one, agrees with the estimate."""
     if guess.estimate_by_output is None:
         return
     shape = np.shape(guess.estimate_by_output)
-    require(shape == (bench.channel.n_outputs,), f"estimate_by_output must have an entry per output, got {shape}")
-    foreseen = guess.estimate_by_output[output]
-    require(foreseen == guess.estimate, f"estimate_by_output says {foreseen}, estimate {guess.estimate}")
+    expected = (bench.channel.n_outputs,)
+    require(shape == expected, f"estimate_by_output must have shape {expected}, got {shape}")
+    by_output = guess.estimate_by_output[output]
+    same = by_output == guess.estimate
+    require(same, f"estimate_by_output[{output}] must be the estimate, {guess.estimate}, got {by_output}")

@@ -14,37 +14,37 @@ from sim.interfaces import Belief, BeliefCapabilities, FloatArray
 
 
 def belief_is_a_distribution(belief: Belief, bench: Bench) -> None:
-    """Prior and posterior are distributions over cells, report after report."""
+    """Prior and posterior are distributions over cells at every report."""
     for time_s, likelihood in bench.observations():
         require_distribution(belief.prior(time_s), bench.n_cells, f"the prior at {time_s} s")
         require_distribution(belief.observe(time_s, likelihood), bench.n_cells, f"the posterior at {time_s} s")
 
 
-def belief_changes_by_observing_alone(belief: Belief, bench: Bench) -> None:
-    """`prior` is pure: two calls give the same, and `observe` leaves its input unchanged."""
+def belief_changes_only_by_observe(belief: Belief, bench: Bench) -> None:
+    """`prior` is pure: two calls return the same; `observe` does not change its input."""
     for time_s, likelihood in bench.observations():
         before, first = likelihood.copy(), np.array(belief.prior(time_s))
         require(np.array_equal(first, belief.prior(time_s)), f"two calls of prior({time_s}) differ")
         belief.observe(time_s, likelihood)
-        require(np.array_equal(before, likelihood), "observe changed the likelihood it was given")
+        require(np.array_equal(before, likelihood), "observe changed its argument `likelihood`")
         # Users share a mechanism with a fixed belief, and `observe` is not called on it.
         same = np.array_equal(first, belief.prior(time_s))
         changes = not BeliefCapabilities.fixed.of(belief)
-        require(same or changes, "it says fixed = True, but observe changed its prior")
+        require(same or changes, "`fixed` is True, but observe changed the prior")
 
 
-def belief_can_be_copied(belief: Belief, bench: Bench) -> None:
-    """A pickled copy gives the same posteriors as the original: workers need it."""
+def belief_can_be_pickled(belief: Belief, bench: Bench) -> None:
+    """A pickled copy returns the same posteriors as the original, as worker processes require."""
     observations = list(bench.observations())
     for time_s, likelihood in observations[:6]:
         belief.observe(time_s, likelihood)
     copy: Belief = pickle.loads(pickle.dumps(belief))
     for time_s, likelihood in observations[6:]:
         same = np.allclose(belief.observe(time_s, likelihood), copy.observe(time_s, likelihood), atol=1e-9)
-        require(same, f"the copy's posterior at {time_s} s differs from the original's")
+        require(same, f"the posterior of the copy at {time_s} s differs from that of the original")
 
 
-def belief_describes_itself(belief: Belief, bench: Bench) -> None:
+def belief_capabilities_are_valid(belief: Belief, bench: Bench) -> None:
     """The optional `fixed`, `fallbacks`, `alarms` and `worst_gap` are valid, and counts never decrease."""
     require_flag(BeliefCapabilities.fixed, belief)
     fallbacks = alarms = 0
@@ -59,7 +59,7 @@ def belief_describes_itself(belief: Belief, bench: Bench) -> None:
 
 
 def belief_uses_its_fallback_priors(belief: Belief, bench: Bench) -> None:
-    """The optional `fallback_priors` are distributions, and those that `observe` uses without mass, in this order."""
+    """The optional `fallback_priors` are distributions; `observe` uses them, in order, for reports without mass."""
     for cell, here in enumerate(np.eye(bench.n_cells)):
         belief.observe(600 * cell, here)
         fallback_priors = [np.array(each) for each in value_of(BeliefCapabilities.fallback_priors, belief)]
@@ -73,7 +73,9 @@ def belief_uses_its_fallback_priors(belief: Belief, bench: Bench) -> None:
         if expected is not None:
             posterior = belief.observe(time_s, likelihood)
             same = np.allclose(posterior, expected, atol=1e-9)
-            require(same, "the posterior of a report without mass is not that of the first fallback prior with mass")
+            require(
+                same, "the posterior of a report without mass must be that of the first of `fallback_priors` with mass"
+            )
 
 
 def _first_posterior(priors: list[FloatArray], likelihood: FloatArray) -> FloatArray | None:

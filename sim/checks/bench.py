@@ -27,13 +27,13 @@ from sim.world.grid import Grid
 from sim.world.roads.lattice import lattice
 
 MOST_VISITS = 100_000
-"""Visits that a demand may consume before its first queries: more, and it is not lazy."""
+"""Largest number of visits that a demand may consume; one that needs more is not lazy."""
 
 
 class Bench:
-    """A world of 3 x 4 cells with streets, the statistics of one recorded user, and a channel.
+    """A world of 3 x 4 cells with roads, the statistics of one recorded user, and a channel.
 
-    `most_visits` limits the visits of an endless life, `longest_trace` those of a finite one.
+    `most_visits` limits the visits of `walk`, `longest_trace` those of a finite mobility.
     """
 
     def __init__(self, *, most_visits: int = MOST_VISITS, longest_trace: int = LONGEST) -> None:
@@ -48,12 +48,12 @@ class Bench:
 
     @property
     def n_cells(self) -> int:
-        """Number of cells of the world."""
+        """The number of cells of the world."""
         return self.world.grid.n_cells
 
     def given(self, family: str) -> dict[str, Any]:
-        """Return what the simulator passes to the constructor of a family, besides the parameters of the scenario."""
-        passed: dict[str, dict[str, Any]] = {
+        """Return the arguments that the simulator passes to constructors of a family besides the scenario's keys."""
+        arguments: dict[str, dict[str, Any]] = {
             "mobility": {"world": self.world, "seed": 1},
             "demand": {},
             "belief": {"statistics": self.statistics, "restart_s": None},
@@ -63,14 +63,14 @@ class Bench:
                 "statistics_of": StatisticsOf({"ann": self.statistics, "bob": self.statistics}),
             },
         }
-        return passed[family]
+        return arguments[family]
 
     def required(self, family: str) -> dict[str, Any]:
-        """Return the parameters of a family that have no default."""
+        """Return values for the parameters of a family that have no default."""
         return {"name": "checked"} if family == "attack" else {}
 
     def build(self, parameters: Parameters) -> Any:
-        """Return the component that these parameters stand for."""
+        """Return the component with these parameters."""
         match parameters:
             case MobilityParameters():
                 return parameters.build(self.world, 1, Place())
@@ -98,10 +98,12 @@ class Bench:
             yield 300 * index, self.channel.likelihood(output)
 
     def walk(self) -> Iterator[Visit]:
-        """Yield an endless life that visits cells of even number only."""
+        """Yield practically endless visits, to cells with even numbers only."""
         rng = stream(8, "walk")
         time_s = 0
         for _ in range(self.most_visits):
             time_s += int(rng.integers(1, 2000))
             yield Visit(time_s, int(rng.integers(self.n_cells)) // 2 * 2)
-        raise ContractBroken(f"{self.most_visits:,} visits were taken: lives are endless, queries must come in between")
+        raise ContractBroken(
+            f"queries consumed {self.most_visits:,} visits before yielding: visits may be endless, yield lazily"
+        )

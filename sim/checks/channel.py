@@ -1,4 +1,4 @@
-"""Contract checks of one channel, as a design makes it."""
+"""Contract checks of a channel returned by a design."""
 
 from __future__ import annotations
 
@@ -29,23 +29,22 @@ def is_countless(channel: Channel) -> bool:
 
 
 def drawn(channel: Channel, cell: int, count: int) -> list[int]:
-    """Return outputs that a channel draws, the same ones each time."""
+    """Return outputs drawn by a channel from a fixed random stream."""
     rng = stream(3, "samples")
     return [channel.sample(cell, rng) for _ in range(count)]
 
 
 def signature(channel: Channel) -> FloatArray:
-    """Return an array that identifies a channel: its matrix, or the likelihoods of outputs that it draws."""
+    """Return an array that identifies a channel: its matrix, or the likelihoods of some drawn outputs."""
     if not is_countless(channel):
         return np.array(channel.matrix())
     return np.stack([channel.likelihood(output) for output in drawn(channel, 5, 20)])
 
 
 def require_probabilities(channel: Channel, n_cells: int) -> None:
-    """Require each row of the matrix to be a distribution over outputs."""
-    own = has_own_outputs(channel)
-    expected = f"n_outputs must be the number of cells, {n_cells}, got {channel.n_outputs}"
-    require(own or channel.n_outputs == n_cells, expected)
+    """Require that each row of the matrix is a distribution over outputs."""
+    valid = has_own_outputs(channel) or channel.n_outputs == n_cells
+    require(valid, f"n_outputs must be the number of cells, {n_cells}, got {channel.n_outputs}")
     matrix, shape = channel.matrix(), (n_cells, channel.n_outputs)
     require(np.shape(matrix) == shape, f"matrix() must have shape {shape}, got {np.shape(matrix)}")
     for cell, row in enumerate(matrix):
@@ -53,7 +52,7 @@ def require_probabilities(channel: Channel, n_cells: int) -> None:
 
 
 def require_likelihoods(channel: Channel, n_cells: int) -> None:
-    """Require of a countless channel valid likelihoods of the outputs that it draws, and that it lists none."""
+    """Require that a countless channel has valid likelihoods of drawn outputs and does not list its outputs."""
     for cell in range(n_cells):
         for output in drawn(channel, cell, 5):
             values = np.asarray(channel.likelihood(output))
@@ -61,8 +60,8 @@ def require_likelihoods(channel: Channel, n_cells: int) -> None:
                 values.shape == (n_cells,), f"likelihood({output}) must have shape ({n_cells},), got {values.shape}"
             )
             valid = bool(np.isfinite(values).all() and (values >= 0).all())
-            require(valid, f"likelihood({output}) must be finite and at least 0, got {values.min()} to {values.max()}")
-            require(values[cell] > 0, f"sample({cell}) drew output {output}, to which likelihood gives 0 there")
+            require(valid, f"likelihood({output}) must be in [0, inf), got {values.min()} to {values.max()}")
+            require(values[cell] > 0, f"sample({cell}) drew output {output}, but likelihood({output})[{cell}] is 0")
     for name, call in (
         ("row", lambda: channel.row(0)),
         ("matrix", channel.matrix),
@@ -71,20 +70,20 @@ def require_likelihoods(channel: Channel, n_cells: int) -> None:
         try:
             call()
         except FAULTS_OF_CODE as error:
-            require(bool(str(error)), f"{name} must say why it refuses, got {error!r}")
+            require(bool(str(error)), f"{name} must raise an error with a message, got {error!r}")
         else:
-            raise ContractBroken(f"it says countless = True, but {name} lists its outputs")
+            raise ContractBroken(f"`countless` is True, but {name} does not raise an error")
 
 
 def require_consistent(channel: Channel, n_cells: int) -> None:
-    """Require `row`, `likelihood` and `likelihoods` to be rows and columns of `matrix`."""
+    """Require that `row`, `likelihood` and `likelihoods` are rows and columns of `matrix`."""
     matrix = channel.matrix()
     for output in range(channel.n_outputs):
         same = np.allclose(channel.likelihood(output), matrix[:, output], atol=1e-12)
         require(same, f"likelihood({output}) differs from column {output} of matrix()")
     possible, rows = channel.likelihoods()
     same = np.array_equal(possible, np.flatnonzero(matrix.any(axis=0)))
-    require(same, "likelihoods() lists other outputs than matrix()")
+    require(same, "likelihoods() must list the outputs with positive probability in matrix()")
     same = np.allclose(rows, matrix[:, possible].T, atol=1e-12)
     require(same, "likelihoods() differs from the columns of matrix()")
     for cell in range(n_cells):
@@ -93,35 +92,34 @@ def require_consistent(channel: Channel, n_cells: int) -> None:
 
 
 def require_samples(channel: Channel) -> None:
-    """Require `sample` to draw outputs with the probabilities of `row`."""
+    """Require that `sample` draws outputs with the probabilities of `row`."""
     draws = 4000
     shares = np.bincount(drawn(channel, 5, draws), minlength=channel.n_outputs) / draws
     row = channel.row(5)
-    require(not shares[row == 0].any(), "sample(5) drew an output that row(5) gives probability 0")
-    # Five standard deviations, and one draw for outputs with tiny probabilities.
+    require(not shares[row == 0].any(), "sample(5) drew an output with probability 0 in row(5)")
+    # Five standard deviations, plus one draw for outputs with tiny probabilities.
     allowed = 5 * np.sqrt(np.maximum(row * (1 - row), 0) / draws) + 1 / draws
     worst = int(np.argmax(np.abs(shares - row) - allowed))
     require(
         bool(abs(shares[worst] - row[worst]) <= allowed[worst]),
-        f"sample(5) drew output {worst} in a share of {shares[worst]:.4f}, row(5) says {row[worst]:.4f}",
+        f"sample(5) drew output {worst} with relative frequency {shares[worst]:.4f}, row(5) has {row[worst]:.4f}",
     )
 
 
 def require_space(channel: OwnOutputs, space: OutputSpace, bench: Bench) -> None:
-    """Require a space that the manifest can restore, with valid cells and losses of its outputs."""
+    """Require a space that a manifest can restore, with valid cells and losses of its outputs."""
     n_cells = bench.n_cells
     restored = outputs.read(json.loads(json.dumps(space.describe())), bench.world.grid)
-    require(restored == space, f"the manifest must restore a space, got {restored!r} from the description of {space!r}")
+    require(restored == space, f"describe() must restore the space {space!r}, got {restored!r}")
     for output in {output for cell in range(n_cells) for output in drawn(channel, cell, 5)}:
         cells = space.cells(output)
-        require(
-            all(0 <= cell < n_cells for cell in cells), f"output {output} names cells in [0, {n_cells}), got {cells}"
-        )
+        valid = all(0 <= cell < n_cells for cell in cells)
+        require(valid, f"cells({output}) must be in [0, {n_cells}), got {cells}")
         shown_at = space.shown_at(output)
         valid = -1 <= shown_at < n_cells
-        require(valid, f"output {output} is shown at a cell in [0, {n_cells}) or at -1, got {shown_at}")
-        named = bool(cells) == (output != space.nothing)
-        require(named, f"output {output} names {cells}, nothing is {space.nothing}")
+        require(valid, f"shown_at({output}) must be in [-1, {n_cells}), got {shown_at}")
+        valid = bool(cells) == (output != space.nothing)
+        require(valid, f"cells({output}) must be empty only for the output `nothing`, {space.nothing}, got {cells}")
         losses = [channel.loss_of_km(cell, output) for cell in range(n_cells)]
         require(bool(np.isfinite(losses).all() and min(losses) >= 0), f"losses must be in [0, inf), got {losses}")
     for cell in range(n_cells):
@@ -130,16 +128,16 @@ def require_space(channel: OwnOutputs, space: OutputSpace, bench: Bench) -> None
         if not channel.countless:
             by_row = sum(p * channel.loss_of_km(cell, z) for z, p in enumerate(channel.row(cell)) if p > 0)
             same = bool(np.isclose(expected, by_row))
-            require(same, f"expected_loss_of_km({cell}) is {expected}, the row says {by_row}")
+            require(same, f"expected_loss_of_km({cell}) must be the mean over row({cell}), {by_row}, got {expected}")
 
 
 def require_description(channel: Channel, bench: Bench) -> None:
-    """Require a valid `countless`, which needs a `space`, and an epsilon that the likelihoods keep."""
+    """Require a valid `countless`, which requires a `space`, and an epsilon that bounds the likelihoods."""
     require_flag(ChannelCapabilities.countless, channel)
     value_of(ChannelCapabilities.space, channel)
     if not is_countless(channel):
         return
-    require(has_own_outputs(channel), "it says countless = True, but has no `space`")
+    require(has_own_outputs(channel), "`countless` is True, but there is no `space`")
     epsilon_in_per_km = require_callable(ChannelCapabilities.epsilon_in_per_km, channel)
     if epsilon_in_per_km is None:
         _require_epsilon(channel, value_of(ChannelCapabilities.epsilon_per_km, channel), "`epsilon_per_km`", bench)
@@ -149,7 +147,7 @@ def require_description(channel: Channel, bench: Bench) -> None:
 
 
 def _require_epsilon(channel: Channel, epsilon: Any, name: str, bench: Bench) -> None:
-    """Require f(z | x) <= exp(epsilon d(x, x')) f(z | x') of outputs that the channel draws."""
+    """Require f(z | x) <= exp(epsilon d(x, x')) f(z | x') for some drawn outputs."""
     valid = isinstance(epsilon, int | float | np.number) and epsilon >= 0
     require(valid, f"{name} must be a number in [0, inf], got {epsilon!r}")
     if epsilon == math.inf:

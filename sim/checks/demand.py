@@ -13,26 +13,26 @@ from sim.rng import stream
 
 
 def demand_is_in_order(demand: Demand, bench: Bench) -> None:
-    """Queries come in order of time, from endless visits too, and repeat with their random stream."""
+    """Queries are in order of time, are yielded lazily, and are reproducible with the same random stream."""
     queries = list(islice(demand.queries(bench.walk(), stream(9, "moments")), 100))
     require_in_order(queries, bench.n_cells)
     again = list(islice(demand.queries(bench.walk(), stream(9, "moments")), 100))
-    require(queries == again, "the same stream gave other queries")
+    require(queries == again, "two calls of queries with the same random stream differ")
 
 
 def demand_uses_visited_cells(demand: Demand, bench: Bench) -> None:
-    """A query comes from a cell that the user has visited."""
+    """Every query is in a cell that the user has visited before."""
     visited: set[int] = set()
 
-    def watched() -> Iterator[Visit]:
+    def recorded() -> Iterator[Visit]:
         for visit in bench.walk():
             visited.add(visit.cell)
             yield visit
 
-    for query in islice(demand.queries(watched(), stream(9, "moments")), 50):
-        require(query.cell in visited, f"the query at {query.time_s} s is from cell {query.cell}, never visited")
+    for query in islice(demand.queries(recorded(), stream(9, "moments")), 50):
+        require(query.cell in visited, f"the query at {query.time_s} s is in cell {query.cell}, not visited before")
 
 
-def demand_describes_itself(demand: Demand, _bench: Bench) -> None:
-    """The optional `period_s` is a whole number of seconds."""
+def demand_capabilities_are_valid(demand: Demand, _bench: Bench) -> None:
+    """The optional `period_s` is an integer number of seconds."""
     require_count(DemandCapabilities.period_s, demand)

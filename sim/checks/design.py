@@ -1,4 +1,4 @@
-"""Contract checks of designs and the channels that they make."""
+"""Contract checks of designs and their channels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sim.interfaces import ChannelCapabilities, Design, DesignCapabilities, has_
 
 
 def design_gives_probabilities(design: Design, bench: Bench) -> None:
-    """Every row of the channel is a distribution over outputs, which are the cells unless it has a `space`."""
+    """Every row of the channel is a distribution over outputs: the cells, or those of its `space`."""
     for prior in bench.priors():
         channel = design(prior)
         if channels.is_countless(channel):
@@ -20,7 +20,7 @@ def design_gives_probabilities(design: Design, bench: Bench) -> None:
             channels.require_probabilities(channel, bench.n_cells)
 
 
-def design_is_one_channel(design: Design, bench: Bench) -> None:
+def design_is_consistent(design: Design, bench: Bench) -> None:
     """`row`, `likelihood` and `likelihoods` are rows and columns of `matrix`."""
     for prior in bench.priors():
         channel = design(prior)
@@ -28,46 +28,46 @@ def design_is_one_channel(design: Design, bench: Bench) -> None:
             channels.require_consistent(channel, bench.n_cells)
 
 
-def design_samples_what_it_says(design: Design, bench: Bench) -> None:
+def design_samples_match_rows(design: Design, bench: Bench) -> None:
     """`sample` draws outputs with the probabilities of `row`."""
     for prior in bench.priors():
         channel = design(prior)
         if channels.is_countless(channel):
             same = channels.drawn(channel, 5, 20) == channels.drawn(channel, 5, 20)
-            require(same, "the same stream gave other outputs")
+            require(same, "two series of samples from the same random stream differ")
         else:
             channels.require_samples(channel)
 
 
-def design_knows_its_outputs(design: Design, bench: Bench) -> None:
-    """Outputs that are not cells have a `space` and losses, whatever the prior."""
+def design_outputs_are_valid(design: Design, bench: Bench) -> None:
+    """Outputs that are not cells have a valid `space` and losses, for any prior."""
     declared = value_of(DesignCapabilities.space, design)
     for prior in bench.priors():
         channel = design(prior)
         space = ChannelCapabilities.space.of(channel)
-        require(space == declared, f"the design must have the `space` of its channels, got {declared!r} and {space!r}")
+        require(space == declared, f"the design's `space` must be that of its channels, {space!r}, got {declared!r}")
         if has_own_outputs(channel):
             channels.require_space(channel, channel.space, bench)
 
 
 def design_is_pure(design: Design, bench: Bench) -> None:
-    """The same prior gives the same channel, and is not changed."""
+    """The same prior yields the same channel, and is not changed."""
     first = []
     for prior in bench.priors():
-        given = prior.copy()
-        first.append(channels.signature(design(given)))
-        require(np.array_equal(given, prior), "the prior was changed")
-    # In reverse order: each prior now follows another one than before.
+        argument = prior.copy()
+        first.append(channels.signature(design(argument)))
+        require(np.array_equal(argument, prior), "the design changed its argument `prior`")
+    # In reverse order, so that another prior precedes each one.
     again = [channels.signature(design(prior)) for prior in reversed(list(bench.priors()))]
     same = all(map(np.array_equal, first, reversed(again)))
-    require(same, "two calls with the same prior gave different channels")
-    alike = all(np.array_equal(signature, first[0]) for signature in first)
+    require(same, "two calls with the same prior returned different channels")
+    same = all(np.array_equal(signature, first[0]) for signature in first)
     uses_prior = DesignCapabilities.uses_prior.of(design)
-    require(alike or uses_prior, "it says uses_prior = False, but the prior matters")
+    require(same or uses_prior, "`uses_prior` is False, but the channel depends on the prior")
 
 
-def design_describes_itself(design: Design, bench: Bench) -> None:
-    """The optional `uses_prior`, and `countless` and the epsilon of its channels, are valid."""
+def design_capabilities_are_valid(design: Design, bench: Bench) -> None:
+    """The optional `uses_prior`, and the optional `countless` and epsilon of the channels, are valid."""
     require_flag(DesignCapabilities.uses_prior, design)
     for prior in bench.priors():
         channels.require_description(design(prior), bench)

@@ -17,7 +17,7 @@ ValueT = TypeVar("ValueT")
 
 
 class ContractBroken(Exception):
-    """A component breaks its contract; the message says how."""
+    """A violated contract of a component."""
 
 
 def require(condition: bool | np.bool_, problem: str) -> None:
@@ -37,29 +37,29 @@ def require_distribution(values: Any, size: int, name: str) -> None:
 
 
 def require_cell(cell: Any, name: str, n_cells: int) -> None:
-    """Require the number of a cell."""
+    """Require a valid cell number."""
     valid = 0 <= cell < n_cells and int(cell) == cell
-    require(valid, f"{name} must be a cell, a whole number in [0, {n_cells}), got {cell!r}")
+    require(valid, f"{name} must be an integer in [0, {n_cells}), got {cell!r}")
 
 
 def require_in_order(visits: Iterable[Visit], n_cells: int) -> None:
-    """Require visits in order of time, in whole seconds, in cells of the grid."""
+    """Require visits in order of time, at integer seconds, in cells of the grid."""
     last = None
     for visit in visits:
-        require(isinstance(visit, Visit), f"must be a Visit, got {visit!r}")
-        require(int(visit.time_s) == visit.time_s, f"time_s must be a whole number of seconds, got {visit.time_s!r}")
-        require(last is None or visit.time_s >= last, f"time went back from {last} to {visit.time_s} s")
+        require(isinstance(visit, Visit), f"each element must be a Visit, got {visit!r}")
+        require(int(visit.time_s) == visit.time_s, f"time_s must be an integer, got {visit.time_s!r}")
+        require(last is None or visit.time_s >= last, f"time_s must not decrease, got {visit.time_s} after {last}")
         require_cell(visit.cell, "cell", n_cells)
         last = visit.time_s
 
 
 def value_of(capability: Capability[ComponentT, ValueT], component: ComponentT) -> ValueT:
-    """Return an optional attribute as the simulator reads it; one that is defined must be readable."""
+    """Return the value of an optional attribute; require that it can be read if it is defined."""
     missing = object()
     defined = inspect.getattr_static(component, capability.name, missing) is not missing
     require(
         not defined or hasattr(component, capability.name),
-        f"`{capability.name}` is defined, but reading it raises AttributeError, so its default would be used",
+        f"`{capability.name}` is defined, but reading it raises AttributeError: the default would be used silently",
     )
     return capability.of(component)
 
@@ -71,16 +71,16 @@ def require_flag(capability: Capability[ComponentT, bool], component: ComponentT
 
 
 def require_count(capability: Capability[ComponentT, int], component: ComponentT, *, at_least: int = 0) -> int:
-    """Require an optional attribute that is a whole number, and return it."""
+    """Require an optional attribute that is an integer of at least `at_least`, and return it."""
     value = value_of(capability, component)
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    require(whole, f"`{capability.name}` must be a whole number, got {value!r}")
+    is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    require(is_integer, f"`{capability.name}` must be an integer, got {value!r}")
     require(value >= at_least, f"`{capability.name}` must be in [{at_least}, inf), got {value}")
     return value
 
 
 def require_callable(capability: Capability[ComponentT, ValueT], component: ComponentT) -> ValueT:
-    """Require an optional method, and return it, or the default."""
+    """Require an optional method; return it, or the default."""
     value = value_of(capability, component)
     require(value is None or callable(value), f"`{capability.name}` must be a method, got {value!r}")
     return value

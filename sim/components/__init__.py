@@ -1,1 +1,1 @@
-"""What all components share: parameters, the registry, custom classes."""
+"""Foundations of all components: parameters, the registry, custom classes."""

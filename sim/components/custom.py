@@ -12,17 +12,18 @@ from sim.components.imports import ComponentError, construct
 from sim.components.permission import CodeAccess, is_standard_library
 from sim.components.registry import Parameters
 from sim.components.spec import CLASS_NAME
+from sim.errors import InvalidValue
 
 
 class Custom(Parameters):
-    """Custom component, imported from `module`; every other key goes to the class as a keyword."""
+    """Custom component, imported from `module`; every other key becomes a keyword argument of the class."""
 
     model_config = ConfigDict(extra="allow")
 
     is_custom: ClassVar[bool] = True
 
     kind: Annotated[str, Field(pattern=CLASS_NAME)]
-    """``module:Class``. Running the scenario runs this code, which needs permission (`--allow-code`)."""
+    """Class to import, as ``module:Class``. Running the scenario runs its code, which requires `--allow-code`."""
 
     _code: CodeAccess = PrivateAttr(default=CodeAccess())
 
@@ -36,21 +37,24 @@ class Custom(Parameters):
         self._code = code
 
     def instance(self, family: str, **given: Any) -> Any:
-        """Import the class and make an instance, from what the simulator gives and the keys of the scenario."""
+        """Import the class and construct it with the arguments of the simulator and the keys of the scenario."""
         settings = self.model_extra or {}
-        if taken := sorted(settings.keys() & given.keys()):
+        if reserved := sorted(settings.keys() & given.keys()):
             raise ComponentError(
-                f"{self.kind}: {', '.join(taken)} is given to it by the simulator, found it in the scenario"
+                f"{self.kind}: {', '.join(reserved)} must not be a key of the scenario, since the simulator passes it "
+                "as an argument: remove the key",
+                code="reserved-key",
             )
         return construct(self.kind, family, self.code, **given, **settings)
 
     @field_validator("kind")
     @classmethod
-    def _not_of_python(cls, kind: str) -> str:
+    def _not_standard_library(cls, kind: str) -> str:
         if is_standard_library(kind):
-            raise ValueError(
-                f"a custom component is a class of a module of yours or of an installed package, found {kind!r}, "
-                "whose module belongs to Python's standard library; rename the module if it is yours"
+            raise InvalidValue(
+                f"a custom component must be a class of a local module or an installed package, found {kind!r}, "
+                "whose module is part of the Python standard library; rename a local module of this name",
+                code="standard-library-class",
             )
         return kind
 
@@ -58,7 +62,7 @@ class Custom(Parameters):
     def _finite(self) -> Self:
         for name, value in (self.model_extra or {}).items():
             if not _is_finite(value):
-                raise ValueError(f"`{name}` must hold finite numbers: a manifest cannot keep others, found {value}")
+                raise InvalidValue(f"`{name}` must contain only finite numbers, found {value}", code="not-finite")
         return self
 
 

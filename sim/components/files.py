@@ -1,4 +1,4 @@
-"""Files that a scenario names: relative to the scenario's own folder, or ``data:NAME`` in the data folder."""
+"""Files that a scenario names: relative to the folder of the scenario, or ``data:NAME`` in the data folder."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationInfo
 
 from sim.components.permission import CodeAccess
 from sim.components.wording import shown
+from sim.errors import InvalidValue
 
 PREFIX = "data:"
 VARIABLE = "LPPM_SIM_DATA"
 
 
 class Place(NamedTuple):
-    """Where a scenario finds its files and custom components."""
+    """The folders in which a scenario finds its files and custom components."""
 
     folder: Path = Path()
     """Folder that file names are relative to."""
@@ -28,45 +29,46 @@ class Place(NamedTuple):
     """Whether and from where custom components may be imported."""
 
     def locate(self, name: str) -> Path:
-        """Return the path of a file named in a scenario; raise ValueError if it does not exist."""
+        """Return the path of a file named in a scenario; raise InvalidValue if it does not exist."""
         return locate(name, folder=self.folder, data=self.data)
 
     def absolute(self) -> Place:
-        """Return the same place for a process with another current folder."""
+        """Return the same folders as absolute paths, for a process with another current folder."""
         beside = self.code.beside
         code = replace(self.code, beside=None if beside is None else beside.absolute())
         return Place(self.folder.absolute(), None if self.data is None else self.data.absolute(), code)
 
 
 def data_folder(data: Path | None = None) -> Path | None:
-    """Return the folder of real data sets: `data`, or the environment variable's, or None."""
+    """Return the folder of real data sets: `data`, else the value of ``LPPM_SIM_DATA``, else None."""
     if data is not None:
         return data
     return Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None
 
 
 def locate(name: str, *, folder: Path, data: Path | None) -> Path:
-    """Return the path of a file named in a scenario; raise ValueError with the way out if it is not there.
+    """Return the path of a file named in a scenario; raise InvalidValue with a remedy if it does not exist.
 
-    A name is relative to the scenario's folder; ``data:NAME`` lies in the data folder (``--data``, or the
-    environment's ``LPPM_SIM_DATA``).
+    A name is relative to the folder of the scenario; ``data:NAME`` is in the data folder (``--data``, or the
+    environment variable ``LPPM_SIM_DATA``).
     """
     if name.startswith(PREFIX):
         if data is None:
-            raise ValueError(
-                f"{name!r} lies in the folder of real data sets, which is not known: "
-                f"give it with --data DIR or set {VARIABLE}"
+            raise InvalidValue(
+                f"{name!r} is in the folder of real data sets, which is unknown: "
+                f"pass it with --data DIR or set {VARIABLE}",
+                code="no-data-folder",
             )
         path = data / name.removeprefix(PREFIX)
     else:
         path = folder / name
     try:
         exists, is_folder = path.is_file(), path.is_dir()
-    except OSError as error:  # such as a name that is too long
-        raise ValueError(f"file {shown(name)} cannot be looked for: {error.strerror}") from error
+    except OSError as error:  # for example, a name that is too long
+        raise InvalidValue(f"cannot access file {shown(name)}: {error.strerror}", code="file-error") from error
     if not exists:
-        what = "is a folder" if is_folder else "does not exist"
-        raise ValueError(f"file {name!r} {what} (looked for {path})")
+        problem = "is a folder" if is_folder else "does not exist"
+        raise InvalidValue(f"file {name!r} {problem} (looked for {path})", code="file-not-found")
     return path
 
 
@@ -82,12 +84,12 @@ FileName = Annotated[str, Field(min_length=1), _CHECKED]
 
 
 def parts_of(model: BaseModel) -> Iterator[BaseModel]:
-    """Yield a model and every model in it."""
+    """Yield a model and, recursively, every model in it."""
     yield model
     for name in type(model).model_fields:
         value = getattr(model, name)
-        inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
-        for part in inside:
+        elements = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+        for part in elements:
             if isinstance(part, BaseModel):
                 yield from parts_of(part)
 

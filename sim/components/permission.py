@@ -1,8 +1,8 @@
 """Permission to import custom components.
 
-A scenario file is data. Naming ``module:Class`` in it asks for code to be run, which needs consent from outside the
-file: ``--allow-code`` on the command line, the environment variable ``LPPM_SIM_ALLOW_CODE``, or ``allow_code`` in
-Python. Nothing in this module imports anything.
+A scenario file is data. A kind ``module:Class`` in it requests that code be run, which requires consent from outside
+the file: ``--allow-code`` on the command line, the environment variable ``LPPM_SIM_ALLOW_CODE``, or ``allow_code`` in
+Python. This module never imports a custom component.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ from sim.errors import InputError
 VARIABLE = "LPPM_SIM_ALLOW_CODE"
 
 AllowCode = bool | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-"""True or False, or the folders from which alone custom components may be imported."""
+"""True or False, or the only folders from which custom components may be imported."""
 
 _NO = frozenset({"", "0", "no", "false", "off"})
 _YES = frozenset({"1", "yes", "true", "on"})
 
 
 class CodeNotAllowed(InputError):
-    """A custom component was to be imported without permission."""
+    """A scenario with custom components, but without permission to import them."""
+
+    code = "code-not-allowed"
 
     def __init__(self, names: Iterable[str], access: CodeAccess | None = None) -> None:
         access = access or CodeAccess()
         self.names = sorted(names)
         listed = "\n".join(f"  {name}  ({access.located(name)})" for name in self.names)
         super().__init__(
-            f"this scenario runs custom code, which needs your permission:\n{listed}\n"
+            f"this scenario runs custom code, which requires your permission:\n{listed}\n"
             "If you trust this code, repeat the command with --allow-code, or with --allow-code FOLDER to import from "
             f"that folder only. In scripts set {VARIABLE}=1 or pass allow_code=True in Python."
         )
@@ -41,17 +43,17 @@ class CodeNotAllowed(InputError):
 
 @dataclass(frozen=True, slots=True)
 class CodeAccess:
-    """Whether custom components may be imported, and the folders that are searched for them."""
+    """Permission to import custom components, and the folders that are searched for them."""
 
     allowed: bool | None = None
-    """None leaves the decision to the environment."""
+    """Whether imports are permitted; None: the environment variable decides."""
     only: tuple[Path, ...] = ()
     """If not empty, the only folders to import from."""
     beside: Path | None = None
-    """Folder of the scenario file, searched after the current one. None for a manifest, which may name any folder."""
+    """Folder of the scenario file, searched after the current folder; None for a scenario from a manifest."""
 
     def granted(self, allow_code: AllowCode | None = None) -> CodeAccess:
-        """Return this access as the caller decides, or where nobody has decided yet as the environment does."""
+        """Return this access with the caller's decision or, if there is none yet, that of the environment variable."""
         if allow_code is None:
             return self if self.allowed is not None else self._from_environment()
         if isinstance(allow_code, bool):
@@ -66,23 +68,23 @@ class CodeAccess:
         return self.granted(True if text.lower() in _YES else [folder for folder in text.split(os.pathsep) if folder])
 
     def search_path(self) -> list[str]:
-        """Return the folders that are searched before the environment."""
+        """Return the folders that are searched before the installed packages."""
         folders = self.only or tuple(folder for folder in (Path.cwd(), self.beside) if folder is not None)
         return list(dict.fromkeys(str(folder.resolve()) for folder in folders))
 
     def located(self, name: str) -> str:
-        """Return the file that ``module:Class`` would be imported from, as far as that is known without importing."""
+        """Return the file from which ``module:Class`` would be imported, determined without importing it."""
         if is_standard_library(name):
-            return "the standard library, which is never allowed"
+            return "the Python standard library, never allowed"
         if (file := self._file_of(name, self.search_path())) is not None:
             return str(file)
         installed = None if self.only else self._file_of(name, None)
         return "not found" if installed is None else f"installed: {installed}"
 
     def folder_of(self, name: str) -> Path | None:
-        """Return the folder on the search path that holds the module of ``module:Class``; None if none does.
+        """Return the folder on the search path that contains the module of ``module:Class``, or None.
 
-        A folder without ``__init__.py`` does not count: Python prefers an installed package of that name to it.
+        A package without ``__init__.py`` does not count, since Python prefers an installed package of the same name.
         """
         file = self._file_of(name, self.search_path())
         if file is None or not file.is_file():
@@ -113,7 +115,7 @@ def top_level(name: str) -> str:
 
 
 def is_standard_library(name: str) -> bool:
-    """Return whether a module, or the module of ``module:Class``, belongs to Python itself.
+    """Return whether a module, or the module of ``module:Class``, is part of the Python standard library.
 
     >>> is_standard_library("os:system"), is_standard_library("os.path:join"), is_standard_library("numpy:ndarray")
     (True, True, False)
@@ -124,6 +126,9 @@ def is_standard_library(name: str) -> bool:
 def _existing_folder(folder: str | os.PathLike[str]) -> Path:
     path = Path(folder)
     if not os.fspath(folder) or not path.is_dir():
-        what = "it is empty" if not os.fspath(folder) else "is a file" if path.exists() else "does not exist"
-        raise InputError(f"--allow-code takes a folder to import custom components from, found {str(folder)!r}: {what}")
+        problem = "empty name" if not os.fspath(folder) else "is a file" if path.exists() else "does not exist"
+        raise InputError(
+            f"--allow-code must be a folder with custom components, found {str(folder)!r}: {problem}",
+            code="folder-not-found",
+        )
     return path.resolve()

@@ -1,8 +1,8 @@
 """The registry of components: every kind of every family, shipped or from an installed package.
 
 A component registers its parameters with `component`. Schema, validation, `lppm-sim list` and the reference page are
-derived from here. Shipped components are found by importing all modules of their packages; installed packages name
-theirs in the entry point group ``lppm_sim.components``.
+derived from the registry. Shipped components are discovered by importing all modules of their packages; installed
+packages declare theirs in the entry point group ``lppm_sim.components``.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from sim.components.spec import Spec
 from sim.errors import InputError
 
 GROUP = "lppm_sim.components"
-"""Entry points of this group are modules that register components when they are imported."""
+"""Entry point group of modules that register components when they are imported."""
 
 CUSTOM = "module:Class"
-"""The kind that stands for all custom classes."""
+"""The kind of all custom classes."""
 
 
 class Parameters(Spec, ABC):
-    """Parameters of a component. Its `kind` names it in scenario files; `build`, where it has one, constructs it."""
+    """Parameters of a component: `kind` names it in scenario files, the optional `build` constructs it."""
 
     is_custom: ClassVar[bool] = False
-    """Whether it names a class of the user's, of which nothing is known before it runs."""
+    """Whether the component is a custom class, whose properties are unknown until it is imported."""
 
     kind: str
 
     def model_post_init(self, context: Any, /) -> None:  # noqa: ARG002
-        """Count the kind as given: a dump without defaults must still name it."""
+        """Mark the kind as set, so that a dump without defaults includes it."""
         if self.kind is not None:
             self.model_fields_set.add("kind")
 
@@ -50,7 +50,7 @@ class Parameters(Spec, ABC):
 
     @classmethod
     def kinds(cls) -> tuple[str, ...]:
-        """Return the kinds that these parameters stand for."""
+        """Return the kinds of these parameters."""
         annotation = cls.model_fields["kind"].annotation
         members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
         return next((get_args(member) for member in members if get_origin(member) is Literal), (CUSTOM,))
@@ -61,12 +61,13 @@ ParametersClass = TypeVar("ParametersClass", bound=type[Parameters])
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A family of components: where it stands in a scenario, and what its classes must define."""
+    """A family of components."""
 
     name: str
     place: str
+    """Places in a scenario at which a component of the family is allowed."""
     methods: tuple[str, ...] = ()
-    """The methods that a custom class must define; a family without any takes no custom classes."""
+    """Methods that a custom class must define; a family without any does not allow custom classes."""
 
 
 FAMILIES = {
@@ -86,11 +87,11 @@ FAMILIES = {
 }
 
 METHODS = {family.name: family.methods for family in FAMILIES.values() if family.methods}
-"""The methods that a custom class of each family must define."""
+"""Methods that a custom class of each family must define."""
 
 
 class Registry:
-    """Parameters by family and kind, filled when first asked: shipped packages, then installed ones."""
+    """Parameters by family and kind, loaded at first access: shipped packages, then installed ones."""
 
     def __init__(self, *packages: str) -> None:
         self._packages = packages
@@ -99,22 +100,26 @@ class Registry:
         self._kinds: dict[str, dict[str, type[Parameters]]] = {name: {} for name in FAMILIES}
 
     def add(self, family: str, parameters: type[Parameters]) -> None:
-        """Register parameters under their kinds; raise InputError for an unknown family or a kind that is taken."""
+        """Register parameters under their kinds; raise InputError for an unknown family or a duplicate kind."""
         if family not in FAMILIES:
-            raise InputError(f"{_named(parameters)}: family must be one of {', '.join(FAMILIES)}, got {family!r}")
+            raise InputError(
+                f"{_full_name(parameters)}: family must be one of {', '.join(FAMILIES)}, got {family!r}",
+                code="unknown-family",
+            )
         for kind in parameters.kinds():
             other = self._kinds[family].setdefault(kind, parameters)
             if other is not parameters:
                 raise InputError(
-                    f"{_named(parameters)}: the {family} {kind!r} is registered already, by {_named(other)}: "
-                    "choose another kind"
+                    f"{_full_name(parameters)}: the {family} {kind!r} is already registered by {_full_name(other)}: "
+                    "choose another kind",
+                    code="duplicate-kind",
                 )
 
     def kinds(self, family: str) -> dict[str, type[Parameters]]:
         """Return the parameters of each kind of a family, in the order of their modules, custom classes last."""
         self._load()
-        own = self._kinds[family]
-        return dict(sorted(own.items(), key=lambda item: (item[0] == CUSTOM, item[1].__module__)))
+        by_kind = self._kinds[family].items()
+        return dict(sorted(by_kind, key=lambda item: (item[0] == CUSTOM, item[1].__module__)))
 
     def models(self, family: str) -> list[type[Parameters]]:
         """Return the parameters of a family, each once."""
@@ -148,11 +153,12 @@ def _import_installed() -> None:
             distribution = entry.dist.name if entry.dist is not None else "an installed package"
             raise InputError(
                 f"components of {distribution} cannot be imported, entry point {entry.name} = {entry.value}: "
-                f"{type(error).__name__}: {error}; repair or uninstall {distribution}"
+                f"{type(error).__name__}: {error}; repair or uninstall {distribution}",
+                code="broken-package",
             ) from error
 
 
-def _named(parameters: type[Parameters]) -> str:
+def _full_name(parameters: type[Parameters]) -> str:
     return f"{parameters.__module__}.{parameters.__qualname__}"
 
 
@@ -177,23 +183,23 @@ def kind_of(value: Any) -> str | None:
 
 
 def tag_of(value: Any) -> str | None:
-    """Return the tag by which a union picks the parameters of a component."""
+    """Return the tag by which a union selects the parameters of a component."""
     kind = kind_of(value)
     return CUSTOM if kind is not None and ":" in kind else kind
 
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Annotate a field: any kind of a family, written as a mapping or as the kind alone.
+    """Annotation of a field that holds any kind of a family, written as a mapping or as the kind alone.
 
     ``design: Annotated[DesignParameters, OneOf("design")]``
     """
 
     family: str
     tag: Callable[[Any], str | None] = tag_of
-    """How the union picks its member."""
+    """Function that returns the tag by which the union selects a member."""
     short: bool = True
-    """Whether the kind alone may stand for the mapping."""
+    """Whether the kind alone may be written instead of the mapping."""
 
     def union(self) -> Any:
         """Return the tagged union of all kinds as an annotation."""
@@ -207,7 +213,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class ShortForm:
-    """Let a mapping be written as the value of one of its keys, in files and in the JSON schema."""
+    """Annotation that allows the value of one key instead of the mapping, in files and in the JSON schema."""
 
     key: str = "kind"
 
@@ -227,7 +233,7 @@ def as_mapping(value: Any, key: str = "kind") -> Any:
 
 
 def _texts(schema: dict[str, Any]) -> Iterator[str]:
-    """Yield the texts that a property allows."""
+    """Yield the strings that a property of a JSON schema allows."""
     if "const" in schema:
         yield schema["const"]
     yield from schema.get("enum", [])

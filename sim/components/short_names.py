@@ -8,13 +8,14 @@ from typing import Any
 from sim.components.registry import as_mapping
 from sim.components.spec import Spec
 from sim.components.wording import shown
+from sim.errors import InvalidValue
 
 Table = Mapping[str, Mapping[str, Any]]
-"""What each short name stands for, as plain data."""
+"""The parts of each short name as plain data."""
 
 
 def expand(value: Any, table: Table) -> Any:
-    """Fill in what a short name stands for. Parts may be given parameters, but not another kind."""
+    """Expand a short name into its parts. A part may have other parameters, but not another kind."""
     if not isinstance(value, dict) or not isinstance(value.get("kind"), str) or value["kind"] not in table:
         return value
     filled = {"name": value["kind"], **table[value["kind"]], **value}
@@ -23,16 +24,17 @@ def expand(value: Any, table: Table) -> Any:
         if not isinstance(default, dict) or not isinstance(given, dict):
             continue
         if "kind" in default and given.get("kind", default["kind"]) != default["kind"]:
-            raise ValueError(
-                f"{value['kind']} stands for the {part} {default['kind']}, found {shown(given['kind'])}: "
-                "leave out `kind` and say a `name`, a belief and, for an LPPM, a design"
+            raise InvalidValue(
+                f"{value['kind']} has the {part} {default['kind']}, found {shown(given['kind'])}: to compose another "
+                "component, replace `kind` by `name`, a belief and, for an LPPM, a design",
+                code="conflicting-kind",
             )
         filled[part] = default | given
     return filled
 
 
 def unset_expanded(spec: Spec, value: Any) -> None:
-    """Mark as set only what the file gives: another short name, swept, must not meet the parts of this one."""
+    """Mark only the keys of the file as set, so that a sweep over short names does not keep the parts of this one."""
     if not isinstance(value, dict):
         return
     spec.model_fields_set.intersection_update(value)
@@ -42,7 +44,7 @@ def unset_expanded(spec: Spec, value: Any) -> None:
 
 
 def allow_short_names(schema: dict[str, Any], *parts: str) -> dict[str, Any]:
-    """Let a JSON schema accept a short name in place of what it stands for, and parts of it without their kind."""
+    """Extend a JSON schema: allow a short name instead of its parts, and parts without their kind."""
     without_kind = {"type": "object", "not": {"required": ["kind"]}}
     for part in parts:
         schema["properties"][part] = {"anyOf": [schema["properties"][part], without_kind]}

@@ -1,4 +1,4 @@
-"""The base of everything that a scenario holds: strict, frozen pydantic models, and the types of their fields."""
+"""The base class of all parts of a scenario, a strict and frozen pydantic model, and the types of its fields."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from sim.errors import InvalidValue
+
 T = TypeVar("T")
 
 SMALLEST = 1e-12
-"""Numbers nearer to 0 are refused: products of them underflow."""
+"""Smallest positive number allowed: products of smaller ones underflow."""
 
 Many = Annotated[tuple[T, ...], Field(strict=False)]
-"""A list in the file, a tuple in the model: strict mode would ask for a tuple in the file. Its elements stay strict."""
+"""A list in the file and a tuple in the model, which strict mode would not convert. The elements remain strict."""
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9 _.+-]*$"
 CLASS_NAME = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
 
-# Limits far beyond any reasonable value: what lies outside is a typing error, and would overflow, fill the memory or
-# never end.
+# Limits far beyond any reasonable value: others are typing errors and would overflow, exhaust memory or never end.
 Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(ge=1e-6, le=1e6)]
 NonNegative = Annotated[float, Field(ge=0, le=1e6)]
@@ -28,15 +29,15 @@ Name = Annotated[str, Field(pattern=NAME, max_length=60)]
 
 
 class Spec(BaseModel):
-    """A part of a scenario: unknown keys are refused, instances are frozen, types are strict.
+    """A part of a scenario: unknown keys are rejected, instances are frozen, types are strict.
 
-    Strict: text is never read as a number, nor true as 1, nor 2.0 as an integer; an integer may stand for a float.
-    Texts that become something else (`Path`, enums) need ``Field(strict=False)``, tuples `Many`. The schema is built
-    at the first validation, when all components are registered.
+    Strict: text is never converted to a number, nor true to 1, nor 2.0 to an integer; an integer is accepted as a
+    float. Fields converted from text (`Path`, enums) require ``Field(strict=False)``, tuples require `Many`. The schema
+    is built at the first validation, when all components are registered.
     """
 
     short_key: ClassVar[str] = "kind"
-    """The key that a text alone stands for, where a text is allowed."""
+    """Key whose value may be written instead of the mapping, if a text is allowed."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -50,20 +51,25 @@ class Spec(BaseModel):
     @field_validator("*", mode="after")
     @classmethod
     def _not_tiny(cls, value: Any) -> Any:
-        """Refuse numbers that are almost zero but not zero, alone or in a list; read -0.0 as 0."""
+        """Reject numbers that are almost zero but not zero, alone or in a list; replace -0.0 by 0."""
         for number in value if isinstance(value, list) else [value]:
             if isinstance(number, float) and 0 < abs(number) < SMALLEST:
-                raise ValueError(f"must be 0 or at least {SMALLEST:g}, as far as 0 is allowed, found {number!r}")
+                raise InvalidValue(
+                    f"must be at least {SMALLEST:g} in magnitude, or 0 if allowed, found {number!r}",
+                    code="out-of-range",
+                )
         return 0.0 if isinstance(value, float) and value == 0 else value
 
     @classmethod
     def sibling_kinds(cls) -> tuple[str, ...]:
-        """Return kinds of other models that may stand in this one's place, listed where a kind is refused."""
+        """Return the kinds of alternative models, which the message for an unknown kind lists too."""
         return ()
 
     def require_at_most_one(self, *names: str) -> Self:
-        """Raise ValueError if several of these optional fields are given."""
+        """Raise InvalidValue if several of these optional fields are given."""
         given = [name for name in names if vars(self)[name] is not None]
         if len(given) > 1:
-            raise ValueError(f"`{given[0]}` and `{given[1]}` exclude each other: found both, allowed is one")
+            raise InvalidValue(
+                f"`{given[0]}` and `{given[1]}` exclude each other: found both, remove one", code="exclusive-keys"
+            )
         return self

@@ -1,4 +1,4 @@
-"""Find the word that somebody meant."""
+"""Suggestions for misspelt names: the allowed word that is most similar."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ SYNONYMS = {
     "mechanisms": "lppms",
     "population": "users",
 }
-"""The paper's symbols and common words, in small letters without ``_`` and ``-``, with the keys they mean."""
+"""Keys by symbols of the paper and common synonyms, in lower case without ``_`` and ``-``."""
 
 
 def closest(word: str, allowed: Iterable[str], *, cutoff: float = CUTOFF) -> str | None:
-    """Return the allowed word that means the same or is most like this one, or None.
+    """Return the allowed word that is a synonym of this one or most similar to it, or None.
 
-    Case, ``_`` and ``-`` do not count. Words less alike than `cutoff`, from 0 to 1, are passed over.
+    Case, ``_`` and ``-`` are ignored. Words with a similarity below `cutoff`, in [0, 1], are not considered.
 
     >>> closest("Replicatons", ["replications", "seed"])
     'replications'
@@ -47,22 +47,22 @@ def closest(word: str, allowed: Iterable[str], *, cutoff: float = CUTOFF) -> str
     core = _core(word)
     if core in SYNONYMS and core not in by_core and _core(SYNONYMS[core]) in by_core:
         return by_core[_core(SYNONYMS[core])]
-    near = difflib.get_close_matches(core, by_core, n=1, cutoff=cutoff)
-    if near:
-        return by_core[near[0]]
-    # Names end in units, which people leave out: too far off for difflib.
-    begun = [full for full in by_core if len(core) >= 3 and full.startswith(core)]
-    return by_core[begun[0]] if len(begun) == 1 else None
+    similar = difflib.get_close_matches(core, by_core, n=1, cutoff=cutoff)
+    if similar:
+        return by_core[similar[0]]
+    # Keys end in units, which users often omit; difflib does not match these.
+    extended = [full for full in by_core if len(core) >= 3 and full.startswith(core)]
+    return by_core[extended[0]] if len(extended) == 1 else None
 
 
 def suggestion(word: object, allowed: Iterable[str], *, cutoff: float = CUTOFF) -> str:
-    """Return `` (did you mean 'x'?)``, or nothing where nothing is near.
+    """Return `` (did you mean 'x'?)``, or an empty string if no allowed word is similar.
 
     >>> suggestion("sede", ["name", "seed"])
     " (did you mean 'seed'?)"
     """
-    meant = closest(word, allowed, cutoff=cutoff) if isinstance(word, str) else None
-    return "" if meant is None else f" (did you mean {meant!r}?)"
+    match = closest(word, allowed, cutoff=cutoff) if isinstance(word, str) else None
+    return "" if match is None else f" (did you mean {match!r}?)"
 
 
 def _core(word: str) -> str:

@@ -1,4 +1,4 @@
-"""Values and lists as they are written in messages."""
+"""Formatting of values and lists in messages."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 from sim.escaping import visible
 
 LONGEST = 60
+"""Largest number of characters of a value in a message."""
 
 
 def one_line(text: str) -> str:
-    r"""Escape what would break a line or disturb a terminal.
+    r"""Escape line breaks and control characters.
 
     >>> print(one_line("a\nb\x1b[31m ü"))
     a\nb\x1b[31m ü
@@ -20,7 +21,7 @@ def one_line(text: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """Write a value as it would stand in the file, shortened.
+    """Format a value as in a scenario file, shortened to `LONGEST` characters.
 
     >>> shown(True), shown(None), shown("a'b"), shown("x" * 99)[-3:]
     ('true', 'null', '"a\\'b"', 'xx…')
@@ -31,10 +32,10 @@ def shown(value: Any) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-def found(value: Any) -> str:
-    """Say what was found in a file, with its type in plain words.
+def described(value: Any) -> str:
+    """Describe a value of a scenario file with its type.
 
-    >>> found("3"), found(3), found([1, 2]), found(None)
+    >>> described("3"), described(3), described([1, 2]), described(None)
     ("text '3'", '3', 'the list [1, 2]', 'nothing (null)')
     """
     match value:
@@ -51,7 +52,7 @@ def found(value: Any) -> str:
 
 
 def listing(words: Iterable[object], last: str = "or") -> str:
-    """Join words for a sentence.
+    """Join words by commas and a conjunction.
 
     >>> listing(["a", "b", "c"])
     'a, b or c'

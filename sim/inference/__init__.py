@@ -1,1 +1,1 @@
-"""Mathematics as pure functions: Bayes, smoothing, maximum likelihood."""
+"""Inference as pure functions over arrays: Bayes' rule, smoothing, maximum likelihood."""

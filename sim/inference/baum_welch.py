@@ -1,4 +1,4 @@
-"""Learning transitions from reports alone: the EM of Baum and Welch on likelihood rows."""
+"""Baum-Welch: estimate transitions from reports only, by expectation-maximisation on likelihood rows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from sim.interfaces import BoolArray, FloatArray
 
 
 class Counts(NamedTuple):
-    """Expected counts of a hidden path, given all reports."""
+    """Expected transition counts of the hidden path, given all reports."""
 
     pairs: FloatArray
     """Expected number of steps [from, to], shape (n_cells, n_cells)."""
     log_likelihood: float
-    """Log-likelihood of the reports under the model of the counts."""
+    """Log-likelihood of the reports under the model from which the counts were computed."""
 
 
 def forward(
@@ -23,7 +23,8 @@ def forward(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the posteriors p(x^r | z^1..z^r), shape (k, n), and the masses p(z^r | z^1..z^{r-1}), shape (k,).
 
-    Where `begins` (k,) is true, as at the first report, the path restarts at `start`. Every report must have mass.
+    `begins`, shape (k,), is true where the path restarts at `start`, as at the first report. Every report must have
+    positive probability.
 
     >>> forward(np.array([0.5, 0.5]), np.eye(2), np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([True, False]))
     (array([[1., 0.],
@@ -39,7 +40,7 @@ def forward(
 
 
 def expected_counts(start: FloatArray, transition: FloatArray, likelihoods: FloatArray, begins: BoolArray) -> Counts:
-    """Return the E-step: forward and backward through the reports (Rabiner 1989, Proc. IEEE 77, eqs. 19-25, 37).
+    """Compute the E-step with the forward-backward algorithm (Rabiner 1989, Proc. IEEE 77, eqs. 19-25, 37).
 
     >>> expected_counts(np.array([0.5, 0.5]), np.full((2, 2), 0.5), np.eye(2), np.array([True, False])).pairs
     array([[0., 1.],
@@ -65,10 +66,10 @@ def baum_welch(
     pseudo_counts: FloatArray,
     iterations: int,
 ) -> FloatArray:
-    """Take EM steps from these transitions, under a known start profile.
+    """Return the transitions after a number of EM steps, with a known start profile.
 
-    `pseudo_counts` [from, to], above 0, count as steps observed before any report: a Dirichlet prior for each row.
-    No step lowers the log-likelihood plus the sum of `pseudo_counts` times the logarithms of the transitions.
+    `pseudo_counts` [from, to], in (0, inf), count as steps observed before the first report: a Dirichlet prior for
+    each row. No step lowers the log-likelihood plus the sum of `pseudo_counts` times the logarithms of the transitions.
     """
     for _ in range(iterations):
         pairs = expected_counts(start, transition, likelihoods, begins).pairs + pseudo_counts

@@ -1,8 +1,8 @@
-"""Bayes on cells as pure functions: condition on a report, predict the next cell, decide on one, entropy.
+"""Bayesian inference over cells as pure functions: conditioning, prediction, optimal estimate, entropy.
 
-Cells are row-major from the south-west (cell = row * cols + col). Ties are broken in one way everywhere, by
-mechanisms and by adversaries: the lowest row and the lowest column whose cumulative weight reaches (1/2 - 1e-12) of
-the total, which on a matrix of distances is the lowest cell whose cost is the least, but for the same tolerance.
+Cells are numbered row by row from the south-west (cell = row * cols + col). Mechanisms and adversaries break ties by
+the same rule. On a grid, it is the lowest row and the lowest column whose cumulative weight reaches (1/2 - 1e-12) of
+the total. With a distance matrix, it is the lowest cell whose cost is minimal within the same tolerance.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ AnyArray = TypeVar("AnyArray", FloatArray, IntArray)
 
 
 def read_only(array: AnyArray) -> AnyArray:
-    """Return the array after forbidding writes to it."""
+    """Make an array read-only and return it."""
     array.flags.writeable = False
     return array
 
 
 def distribution(values: ArrayLike, name: str) -> FloatArray:
-    """Return the values, checked to be distributions along the last axis, as a read-only array.
+    """Check that the values are probability distributions along the last axis and return a read-only array.
 
-    A read-only array of floats is shared and not copied, so that many users can hold one transition matrix.
+    A read-only array of floats is not copied, so that many users can share one transition matrix.
 
     >>> distribution([0.25, 0.75], "profile")
     array([0.25, 0.75])
@@ -51,15 +51,15 @@ def distribution(values: ArrayLike, name: str) -> FloatArray:
 
 
 def plain_floats(values: FloatArray) -> FloatArray:
-    """Return the values as numba kernels take them: contiguous doubles, usually without a copy.
+    """Return the values as contiguous doubles, the form that numba kernels require, usually without a copy.
 
-    Kernels do not check shapes. Arrays that do not match go to the NumPy functions, which raise a clear error.
+    Kernels do not check shapes. Callers pass arrays of other shapes to the NumPy functions, which raise an error.
     """
     return np.ascontiguousarray(values, dtype=np.float64)
 
 
 def normalise(weights: FloatArray) -> FloatArray:
-    """Scale weights to sum to 1; refuse weights without mass rather than return NaN.
+    """Scale weights to sum to 1; raise `ValueError` if their sum is not in (0, inf).
 
     >>> normalise(np.array([1.0, 3.0]))
     array([0.25, 0.75])
@@ -73,8 +73,8 @@ def normalise(weights: FloatArray) -> FloatArray:
 def condition(prior: FloatArray, likelihood: FloatArray) -> tuple[FloatArray, float]:
     """Return the posterior p(x | z) and the mass p(z), the probability of the report (Bayes' rule).
 
-    Where prior and likelihood share no cell, or less than `MASS_FLOOR`, the mass is 0.0 and the posterior all zero: the
-    caller chooses the fallback.
+    If the mass is at most `MASS_FLOOR`, as where prior and likelihood have no cell in common, the function returns
+    zeros and the mass 0.0; the caller chooses the fallback.
 
     >>> condition(np.array([0.5, 0.5]), np.array([0.1, 0.3]))
     (array([0.25, 0.75]), 0.2)
@@ -91,7 +91,7 @@ def condition(prior: FloatArray, likelihood: FloatArray) -> tuple[FloatArray, fl
 
 
 def predict(posterior: FloatArray, transition: FloatArray) -> FloatArray:
-    """Move a posterior one query on: Oya et al. 2019, eq. (Markov_update), `transition[from, to]`.
+    """Return the prior of the next query, posterior @ transition[from, to] (Oya et al. 2019, eq. (Markov_update)).
 
     >>> predict(np.array([1.0, 0.0]), np.array([[0.2, 0.8], [0.5, 0.5]]))
     array([0.2, 0.8])
@@ -102,11 +102,11 @@ def predict(posterior: FloatArray, transition: FloatArray) -> FloatArray:
 
 
 def decide(posterior: FloatArray, distance_km: FloatArray, shape: tuple[int, int] | None) -> int:
-    """Return the optimal estimate argmin_y sum_x posterior[x] d[x, y], or -1 without mass.
+    """Return the optimal estimate argmin_y sum_x posterior[x] d[x, y], or -1 if the posterior has no mass.
 
-    `shape` is (rows, cols) where d is the Manhattan distance on that full grid, and None for any other
-    distance. On a grid the row and the column are separate weighted medians, whatever the spacing of the
-    lines, and the distances are not used.
+    `shape` is (rows, cols) if d is the Manhattan distance on that full grid, and None for any other distance. On a
+    grid, row and column of the estimate are separate weighted medians for any spacing of rows and columns, and
+    `distance_km` is not used.
 
     >>> decide(np.array([0.2, 0.2, 0.6, 0.0]), np.empty((0, 0)), (2, 2))
     2
@@ -115,7 +115,7 @@ def decide(posterior: FloatArray, distance_km: FloatArray, shape: tuple[int, int
         return int(_decide_by_cost(posterior[np.newaxis], distance_km)[0])
     if posterior.shape == (shape[0] * shape[1],) and (fast := kernels.compiled()) is not None:
         return int(fast.decide(plain_floats(posterior), *shape))
-    # The median row is the row in which the running sum over all cells passes one half: no row sums needed.
+    # The running sum over all cells reaches one half in the median row, so row sums are not needed.
     running = posterior.cumsum()
     total = float(running[-1])
     if not total > MASS_FLOOR:
@@ -127,7 +127,9 @@ def decide(posterior: FloatArray, distance_km: FloatArray, shape: tuple[int, int
 
 
 def decide_many(weights: FloatArray, distance_km: FloatArray, shape: tuple[int, int] | None) -> IntArray:
-    """Decide for each row of weights (k, n), which need not be normalised; -1 for a row without mass.
+    """Return the optimal estimate for each row of weights, shape (k, n); -1 for a row without mass.
+
+    The weights need not be normalised.
 
     >>> decide_many(np.array([[0.0, 2.0, 1.0], [0.0, 0.0, 0.0]]), np.empty((0, 0)), (1, 3))
     array([ 1, -1])
@@ -136,14 +138,14 @@ def decide_many(weights: FloatArray, distance_km: FloatArray, shape: tuple[int, 
         return _decide_by_cost(weights, distance_km)
     rows, cols = shape
     grids = weights.reshape(-1, rows, cols)
-    # Products with ones are five times as fast as sums over so short an axis.
+    # Products with ones are five times as fast as sums over short axes.
     return decide_by_medians((grids @ np.ones(cols)).T, (np.ones(rows) @ grids).T)
 
 
 def decide_each(
     prior: FloatArray, likelihoods: FloatArray, distance_km: FloatArray, shape: tuple[int, int] | None
 ) -> IntArray:
-    """Decide for each of the likelihoods (k, n) under one prior; -1 for one without mass.
+    """Return the optimal estimate for each likelihood row, shape (k, n), under one prior; -1 without mass.
 
     >>> decide_each(np.array([0.5, 0.5, 0.0]), np.array([[0.1, 0.2, 0.7], [0.0, 0.0, 1.0]]), np.empty((0, 0)), (1, 3))
     array([ 1, -1])
@@ -155,9 +157,9 @@ def decide_each(
 
 
 def decide_by_medians(by_row: FloatArray, by_col: FloatArray) -> IntArray:
-    """Return the cell of the median row and the median column for each of k weights on a grid; -1 without mass.
+    """Return the cell of the median row and the median column for each of k grids of weights; -1 without mass.
 
-    The weights come as sums over columns, shape (rows, k), and over rows, shape (cols, k).
+    `by_row` holds the weights summed over columns, shape (rows, k); `by_col` those summed over rows, shape (cols, k).
 
     >>> decide_by_medians(np.array([[0.4], [0.6]]), np.array([[0.7], [0.2], [0.1]]))
     array([3])
@@ -169,14 +171,14 @@ def decide_by_medians(by_row: FloatArray, by_col: FloatArray) -> IntArray:
 
 def _lower_median(weights: FloatArray) -> tuple[IntArray, FloatArray]:
     """Return the lower weighted median of each column, and its total weight."""
-    # Along a short axis one small matrix product is quicker than a cumulative sum.
+    # Along a short axis, one small matrix product is faster than a cumulative sum.
     up_to = _summation(len(weights)) @ weights if len(weights) <= 40 else weights.cumsum(axis=0)
     return (up_to < HALF * up_to[-1]).sum(axis=0), up_to[-1]
 
 
-@cache  # of constants: at most 40 small matrices
+@cache  # at most 40 small constant matrices
 def _summation(size: int) -> FloatArray:
-    """Return the matrix that makes cumulative sums."""
+    """Return the matrix whose product with a vector is its cumulative sum."""
     return read_only(np.tri(size))
 
 
@@ -185,7 +187,10 @@ def _decide_by_cost(weights: FloatArray, distance_km: FloatArray) -> IntArray:
 
 
 def cheapest(cost: FloatArray, total: FloatArray, *, longest_km: float) -> IntArray:
-    """Return the lowest cell of least cost in each row (k, n) of costs, -1 where the weights `total` no mass.
+    """Return the lowest cell of minimal cost for each row of costs, shape (k, n); -1 for a row without mass.
+
+    `total` is the sum of the weights behind each row, shape (k,). Costs within `TIE * total * longest_km` of the
+    minimum are ties.
 
     >>> cheapest(np.array([[2.0, 1.0, 1.0], [0.0, 0.0, 0.0]]), np.array([1.0, 0.0]), longest_km=2.0)
     array([ 1, -1])
@@ -196,7 +201,7 @@ def cheapest(cost: FloatArray, total: FloatArray, *, longest_km: float) -> IntAr
 
 
 def entropy(distribution: FloatArray) -> float:
-    """Return the Shannon entropy in bits.
+    """Return the Shannon entropy of a distribution in bits.
 
     >>> entropy(np.array([0.5, 0.25, 0.25, 0.0]))
     1.5

@@ -16,7 +16,7 @@ from sim.inference.estimate import (
 from sim.interfaces import FloatArray
 
 EM_ITERATIONS = 100_000
-_FLOOR = 1e-30  # EM can never bring back a zero, and denormals would make it ten times slower
+_FLOOR = 1e-30  # EM cannot leave a zero, and subnormal numbers would make it ten times slower
 
 
 def em(
@@ -28,11 +28,11 @@ def em(
     gap: float = 1e-6,
     max_iterations: int = EM_ITERATIONS,
 ) -> Estimate:
-    """Estimate the profile by expectation-maximisation, exactly the paper's update from `start` (uniform).
+    """Estimate the profile by expectation-maximisation with the paper's update, from `start` (default: uniform).
 
-    Each step multiplies pi_i by g_i, so cells with equal columns keep the proportions they start with. Zeros of
-    the start are lifted to a floor: they can still be learned, slowly. With `pseudo_counts`, estimate the mode of
-    the posterior.
+    Each step multiplies pi_i by g_i, so cells with equal columns keep their initial proportions. Zeros in `start` are
+    raised to a small positive value, from which EM can still leave, slowly. With `pseudo_counts`, the result is the
+    mode of the posterior.
     """
     begin = uniform(likelihoods) if start is None else start
     pseudo: FloatArray | None = None

@@ -1,16 +1,17 @@
-"""The estimation problem that all solvers share, and the certificate of a solution.
+"""The estimation problem common to all solvers, and the certificate of a solution.
 
 Solvers maximise the mean of log(L[s] . pi) over the simplex, where L[s, i] = f(z^s | z^{s-1}, x_i) is the likelihood
 of the s-th report (Oya et al. 2019, eq. (updatepi)). With g_i = mean_s L[s, i] / (L[s] . pi), the gap max_i g_i - 1
-bounds how far pi is from the best mean log-likelihood. Every solver stops by it, and an `Estimate` carries it.
+bounds the distance of pi from the maximal mean log-likelihood. It is the stopping criterion of every solver, and
+`Estimate` contains it.
 
-The maximiser need not be unique: cells with equal columns cannot be distinguished, and location hiding makes many of
-them. They are merged, solved as one and split again in given proportions. Compare solvers by their gap and their
-fitted L . pi, never by pi.
+The maximiser need not be unique: cells with equal columns cannot be distinguished, and location hiding produces many
+equal columns. Solvers merge them into one column and split its mass again in given proportions. Compare solvers by
+their gap and their fitted L . pi, not by pi.
 
-With pseudo-counts a_i, those of a Dirichlet prior, the mode of the posterior is estimated instead: it maximises
-sum_s w_s log(L[s] . pi) + sum_i a_i log(pi_i), as if cell i had been seen a_i times. With the mean taken over the
-reports and the pseudo-counts together, the gap is the same and means the same; this maximiser is unique.
+With the pseudo-counts a_i of a Dirichlet prior, solvers estimate the mode of the posterior instead, the maximiser of
+sum_s w_s log(L[s] . pi) + sum_i a_i log(pi_i), as if cell i had been observed a_i times. The gap is defined in the same
+way, with the mean taken over the reports and the pseudo-counts together. This maximiser is unique.
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ class Estimate:
     """A profile with its certificate."""
 
     profile: FloatArray
-    """The estimated profile, shape (n_cells,), read-only."""
+    """Estimated profile, shape (n_cells,), read-only."""
     gap: float
-    """The certified bound on the distance to the best mean log-likelihood."""
+    """Certified upper bound on the distance to the maximal mean log-likelihood, in [0, inf) up to rounding."""
     iterations: int
+    """Number of steps of the solver."""
     log_likelihood: float
-    """The (weighted) mean of log(L[s] . profile)."""
+    """Weighted mean of log(L[s] . profile)."""
 
 
 def certified_gap(
@@ -42,9 +44,9 @@ def certified_gap(
     weights: FloatArray | None = None,
     pseudo_counts: FloatArray | None = None,
 ) -> float:
-    """Return max_i mean_s L[s, i] / (L[s] . profile) - 1, the bound on the log-likelihood still to be gained.
+    """Return max_i mean_s L[s, i] / (L[s] . profile) - 1, which bounds the possible gain in mean log-likelihood.
 
-    With pseudo-counts, the mean includes them, and the gap bounds the mean log-posterior.
+    With pseudo-counts, the mean includes them, and the gap bounds the possible gain in mean log-posterior.
 
     >>> certified_gap(np.eye(2), np.array([0.5, 0.5]))
     0.0
@@ -59,7 +61,7 @@ def certified_gap(
 
 
 def weighted(likelihoods: FloatArray, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    """Return the rows that have any weight, and the weights, scaled to sum to 1."""
+    """Return the rows with positive weight and their weights, scaled to sum to 1 (default: equal weights)."""
     count = len(likelihoods)
     if count == 0:
         raise ValueError("likelihoods must have at least one row, got none")
@@ -77,7 +79,7 @@ def weighted(likelihoods: FloatArray, weights: FloatArray | None) -> tuple[Float
 def with_pseudo_counts(
     likelihoods: FloatArray, weights: FloatArray | None, pseudo_counts: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the rows that have any weight, their weights and the pseudo-counts, scaled to sum to 1 together."""
+    """Return the rows with positive weight, their weights and the pseudo-counts, scaled to sum to 1 together."""
     weights = np.ones(len(likelihoods)) if weights is None else weights
     if not (weights.min(initial=0.0) >= 0 and pseudo_counts.min() >= 0):
         least = min(weights.min(initial=0.0), pseudo_counts.min())
@@ -102,14 +104,14 @@ def likelihood_gradient(
     pseudo: FloatArray | None = None,
     profile: FloatArray | None = None,
 ) -> FloatArray:
-    """Return g, the derivative of the mean log-likelihood; refuse a point under which some row is impossible."""
+    """Return g, the derivative of the mean log-likelihood; raise `ValueError` if the profile makes a row impossible."""
     if not fitted.min(initial=np.inf) > 0:
-        raise ValueError(f"every row must have likelihood in (0, inf) under the profile, got {fitted.min()}")
+        raise ValueError(f"profile must give every row a likelihood in (0, inf), got {fitted.min()}")
     slopes = (weights / fitted) @ rows
     if pseudo is None or profile is None:
         return np.asarray(slopes)
     if not (profile[pseudo > 0] > 0).all():
-        raise ValueError("every cell with a pseudo-count must have mass in (0, 1] under the profile, got 0.0")
+        raise ValueError("profile must be in (0, 1] in every cell with a pseudo-count, got 0.0")
     return np.asarray(slopes + np.divide(pseudo, profile, out=np.zeros_like(slopes), where=pseudo > 0))
 
 
@@ -120,7 +122,7 @@ def certified_estimate(
     iterations: int,
     pseudo: FloatArray | None = None,
 ) -> Estimate:
-    """Return the profile with its gap recomputed, so that the certificate does not depend on the solver."""
+    """Return the normalised profile with its gap, recomputed so that the certificate does not depend on the solver."""
     profile = normalise(profile)
     profile.flags.writeable = False
     fitted = rows @ profile

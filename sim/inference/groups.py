@@ -13,7 +13,7 @@ from sim.interfaces import FloatArray, IntArray
 
 
 def refine(groups: IntArray, row: FloatArray) -> IntArray:
-    """Split groups of cells by one more row of values: each cell gets the lowest of its group with an equal value.
+    """Split groups of cells by a further row: each cell is assigned to the lowest cell of its group with equal value.
 
     >>> refine(np.array([0, 0, 0]), np.array([0.2, 0.1, 0.1]))
     array([0, 1, 1])
@@ -27,12 +27,12 @@ def refine(groups: IntArray, row: FloatArray) -> IntArray:
 
 
 def equal_columns(likelihoods: FloatArray) -> IntArray:
-    """Return for each column the lowest one that is exactly equal to it.
+    """Return, for each column, the index of the lowest column that is exactly equal to it.
 
     >>> equal_columns(np.array([[1.0, 2.0, 1.0], [3.0, 3.0, 3.0]]))
     array([0, 1, 0])
     """
-    columns = np.ascontiguousarray(likelihoods.T) + 0.0  # + 0.0: a negative zero has other bytes
+    columns = np.ascontiguousarray(likelihoods.T) + 0.0  # + 0.0 makes negative zeros positive: their bytes differ
     first: dict[bytes, int] = {}
     return np.array([first.setdefault(column.tobytes(), i) for i, column in enumerate(columns)], dtype=np.int64)
 
@@ -43,7 +43,7 @@ def spread(mass: FloatArray, cells: IntArray, n_cells: int) -> FloatArray:
 
 
 def split(merged: FloatArray, groups: IntArray, proportions: FloatArray | None) -> FloatArray:
-    """Share the mass of each group among its cells by proportions, evenly where the proportions are all 0."""
+    """Split the mass of each group among its cells by proportions, evenly if all proportions in the group are 0."""
     sizes = np.bincount(groups, minlength=len(groups))
     if proportions is None:
         return np.asarray(merged[groups] / sizes[groups])

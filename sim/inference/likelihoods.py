@@ -1,4 +1,4 @@
-"""The store of the likelihood rows of past reports."""
+"""Store of the likelihood rows of past reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _LEAST_PAGES = 2**14  # bytes; smaller buffers come from the heap
 
 
 class Likelihoods:
-    """Store likelihood rows and the groups of cells that they cannot distinguish; the oldest rows can be forgotten.
+    """A store of likelihood rows and of the groups of cells that they cannot distinguish.
+
+    The oldest rows can be removed.
 
     >>> seen = Likelihoods(3)
     >>> seen.append([0.2, 0.1, 0.1])
@@ -33,7 +35,7 @@ class Likelihoods:
         self._first = 0
         self._count = 0
         self.groups: IntArray = np.zeros(n_cells, dtype=np.int64)
-        """For each cell the lowest cell whose column is exactly equal, as `equal_columns` gives it."""
+        """For each cell, the lowest cell whose column is exactly equal, as returned by `equal_columns`."""
         self._all_differ = n_cells == 1
         self._older: list[IntArray] = []
         self._newer: IntArray | None = None
@@ -43,13 +45,13 @@ class Likelihoods:
 
     @property
     def rows(self) -> FloatArray:
-        """Return the rows in the order they came, shape (len, n_cells), as a read-only view."""
+        """Return the rows in order of arrival, shape (len, n_cells), as a read-only view."""
         rows = self._buffer[self._first : self._first + self._count]
         rows.flags.writeable = False
         return rows
 
     def append(self, row: ArrayLike) -> None:
-        """Add one row f(z | .); refuse one that is not a likelihood or that no cell can explain."""
+        """Add one row f(z | .); raise `ValueError` if it is not a likelihood or is 0 in every cell."""
         values = np.asarray(row, dtype=np.float64)
         if values.shape != self.groups.shape:
             raise ValueError(f"likelihood must have shape {self.groups.shape}, got {values.shape}")
@@ -67,11 +69,11 @@ class Likelihoods:
             self._newer = refine(self._newer, values)
 
     def forget(self, count: int) -> None:
-        """Drop the oldest rows and merge the cells that only they distinguished.
+        """Remove the `count` oldest rows and merge the cells that only they distinguished.
 
-        The effect of a row on the groups cannot be undone. So the rows are in two parts. For the older part, the groups
-        are stored for every number of remaining rows; for the newer part, only those of all its rows. When no older
-        rows remain, the newer part becomes the older one, so each row is read at most twice.
+        The effect of a row on the groups cannot be undone. The rows are therefore in two parts. For the older part, the
+        groups are stored for every number of remaining rows; for the newer part, only those of all its rows. When no
+        older rows remain, the newer part becomes the older one, so each row is read at most twice.
         """
         if not 0 <= count <= self._count:
             raise ValueError(f"count must be in [0, {self._count}], got {count}")
@@ -109,7 +111,7 @@ def _all_differ(groups: IntArray) -> bool:
 
 
 def _groups_from_the_end(rows: FloatArray) -> list[IntArray]:
-    """Return the groups of the last row, of the last two, of the last three ... of all."""
+    """Return the groups of the last row, of the last two rows, and so on up to all rows."""
     groups = np.zeros(rows.shape[1], dtype=np.int64)
     by_count: list[IntArray] = []
     for row in rows[::-1]:
@@ -120,13 +122,13 @@ def _groups_from_the_end(rows: FloatArray) -> list[IntArray]:
 
 
 def _pages(count: int, n_cells: int) -> FloatArray:
-    """Return a buffer for rows in separate pages, which take no memory before they are written to.
+    """Return a buffer for rows in separate memory pages, which take no memory before they are written to.
 
-    In the heap, the growing buffers of many users would leave holes that fit none of them.
+    On the heap, the growing buffers of many users would fragment memory.
     """
     size = count * n_cells * 8
     if size < _LEAST_PAGES:
         return np.empty((count, n_cells))
-    # Private where the platform has the choice, so that a forked process gets its own copy.
+    # Private where the platform supports it, so that a forked process gets its own copy.
     options = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
     return np.frombuffer(mmap.mmap(-1, size, **options), dtype=np.float64).reshape(count, n_cells)

@@ -1,4 +1,4 @@
-"""A constrained Newton method for the maximum likelihood profile, which certifies its answer."""
+"""Constrained Newton method for the maximum likelihood profile, with a certified result."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from sim.inference.groups import equal_columns, split, spread
 from sim.interfaces import BoolArray, FloatArray, IntArray
 
 NEWTON_ITERATIONS = 200
-_COLD_SUPPORT = 60  # columns of a cold start: more make the first steps slow, fewer make more steps
-_CANDIDATES = 20  # columns that may enter in one Newton step
-_CORRECTIONS = 8  # steps with the same matrix that may follow one
+_COLD_SUPPORT = 60  # columns of a cold start: more slow down the first steps, fewer require more steps
+_CANDIDATES = 20  # most columns that enter the support in one Newton step
+_CORRECTIONS = 8  # most correction steps with the matrix of one Newton step
 
 
 def constrained_newton(
@@ -33,11 +33,12 @@ def constrained_newton(
 ) -> Estimate:
     """Estimate the profile by the constrained Newton method of Wang (2007, J. R. Statist. Soc. B 69, 185-198).
 
-    Each step takes in the columns with the largest g_i > 1, minimises the second-order model of the
-    log-likelihood over the simplex and searches on the line towards it. `start` is a warm start, zeros and all:
-    mass can go anywhere, since g is taken over all columns. `groups` are the equal columns, if known. Their mass
-    is split by `proportions` (default: `start`, else uniform), evenly in a group without any. Where `start` is the
-    estimate of all but the last rows, `unseen` is the number of those.
+    Each step adds the columns with the largest g_i > 1 to the support, minimises the second-order model of the
+    log-likelihood over the simplex and performs a line search towards the minimiser. `start` is a warm start and may
+    contain zeros: g is computed for all columns, so any column can enter. `groups` are the equal columns, if known.
+    Their mass is split by `proportions` (default: `start`, or uniform without a start), evenly in a group whose
+    proportions are all 0. If `start` was estimated from all rows but the last ones, `unseen` is the number of those
+    last rows.
     """
     rows, weights = weighted(likelihoods, weights)
     groups = equal_columns(rows) if groups is None else groups
@@ -59,7 +60,7 @@ def constrained_newton(
 
 
 def _cold_start(rows: FloatArray, weights: FloatArray, groups: IntArray) -> FloatArray:
-    """Return a merged point of small support near the answer: three EM steps, then the largest masses."""
+    """Return a merged point of small support near the solution: three EM steps, then only the largest masses."""
     profile = uniform(rows)
     for _ in range(3):
         profile = profile * likelihood_gradient(rows, weights, rows @ profile)
@@ -70,11 +71,11 @@ def _cold_start(rows: FloatArray, weights: FloatArray, groups: IntArray) -> Floa
 
 
 def _cover(rows: FloatArray, weights: FloatArray, point: FloatArray, unseen: int) -> FloatArray:
-    """Give each of the last rows that the point hardly explains its weight on its likeliest cell.
+    """Move mass to the most likely cell of each unseen row whose fitted likelihood is very small.
 
-    A Newton step at most doubles a row's fitted likelihood, so from nearly nothing it would take many. A row that
-    the point was estimated from needs no such help: its fitted likelihood is at least its weight times its largest
-    entry, or else that cell's g would be above 1. The likeliest cell is the lowest of its group.
+    A Newton step at most doubles a row's fitted likelihood, so starting from nearly 0 would take many steps. Rows from
+    which the point was estimated do not need this: their fitted likelihood is at least their weight times their
+    largest entry, otherwise the g of that cell would exceed 1. The most likely cell is the lowest of its group.
     """
     rows, weights = rows[len(rows) - unseen :], weights[len(weights) - unseen :]
     poor = np.flatnonzero(rows @ point < 0.01 * weights * rows.max(axis=1))
@@ -103,7 +104,7 @@ def _climb(
     gap: float,
     max_iterations: int,
 ) -> _Climbed:
-    """Take Newton steps from a merged point until the gap is reached, or no step climbs."""
+    """Take Newton steps from a merged point until the gap is reached or no step increases the likelihood."""
     iterations, stalled = 0, False
     if (fast := kernels.compiled()) is not None:
         rows, weights, point = map(plain_floats, (rows, weights, point))
@@ -111,7 +112,7 @@ def _climb(
         climbed = _Climbed(*fast.climb(rows, weights, point, representative, *limits))
         if not climbed.stalled:
             return climbed
-        # The NumPy version is slower but more robust. It begins again: the point of the stall is a poor start.
+        # The NumPy version is slower but more robust. It restarts: the point of the stall is a poor start.
     support = np.flatnonzero(point)
     mass = point[support]
     columns = rows[:, support]
@@ -136,7 +137,7 @@ def _climb(
 
 
 def _candidates(gradient: FloatArray, support: IntArray, representative: BoolArray) -> IntArray:
-    """Return the columns outside the support that promise at least half of what the best one does."""
+    """Return the columns outside the support whose g_i - 1 is more than half of the largest."""
     gains = np.where(representative, gradient - 1, 0.0)
     gains[support] = 0.0
     best = np.argpartition(gains, -_CANDIDATES)[-_CANDIDATES:] if len(gains) > _CANDIDATES else np.arange(len(gains))
@@ -146,14 +147,14 @@ def _candidates(gradient: FloatArray, support: IntArray, representative: BoolArr
 def _step(
     columns: FloatArray, weights: FloatArray, fitted: FloatArray, mass: FloatArray, gap: float
 ) -> FloatArray | None:
-    """Return the mass after one Newton step with line search, or None if no step climbs.
+    """Return the mass after one Newton step with line search, or None if no step increases the likelihood.
 
     On the simplex the second-order model is |sqrt(w) (S theta - 2)|^2 / 2 with S = L / (L . pi), and there
     S theta - 2 = (S - 2) theta (Wang 2007, section 3).
     """
     model = np.sqrt(weights)[:, np.newaxis] * (columns / fitted[:, np.newaxis] - 2)
-    # Without the constraint theta >= 0 the minimiser solves (model' model) theta = 1, up to scale. Warm starts
-    # have the right support mostly, and then it is non-negative and so the answer, five times sooner.
+    # Without the constraint theta >= 0, the minimiser solves (model' model) theta = 1, up to scale. Warm starts mostly
+    # have the right support; this solution is then non-negative, thus the minimiser, and five times faster.
     factor, level, info = dposv(model.T @ model, np.ones(mass.size))
     if info == 0 and level.min() >= 0 and np.isfinite(total := level.sum()):
         length = _line_search(fitted, columns @ (level / total), weights)
@@ -169,9 +170,9 @@ def _step(
 def _corrected(
     columns: FloatArray, weights: FloatArray, mass: FloatArray, factor: FloatArray, level: FloatArray, gap: float
 ) -> FloatArray:
-    """Go on from a full Newton step by steps with the same matrix, while they bring the slopes nearer to 1.
+    """Follow a full Newton step with steps that reuse its matrix, while they bring the slopes closer to 1.
 
-    Next to the answer that matrix hardly changes, and a step without a new one costs a tenth.
+    Near the solution the matrix hardly changes, and a step that reuses it costs a tenth.
     """
     best, last = mass, 0.2
     for _ in range(_CORRECTIONS + 1):
@@ -190,11 +191,11 @@ def _corrected(
 
 
 def _simplex_minimiser(model: FloatArray) -> FloatArray | None:
-    """Return the minimiser of |model @ theta|^2 over the simplex, None if the solver fails.
+    """Return the minimiser of |model @ theta|^2 over the simplex, or None if the solver fails.
 
-    Dax (1990): one more row asks for a sum of 1; the non-negative solution, rescaled, is the minimiser.
+    Dax (1990): a further row requires a sum of 1; the non-negative least-squares solution, rescaled, is the minimiser.
     """
-    from scipy.optimize import nnls  # takes long to import, and numba versions do without
+    from scipy.optimize import nnls  # slow to import, and the numba version does not need it
 
     n_columns = model.shape[1]
     matrix = np.vstack([model, np.ones(n_columns)])
@@ -208,7 +209,7 @@ def _simplex_minimiser(model: FloatArray) -> FloatArray | None:
 
 
 def _line_search(fitted: FloatArray, target: FloatArray, weights: FloatArray) -> float:
-    """Return the first of 1, 1/2, 1/4 ... that satisfies Armijo's rule, or 0.0 if there is no ascent."""
+    """Return the first of 1, 1/2, 1/4 ... that satisfies Armijo's rule, or 0.0 if the direction does not ascend."""
     direction = target - fitted
     slope = float((weights / fitted) @ direction)
     if not slope > 0:
@@ -223,7 +224,7 @@ def _line_search(fitted: FloatArray, target: FloatArray, weights: FloatArray) ->
 
 
 def _polish(rows: FloatArray, weights: FloatArray, stalled: Estimate, gap: float) -> Estimate:
-    """Go on by EM from where Newton stalled, with a little mass everywhere; return the better of the two."""
+    """Continue with EM after a stall, with a little mass in every cell; return the better of the two estimates."""
     start = 0.999 * stalled.profile + 0.001 * uniform(rows)
     slow = em(rows, start=start, weights=weights, gap=gap, max_iterations=10_000)
     return slow if slow.gap < stalled.gap else stalled

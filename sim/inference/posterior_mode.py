@@ -13,7 +13,7 @@ from sim.inference.groups import spread
 from sim.inference.newton import NEWTON_ITERATIONS
 from sim.interfaces import FloatArray, IntArray
 
-_EM_FIRST = 3  # steps of EM before those of Newton
+_EM_FIRST = 3  # EM steps before the first Newton step
 _FALLS_FAST = 0.2  # a matrix is reused while it reduces the slopes by this factor per step
 
 
@@ -29,11 +29,11 @@ def posterior_mode(
 ) -> Estimate:
     """Estimate the profile with a Dirichlet prior by Newton's method.
 
-    `pseudo_counts` are above 0 in every cell, so that the answer is too and no constraint is ever active; there may be
-    no reports. `weights` (default: 1 each) are in the unit of the pseudo-counts. `start` is a warm start. The first
-    steps are those of EM, which reaches new places quickly; then follow Newton steps, which reuse a matrix while the
-    slopes fall fast. `groups` are the equal columns, if known: each is solved as one and its mass split exactly in
-    proportion to the pseudo-counts.
+    `pseudo_counts` must be above 0 in every cell. The mode is then positive too, and no constraint is ever active.
+    `likelihoods` may have no rows. `weights` (default: 1 each) are in the unit of the pseudo-counts. `start` is a warm
+    start. The first steps are EM steps, which quickly move mass to new cells. Newton steps follow, which reuse a matrix
+    while the slopes decrease fast. `groups` are the equal columns, if known: each group is merged into one column and
+    its mass is split exactly in proportion to the pseudo-counts.
 
     >>> posterior_mode(np.eye(2)[:1], pseudo_counts=np.array([1.0, 1.0])).profile.round(6)
     array([0.666667, 0.333333])
@@ -62,7 +62,7 @@ def _climb_to_mode(
     gap: float,
     max_iterations: int,
 ) -> Estimate:
-    """Return the mode for weights and pseudo-counts that sum to 1 together."""
+    """Return the mode, given weights and pseudo-counts that sum to 1 together."""
     profile = normalise(pseudo if start is None else np.maximum(start, pseudo))
     factor: tuple[FloatArray, FloatArray] | None = None
     before = np.inf
@@ -80,7 +80,7 @@ def _climb_to_mode(
             factor = _factor_of_mode(rows, weights, fitted, pseudo, profile)
         before = steepest
         moved = _step_of_mode(rows, weights, fitted, pseudo, profile, gradient, factor)
-        if moved is None:  # the slope is rounding error: an EM step always climbs
+        if moved is None:  # the slope is rounding error: an EM step always ascends
             factor, moved = None, profile * gradient
         profile = normalise(moved)
     return certified_estimate(rows, weights, profile, iteration, pseudo)
@@ -89,15 +89,16 @@ def _climb_to_mode(
 def _factor_of_mode(
     rows: FloatArray, weights: FloatArray, fitted: FloatArray, pseudo: FloatArray, profile: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the Cholesky factor of minus the second derivative by log(pi), less its first-order part, and the pi.
+    """Return the Cholesky factor of the negative second derivative, without its first-order part, and the profile.
 
-    By log(pi), small and large masses are of one scale: the matrix is that of the reports plus the pseudo-counts.
+    The derivative is with respect to log(pi), in which small and large masses have the same scale: the matrix is that
+    of the reports plus the pseudo-counts on the diagonal.
     """
     model = (np.sqrt(weights) / fitted)[:, np.newaxis] * (rows * profile)
     matrix = model.T @ model
     matrix.flat[:: len(profile) + 1] += pseudo
     factor, info = dpotrf(matrix, overwrite_a=True)
-    if info != 0:  # not positive definite in double precision: the diagonal alone is a safe bound
+    if info != 0:  # not positive definite in double precision: a diagonal matrix of row sums is a safe bound
         factor = np.diag(np.sqrt(matrix.sum(axis=1)))
     return factor, profile
 
@@ -111,9 +112,9 @@ def _step_of_mode(
     gradient: FloatArray,
     factor: tuple[FloatArray, FloatArray],
 ) -> FloatArray | None:
-    """Return the masses, not normalised, after a Newton step with line search, or None if no step climbs.
+    """Return the unnormalised masses after a Newton step with line search, or None if no step ascends.
 
-    Climbs sum_s w_s log(L[s] . pi) + sum_i a_i log(pi_i) - sum_i pi_i, whose maximiser sums to 1.
+    The objective is sum_s w_s log(L[s] . pi) + sum_i a_i log(pi_i) - sum_i pi_i, whose maximiser sums to 1.
     """
     matrix, scale = factor
     uphill = gradient - 1

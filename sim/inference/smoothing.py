@@ -1,8 +1,8 @@
-"""Smoothing and the most likely path: past cells in the light of later reports, as pure functions.
+"""Smoothing (cells given all reports) and the most likely path (Viterbi), as pure functions.
 
-A chain of reports is given by its links: `links[s]` is the matrix of transitions `[from, to]` that led to report s, or
-None where the chain restarts: at the first report, on a new day, and at a report that the filter held impossible.
-Transitions may change from report to report. Everything is scaled at every step, so that chains of any length neither
+A chain of reports is given by its links: `links[s]` is the transition matrix `[from, to]` that leads to report s, or
+None where the chain restarts: at the first report, on a new day, and at a report that was impossible under the filter.
+Transitions may change from report to report. Values are rescaled at every step, so chains of any length neither
 underflow nor overflow.
 """
 
@@ -33,7 +33,7 @@ def look_back(filtered: FloatArray, later: FloatArray, link: FloatArray) -> Floa
     ratio = later / np.maximum(predict(filtered, link), _LEAST)
     smoothed: FloatArray = filtered * (link @ ratio)
     total = float(smoothed.sum())
-    # The later reports left no mass after rounding: only the earlier ones count.
+    # Rounding left no mass: ignore the later reports.
     return smoothed / total if total > 0 else filtered
 
 
@@ -48,7 +48,7 @@ def smooth(filtered: FloatArray, links: Sequence[Link]) -> FloatArray:
 
 
 def logarithm(weights: FloatArray) -> FloatArray:
-    """Return natural logarithms, -inf for zeros.
+    """Return natural logarithms, with -inf for zeros.
 
     >>> logarithm(np.array([1.0, 0.0]))
     array([  0., -inf])
@@ -58,7 +58,7 @@ def logarithm(weights: FloatArray) -> FloatArray:
 
 
 def likeliest(scores: FloatArray) -> IntArray:
-    """Return the lowest of the cells with the highest log score, along the last axis; ties are those within rounding.
+    """Return the lowest cell with the highest log score along the last axis; scores within 1e-9 are ties.
 
     >>> likeliest(np.log([[0.2, 0.4, 0.4], [0.5, 0.4, 0.1]]))
     array([1, 0])
@@ -67,10 +67,10 @@ def likeliest(scores: FloatArray) -> IntArray:
 
 
 def extend(scores: FloatArray, log_link: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Take the most likely paths one query on: one step of Viterbi (1967), before the report is taken into account.
+    """Extend the most likely paths by one query: one step of Viterbi (1967), without the likelihood of the report.
 
-    `scores` are the log probabilities of the best path to each cell, up to a constant. Returns those of the next query
-    and the cell that each comes from.
+    `scores` are the log probabilities of the best path to each cell, up to a constant. Return the scores at the next
+    query and the best predecessor of each cell.
     """
     onward = scores[:, np.newaxis] + log_link
     before = likeliest(onward.T)
@@ -78,15 +78,15 @@ def extend(scores: FloatArray, log_link: FloatArray) -> tuple[FloatArray, IntArr
 
 
 def rescaled(scores: FloatArray) -> FloatArray:
-    """Return the scores with a highest one of 0."""
+    """Return the scores, shifted so that the highest is 0."""
     return np.asarray(scores - scores.max())
 
 
 def trace_back(came_from: Sequence[IntArray | None], last: int) -> list[int]:
-    """Return the most likely path as cells, ending in `last`.
+    """Return the cells of the most likely path that ends in `last`.
 
-    `came_from[s]` is the best predecessor of each cell at s, from `extend`; None where the chain restarts, and with
-    it the path.
+    `came_from[s]` is the best predecessor of each cell at s, from `extend`, or None where the chain restarts. The path
+    begins at the last restart.
     """
     path = [last]
     for before in reversed(came_from[1:]):

@@ -1,16 +1,17 @@
-"""How ties are broken and when weights have no mass: one rule for mechanisms and adversaries, in NumPy and numba.
+"""Tolerances for ties and for weights without mass, the same for mechanisms and adversaries, NumPy and numba.
 
-Compiled code contains these numbers, and numba caches it until the file of a kernel changes. A change here needs a
-change of `kernels/bayes.py` and `kernels/remap.py`.
+Compiled kernels contain these constants, and numba caches a kernel until its source file changes. After a change of
+this file, also change `kernels/bayes.py` and `kernels/remap.py`.
 """
 
 from __future__ import annotations
 
 TIE = 1e-12
-"""Costs that differ by less, as a share of the total weight times the longest distance, are a tie."""
+"""Costs that differ by at most this share of the total weight times the longest distance are ties."""
 
 HALF = 0.5 - TIE
-"""The share of the total that makes a median; a hair under one half, so that rounding cannot break a tie."""
+"""Share of the total weight at which the median lies; slightly below one half, so that rounding cannot break a tie."""
 
 MASS_FLOOR = 1e-290
-"""Weights that sum to no more have no mass: their products have lost their digits, and half of them rounds to 0."""
+"""Weights whose sum does not exceed this have no mass: their products have lost precision and their halves may
+round to 0."""

@@ -1,1 +1,1 @@
-"""Mobility: where people go and when they query."""
+"""Mobility: movement of users, times of their queries, training data and behaviour shifts."""

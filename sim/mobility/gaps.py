@@ -1,4 +1,4 @@
-"""Gaps in recorded movement: split visits into sessions, and count the queries that gaps carry or cut."""
+"""Gaps in recorded movement: sessions between gaps, and numbers of queries that gaps affect."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from sim.mobility.demand.periodic import Periodic
 from sim.mobility.demand.poisson import Poisson
 
 MAX_GAP_S = 2 * 3600
-"""Default of the longest gap that a position is carried over, as the paper allows for cabs."""
+"""Default of the longest gap in s during which a user is assumed to stay, as in the paper for cabs."""
 
 
 def sessions(visits: Iterable[Visit], *, max_gap_s: float) -> Iterator[Iterator[Visit]]:
-    """Split visits, in order of time, at each gap longer than `max_gap_s`; iterate over one session at a time.
+    """Split visits, in order of time, at each gap longer than `max_gap_s`.
+
+    The sessions are lazy: consume each one before requesting the next.
 
     >>> trip = [Visit(0, 1), Visit(60, 2), Visit(9000, 3)]
     >>> [[visit.cell for visit in session] for session in sessions(trip, max_gap_s=7200)]
@@ -48,16 +50,16 @@ def longest_carry_s(demand: Demand, max_gap_s: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Where the positions of a population's queries come from."""
+    """Numbers of queries by the origin of their positions."""
 
     recorded: int = 0
-    """Queries that are the first to use a visit."""
+    """Number of queries at a new visit."""
     carried: int = 0
-    """Queries that repeat the position of the query before, because there is no new visit within the allowed gap."""
+    """Number of queries that repeat the previous position, because the gap has no new visit but is short enough."""
     cut: int = 0
-    """Queries that are not asked because they fall into a longer gap."""
+    """Number of queries that are omitted because they fall into a gap that is too long."""
     gaps: int = 0
-    """Gaps in which queries are cut."""
+    """Number of gaps with omitted queries."""
 
     def __add__(self, other: Coverage) -> Coverage:
         return Coverage(
@@ -66,33 +68,33 @@ class Coverage:
 
 
 class Schedule(Protocol):
-    """The queries of one recorded user: exact for `Periodic`, expected values for `Poisson`."""
+    """Queries of one recorded user: exact for `Periodic`, expected values for `Poisson`."""
 
     total: int
-    """All of them."""
+    """Number of queries."""
     first_s: int
-    """Time of the first."""
+    """Time of the first query in s."""
 
     def before(self, time_s: float) -> int:
-        """Return how many queries come before a time."""
+        """Return the number of queries before a time."""
         ...
 
     def coverage(self, queries: int) -> Coverage:
-        """Return where the first `queries` of them come from, for `queries` in [0, total]."""
+        """Return the coverage of the first `queries` queries, in [0, total]."""
         ...
 
 
 class PeriodicSchedule:
-    """The queries of `Periodic`, one in every slot that is not cut, counted without generating them.
+    """Queries of `Periodic`, one in every slot outside long gaps, counted without generating them.
 
-    A query is recorded if its slot holds a visit, else carried.
+    A query counts as recorded if its slot contains a visit, else as carried.
 
     >>> PeriodicSchedule(np.array([10, 290, 905, 99_000]), period_s=300, max_gap_s=7200).coverage(5)
     Coverage(recorded=3, carried=2, cut=326, gaps=1)
     """
 
     def __init__(self, times_s: IntArray, *, period_s: int, max_gap_s: float) -> None:
-        """Take one user's visit times, in order and not empty."""
+        """Count the slots, given the times of one user's visits in order; there must be at least one."""
         slots, first = np.unique(times_s // period_s, return_index=True)
         empty = np.diff(slots) - 1
         is_gap = times_s[first[1:]] - times_s[first[1:] - 1] > max(max_gap_s, period_s)
@@ -103,7 +105,7 @@ class PeriodicSchedule:
         self.first_s = int(slots[0]) * period_s
 
     def before(self, time_s: float) -> int:
-        """Return how many queries come before a time."""
+        """Return the number of queries before a time."""
         known = int(np.searchsorted(self._slots * self._period_s, time_s))
         if known in (0, self._slots.size):
             return self.total if known else 0
@@ -111,21 +113,21 @@ class PeriodicSchedule:
         return int(self._positions[known - 1]) + 1 + min(since, int(self._filled[known - 1]))
 
     def coverage(self, queries: int) -> Coverage:
-        """Return where the first `queries` of them come from."""
+        """Return the coverage of the first `queries` queries."""
         recorded = int(np.searchsorted(self._positions, queries))
         cut = self._cut[: max(recorded - 1, 0)]
         return Coverage(recorded, queries - recorded, int(cut.sum()), int((cut > 0).sum()))
 
 
 class PoissonSchedule:
-    """The queries of `Poisson` in expectation.
+    """Expected queries of `Poisson`.
 
-    Of the queries between two visits the first is recorded and the others, which use the same visit, are carried: with
-    a mean of m queries, 1 - exp(-m) and m - 1 + exp(-m).
+    Of the queries between two visits, the first counts as recorded and the others, at the same visit, as carried. With
+    a mean of m queries, these are 1 - exp(-m) and m - 1 + exp(-m) on average.
     """
 
     def __init__(self, times_s: IntArray, *, per_hour: float, max_gap_s: float) -> None:
-        """Take one user's visit times, in order and not empty."""
+        """Compute the means, given the times of one user's visits in order; there must be at least one."""
         between_s = np.diff(times_s)
         is_gap = between_s > max_gap_s
         means = between_s * (per_hour / 3600)
@@ -137,11 +139,11 @@ class PoissonSchedule:
         self.first_s = int(times_s[0])
 
     def before(self, time_s: float) -> int:
-        """Return how many queries come before a time."""
+        """Return the number of queries before a time."""
         return round(float(np.interp(time_s, self._times_s, self._counts)))
 
     def coverage(self, queries: int) -> Coverage:
-        """Return where the first `queries` of them come from."""
+        """Return the coverage of the first `queries` queries."""
         stop = self._means.size if queries >= self.total else int(np.searchsorted(self._counts, queries))
         recorded = min(queries, round(float(self._recorded[:stop].sum())))
         cut = self._cut[:stop]
@@ -149,7 +151,7 @@ class PoissonSchedule:
 
 
 def schedule(demand: Demand, times_s: IntArray, *, max_gap_s: float) -> Schedule | None:
-    """Return the queries of a recorded user, or None for a demand whose queries cannot be counted beforehand."""
+    """Return the schedule of a recorded user, or None for a demand whose queries cannot be counted in advance."""
     match demand:
         case Periodic():
             return PeriodicSchedule(times_s, period_s=demand.period_s, max_gap_s=max_gap_s)
@@ -160,7 +162,7 @@ def schedule(demand: Demand, times_s: IntArray, *, max_gap_s: float) -> Schedule
 
 
 def count_gaps(times_s: IntArray, *, max_gap_s: float) -> int:
-    """Return how many gaps are longer than `max_gap_s`.
+    """Return the number of gaps longer than `max_gap_s`.
 
     >>> count_gaps(np.array([0, 60, 9000]), max_gap_s=7200)
     1

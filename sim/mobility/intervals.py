@@ -1,10 +1,10 @@
-"""Check a parameter against its legal interval, with a message that carries both."""
+"""Check of a parameter against its legal interval."""
 
 from __future__ import annotations
 
 
 def require(name: str, value: float, low: float, high: float, *, ends: str = "[]") -> None:
-    """Raise ValueError unless the value lies in the interval; NaN never does.
+    """Raise ValueError unless the value lies in the interval; NaN is outside.
 
     >>> require("stay", 0.3, 0, 1)
     >>> require("spread_km", 0.0, 0, float("inf"), ends="()")

@@ -1,4 +1,4 @@
-"""Parameters that all mobility models share."""
+"""Base class of the parameters of mobility models."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class MobilityParameters(Parameters):
     """Parameters of a mobility model."""
 
     needs_roads: ClassVar[bool] = False
-    """Whether its users move on roads."""
+    """Whether the users move on roads."""
     recorded: ClassVar[bool] = False
-    """Whether its users are those of a file, with traces that end."""
+    """Whether the users are recorded in a file, with finite traces."""
 
     @abstractmethod
     def build(self, world: World, seed: int, place: Place) -> Mobility:
-        """Return the model; files are found by `place`."""
+        """Return the model; `place` resolves file names."""
 
 
 @component("mobility")
@@ -34,7 +34,7 @@ class CustomMobility(Custom, MobilityParameters):
     model_config = ConfigDict(extra="allow")
 
     def build(self, world: World, seed: int, place: Place) -> Mobility:  # noqa: ARG002
-        """Return an instance of the class, which is given the world and the seed."""
+        """Return an instance of the class, constructed with the world and the seed."""
         return cast(Mobility, self.instance("mobility", world=world, seed=seed))
 
 

@@ -1,4 +1,4 @@
-"""What a mechanism or an adversary can learn from traces: a profile and transitions, by counting."""
+"""Training statistics of traces: profile and transitions, by counting."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from sim.errors import InvalidValue
 from sim.inference.bayes import read_only
 from sim.interfaces import FloatArray, IntArray
 from sim.mobility.intervals import require
@@ -20,10 +21,14 @@ class Statistics:
 
     def __init__(self, *, profile: FloatArray, n_visits: int, pairs: IntArray, counts: IntArray) -> None:
         self.profile = read_only(np.array(profile, dtype=np.float64))
-        """The normalised histogram of all cells, uniform without data, shape (n_cells,)."""
+        """Normalised histogram of all cells, shape (n_cells,); uniform without data."""
         self.n_visits = n_visits
+        """Number of queries counted."""
         self._pairs = pairs
         self._counts = counts
+
+    def __repr__(self) -> str:
+        return f"<Statistics: {self.n_cells} cells, {self.n_visits} visits, {self.n_transitions} transitions>"
 
     @property
     def n_cells(self) -> int:
@@ -31,32 +36,32 @@ class Statistics:
         return int(self.profile.size)
 
     def initial_profile(self, source: Literal["training", "uniform"]) -> FloatArray:
-        """Return the profile that a learner starts from: that of the training, or a uniform one."""
+        """Return the initial profile of an estimator: the training profile or the uniform distribution."""
         return self.profile if source == "training" else np.full(self.n_cells, 1 / self.n_cells)
 
     @property
     def start_profile(self) -> FloatArray:
-        """Return pi_0: as in the paper the same histogram, not one of the first cells of the days."""
+        """Return pi_0: as in the paper, the histogram of all cells, not of the first cells of the days."""
         return self.profile
 
     @property
     def n_transitions(self) -> int:
-        """Return how many pairs of queries in a row were counted."""
+        """Return the number of pairs of consecutive queries counted."""
         return int(self._counts.sum())
 
     @property
     def counted(self) -> IntArray:
-        """Return how many transitions from each cell were counted, shape (n_cells,)."""
+        """Return the number of transitions counted from each cell, shape (n_cells,)."""
         return np.bincount(self._pairs // self.n_cells, weights=self._counts, minlength=self.n_cells).astype(np.int64)
 
     @property
     def fallback_rows(self) -> int:
-        """Return how many rows of `transition` have no data and are the histogram instead."""
+        """Return the number of rows of `transition` without data, which are the histogram."""
         return self.n_cells - int(np.unique(self._pairs // self.n_cells).size)
 
     @cached_property
     def transition(self) -> FloatArray:
-        """Return M as transition[from, to], shape (n_cells, n_cells); made when first asked for."""
+        """Return M as transition[from, to], shape (n_cells, n_cells); computed at the first access."""
         n = self.n_cells
         matrix = np.zeros((n, n))
         matrix.flat[self._pairs] = self._counts
@@ -68,10 +73,10 @@ class Statistics:
 
 
 def statistics(traces: Iterable[Trace], *, n_cells: int, restart_s: int | None = None) -> Statistics:
-    """Count cells, and pairs of cells queried one after the other.
+    """Count the cells and the pairs of consecutive cells of traces.
 
-    A pair never spans two traces, nor, with `restart_s` (86400 for days), two multiples of it. A row of the
-    transitions without data is the histogram. Without any query everything is uniform.
+    A pair never spans two traces. With `restart_s` (86400 for days), it never crosses a multiple of `restart_s` either.
+    A row of the transitions without data is the histogram. Without any query, all distributions are uniform.
 
     >>> trace = Trace("ann", np.array([0, 1, 2, 3]), np.array([0, 1, 0, 0]))
     >>> statistics([trace], n_cells=3).transition.tolist()
@@ -81,45 +86,45 @@ def statistics(traces: Iterable[Trace], *, n_cells: int, restart_s: int | None =
     if restart_s is not None:
         require("restart_s", restart_s, 1, float("inf"), ends="[)")
     histogram = np.zeros(n_cells, dtype=np.int64)
-    found = [np.zeros(0, dtype=np.int64)]
+    pairs = [np.zeros(0, dtype=np.int64)]
     for trace in traces:
         check_cells(trace, n_cells)
         histogram += np.bincount(trace.cells, minlength=n_cells)
-        found.append(_pairs(trace, n_cells, restart_s))
-    return _counted(histogram, np.concatenate(found))
+        pairs.append(_pairs(trace, n_cells, restart_s))
+    return _counted(histogram, np.concatenate(pairs))
 
 
 def regimes(
     trace: Trace, borders: Sequence[int], *, n_cells: int, restart_s: int | None = None
 ) -> list[tuple[int, Statistics]]:
-    """Count each stretch of a trace on its own: return its first query, from 1, and its statistics.
+    """Count each section of a trace separately; return the first query of each, from 1, and its statistics.
 
-    A stretch begins with the first query and with each of the borders. A pair of queries belongs to the stretch of
-    its second query.
+    Sections begin with the first query and with each of the borders, which are numbers of queries counted from 1. A
+    pair of queries belongs to the section of its second query.
 
     >>> trace = Trace("ann", np.array([0, 1, 2, 3]), np.array([0, 1, 2, 2]))
-    >>> [(first, found.profile.tolist(), found.n_transitions) for first, found in regimes(trace, [3], n_cells=3)]
+    >>> [(first, part.profile.tolist(), part.n_transitions) for first, part in regimes(trace, [3], n_cells=3)]
     [(1, [0.5, 0.5, 0.0], 1), (3, [0.0, 0.0, 1.0], 2)]
     """
     check_cells(trace, n_cells)
-    found = []
+    sections = []
     for first, stop in pairwise([0, *(border - 1 for border in borders), len(trace)]):
         histogram = np.bincount(trace.cells[first:stop], minlength=n_cells)
         pairs = _pairs(trace.part(max(first - 1, 0), stop), n_cells, restart_s)
-        found.append((first + 1, _counted(histogram, pairs)))
-    return found
+        sections.append((first + 1, _counted(histogram, pairs)))
+    return sections
 
 
-def _counted(histogram: IntArray, found: IntArray) -> Statistics:
-    """Return statistics from how often each cell was visited, and all pairs."""
+def _counted(histogram: IntArray, pairs: IntArray) -> Statistics:
+    """Return the statistics for numbers of visits per cell and the list of all pairs."""
     n_visits, n_cells = int(histogram.sum()), histogram.size
-    pairs, counts = np.unique(found, return_counts=True)
+    distinct, counts = np.unique(pairs, return_counts=True)
     profile = histogram / n_visits if n_visits else np.full(n_cells, 1.0 / n_cells)
-    return Statistics(profile=profile, n_visits=n_visits, pairs=pairs, counts=counts)
+    return Statistics(profile=profile, n_visits=n_visits, pairs=distinct, counts=counts)
 
 
 def _pairs(trace: Trace, n_cells: int, restart_s: int | None) -> IntArray:
-    """Return from x n_cells + to of each pair of queries in a row that counts."""
+    """Return the code from * n_cells + to of each pair of consecutive queries that counts."""
     pairs: IntArray = trace.cells[:-1] * n_cells + trace.cells[1:]
     if restart_s is None:
         return pairs
@@ -128,7 +133,9 @@ def _pairs(trace: Trace, n_cells: int, restart_s: int | None) -> IntArray:
 
 
 def check_cells(trace: Trace, n_cells: int) -> None:
-    """Raise ValueError if the trace leaves the grid."""
+    """Raise `InvalidValue` if a cell of the trace is outside the grid."""
     if len(trace) and not (trace.cells.min() >= 0 and trace.cells.max() < n_cells):
         low, high = trace.cells.min(), trace.cells.max()
-        raise ValueError(f"cells of {trace.user} must be in [0, {n_cells}), got {low} to {high}")
+        raise InvalidValue(
+            f"cells of {trace.user} must be in [0, {n_cells}), got {low} to {high}", code="cell-outside-grid"
+        )

@@ -199,6 +199,38 @@ class Scenario(Spec):
             and all(attack.is_memoryless for attack in self.attacks)
         )
 
+    def with_settings(self, settings: Mapping[str, Any]) -> Scenario:
+        """Return the scenario with some values changed, validated like a file.
+
+        >>> scenario = Scenario.model_validate({"users": {"mobility": "favourites", "queries": 9}, "lppms": ["SP-Exp"]})
+        >>> scenario.with_settings({"replications": 10, "lppms.*.design.epsilon_per_km": 2.0}).replications
+        10
+        """
+        from sim.scenario.rewriting import with_settings
+
+        return with_settings(self, settings)
+
+    def to_yaml(self) -> str:
+        """Return the scenario as the text of a scenario file, without defaults.
+
+        File names are relative to the folder that the scenario was loaded from.
+        """
+        from sim.scenario.rewriting import to_yaml
+
+        return to_yaml(self)
+
+    def __repr__(self) -> str:
+        from sim.scenario.rewriting import one_line_summary
+
+        return one_line_summary(self)
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        from sim.scenario.rewriting import to_html
+
+        return to_html(self)
+
     def canonical(self, *, only: frozenset[str] | None = None) -> str:
         """Return the scenario as JSON with every default written out: equal texts mean equal experiments.
 

@@ -77,7 +77,7 @@ def keys(spec: type[Spec]) -> list[Key]:
             name=name,
             allowed=_allowed(schema["properties"][name]),
             default="required" if name in required else _default(schema["properties"][name]),
-            meaning=field.description or "",
+            meaning=" ".join((field.description or "").split()),
         )
         for name, field in spec.model_fields.items()
         if name != "kind"

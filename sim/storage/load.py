@@ -22,14 +22,39 @@ def load(
     data: str | Path | None = None,
     allow_code: AllowCode | None = None,
 ) -> Scenario:
-    """Read and validate a scenario file, with some values changed: ``settings={"replications": 10}``.
+    """Read and validate a scenario file.
 
-    A path leads to the value, as in a sweep; strings such as ``replications=10`` are accepted as well. Set a swept
-    value by ``sweep.PATH`` and a list of values, where ``PATH`` is the complete swept path. ``example:NAME`` loads a
-    shipped scenario, the ``manifest.json`` of a run the scenario of that run. `data` is the folder of ``data:NAME``
-    files. `allow_code` permits importing custom components (``module:Class``) when the scenario runs: True, or the
-    only folders to import from; by default the environment variable ``LPPM_SIM_ALLOW_CODE`` decides. Loading imports
-    no custom component. Raises `ScenarioError` with all faults.
+    Loading imports no custom component.
+
+    Parameters
+    ----------
+    path
+        Scenario file, ``example:NAME`` of a shipped scenario, or the ``manifest.json`` of a run, which holds its
+        scenario.
+    settings
+        Values to change, by dotted path as in a sweep: ``{"replications": 10}``, or strings such as
+        ``["replications=10"]``. Set a swept value by ``sweep.PATH`` and a list of values, where ``PATH`` is the
+        complete swept path.
+    data
+        Folder of the files named ``data:NAME``. Default: the environment variable ``LPPM_SIM_DATA``.
+    allow_code
+        Permission to import custom components (``module:Class``) when the scenario runs: True, or the only folders to
+        import from. Default: the environment variable ``LPPM_SIM_ALLOW_CODE``.
+
+    Returns
+    -------
+    Scenario
+        Run it with `sim.run`.
+
+    Raises
+    ------
+    ScenarioError
+        If anything is invalid; `faults` lists every fault with file, line and column.
+
+    Examples
+    --------
+    >>> load("example:sporadic_checkins", settings={"replications": 10}).replications
+    10
     """
     path = example_path(path) or Path(path)
     if path.name != MANIFEST:

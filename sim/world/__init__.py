@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from sim.errors import InvalidValue
 from sim.interfaces import FloatArray
 from sim.world.distance import Distance, smoothing_kernel
 from sim.world.distances.euclidean import euclidean
@@ -31,22 +32,28 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class World:
-    """Everything that stays while people move: the cells, the roads if there are any, d_P and d_Q."""
+    """The fixed environment of a simulation: cells, optional roads, and the distances d_P and d_Q of the paper."""
 
     grid: Grid
     roads: Roads | None
+    """Road graph; None: no roads."""
     privacy_distance: Distance
+    """d_P, in which the adversary error is measured."""
     quality_distance: Distance
+    """d_Q, in which the quality loss is measured."""
     _derived: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("privacy_distance", "quality_distance"):
             n_cells = getattr(self, name).n_cells
             if n_cells != self.grid.n_cells:
-                raise ValueError(f"{name} must have the grid's {self.grid.n_cells} cells, got {n_cells}")
+                raise InvalidValue(
+                    f"{name} must have as many cells as the grid, {self.grid.n_cells}, got {n_cells}",
+                    code="wrong-shape",
+                )
 
     def metric(self, name: str) -> Distance:
-        """Return the distance that a promise is about: ``quality``, ``privacy``, or ``euclidean``."""
+        """Return a distance by name: ``quality`` (d_Q), ``privacy`` (d_P) or ``euclidean``."""
         match name:
             case "quality":
                 return self.quality_distance
@@ -55,13 +62,16 @@ class World:
         return self.euclidean_distance
 
     def smoothing_kernel(self, smooth_km: float) -> FloatArray | None:
-        """Return the kernel [to cell, from cell] that falls by e with every `smooth_km` of d_Q; None for 0."""
+        """Return the smoothing kernel exp(-d_Q / smooth_km) with columns that sum to 1; None if `smooth_km` is 0.
+
+        The shape is (n_cells, n_cells), [to cell, from cell].
+        """
         return self.derived(
             ("smoothing", smooth_km), lambda: smoothing_kernel(self.quality_distance.matrix_km, smooth_km)
         )
 
     def derived(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what `make` makes of this world, once for all users."""
+        """Return the result of `make()`, computed once per key and shared by all users."""
         if key not in self._derived:
             self._derived[key] = make()
         return cast(T, self._derived[key])
@@ -73,5 +83,5 @@ class World:
 
     @cached_property
     def travel_distance(self) -> Distance:
-        """Return how far people have to go: along the roads, if there are any, else d_Q."""
+        """Return the distance that users travel: along the roads, or d_Q without roads."""
         return self.quality_distance if self.roads is None else road(self.grid, self.roads)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from sim.errors import InvalidValue
 from sim.interfaces import FloatArray
 from sim.world.grid import Grid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Distance:
-    """How far it is from any cell to any other.
+    """Distances in km from every cell to every other cell.
 
     >>> from sim.world.distances.manhattan import manhattan
     >>> manhattan(Grid.rectangle(rows=1, cols=3, width_km=3.0, height_km=1.0)).matrix_km[0].tolist()
@@ -20,10 +21,12 @@ class Distance:
     """
 
     kind: str
-    matrix_km: FloatArray
-    """[from cell, to cell], shape (n_cells, n_cells), finite, at least 0, 0 on the diagonal; read-only."""
+    """Kind of the distance, such as ``manhattan``."""
+    matrix_km: FloatArray = field(repr=False)
+    """[from cell, to cell], shape (n_cells, n_cells), in [0, inf), 0 on the diagonal; read-only."""
     shape: tuple[int, int] | None = None
-    """(rows, cols) if and only if this is Manhattan on a full grid: then two weighted medians remap."""
+    """(rows, cols) for the Manhattan distance on a full grid, which allows remapping by two weighted medians; None for
+    any other distance."""
 
     def __post_init__(self) -> None:
         matrix_km = np.array(self.matrix_km, dtype=np.float64)
@@ -31,9 +34,11 @@ class Distance:
             raise ValueError(f"matrix_km must have shape (n_cells, n_cells), got {matrix_km.shape}")
         _check_values(matrix_km)
         if (self.kind == "manhattan") != (self.shape is not None):
-            raise ValueError(f"shape is for 'manhattan' alone, got {self.kind!r} with shape {self.shape}")
+            raise ValueError(
+                f"shape must be given for kind 'manhattan' and no other, got {self.kind!r} with shape {self.shape}"
+            )
         if self.shape is not None and self.shape[0] * self.shape[1] != len(matrix_km):
-            raise ValueError(f"shape must have {len(matrix_km)} cells as matrix_km has, got {self.shape}")
+            raise ValueError(f"shape must have the {len(matrix_km)} cells of matrix_km, got {self.shape}")
         matrix_km.flags.writeable = False
         object.__setattr__(self, "matrix_km", matrix_km)
 
@@ -44,7 +49,7 @@ class Distance:
 
     @property
     def axes_km(self) -> tuple[FloatArray, FloatArray]:
-        """Return the distances between the rows and between the columns of a Manhattan grid."""
+        """Return the distances between rows, shape (rows, rows), and columns, (cols, cols), of a Manhattan grid."""
         if self.shape is None:
             raise ValueError(f"distance must be Manhattan on a full grid, got kind {self.kind!r} without shape")
         cols = self.shape[1]
@@ -58,23 +63,25 @@ def _check_values(matrix_km: FloatArray) -> None:
         if fault.any():
             start, end = np.argwhere(fault)[0]
             value = matrix_km[start, end]
-            raise ValueError(
-                f"distances must {rule}, found {value} from cell {start} to cell {end} ({fault.sum()} such)"
+            others = f", and {fault.sum() - 1:,} more" if fault.sum() > 1 else ""
+            raise InvalidValue(
+                f"distances must {rule}, found {value} from cell {start} to cell {end}{others}",
+                code="invalid-distance",
             )
 
 
 def east_km(grid: Grid) -> FloatArray:
-    """Return how far east of each cell each other cell lies, shape (n_cells, n_cells)."""
+    """Return the displacement to the east in km, [from cell, to cell], shape (n_cells, n_cells)."""
     return grid.x_km[None, :] - grid.x_km[:, None]
 
 
 def north_km(grid: Grid) -> FloatArray:
-    """Return how far north of each cell each other cell lies, shape (n_cells, n_cells)."""
+    """Return the displacement to the north in km, [from cell, to cell], shape (n_cells, n_cells)."""
     return grid.y_km[None, :] - grid.y_km[:, None]
 
 
 def smoothing_kernel(distance_km: FloatArray, smooth_km: float) -> FloatArray | None:
-    """Return the kernel that falls by e with every `smooth_km`, None for 0.
+    """Return the kernel exp(-distance / smooth_km), [to cell, from cell], with columns that sum to 1; None for 0.
 
     >>> smoothing_kernel(np.array([[0.0, 1.0], [1.0, 0.0]]), 1 / np.log(3)).round(3).tolist()
     [[0.75, 0.25], [0.25, 0.75]]

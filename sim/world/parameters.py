@@ -1,4 +1,4 @@
-"""Parameters that the kinds of grids, roads and distances share."""
+"""Base classes of the parameters of grids, roads and distances."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic import model_validator
 from sim.components.files import Place
 from sim.components.registry import Parameters
 from sim.components.spec import Count
+from sim.errors import InvalidValue
 from sim.interfaces import Generator
 from sim.world.distance import Distance
 from sim.world.grid import Grid
@@ -18,25 +19,26 @@ if TYPE_CHECKING:
     from sim.world.roads.graph import Roads
 
 MOST_CELLS = 10_000
-"""Distances are stored for every pair of cells: 0.8 GB for this many."""
+"""Largest number of cells: the distances between all pairs of cells then take 0.8 GB."""
 
 
 class GridParameters(Parameters):
     """Parameters of a grid."""
 
     rows: Count
-    """Cells from south to north."""
+    """Number of cells from south to north."""
     cols: Count
-    """Cells from west to east."""
+    """Number of cells from west to east."""
 
     on_earth: ClassVar[bool] = True
-    """Whether places have a latitude and a longitude."""
+    """Whether the grid is georeferenced, that is, has latitudes and longitudes."""
 
     @model_validator(mode="after")
     def _few_cells(self) -> Self:
         if self.rows * self.cols > MOST_CELLS:
-            raise ValueError(
-                f"a grid must have at most {MOST_CELLS:,} cells, rows x cols, found {self.rows:,} x {self.cols:,}"
+            raise InvalidValue(
+                f"a grid must have at most {MOST_CELLS:,} cells, rows x cols, found {self.rows:,} x {self.cols:,}",
+                code="too-many-cells",
             )
         return self
 
@@ -49,19 +51,19 @@ class RoadsParameters(Parameters):
     """Parameters of a road graph."""
 
     needs_earth: ClassVar[bool] = False
-    """Whether its nodes are given in degrees."""
+    """Whether the nodes are in degrees, which requires a georeferenced grid."""
 
     @abstractmethod
     def build(self, grid: Grid, place: Place, rng: Generator) -> Roads:
-        """Return the roads on a grid; files are found by `place`."""
+        """Return the roads on a grid; `place` resolves file names."""
 
 
 class DistanceParameters(Parameters):
     """Parameters of a distance between cells."""
 
     needs_roads: ClassVar[bool] = False
-    """Whether it is measured along roads."""
+    """Whether the distance is measured along roads."""
 
     @abstractmethod
     def build(self, grid: Grid, roads: Roads | None, place: Place) -> Distance:
-        """Return the distance between the cells of a grid; files are found by `place`."""
+        """Return the distance between the cells of a grid; `place` resolves file names."""

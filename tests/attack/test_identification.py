@@ -1,4 +1,4 @@
-"""Identification by pseudonymous reports against all assignments of tiny worlds, and in whole simulations."""
+"""Identification compared with enumeration of all assignments in tiny worlds, and in whole simulations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sim.simulation.setting import Setting
 from sim.world.distance import Distance
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
-from tests.support import MakeScenario, made
+from tests.support import MakeScenario, made, raises_code
 
 DAY_S = 86_400
 
@@ -43,11 +43,11 @@ def spread(statistics: Statistics, anywhere: float) -> tuple[FloatArray, FloatAr
     return tuple((1 - anywhere) * part + anywhere / n for part in (statistics.start_profile, statistics.transition))  # type: ignore[return-value]
 
 
-def joint(model: str, own: Statistics, anywhere: float, rows: FloatArray) -> FloatArray:
-    """Return p(reports, last cell) under one candidate, by a sum over all paths."""
-    start, transition = spread(own, anywhere)
-    table = np.zeros(own.n_cells)
-    for path in itertools.product(range(own.n_cells), repeat=len(rows)):
+def joint(model: str, candidate: Statistics, anywhere: float, rows: FloatArray) -> FloatArray:
+    """Return p(reports, last cell) under one candidate by summing over all paths."""
+    start, transition = spread(candidate, anywhere)
+    table = np.zeros(candidate.n_cells)
+    for path in itertools.product(range(candidate.n_cells), repeat=len(rows)):
         p = 1.0
         for r, (row, x) in enumerate(zip(rows, path, strict=True)):
             p *= row[x] * (start[x] if r == 0 or model == "sporadic" else transition[path[r - 1], x])
@@ -70,10 +70,10 @@ def blurred(n: int, seed: int) -> MatrixChannel:
 @pytest.mark.parametrize("model", ["sporadic", "markov"])
 @pytest.mark.parametrize("anywhere", [0.0, 0.1])
 @pytest.mark.parametrize(("distance", "streams", "reports"), [(LINE, 2, 2), (SQUARE, 3, 3)])
-def test_identities_and_places_are_those_of_the_joint_table(
+def test_identities_and_posteriors_equal_enumeration(
     model: Any, anywhere: float, distance: Distance, streams: int, reports: int
 ) -> None:
-    """After every report: the assignment by a look at all of them, the posterior over cells by a sum over all paths."""
+    """After every report, enumerate all assignments and sum over all paths for the posterior over cells."""
     n = distance.n_cells
     known = CANDIDATES[n]
     names = list(known)
@@ -86,9 +86,9 @@ def test_identities_and_places_are_those_of_the_joint_table(
                 model=model,
                 matching=matching,
                 anywhere=anywhere,
-                candidates={name: [(1, own)] for name, own in known.items()},
+                candidates={name: [(1, candidate)] for name, candidate in known.items()},
                 distance=distance,
-                tell=True,
+                with_posterior=True,
             )
             for matching in ("one_to_one", "independent")
         )
@@ -97,28 +97,29 @@ def test_identities_and_places_are_those_of_the_joint_table(
             output = int(rng.integers(n))
             seen.setdefault(f"p{stream}", []).append(channel.likelihood(output))
             report = Report(f"p{stream}", index, index, output, channel)
-            guess, by_itself = one.observe(report), alone.observe(report)
+            guess, independent = one.observe(report), alone.observe(report)
             tables = {
-                p: [joint(model, own, anywhere, np.array(rows)) for own in known.values()] for p, rows in seen.items()
+                p: [joint(model, candidate, anywhere, np.array(rows)) for candidate in known.values()]
+                for p, rows in seen.items()
             }
             logs = {p: np.log([table.sum() for table in each]) for p, each in tables.items()}
             scores = {
                 assigned: sum(logs[p][c] for p, c in zip(seen, assigned, strict=True))
                 for assigned in itertools.permutations(range(len(names)), len(seen))
             }
-            place, limit = list(seen).index(report.user), max(scores.values()) - 1e-9
-            assert guess.identity in {names[best[place]] for best, score in scores.items() if score > limit}
-            assert by_itself.identity is not None
-            assert logs[report.user][names.index(by_itself.identity)] == pytest.approx(max(logs[report.user]))
+            row, limit = list(seen).index(report.user), max(scores.values()) - 1e-9
+            assert guess.identity in {names[best[row]] for best, score in scores.items() if score > limit}
+            assert independent.identity is not None
+            assert logs[report.user][names.index(independent.identity)] == pytest.approx(max(logs[report.user]))
             mixed = np.sum(tables[report.user], axis=0)
             assert guess.posterior == pytest.approx(mixed / mixed.sum())
             costs = mixed @ distance.matrix_km
             assert costs[guess.estimate] == pytest.approx(costs.min())
-            assert by_itself.estimate == guess.estimate
+            assert independent.estimate == guess.estimate
 
 
-def test_one_to_one_keeps_two_streams_from_being_one_person() -> None:
-    """Both look most like ann, the first more so: alone both are her, together the second is bob."""
+def test_one_to_one_assigns_two_streams_to_two_users() -> None:
+    """Both streams are most likely ann, the first more so: independently both are ann, one-to-one the second is bob."""
     known = {"ann": [(1, of([0, 0, 0, 1], 2))], "bob": [(1, of([0, 0, 1, 1], 2))]}
     channel = MatrixChannel(np.eye(2))
     for matching, second in (("one_to_one", "bob"), ("independent", "ann")):
@@ -128,14 +129,14 @@ def test_one_to_one_keeps_two_streams_from_being_one_person() -> None:
         assert attack.observe(Report("p2", 1, 4, 0, channel)).identity == second
 
 
-def test_more_streams_than_candidates_are_all_given_somebody() -> None:
+def test_more_streams_than_candidates_all_get_an_identity() -> None:
     attack = made(IdentificationAttack, candidates={"ann": [(1, of([0, 1], 2))]}, distance=LINE)
     channel = MatrixChannel(np.eye(2))
-    said = [attack.observe(Report(name, 1, 1, 0, channel)).identity for name in ("p1", "p2", "p3")]
-    assert said == ["ann"] * 3
+    identities = [attack.observe(Report(name, 1, 1, 0, channel)).identity for name in ("p1", "p2", "p3")]
+    assert identities == ["ann"] * 3
 
 
-def test_a_report_that_everybody_is_held_unable_of_changes_no_mind() -> None:
+def test_report_impossible_under_all_candidates_does_not_change_the_identity() -> None:
     known = {"ann": [(1, of([0, 0], 4))], "bob": [(1, of([1, 1], 4))]}
     for model in ("sporadic", "markov"):
         attack = made(IdentificationAttack, anywhere=0.0, model=model, candidates=known, distance=SQUARE)
@@ -148,21 +149,21 @@ def test_a_report_that_everybody_is_held_unable_of_changes_no_mind() -> None:
 
 
 @pytest.mark.parametrize("restart_s", [None, DAY_S])
-def test_with_one_candidate_it_is_the_markov_attack(restart_s: int | None) -> None:
-    own = CANDIDATES[4]["bob"]
+def test_one_candidate_equals_the_markov_attack(restart_s: int | None) -> None:
+    candidate = CANDIDATES[4]["bob"]
     one = made(
         IdentificationAttack,
         model="markov",
         anywhere=0.0,
-        candidates={"bob": [(1, own)]},
+        candidates={"bob": [(1, candidate)]},
         distance=SQUARE,
         restart_s=restart_s,
-        foresee=True,
-        tell=True,
+        all_outputs=True,
+        with_posterior=True,
     )
-    belief = MarkovFilter(start_profile=own.start_profile, transition=own.transition, restart_s=restart_s)
-    plain = OptimalAttack(belief_of=lambda _: belief, distance=SQUARE, foresee=True, tell=True)
-    # From 3 he only ever went to 2. The sharp channel says that he is in 3, then in 0 or 1: he starts anew, in 1.
+    belief = MarkovFilter(start_profile=candidate.start_profile, transition=candidate.transition, restart_s=restart_s)
+    plain = OptimalAttack(belief_of=lambda _: belief, distance=SQUARE, all_outputs=True, with_posterior=True)
+    # All transitions from 3 lead to 2. The sharp channel reveals 3 and then 0 or 1: the filter restarts, in 1.
     sharp = MatrixChannel(np.array([[0.4, 0.6, 0, 0], [0.7, 0.3, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1.0]]))
     blunt = exponential(SQUARE, 1.0)
     channels = [blunt, blunt, blunt, blunt, sharp, sharp, blunt, sharp, sharp]
@@ -178,42 +179,42 @@ def test_with_one_candidate_it_is_the_markov_attack(restart_s: int | None) -> No
     assert one.fallbacks > 0 or restart_s is not None
 
 
-def test_a_life_that_changes_is_known_by_what_is_in_force() -> None:
-    """Ann moves from cell 0 to 1 with her third query, bob the other way round: what tells them apart turns over."""
-    times, turned = np.arange(6), np.array([0, 0, 1, 1, 1, 1])
+def test_identification_uses_the_statistics_in_force() -> None:
+    """Ann moves from cell 0 to 1 at the third query and bob from 1 to 0, so that their profiles are exchanged."""
+    times, cells = np.arange(6), np.array([0, 0, 1, 1, 1, 1])
     known = {
-        "ann": regimes(Trace("ann", times, turned), [3], n_cells=2),
-        "bob": regimes(Trace("bob", times, 1 - turned), [3], n_cells=2),
+        "ann": regimes(Trace("ann", times, cells), [3], n_cells=2),
+        "bob": regimes(Trace("bob", times, 1 - cells), [3], n_cells=2),
         "eve": [(1, of([0, 1], 2))],
     }
     for model in ("sporadic", "markov"):
         attack = made(IdentificationAttack, model=model, candidates=known, distance=LINE)
         channel = exponential(LINE, 3.0)
-        said = [
+        identities = [
             attack.observe(Report("p1", index, index, output, channel)).identity
             for index, output in enumerate([0, 0, 1, 1, 1], start=1)
         ]
-        assert said[-1] == "ann"
+        assert identities[-1] == "ann"
 
 
-def test_a_report_without_a_channel_is_refused() -> None:
+def test_report_without_a_channel_is_rejected() -> None:
     attack = made(IdentificationAttack, candidates={"ann": [(1, of([0, 1], 2))]}, distance=LINE)
-    with pytest.raises(HiddenChannel, match="carries no channel"):
+    with raises_code(HiddenChannel, "no-channel"):
         attack.observe(Report("p1", 1, 0, 0, None))
 
 
 @pytest.mark.parametrize(
-    ("said", "problem"),
+    ("arguments", "problem"),
     [
-        ({"candidates": {}}, "candidates must be one or more, got none"),
+        ({"candidates": {}}, r"^candidates .*got 0"),
         ({"model": "gravity"}, r"(?s)model.*input_value='gravity'"),
         ({"matching": "all"}, r"(?s)matching.*input_value='all'"),
         ({"anywhere": 1.5}, r"(?s)anywhere.*input_value=1.5"),
     ],
 )
-def test_bad_parameters_are_refused_with_their_value(said: dict[str, Any], problem: str) -> None:
+def test_invalid_parameters_are_rejected_with_their_value(arguments: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        made(IdentificationAttack, **{"candidates": {"ann": [(1, of([0, 1], 2))]}, "distance": LINE, **said})
+        made(IdentificationAttack, **{"candidates": {"ann": [(1, of([0, 1], 2))]}, "distance": LINE, **arguments})
 
 
 # Whole simulations -----------------------------------------------------------------------------------------------
@@ -222,12 +223,12 @@ IDENTIFICATIONS = ["identification", "identification-markov"]
 
 
 def events(scenario: Scenario, folder: Path) -> pd.DataFrame:
-    found = sim.run(scenario, out=folder, figures=False, allow_code=bool(scenario.own_components())).events()
-    return found[found["event"] == "query"].sort_values(["attack", "lppm", "user", "index"], ignore_index=True)
+    frame = sim.run(scenario, out=folder, figures=False, allow_code=bool(scenario.own_components())).events()
+    return frame[frame["event"] == "query"].sort_values(["attack", "lppm", "user", "index"], ignore_index=True)
 
 
-def test_hidden_names_hide_nothing_from_who_does_not_use_them(make_scenario: MakeScenario, tmp_path: Path) -> None:
-    """Identification and pooled training answer alike, to the bit, whether names are known or not."""
+def test_hidden_names_do_not_affect_attacks_without_names(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    """Identification and attacks with pooled training are bitwise equal whether names are known or hidden."""
     attacks = [*IDENTIFICATIONS, "sporadic-trained", "home", "markov-learning", "face-value"]
     known, hidden = (
         events(make_scenario(attacks=attacks, lppms=["SP-Exp"], names=names), tmp_path / names)
@@ -243,8 +244,10 @@ def test_hidden_names_hide_nothing_from_who_does_not_use_them(make_scenario: Mak
 
 
 @pytest.mark.parametrize("names", ["known", "hidden"])
-def test_who_cannot_be_told_apart_is_named_by_chance(make_scenario: MakeScenario, tmp_path: Path, names: str) -> None:
-    """All query at once, and reports tell nothing: no order may tell more."""
+def test_indistinguishable_users_are_identified_at_random(
+    make_scenario: MakeScenario, tmp_path: Path, names: str
+) -> None:
+    """All users query at the same times and reports are uninformative: the order must not leak identities."""
     scenario = make_scenario(
         names=names,
         replications=6,
@@ -259,7 +262,7 @@ def test_who_cannot_be_told_apart_is_named_by_chance(make_scenario: MakeScenario
     assert (shares < 0.45).all()
 
 
-def test_what_is_known_of_pseudonyms_does_not_lead_to_names(make_scenario: MakeScenario) -> None:
+def test_statistics_of_pseudonyms_do_not_reveal_names(make_scenario: MakeScenario) -> None:
     for seed in range(5):
         scenario = make_scenario(attacks=["sporadic-trained"], names="hidden", seed=seed)
         population = Population(Setting(scenario), 0)
@@ -269,7 +272,7 @@ def test_what_is_known_of_pseudonyms_does_not_lead_to_names(make_scenario: MakeS
         assert len({id(statistics) for statistics in known.values()}) == 1
 
 
-OWN = """
+CUSTOM = """
 from sim.events import Guess
 
 
@@ -284,22 +287,22 @@ class Lookup:
 """
 
 
-def test_ones_own_attack_gets_what_it_can_have(
+def test_custom_attack_with_hidden_names_gets_pooled_statistics_only(
     make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "own_lookup.py").write_text(OWN)
+    (tmp_path / "custom_lookup.py").write_text(CUSTOM)
     monkeypatch.chdir(tmp_path)
-    own = {"kind": "own_lookup:Lookup", "name": "own"}
+    custom = {"kind": "custom_lookup:Lookup", "name": "custom"}
     pooled = events(
-        make_scenario(attacks=[own | {"knows": "training"}], lppms=["SP-Exp"], names="hidden"), tmp_path / "pooled"
+        make_scenario(attacks=[custom | {"knows": "training"}], lppms=["SP-Exp"], names="hidden"), tmp_path / "pooled"
     )
     assert pooled["estimate"].nunique() == 1
-    with pytest.raises(UserError, match=r"statistics_of\('p\d'\): nothing is known under this name; .*users"):
-        events(make_scenario(attacks=[own], lppms=["SP-Exp"], names="hidden"), tmp_path / "test")
+    with pytest.raises(UserError, match=r"statistics_of\('p\d'\).*`statistics_of\.users`"):
+        events(make_scenario(attacks=[custom], lppms=["SP-Exp"], names="hidden"), tmp_path / "test")
 
 
 @pytest.mark.parametrize(
-    ("attack", "found"),
+    ("attack", "knowledge"),
     [
         ("sporadic", "`knows: test`"),
         ({"kind": "markov", "knows": "whole_test"}, "`knows: whole_test`"),
@@ -307,32 +310,33 @@ def test_ones_own_attack_gets_what_it_can_have(
         ({"kind": "sporadic-trained", "training": "own"}, "the training set own, of kind own_past"),
     ],
 )
-def test_attacks_that_look_up_names_are_refused_where_names_are_hidden(
-    attack: Any, found: str, make_scenario: MakeScenario, tmp_path: Path
+def test_attacks_that_know_users_by_name_are_rejected_if_names_are_hidden(
+    attack: Any, knowledge: str, make_scenario: MakeScenario, tmp_path: Path
 ) -> None:
-    said: dict[str, Any] = {
+    changes: dict[str, Any] = {
         "users": {"count": 2, "queries": 4, "past_queries": 4, "mobility": "favourites"},
         "training": {"others": {"kind": "others", "count": 2}, "own": "own_past"},
     }
     scenario = make_scenario(
         attacks=["identification", "sporadic-trained", attack | {"name": "y"} if isinstance(attack, dict) else attack],
         names="hidden",
-        **said,
+        **changes,
     )
-    with pytest.raises(ScenarioError, match="names are hidden") as error:
+    with pytest.raises(ScenarioError, match=r"names.*hidden") as error:
         sim.run(scenario, out=tmp_path / "run", figures=False)
     (fault,) = error.value.faults
     assert fault.path == "attacks.2"
-    assert f"found {found}; allowed are identification" in fault.message
-    assert list(findings(make_scenario(attacks=[attack], **said).model_dump(mode="json"))) == []
+    assert knowledge in fault.message
+    assert "identification" in fault.message
+    assert list(findings(make_scenario(attacks=[attack], **changes).model_dump(mode="json"))) == []
 
 
-def test_what_is_no_attack_is_told_once() -> None:
+def test_invalid_attacks_are_not_reported_again_if_names_are_hidden() -> None:
     wrong = ["identificaton", {"kind": 3}, {"kind": ["a"]}]
     assert list(findings({"names": "hidden", "attacks": wrong})) == []
 
 
-def test_the_attacks_that_come_by_themselves_are_refused_too() -> None:
-    ((where, problem),) = findings({"names": "hidden"})
-    assert where == ("names",)
-    assert "sporadic and markov" in problem
+def test_default_attacks_are_rejected_if_names_are_hidden() -> None:
+    (finding,) = findings({"names": "hidden"})
+    assert finding[0] == ("names",)
+    assert "sporadic and markov" in finding[1]

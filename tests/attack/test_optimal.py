@@ -1,4 +1,4 @@
-"""The optimal attack on its own: fallbacks, foresight and remembered answers change no answer."""
+"""The optimal attack: fallbacks, estimates for all outputs and cached estimates are consistent."""
 
 from __future__ import annotations
 
@@ -51,24 +51,24 @@ OUTPUTS = [3, 3, 1, 6, 0, 2, 2, 7, 5, 4, 0, 1]
 @pytest.mark.parametrize("distance", [manhattan(GRID), euclidean(GRID)], ids=["manhattan", "euclidean"])
 @pytest.mark.parametrize("name", ["identity", "sharp", "exponential", "remapped"])
 @pytest.mark.parametrize("belief", ["fixed", "markov", "learning"])
-def test_foresight_changes_no_answer_and_no_count(belief: str, name: str, distance: Distance) -> None:
-    """Many of these outputs have no mass under the belief: what takes its place must be the same on both ways."""
-    blind, seeing = (
-        OptimalAttack(belief_of=lambda _: beliefs()[belief], distance=distance, foresee=foresee)
-        for foresee in (False, True)
+def test_all_outputs_changes_neither_estimates_nor_fallbacks(belief: str, name: str, distance: Distance) -> None:
+    """Many of these outputs have no mass under the belief: both code paths must use the same fallback priors."""
+    plain, listing = (
+        OptimalAttack(belief_of=lambda _: beliefs()[belief], distance=distance, all_outputs=all_outputs)
+        for all_outputs in (False, True)
     )
     channel = channels(distance)[name]
     possible = set(channel.likelihoods()[0].tolist())
     for index, output in enumerate((z for z in OUTPUTS if z in possible), start=1):
         report = Report("ann", index, 300 * index, output, channel)
-        one, other = blind.observe(report), seeing.observe(report)
+        one, other = plain.observe(report), listing.observe(report)
         assert one.estimate == other.estimate
         assert one.estimate_by_output is None
         assert other.estimate_by_output is not None
         assert set(np.flatnonzero(other.estimate_by_output >= 0).tolist()) == possible
-    assert blind.fallbacks == seeing.fallbacks
+    assert plain.fallbacks == listing.fallbacks
     if name in ("identity", "sharp"):
-        assert seeing.fallbacks > 0
+        assert listing.fallbacks > 0
 
 
 def uphill() -> Distance:
@@ -79,15 +79,15 @@ def uphill() -> Distance:
     )
 
 
-@pytest.mark.parametrize("foresee", [False, True])
+@pytest.mark.parametrize("all_outputs", [False, True])
 @pytest.mark.parametrize("belief", ["fixed", "markov", "learning"])
-def test_the_estimate_has_the_least_error_from_the_true_cell_to_it(belief: str, foresee: bool) -> None:
-    """d_P(x, y) goes from the true cell to the estimate; the other way round the estimate is another one."""
+def test_estimate_minimises_the_distance_from_the_true_cell(belief: str, all_outputs: bool) -> None:
+    """d_P(x, y) is measured from the true cell to the estimate; the reverse yields another estimate."""
     distance = uphill()
     profile = np.array([0.2, 0.1, 0.05, 0.15, 0.1, 0.2, 0.05, 0.15])
     channel = exponential(manhattan(GRID), 0.4)
 
-    def believed() -> Belief:
+    def make_belief() -> Belief:
         of_kind: dict[str, Belief] = {
             "fixed": FixedProfile(profile=profile),
             "markov": MarkovFilter(start_profile=profile, transition=np.full((N, N), 0.5 / N) + 0.5 * np.eye(N)),
@@ -95,48 +95,48 @@ def test_the_estimate_has_the_least_error_from_the_true_cell_to_it(belief: str, 
         }
         return of_kind[belief]
 
-    attack = OptimalAttack(belief_of=lambda _: believed(), distance=distance, foresee=foresee)
-    alongside, turned = believed(), 0
+    attack = OptimalAttack(belief_of=lambda _: make_belief(), distance=distance, all_outputs=all_outputs)
+    alongside, different = make_belief(), 0
     for index, output in enumerate(OUTPUTS, start=1):
         prior = alongside.prior(300 * index)
         by_output = {}
-        for z in range(N) if foresee else [output]:
+        for z in range(N) if all_outputs else [output]:
             weights = prior * channel.likelihood(z)
             costs = [sum(weights[x] * distance.matrix_km[x, y] for x in range(N)) for y in range(N)]
-            wrong = [sum(weights[x] * distance.matrix_km[y, x] for x in range(N)) for y in range(N)]
+            reversed_costs = [sum(weights[x] * distance.matrix_km[y, x] for x in range(N)) for y in range(N)]
             by_output[z] = int(np.argmin(costs))
-            turned += by_output[z] != int(np.argmin(wrong))
+            different += by_output[z] != int(np.argmin(reversed_costs))
         guess = attack.observe(Report("ann", index, 300 * index, output, channel))
         assert guess.estimate == by_output[output]
-        if foresee:
+        if all_outputs:
             assert guess.estimate_by_output is not None
             assert dict(enumerate(guess.estimate_by_output.tolist())) == by_output
         alongside.observe(300 * index, channel.likelihood(output))
-    assert turned > 0
+    assert different > 0
 
 
-def test_an_impossible_report_is_read_as_the_filter_will_read_it() -> None:
-    """The filter starts anew at its start profile; foresight must ask that before the likelihood alone."""
+def test_impossible_report_uses_the_fallback_priors_of_the_filter() -> None:
+    """The filter restarts at its start profile; `all_outputs` must try that before the likelihood alone."""
     start = np.array([0, 0, 0, 0, 0, 0.9, 0.1, 0])
     stay = MarkovFilter(start_profile=start, transition=np.eye(N))
-    attack = OptimalAttack(belief_of=lambda _: stay, distance=manhattan(GRID), foresee=True)
-    told = np.zeros((N, N))
-    told[:, 0] = 1
-    told[[5, 6, 7]] = 0
-    told[5, 1] = told[6, 1] = told[7, 1] = 1
-    certain, vague = identity(N), MatrixChannel(told)
+    attack = OptimalAttack(belief_of=lambda _: stay, distance=manhattan(GRID), all_outputs=True)
+    matrix = np.zeros((N, N))
+    matrix[:, 0] = 1
+    matrix[[5, 6, 7]] = 0
+    matrix[5, 1] = matrix[6, 1] = matrix[7, 1] = 1
+    certain, vague = identity(N), MatrixChannel(matrix)
     assert attack.observe(Report("ann", 1, 0, 6, certain)).estimate == 6
-    # Now she is believed to be in 6 for good. The next report comes from 5, 2 or 3: impossible.
+    # The posterior is now cell 6 for good. The next report is possible only in 5, 2 or 3.
     elsewhere = np.zeros((N, N))
     elsewhere[:, 0] = 1
     elsewhere[[5, 2, 3]] = np.eye(N)[1]
     guess = attack.observe(Report("ann", 2, 1, 1, MatrixChannel(elsewhere)))
-    assert guess.estimate == 5  # where the start profile has mass; the likelihood alone would say 2
+    assert guess.estimate == 5  # the start profile has mass there; the likelihood alone would yield 2
     assert attack.fallbacks == 1
     assert attack.observe(Report("ann", 3, 2, 1, vague)).estimate == 5
 
 
-def test_answers_are_remembered_for_each_user_apart() -> None:
+def test_estimates_are_cached_separately_for_each_user() -> None:
     profiles = {"ann": np.eye(N)[1], "bob": np.eye(N)[6]}
     attack = OptimalAttack(belief_of=lambda user: FixedProfile(profile=profiles[user]), distance=manhattan(GRID))
     channel = exponential(manhattan(GRID), 0.5)

@@ -1,4 +1,4 @@
-"""Beliefs that forget: weights, windows, and a test for changes, against oracles that know nothing of the code."""
+"""Forgetting: weights, windows and the change test, compared with independent reference implementations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParam
 from sim.belief.forgetting import ChangeTest, Forgetting, Memory, change_point
 from sim.inference.estimate import certified_gap
 from sim.interfaces import FloatArray
-from tests.support import made, plainly
+from tests.support import made, plainly, raises_code
 
 pytestmark = pytest.mark.usefixtures("either_way")
 
@@ -28,12 +28,12 @@ BEFORE = np.array([0.7, 0.2, 0.1, 0.0, 0.0, 0.0])
 AFTER = BEFORE[::-1].copy()
 
 
-def believe(**params: Any) -> EstimatedProfile:
+def make_belief(**params: Any) -> EstimatedProfile:
     return made(EstimatedProfile, initial_profile=UNIFORM, **params)
 
 
 def wild_rows(seed: int, count: int, n: int) -> FloatArray:
-    """Likelihoods with zeros and many equal entries."""
+    """Return likelihoods with zeros and many equal entries."""
     rng = np.random.default_rng(seed)
     rows = rng.choice([0.0, 0.1, 0.4, 0.9], p=[0.1, 0.5, 0.2, 0.2], size=(count, n))
     rows[np.arange(count), rng.integers(0, n, count)] = 1.0
@@ -41,7 +41,7 @@ def wild_rows(seed: int, count: int, n: int) -> FloatArray:
 
 
 def reports(profile: FloatArray, count: int, seed: int) -> FloatArray:
-    """Likelihoods of reports from cells drawn from a profile."""
+    """Return the likelihoods of reports from cells drawn from a profile."""
     rng = np.random.default_rng(seed)
     cells = rng.choice(N_CELLS, size=count, p=profile)
     return HIDING[:, [rng.choice(N_CELLS, p=HIDING[cell]) for cell in cells]].T
@@ -59,7 +59,7 @@ def profile_of(belief: EstimatedProfile) -> FloatArray:
 
 
 def weighted_em(rows: FloatArray, weights: FloatArray, gap: float) -> FloatArray:
-    """Maximise sum_s w_s log(L[s] . pi) by the textbook: far slower than anybody would wish, and plain to see."""
+    """Maximise sum_s w_s log(L[s] . pi) by textbook EM, slow but obviously correct."""
     profile = np.full(rows.shape[1], 1 / rows.shape[1])
     for _ in range(200_000):
         slopes = (weights[:, None] * rows / (rows @ profile)[:, None]).sum(axis=0) / weights.sum()
@@ -92,29 +92,29 @@ def test_the_estimate_is_the_weighted_maximum(seed: int, count: int, half_life: 
 
 
 @pytest.mark.parametrize("solver", ["newton", "em"])
-def test_both_solvers_take_the_weights(solver: Any) -> None:
+def test_both_solvers_use_the_weights(solver: Any) -> None:
     rows = reports(BEFORE, 40, 1)
-    belief = teach(believe(forget=Forgetting(half_life_queries=5), solver=solver, gap=1e-6), rows)
+    belief = teach(make_belief(forget=Forgetting(half_life_queries=5), solver=solver, gap=1e-6), rows)
     weights = 2 ** (-np.arange(39, -1, -1.0) / 5)
     assert certified_gap(rows, profile_of(belief), weights) <= 1.01e-6
-    assert certified_gap(rows, profile_of(belief)) > 1e-3, "the weights must make a difference here"
+    assert certified_gap(rows, profile_of(belief)) > 1e-3, "the weights must change the estimate here"
 
 
 @pytest.mark.parametrize(
     "forget", [Forgetting.model_construct(half_life_queries=np.inf), Forgetting.model_construct(half_life_days=np.inf)]
 )
-def test_a_half_life_without_end_is_the_plain_belief_to_the_bit(forget: Forgetting) -> None:
-    plain, endless = believe(), believe(forget=forget)
+def test_infinite_half_life_is_bitwise_equal_to_no_decay(forget: Forgetting) -> None:
+    plain, infinite = make_belief(), make_belief(forget=forget)
     for time_s, row in enumerate(reports(BEFORE, 80, 2)):
-        assert endless.prior(time_s).tolist() == plain.prior(time_s).tolist()
-        assert endless.observe(time_s, row).tolist() == plain.observe(time_s, row).tolist()
-    assert profile_of(endless).tolist() == profile_of(plain).tolist()
-    assert endless.worst_gap == plain.worst_gap
+        assert infinite.prior(time_s).tolist() == plain.prior(time_s).tolist()
+        assert infinite.observe(time_s, row).tolist() == plain.observe(time_s, row).tolist()
+    assert profile_of(infinite).tolist() == profile_of(plain).tolist()
+    assert infinite.worst_gap == plain.worst_gap
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.integers(1, 12))
-def test_a_window_is_the_plain_belief_of_the_last_reports(seed: int, count: int, window: int) -> None:
+def test_window_equals_the_belief_from_the_last_reports(seed: int, count: int, window: int) -> None:
     rows = wild_rows(seed, count, 5)
     initial = np.array([0.4, 0.3, 0.2, 0.1, 0.0])
     params: dict[str, Any] = {"initial_profile": initial, "gap": 1e-9, "start": "initial"}
@@ -123,8 +123,8 @@ def test_a_window_is_the_plain_belief_of_the_last_reports(seed: int, count: int,
     plain = teach(made(EstimatedProfile, **params), last)
     assert windowed.index == count + 1
     assert windowed.remembered == plain.remembered == len(last)
-    # Rounding stops the solver a little above the gap for some rows (seed 30, 30 reports, window 7: 2.9e-9), and the
-    # belief says so.
+    # For some rows rounding stops the solver slightly above the gap (seed 30, 30 reports, window 7: 2.9e-9); the
+    # estimate reports this.
     assert windowed.estimate is not None
     assert certified_gap(last, profile_of(windowed)) == pytest.approx(windowed.estimate.gap, abs=1e-15)
     assert windowed.estimate.gap <= 1e-8
@@ -132,7 +132,7 @@ def test_a_window_is_the_plain_belief_of_the_last_reports(seed: int, count: int,
     assert last @ windowed.prior(0) == pytest.approx(last @ plain.prior(0), rel=1e-3)
 
 
-def test_cells_that_only_forgotten_reports_told_apart_share_again() -> None:
+def test_cells_distinguished_only_by_forgotten_reports_share_their_mass() -> None:
     belief = EstimatedProfile(
         EstimatedProfileParameters(start="initial", forget=Forgetting(window=2)), initial_profile=[0.1, 0.3, 0.6]
     )
@@ -140,10 +140,10 @@ def test_cells_that_only_forgotten_reports_told_apart_share_again() -> None:
     assert profile_of(belief) == pytest.approx([0, 1 / 3, 2 / 3])
 
 
-def test_days_count_from_the_reports_times() -> None:
-    """Four reports in a minute, and two a half-life later: those weigh 1, the others next to 1/2."""
+def test_half_life_in_days_uses_the_times_of_the_reports() -> None:
+    """Four reports within a minute have weights of almost 1/2 when two more arrive a half-life later."""
     rows = reports(UNIFORM, 6, 3)
-    belief = teach(believe(forget=Forgetting(half_life_days=7), gap=1e-9), rows[:4], every_s=10)
+    belief = teach(make_belief(forget=Forgetting(half_life_days=7), gap=1e-9), rows[:4], every_s=10)
     teach(belief, rows[4:], every_s=10, start_s=7 * DAY_S)
     assert certified_gap(rows, profile_of(belief), np.array([1, 1, 1, 1, 2, 2])) <= 1e-4
     assert certified_gap(rows, profile_of(belief)) > 1e-3
@@ -158,16 +158,14 @@ def test_days_count_from_the_reports_times() -> None:
         ("none", 20.0),
     ],
 )
-def test_the_initial_profile_has_the_weight_of_the_reports_that_are_remembered(
-    forget: Forgetting | str, amount: float
-) -> None:
-    belief = teach(believe(forget=forget, fading=0.7), reports(BEFORE, 20, 4))
+def test_initial_profile_weight_depends_on_the_sum_of_report_weights(forget: Forgetting | str, amount: float) -> None:
+    belief = teach(make_belief(forget=forget, fading=0.7), reports(BEFORE, 20, 4))
     weight = (1 + amount) ** -0.7
     assert belief.prior(0) == pytest.approx(weight * UNIFORM + (1 - weight) * profile_of(belief), abs=1e-12)
 
 
-def test_after_a_long_pause_the_initial_profile_is_back() -> None:
-    belief = teach(believe(forget=Forgetting(half_life_days=1)), np.tile(HIDING[:, 0], (50, 1)))
+def test_prior_returns_to_the_initial_profile_after_a_long_pause() -> None:
+    belief = teach(make_belief(forget=Forgetting(half_life_days=1)), np.tile(HIDING[:, 0], (50, 1)))
     now_s = 49 * 60
     assert belief.prior(now_s)[0] > 0.85
     assert belief.prior(now_s) is belief.prior(now_s)
@@ -178,7 +176,7 @@ def test_after_a_long_pause_the_initial_profile_is_back() -> None:
     assert later[1] == pytest.approx(weight / 6 + 1 - weight, abs=1e-5)
 
 
-def test_time_that_goes_backwards_makes_nothing_heavier_than_the_last_report() -> None:
+def test_decreasing_times_do_not_raise_weights_above_one() -> None:
     memory = Memory(2, Forgetting(half_life_days=1))
     for time_s in (5 * DAY_S, 0, 0):
         memory.append(time_s, np.array([0.5, 0.2]))
@@ -205,34 +203,34 @@ def test_memory_is_bounded(forget: Forgetting, most: int) -> None:
 
 
 @pytest.mark.parametrize("forget", [Forgetting(half_life_queries=40), Forgetting(window=40)])
-def test_what_forgets_follows_a_change_and_what_does_not_stays_behind(forget: Forgetting) -> None:
+def test_forgetting_belief_follows_a_change_and_the_plain_one_does_not(forget: Forgetting) -> None:
     rows = np.concatenate([reports(BEFORE, 300, 6), reports(AFTER, 100, 7)])
-    forgetful, plain = teach(believe(forget=forget), rows), teach(believe(), rows)
+    forgetful, plain = teach(make_belief(forget=forget), rows), teach(make_belief(), rows)
     assert np.abs(profile_of(forgetful) - AFTER).sum() < 0.5
     assert np.abs(profile_of(plain) - AFTER).sum() > 1
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 50))
-def test_compiled_and_plain_fit_the_same(seed: int, count: int) -> None:
+def test_numba_and_numpy_versions_fit_the_same(seed: int, count: int) -> None:
     rows = wild_rows(seed, count, 5)
     for forget in (Forgetting(half_life_queries=6), Forgetting(window=8), Forgetting(half_life_days=0.01)):
         params: dict[str, Any] = {"initial_profile": np.full(5, 0.2), "gap": 1e-9, "forget": forget}
         fast = teach(made(EstimatedProfile, **params), rows)
         with plainly():
             slow = teach(made(EstimatedProfile, **params), rows)
-            kept = rows[-slow.remembered :]
+            remembered = rows[-slow.remembered :]
             assert fast.remembered == slow.remembered
-            assert kept @ profile_of(fast) == pytest.approx(kept @ profile_of(slow), rel=5e-3)
+            assert remembered @ profile_of(fast) == pytest.approx(remembered @ profile_of(slow), rel=5e-3)
 
 
-# The test for changes --------------------------------------------------------------------------------------------
+# Change test -----------------------------------------------------------------------------------------------------
 
 
-def test_an_abrupt_change_raises_an_alarm_and_what_is_older_is_forgotten() -> None:
+def test_abrupt_change_raises_an_alarm_and_earlier_reports_are_forgotten() -> None:
     for seed in range(10):
         rows = np.concatenate([reports(BEFORE, 200, seed), reports(AFTER, 60, 100 + seed)])
-        belief = teach(believe(forget=Forgetting(adaptive=True)), rows)
+        belief = teach(make_belief(forget=Forgetting(adaptive=True)), rows)
         assert belief.alarms >= 1
         assert 40 <= belief.remembered <= 75
         assert np.abs(profile_of(belief) - AFTER).sum() < 0.7
@@ -240,24 +238,25 @@ def test_an_abrupt_change_raises_an_alarm_and_what_is_older_is_forgotten() -> No
         assert belief.index == 261
 
 
-def test_without_a_change_alarms_are_as_rare_as_said() -> None:
-    """Streams of 250 reports, 20 of them: one alarm in 200 queries allows for 25 of them on average."""
-    found = {
+def test_false_alarms_are_as_rare_as_specified() -> None:
+    """In 20 streams of 250 reports, one false alarm in 200 queries amounts to 25 alarms on average."""
+    alarms = {
         allowed: sum(
             teach(
-                believe(forget=Forgetting(adaptive=True, queries_per_false_alarm=allowed)), reports(BEFORE, 250, seed)
+                make_belief(forget=Forgetting(adaptive=True, queries_per_false_alarm=allowed)),
+                reports(BEFORE, 250, seed),
             ).alarms
             for seed in range(20)
         )
         for allowed in (200.0, 1000.0)
     }
-    assert found[200.0] <= 25
-    assert found[1000.0] <= 5
+    assert alarms[200.0] <= 25
+    assert alarms[1000.0] <= 5
 
 
-def test_no_alarm_comes_before_more_is_remembered_than_the_recent_reports() -> None:
-    """An alarm for nothing would else bring the next one: the recent reports then know more than is remembered."""
-    belief = believe(forget=Forgetting.model_construct(adaptive=True, recent=15, queries_per_false_alarm=1.5))
+def test_no_alarm_until_more_than_the_recent_reports_are_remembered() -> None:
+    """After a false alarm the recent estimate may use more reports than the main one, and must not raise another."""
+    belief = make_belief(forget=Forgetting.model_construct(adaptive=True, recent=15, queries_per_false_alarm=1.5))
     remembered: list[int] = []
     for row in reports(BEFORE, 600, 3):
         before, alarms = belief.remembered, belief.alarms
@@ -268,39 +267,39 @@ def test_no_alarm_comes_before_more_is_remembered_than_the_recent_reports() -> N
     assert min(remembered) > 15
 
 
-def test_until_an_alarm_it_is_the_plain_belief_to_the_bit() -> None:
-    adaptive, plain = believe(forget=Forgetting(adaptive=True)), believe()
+def test_adaptive_belief_is_bitwise_equal_to_no_decay_until_an_alarm() -> None:
+    adaptive, plain = make_belief(forget=Forgetting(adaptive=True)), make_belief()
     for time_s, row in enumerate(reports(BEFORE, 150, 8)):
         assert adaptive.observe(time_s, row).tolist() == plain.observe(time_s, row).tolist()
     assert adaptive.alarms == 0
 
 
-def test_a_test_can_watch_over_weights() -> None:
+def test_change_test_combines_with_a_half_life() -> None:
     rows = np.concatenate([reports(BEFORE, 200, 1), reports(AFTER, 50, 2)])
-    belief = teach(believe(forget=Forgetting(half_life_queries=100, adaptive=True)), rows)
+    belief = teach(make_belief(forget=Forgetting(half_life_queries=100, adaptive=True)), rows)
     assert belief.alarms == 1
-    kept = rows[-belief.remembered :]
-    weights = 2 ** (-np.arange(len(kept) - 1, -1, -1.0) / 100)
-    assert certified_gap(kept, profile_of(belief), weights) <= 1.01e-6
+    remembered = rows[-belief.remembered :]
+    weights = 2 ** (-np.arange(len(remembered) - 1, -1, -1.0) / 100)
+    assert certified_gap(remembered, profile_of(belief), weights) <= 1.01e-6
 
 
-def test_the_sum_of_gains_starts_anew_below_nought_and_after_an_alarm() -> None:
+def test_cumulative_sum_is_reset_below_zero_and_after_an_alarm() -> None:
     test = ChangeTest(math.e**2)
     assert not test.observe(1.0, 0.001)
     assert [test.observe(0.1, 0.1 * math.e) for _ in range(5)] == [False, True, False, True, False]
     assert not test.observe(0.5, 0.0)
     assert not test.observe(0.1, 0.1 * math.e)
-    assert test.observe(0.0, 1e-9), "impossible in the light of all, possible in that of the last"
+    assert test.observe(0.0, 1e-9), "impossible given all reports, possible given the recent ones"
     assert not test.observe(0.0, 0.0)
 
 
-def test_the_change_point_is_that_of_all_splits_which_explains_the_most() -> None:
+def test_change_point_maximises_the_likelihood_over_all_splits() -> None:
     rows = np.concatenate([reports(BEFORE, 30, 1), reports(AFTER, 20, 2)])
-    explained = [
+    log_likelihoods = [
         np.log(rows[:split] @ (BEFORE + 0.01)).sum() + np.log(rows[split:] @ (AFTER + 0.01)).sum()
         for split in range(len(rows))
     ]
-    assert change_point(rows, BEFORE + 0.01, AFTER + 0.01) == int(np.argmax(explained))
+    assert change_point(rows, BEFORE + 0.01, AFTER + 0.01) == int(np.argmax(log_likelihoods))
 
 
 # Contract --------------------------------------------------------------------------------------------------------
@@ -311,12 +310,12 @@ FORGETFUL = [
     Forgetting(window=9),
     Forgetting(adaptive=True, recent=5, queries_per_false_alarm=3),
 ]
-each_way = pytest.mark.parametrize("forget", FORGETFUL, ids=["queries", "days", "window", "adaptive"])
+each_decay = pytest.mark.parametrize("forget", FORGETFUL, ids=["queries", "days", "window", "adaptive"])
 
 
-@each_way
-def test_a_refused_report_leaves_no_trace(forget: Forgetting) -> None:
-    belief, twin = (teach(believe(forget=forget), reports(BEFORE, 30, 9)) for _ in range(2))
+@each_decay
+def test_rejected_report_does_not_change_the_belief(forget: Forgetting) -> None:
+    belief, twin = (teach(make_belief(forget=forget), reports(BEFORE, 30, 9)) for _ in range(2))
     with pytest.raises(ValueError, match="likelihood"):
         belief.observe(30 * 60, np.zeros(N_CELLS))
     for step, row in enumerate(reports(AFTER, 10, 10)):
@@ -324,29 +323,28 @@ def test_a_refused_report_leaves_no_trace(forget: Forgetting) -> None:
     assert belief.index == twin.index
 
 
-@each_way
-def test_a_copy_goes_on_as_the_original(forget: Forgetting) -> None:
-    belief = teach(believe(forget=forget), reports(BEFORE, 30, 11))
+@each_decay
+def test_pickled_copy_continues_like_the_original(forget: Forgetting) -> None:
+    belief = teach(make_belief(forget=forget), reports(BEFORE, 30, 11))
     copy = pickle.loads(pickle.dumps(belief))
     for step, row in enumerate(reports(AFTER, 30, 12)):
         assert belief.observe(1800 + 60 * step, row).tolist() == copy.observe(1800 + 60 * step, row).tolist()
     assert (belief.alarms, belief.remembered) == (copy.alarms, copy.remembered)
 
 
-@each_way
-def test_asking_changes_nothing(forget: Forgetting) -> None:
-    quiet, asked = believe(forget=forget), believe(forget=forget)
+@each_decay
+def test_prior_and_estimate_do_not_change_the_belief(forget: Forgetting) -> None:
+    untouched, queried = make_belief(forget=forget), make_belief(forget=forget)
     for step, row in enumerate(np.concatenate([reports(BEFORE, 30, 13), reports(AFTER, 30, 14)])):
         for ahead_s in (0, 10 * DAY_S):
-            asked.prior(60 * step + ahead_s)
-        _ = asked.estimate
-        assert asked.observe(60 * step, row).tolist() == quiet.observe(60 * step, row).tolist()
+            queried.prior(60 * step + ahead_s)
+        _ = queried.estimate
+        assert queried.observe(60 * step, row).tolist() == untouched.observe(60 * step, row).tolist()
 
 
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"window": 3, "half_life_days": 2}, "found `half_life_days` and `window`, allowed is one of them"),
         ({"window": 0}, r"(?s)window.*input_value=0"),
         ({"half_life_queries": -1.0}, r"(?s)half_life_queries.*input_value=-1.0"),
         ({"half_life_days": np.nan}, r"(?s)half_life_days.*input_value=nan"),
@@ -354,6 +352,14 @@ def test_asking_changes_nothing(forget: Forgetting) -> None:
         ({"recent": 0}, r"(?s)recent.*input_value=0"),
     ],
 )
-def test_bad_parameters_are_refused_with_their_value(params: dict[str, Any], message: str) -> None:
+def test_invalid_parameters_are_rejected_with_their_value(params: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Forgetting(**params)
+
+
+def test_decays_exclude_each_other_and_one_is_required() -> None:
+    with raises_code(ValueError, "exclusive-keys") as error:
+        Forgetting(window=3, half_life_days=2)
+    assert "`half_life_days` and `window`" in str(error.value)
+    with raises_code(ValueError, "missing-key"):
+        Forgetting()

@@ -1,4 +1,4 @@
-"""The home that nights tell of, against enumeration of all homes and all cells of tiny worlds."""
+"""The home belief compared with enumeration of all homes and all cells of tiny worlds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sim.simulation.setting import Setting
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 from sim.world.roads.lattice import lattice
-from tests.support import made
+from tests.support import made, raises_code
 
 HOUR_S, DAY_S = 3_600, 86_400
 PROFILE = np.array([0.2, 0.5, 0.3])
@@ -32,7 +32,7 @@ EVEN = 0.999 * PROFILE + 0.001 / 3
 
 
 def enumerated(nights: FloatArray, away: float) -> tuple[FloatArray, FloatArray]:
-    """Return the posteriors of the home and of the last cell by a sum over all homes and all cells of all nights."""
+    """Return the posteriors of the home and of the last cell by summing over all homes and all cells of all nights."""
     home, last = np.zeros(3), np.zeros(3)
     for h in range(3):
         for cells in itertools.product(range(3), repeat=len(nights)):
@@ -45,7 +45,7 @@ def enumerated(nights: FloatArray, away: float) -> tuple[FloatArray, FloatArray]
 
 
 @pytest.mark.parametrize("away", [0.0, 0.1, 0.7])
-def test_home_and_posterior_are_those_of_the_joint_table_and_days_tell_nothing(away: float) -> None:
+def test_home_and_posterior_equal_enumeration_and_reports_by_day_are_ignored(away: float) -> None:
     rows = np.random.default_rng(0).random((5, 3))
     belief = HomeProfile(HomeProfileParameters(away=away), profile=PROFILE)
     as_protocol: Belief = belief
@@ -62,7 +62,7 @@ def test_home_and_posterior_are_those_of_the_joint_table_and_days_tell_nothing(a
 
 
 @pytest.mark.parametrize(
-    ("said", "inside", "outside"),
+    ("parameters", "inside", "outside"),
     [
         ({}, [22.0, 23.99, 0.0, 5.99], [6.0, 12.0, 21.99]),
         ({"from_h": 1.0, "until_h": 5.5}, [1.0, 5.49], [0.99, 5.5, 23.0]),
@@ -70,14 +70,16 @@ def test_home_and_posterior_are_those_of_the_joint_table_and_days_tell_nothing(a
         ({"from_h": 20.0, "until_h": 24.0}, [20.0, 23.99], [0.0, 19.99]),
     ],
 )
-def test_the_night_is_told_by_the_clock(said: dict[str, Any], inside: list[float], outside: list[float]) -> None:
-    belief = made(HomeProfile, profile=PROFILE, **said)
+def test_night_is_an_interval_of_local_time(
+    parameters: dict[str, Any], inside: list[float], outside: list[float]
+) -> None:
+    belief = made(HomeProfile, profile=PROFILE, **parameters)
     for day in (0, 9):
         assert all(belief.at_home(round((24 * day + hour) * HOUR_S)) for hour in inside)
         assert not any(belief.at_home(round((24 * day + hour) * HOUR_S)) for hour in outside)
 
 
-def test_a_home_is_found_where_the_profile_has_nobody() -> None:
+def test_home_can_be_inferred_outside_the_support_of_the_profile() -> None:
     belief = HomeProfile(HomeProfileParameters(), profile=[1.0, 0.0])
     for day in range(40):
         belief.observe(day * DAY_S, np.array([0.3, 0.7]))
@@ -85,7 +87,7 @@ def test_a_home_is_found_where_the_profile_has_nobody() -> None:
     assert belief.fallbacks == 0
 
 
-def test_a_report_that_was_held_impossible_is_learned_from_too() -> None:
+def test_report_without_mass_still_updates_the_home() -> None:
     belief = HomeProfile(HomeProfileParameters(away=0.0), profile=[1.0, 0.0])
     for night in range(3):
         belief.observe(night * DAY_S, np.array([1.0, 0.0]))
@@ -96,7 +98,7 @@ def test_a_report_that_was_held_impossible_is_learned_from_too() -> None:
     assert belief.home[1] > 0.99
 
 
-def test_with_a_half_life_a_new_home_is_found_and_an_old_one_fades() -> None:
+def test_half_life_lets_the_belief_adapt_to_a_new_home() -> None:
     row = np.array([0.6, 0.2, 0.2])
     sure, fading = (
         HomeProfile(HomeProfileParameters(), profile=PROFILE),
@@ -119,15 +121,15 @@ def test_with_a_half_life_a_new_home_is_found_and_an_old_one_fades() -> None:
     assert once.prior(2 * DAY_S) == pytest.approx(0.9 * weights / weights.sum() + 0.1 * PROFILE)
 
 
-def test_commuters_are_found_at_home_where_the_sporadic_attack_finds_them_less() -> None:
-    """Ten nights, a report an hour: both adversaries know where people are in general, one that they sleep at home."""
+def test_home_belief_locates_commuters_better_than_a_fixed_profile() -> None:
+    """Hourly reports of ten nights: both beliefs have the same profile, one also models the home."""
     grid = Grid.rectangle(rows=3, cols=4, width_km=12.0, height_km=9.0)
     distance = manhattan(grid)
     roads = lattice(grid, rng=stream(1, "roads"))
     mobility = Commuters(CommutersParameters(), grid=grid, roads=roads, seed=1)
     channel, pooled = exponential(distance, 0.3), np.full(12, 1 / 12)
     errors_km: dict[str, list[float]] = {"home": [], "sporadic": []}
-    found_km = []
+    home_errors_km = []
     for user in mobility.users(6):
         home = HomeProfile(HomeProfileParameters(), profile=pooled)
         beliefs: dict[str, Belief] = {"home": home, "sporadic": FixedProfile(profile=pooled)}
@@ -142,40 +144,42 @@ def test_commuters_are_found_at_home_where_the_sporadic_attack_finds_them_less()
                 estimate = decide(belief.observe(time_s, likelihood), distance.matrix_km, distance.shape)
                 if home.at_home(time_s):
                     errors_km[name].append(float(distance.matrix_km[visit.cell, estimate]))
-        real = roads.cell[mobility.places(user)[0]]
-        found_km.append(distance.matrix_km[real, home.home.argmax()])
+        true_home = roads.cell[mobility.places(user)[0]]
+        home_errors_km.append(distance.matrix_km[true_home, home.home.argmax()])
     assert np.mean(errors_km["home"]) < 0.5 * np.mean(errors_km["sporadic"])
-    assert np.mean(found_km) < 1.0
+    assert np.mean(home_errors_km) < 1.0
 
 
-def test_a_copy_goes_on_alike() -> None:
+def test_pickled_copy_continues_like_the_original() -> None:
     belief = HomeProfile(HomeProfileParameters(half_life_days=3.0), profile=PROFILE)
     belief.observe(0, np.array([0.5, 0.2, 0.1]))
-    again = pickle.loads(pickle.dumps(belief))
-    assert again.prior(DAY_S).tolist() == belief.prior(DAY_S).tolist()
+    copy = pickle.loads(pickle.dumps(belief))
+    assert copy.prior(DAY_S).tolist() == belief.prior(DAY_S).tolist()
 
 
 @pytest.mark.parametrize(
-    ("said", "problem"),
+    ("parameters", "problem"),
     [
         ({"from_h": 25.0}, r"(?s)from_h.*input_value=25.0"),
         ({"until_h": -1.0}, r"(?s)until_h.*input_value=-1.0"),
-        ({"from_h": 0.0, "until_h": 24.0}, "must be different hours of the day, found 0.0 and 24.0"),
+        ({"from_h": 0.0, "until_h": 24.0}, "`from_h`.*`until_h`.* 0.0 and 24.0"),
         ({"away": 1.5}, r"(?s)away.*input_value=1.5"),
         ({"half_life_days": 0.0}, r"(?s)half_life_days.*input_value=0.0"),
     ],
 )
-def test_bad_parameters_are_refused_with_their_value(said: dict[str, Any], problem: str) -> None:
+def test_invalid_parameters_are_rejected_with_their_value(parameters: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        made(HomeProfile, profile=PROFILE, **said)
+        made(HomeProfile, profile=PROFILE, **parameters)
 
 
-def test_nights_need_times_and_hours(make_scenario: Callable[..., Scenario], tmp_path: Path) -> None:
+def test_home_attack_requires_times_and_a_non_empty_night(
+    make_scenario: Callable[..., Scenario], tmp_path: Path
+) -> None:
     (tmp_path / "order.csv").write_text("user,order,cell\na,1,0\na,2,3\n")
     users = {"mobility": {"kind": "replay", "file": str(tmp_path / "order.csv")}}
-    said: dict[str, Any] = {"users": users, "training": {}, "lppms": ["identity"]}
-    assert Setting(make_scenario(attacks=["sporadic"], **said)).users == ["a"]
-    with pytest.raises(InputError, match="no times, found the belief home"):
-        _ = Setting(make_scenario(attacks=["home"], **said)).users
-    with pytest.raises(ValueError, match="must be different hours of the day, found 0"):
+    untimed: dict[str, Any] = {"users": users, "training": {}, "lppms": ["identity"]}
+    assert Setting(make_scenario(attacks=["sporadic"], **untimed)).users == ["a"]
+    with pytest.raises(InputError, match=r"\bhome\b"):
+        _ = Setting(make_scenario(attacks=["home"], **untimed)).users
+    with raises_code(ValueError, "empty-interval"):
         make_scenario(attacks=[{"kind": "home", "belief": {"from_h": 0, "until_h": 24}}])

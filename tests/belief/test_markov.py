@@ -1,4 +1,4 @@
-"""The Markov filter against the full joint table of tiny worlds."""
+"""The Markov filter compared with enumeration of all paths in tiny worlds."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def enumerated_posterior(start: FloatArray, transition: FloatArray, likelihoods:
 
 @pytest.mark.parametrize(("n", "queries"), [(4, 4), (6, 3), (9, 3)])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_posteriors_and_priors_are_those_of_the_joint_table(n: int, queries: int, seed: int) -> None:
+def test_posteriors_and_priors_equal_enumeration(n: int, queries: int, seed: int) -> None:
     start, transition = random_model(n, seed)
     likelihoods = np.random.default_rng(seed + 10).random((queries, n))
     belief = MarkovFilter(start_profile=start, transition=transition)
@@ -48,7 +48,7 @@ def test_posteriors_and_priors_are_those_of_the_joint_table(n: int, queries: int
     assert belief.fallbacks == 0
 
 
-def test_a_new_day_starts_anew_and_only_a_new_day() -> None:
+def test_filter_restarts_on_a_new_day_only() -> None:
     start, transition = random_model(4, 5)
     likelihoods = np.random.default_rng(6).random((3, 4))
     daily = MarkovFilter(start_profile=start, transition=transition, restart_s=DAY_S)
@@ -68,7 +68,7 @@ def test_without_restarts_days_do_not_matter() -> None:
     assert belief.prior(10 * DAY_S) == pytest.approx(posterior @ transition)
 
 
-def test_the_prediction_is_made_once_a_query() -> None:
+def test_prediction_is_computed_once_per_query() -> None:
     start, transition = random_model(4, 7)
     belief = MarkovFilter(start_profile=start, transition=transition)
     belief.observe(0, np.ones(4))
@@ -87,7 +87,7 @@ def test_an_impossible_report_restarts_at_the_start_profile_then_at_the_likeliho
     assert belief.observe(2, np.array([0.0, 0.0, 0.0, 0.5])) == pytest.approx([0, 0, 0, 1])
     assert belief.fallbacks == 2
     before = belief.prior(3).tolist()
-    with pytest.raises(ValueError, match=r"total weight must be in \(0, inf\), got 0.0"):
+    with pytest.raises(ValueError, match=r"got 0\.0"):
         belief.observe(3, np.zeros(4))
     assert belief.prior(3).tolist() == before
     assert belief.fallbacks == 2
@@ -105,21 +105,21 @@ def test_inputs_and_answers_are_not_aliased() -> None:
     assert belief.prior(1) == pytest.approx(expected)
 
 
-def test_it_survives_pickling() -> None:
+def test_pickled_copy_continues_like_the_original() -> None:
     start, transition = random_model(4, 9)
     belief = MarkovFilter(start_profile=start, transition=transition, restart_s=DAY_S)
     belief.observe(0, np.array([0.1, 0.2, 0.3, 0.4]))
-    again = pickle.loads(pickle.dumps(belief))
-    assert again.prior(1).tolist() == belief.prior(1).tolist()
-    assert again.observe(1, np.array([0.4, 0.1, 0.1, 0.2])).tolist() == (
+    copy = pickle.loads(pickle.dumps(belief))
+    assert copy.prior(1).tolist() == belief.prior(1).tolist()
+    assert copy.observe(1, np.array([0.4, 0.1, 0.1, 0.2])).tolist() == (
         belief.observe(1, np.array([0.4, 0.1, 0.1, 0.2])).tolist()
     )
 
 
-def test_bad_parameters_are_refused_with_their_value() -> None:
-    with pytest.raises(ValueError, match=r"transition must have shape \(2, 2\), got \(3, 3\)"):
+def test_invalid_parameters_are_rejected_with_their_value() -> None:
+    with pytest.raises(ValueError, match=r"^transition .*\(2, 2\), got \(3, 3\)"):
         MarkovFilter(start_profile=[0.5, 0.5], transition=np.eye(3))
-    with pytest.raises(ValueError, match=r"restart_s must be in \[1, inf\), got 0"):
+    with pytest.raises(ValueError, match=r"^restart_s .*got 0"):
         MarkovFilter(start_profile=[0.5, 0.5], transition=np.eye(2), restart_s=0)
-    with pytest.raises(ValueError, match="transition must sum to 1"):
+    with pytest.raises(ValueError, match=r"^transition .*\b1\b"):
         MarkovFilter(start_profile=[0.5, 0.5], transition=2 * np.eye(2))

@@ -1,4 +1,4 @@
-"""Markov EM against the full joint table of tiny worlds, and against maximisation by brute force."""
+"""Markov EM compared with enumeration of all paths in tiny worlds and with brute-force maximisation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def random_model(n: int, reports: int, seed: int) -> tuple[FloatArray, FloatArra
 def enumerated(
     start: FloatArray, transition: FloatArray, likelihoods: FloatArray, begins: BoolArray
 ) -> tuple[FloatArray, float]:
-    """Return the expected steps [from, to] and the likelihood by a sum over all paths."""
+    """Return the expected transition counts [from, to] and the likelihood by summing over all paths."""
     n = len(start)
     pairs, total = np.zeros((n, n)), 0.0
     for path in itertools.product(range(n), repeat=len(likelihoods)):
@@ -51,12 +51,12 @@ def enumerated(
 
 @pytest.mark.parametrize(("n", "reports"), [(2, 7), (3, 5)])
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_expected_steps_and_likelihood_are_those_of_the_joint_table(n: int, reports: int, seed: int) -> None:
+def test_expected_counts_and_likelihood_equal_enumeration(n: int, reports: int, seed: int) -> None:
     model = random_model(n, reports, seed)
     pairs, total = enumerated(*model)
-    found = expected_counts(*model)
-    assert found.pairs == pytest.approx(pairs, abs=1e-12)
-    assert found.log_likelihood == pytest.approx(np.log(total))
+    counts = expected_counts(*model)
+    assert counts.pairs == pytest.approx(pairs, abs=1e-12)
+    assert counts.log_likelihood == pytest.approx(np.log(total))
     assert np.exp(np.log(forward(*model)[1]).sum()) == pytest.approx(total)
 
 
@@ -67,7 +67,7 @@ def objective(transition: FloatArray, pseudo: FloatArray, model: Any) -> float:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_step_lowers_the_posterior(seed: int) -> None:
+def test_no_iteration_lowers_the_posterior(seed: int) -> None:
     model = random_model(6, 40, seed)
     pseudo = np.random.default_rng(seed).random((6, 6)) + 0.01
     transition, values = model[1] * 0.9 + 0.1 / 6, []
@@ -80,8 +80,8 @@ def test_no_step_lowers_the_posterior(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_where_em_ends_nobody_finds_better_transitions(seed: int) -> None:
-    """Two cells: the best of a fine grid, then polished, over a likelihood that is a sum over all paths."""
+def test_em_converges_to_the_brute_force_maximum(seed: int) -> None:
+    """Two cells: grid search, then local optimisation, of a likelihood summed over all paths."""
     start, _, likelihoods, begins = random_model(2, 6, seed)
     pseudo = np.array([[0.3, 0.2], [0.1, 0.4]])
 
@@ -107,8 +107,8 @@ GRID = Grid.rectangle(rows=3, cols=4, width_km=4.0, height_km=3.0)
 UNIFORM = np.full(12, 1 / 12)
 
 
-def test_the_belief_is_the_filter_of_what_was_learned_from_all_reports() -> None:
-    """Worked out anew from the rows: the profile's mode, EM from its centre, and the filter through all reports."""
+def test_belief_equals_a_filter_with_the_fitted_model() -> None:
+    """Recompute from all rows: the mode of the profile, EM from the centre, and the filter through all reports."""
     rng = np.random.default_rng(1)
     initial, given = rng.dirichlet(np.ones(12)), rng.dirichlet(np.ones(12), size=12)
     belief = EstimatedMarkov(
@@ -134,7 +134,7 @@ def test_the_belief_is_the_filter_of_what_was_learned_from_all_reports() -> None
     assert belief.prior(31) == pytest.approx(belief.start_profile)
 
 
-def test_it_learns_when_the_reports_have_grown_and_filters_in_between() -> None:
+def test_model_is_refitted_as_reports_grow_and_filters_in_between() -> None:
     belief = EstimatedMarkov(EstimatedMarkovParameters(refit_growth=1.5), initial_profile=UNIFORM)
     rng = np.random.default_rng(2)
     learned = []
@@ -149,7 +149,7 @@ def test_it_learns_when_the_reports_have_grown_and_filters_in_between() -> None:
     assert learned == [1, 2, 3, 5, 8, 12, 18]
 
 
-def test_of_a_window_no_more_counts_and_memory_is_bounded() -> None:
+def test_fit_uses_only_the_window() -> None:
     rows = np.random.default_rng(3).random((30, 12))
     old, young = (
         EstimatedMarkov(EstimatedMarkovParameters(window=8, refit_growth=1.001), initial_profile=UNIFORM)
@@ -163,8 +163,8 @@ def test_of_a_window_no_more_counts_and_memory_is_bounded() -> None:
     assert old.prior(99) == pytest.approx(young.prior(99), abs=1e-4)
 
 
-def test_no_place_and_no_way_is_ever_ruled_out() -> None:
-    """Five hundred reports from one cell, and then one that can only come from another, where nobody ever was."""
+def test_no_cell_and_no_transition_becomes_impossible() -> None:
+    """After 300 reports from one cell comes a report that is possible only in a cell never visited."""
     belief = EstimatedMarkov(
         EstimatedMarkovParameters(refit_growth=2.0, window=50), initial_profile=np.eye(12)[0], transition=np.eye(12)
     )
@@ -176,7 +176,7 @@ def test_no_place_and_no_way_is_ever_ruled_out() -> None:
     assert belief.fallbacks == 0
 
 
-def test_rows_of_any_scale_say_the_same_and_are_not_aliased() -> None:
+def test_scale_of_likelihoods_is_irrelevant_and_they_are_not_aliased() -> None:
     rng = np.random.default_rng(4)
     plain, tiny = (EstimatedMarkov(EstimatedMarkovParameters(), initial_profile=UNIFORM) for _ in range(2))
     for time_s in range(12):
@@ -186,12 +186,12 @@ def test_rows_of_any_scale_say_the_same_and_are_not_aliased() -> None:
         small[:] = 1.0
 
 
-def test_who_goes_round_is_followed_better_than_by_a_profile() -> None:
-    """The profile of somebody who goes round four places is of no use; her transitions are."""
+def test_markov_em_predicts_a_cycle_better_than_a_profile() -> None:
+    """The user visits four places in a cycle: transitions predict the next place, a profile does not."""
     channel = exponential(manhattan(GRID), 1.2)
     rng = np.random.default_rng(5)
     places = [0, 3, 11, 8]
-    right = {"profile": 0.0, "markov": 0.0}
+    mass_at_truth = {"profile": 0.0, "markov": 0.0}
     learners: dict[str, Belief] = {
         "profile": EstimatedProfile(EstimatedProfileParameters(), initial_profile=UNIFORM),
         "markov": EstimatedMarkov(EstimatedMarkovParameters(iterations=20, prior_steps=0.3), initial_profile=UNIFORM),
@@ -201,24 +201,24 @@ def test_who_goes_round_is_followed_better_than_by_a_profile() -> None:
         row = channel.likelihood(channel.sample(cell, rng))
         for name, learner in learners.items():
             posterior = learner.observe(r, row)
-            right[name] += posterior[cell] if r >= 100 else 0.0
-    assert right["markov"] > 85
-    assert right["profile"] < 60
+            mass_at_truth[name] += posterior[cell] if r >= 100 else 0.0
+    assert mass_at_truth["markov"] > 85
+    assert mass_at_truth["profile"] < 60
 
 
-def test_a_copy_goes_on_alike() -> None:
+def test_pickled_copy_continues_like_the_original() -> None:
     rng = np.random.default_rng(6)
     belief = EstimatedMarkov(EstimatedMarkovParameters(), initial_profile=UNIFORM, restart_s=DAY_S)
     for time_s in range(7):
         belief.observe(time_s, rng.random(12))
-    again = pickle.loads(pickle.dumps(belief))
+    copy = pickle.loads(pickle.dumps(belief))
     row = rng.random(12)
-    assert again.observe(8, row).tolist() == belief.observe(8, row).tolist()
-    assert again.prior(9).tolist() == belief.prior(9).tolist()
+    assert copy.observe(8, row).tolist() == belief.observe(8, row).tolist()
+    assert copy.prior(9).tolist() == belief.prior(9).tolist()
 
 
 @pytest.mark.parametrize(
-    ("said", "problem"),
+    ("arguments", "problem"),
     [
         ({"prior_reports": 0.0}, r"(?s)prior_reports.*input_value=0.0"),
         ({"prior_steps": -1.0}, r"(?s)prior_steps.*input_value=-1.0"),
@@ -228,6 +228,6 @@ def test_a_copy_goes_on_alike() -> None:
         ({"transition": np.eye(3)}, r"transition must have shape \(12, 12\), got \(3, 3\)"),
     ],
 )
-def test_bad_parameters_are_refused_with_their_value(said: dict[str, Any], problem: str) -> None:
+def test_invalid_parameters_are_rejected_with_their_value(arguments: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        made(EstimatedMarkov, initial_profile=UNIFORM, **said)
+        made(EstimatedMarkov, initial_profile=UNIFORM, **arguments)

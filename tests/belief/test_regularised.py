@@ -1,4 +1,4 @@
-"""Beliefs that do not say more than the reports do: a prior, neighbours, candidates, one step a report."""
+"""Regularised beliefs: a Dirichlet prior, a smoothing kernel, cross-validation, the recursive profile."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def taught(rows: FloatArray = ROWS, **params: Any) -> EstimatedProfile:
     given: dict[str, Any] = {"initial_profile": INITIAL, "regularise": MAP} | params
     if given["regularise"] is SMOOTH:
         given["kernel"] = KERNEL
-    belief: EstimatedProfile = told(made(EstimatedProfile, **given), rows)
+    belief: EstimatedProfile = observed(made(EstimatedProfile, **given), rows)
     return belief
 
 
-def told(belief: Any, rows: FloatArray = ROWS) -> Any:
+def observed(belief: Any, rows: FloatArray = ROWS) -> Any:
     for time_s, row in enumerate(rows):
         belief.observe(time_s, row)
     return belief
@@ -56,7 +56,7 @@ def candidates() -> list[EstimatedProfile]:
     ]
 
 
-# ------------------------------------------------------------------------------------------------ a prior
+# ------------------------------------------------------------------------------------------------ Dirichlet prior
 
 
 def test_the_prior_is_the_mode_of_the_posterior() -> None:
@@ -67,12 +67,12 @@ def test_the_prior_is_the_mode_of_the_posterior() -> None:
     assert certified_gap(ROWS, belief.prior(0), pseudo_counts=2 * CENTRE) <= 1e-6 + 1e-12
 
 
-def test_seen_cells_are_counted_with_the_prior() -> None:
+def test_disclosed_cells_are_added_to_the_pseudo_counts() -> None:
     belief = taught(np.eye(4)[[0, 3, 3]])
     assert belief.prior(0) == pytest.approx((np.array([1, 0, 0, 2]) + 2 * CENTRE) / 5, abs=1e-3)
 
 
-def test_before_the_first_report_it_is_the_centre_and_no_place_is_impossible() -> None:
+def test_first_prior_is_the_centre_and_no_cell_is_impossible() -> None:
     belief = EstimatedProfile(EstimatedProfileParameters(regularise=MAP), initial_profile=INITIAL)
     assert belief.prior(0) == pytest.approx(INITIAL, abs=EVEN_SHARE)
     assert belief.prior(0)[3] == pytest.approx(EVEN_SHARE / 4)
@@ -86,15 +86,15 @@ def test_both_solvers_find_the_same_mode() -> None:
 
 
 @pytest.mark.parametrize("solver", ["newton", "em"])
-def test_a_prior_of_many_reports_stays_and_one_of_few_goes(solver: Any) -> None:
+def test_strong_prior_dominates_and_weak_prior_vanishes(solver: Any) -> None:
     rows = np.tile(np.eye(4)[3], (50, 1))
-    stays = taught(rows, solver=solver, regularise=Regularisation(prior_reports=1e6))
-    goes = taught(rows, solver=solver, regularise=Regularisation(prior_reports=1e-3))
-    assert stays.prior(0) == pytest.approx(CENTRE, abs=1e-3)
-    assert goes.prior(0)[3] > 0.999
+    strong = taught(rows, solver=solver, regularise=Regularisation(prior_reports=1e6))
+    weak = taught(rows, solver=solver, regularise=Regularisation(prior_reports=1e-3))
+    assert strong.prior(0) == pytest.approx(CENTRE, abs=1e-3)
+    assert weak.prior(0)[3] > 0.999
 
 
-def test_weights_of_forgetting_are_weights_beside_the_prior() -> None:
+def test_report_weights_do_not_affect_the_pseudo_counts() -> None:
     belief = taught(forget=Forgetting(half_life_queries=2.0))
     weights = 2.0 ** -(np.arange(4, -1, -1) / 2)
     expected = posterior_mode(ROWS, weights=weights, pseudo_counts=2 * CENTRE, gap=1e-10)
@@ -102,7 +102,7 @@ def test_weights_of_forgetting_are_weights_beside_the_prior() -> None:
     assert belief.prior(0) == pytest.approx(belief.estimate.profile if belief.estimate else None)
 
 
-def test_with_days_the_prior_comes_back_in_a_pause() -> None:
+def test_half_life_in_days_restores_the_centre_after_a_pause() -> None:
     belief = taught(forget=Forgetting(half_life_days=1.0))
     soon, later = belief.prior(4), belief.prior(4 + 86_400)
     weights = 2.0 ** -((4 - np.arange(5)) / 86_400)
@@ -114,11 +114,11 @@ def test_with_days_the_prior_comes_back_in_a_pause() -> None:
     assert belief.prior(4) == pytest.approx(soon, abs=1e-4)
 
 
-def test_a_change_that_several_candidates_find_is_one_change() -> None:
-    looks = Forgetting(adaptive=True, recent=5, queries_per_false_alarm=50)
+def test_change_detected_by_several_candidates_counts_once() -> None:
+    adaptive = Forgetting(adaptive=True, recent=5, queries_per_false_alarm=50)
     candidates = [
         EstimatedProfile(EstimatedProfileParameters(regularise=MAP, forget=forget), initial_profile=CENTRE)
-        for forget in (looks, looks, "none")
+        for forget in (adaptive, adaptive, "none")
     ]
     belief = CrossValidated(candidates=candidates)
     for r, likelihood in enumerate(np.repeat(ROWS[:2], 40, axis=0)):
@@ -127,8 +127,8 @@ def test_a_change_that_several_candidates_find_is_one_change() -> None:
     assert belief.alarms == 1
 
 
-@pytest.mark.parametrize("regularise", [MAP, SMOOTH], ids=["cells", "blots"])
-def test_a_change_is_found_and_the_rest_forgotten(regularise: Regularisation) -> None:
+@pytest.mark.parametrize("regularise", [MAP, SMOOTH], ids=["cells", "smoothed"])
+def test_change_is_detected_and_earlier_reports_are_forgotten(regularise: Regularisation) -> None:
     before, after = np.tile(ROWS[0], (40, 1)), np.tile(ROWS[1], (40, 1))
     rows = np.concatenate([before, after])
     forget = Forgetting(adaptive=True, recent=5, queries_per_false_alarm=50)
@@ -138,25 +138,25 @@ def test_a_change_is_found_and_the_rest_forgotten(regularise: Regularisation) ->
     assert belief.prior(0).argmax() == 3
 
 
-# ------------------------------------------------------------------------------------------------ neighbours
+# ------------------------------------------------------------------------------------------------ smoothing kernel
 
 
-def test_a_kernel_has_columns_that_sum_to_one_and_none_is_none() -> None:
+def test_kernel_columns_sum_to_one_and_zero_scale_has_no_kernel() -> None:
     assert KERNEL is not None
     assert KERNEL.sum(axis=0) == pytest.approx(np.ones(4))
     assert KERNEL[2, 1] / KERNEL[1, 1] == pytest.approx(np.exp(-1 / 0.7))
     assert smoothing_kernel(LINE_KM, 0.0) is None
 
 
-def test_one_way_distances_are_taken_from_the_place_itself() -> None:
-    """Column y of the kernel is spread by the distances from y."""
+def test_kernel_uses_asymmetric_distances_from_the_place() -> None:
+    """Column y of the kernel depends on the distances from y."""
     one_way = np.array([[0.0, 1.0], [5.0, 0.0]])
     kernel = smoothing_kernel(one_way, 1.0)
     assert kernel is not None
     assert kernel[:, 0] == pytest.approx(np.exp([0, -1]) / np.exp([0, -1]).sum())
 
 
-def test_the_sieve_is_the_mode_under_smoothed_rows() -> None:
+def test_smoothed_estimate_is_the_mode_under_smoothed_rows() -> None:
     assert KERNEL is not None
     belief = taught(regularise=SMOOTH)
     theta = posterior_mode(ROWS @ KERNEL, pseudo_counts=2 * CENTRE, gap=1e-10)
@@ -169,110 +169,110 @@ def test_the_sieve_is_the_mode_under_smoothed_rows() -> None:
     assert belief.worst_gap <= 1e-6
 
 
-# ------------------------------------------------------------------------------------------------ candidates
+# ------------------------------------------------------------------------------------------------ cross-validation
 
 
-def test_weights_are_earned_by_forecasts_of_three_reports() -> None:
+def test_weights_are_predictive_likelihoods_of_the_reports() -> None:
     belief, alone = CrossValidated(candidates=candidates()), candidates()
     assert belief.weights.tolist() == [0.5, 0.5]
-    chances = np.ones(2)
+    evidence = np.ones(2)
     for time_s, row in enumerate(ROWS[1:4]):
-        priors = [own.prior(time_s) for own in alone]
-        weights = chances / chances.sum()
+        priors = [candidate.prior(time_s) for candidate in alone]
+        weights = evidence / evidence.sum()
         assert belief.weights == pytest.approx(weights)
         average = weights[0] * priors[0] + weights[1] * priors[1]
         assert belief.prior(time_s) == pytest.approx(average)
         assert belief.observe(time_s, row) == pytest.approx(average * row / (average @ row))
-        chances *= [row @ prior for prior in priors]
-        for own in alone:
-            own.observe(time_s, row)
-    assert belief.weights == pytest.approx(chances / chances.sum())
-    assert belief.worst_gap == max(own.worst_gap for own in alone)
+        evidence *= [row @ prior for prior in priors]
+        for candidate in alone:
+            candidate.observe(time_s, row)
+    assert belief.weights == pytest.approx(evidence / evidence.sum())
+    assert belief.worst_gap == max(candidate.worst_gap for candidate in alone)
 
 
-def test_old_forecasts_lose_their_weight() -> None:
+def test_half_life_decays_old_scores() -> None:
     belief = CrossValidated(candidates=candidates(), half_life_queries=1.0)
     alone, score = candidates(), np.zeros(2)
     for time_s, row in enumerate(ROWS):
-        score = score / 2 + np.log([row @ own.prior(time_s) for own in alone])
-        told_now = [own.observe(time_s, row) for own in alone]
-        assert len(told_now) == 2
+        score = score / 2 + np.log([row @ candidate.prior(time_s) for candidate in alone])
+        for candidate in alone:
+            candidate.observe(time_s, row)
         belief.observe(time_s, row)
     assert belief.weights == pytest.approx(np.exp(score) / np.exp(score).sum())
 
 
-def test_one_candidate_is_itself_and_the_better_one_wins() -> None:
+def test_single_candidate_is_unchanged_and_the_better_of_two_gains_weight() -> None:
     only = CrossValidated(candidates=candidates()[:1])
     twin = candidates()[0]
     rows = np.tile(np.eye(4)[3] + 0.01, (60, 1))
-    assert told(only, rows).prior(0) == pytest.approx(told(twin, rows).prior(0))
-    assert told(CrossValidated(candidates=candidates()), rows).weights[0] > 0.9
+    assert observed(only, rows).prior(0) == pytest.approx(observed(twin, rows).prior(0))
+    assert observed(CrossValidated(candidates=candidates()), rows).weights[0] > 0.9
 
 
-def test_an_average_is_one_object_until_a_report() -> None:
-    belief = told(CrossValidated(candidates=candidates()))
+def test_prior_is_the_same_object_until_a_report() -> None:
+    belief = observed(CrossValidated(candidates=candidates()))
     prior = belief.prior(0)
     assert belief.prior(7) is prior
     belief.observe(0, ROWS[0])
     assert belief.prior(0) is not prior
 
 
-# ------------------------------------------------------------------------------------------------ one step a report
+# ------------------------------------------------------------------------------------------------ recursive profile
 
 
 def test_each_report_moves_the_profile_towards_its_posterior() -> None:
     belief = RecursiveProfile(
         RecursiveProfileParameters(prior_reports=2.0, half_life_queries="none"), initial_profile=INITIAL
     )
-    believed = CENTRE
+    profile = CENTRE
     for index, row in enumerate(ROWS, 1):
-        posterior = believed * row / (believed @ row)
+        posterior = profile * row / (profile @ row)
         assert belief.observe(0, row) == pytest.approx(posterior)
-        believed = believed + (posterior - believed) / (2 + index)
-        assert belief.prior(0) == pytest.approx(believed)
+        profile = profile + (posterior - profile) / (2 + index)
+        assert belief.prior(0) == pytest.approx(profile)
 
 
-def test_with_full_disclosure_it_is_the_mode() -> None:
+def test_recursive_profile_of_disclosed_cells_is_the_mode() -> None:
     cells = np.eye(4)[[0, 3, 3, 1, 3]]
     belief = RecursiveProfile(
         RecursiveProfileParameters(prior_reports=2.0, half_life_queries="none"), initial_profile=INITIAL
     )
-    assert told(belief, cells).prior(0) == pytest.approx((cells.sum(axis=0) + 2 * CENTRE) / 7)
+    assert observed(belief, cells).prior(0) == pytest.approx((cells.sum(axis=0) + 2 * CENTRE) / 7)
 
 
-def test_counts_fade_and_the_initial_profile_does_not() -> None:
+def test_counts_decay_and_the_initial_profile_does_not() -> None:
     belief = RecursiveProfile(
         RecursiveProfileParameters(prior_reports=2.0, half_life_queries=1.0), initial_profile=INITIAL
     )
-    counts, believed = np.zeros(4), CENTRE
+    counts, profile = np.zeros(4), CENTRE
     for row in np.tile(ROWS, (20, 1)):
-        posterior = believed * row / (believed @ row)
+        posterior = profile * row / (profile @ row)
         counts = counts / 2 + posterior
-        believed = (2 * CENTRE + counts) / (2 + counts.sum())
+        profile = (2 * CENTRE + counts) / (2 + counts.sum())
         belief.observe(0, row)
-        assert belief.prior(0) == pytest.approx(believed)
+        assert belief.prior(0) == pytest.approx(profile)
     assert counts.sum() == pytest.approx(2)
     assert (belief.prior(0) >= 0.5 * CENTRE - 1e-12).all()
 
 
-def test_who_moves_is_found_again() -> None:
-    """After a thousand reports from one place under location hiding, thirty from another are enough."""
+def test_recursive_profile_follows_a_move() -> None:
+    """After 1000 reports from one place under location hiding, 30 reports from another are enough."""
     hiding = np.full((4, 4), 0.1) + 0.6 * np.eye(4)
-    belief = told(
+    belief = observed(
         RecursiveProfile(RecursiveProfileParameters(), initial_profile=INITIAL), np.tile(hiding[0], (1000, 1))
     )
     assert belief.prior(0)[0] > 0.9
-    assert told(belief, np.tile(hiding[2], (30, 1))).prior(0)[2] > 0.5
+    assert observed(belief, np.tile(hiding[2], (30, 1))).prior(0)[2] > 0.5
 
 
-def test_an_impossible_report_is_believed_alone_and_counted() -> None:
+def test_report_without_mass_yields_its_likelihood_and_is_counted() -> None:
     tiny = np.array([0.0, 0.0, 0.0, 1e-306])
     belief = RecursiveProfile(RecursiveProfileParameters(), initial_profile=INITIAL)
     assert belief.observe(0, tiny) == pytest.approx([0, 0, 0, 1])
     assert belief.fallbacks == 1
 
 
-# ------------------------------------------------------------------------------------------------ all of them
+# ------------------------------------------------------------------------------------------------ common properties
 
 MAKERS: dict[str, Any] = {
     "mode": lambda: EstimatedProfile(EstimatedProfileParameters(regularise=MAP), initial_profile=INITIAL),
@@ -280,51 +280,51 @@ MAKERS: dict[str, Any] = {
     "candidates": lambda: CrossValidated(candidates=candidates()),
     "recursive": lambda: RecursiveProfile(RecursiveProfileParameters(), initial_profile=INITIAL),
 }
-all_of_them = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
+each_belief = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
 
 
-@all_of_them
-def test_asking_changes_nothing_and_inputs_stay(make: Any) -> None:
-    quiet: Belief = make()
-    asked: Belief = make()
+@each_belief
+def test_prior_is_pure_and_inputs_are_not_changed(make: Any) -> None:
+    untouched: Belief = make()
+    queried: Belief = make()
     for time_s, row in enumerate(ROWS):
-        given = row.copy()
-        assert asked.prior(time_s) is asked.prior(time_s)
-        assert asked.observe(time_s, given).tolist() == quiet.observe(time_s, row).tolist()
-        assert given.tolist() == row.tolist()
-        given[:] = 0
-    assert asked.prior(9).tolist() == quiet.prior(9).tolist()
+        likelihood = row.copy()
+        assert queried.prior(time_s) is queried.prior(time_s)
+        assert queried.observe(time_s, likelihood).tolist() == untouched.observe(time_s, row).tolist()
+        assert likelihood.tolist() == row.tolist()
+        likelihood[:] = 0
+    assert queried.prior(9).tolist() == untouched.prior(9).tolist()
     with pytest.raises(ValueError, match="read-only"):
-        asked.prior(9)[0] = 1.0
+        queried.prior(9)[0] = 1.0
 
 
-@all_of_them
+@each_belief
 def test_beliefs_survive_pickling(make: Any) -> None:
-    belief = told(make())
-    again = pickle.loads(pickle.dumps(belief))
-    assert again.observe(9, ROWS[0]).tolist() == belief.observe(9, ROWS[0]).tolist()
-    assert again.prior(9).tolist() == belief.prior(9).tolist()
+    belief = observed(make())
+    copy = pickle.loads(pickle.dumps(belief))
+    assert copy.observe(9, ROWS[0]).tolist() == belief.observe(9, ROWS[0]).tolist()
+    assert copy.prior(9).tolist() == belief.prior(9).tolist()
 
 
-@all_of_them
+@each_belief
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 12))
 def test_priors_are_distributions_without_zeros(make: Any, seed: int, count: int) -> None:
     rng = np.random.default_rng(seed)
-    belief = told(make(), np.exp(-rng.choice([0.0, 1.0, 50.0]) * rng.random((count, 4))))
+    belief = observed(make(), np.exp(-rng.choice([0.0, 1.0, 50.0]) * rng.random((count, 4))))
     assert belief.prior(count).sum() == pytest.approx(1, abs=1e-9)
     assert belief.prior(count).min() > 0
 
 
-def test_wrong_parameters_are_refused() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     for worth in (0.0, -1.0, np.inf):
         with pytest.raises(ValidationError, match="prior_reports"):
             Regularisation(prior_reports=worth)
         with pytest.raises(ValidationError, match="prior_reports"):
             RecursiveProfile(RecursiveProfileParameters(prior_reports=worth), initial_profile=INITIAL)
-    with pytest.raises(ValueError, match="half_life_queries must be above 0, got 0"):
+    with pytest.raises(ValueError, match=r"^half_life_queries .*got 0"):
         CrossValidated(candidates=candidates(), half_life_queries=0.0)
     with pytest.raises(ValidationError, match="half_life_queries"):
         RecursiveProfileParameters(half_life_queries=0.0)
-    with pytest.raises(ValueError, match="candidates must not be empty"):
+    with pytest.raises(ValueError, match=r"^candidates\b"):
         CrossValidated(candidates=[])

@@ -1,4 +1,4 @@
-"""Apply the contract checks to components made for a test."""
+"""Helpers that apply the contract checks to components of a test."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from sim.checks.bench import Bench
 from sim.interfaces import Capability
 
 Make = Callable[[Bench], Any]
-Wrong = tuple[Make, dict[str, str]]
-"""A component, and a part of the problem by the name of each check that must fail."""
+Incorrect = tuple[Make, dict[str, str]]
+"""A component factory and, by the name of each check that must fail, a part of the expected message."""
 
 
 def failing(family: str, make: Make) -> dict[str, str]:
-    """Return the problems by the names of the checks that failed."""
+    """Return the messages of the failed checks by their names."""
     bench = Bench(most_visits=2_000, longest_trace=2_000)
     results = check_made(family, partial(make, bench), bench)
     return {
@@ -27,14 +27,14 @@ def failing(family: str, make: Make) -> dict[str, str]:
 
 
 def assert_fails(family: str, make: Make, problems: dict[str, str]) -> None:
-    """Assert that these checks fail, with these words, and no others."""
-    actual = failing(family, make)
-    assert actual.keys() == problems.keys(), actual
-    for check, words in problems.items():
-        assert words in actual[check]
+    """Assert that exactly these checks fail, and that their messages contain these parts."""
+    messages = failing(family, make)
+    assert messages.keys() == problems.keys(), messages
+    for check, part in problems.items():
+        assert part in messages[check]
 
 
-def lying(base: type[Any], **attributes: Any) -> Make:
+def with_attributes(base: type[Any], **attributes: Any) -> Make:
     """Return a subclass with other attributes."""
     return type(base.__name__, (base,), attributes)
 

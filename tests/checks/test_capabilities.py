@@ -17,7 +17,7 @@ SOURCES = ROOT / "sim"
 
 
 def rows() -> list[str]:
-    """Return a row of the table for each declared capability, in the order of the module."""
+    """Return a row of the table for each declared capability, in the order of declaration."""
     tree = ast.parse(inspect.getsource(interfaces))
     declarations = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name.endswith("Capabilities")]
     return [row for declaration in declarations for row in rows_of(declaration)]
@@ -51,7 +51,7 @@ def test_every_capability_is_documented() -> None:
     assert all(row.rstrip(" |").endswith(".") for row in rows())
 
 
-def test_no_capability_is_discovered_by_its_name() -> None:
+def test_no_module_reads_a_capability_by_getattr() -> None:
     assert [(file.name, name) for file in SOURCES.rglob("*.py") for name in discovered(file) if name in names()] == []
 
 
@@ -64,7 +64,7 @@ def discovered(file: Path) -> Iterator[str]:
             )
 
 
-def test_every_capability_is_read_by_its_name_or_is_the_default() -> None:
+def test_capability_is_the_attribute_or_the_default() -> None:
     class Fixed:
         fixed = True
 

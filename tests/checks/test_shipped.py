@@ -1,4 +1,4 @@
-"""Every shipped component keeps its contract."""
+"""Every shipped component passes its contract checks."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def kinds(family: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", kinds("mobility"))
 def test_every_mobility_keeps_the_contract(kind: str, make_scenario: MakeScenario, tmp_path: Path) -> None:
-    said: dict[str, Any] = {"kind": kind}
+    data: dict[str, Any] = {"kind": kind}
     if kind == "replay":
-        said["file"] = str(tmp_path / "traces.csv")
+        data["file"] = str(tmp_path / "traces.csv")
         pd.DataFrame({"user": list("abcd" * 9), "time": range(36), "cell": range(36)}).assign(
             cell=lambda table: table["cell"] % 12
-        ).to_csv(said["file"], index=False)
-    spec = TypeAdapter(Annotated[MobilityParameters, OneOf("mobility")]).validate_python(said)
+        ).to_csv(data["file"], index=False)
+    spec = TypeAdapter(Annotated[MobilityParameters, OneOf("mobility")]).validate_python(data)
     assert failing("mobility", lambda bench: spec.build(bench.world, 3, Place())) == {}
 
 
@@ -103,7 +103,7 @@ def test_every_design_keeps_the_contract(kind: str | dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("dummies_from", ["belief", "uniform"])
-def test_a_design_with_too_many_outputs_to_list_keeps_the_contract(
+def test_design_with_too_many_outputs_to_list_passes_the_checks(
     dummies_from: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dummies, "LISTED", 0)
@@ -124,14 +124,14 @@ def test_every_attack_keeps_the_contract(kind: str, expected: bool, make_scenari
     assert failing("attack", make) == {}
 
 
-def test_every_family_that_can_be_brought_along_has_checks() -> None:
-    open_families = {family for family, (_, found) in listing().items() if "module:Class" in found}
+def test_every_family_with_custom_components_has_checks() -> None:
+    open_families = {family for family, (_, by_kind) in listing().items() if "module:Class" in by_kind}
     assert set(METHODS) == set(CHECKS) == open_families | {"attack"}
-    assert all(test.__doc__ for tests in CHECKS.values() for test in tests)
+    assert all(check.__doc__ for checks in CHECKS.values() for check in checks)
 
 
-def test_the_command_line_offers_the_families_there_are() -> None:
-    """It cannot import them: that would take as long as everything else."""
+def test_command_line_option_lists_all_families() -> None:
+    """The command repeats the list, since importing it would slow down the command line."""
     (option,) = (option for option in check_component.params if option.name == "family")
     assert isinstance(option.type, click.Choice)
     assert list(option.type.choices) == list(METHODS)

@@ -8,13 +8,14 @@ import sys
 
 import pytest
 
-from sim.cli.progress import Bar, BytesBar
+from sim.cli.progress import BytesBar
+from sim.execution.progress_bar import Bar
 
 Capture = pytest.CaptureFixture[str]
 
 
 def test_progress_is_plain_lines_on_stderr(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sim.cli.progress.LINE_EVERY_S", 0.0)
+    monkeypatch.setattr("sim.execution.progress_bar.LINE_EVERY_S", 0.0)
     with Bar("[b]x") as bar:
         bar.start(1250, chunks=3)
         bar.end_chunk()
@@ -52,7 +53,7 @@ def test_a_terminal_gets_a_bar(capsys: Capture, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_more_queries_than_were_announced_raise_the_total(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sim.cli.progress.LINE_EVERY_S", 0.0)
+    monkeypatch.setattr("sim.execution.progress_bar.LINE_EVERY_S", 0.0)
     with Bar("x") as bar:
         for queries in (200, 100):
             bar.start(queries)

@@ -30,7 +30,7 @@ from sim.lppm.parameters import DesignParameters, ShortNames
 
 @component("belief")
 class EvenParameters(BeliefParameters):
-    """Believes that all cells are equally likely."""
+    """Uniform prior over all cells."""
 
     memoryless: ClassVar = True
     kind: Literal["even"] = "even"
@@ -77,7 +77,7 @@ class Blur:
 
 @component("attack")
 class CentreParameters(AttackParameters):
-    """Always answers the same cell."""
+    """Always estimates the same cell."""
 
     kind: Literal["centre"] = "centre"
 
@@ -125,16 +125,16 @@ import json, sys
 from click.testing import CliRunner
 from sim.cli import main
 results = {}
-for words in json.loads(sys.argv[1]):
-    result = CliRunner().invoke(main, words)
-    results[" ".join(words)] = [result.exit_code, result.output]
+for arguments in json.loads(sys.argv[1]):
+    result = CliRunner().invoke(main, arguments)
+    results[" ".join(arguments)] = [result.exit_code, result.output]
 print(json.dumps(results))
 """
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the package into a folder of its own, from a wheel that is built from source."""
+    """Build the package as a wheel and install it into a separate folder."""
     folder = tmp_path_factory.mktemp("installed")
     source = folder / "source"
     source.mkdir()
@@ -145,18 +145,18 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def answers(installed: Path, *commands: list[str]) -> dict[str, Any]:
-    """Return exit code and output of some commands, in a process that has the package."""
+def run_commands(installed: Path, *commands: list[str]) -> dict[str, Any]:
+    """Return exit code and output of some commands, run in a process that has the package."""
     path = {"PYTHONPATH": f"{installed / 'site'}:{ROOT}", "LPPM_SIM_KERNELS": "plain", "COLUMNS": "200"}
-    words = [sys.executable, "-c", DRIVER, json.dumps(commands)]
-    done = subprocess.run(words, env=path, cwd=installed, capture_output=True, text=True, check=True, timeout=240)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    arguments = [sys.executable, "-c", DRIVER, json.dumps(commands)]
+    done = subprocess.run(arguments, env=path, cwd=installed, capture_output=True, text=True, check=True, timeout=240)
+    results: dict[str, Any] = json.loads(done.stdout)
+    return results
 
 
 def test_components_of_a_package_are_listed_checked_and_run(installed: Path) -> None:
     (installed / "mine.yaml").write_text(SCENARIO)
-    results = answers(
+    results = run_commands(
         installed,
         ["list"],
         ["list", "design", "blur"],
@@ -168,11 +168,11 @@ def test_components_of_a_package_are_listed_checked_and_run(installed: Path) -> 
         ["check", "mine.yaml", "--no-time"],
         ["run", "mine.yaml", "-o", "run", "--no-figures"],
     )
-    failed = {words: result for words, result in results.items() if result[0] != 0}
+    failed = {command: result for command, result in results.items() if result[0] != 0}
     assert list(failed) == ["check-component blur --set width_km=-1"]
     assert "width_km" in failed["check-component blur --set width_km=-1"][1]
     listing = results["list"][1]
-    for line in ("Believes that all cells", "Blurs the cell.", "Always answers the same cell.", "SP-Blur"):
+    for line in ("Uniform prior over all cells.", "Blurs the cell.", "Always estimates the same cell.", "SP-Blur"):
         assert line in listing
     assert "Width of the blur." in results["list design blur"][1]
     schema = json.loads(results["schema"][1])
@@ -182,11 +182,12 @@ def test_components_of_a_package_are_listed_checked_and_run(installed: Path) -> 
     assert all(name in summary for name in ("mine", "SP-Blur", "centre"))
 
 
-def test_a_package_that_cannot_be_imported_is_named(installed: Path, tmp_path: Path) -> None:
+def test_package_that_cannot_be_imported_is_reported_by_name(tmp_path: Path) -> None:
     site = tmp_path / "site" / "broken-1.0.dist-info"
     site.mkdir(parents=True)
     (site / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
     (site / "entry_points.txt").write_text("[lppm_sim.components]\nnothing = no_such_module\n")
-    (code, output) = answers(tmp_path, ["list"])["list"]
-    assert code == 2
-    assert "components of broken cannot be imported, entry point nothing = no_such_module" in output
+    (exit_code, output) = run_commands(tmp_path, ["list"])["list"]
+    assert exit_code == 2
+    assert "components of broken" in output
+    assert "nothing = no_such_module" in output

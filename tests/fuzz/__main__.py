@@ -1,6 +1,6 @@
-"""Fuzz what reads files of others: ``python -m tests.fuzz --cases 20000 --seed 1 --workers 2``.
+"""Fuzz the parts that read untrusted files: ``python -m tests.fuzz --cases 20000 --seed 1 --workers 2``.
 
-Ends with 1 if a case failed. ``--repeat FOLDER`` judges a stored case once more and shows what is wrong with it.
+Exit code 1 if a case failed. ``--repeat FOLDER`` repeats a stored case and prints its failure.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tests.fuzz.harness import Outcome, judge
-from tests.fuzz.pool import judged, keep, prepared
+from tests.fuzz.pool import judged, prepared, store
 from tests.fuzz.targets import TARGETS, split
 
 FAILURES = Path("outputs/fuzz")
 _EVERY_S = 10.0
-_MOST_KEPT = 5
-"""Stored inputs of each cause: the smallest ones."""
+_MOST_STORED = 5
+"""Number of stored inputs per cause, the smallest ones."""
 
 
 def main() -> int:
@@ -29,22 +29,22 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--target", action="append", choices=list(TARGETS), help="only this one; may be repeated")
+    parser.add_argument("--target", action="append", choices=list(TARGETS), help="only this target; may be repeated")
     parser.add_argument("--out", type=Path, default=FAILURES, help="folder for the inputs of failed cases")
-    parser.add_argument("--repeat", type=Path, metavar="FOLDER", help="judge this stored case alone")
-    asked = parser.parse_args()
+    parser.add_argument("--repeat", type=Path, metavar="FOLDER", help="repeat this stored case only")
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lppm-sim-fuzz-") as temporary:
         assets = prepared(Path(temporary))
-        if asked.repeat is not None:
-            return _repeat(asked.repeat, assets)
-        cases = split(asked.cases, asked.target or list(TARGETS))
-        outcomes = _run(cases, asked.seed, asked.workers, assets)
+        if arguments.repeat is not None:
+            return _repeat(arguments.repeat, assets)
+        cases = split(arguments.cases, arguments.target or list(TARGETS))
+        outcomes = _run(cases, arguments.seed, arguments.workers, assets)
         _print_table(outcomes)
-        return _print_failures(outcomes, asked.seed, assets, asked.out)
+        return _print_failures(outcomes, arguments.seed, assets, arguments.out)
 
 
 def _run(cases: list[tuple[str, int]], seed: int, workers: int, assets: Path) -> list[Outcome]:
-    """Judge all cases and print how far it is."""
+    """Run all cases and print the progress."""
     began = shown = time.monotonic()
     outcomes: list[Outcome] = []
     for outcome in judged(cases, seed, workers, assets):
@@ -61,25 +61,25 @@ def _print_table(outcomes: Iterable[Outcome]) -> None:
     by_target: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         by_target.setdefault(outcome.target, []).append(outcome)
-    print(f"\n{'target':<10}{'cases':>8}{'accepted':>10}{'refused':>9}{'failures':>10}{'slowest (CPU)':>22}")
-    for target, own in sorted(by_target.items()):
-        counts = [sum(each.verdict == verdict for each in own) for verdict in ("accepted", "refused", "failed")]
-        slowest = max(own, key=lambda each: each.cpu_s)
-        where = f"{slowest.cpu_s:.1f} s, case {slowest.number}"
-        print(f"{target:<10}{len(own):>8,}{counts[0]:>10,}{counts[1]:>9,}{counts[2]:>10,}{where:>22}")
+    print(f"\n{'target':<10}{'cases':>8}{'accepted':>10}{'rejected':>10}{'failures':>10}{'slowest (CPU)':>22}")
+    for target, of_target in sorted(by_target.items()):
+        counts = [sum(each.verdict == verdict for each in of_target) for verdict in ("accepted", "rejected", "failed")]
+        slowest = max(of_target, key=lambda each: each.cpu_s)
+        case = f"{slowest.cpu_s:.1f} s, case {slowest.number}"
+        print(f"{target:<10}{len(of_target):>8,}{counts[0]:>10,}{counts[1]:>10,}{counts[2]:>10,}{case:>22}")
 
 
 def _print_failures(outcomes: Iterable[Outcome], seed: int, assets: Path, folder: Path) -> int:
-    """Store the smallest inputs of each cause, and print how to repeat them; return the exit code."""
+    """Store the smallest inputs of each cause, print the commands that repeat them and return the exit code."""
     causes: dict[tuple[str, str], list[Outcome]] = {}
     for outcome in outcomes:
         if outcome.verdict == "failed":
             causes.setdefault((outcome.target, outcome.cause), []).append(outcome)
-    for (target, cause), own in sorted(causes.items(), key=lambda item: -len(item[1])):
-        smallest = sorted(own, key=lambda each: each.size)[:_MOST_KEPT]
-        places = [keep(outcome, seed, assets, folder) for outcome in smallest]
-        print(f"\n{len(own):,} x {target}: {cause}\n    {_last_line(smallest[0].details)}")
-        print(f"    repeat: python -m tests.fuzz --repeat {places[0]}")
+    for (target, cause), of_cause in sorted(causes.items(), key=lambda item: -len(item[1])):
+        smallest = sorted(of_cause, key=lambda each: each.size)[:_MOST_STORED]
+        folders = [store(outcome, seed, assets, folder) for outcome in smallest]
+        print(f"\n{len(of_cause):,} x {target}: {cause}\n    {_last_line(smallest[0].details)}")
+        print(f"    repeat: python -m tests.fuzz --repeat {folders[0]}")
     return 1 if causes else 0
 
 

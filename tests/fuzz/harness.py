@@ -1,8 +1,8 @@
-"""Make a case from a seed, feed it to the product in a sandbox under a time limit, and judge how it ended.
+"""Generate a case from a seed, run lppm-sim on it in a sandbox under a time limit, and evaluate the outcome.
 
-A case is a folder that holds its whole input. It passes if the product accepts it and every check of the target holds,
-or refuses it with a `UserError` that is fit for a terminal. Everything else is a failure: any other exception, a
-warning on standard error, a result that differs from the oracle, an escape from the folder, a hang.
+A case is a folder with its whole input. It passes if lppm-sim accepts it and every check of the target holds, or
+rejects it with a `UserError` whose message is suitable for a terminal. Everything else is a failure: any other
+exception, a warning on standard error, a result that differs from the oracle, an escape from the folder, a hang.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from sim.scenario.reading.faults import ScenarioError
 from tests.fuzz.sandbox import EscapeError, sandbox
 
 CPU_LIMIT_S = 30.0
-"""CPU time of one case. The slowest legitimate ones take about 2 s, and `check` promises 5 s for any scenario."""
+"""Limit on the CPU time of one case. The slowest valid ones take about 2 s; `check` takes at most 5 s by contract."""
 
 _INTERNALS = re.compile(r"Traceback \(most recent call last\)| object at 0x[0-9a-f]+|<class '")
 _LONGEST_MESSAGE = 20_000
-_LONGEST_TOLD = 400
+_LONGEST_DETAILS = 400
 
 
 class Target(Protocol):
-    """A part of the product that reads what others wrote."""
+    """A part of lppm-sim that reads untrusted input."""
 
     name: str
 
@@ -54,12 +54,12 @@ class Target(Protocol):
         ...
 
     def drive(self, folder: Path) -> bool:
-        """Feed the input to the product and return whether it was accepted; raise `Problem` if a property fails."""
+        """Run lppm-sim on the input; return whether it was accepted, raise `ProblemError` if a property fails."""
         ...
 
 
 class ProblemError(Exception):
-    """A property does not hold; `cause` groups problems of one kind."""
+    """A violated property; `cause` groups problems of one kind."""
 
     def __init__(self, cause: str, details: str) -> None:
         super().__init__(f"{cause}: {details}")
@@ -67,26 +67,26 @@ class ProblemError(Exception):
 
 
 class HangError(BaseException):
-    """The time limit of a case is over; not an `Exception`, so that nobody catches it."""
+    """An exceeded time limit; not an `Exception`, so that the code under test does not catch it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a case ended."""
+    """The outcome of a case."""
 
     target: str
     number: int
-    verdict: Literal["accepted", "refused", "failed"]
+    verdict: Literal["accepted", "rejected", "failed"]
     cpu_s: float
     cause: str = ""
-    """What failures are grouped by: the exception and the innermost function of the product, or the property."""
+    """Group of a failure: the exception and the innermost function of lppm-sim, or the violated property."""
     details: str = ""
     size: int = 0
-    """Bytes of the input of a failure, to find the smallest one."""
+    """Size of the input in bytes, to select the smallest one of a group."""
 
 
 def random_for(target: str, seed: int, number: int) -> Random:
-    """Return the randomness of one case: it depends on nothing else."""
+    """Return the random generator of one case, which depends only on these arguments."""
     return Random(f"{target}/{seed}/{number}")
 
 
@@ -98,46 +98,45 @@ def make_case(target: Target, seed: int, number: int, folder: Path) -> None:
 
 
 def run_case(target: Target, seed: int, number: int, work: Path) -> Outcome:
-    """Make and judge one case in a folder below `work`."""
+    """Generate and evaluate one case in a folder below `work`."""
     folder = work / "case"
     make_case(target, seed, number, folder)
     return judge(target, folder, number)
 
 
 def judge(target: Target, folder: Path, number: int = 0) -> Outcome:
-    """Feed a case that is there to the product and say how it ended."""
+    """Run lppm-sim on an existing case and return the outcome."""
     began = time.process_time()
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    verdict: Literal["accepted", "refused", "failed"] = "refused"
+    verdict: Literal["accepted", "rejected", "failed"] = "rejected"
     cause = details = ""
-    said = io.StringIO()
-    with warnings.catch_warnings(record=True) as warned, redirect_stderr(said), redirect_stdout(said):
+    output = io.StringIO()
+    with warnings.catch_warnings(record=True) as warned, redirect_stderr(output), redirect_stdout(output):
         warnings.simplefilter("always")
         try:
-            with _elsewhere(folder), cpu_limit(CPU_LIMIT_S), sandbox(folder):
-                verdict = "accepted" if target.drive(folder) else "refused"
+            with _current_folder(folder), cpu_limit(CPU_LIMIT_S), sandbox(folder):
+                verdict = "accepted" if target.drive(folder) else "rejected"
         except (Exception, EscapeError, HangError) as error:
             cause, details = _failure(error)
     if warned and not cause:
         first = warned[0]
         place = f"{Path(first.filename).name}:{first.lineno}"
         cause, details = f"warning {first.category.__name__} at {place}", f"{place}: {first.message}"
-    if said.getvalue() and not cause and (wrong := wrong_text(said.getvalue())):
-        cause, details = f"output {wrong}", repr(said.getvalue()[:_LONGEST_TOLD])
+    if output.getvalue() and not cause and (problem := text_problem(output.getvalue())):
+        cause, details = f"output {problem}", repr(output.getvalue()[:_LONGEST_DETAILS])
     return Outcome(
         target.name, number, "failed" if cause else verdict, time.process_time() - began, cause, details, size
     )
 
 
 def _failure(error: BaseException) -> tuple[str, str]:
-    """Return what an exception is grouped by and its details; nothing for a refusal that is as it should be."""
+    """Return cause and details of an exception; empty for a correct rejection."""
     stack = "".join(traceback.format_exception(error))
     match error:
         case UserError():
-            wrong = wrong_with(error)
-            return (
-                (f"message {wrong}", f"{type(error).__name__}: {str(error)[:_LONGEST_TOLD]!r}") if wrong else ("", "")
-            )
+            problem = message_problem(error)
+            details = f"{type(error).__name__}: {str(error)[:_LONGEST_DETAILS]!r}"
+            return (f"message {problem}", details) if problem else ("", "")
         case ProblemError():
             return error.cause, str(error)
         case EscapeError():
@@ -148,15 +147,15 @@ def _failure(error: BaseException) -> tuple[str, str]:
             return f"{type(error).__name__} in {_innermost(error)}", stack
 
 
-def wrong_with(error: UserError) -> str:
-    """Return what makes the message of an error unfit for a terminal; empty if nothing does."""
+def message_problem(error: UserError) -> str:
+    """Return the reason why an error message is not suitable for a terminal, or an empty string."""
     if isinstance(error, ScenarioError) and not all(fault.where for fault in error.faults):
-        return "names no place"
-    return wrong_text(_printed(error))
+        return "has no place"
+    return text_problem(_printed(error)) if str(error).strip() else "is empty"
 
 
 def _printed(error: UserError) -> str:
-    """Return what the command line prints of an error."""
+    """Return the output of the command line for an error."""
 
     @click.group(cls=Group)
     def program() -> None: ...
@@ -168,8 +167,8 @@ def _printed(error: UserError) -> str:
     return CliRunner().invoke(program, ["fail"], color=True).output
 
 
-def wrong_text(text: str) -> str:
-    """Return what makes a text unfit for a terminal; empty if nothing does."""
+def text_problem(text: str) -> str:
+    """Return the reason why a text is not suitable for a terminal, or an empty string."""
     if not text.strip():
         return "is empty"
     if _INTERNALS.search(text):
@@ -179,28 +178,28 @@ def wrong_text(text: str) -> str:
     return "is longer than 20,000 characters" if len(text) > _LONGEST_MESSAGE else ""
 
 
-def command(*words: str | Path) -> tuple[bool, str]:
-    """Run a command of `lppm-sim` in this process; return whether it succeeded, and all that it printed."""
-    result = CliRunner().invoke(main, [str(word) for word in words], color=True)
+def command(*arguments: str | Path) -> tuple[bool, str]:
+    """Run a command of `lppm-sim` in this process; return whether it succeeded, and its output."""
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments], color=True)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     if result.exit_code not in (0, 1, 2):
-        raise ProblemError("exit code", f"{words[0]} ended with {result.exit_code}")
-    if (wrong := wrong_text(result.output)) and (result.output or result.exit_code):
-        raise ProblemError(f"output of {words[0]} {wrong}", result.output[:_LONGEST_TOLD])
+        raise ProblemError("exit code", f"{arguments[0]} ended with {result.exit_code}")
+    if (problem := text_problem(result.output)) and (result.output or result.exit_code):
+        raise ProblemError(f"output of {arguments[0]} {problem}", result.output[:_LONGEST_DETAILS])
     return result.exit_code == 0, result.output
 
 
 def _innermost(error: BaseException) -> str:
-    """Return the function of the product nearest to where an exception was raised."""
+    """Return the innermost function of lppm-sim in the traceback of an exception."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if f"{os.sep}sim{os.sep}" in frame.filename] or list(frames[-1:])
-    return f"{Path(own[-1].filename).name}:{own[-1].name}" if own else "?"
+    of_sim = [frame for frame in frames if f"{os.sep}sim{os.sep}" in frame.filename] or list(frames[-1:])
+    return f"{Path(of_sim[-1].filename).name}:{of_sim[-1].name}" if of_sim else "?"
 
 
 @contextmanager
-def _elsewhere(folder: Path) -> Iterator[None]:
-    """Work in the case's own folder: whatever is written by default must land there."""
+def _current_folder(folder: Path) -> Iterator[None]:
+    """Work in the folder of the case, also for temporary files: default outputs must be written there."""
     before = Path.cwd()
     os.chdir(folder)
     temporary, tempfile.tempdir = tempfile.tempdir, str(folder)
@@ -213,10 +212,10 @@ def _elsewhere(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def cpu_limit(seconds: float) -> Iterator[None]:
-    """Raise `HangError` when this process has used so much CPU time, with the stacks of all threads on stderr.
+    """Raise `HangError` when this process has used this amount of CPU time.
 
-    CPU time, so that a busy machine cannot fail a case. What waits without using any is ended by the worker's own
-    limit on wall-clock time, or by that of the test.
+    CPU time is used so that a busy machine does not fail a case. A case that waits without using CPU time is ended by
+    the wall-clock limit of the worker or of the test.
     """
 
     def stop(_number: int, _frame: FrameType | None) -> None:
@@ -233,7 +232,7 @@ def cpu_limit(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def wall_limit(seconds: float, dump: int) -> Iterator[None]:
-    """End this process when so much time has passed, with the stacks of all threads written to a file descriptor."""
+    """End this process after this time and write the stacks of all threads to a file descriptor."""
     faulthandler.dump_traceback_later(seconds, exit=True, file=dump)
     try:
         yield
@@ -242,7 +241,7 @@ def wall_limit(seconds: float, dump: int) -> Iterator[None]:
 
 
 def warm_up() -> None:
-    """Import what commands import when they need it, so that no case pays for it or seems to write a cache."""
+    """Import all modules that commands import lazily, so that no case is charged for it or seems to write a cache."""
     from matplotlib.font_manager import findfont
 
     from sim.inference import kernels

@@ -1,4 +1,4 @@
-"""Mutate the text of a YAML file: bytes, lines, indentation, tags, anchors, numbers."""
+"""Mutations of the text of a YAML file: bytes, lines, indentation, tags, anchors, numbers."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _SCRAPS = (
 
 
 def mutated_text(content: bytes, rng: Random) -> bytes:
-    """Return the content with one to four things changed."""
+    """Return the content after one to four mutations."""
     for _ in range(rng.choice((1, 1, 2, 4))):
-        content = rng.choice(_WAYS)(content, rng)
+        content = rng.choice(_MUTATIONS)(content, rng)
     return content
 
 
@@ -50,11 +50,11 @@ def _flip(content: bytes, rng: Random) -> bytes:
     return content[:at] + bytes([content[at] ^ 1 << rng.randrange(8)]) + content[at + 1 :]
 
 
-def _cut_off(content: bytes, rng: Random) -> bytes:
+def _truncate(content: bytes, rng: Random) -> bytes:
     return content[: rng.randrange(len(content) + 1)]
 
 
-def _take_out(content: bytes, rng: Random) -> bytes:
+def _remove(content: bytes, rng: Random) -> bytes:
     start = rng.randrange(len(content) + 1)
     return content[:start] + content[start + rng.choice((1, 1, 5, 50)) :]
 
@@ -106,7 +106,7 @@ def _number(content: bytes, rng: Random) -> bytes:
 
 
 def _value(content: bytes, rng: Random) -> bytes:
-    """Put a tag, an anchor or an alias in front of a value."""
+    """Insert a tag, an anchor or an alias before a value."""
     colons = [match.end() for match in re.finditer(rb": ", content)]
     if not colons:
         return content
@@ -119,13 +119,13 @@ def _value(content: bytes, rng: Random) -> bytes:
 
 
 def _wide(content: bytes, rng: Random) -> bytes:
-    """Let aliases multiply."""
+    """Add aliases that expand exponentially."""
     bomb = b"a: &a [1,1,1,1,1,1,1,1,1]\n"
     for last, name in ((b"a", b"b"), (b"b", b"c"), (b"c", b"d"), (b"d", b"e"), (b"e", b"f"), (b"f", b"g")):
         bomb += name + b": &" + name + b" [" + b",".join([b"*" + last] * 9) + b"]\n"
     return bomb + content if rng.random() < 0.5 else content + bomb
 
 
-_WAYS: tuple[Callable[[bytes, Random], bytes], ...] = (
-    *(_flip, _flip, _cut_off, _take_out, _insert, _insert, _lines, _lines, _number, _number, _number, _value, _wide),
+_MUTATIONS: tuple[Callable[[bytes, Random], bytes], ...] = (
+    *(_flip, _flip, _truncate, _remove, _insert, _insert, _lines, _lines, _number, _number, _number, _value, _wide),
 )

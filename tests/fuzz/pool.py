@@ -1,4 +1,4 @@
-"""Worker processes that judge cases; one that dies or hangs is a failure of its case and is replaced."""
+"""Worker processes that evaluate cases; a worker that dies or hangs fails its case and is replaced."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.fuzz.harness import Outcome, make_case, run_case, wall_limit, warm_up
 from tests.fuzz.targets import TARGETS
 
 WALL_LIMIT_S = 300.0
-"""A case that waits without using CPU time is ended after this; longer than CPU_LIMIT_S takes on a busy machine."""
+"""Wall-clock limit of a case that waits without using CPU time; longer than CPU_LIMIT_S takes on a busy machine."""
 MOST_BYTES = 3 * 10**9
-"""Memory of a worker: a case that asks for more ends with a MemoryError, which is a failure."""
+"""Memory limit of a worker: a case that needs more fails with a MemoryError."""
 
 
 class _Worker:
-    """A process that judges one case at a time."""
+    """A process that evaluates one case at a time."""
 
     def __init__(self, seed: int, assets: Path) -> None:
         context = multiprocessing.get_context("spawn")
@@ -44,13 +44,13 @@ class _Worker:
         self.connection.send(case)
 
     def post_mortem(self) -> Outcome:
-        """Return why the process died, with the stacks that it left."""
+        """Return the outcome of a case whose process died, with the stacks that it wrote."""
         self.process.kill()
         self.process.join()
         target, number = self.case or ("?", 0)
         stacks = self.dump.read_text(errors="replace")
-        why = "hang (wall-clock limit)" if "Timeout" in stacks else f"worker died (exit code {self.process.exitcode})"
-        return Outcome(target, number, "failed", time.monotonic() - self.since, why, stacks[-4000:])
+        cause = "hang (wall-clock limit)" if "Timeout" in stacks else f"worker died (exit code {self.process.exitcode})"
+        return Outcome(target, number, "failed", time.monotonic() - self.since, cause, stacks[-4000:])
 
     def end(self) -> None:
         self.connection.close()
@@ -59,12 +59,12 @@ class _Worker:
 
 
 def judged(cases: list[tuple[str, int]], seed: int, workers: int, assets: Path) -> Iterator[Outcome]:
-    """Yield the outcome of every case, in the order in which they end."""
-    left = iter(cases)
+    """Yield the outcome of every case, in order of completion."""
+    remaining = iter(cases)
     pool = [_Worker(seed, assets) for _ in range(workers)]
     try:
         for worker in pool:
-            _give_next(worker, left)
+            _give_next(worker, remaining)
         while busy := {worker.connection: worker for worker in pool if worker.case is not None}:
             for connection in wait(list(busy), timeout=WALL_LIMIT_S):
                 worker = busy[connection]  # type: ignore[index]
@@ -74,20 +74,20 @@ def judged(cases: list[tuple[str, int]], seed: int, workers: int, assets: Path) 
                     outcome = worker.post_mortem()
                     pool[pool.index(worker)] = worker = _Worker(seed, assets)
                 yield outcome
-                _give_next(worker, left)
+                _give_next(worker, remaining)
     finally:
         for worker in pool:
             worker.end()
 
 
-def _give_next(worker: _Worker, left: Iterator[tuple[str, int]]) -> None:
+def _give_next(worker: _Worker, remaining: Iterator[tuple[str, int]]) -> None:
     worker.case = None
-    if (case := next(left, None)) is not None:
+    if (case := next(remaining, None)) is not None:
         worker.give(case)
 
 
 def _work(connection: Connection, seed: int, assets: Path, dump: Path) -> None:
-    """Judge cases until there are no more; stdout and stderr are those of the driver."""
+    """Evaluate cases until the connection is closed; stdout and stderr are those of the driver."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.dont_write_bytecode = True
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
@@ -107,16 +107,16 @@ def _work(connection: Connection, seed: int, assets: Path, dump: Path) -> None:
     shutil.rmtree(work, ignore_errors=True)
 
 
-def keep(outcome: Outcome, seed: int, assets: Path, folder: Path) -> Path:
-    """Write the input of a failed case, and what was wrong, into a folder of its own."""
-    place = folder / f"{outcome.target}-{seed}-{outcome.number}"
-    make_case(TARGETS[outcome.target](assets), seed, outcome.number, place)
-    (place / "problem.txt").write_text(f"{outcome.cause}\n\n{outcome.details}\n")
-    return place
+def store(outcome: Outcome, seed: int, assets: Path, folder: Path) -> Path:
+    """Write the input of a failed case and its problem into a new folder."""
+    case_folder = folder / f"{outcome.target}-{seed}-{outcome.number}"
+    make_case(TARGETS[outcome.target](assets), seed, outcome.number, case_folder)
+    (case_folder / "problem.txt").write_text(f"{outcome.cause}\n\n{outcome.details}\n")
+    return case_folder
 
 
 def prepared(assets: Path) -> Path:
-    """Make what all cases share, once."""
+    """Create the files that all cases share."""
     os.environ.setdefault("LPPM_SIM_CACHE", "off")
     warm_up()
     for make in TARGETS.values():

@@ -1,8 +1,8 @@
-"""Target `runs`: the directory of a finished run with one file damaged, read by every command and taken up again.
+"""Target `runs`: the directory of a finished run with one damaged file, read by every command and resumed.
 
-What must hold: a command ends with a `UserError`, or its result equals that of the undamaged run. A result that rests
-on fewer parts is allowed where the output says so. Tables that are derived from the log (`summary.csv`, `metrics.csv`)
-may be damaged freely, as they are written anew from it: after `summarize` and after a resumed run they must be right.
+Property: a command ends with a `UserError`, or its result equals that of the undamaged run. A result from fewer parts
+is allowed if the output reports it. Tables that are derived from the log (`summary.csv`, `metrics.csv`) may be damaged
+freely, since they are recomputed from it: after `summarize` and after a resumed run they must be correct.
 """
 
 from __future__ import annotations
@@ -50,13 +50,15 @@ ACTIONS = {
     "plot": 0.5,
     "resume": 18,
 }
-_SAID = re.compile(
-    r"missing|incomplete|not finished|damaged|cannot be read|torn|skipped|left out|of \d+ (chunks|parts)"
+_REPORTED = re.compile(
+    r"missing|incomplete|(not |un)finished|damaged|corrupt|cannot (be )?read|unreadable|torn|truncated|skipped|left out"
+    r"|omitted|ignored|of \d+ (chunks|parts)"
 )
+"""Words by which an output reports that parts of a run are damaged or missing."""
 
 
 class Runs:
-    """Damage one file of a small finished run."""
+    """A small finished run with one damaged file."""
 
     name = "runs"
 
@@ -65,9 +67,9 @@ class Runs:
         self._assets = assets
         if not self._base.exists():
             (assets / "fuzzed.yaml").write_text(SCENARIO)
-            made = assets / f"making-{os.getpid()}"
-            sim.run(load(assets / "fuzzed.yaml"), out=made, figures=False, chunk_queries=1)
-            made.rename(self._base)
+            unfinished = assets / f"making-{os.getpid()}"
+            sim.run(load(assets / "fuzzed.yaml"), out=unfinished, figures=False, chunk_queries=1)
+            unfinished.rename(self._base)
 
     def make(self, rng: Random, folder: Path) -> None:
         """Copy the run and damage one of its files."""
@@ -83,7 +85,7 @@ class Runs:
         (folder / CASE).write_text(json.dumps(case))
 
     def drive(self, folder: Path) -> bool:
-        """Give the damaged run to a command and compare with the undamaged one."""
+        """Run a command on the damaged run and compare the result with that of the undamaged one."""
         case = json.loads((folder / CASE).read_bytes())
         actions: dict[str, Callable[[dict[str, Any]], bool]] = {
             "read": self._read,
@@ -98,15 +100,15 @@ class Runs:
         return actions[case["action"]](case)
 
     @cached_property
-    def _right(self) -> dict[str, Any]:
-        return _everything(Result.open(self._base))
+    def _expected(self) -> dict[str, Any]:
+        return _content_of(Result.open(self._base))
 
     def _read(self, case: dict[str, Any]) -> bool:
-        """Read all frames through the API. A part that is not there shows in `parts`, so that a caller can tell."""
+        """Read all frames through the API. A missing part is visible to the caller in `parts`."""
         result = Result.open(RUN)
         if case["damage"] == "delete" and result.run.parts() != result.manifest.parts:
             return False
-        _same(_everything(result), self._right, case)
+        _require_same(_content_of(result), self._expected, case)
         return True
 
     def _summarize(self, case: dict[str, Any]) -> bool:
@@ -115,26 +117,27 @@ class Runs:
             return False
         tables = {name: Path(RUN, name).read_bytes() for name in DERIVED}
         _undo_damage()
-        _, right = command("summarize", RUN, "--metrics")
-        if _says_more(output, right):
+        _, expected = command("summarize", RUN, "--metrics")
+        if _reports_damage(output, expected):
             return False
         for name in DERIVED:
             if tables[name] != Path(RUN, name).read_bytes():
                 raise ProblemError("summarize writes other numbers", f"{case}: {name}")
-        if output != right:
-            raise ProblemError("summarize prints something else", f"{case}: {_difference(output, right)}")
+        if output != expected:
+            raise ProblemError("summarize prints other output", f"{case}: {_difference(output, expected)}")
         return True
 
     def _export(self, case: dict[str, Any]) -> bool:
-        accepted, output = command("export", RUN, "--format", case["form"], "-o", "damaged.out")
+        files = ("damaged.out", "expected.out")
+        accepted, output = command("export", RUN, "--format", case["form"], "-o", files[0])
         if not accepted:
             return False
-        _, right = command("export", OTHER, "--format", case["form"], "-o", "right.out")
-        if Path("damaged.out").read_bytes() == Path("right.out").read_bytes() or _says_more(output, right):
+        _, expected = command("export", OTHER, "--format", case["form"], "-o", files[1])
+        if Path(files[0]).read_bytes() == Path(files[1]).read_bytes() or _reports_damage(output, expected):
             return True
         if "swap" in case["damage"] and case["form"] != "parquet":
-            rows, expected = (sorted(Path(name).read_bytes().split(b"\n")) for name in ("damaged.out", "right.out"))
-            if rows == expected:
+            rows, expected_rows = (sorted(Path(name).read_bytes().split(b"\n")) for name in files)
+            if rows == expected_rows:
                 return True
         raise ProblemError("export writes other rows", f"{case}")
 
@@ -142,14 +145,14 @@ class Runs:
         accepted, output = command("status", RUN, "--json")
         if not accepted:
             return False
-        _, right = command("status", OTHER, "--json")
-        found, expected = json.loads(output), json.loads(right)
-        told = found["torn"] or found["faults"] or found["failed"] or not found["finished"]
+        _, output_of_other = command("status", OTHER, "--json")
+        status, expected = json.loads(output), json.loads(output_of_other)
+        reported = status["torn"] or status["faults"] or status["failed"] or not status["finished"]
         keys = ("finished", "planned", "more_may_follow", "done", "rows")
-        if not told and any(found[key] != expected[key] for key in keys):
-            raise ProblemError("status says something else", f"{case}: {[(key, found[key]) for key in keys]}")
+        if not reported and any(status[key] != expected[key] for key in keys):
+            raise ProblemError("status prints other values", f"{case}: {[(key, status[key]) for key in keys]}")
         command("status", RUN)
-        return not told
+        return not reported
 
     def _report(self, case: dict[str, Any]) -> bool:
         return self._page(case, [RUN])
@@ -158,12 +161,12 @@ class Runs:
         return self._page(case, [RUN, OTHER])
 
     def _page(self, case: dict[str, Any], runs: list[str]) -> bool:
-        found = page([Result.open(name) for name in runs])
+        report = page([Result.open(name) for name in runs])
         _undo_damage()
-        right = page([Result.open(name) for name in runs])
-        # Where parts are swapped, their rows are drawn in another order.
-        if found != right and not _says_more(found, right) and case["damage"] != "swap":
-            raise ProblemError("the report shows something else", f"{case}: {_difference(found, right)}")
+        expected = page([Result.open(name) for name in runs])
+        # If parts are swapped, the order of their rows in figures differs.
+        if report != expected and not _reports_damage(report, expected) and case["damage"] != "swap":
+            raise ProblemError("the report has other content", f"{case}: {_difference(report, expected)}")
         return True
 
     def _plot(self, _case: dict[str, Any]) -> bool:
@@ -171,28 +174,28 @@ class Runs:
         return accepted
 
     def _resume(self, case: dict[str, Any]) -> bool:
-        """Run the scenario into the directory once more: afterwards all of it must be right."""
+        """Resume the run in the damaged directory; its whole content must then be correct."""
         result = sim.run(load("fuzzed.yaml"), out=RUN, figures=False, chunk_queries=1)
-        _same(_everything(result), self._right, case)
+        _require_same(_content_of(result), self._expected, case)
         for name in ("summary.csv", "metrics.csv", "points.csv"):
             if Path(RUN, name).read_bytes() != (self._base / name).read_bytes():
-                raise ProblemError("a resumed run leaves a wrong table", f"{case}: {name}")
+                raise ProblemError("a resumed run leaves an incorrect table", f"{case}: {name}")
         return True
 
 
 def _undo_damage() -> None:
-    """Put the undamaged run in the place of the damaged one, so that both are called alike in what is printed."""
+    """Replace the damaged run by the undamaged one, so that both have the same name in outputs."""
     shutil.rmtree(RUN)
     shutil.copytree(OTHER, RUN)
 
 
-def _says_more(output: str, right: str) -> bool:
-    """Tell whether an output says that something is wrong which that of the undamaged run does not say."""
-    return len(_SAID.findall(output)) > len(_SAID.findall(right))
+def _reports_damage(output: str, expected: str) -> bool:
+    """Return whether an output reports more problems than that of the undamaged run."""
+    return len(_REPORTED.findall(output)) > len(_REPORTED.findall(expected))
 
 
 def _damage(path: Path, files: list[Path], rng: Random) -> str:
-    """Damage a file in one of many ways and return which."""
+    """Damage a file in a random way and return the name of that way."""
     content = path.read_bytes()
     way = rng.choices(("flip", "digit", "cut", "zeros", "delete", "copy over", "swap"), (48, 15, 10, 10, 6, 4, 7))[0]
     alike = [other for other in files if other != path and other.parent == path.parent and other.suffix == path.suffix]
@@ -209,7 +212,7 @@ def _damage(path: Path, files: list[Path], rng: Random) -> str:
                 )
                 changed[at] ^= 1 << rng.randrange(8)
             path.write_bytes(changed)
-        case "digit":  # in a text file it stays well-formed
+        case "digit":  # a text file remains well-formed
             digits = [i for i, byte in enumerate(content) if 48 <= byte <= 57] or [0]
             at = rng.choice(digits)
             path.write_bytes(content[:at] + rng.choice(b"0123456789").to_bytes() + content[at + 1 :])
@@ -230,8 +233,8 @@ def _damage(path: Path, files: list[Path], rng: Random) -> str:
     return way
 
 
-def _everything(result: Result) -> dict[str, Any]:
-    """Return all that a run tells: frames, snapshots and the manifest."""
+def _content_of(result: Result) -> dict[str, Any]:
+    """Return the whole content of a run: frames, snapshots and the manifest."""
     run = result.run
     events = result.events()
     keys = ["point", "replication", "lppm", "attack", "user", "index", "estimated_index"]
@@ -248,11 +251,11 @@ def _everything(result: Result) -> dict[str, Any]:
     }
 
 
-def _same(found: dict[str, Any], right: dict[str, Any], case: dict[str, Any]) -> None:
-    for name, expected in right.items():
-        value = found[name]
+def _require_same(content: dict[str, Any], expected_content: dict[str, Any], case: dict[str, Any]) -> None:
+    for name, expected in expected_content.items():
+        value = content[name]
         if name in ("snapshots", "notes") and "swap" in case["damage"]:
-            continue  # each part has its own, whatever it is called
+            continue  # these are stored per part, under the name of the part
         if isinstance(expected, pd.DataFrame):
             equal = expected.equals(value)
         elif name == "snapshots":
@@ -261,16 +264,16 @@ def _same(found: dict[str, Any], right: dict[str, Any], case: dict[str, Any]) ->
             equal = expected == value
         if not equal:
             raise ProblemError(
-                f"{name} differ without an error ({_kind(case['file'])})", f"{case}: {_shown(value, expected)}"
+                f"{name} differ without an error ({_kind(case['file'])})", f"{case}: {_differences(value, expected)}"
             )
 
 
 def _equal_arrays(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return one.keys() == other.keys() and all(_content(one[name]) == _content(other[name]) for name in one)
+    return one.keys() == other.keys() and all(_array_key(one[name]) == _array_key(other[name]) for name in one)
 
 
-def _content(array: Any) -> Any:
-    """Return type, shape and bytes; whatever is no array differs from every array."""
+def _array_key(array: Any) -> Any:
+    """Return type, shape and bytes of an array, None for any other object."""
     return (array.dtype, array.shape, array.tobytes()) if isinstance(array, np.ndarray) else None
 
 
@@ -278,20 +281,21 @@ def _kind(file: str) -> str:
     return file.partition("/")[0]
 
 
-def _shown(found: Any, right: Any) -> str:
-    if isinstance(right, dict) and isinstance(found, dict):
-        keys = [key for key in {*right, *found} if not _alike(right.get(key), found.get(key))]
-        return ", ".join(f"{key}: {found.get(key)!r:.150} instead of {right.get(key)!r:.150}" for key in keys[:2])
-    return _difference(str(found), str(right))
+def _differences(value: Any, expected: Any) -> str:
+    if isinstance(expected, dict) and isinstance(value, dict):
+        keys = [key for key in {*expected, *value} if not _equal(expected.get(key), value.get(key))]
+        return ", ".join(f"{key}: {value.get(key)!r:.150} instead of {expected.get(key)!r:.150}" for key in keys[:2])
+    return _difference(str(value), str(expected))
 
 
-def _alike(one: Any, other: Any) -> bool:
+def _equal(one: Any, other: Any) -> bool:
     try:
         return bool(one == other)
     except ValueError:  # arrays
         return False
 
 
-def _difference(found: str, right: str) -> str:
-    at = next((i for i, (a, b) in enumerate(zip(found, right, strict=False)) if a != b), min(len(found), len(right)))
-    return f"found {found[max(at - 40, 0) : at + 60]!r}, expected {right[max(at - 40, 0) : at + 60]!r}"
+def _difference(text: str, expected: str) -> str:
+    pairs = enumerate(zip(text, expected, strict=False))
+    at = next((i for i, (a, b) in pairs if a != b), min(len(text), len(expected)))
+    return f"found {text[max(at - 40, 0) : at + 60]!r}, expected {expected[max(at - 40, 0) : at + 60]!r}"

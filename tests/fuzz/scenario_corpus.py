@@ -1,4 +1,4 @@
-"""The scenarios that mutation starts from, cut down so that one takes milliseconds, and the files that they read."""
+"""Scenarios to mutate, reduced so that each takes milliseconds, and the files that they read."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ MOST = {
     **{"first": 3, "last": 2, "at_query": 5, "at_visit": 5, "over_queries": 3, "every": 5, "places": 4, "hotspots": 3},
     **{"rows": 5, "cols": 4, "days": 1, "past_days": 1, "window": 5, "recent": 4, "replications": 1},
 }
-"""The largest value of a key in a scenario that is cut down."""
+"""Largest value of a key in a reduced scenario."""
 
 EVIL = "from pathlib import Path\nPath(__file__).with_name('PWNED').touch()\nclass Evil: ...\nmake = Evil\n"
 
 
 def texts() -> list[tuple[str, str]]:
-    """Return name and text of every shipped scenario, of the template and of the examples in the documents."""
+    """Return name and text of every shipped scenario, of the template and of the examples in the documentation."""
     files = [*sorted((ROOT / "scenarios").rglob("*.yaml")), ROOT / "sim" / "scenario" / "template.yaml"]
-    found = [(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")) for path in files]
+    named = [(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")) for path in files]
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         blocks = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-        found += [(f"{page.name} {i}", block) for i, block in enumerate(blocks)]
-    return [*found, ("small", SMALL)]
+        named += [(f"{page.name} {i}", block) for i, block in enumerate(blocks)]
+    return [*named, ("small", SMALL)]
 
 
 def corpus() -> list[tuple[str, str, dict[str, Any]]]:
-    """Return name, text and data of what `texts` returns, as far as it is a mapping."""
+    """Return name, text and data of the elements of `texts` that are mappings."""
     base = _data(SMALL, "small")
-    found = [(name, text, data) for name, text in texts() if (data := _data(text, name))]
-    # Examples in documents are often a few keys: the rest comes from a small scenario.
-    return [(name, text, data if {"users", "lppms"} <= data.keys() else base | data) for name, text, data in found]
+    parsed = [(name, text, data) for name, text in texts() if (data := _data(text, name))]
+    # Examples in the documentation are often fragments, completed here by a small scenario.
+    return [(name, text, data if {"users", "lppms"} <= data.keys() else base | data) for name, text, data in parsed]
 
 
 def _data(text: str, name: str) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def _data(text: str, name: str) -> dict[str, Any]:
 
 
 def cut_down(data: Any, rng: Random) -> Any:
-    """Return a scenario of the same kinds with few people, queries, cells, mechanisms and points."""
+    """Return a scenario of the same kinds with few users, queries, cells, mechanisms and points."""
     small = _small(data, rng)
     if isinstance(small, dict) and "lppms" in small:
         small["replications"] = 1
@@ -83,7 +83,7 @@ def kind_of_family(rng: Random) -> tuple[str, str]:
 
 
 def plausible(data: dict[str, Any], rng: Random) -> None:
-    """Change something into what the scenario may well accept."""
+    """Apply a change that the scenario is likely to accept."""
     match rng.randrange(6):
         case 0:
             data["lppms"] = rng.sample(list(short_names()), rng.randint(1, 3))
@@ -123,7 +123,7 @@ _SETTINGS: tuple[dict[str, Any], ...] = (
 
 
 def enlarge(data: dict[str, Any], rng: Random) -> None:
-    """Ask for far more than anybody can simulate, within the limits of the keys: checking it must stay cheap."""
+    """Make the scenario far too large to simulate, within the limits of the keys: checking it must stay fast."""
     users = data["users"] if isinstance(data.get("users"), dict) else {}
     match rng.randrange(6):
         case 0:
@@ -148,7 +148,7 @@ def dump(data: Any) -> str:
 
 
 def plant(folder: Path, data: Path) -> None:
-    """Write the files that scenarios name, and modules that leave a mark when they are imported."""
+    """Write the files that scenarios read, and modules that create a file when they are imported."""
     (folder / "evil.py").write_text(EVIL)
     (folder / "evil_package").mkdir()
     (folder / "evil_package" / "__init__.py").write_text(EVIL)
@@ -163,7 +163,7 @@ def plant(folder: Path, data: Path) -> None:
 
 
 def write_data(folder: Path) -> None:
-    """Write small files under the names that shipped scenarios read."""
+    """Write small data files with the names that shipped scenarios use."""
     folder.mkdir()
     rows = list(_check_ins())
     frame = pd.DataFrame(rows, columns=["user", "time_s", "lat", "lon"])
@@ -197,5 +197,5 @@ def _cabs() -> Iterator[tuple[str, int, float, float]]:
     rng = Random("cabs")
     for cab in range(4):
         for step in range(2 * 288):
-            time_s = 1_211_007_600 + 300 * step + 60  # a local midnight in San Francisco
+            time_s = 1_211_007_600 + 300 * step + 60  # starts at local midnight in San Francisco
             yield f"cab{cab}", time_s, rng.uniform(37.56, 37.79), rng.uniform(-122.51, -122.38)

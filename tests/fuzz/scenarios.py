@@ -1,4 +1,4 @@
-"""Target `scenario`: mutated scenario files and settings, read, checked and, where they are small, run."""
+"""Target `scenario`: mutated scenario files and settings, loaded, checked and, if they are small, run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CASE = "case.json"
 
 
 class Scenarios:
-    """Mutate shipped scenarios as text, as data and by settings."""
+    """Shipped scenarios mutated as text, as data and by settings."""
 
     name = "scenario"
 
@@ -34,7 +34,7 @@ class Scenarios:
             seeds.write_data(self._data)
 
     def make(self, rng: Random, folder: Path) -> None:
-        """Write a scenario, the files around it, and what to do with it."""
+        """Write a scenario, the files that it reads, and the action to perform."""
         seeds.plant(folder, self._data)
         name, text, data = rng.choice(self._corpus)
         small = seeds.cut_down(data, rng) if rng.random() < 0.9 else copy.deepcopy(data)
@@ -63,7 +63,7 @@ class Scenarios:
         (folder / CASE).write_text(json.dumps(case, indent=1))
 
     def drive(self, folder: Path) -> bool:
-        """Read the scenario; check or run what is accepted."""
+        """Load the scenario; if it is accepted, check or run it."""
         case = json.loads((folder / CASE).read_bytes())
         before = {path for path, *_ in os.walk(folder)} | {str(path) for path in folder.rglob("*")}
         settings, action = case["settings"], case["action"]
@@ -75,14 +75,14 @@ class Scenarios:
             if (folder / "PWNED").exists() or (folder / "evil_package" / "PWNED").exists():
                 raise ProblemError("code of the scenario ran", f"{case}")
         new = {str(path) for path in folder.rglob("*") if "__pycache__" not in path.parts} - before
-        if strangers := sorted(path for path in new if not path.startswith(str(folder / "run"))):
-            raise ProblemError("files appeared", f"{strangers[:3]}")
+        if unexpected := sorted(path for path in new if not path.startswith(str(folder / "run"))):
+            raise ProblemError("unexpected files", f"{unexpected[:3]}")
         return True
 
     def _use(self, scenario: Scenario, case: dict[str, Any], *, run_it: bool) -> None:
         if not run_it:
-            words = [word for text in case["settings"] for word in ("--set", text)]
-            command("check", case["file"], "--no-time", "--data", "data", *words)
+            options = [argument for text in case["settings"] for argument in ("--set", text)]
+            command("check", case["file"], "--no-time", "--data", "data", *options)
             return
         try:
             result = run(scenario, out="run", figures=False)
@@ -97,7 +97,7 @@ class Scenarios:
 
 
 def manifest(data: Any, rng: Random) -> str:
-    """Return the manifest of a run of a scenario, as far as `load` reads it."""
+    """Return the manifest of a run of a scenario, with the keys that `load` reads."""
     place = rng.choice((".", ".", ".", "/", "", "missing", "\0", None, 5, ["."]))
     whole = {"scenario": data, "folder": place, "schema_version": 3, "parts": [], "finished": True}
     if rng.random() < 0.2:
@@ -106,7 +106,7 @@ def manifest(data: Any, rng: Random) -> str:
 
 
 def mutated(data: Any, rng: Random, corpus: list[tuple[str, str, dict[str, Any]]]) -> Any:
-    """Return the data with one thing changed."""
+    """Return the data after one mutation."""
     paths = list(places(data))
     if not isinstance(data, dict) or not paths:
         return odd(rng)
@@ -142,7 +142,7 @@ def mutated(data: Any, rng: Random, corpus: list[tuple[str, str, dict[str, Any]]
 
 
 def _sweep(data: dict[str, Any], path: tuple[str | int, ...], value: Any, rng: Random) -> None:
-    """Sweep a value that is there, with wildcards now and then, over values that fit and values that do not."""
+    """Add a sweep over an existing value, sometimes with wildcards, with valid and invalid values."""
     steps = ["*" if isinstance(step, int) and rng.random() < 0.6 else str(step) for step in path]
     if rng.random() < 0.1:
         steps[rng.randrange(len(steps))] = rng.choice(("*", "**", "", "-1", "999", "kind", "é"))
@@ -152,7 +152,7 @@ def _sweep(data: dict[str, Any], path: tuple[str | int, ...], value: Any, rng: R
 
 
 def _other_kind(data: dict[str, Any], rng: Random) -> None:
-    """Give a component another kind: mostly one of its own family, without keys that it might not have."""
+    """Change the kind of a component: mostly to one of the same family, without other keys."""
     family, kind = seeds.kind_of_family(rng)
     fits = {"grid", "roads", "mobility", "demand", "design", "belief"}
     spots = [path for path in places(data) if path[-1] == family] if family in fits else []
@@ -167,14 +167,14 @@ def _other_kind(data: dict[str, Any], rng: Random) -> None:
 
 
 def component_spot(data: Any, rng: Random) -> tuple[str | int, ...]:
-    """Return the path of a component, of which a custom one may take the place."""
+    """Return the path of a component that a custom one may replace."""
     families = ("mobility", "demand", "belief", "design")
     spots = [path for path in places(data) if path[-1] in families or path[:-1] in (("attacks",), ("shifts",))]
     return rng.choice(spots) if spots else next(places(data))
 
 
 def setting(data: Any, rng: Random) -> str:
-    """Return a text for ``--set``: mostly a path that is there."""
+    """Return a text for ``--set``, mostly with an existing path."""
     paths = list(places(data)) or [("seed",)]
     path = rng.choice(paths)
     steps = ["*" if isinstance(step, int) and rng.random() < 0.5 else str(step) for step in path]
@@ -198,26 +198,26 @@ def setting(data: Any, rng: Random) -> str:
 
 
 def is_small(scenario: Scenario) -> bool:
-    """Tell whether checking takes well under a second."""
+    """Return whether checking takes well under a second."""
     users, grid = scenario.users, scenario.world.grid
-    asked = [(users.count, users.queries, users.days)]
-    asked += [
+    sizes = [(users.count, users.queries, users.days)]
+    sizes += [
         (getattr(part, "count", None), getattr(part, "queries", None), getattr(part, "days", None))
         for part in scenario.training.values()
     ]
-    few_people = all(
-        (count or 1) <= 20 and (queries or 1) <= 200 and (days or 0) <= 3 for count, queries, days in asked
+    few_queries = all(
+        (count or 1) <= 20 and (queries or 1) <= 200 and (days or 0) <= 3 for count, queries, days in sizes
     )
     past = (users.past_queries or 0) <= 200 and (users.past_days or 0) <= 3
     dense = [getattr(part, "period_s", 60) for part in (users.demand,)]
     replications = scenario.replications
     times = replications.at_most if isinstance(replications, RepeatUntil) else replications
     points = sum(1 for _ in combinations(scenario.sweep)) if scenario.sweep else 1
-    return few_people and past and min(dense) >= 60 and grid.rows * grid.cols <= 300 and points * times <= 20
+    return few_queries and past and min(dense) >= 60 and grid.rows * grid.cols <= 300 and points * times <= 20
 
 
 def is_tiny(scenario: Scenario) -> bool:
-    """Tell whether a run takes about a second."""
+    """Return whether a run takes about a second."""
     grid, users = scenario.world.grid, scenario.users
     points = sum(1 for _ in combinations(scenario.sweep)) if scenario.sweep else 1
     few = (users.count or 6) <= 6 and (users.queries or 20) <= 30 and (users.days or 0) <= 1

@@ -1,4 +1,4 @@
-"""The targets by name, and how the cases of a run are split among them."""
+"""The targets by name, and the division of the cases among them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.fuzz.traces import Traces
 
 TARGETS: dict[str, Callable[[Path], Target]] = {"scenario": Scenarios, "traces": Traces, "runs": Runs}
 SHARES = {"scenario": 0.5, "traces": 0.35, "runs": 0.15}
-"""Cases of `runs` cost five times as much as those of the other targets."""
+"""Share of the cases of each target. Cases of `runs` take five times as long as the others."""
 
 
 def split(cases: int, names: list[str]) -> list[tuple[str, int]]:
-    """Return target and number of every case, the targets mixed so that progress is even.
+    """Return target and number of every case, with the targets interleaved evenly.
 
     >>> split(10, ["scenario", "runs"])[:3], len(split(10, ["scenario", "runs"]))
     ([('scenario', 0), ('scenario', 1), ('runs', 0)], 10)

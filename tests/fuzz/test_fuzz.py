@@ -1,4 +1,4 @@
-"""The fuzzers, briefly and with a fixed seed; ``make fuzz`` runs them at length."""
+"""A short run of the fuzzers with a fixed seed; ``make fuzz`` runs a long one."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ CASES = {"scenario": 120, "traces": 300, "runs": 40}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(TARGETS))
-def test_every_mutated_input_ends_in_a_right_result_or_in_a_message(name: str, tmp_path: Path) -> None:
+def test_every_mutated_input_yields_a_correct_result_or_a_message(name: str, tmp_path: Path) -> None:
     warm_up()
     target = TARGETS[name](tmp_path)
     outcomes = [run_case(target, SEED, number, tmp_path) for number in range(CASES[name])]
     failed = [outcome for outcome in outcomes if outcome.verdict == "failed"]
     listed = "\n".join(f"case {outcome.number}: {outcome.cause}\n{outcome.details[-1500:]}" for outcome in failed[:10])
     assert not failed, f"{len(failed)} of {len(outcomes)} cases failed:\n{listed}"
-    assert {"accepted", "refused"} <= {outcome.verdict for outcome in outcomes}
+    assert {"accepted", "rejected"} <= {outcome.verdict for outcome in outcomes}
 
 
 class Planted:
-    """A target with a fault of its own."""
+    """A target with a planted fault."""
 
     name = "planted"
 
@@ -53,7 +53,7 @@ def _raises(error: BaseException) -> Callable[[], object]:
     return fault
 
 
-def _swallows(operation: Callable[[], object]) -> Callable[[], object]:
+def _suppresses(operation: Callable[[], object]) -> Callable[[], object]:
     def fault() -> None:
         try:
             operation()
@@ -76,14 +76,14 @@ def _spin() -> None:
         (lambda: print("a\x1b[31mb"), "output has control characters"),
         (_raises(UserError("Traceback (most recent call last):")), "message shows Python internals"),
         (lambda: os.system("true"), "escape: starts a process"),
-        (_swallows(lambda: os.system("true")), "escape: starts a process"),
+        (_suppresses(lambda: os.system("true")), "escape: starts a process"),
         (lambda: Path("../outside").write_text("x"), "escape: writes outside its folder"),
         (lambda: Path("../outside").mkdir(), "escape: os.mkdir outside its folder"),
         (lambda: __import__("antigravity"), "escape: imports the module"),
         (_spin, "hang at"),
     ],
 )
-def test_planted_faults_are_found(
+def test_planted_faults_are_detected(
     fault: Callable[[], object], cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.fuzz.harness.CPU_LIMIT_S", 0.2)
@@ -94,13 +94,13 @@ def test_planted_faults_are_found(
 
 
 @pytest.mark.parametrize(
-    ("fault", "verdict"), [(lambda: Path("inside").write_text("x"), "accepted"), (_raises(UserError("no")), "refused")]
+    ("fault", "verdict"), [(lambda: Path("inside").write_text("x"), "accepted"), (_raises(UserError("no")), "rejected")]
 )
-def test_what_is_allowed_passes(fault: Callable[[], object], verdict: str, tmp_path: Path) -> None:
+def test_allowed_operations_pass(fault: Callable[[], object], verdict: str, tmp_path: Path) -> None:
     assert run_case(Planted(fault), SEED, 0, tmp_path).verdict == verdict
 
 
-def test_a_code_file_of_the_input_is_never_run(tmp_path: Path) -> None:
+def test_code_of_the_input_is_never_run(tmp_path: Path) -> None:
     (tmp_path / "case").mkdir()
     (tmp_path / "case" / "evil.py").write_text("open('mark', 'w')")
 
@@ -115,7 +115,7 @@ def test_a_code_file_of_the_input_is_never_run(tmp_path: Path) -> None:
     assert not (tmp_path / "case" / "mark").exists()
 
 
-def test_a_case_is_the_same_every_time(tmp_path: Path) -> None:
+def test_cases_are_reproducible(tmp_path: Path) -> None:
     for name, make in TARGETS.items():
         target = make(tmp_path)
         contents = []
@@ -135,6 +135,6 @@ def test_cases_are_split_by_the_shares() -> None:
     }
 
 
-def test_the_oracle_puts_ids_of_any_length_in_numeric_order() -> None:
+def test_oracle_sorts_ids_of_any_length_numerically() -> None:
     names = ["10", "-2", "9" * 5000, "1" + "0" * 5000, "007", "-10"]
     assert trace_oracle.in_order(names) == ["-10", "-2", "007", "10", "9" * 5000, "1" + "0" * 5000]

@@ -1,4 +1,4 @@
-"""Write trace files as nobody should: CSV, Parquet and raw downloads, some of them legal, some not."""
+"""Generators of unusual trace files: CSV, Parquet and raw downloads, some valid, some not."""
 
 from __future__ import annotations
 
@@ -196,12 +196,12 @@ def _time(rng: Random, style: str, step: int) -> str:
 
 
 def values(rng: Random, names: Sequence[str], rows: int, wrong: float) -> list[dict[str, str]]:
-    """Return rows of texts, of which a share is odd."""
+    """Return rows of texts, of which the share `wrong` is unusual."""
     style = rng.choice(("seconds", "seconds", "iso", "fraction", "small"))
     ids = rng.sample(("1", "2", "10", "ann", "bob", "9", "-3"), 3) if rng.random() < 0.5 else ["1", "2", "10"]
     ids = [rng.choice(ODD_IDS) if rng.random() < 0.15 else user for user in ids]
     order = rng.choice(("small", "large", "fraction"))
-    found = []
+    result = []
     for step in range(rows):
         number = rng.randrange(100)
         row = {
@@ -214,12 +214,12 @@ def values(rng: Random, names: Sequence[str], rows: int, wrong: float) -> list[d
         }
         odd = {"user": ODD_IDS, "time": ODD_TIMES, "order": ODD_TIMES, "lat": ODD_DEGREES, "lon": ODD_DEGREES}
         row |= {name: rng.choice(odd.get(name, ODD_CELLS)) for name in names if rng.random() < wrong}
-        found.append(row)
-    return found
+        result.append(row)
+    return result
 
 
 def write_csv(path: Path, rng: Random) -> None:
-    """Write a CSV file with a header, plain or packed, sometimes damaged."""
+    """Write a CSV file with a header, plain or compressed, sometimes damaged."""
     names = rng.choice(SCHEMES).split()
     wrong = rng.choice((0.0, 0.0, 0.0, 0.03, 0.2))
     rows = values(rng, names, rng.choice((0, 1, 2, 5, 12)), wrong)
@@ -247,7 +247,7 @@ def write_csv(path: Path, rng: Random) -> None:
 
 
 def damaged(content: bytes, rng: Random) -> bytes:
-    """Return the content with bits flipped, cut off, or with a stretch of zeros."""
+    """Return the content with flipped bits, truncated, or with a sequence of zeros."""
     if not content:
         return content
     match rng.randrange(4):
@@ -344,7 +344,7 @@ def write_parquet(path: Path, rng: Random, *, trace_file: bool = False) -> None:
 
 
 def write_snap(path: Path, rng: Random) -> None:
-    """Write check-ins as SNAP does: newest first, fields parted by tabs; some lines are wrong."""
+    """Write check-ins in the format of SNAP: newest first, fields separated by tabs; some lines are invalid."""
     wrong = rng.choice((0.0, 0.0, 0.05, 0.2))
     rows = values(rng, ("user", "time", "lat", "lon"), rng.choice((1, 3, 12)), wrong)
     lines = []
@@ -358,7 +358,7 @@ def write_snap(path: Path, rng: Random) -> None:
 
 
 def write_cab(path: Path, rng: Random) -> None:
-    """Write the points of a cab as CRAWDAD does: lat, lon, occupied, Unix time; newest first."""
+    """Write the points of a cab in the format of CRAWDAD: lat, lon, occupied, Unix time; newest first."""
     wrong = rng.choice((0.0, 0.0, 0.05))
     rows = values(rng, ("time", "lat", "lon"), rng.choice((1, 3, 12)), wrong)
     odd = ("2", "-1", "x", "1.0", "01", "9" * 30)
@@ -373,6 +373,6 @@ def _write_lines(path: Path, lines: list[str], rng: Random) -> None:
     text = rng.choices(("\n", "\r\n"), (9, 1))[0].join([*lines, *([""] if rng.random() < 0.9 else [])])
     content = text.encode("utf-8", "surrogatepass")
     content = damaged(content, rng) if rng.random() < 0.1 else content
-    packed = rng.random() < 0.1
-    content = gzip.compress(content, mtime=0) if packed else content
-    path.write_bytes(damaged(content, rng) if packed and rng.random() < 0.3 else content)
+    compressed = rng.random() < 0.1
+    content = gzip.compress(content, mtime=0) if compressed else content
+    path.write_bytes(damaged(content, rng) if compressed and rng.random() < 0.3 else content)

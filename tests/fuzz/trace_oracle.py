@@ -1,4 +1,4 @@
-"""What a trace file says, read slowly and exactly with the csv module, pyarrow's own scalars and fractions."""
+"""Reference reader of trace files, slow and exact: the csv module, scalars of pyarrow, and fractions."""
 
 from __future__ import annotations
 
@@ -29,54 +29,54 @@ _LONGEST = 4000
 _FRACTION = re.compile(r"(?P<before>.*:\d\d)[.,](?P<digits>\d+)(?P<zone>.*)")
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 Names = frozenset[str] | None
-"""The names that a user may be given; None where the type of the column leaves it open."""
+"""Allowed ids of a user; None if the type of the column does not determine them."""
 
 
 class NoMeaningError(Exception):
-    """A row has no meaning: whoever accepts the file drops or invents something."""
+    """An invalid row: a reader that accepts the file would drop or invent data."""
 
 
 class UnclearError(Exception):
-    """The oracle cannot tell what the file says."""
+    """A file that the oracle cannot interpret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a file; two rows are of one user exactly if their `user` is equal."""
+    """One row of a file; two rows belong to one user if and only if their `user` is equal."""
 
     user: Any
     when: Fraction
     cell: int
-    """-1 outside the region."""
+    """Cell number, -1 outside the region."""
     names: Names
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The rows of a file in its order."""
+    """The rows of a file in their original order."""
 
     rows: list[Row]
     timed: bool
 
     def visits(self) -> dict[Any, list[tuple[int, int]]]:
-        """Return time and cell of each user's rows inside the region, in order of time, users as they first appear."""
-        found: dict[Any, list[Row]] = {row.user: [] for row in self.rows}
+        """Return time and cell of each user's rows in the region, by time; users in order of first appearance."""
+        by_user: dict[Any, list[Row]] = {row.user: [] for row in self.rows}
         for row in self.rows:
             if row.cell >= 0:
-                found[row.user].append(row)
-        ordered = {user: sorted(rows, key=lambda row: row.when) for user, rows in found.items()}
+                by_user[row.user].append(row)
+        ordered = {user: sorted(rows, key=lambda row: row.when) for user, rows in by_user.items()}
         return {
             user: [(math.floor(row.when) if self.timed else i, row.cell) for i, row in enumerate(rows)]
             for user, rows in ordered.items()
         }
 
     def names(self) -> dict[Any, Names]:
-        """Return what each user may be called."""
+        """Return the allowed ids of each user."""
         return {row.user: row.names for row in self.rows}
 
 
 def number(text: str) -> Fraction | None:
-    """Return exactly the number that a text means; None if it is no number."""
+    """Return the exact number written in a text, None if it is not a number."""
     word = text.strip(" \t")
     if not _NUMBER.fullmatch(word) or len(word) > _LONGEST:
         return None
@@ -84,7 +84,7 @@ def number(text: str) -> Fraction | None:
 
 
 def moment(text: str) -> Fraction | None:
-    """Return the Unix time of ISO-8601 text, in UTC where it names no zone; None if it is none."""
+    """Return the Unix time of an ISO 8601 text, in UTC if it has no zone; None if it is not one."""
     word = text.strip()
     match = _FRACTION.fullmatch(word)
     part = Fraction(int(match["digits"][:30]), 10 ** len(match["digits"][:30])) if match else Fraction(0)
@@ -97,39 +97,39 @@ def moment(text: str) -> Fraction | None:
 
 
 def _times(texts: Sequence[str]) -> list[Fraction]:
-    """Read a column of times: all numbers, or else all ISO-8601 text."""
+    """Read a column of times: all numbers, or all ISO 8601 texts."""
     numbers = [number(text) for text in texts]
-    found = numbers if None not in numbers else [moment(text) for text in texts]
-    if None in found:
-        bad = texts[found.index(None)]
+    times = numbers if None not in numbers else [moment(text) for text in texts]
+    if None in times:
+        invalid = texts[times.index(None)]
         if any(moment(text) is not None or re.match(r"\s*\d{4}", text) for text in texts):
-            raise UnclearError(f"{bad!r} may be a date in a form that Python does not know")
-        raise NoMeaningError(f"{bad!r} is no time")
-    known = [value for value in found if value is not None]
-    if numbers == found and any(abs(value) > LATEST_S for value in known):
+            raise UnclearError(f"{invalid!r} may be a date in a format that Python does not support")
+        raise NoMeaningError(f"{invalid!r} is not a time")
+    valid = [value for value in times if value is not None]
+    if numbers == times and any(abs(value) > LATEST_S for value in valid):
         raise NoMeaningError("a time is too large for seconds")
-    return known
+    return valid
 
 
 def _numbers(texts: Iterable[str]) -> list[Fraction]:
-    found = []
+    numbers = []
     for text in texts:
         if (value := number(text)) is None:
-            raise NoMeaningError(f"{text!r} is no number")
-        found.append(value)
-    return found
+            raise NoMeaningError(f"{text!r} is not a number")
+        numbers.append(value)
+    return numbers
 
 
 def _cells(named: dict[str, str], columns: dict[str, list[Fraction]], grid: Grid) -> list[int]:
     if "cell" in named:
         for value in columns["cell"]:
             if value.denominator != 1 or not 0 <= value < grid.n_cells:
-                raise NoMeaningError(f"{value} is no cell")
+                raise NoMeaningError(f"{value} is not a cell")
         return [int(value) for value in columns["cell"]]
     for name, most in (("lat", 90), ("lon", 180)):
         for value in columns[name]:
             if abs(value) > most:
-                raise NoMeaningError(f"{name} {float(value)} is not on the earth")
+                raise NoMeaningError(f"{name} {float(value)} is not in [-{most}, {most}]")
     lat, lon = ([float(value) for value in columns[name]] for name in ("lat", "lon"))
     return [int(cell) for cell in grid.cell_of(lat, lon)] if lat else []
 
@@ -144,7 +144,7 @@ def read_csv(path: Path, grid: Grid) -> Reading:
     header, table = _table(text)
     named = find_columns(header, {}, degrees=grid.south is not None)
     if not set(named.values()) <= set(header):
-        raise UnclearError("a column was renamed by the reader")
+        raise UnclearError("the reader renamed a column")
     columns = {}
     for name, title in named.items():
         at = header.index(title)
@@ -156,7 +156,7 @@ def read_csv(path: Path, grid: Grid) -> Reading:
     when = _times(columns["time"]) if "time" in named else _numbers(columns["order"])
     cells = _cells(named, {name: _numbers(columns[name]) for name in ("lat", "lon", "cell") if name in named}, grid)
     if any(not user for user in columns["user"]):
-        raise NoMeaningError("a row names no user")
+        raise NoMeaningError("a row has no user id")
     parts = zip(columns["user"], when, cells, strict=True)
     rows = [Row(user, moment_s, cell, frozenset({user})) for user, moment_s, cell in parts]
     return Reading(rows, timed="time" in named)
@@ -180,10 +180,10 @@ def _table(text: str) -> tuple[list[str], list[list[str]]]:
 
 
 def read_parquet(path: Path, grid: Grid) -> Reading:
-    """Read a Parquet file of any types; one that pyarrow cannot read is unclear."""
+    """Read a Parquet file with columns of any types; raise `UnclearError` if pyarrow cannot read it."""
     try:
-        found = pq.read_schema(path).names
-        named = find_columns(found, {}, degrees=grid.south is not None)
+        names = pq.read_schema(path).names
+        named = find_columns(names, {}, degrees=grid.south is not None)
         table = pq.read_table(path, columns=list(dict.fromkeys(named.values())), partitioning=None)
     except (pa.ArrowException, OSError, ValueError, UnicodeDecodeError) as error:
         raise UnclearError(str(error)) from error
@@ -211,13 +211,13 @@ def _scalars(column: Any) -> list[Any]:
 def _user(value: Any) -> tuple[Any, Names]:
     match value:
         case None | "":
-            raise NoMeaningError("a row names no user")
+            raise NoMeaningError("a row has no user id")
         case bool():
             return value, None
         case int() | str():
             return value, frozenset({str(value)})
         case float() if not math.isfinite(value):
-            raise NoMeaningError(f"{value} is nobody's id")
+            raise NoMeaningError(f"{value} is not a user id")
         case float():
             whole = {str(int(value))} if value.is_integer() else set()
             return value, frozenset({repr(value), f"{value:g}", *whole})
@@ -226,10 +226,10 @@ def _user(value: Any) -> tuple[Any, Names]:
 
 
 def _arrow_numbers(column: Any, *, time: bool = False) -> list[Fraction]:
-    """Return the numbers of an Arrow column, exactly."""
+    """Return the exact numbers of an Arrow column."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if column.null_count or pa.types.is_boolean(kind):
-        raise NoMeaningError(f"a column of {kind} with {column.null_count} nulls holds no numbers")
+        raise NoMeaningError(f"a column of {kind} with {column.null_count} nulls is not numeric")
     if pa.types.is_timestamp(kind):
         ticks = pc.cast(column, pa.int64()).to_pylist()
         return [Fraction(tick, _PER_SECOND[kind.unit]) for tick in ticks]
@@ -244,7 +244,7 @@ def _arrow_numbers(column: Any, *, time: bool = False) -> list[Fraction]:
 
 
 def in_order(names: Sequence[str]) -> list[str]:
-    """Return the names in numeric order if all are whole numbers, however long, else as they are."""
+    """Return the names in numeric order if all are integers of any length, else in their original order."""
     if all(name.removeprefix("-").isdecimal() for name in names):
         return sorted(names, key=_size)
     return list(names)

@@ -1,4 +1,4 @@
-"""Target `traces`: CSV and Parquet files into `replay` and `data describe`, raw downloads into `data import`."""
+"""Target `traces`: CSV and Parquet files for `replay` and `data describe`, raw downloads for `data import`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 
 
 class Traces:
-    """Files of recorded movement, compared with an oracle in plain Python where they are accepted."""
+    """Trace files; the result for an accepted file is compared with an oracle in pure Python."""
 
     name = "traces"
 
@@ -41,7 +41,7 @@ class Traces:
         self._grid = Grid.san_francisco()
 
     def make(self, rng: Random, folder: Path) -> None:
-        """Write a file, or a folder of them, and say what to do with it."""
+        """Write a file or a folder of files, and the action to perform."""
         action = rng.choices(("replay", "import", "describe"), (60, 25, 15))[0]
         case: dict[str, Any] = {"action": action}
         if action == "import":
@@ -67,7 +67,7 @@ class Traces:
         return {"source": "cabspotting", "file": "cabs", "region": region}
 
     def drive(self, folder: Path) -> bool:
-        """Read the file and compare what was kept with the oracle."""
+        """Read the file and compare the result with the oracle."""
         case = json.loads((folder / CASE).read_bytes())
         path = Path(case["file"])
         if case["action"] == "replay":
@@ -80,17 +80,17 @@ class Traces:
     def _replay(self, path: Path) -> None:
         with input_errors("users.mobility"):
             replay = made(Replay, grid=self._grid, file=path)
-        found = {
+        visits = {
             user: [(visit.time_s, visit.cell) for visit in replay.visits(user, np.random.default_rng(1))]
             for user in replay.users()
         }
         try:
             reading = oracle.read_parquet(path, self._grid) if path.suffix == ".parquet" else self._csv(path)
         except oracle.NoMeaningError as error:
-            raise ProblemError("replay accepts rows without a meaning", f"{error}; kept {_short(found)}") from error
+            raise ProblemError("replay accepts invalid rows", f"{error}; read {_short(visits)}") from error
         except oracle.UnclearError:
             return
-        _compare(found, reading)
+        _compare(visits, reading)
 
     def _csv(self, path: Path) -> oracle.Reading:
         try:
@@ -104,20 +104,20 @@ class Traces:
             return False
         match = _COUNTED.search(output)
         if match is None:
-            raise ProblemError("describe does not count", output[:300])
+            raise ProblemError("describe prints no counts", output[:300])
         counted = tuple(int(text.replace(",", "")) for text in match.groups())
         expected = _counts_of(path)
         if expected is not None and counted != expected:
-            raise ProblemError("describe counts otherwise", f"(rows, users) {counted}, expected {expected}")
+            raise ProblemError("describe prints other counts", f"(rows, users) {counted}, expected {expected}")
         return True
 
     def _import(self, path: Path, source: str, region: str) -> bool:
-        words = ["--region", "all"] if region == "all" else []
-        accepted, _ = command("data", "import", source, path, "-o", "out.parquet", *words)
+        options = ["--region", "all"] if region == "all" else []
+        accepted, _ = command("data", "import", source, path, "-o", "out.parquet", *options)
         expected = _raw_rows(path, source, None if region == "all" else grid_over(SAN_FRANCISCO, rows=1, cols=1))
         if not accepted:
             if Path("out.parquet").exists():
-                raise ProblemError("a refused import leaves a file", str(path))
+                raise ProblemError("a rejected import leaves a file", str(path))
             return False
         if expected is None:
             raise ProblemError("import accepts a damaged file", str(path))
@@ -125,49 +125,49 @@ class Traces:
         notes = json.loads((table.schema.metadata or {})[b"lppm-sim"])
         counts = {name: notes["counts"][name] for name in ("lines", "unreadable", "outside", "kept", "users")}
         if counts != expected[0]:
-            raise ProblemError("import counts otherwise", f"found {counts}, expected {expected[0]}")
+            raise ProblemError("import reports other counts", f"found {counts}, expected {expected[0]}")
         rows = [tuple(row.values()) for row in table.to_pylist()]
         if rows != expected[1]:
-            wrong = [pair for pair in zip(rows, expected[1], strict=False) if pair[0] != pair[1]]
-            raise ProblemError("import keeps other rows", f"found and expected: {_short(wrong[:2])}")
+            different = [pair for pair in zip(rows, expected[1], strict=False) if pair[0] != pair[1]]
+            raise ProblemError("import writes other rows", f"found and expected: {_short(different[:2])}")
         return True
 
 
-def _compare(found: dict[str, list[tuple[int, int]]], reading: oracle.Reading) -> None:
-    """Hold what a replay keeps to what the file says: users, their order, times and cells."""
+def _compare(replayed: dict[str, list[tuple[int, int]]], reading: oracle.Reading) -> None:
+    """Compare the visits of a replay with those of the oracle: users, their order, times and cells."""
     names, expected = reading.names(), {user: visits for user, visits in reading.visits().items() if visits}
-    rows = sum(map(len, found.values()))
+    rows = sum(map(len, replayed.values()))
     if rows != sum(map(len, expected.values())):
-        raise ProblemError("replay keeps another number of rows", f"{rows}: {_short(found)} of {_short(expected)}")
-    if len(found) != len(expected):
-        raise ProblemError("replay merges or splits users", f"{_short(found)}, expected {_short(expected)}")
+        raise ProblemError("replay has another number of rows", f"{rows}: {_short(replayed)} of {_short(expected)}")
+    if len(replayed) != len(expected):
+        raise ProblemError("replay merges or splits users", f"{_short(replayed)}, expected {_short(expected)}")
     if None in names.values():
-        if sorted(found.values()) != sorted(expected.values()):
+        if sorted(replayed.values()) != sorted(expected.values()):
             raise ProblemError(
-                "replay changes times, cells or their order", f"{_short(found)}, expected {_short(expected)}"
+                "replay changes times, cells or their order", f"{_short(replayed)}, expected {_short(expected)}"
             )
         return
-    called: dict[str, Any] = {}
+    user_by_name: dict[str, Any] = {}
     for user in expected:
-        match = next((name for name in found if name not in called and name in (names[user] or ())), None)
+        match = next((name for name in replayed if name not in user_by_name and name in (names[user] or ())), None)
         if match is None:
-            raise ProblemError("replay renames a user", f"{user!r:.80} is not among {_short(list(found))}")
-        called[match] = user
-    by_user = {user: name for name, user in called.items()}
-    everybody = [by_user.get(user) or _plainest(names[user]) for user in names]
-    order = [name for name in oracle.in_order(everybody) if name in found]
-    if order != list(found):
-        raise ProblemError("replay orders users otherwise", f"{_short(list(found))}, expected {_short(order)}")
-    for name, user in called.items():
-        if found[name] != expected[user]:
+            raise ProblemError("replay renames a user", f"{user!r:.80} is not among {_short(list(replayed))}")
+        user_by_name[match] = user
+    name_by_user = {user: name for name, user in user_by_name.items()}
+    all_names = [name_by_user.get(user) or _plainest(names[user]) for user in names]
+    order = [name for name in oracle.in_order(all_names) if name in replayed]
+    if order != list(replayed):
+        raise ProblemError("replay has another order of users", f"{_short(list(replayed))}, expected {_short(order)}")
+    for name, user in user_by_name.items():
+        if replayed[name] != expected[user]:
             raise ProblemError(
                 "replay changes times, cells or their order",
-                f"{_short(found[name])}, expected {_short(expected[user])}",
+                f"{_short(replayed[name])}, expected {_short(expected[user])}",
             )
 
 
 def _plainest(names: oracle.Names) -> str:
-    """Return what a user without rows in the region is called: a whole number where that is possible."""
+    """Return the id of a user without rows in the region: an integer if possible."""
     return min(names or {""}, key=lambda name: (not name.removeprefix("-").isdecimal(), len(name)))
 
 
@@ -177,7 +177,7 @@ def _short(value: object) -> str:
 
 
 def _counts_of(path: Path) -> tuple[int, int] | None:
-    """Return how many rows and users a file has; None where the oracle cannot tell."""
+    """Return the number of rows and users of a file, None if the oracle cannot read it."""
     try:
         if path.suffix == ".parquet":
             column = pq.read_table(path)["user"]
@@ -193,7 +193,7 @@ def _counts_of(path: Path) -> tuple[int, int] | None:
 
 
 def _raw_rows(path: Path, source: str, grid: Grid | None) -> tuple[dict[str, int], list[tuple[Any, ...]]] | None:
-    """Return the counts and the rows that an import must come to; None where a file is damaged as a whole."""
+    """Return the expected counts and rows of an import, None if a file cannot be decompressed."""
     files = [path] if path.is_file() else sorted(path.glob("new_*.txt"), key=lambda file: file.name)
     counts = dict.fromkeys(("lines", "unreadable", "outside", "kept", "users"), 0)
     kept: dict[str, list[tuple[Any, ...]]] = {}
@@ -206,7 +206,7 @@ def _raw_rows(path: Path, source: str, grid: Grid | None) -> tuple[dict[str, int
         for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
             _count(line, source, file, grid, counts, kept)
     counts["users"] = len(kept)
-    # The newest come first: rows of one second are turned around too.
+    # Files start with the newest row: the order of rows of the same second is reversed too.
     oldest_first = {user: list(reversed(rows)) for user, rows in kept.items()}
     ordered = [sorted(oldest_first[user], key=lambda row: row[1]) for user in oracle.in_order(list(kept))]
     return counts, [(user, math.floor(when), *rest) for rows in ordered for user, when, *rest in rows]
@@ -215,7 +215,7 @@ def _raw_rows(path: Path, source: str, grid: Grid | None) -> tuple[dict[str, int
 def _count(
     line: bytes, source: str, file: Path, grid: Grid | None, counts: dict[str, int], kept: dict[str, list[Any]]
 ) -> None:
-    """Take one line of a raw file into account."""
+    """Add one line of a raw file to the counts and rows."""
     try:
         text = line.decode("utf-8").rstrip("\r")
         if not text.strip():
@@ -251,7 +251,7 @@ def _point(text: str, cab: str) -> tuple[Any, ...] | None:
 
 
 def _seconds(text: str) -> Fraction | None:
-    """Return the exact time, by which rows are put in order before its fraction is cut off."""
+    """Return the exact time; rows are sorted by it before its fraction is truncated."""
     word = text.strip()
     value: Fraction | None = oracle.number(word)
     value = oracle.moment(word) if value is None else value

@@ -1,4 +1,4 @@
-"""Values that nobody means: wrong types, extreme numbers, texts that disturb a terminal, kinds that name code."""
+"""Unusual values: wrong types, extreme numbers, texts with control characters, kinds that name code."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ KEYS = (
 
 
 def odd(rng: Random, depth: int = 0) -> Any:
-    """Return a value of any type, most of them wrong wherever they stand."""
+    """Return a value of any type, invalid in most places."""
     plain = (*NUMBERS, *TEXTS, *HOSTILE_KINDS, None, None, None, True, False)
     if depth >= 3 or rng.random() < 0.6:
         return rng.choice(plain)
@@ -130,12 +130,12 @@ def odd(rng: Random, depth: int = 0) -> Any:
 
 
 def component(rng: Random) -> dict[str, Any]:
-    """Return a component that names code, with arguments that would do harm."""
+    """Return a component that names code, with harmful arguments."""
     return {"kind": rng.choice(HOSTILE_KINDS), rng.choice(("command", "args", "path", "cmd")): "touch PWNED"}
 
 
 def nested(rng: Random) -> Any:
-    """Return a list or mapping of great depth or length."""
+    """Return a very deep or very long list or mapping."""
     if rng.random() < 0.5:
         return [rng.choice((0, "a", None))] * rng.choice((50, 2000))
     value: Any = 0
@@ -145,7 +145,7 @@ def nested(rng: Random) -> Any:
 
 
 def places(data: Any, at: Path = ()) -> Iterator[Path]:
-    """Yield the path of every value below the top."""
+    """Yield the path of every value below the root."""
     items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for key, value in items:
         yield (*at, key)
@@ -160,7 +160,7 @@ def value_at(data: Any, path: Path) -> Any:
 
 
 def number_near(rng: Random, value: float) -> Any:
-    """Return a number that is far from, or a little beside, another one."""
+    """Return a variation of a number: far from it, close to it, or of another type."""
     match rng.randrange(6):
         case 0:
             return -value

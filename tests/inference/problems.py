@@ -1,4 +1,4 @@
-"""Estimation problems that the tests of all solvers share."""
+"""Estimation problems for the tests of all solvers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sim.interfaces import FloatArray
 
 
 def exponential_rows(count: int, rows: int, cols: int, epsilon_per_km: float, seed: int = 0) -> FloatArray:
-    """Likelihoods of `count` outputs of the exponential mechanism, for a user with a few favourite cells."""
+    """Return the likelihoods of `count` outputs of the exponential mechanism for a user with six favourite cells."""
     rng = np.random.default_rng(seed)
     row, col = np.divmod(np.arange(rows * cols), cols)
     distance_km = 1.1 * (np.abs(row[:, None] - row) + np.abs(col[:, None] - col))
@@ -22,7 +22,7 @@ def exponential_rows(count: int, rows: int, cols: int, epsilon_per_km: float, se
 
 
 def hiding_rows(count: int, n_cells: int, reveal_probability: float, seed: int = 0) -> FloatArray:
-    """Likelihoods of location hiding: a constant, and a peak on the one cell reported."""
+    """Return likelihoods of location hiding: a constant with a peak at the reported cell."""
     rng = np.random.default_rng(seed)
     rows = np.full((count, n_cells), (1 - reveal_probability) / (n_cells - 1))
     rows[np.arange(count), rng.integers(0, n_cells // 4, count)] = reveal_probability

@@ -1,4 +1,4 @@
-"""Expectation-maximisation against the paper's update."""
+"""Expectation-maximisation compared with the paper's update."""
 
 from __future__ import annotations
 

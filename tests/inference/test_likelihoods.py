@@ -1,4 +1,4 @@
-"""The store of likelihood rows, and the groups of equal columns."""
+"""Store of likelihood rows and groups of equal columns."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def test_groups_refined_row_by_row_are_the_equal_columns(seed: int, count: int, 
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.lists(st.integers(-6, 8), min_size=1, max_size=40))
-def test_what_is_forgotten_leaves_no_trace(seed: int, n: int, moves: list[int]) -> None:
-    """Rows come (a positive move) and the oldest go (a negative one): rows and groups are those of what is left."""
+def test_forgotten_rows_do_not_affect_the_groups(seed: int, n: int, moves: list[int]) -> None:
+    """Append rows (a positive move) and forget the oldest (a negative move); compare with the remaining rows."""
     rng = np.random.default_rng(seed)
     seen, left = Likelihoods(n), np.empty((0, n))
     for move in moves:
@@ -41,15 +41,15 @@ def test_what_is_forgotten_leaves_no_trace(seed: int, n: int, moves: list[int]) 
         rows[:, 0] = 0.1
         for row in rows:
             seen.append(row)
-        gone = min(max(0, -move), len(left))
-        seen.forget(gone)
-        left = np.concatenate([left, rows])[gone:]
+        n_removed = min(max(0, -move), len(left))
+        seen.forget(n_removed)
+        left = np.concatenate([left, rows])[n_removed:]
         assert len(seen) == len(left)
         assert np.array_equal(seen.rows, left)
         assert seen.groups.tolist() == equal_columns(left).tolist()
 
 
-def test_a_window_of_rows_keeps_its_room() -> None:
+def test_the_buffer_of_a_window_of_rows_does_not_grow() -> None:
     seen, sizes = Likelihoods(3), set()
     for value in np.linspace(0.1, 1, 1000):
         seen.append([value, 0.5, 0.5])
@@ -57,13 +57,13 @@ def test_a_window_of_rows_keeps_its_room() -> None:
         sizes.add(len(seen._buffer))
     assert max(sizes) <= 100
     assert seen.rows[:, 0] == pytest.approx(np.linspace(0.1, 1, 1000)[-40:])
-    with pytest.raises(ValueError, match=r"count must be in \[0, 40\], got 41"):
+    with pytest.raises(ValueError, match=r"^count\b.* \[0, 40\], got 41"):
         seen.forget(41)
-    with pytest.raises(ValueError, match=r"count must be in \[0, 40\], got -1"):
+    with pytest.raises(ValueError, match=r"^count\b.* \[0, 40\], got -1"):
         seen.forget(-1)
 
 
-def test_a_negative_zero_is_a_zero() -> None:
+def test_a_negative_zero_equals_zero() -> None:
     rows = np.array([[0.0, -0.0, 1.0]])
     seen = Likelihoods(3)
     seen.append(rows[0])
@@ -71,11 +71,11 @@ def test_a_negative_zero_is_a_zero() -> None:
 
 
 @pytest.mark.parametrize("row", [[0.0, 0.0], [np.nan, 1.0], [-0.1, 1.0], [np.inf, 1.0]])
-def test_a_row_that_no_cell_explains_is_refused_and_not_kept(row: list[float]) -> None:
+def test_an_invalid_row_is_rejected_and_not_stored(row: list[float]) -> None:
     seen = Likelihoods(2)
-    with pytest.raises(ValueError, match=r"likelihood must be in \[0, inf\) and above 1e-200 somewhere, got"):
+    with pytest.raises(ValueError, match=r"^likelihood\b.* \[0, inf\) and above 1e-200\b"):
         seen.append(row)
-    with pytest.raises(ValueError, match=r"shape \(2,\), got \(3,\)"):
+    with pytest.raises(ValueError, match=r"^likelihood\b.* \(2,\), got \(3,\)"):
         seen.append([0.1, 0.2, 0.3])
     assert len(seen) == 0
 
@@ -94,7 +94,7 @@ def test_rows_are_read_only_and_survive_pickling() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:This process")
-def test_a_forked_process_has_likelihoods_of_its_own() -> None:
+def test_a_forked_process_does_not_change_the_likelihoods_of_its_parent() -> None:
     seen = Likelihoods(500)
     for _ in range(20):
         seen.append(np.full(500, 0.5))

@@ -20,7 +20,7 @@ def optimal_error_km(matrix: FloatArray, prior: FloatArray, distance: Distance) 
 def error_km(channel: Channel, prior: FloatArray, distance: Distance, matrix: FloatArray | None = None) -> float:
     """Return the expected error of what the optimal attack answers to each output."""
     matrix = channel.matrix() if matrix is None else matrix
-    attack = OptimalAttack(belief_of=lambda _user: FixedProfile(profile=prior), distance=distance, foresee=True)
+    attack = OptimalAttack(belief_of=lambda _user: FixedProfile(profile=prior), distance=distance, all_outputs=True)
     error = 0.0
     for index, output in enumerate(np.flatnonzero(prior @ matrix).tolist(), start=1):
         guess = attack.observe(Report("ann", index, 0, output, channel))

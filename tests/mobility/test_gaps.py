@@ -1,4 +1,4 @@
-"""Gaps between recorded visits: no query falls into one, and what is carried and cut is counted."""
+"""Gaps between recorded visits: no query falls into one, and carried and omitted queries are counted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def replay(folder: Path, times_s: Iterable[int], **options: Any) -> Replay:
     return made(Replay, grid=GRID, file=path, **options)
 
 
-def lived(mobility: Replay, demand: Demand, seed: int = 0, **limits: Any) -> Trace:
+def queried(mobility: Replay, demand: Demand, seed: int = 0, **limits: Any) -> Trace:
     moves, moments = np.random.default_rng(seed), np.random.default_rng(seed)
     return live(mobility, demand, "a", moves=moves, moments=moments, **limits).test
 
@@ -44,10 +44,10 @@ def geolife(days: Iterable[int], *, minutes: int = 90) -> list[int]:
     return [day * DAY + 8 * HOUR + minute * 60 for day in days for minute in range(minutes)]
 
 
-def test_sessions_end_at_longer_gaps_only() -> None:
+def test_sessions_end_only_at_longer_gaps() -> None:
     visits = [Visit(time_s, 0) for time_s in (0, 7200, 14_401, 14_401, 30_000)]
-    found = [[visit.time_s for visit in session] for session in sessions(visits, max_gap_s=7200)]
-    assert found == [[0, 7200], [14_401, 14_401], [30_000]]
+    times_s = [[visit.time_s for visit in session] for session in sessions(visits, max_gap_s=7200)]
+    assert times_s == [[0, 7200], [14_401, 14_401], [30_000]]
     assert list(sessions([], max_gap_s=1)) == []
 
 
@@ -57,37 +57,37 @@ def test_a_session_that_is_not_read_to_its_end_is_skipped() -> None:
 
 
 def test_no_periodic_query_falls_into_a_gap(tmp_path: Path) -> None:
-    """Trips on five days of a month: without the cut 95 % of the queries would be invented."""
+    """Replay trips on five days of a month: without the limit, 95 % of the queries would fall into gaps."""
     times_s = geolife([0, 3, 4, 11, 30])
-    trace = lived(replay(tmp_path, times_s), Periodic(PeriodicParameters(period_s=300)))
+    trace = queried(replay(tmp_path, times_s), Periodic(PeriodicParameters(period_s=300)))
     assert trace.times_s.tolist() == sorted({time_s // 300 * 300 for time_s in times_s})
-    uncut = lived(replay(tmp_path, times_s, max_gap_s=10**9), Periodic(PeriodicParameters(period_s=300)))
+    uncut = queried(replay(tmp_path, times_s, max_gap_s=10**9), Periodic(PeriodicParameters(period_s=300)))
     assert len(uncut) == 30 * 288 + 18
     assert len(trace) == 5 * 18
     counts = PeriodicSchedule(np.array(times_s), period_s=300, max_gap_s=7200).coverage(len(trace))
     assert counts == Coverage(recorded=90, carried=0, cut=len(uncut) - len(trace), gaps=4)
 
 
-def test_a_position_is_carried_over_gaps_up_to_the_limit(tmp_path: Path) -> None:
+def test_a_position_is_repeated_in_gaps_up_to_the_limit(tmp_path: Path) -> None:
     mobility = replay(tmp_path, [0, 7200, 14_401])
-    trace = lived(mobility, Periodic(PeriodicParameters(period_s=3600)))
+    trace = queried(mobility, Periodic(PeriodicParameters(period_s=3600)))
     assert (trace.times_s // 3600).tolist() == [0, 1, 2, 4]
     assert trace.cells.tolist() == [0, 0, 1, 2]
 
 
 @pytest.mark.parametrize("period_s", [5 * HOUR, DAY])
-def test_a_period_longer_than_the_gap_has_one_query_a_slot(tmp_path: Path, period_s: int) -> None:
+def test_a_period_longer_than_the_gap_has_one_query_per_slot(tmp_path: Path, period_s: int) -> None:
     times_s = [0, 3 * HOUR, 4 * HOUR, 9 * HOUR, 30 * HOUR, 100 * HOUR]
-    trace = lived(replay(tmp_path, times_s), Periodic(PeriodicParameters(period_s=period_s)))
+    trace = queried(replay(tmp_path, times_s), Periodic(PeriodicParameters(period_s=period_s)))
     slots = [time_s // period_s for time_s in times_s]
     assert (trace.times_s // period_s).tolist() == sorted(set(slots))
     last = {slot: number for number, slot in enumerate(slots)}
     assert trace.cells.tolist() == [number % 6 for number in last.values()]
 
 
-def test_every_visit_is_not_cut(tmp_path: Path) -> None:
+def test_every_visit_ignores_gaps(tmp_path: Path) -> None:
     times_s = [0, 5, DAY, 40 * DAY]
-    assert lived(replay(tmp_path, times_s), EveryVisit()).times_s.tolist() == times_s
+    assert queried(replay(tmp_path, times_s), EveryVisit()).times_s.tolist() == times_s
 
 
 def test_an_order_without_times_has_no_gaps(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_an_order_without_times_has_no_gaps(tmp_path: Path) -> None:
 
 def test_no_poisson_query_falls_into_a_gap(tmp_path: Path) -> None:
     times_s = np.array(geolife([0, 3, 4, 11, 30]))
-    trace = lived(replay(tmp_path, times_s), Poisson(PoissonParameters(per_hour=20)))
+    trace = queried(replay(tmp_path, times_s), Poisson(PoissonParameters(per_hour=20)))
     assert 5 * 15 < len(trace) < 5 * 45
     assert set((trace.times_s // DAY).tolist()) == {0, 3, 4, 11, 30}
     for query_s, cell in zip(trace.times_s, trace.cells, strict=True):
@@ -107,31 +107,31 @@ def test_no_poisson_query_falls_into_a_gap(tmp_path: Path) -> None:
         assert cell == last % 6
 
 
-def test_a_custom_demand_is_cut_too(tmp_path: Path) -> None:
+def test_a_custom_demand_has_no_queries_in_gaps(tmp_path: Path) -> None:
     class Hourly:
         def queries(self, visits: Iterable[Visit], rng: Generator) -> Iterator[Visit]:
             return Periodic(PeriodicParameters(period_s=HOUR)).queries(visits, rng)
 
-    trace = lived(replay(tmp_path, geolife([0, 3])), Hourly())
+    trace = queried(replay(tmp_path, geolife([0, 3])), Hourly())
     assert (trace.times_s // HOUR).tolist() == [8, 9, 80, 81]
     assert schedule(Hourly(), np.array([0, 1]), max_gap_s=1) is None
     assert count_gaps(np.array([0, 7200, 14_401]), max_gap_s=7200) == 1
 
 
 def test_a_rate_counts_its_queries_over_all_sessions(tmp_path: Path) -> None:
-    """Three queries are dropped out of the first ones, not of each session; none is added in a gap."""
+    """Insert queries until the ninth, counted over all sessions, and none in a gap."""
     mobility = replay(tmp_path, geolife([0, 1, 2], minutes=30))
-    base = lived(mobility, Periodic(PeriodicParameters(period_s=300)))
+    base = queried(mobility, Periodic(PeriodicParameters(period_s=300)))
     rate = Rate(
         Periodic(PeriodicParameters(period_s=300)), factor=4, from_s=0, for_queries=9, rng=np.random.default_rng(1)
     )
-    more = lived(mobility, rate)
+    more = queried(mobility, rate)
     assert len(base) == 18
     added = set(more.times_s.tolist()) - set(base.times_s.tolist())
     assert added
     assert all(8 * HOUR <= time_s < 8.5 * HOUR for time_s in added), "the rate ends with its ninth query"
-    seldom = Rate(EveryVisit(), factor=40, from_s=0, rng=np.random.default_rng(1))
-    times_s = lived(mobility, seldom).times_s % DAY
+    frequent = Rate(EveryVisit(), factor=40, from_s=0, rng=np.random.default_rng(1))
+    times_s = queried(mobility, frequent).times_s % DAY
     assert times_s.min() >= 8 * HOUR
     assert times_s.max() < 8.5 * HOUR
 
@@ -143,52 +143,52 @@ times = st.lists(st.integers(0, 400), min_size=1, max_size=30).map(np.cumsum)
 
 @settings(deadline=None)
 @given(times=times, period_s=st.integers(1, 500), max_gap_s=st.integers(1, 500), limit=st.integers(0, 3000))
-def test_periodic_counts_are_those_of_the_queries(times: IntArray, period_s: int, max_gap_s: int, limit: int) -> None:
-    """The oracle generates the queries with and without the cut, and compares them with the slots of visits."""
+def test_periodic_counts_agree_with_the_queries(times: IntArray, period_s: int, max_gap_s: int, limit: int) -> None:
+    """Generate the queries with and without the limit, and compare them with the slots of visits."""
     visits = [Visit(int(time_s), 0) for time_s in times]
     demand = Periodic(PeriodicParameters(period_s=period_s))
     longest = max(max_gap_s, period_s)
     rng = np.random.default_rng(0)
-    asked = [query.time_s for part in sessions(visits, max_gap_s=longest) for query in demand.queries(part, rng)]
-    uncut = [query.time_s for query in demand.queries(visits, rng)]
-    own = {int(time_s) // period_s * period_s for time_s in times}
+    actual = [query.time_s for part in sessions(visits, max_gap_s=longest) for query in demand.queries(part, rng)]
+    unlimited = [query.time_s for query in demand.queries(visits, rng)]
+    with_visit = {int(time_s) // period_s * period_s for time_s in times}
     plan = PeriodicSchedule(times, period_s=period_s, max_gap_s=max_gap_s)
-    assert (plan.total, plan.first_s) == (len(asked), asked[0])
-    assert len(set(asked)) == len(asked)
-    assert plan.before(limit) == sum(time_s < limit for time_s in asked)
-    n = min(limit, len(asked))
-    taken = asked[:n]
-    found = plan.coverage(n)
-    assert found.recorded == sum(time_s in own for time_s in taken)
-    assert found.carried == sum(time_s not in own for time_s in taken)
-    missing = sorted(set(uncut) - set(asked))
-    # Cuts count up to the last recorded query that is taken.
-    last = max((time_s for time_s in taken if time_s in own), default=-1)
-    assert found.cut == sum(time_s < last for time_s in missing)
-    assert (found.gaps == 0) == (found.cut == 0)
+    assert (plan.total, plan.first_s) == (len(actual), actual[0])
+    assert len(set(actual)) == len(actual)
+    assert plan.before(limit) == sum(time_s < limit for time_s in actual)
+    n = min(limit, len(actual))
+    taken = actual[:n]
+    coverage = plan.coverage(n)
+    assert coverage.recorded == sum(time_s in with_visit for time_s in taken)
+    assert coverage.carried == sum(time_s not in with_visit for time_s in taken)
+    missing = sorted(set(unlimited) - set(actual))
+    # Omitted queries count up to the last recorded query that is taken.
+    last = max((time_s for time_s in taken if time_s in with_visit), default=-1)
+    assert coverage.cut == sum(time_s < last for time_s in missing)
+    assert (coverage.gaps == 0) == (coverage.cut == 0)
 
 
 def test_poisson_counts_are_expected_values() -> None:
     times_s = np.array([0, 600, 1800, 5400, 5400 + 5 * HOUR, 5400 + 6 * HOUR])
     visits = [Visit(int(time_s), number) for number, time_s in enumerate(times_s)]
     demand, rng = Poisson(PoissonParameters(per_hour=6)), np.random.default_rng(5)
-    recorded, asked, uncut = [], [], []
+    recorded, actual, unlimited = [], [], []
     for _ in range(4000):
         cells = [query.cell for part in sessions(visits, max_gap_s=7200) for query in demand.queries(part, rng)]
         recorded.append(len(set(cells)))
-        asked.append(len(cells))
-        uncut.append(sum(1 for _ in demand.queries(visits, rng)))
+        actual.append(len(cells))
+        unlimited.append(sum(1 for _ in demand.queries(visits, rng)))
     plan = PoissonSchedule(times_s, per_hour=6, max_gap_s=7200)
-    found = plan.coverage(plan.total)
-    assert plan.total == pytest.approx(np.mean(asked), abs=0.6)
-    assert found.recorded == pytest.approx(np.mean(recorded), abs=0.6)
-    assert found.recorded + found.carried == plan.total
-    assert found.cut == pytest.approx(np.mean(uncut) - np.mean(asked), abs=0.6)
-    assert found.gaps == 1
+    coverage = plan.coverage(plan.total)
+    assert plan.total == pytest.approx(np.mean(actual), abs=0.6)
+    assert coverage.recorded == pytest.approx(np.mean(recorded), abs=0.6)
+    assert coverage.recorded + coverage.carried == plan.total
+    assert coverage.cut == pytest.approx(np.mean(unlimited) - np.mean(actual), abs=0.6)
+    assert coverage.gaps == 1
     assert plan.before(0) == 0
     assert plan.before(1800) == 3
     assert plan.coverage(0) == Coverage()
 
 
-def test_coverages_add_up() -> None:
+def test_coverages_are_added_by_component() -> None:
     assert Coverage(1, 2, 3, 4) + Coverage(10, 20, 30, 40) == Coverage(11, 22, 33, 44)

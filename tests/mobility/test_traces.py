@@ -1,4 +1,4 @@
-"""A trace is checked once and never changes; `live` stops where it is told."""
+"""Traces are validated and immutable; `live` stops at its limits."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ from itertools import count
 import numpy as np
 import pytest
 
+from sim.errors import InvalidValue
 from sim.events import Visit
 from sim.interfaces import Generator
 from sim.mobility.demand.every_visit import EveryVisit
 from sim.mobility.demand.periodic import Periodic, PeriodicParameters
 from sim.mobility.traces import Trace, live
+from tests.support import raises_code
 
 
 class Walk:
-    """Step through the cells 0, 1, 2... every ten seconds and note how far anybody looked."""
+    """Steps through the cells 0, 1, 2... every ten seconds, with a count of the visits consumed."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.consumed = 0
 
     def users(self, count: int | None) -> Sequence[str]:
         return ("ann",)
 
     def visits(self, user: str, rng: Generator) -> Iterator[Visit]:
         for step in count():
-            self.asked += 1
+            self.consumed += 1
             yield Visit(10 * step, step)
 
 
@@ -37,40 +39,41 @@ class ShortWalk(Walk):
         yield from (Visit(10 * step, step) for step in range(4))
 
 
-def lived(mobility: Walk, demand: EveryVisit | Periodic, **limits: int) -> list[tuple[int, int]]:
+def queried(mobility: Walk, demand: EveryVisit | Periodic, **limits: int) -> list[tuple[int, int]]:
     one, two = np.random.default_rng(1), np.random.default_rng(2)
     trace = live(mobility, demand, "ann", moves=one, moments=two, **limits).test
     assert trace.user == "ann"
     return list(zip(trace.times_s.tolist(), trace.cells.tolist(), strict=True))
 
 
-def test_live_stops_at_a_number_of_queries_and_looks_no_further() -> None:
+def test_live_stops_after_a_number_of_queries_and_consumes_no_more_visits() -> None:
     walk = Walk()
-    assert lived(walk, EveryVisit(), queries=3) == [(0, 0), (10, 1), (20, 2)]
-    assert walk.asked == 3
+    assert queried(walk, EveryVisit(), queries=3) == [(0, 0), (10, 1), (20, 2)]
+    assert walk.consumed == 3
 
 
 def test_live_stops_before_a_time() -> None:
-    assert lived(Walk(), EveryVisit(), until_s=30) == [(0, 0), (10, 1), (20, 2)]
-    assert lived(Walk(), EveryVisit(), until_s=31)[-1] == (30, 3)
-    assert lived(Walk(), Periodic(PeriodicParameters(period_s=20)), until_s=40) == [(0, 1), (20, 3)]
-    assert lived(Walk(), EveryVisit(), until_s=0) == []
+    assert queried(Walk(), EveryVisit(), until_s=30) == [(0, 0), (10, 1), (20, 2)]
+    assert queried(Walk(), EveryVisit(), until_s=31)[-1] == (30, 3)
+    assert queried(Walk(), Periodic(PeriodicParameters(period_s=20)), until_s=40) == [(0, 1), (20, 3)]
+    assert queried(Walk(), EveryVisit(), until_s=0) == []
 
 
-def test_the_first_limit_reached_counts() -> None:
-    assert len(lived(Walk(), EveryVisit(), until_s=100, queries=2)) == 2
-    assert len(lived(Walk(), EveryVisit(), until_s=100, queries=50)) == 10
+def test_the_first_limit_reached_applies() -> None:
+    assert len(queried(Walk(), EveryVisit(), until_s=100, queries=2)) == 2
+    assert len(queried(Walk(), EveryVisit(), until_s=100, queries=50)) == 10
 
 
-def test_live_needs_a_limit_unless_the_visits_end() -> None:
-    with pytest.raises(ValueError, match="Walk goes on for ever"):
-        lived(Walk(), EveryVisit())
-    assert lived(ShortWalk(), EveryVisit()) == [(0, 0), (10, 1), (20, 2), (30, 3)]
-    with pytest.raises(ValueError, match=r"queries must be in \[0, inf\), got -1"):
-        lived(Walk(), EveryVisit(), queries=-1)
+def test_live_requires_a_limit_for_infinitely_many_visits() -> None:
+    with raises_code(InvalidValue, "unlimited-trace") as error:
+        queried(Walk(), EveryVisit())
+    assert str(error.value).startswith("Walk ")
+    assert queried(ShortWalk(), EveryVisit()) == [(0, 0), (10, 1), (20, 2), (30, 3)]
+    with pytest.raises(ValueError, match=r"^queries\b.* \[0, inf\), got -1"):
+        queried(Walk(), EveryVisit(), queries=-1)
 
 
-def test_the_past_is_cut_off_by_number_or_by_time_and_not_counted() -> None:
+def test_the_past_is_limited_by_number_or_time_and_not_part_of_the_test() -> None:
     rng = np.random.default_rng(1)
     by_number = live(Walk(), EveryVisit(), "ann", moves=rng, moments=rng, past_queries=2, queries=3)
     assert (by_number.past.cells.tolist(), by_number.test.cells.tolist()) == ([0, 1], [2, 3, 4])
@@ -79,11 +82,11 @@ def test_the_past_is_cut_off_by_number_or_by_time_and_not_counted() -> None:
     until = live(Walk(), EveryVisit(), "ann", moves=rng, moments=rng, past_s=25, until_s=40)
     assert until.test.cells.tolist() == [3]
     assert until.first(0).test.cells.tolist() == []
-    nothing_left = live(ShortWalk(), EveryVisit(), "ann", moves=rng, moments=rng, past_queries=9)
-    assert (len(nothing_left.past), len(nothing_left.test)) == (4, 0)
+    without_test = live(ShortWalk(), EveryVisit(), "ann", moves=rng, moments=rng, past_queries=9)
+    assert (len(without_test.past), len(without_test.test)) == (4, 0)
 
 
-def test_days_of_a_recorded_life_count_from_its_own_first_midnight() -> None:
+def test_days_of_a_recorded_trace_count_from_the_midnight_before_its_first_query() -> None:
     class Late(ShortWalk):
         def visits(self, user: str, rng: Generator) -> Iterator[Visit]:
             yield from (Visit(5 * 86_400 + 1000 + 43_200 * step, step) for step in range(8))
@@ -118,12 +121,12 @@ def test_parts_slice_both_columns() -> None:
 @pytest.mark.parametrize(
     ("times_s", "cells", "message"),
     [
-        ([0, 1], [1], "one length, got 2 and 1"),
-        ([0, 5, 4], [1, 1, 1], "got 5 then 4"),
-        ([0.5, 1.0], [1, 1], "times_s must be a list of integers, got float64"),
-        ([0, 1], [[1], [1]], r"cells must be a list of integers, got int64 of shape \(2, 1\)"),
+        ([0, 1], [1], r"^times_s and cells\b.* got 2 and 1$"),
+        ([0, 5, 4], [1, 1, 1], r"^times_s\b.* got 5 then 4$"),
+        ([0.5, 1.0], [1, 1], r"^times_s\b.* integers, got float64\b"),
+        ([0, 1], [[1], [1]], r"^cells\b.* integers, got int64 of shape \(2, 1\)$"),
     ],
 )
-def test_a_trace_refuses(times_s: list[int], cells: list[int], message: str) -> None:
+def test_invalid_traces_are_rejected(times_s: list[int], cells: list[int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Trace("ann", np.array(times_s), np.array(cells))

@@ -37,7 +37,7 @@ def long_simulation(queries: int, tick: Tick | None = None) -> SimulationLog:
     log = SimulationLog(world=WORLD, traces=traces, attacks=["sporadic"], tick=tick)
     design = Exponential(ExponentialParameters(epsilon_per_km=1.0), distance=WORLD.quality_distance)
     attack = OptimalAttack(
-        belief_of=lambda _: FixedProfile(profile=PROFILE), distance=WORLD.privacy_distance, foresee=True
+        belief_of=lambda _: FixedProfile(profile=PROFILE), distance=WORLD.privacy_distance, all_outputs=True
     )
     simulate(
         traces=traces,

@@ -100,7 +100,7 @@ def test_the_table_holds_what_happened(kind: str, shared: bool, expected: bool, 
     of_all = mechanism()
 
     def attack(name: str) -> Attack:
-        return OptimalAttack(belief_of=lambda _: beliefs()[name], distance=world.privacy_distance, foresee=expected)
+        return OptimalAttack(belief_of=lambda _: beliefs()[name], distance=world.privacy_distance, all_outputs=expected)
 
     witnesses = {name: Witness(attack(name)) for name in ("fixed", "markov")}
     log = SimulationLog(world=world, traces=TRACES, attacks=list(witnesses), expected=expected)

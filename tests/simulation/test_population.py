@@ -94,7 +94,7 @@ def test_a_demand_that_never_ends_is_stopped(
     users = replay(tmp_path, {"user": ["a", "a"], "time": [0, 10**9], "cell": [0, 1]}, max_gap_s=10**9)
     users |= {"demand": {"kind": "periodic", "period_s": 1}}
     population = Population(Setting(make_scenario(users=users, training={})), 0)
-    assert message(lambda: population.lives).startswith("users: a queries more than 1,000 times")
+    assert message(lambda: population.lives).startswith("users: a must have at most 1,000 queries")
 
 
 def test_queries_that_a_shift_adds_do_not_fall_into_gaps(make_scenario: MakeScenario, tmp_path: Path) -> None:

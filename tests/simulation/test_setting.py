@@ -104,8 +104,8 @@ def test_more_users_than_the_file_has_are_refused(make_scenario: MakeScenario, t
 @pytest.mark.parametrize(
     ("world", "expected"),
     [
-        ({"roads": {"kind": "lattice", "spacing_km": 10}}, "world: spacing_km must leave 2 to 200,000 crossings"),
-        ({"roads": {"kind": "lattice", "spacing_km": 0.001}}, "which leaves 20,000,000"),
+        ({"roads": {"kind": "lattice", "spacing_km": 10}}, "world: spacing_km must give 2 to 200,000 crossings"),
+        ({"roads": {"kind": "lattice", "spacing_km": 0.001}}, "which gives 20,000,000"),
     ],
 )
 def test_roads_that_cannot_be_are_refused(world: dict[str, Any], expected: str, make_scenario: MakeScenario) -> None:
@@ -166,7 +166,7 @@ def test_a_selection_of_nobody_says_what_was_selected(make_scenario: MakeScenari
         ("d.csv", "0,1\n1\n", "the number of columns changed from 2 to 1 at row 2"),
         ("d.csv", "a,b\n", "could not convert string 'a'"),
         ("d.csv", "", "the file is empty"),
-        ("d.npy", "no array", "this is no .npy file of plain numbers"),
+        ("d.npy", "no array", "not a .npy file of numbers"),
         ("d.txt", "0", "a distance file must end in .npy or .csv, got '.txt'"),
     ],
 )

@@ -182,5 +182,5 @@ def test_the_only_user_has_no_other_user(make_scenario: MakeScenario) -> None:
     users = {"count": 1, "queries": 5, "past_queries": 5, "mobility": FAVOURITES}
     population = Population(Setting(make_scenario(users=users, training={"p": "other_user"})), 0)
     assert message(lambda: population.knowledge("p")) == (
-        "training.p: the past of another user needs two users or more, found one"
+        "training.p: training on another user requires at least two users, found one"
     )

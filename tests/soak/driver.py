@@ -1,4 +1,4 @@
-"""Simulate without end in local workers: each round is a fresh run that is then taken up with more replications."""
+"""Simulate repeatedly in local workers: each round is a new run that is then resumed with more replications."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REPLICATIONS = (5, 30)
 
 
 def main(seconds: float, workers: int) -> None:
-    """Run rounds until the time is over, in one set of workers; print a line about each."""
+    """Run rounds in one set of workers until the time is over; print one line per round."""
     os.environ["LPPM_SIM_CACHE"] = "off"
     until = time.monotonic() + seconds
     with closing(Workers(workers)) as pool, tempfile.TemporaryDirectory(prefix="lppm-sim-soak-") as folder:

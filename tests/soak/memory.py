@@ -1,8 +1,8 @@
-"""Sample the memory of a process and its children, and judge whether it grows.
+"""Sample the memory of a process and its children, and decide whether it grows.
 
 The bound is `MOST_MB_PER_MIN` = 0.5 MB per minute and process, with a floor of `NOISE_MB` = 8 MB over the whole
-window. Allocators of NumPy, Arrow and glibc give freed pages back in their own time, which moves the resident size of a
-flat process by some MB. At the bound itself a run of 24 hours would grow by 0.7 GB, which a machine survives.
+window. The allocators of NumPy, Arrow and glibc return freed pages with a delay, which changes the resident size of a
+flat process by some MB. At the bound, a run of 24 hours would grow by 0.7 GB, which is acceptable.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 MOST_MB_PER_MIN = 0.5
 NOISE_MB = 8.0
 WARM_UP_SHARE = 0.25
-"""Share of the samples that is left out: imports, compiled kernels and caches fill in that time."""
+"""Share of the samples that is ignored: imports, kernel compilation and caches take memory in that time."""
 SHORTEST_WINDOW_S = 120.0
-"""A shorter window after warm-up says nothing about growth per minute."""
+"""Shortest window after warm-up for which growth per minute is meaningful."""
 _MOST_PAIRS_OF = 400
 _MB = 1e6
 
@@ -29,22 +29,22 @@ Sample = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How the memory of one process developed after warm-up."""
+    """The development of the memory of one process after warm-up."""
 
     window_s: float
     slope_mb_per_min: float
-    """Theil-Sen: the median of the slopes of all pairs of samples."""
+    """Theil-Sen estimate: the median of the slopes of all pairs of samples."""
     growth_mb: float
-    """Median of the last quarter of the window less that of its first quarter."""
+    """Median of the last quarter of the window minus that of its first quarter."""
     median_mb: float
     peak_mb: float
-    """Of all samples, warm-up included."""
+    """Maximum of all samples, including warm-up."""
     state: str
     """``flat``, ``grows`` or ``too short``."""
 
 
 def judge(samples: Sequence[Sample]) -> Verdict:
-    """Judge the samples of one process, in order of time.
+    """Return the verdict on the samples of one process, given in order of time.
 
     >>> judge([(float(t), 200.0) for t in range(0, 1200, 2)]).state
     'flat'
@@ -52,7 +52,7 @@ def judge(samples: Sequence[Sample]) -> Verdict:
     'grows'
     """
     if not samples:
-        raise ValueError("samples must not be empty")
+        raise ValueError("samples must have at least one element, got 0")
     window = samples[int(len(samples) * WARM_UP_SHARE) :]
     window_s = window[-1][0] - window[0][0]
     slope = slope_per_min(window)
@@ -72,7 +72,7 @@ def judge(samples: Sequence[Sample]) -> Verdict:
 
 
 def slope_per_min(samples: Sequence[Sample]) -> float:
-    """Return the Theil-Sen slope per minute of evenly thinned samples; 0 where there are fewer than two.
+    """Return the Theil-Sen slope per minute of evenly thinned samples; 0 if there are fewer than two.
 
     >>> slope_per_min([(0, 1.0), (60, 2.0), (120, 99.0), (180, 4.0), (240, 5.0)])
     1.0
@@ -83,7 +83,7 @@ def slope_per_min(samples: Sequence[Sample]) -> float:
 
 
 def resident_mb(pid: int) -> float | None:
-    """Return the resident size of a process; None where it has ended."""
+    """Return the resident size of a process in MB, None if it has ended."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, IndexError):
@@ -92,13 +92,20 @@ def resident_mb(pid: int) -> float | None:
 
 
 def children(pid: int) -> list[int]:
-    """Return the child processes of a process, but for the resource tracker of multiprocessing."""
-    found: list[int] = []
+    """Return the child processes of a process, except the resource tracker of multiprocessing.
+
+    A child that still has the command line of its parent is between fork and exec and may become the tracker.
+    """
+    pids: list[int] = []
     try:
+        own = _command_line(pid)
         for task in Path(f"/proc/{pid}/task").iterdir():
-            found += map(int, (task / "children").read_text().split())
-        return [
-            child for child in sorted(found) if b"resource_tracker" not in Path(f"/proc/{child}/cmdline").read_bytes()
-        ]
+            pids += map(int, (task / "children").read_text().split())
+        lines = {child: _command_line(child) for child in sorted(pids)}
     except OSError:
         return []
+    return [child for child, line in lines.items() if line != own and b"resource_tracker" not in line]
+
+
+def _command_line(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()

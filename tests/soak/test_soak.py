@@ -1,4 +1,4 @@
-"""The verdict on series of memory, flat and leaking, and a soak of a few seconds; ``make soak`` runs it at length."""
+"""The verdict on flat and leaking memory series, and a soak test of a few seconds; ``make soak`` runs a long one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MINUTES = 20
 
 
 def series(*, leak_mb_per_min: float = 0.0, noise_mb: float = 2.0, minutes: float = MINUTES) -> list[Sample]:
-    """Return 180 MB that are reached within a minute, with noise, pages given back late, and a leak."""
+    """Return a series of 180 MB, reached within a minute, with noise, delayed release of pages, and a leak."""
     rng = Random(1)
     samples = []
     for step in range(int(minutes * 30)):
@@ -28,40 +28,40 @@ def series(*, leak_mb_per_min: float = 0.0, noise_mb: float = 2.0, minutes: floa
 
 
 @pytest.mark.parametrize("noise_mb", [0.0, 2.0, 5.0])
-def test_noise_and_warm_up_are_no_growth(noise_mb: float) -> None:
+def test_noise_and_warm_up_do_not_count_as_growth(noise_mb: float) -> None:
     verdict = judge(series(noise_mb=noise_mb))
     assert verdict.state == "flat"
     assert abs(verdict.slope_mb_per_min) < MOST_MB_PER_MIN / 2
 
 
 @pytest.mark.parametrize("leak_mb_per_min", [1.0, 5.0, 100.0])
-def test_a_planted_leak_is_found(leak_mb_per_min: float) -> None:
+def test_leak_is_detected(leak_mb_per_min: float) -> None:
     verdict = judge(series(leak_mb_per_min=leak_mb_per_min))
     assert verdict.state == "grows"
     assert verdict.slope_mb_per_min == pytest.approx(leak_mb_per_min, abs=0.2)
 
 
-def test_memory_that_shrinks_is_no_growth() -> None:
+def test_shrinking_memory_does_not_count_as_growth() -> None:
     assert judge(series(leak_mb_per_min=-2.0)).state == "flat"
 
 
-def test_a_single_step_is_growth() -> None:
+def test_single_step_counts_as_growth() -> None:
     stepped = [(time_s, size + (3 * NOISE_MB if time_s > 800 else 0)) for time_s, size in series()]
     assert judge(stepped).state == "grows"
 
 
-def test_a_passing_peak_is_shown_but_is_no_growth() -> None:
+def test_temporary_peak_is_reported_but_does_not_count_as_growth() -> None:
     peaked = [(time_s, size + (500 if 600 < time_s < 660 else 0)) for time_s, size in series()]
     verdict = judge(peaked)
     assert verdict.state == "flat"
     assert verdict.peak_mb > 600
 
 
-def test_a_short_time_is_not_judged() -> None:
+def test_short_series_is_undecided() -> None:
     assert judge(series(leak_mb_per_min=100, minutes=2)).state == "too short"
 
 
-def test_memory_that_a_process_takes_is_seen() -> None:
+def test_resident_size_includes_allocated_memory() -> None:
     code = "import sys; block = b'x' * 50_000_000; print('ready', flush=True); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -75,9 +75,9 @@ def test_memory_that_a_process_takes_is_seen() -> None:
 
 
 @pytest.mark.slow
-def test_a_short_soak_runs_and_says_that_it_is_too_short() -> None:
-    words = [sys.executable, "-m", "tests.soak", "--minutes", "0.02", "--workers", "2"]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+def test_short_soak_test_reports_that_it_is_too_short() -> None:
+    arguments = [sys.executable, "-m", "tests.soak", "--minutes", "0.02", "--workers", "2"]
+    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 2, done.stdout + done.stderr
     assert [line.split()[0] for line in done.stdout.splitlines() if line.endswith("too short")] == [
         "driver",
@@ -85,4 +85,4 @@ def test_a_short_soak_runs_and_says_that_it_is_too_short() -> None:
         "worker",
     ]
     assert "work: round" in done.stdout
-    assert "verdict: too short to judge" in done.stdout
+    assert "verdict: too short to decide" in done.stdout

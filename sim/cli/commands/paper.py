@@ -44,8 +44,8 @@ def paper(
     reused: the command resumes after an interruption, or after --quick in the same folder.
     """
     from sim.cli.output.paper import print_evaluation
-    from sim.cli.progress import Bar
     from sim.execution.pool import usable_cores
+    from sim.execution.progress_bar import Bar
     from sim.paper.reproduce import Source, reproduce
     from sim.paper.studies import DATASETS, found_in
     from sim.paper.synthetic import write_traces

@@ -44,7 +44,7 @@ def run(
     """
     from sim.cli.kernels import load_kernels
     from sim.cli.output.result import print_result, print_shard
-    from sim.cli.progress import Bar
+    from sim.execution.progress_bar import Bar
     from sim.execution.run import run as run_scenario
     from sim.simulation.interrupts import explained
 

@@ -32,8 +32,8 @@ def watch(
 
     from sim.cli.kernels import load_kernels
     from sim.cli.output.result import print_result
-    from sim.cli.progress import Bar
     from sim.execution.inputs import default_directory
+    from sim.execution.progress_bar import Bar
     from sim.execution.run import run as run_scenario
     from sim.report.live.server import served
     from sim.simulation.interrupts import explained

@@ -1,9 +1,9 @@
-"""Numba versions of the loops in which a simulation spends its time, and the choice between them and NumPy.
+"""Numba versions (kernels) of the most time-consuming loops, and the choice between them and NumPy.
 
-Kernels are used where numba is installed, unless LPPM_SIM_KERNELS is `plain`. A function with a numba version calls
-`compiled()` and falls back to NumPy if that is None; the NumPy version is the reference, and tests compare the two.
-Both give the same results up to rounding, so the manifest of a run records which it used (`describe`), and a run uses
-one of them throughout. Each module of kernels mirrors the module of its references.
+Kernels are used if numba is installed, unless LPPM_SIM_KERNELS is `plain`. A function with a numba version calls
+`compiled()` and falls back to NumPy if that returns None. The NumPy version is the reference, and tests compare the
+two. Both give the same results up to rounding, so the manifest of a run records which one it used (`describe`), and a
+run uses the same one throughout. Each module of kernels mirrors the module of its NumPy versions.
 """
 
 from __future__ import annotations
@@ -45,27 +45,30 @@ class Kernels:
     columns_hiding: Callable[[float, float, IntArray, IntArray], FloatArray]
 
 
-@cache  # the choice is one of the process: numba is loaded at most once, and the call is in the hot path
+@cache  # one choice per process: numba is loaded at most once, and the call is in the hot path
 def compiled() -> Kernels | None:
-    """Import and return the numba kernels, or return None where the NumPy functions are used."""
-    wish = os.environ.get(VARIABLE, "")
-    if wish not in ("", "plain", "numba"):
-        raise InputError(f"{VARIABLE} must be plain, numba or empty, found {wish!r}")
-    if wish == "plain":
+    """Import and return the numba kernels, or return None if the NumPy functions are to be used."""
+    choice = os.environ.get(VARIABLE, "")
+    if choice not in ("", "plain", "numba"):
+        raise InputError(f"{VARIABLE} must be plain, numba or empty, found {choice!r}", code="unknown-kernels")
+    if choice == "plain":
         return None
     _refuse_numba_settings()
     try:
         from sim.inference.kernels import bayes, groups, newton, remap
     except ImportError as error:
-        if wish == "numba":
-            raise InputError(f"{VARIABLE} asks for numba ({error}): pip install 'lppm-sim[fast]'") from error
+        if choice == "numba":
+            raise InputError(
+                f"{VARIABLE}=numba requires numba ({error}): pip install 'lppm-sim[fast]'", code="missing-extra"
+            ) from error
         if find_spec("numba") is not None:
-            warnings.warn(f"numba is installed but does not work here, so nothing is compiled: {error}", stacklevel=2)
+            warnings.warn(f"numba is installed but cannot be imported, falling back to NumPy: {error}", stacklevel=2)
         return None
     except RuntimeError as error:
         raise InputError(
-            f"numba finds no folder to keep compiled code in ({error}): set NUMBA_CACHE_DIR to one that it may write "
-            f"to, or {VARIABLE}=plain"
+            f"numba has no writable folder for compiled code ({error}): set NUMBA_CACHE_DIR to a writable folder, "
+            f"or set {VARIABLE}=plain",
+            code="no-kernel-cache",
         ) from error
     return Kernels(
         condition=bayes.condition,
@@ -82,16 +85,17 @@ def compiled() -> Kernels | None:
 
 
 def _refuse_numba_settings() -> None:
-    """Refuse a settings file in the current folder: it names a cache, and numba runs what it loads from there."""
+    """Reject a numba settings file in the current folder: it can name a cache from which numba would run code."""
     if "numba" not in sys.modules and _NUMBA_SETTINGS.exists():
         raise InputError(
-            f"the current folder has a {_NUMBA_SETTINGS}, by which numba would run code from any cache that it names: "
-            f"use another folder, remove the file, or set {VARIABLE}=plain"
+            f"the current folder contains {_NUMBA_SETTINGS}, which can make numba run code from any cache folder: "
+            f"use another folder, remove the file, or set {VARIABLE}=plain",
+            code="unsafe-numba-settings",
         )
 
 
 def load(*, on_compile: Callable[[], None]) -> Kernels | None:
-    """Return `compiled()`; call `on_compile` once, when numba has to compile code that is not in its cache."""
+    """Return `compiled()`; call `on_compile` once if numba must compile code that is not in its cache."""
     if os.environ.get(VARIABLE) == "plain":
         return compiled()
     with compilation_notice(on_compile):
@@ -100,11 +104,11 @@ def load(*, on_compile: Callable[[], None]) -> Kernels | None:
 
 @contextmanager
 def compilation_notice(on_compile: Callable[[], None]) -> Iterator[None]:
-    """Call `on_compile` before the first compilation by numba inside the block; code from its cache is not compiled."""
+    """Call `on_compile` before the first compilation by numba inside the block, but not for code from its cache."""
     _refuse_numba_settings()
     try:
         from numba.core import event
-    except ImportError:  # no numba, or one without events: then there is nothing to tell
+    except ImportError:  # no numba, or a version without events: no notice is possible
         yield
         return
 
@@ -124,7 +128,7 @@ def compilation_notice(on_compile: Callable[[], None]) -> Iterator[None]:
 
 
 def describe() -> str:
-    """Return in a word or two which kernels are used."""
+    """Return the name of the kernels in use: ``plain``, or ``numba`` and its version."""
     if compiled() is None:
         return "plain"
     import numba

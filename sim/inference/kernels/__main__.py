@@ -2,4 +2,4 @@
 
 from sim.inference.kernels import describe
 
-print(f"kernels: {describe()}")  # importing the kernels compiles what is not in the cache
+print(f"kernels: {describe()}")  # importing the kernels compiles those that are not in the cache

@@ -27,7 +27,7 @@ def condition(prior: FloatArray, likelihood: FloatArray) -> tuple[FloatArray, fl
 
 @kernel(VECTOR, MATRIX)
 def predict(posterior: FloatArray, transition: FloatArray) -> FloatArray:
-    """Numba version of `predict`; of a posterior with few cells, only their rows are read."""
+    """Numba version of `predict`; reads only the rows of cells with mass."""
     prediction = np.zeros(transition.shape[1])
     for cell in range(posterior.size):
         mass, row = posterior[cell], transition[cell]
@@ -41,7 +41,7 @@ def predict(posterior: FloatArray, transition: FloatArray) -> FloatArray:
 def decide_each(prior: FloatArray, likelihoods: FloatArray, rows: int, cols: int) -> IntArray:
     """Numba version of `decide_each`, for the Manhattan distance on a grid.
 
-    Only cells with mass count, and a profile has few: the outer loop is over cells, the inner over outputs.
+    Only cells with mass count, and a profile has few of them: the outer loop is over cells, the inner over outputs.
     """
     count = len(likelihoods)
     rows_up_to, cols_up_to = np.zeros((rows, count)), np.zeros((cols, count))

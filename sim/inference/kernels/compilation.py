@@ -1,7 +1,7 @@
-"""How numba compiles the kernels: decorators and the types of arguments.
+"""Compilation of the kernels with numba: decorators and argument types.
 
-Loops of a kernel run over the last axis of an array, so that the compiler can use vector instructions without being
-allowed to reorder a sum. A kernel calls only functions of its own file: numba's cache does not see changes elsewhere.
+The inner loops of a kernel run over the last axis of an array, so that the compiler can use vector instructions
+without reordering sums. A kernel calls only functions of its own file: numba's cache does not detect changes in others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FLAGS = types.Array(types.boolean, 1, "C", readonly=True)
 
 
 def kernel(*arguments: types.Type) -> Callable[[Function], Function]:
-    """Compile a function for these types of arguments, or load what an earlier process has compiled."""
+    """Compile a function for these argument types, or load the code that an earlier process has compiled."""
     return cast(Callable[[Function], Function], numba.njit([arguments], cache=True, error_model="numpy"))
 
 

@@ -10,7 +10,7 @@ from sim.interfaces import FloatArray, IntArray
 
 @kernel(CELLS, VECTOR)
 def refine(groups: IntArray, row: FloatArray) -> IntArray:
-    """Numba version of `refine`: the first cells of the parts of a group form a chain that is searched."""
+    """Numba version of `refine`: searches a linked list of the first cells of the parts of each group."""
     n_cells = groups.size
     finer = np.empty(n_cells, np.int64)
     following = np.full(n_cells, -1, np.int64)

@@ -11,7 +11,7 @@ from sim.interfaces import BoolArray, FloatArray, IntArray
 
 @part
 def _factorise(gram: FloatArray, ridge: float, free: IntArray, factor: FloatArray) -> bool:
-    """Fill in the Cholesky factor of the free rows and columns, with a ridge; return False if it does not exist."""
+    """Fill in the Cholesky factor of the free rows and columns plus a ridge; return False if it does not exist."""
     for i in range(free.size):
         for j in range(i + 1):
             entry = gram[free[i], free[j]]
@@ -41,7 +41,7 @@ def _solve(factor: FloatArray, vector: FloatArray) -> None:
 
 @part
 def _wrongly_fixed(gram: FloatArray, theta: FloatArray, free: IntArray, value: float) -> int:
-    """Return the entry at 0 that would reduce theta' gram theta, currently `value`, the most; -1 if none would."""
+    """Return the entry at 0 that would reduce theta' gram theta, currently `value`, the most; -1 if there is none."""
     worst, steepest = -1, value - 1e-9 * abs(value)
     for j in range(theta.size):
         if theta[j] == 0.0 and not (free == j).any():
@@ -57,10 +57,10 @@ def _wrongly_fixed(gram: FloatArray, theta: FloatArray, free: IntArray, value: f
 def _minimise(gram: FloatArray, theta: FloatArray, free: IntArray, factor: FloatArray, level: FloatArray) -> int:
     """Move theta to the minimiser of theta' gram theta over the simplex, by an active set.
 
-    Without theta >= 0 the minimiser is the solution of gram @ level = 1, up to scale. Move towards it until an entry
-    would become negative, fix that entry at 0 and solve for the rest. At the end, free entries that were fixed too
-    early. Return the number of `free` entries, whose Cholesky factor and level remain in the arguments for
-    corrections; 0 if the matrix cannot be factorised.
+    Without theta >= 0, the minimiser is the solution of gram @ level = 1, up to scale. Move towards it until an entry
+    would become negative, fix that entry at 0 and solve for the others. Finally, free entries that were fixed too
+    early. Return the number of `free` entries, or 0 if the matrix cannot be factorised. The Cholesky factor and the
+    level of the free entries remain in the arguments for corrections.
     """
     size = len(gram)
     trace = 0.0
@@ -115,7 +115,7 @@ def _correct(
     gap: float,
     corrections: int,
 ) -> None:
-    """Move the mass as `_corrected` does; entries that are not free keep their values."""
+    """Numba version of `_corrected`, in place; entries that are not free keep their values."""
     last = 0.2
     best, uphill = mass.copy(), np.empty(free.size)
     for _ in range(corrections + 1):
@@ -144,7 +144,7 @@ def _correct(
 def _enter(
     gradient: FloatArray, representative: BoolArray, inside: BoolArray, excess: float, entering: IntArray
 ) -> int:
-    """Fill in the columns that `_candidates` would return, the best first; return their number."""
+    """Fill in the columns that `_candidates` returns, the best first; return their number."""
     entered = 0
     while entered < entering.size:
         best, gain = -1, 0.5 * excess

@@ -22,7 +22,7 @@ def _medians(factors: FloatArray, weights: FloatArray, up_to: FloatArray, median
         for z in range(outputs):
             here[z] = before[z] + factor * row[z]
         before = here
-    x = 0  # neighbours have similar medians: each search starts from the last
+    x = 0  # neighbouring outputs have similar medians: each search starts at the previous median
     for z in range(outputs):
         half = HALF * before[z]
         while x < last and up_to[x, z] < half:
@@ -34,11 +34,11 @@ def _medians(factors: FloatArray, weights: FloatArray, up_to: FloatArray, median
 
 @kernel(MATRIX, MATRIX, VECTOR)
 def remap_product(row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatArray) -> IntArray:
-    """Numba version of `remap_product`: a row and a column for each output, from running sums."""
+    """Numba version of `remap_product`: the median row and column of each output, from running sums."""
     rows, cols = len(row_kernel), len(col_kernel)
     on_grid = prior.reshape(rows, cols)
-    through_cols = np.dot(col_kernel.T, on_grid.T)  # [zc, xr]: the prior seen through the kernel of columns
-    through_rows = np.dot(on_grid.T, row_kernel)  # [xc, zr]: and through that of rows
+    through_cols = np.dot(col_kernel.T, on_grid.T)  # [zc, xr]: the prior times the kernel of columns
+    through_rows = np.dot(on_grid.T, row_kernel)  # [xc, zr]: the prior times the kernel of rows
     up_to = np.empty((max(rows, cols), rows))
     row, col = np.empty(rows, np.int64), np.empty(rows, np.int64)
     table = np.empty(rows * cols, np.int64)
@@ -52,7 +52,7 @@ def remap_product(row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatAr
 
 @part
 def _first_reaching(up_to: FloatArray, low: int, high: int, threshold: float) -> int:
-    """Return the lowest k in [low, high] with up_to[k] at least the threshold, `high` if no k has."""
+    """Return the lowest k in [low, high] with up_to[k] >= threshold, or `high` if there is none."""
     while low < high:
         middle = (low + high) // 2
         if up_to[middle] >= threshold:
@@ -64,7 +64,7 @@ def _first_reaching(up_to: FloatArray, low: int, high: int, threshold: float) ->
 
 @part
 def _stepped_median(up_to: FloatArray, step: float, own: int, threshold: float) -> int:
-    """Return the lowest k with up_to[k] + step * (k >= own) at least the threshold."""
+    """Return the lowest k with up_to[k] + step * (k >= own) >= threshold."""
     if own > 0 and up_to[own - 1] >= threshold:
         return _first_reaching(up_to, 0, own - 1, threshold)
     return _first_reaching(up_to, own, up_to.size - 1, threshold - step)
@@ -104,7 +104,7 @@ def columns_product(row_kernel: FloatArray, col_kernel: FloatArray, table: IntAr
         if 0 <= outputs[k] < slot.size:
             slot[outputs[k]] = k
     sums = np.zeros((outputs.size, rows * cols))
-    in_row = np.zeros((outputs.size, cols))  # [output, xc]: the column kernel over the z~ of one row
+    in_row = np.zeros((outputs.size, cols))  # [output, xc]: sums of the column kernel over the outputs z~ of one row
     met = np.empty(cols, np.int64)
     for zr in range(rows):
         n_met = 0

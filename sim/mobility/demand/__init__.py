@@ -1,4 +1,4 @@
-"""When people query the service: one file per kind of demand.
+"""Demand: times of queries, one file per kind.
 
-A user is where the last visit put them. Each demand looks no further ahead in the visits than it must.
+The cell of a query is that of the last visit. Each demand reads no more visits in advance than necessary.
 """

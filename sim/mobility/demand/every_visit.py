@@ -26,8 +26,8 @@ class EveryVisitParameters(DemandParameters):
 
 
 class EveryVisit:
-    """Query once at every visit, as check-ins do."""
+    """One query at every visit, as with check-ins."""
 
     def queries(self, visits: Iterable[Visit], rng: Generator) -> Iterator[Visit]:  # noqa: ARG002
-        """Yield the visits as they are."""
+        """Yield the visits unchanged."""
         yield from visits

@@ -1,4 +1,4 @@
-"""Parameters that all demands share."""
+"""Base class of the parameters of demands."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class DemandParameters(Parameters):
     """Parameters of a demand."""
 
     random: ClassVar[bool] = True
-    """Whether queries come at random moments."""
+    """Whether the times of queries are random."""
     between_visits: ClassVar[bool] = True
-    """Whether queries may come between visits, at a cell that is carried over."""
+    """Whether queries may fall between visits, at the cell of the last visit."""
 
     @abstractmethod
     def build(self) -> Demand:

@@ -1,4 +1,4 @@
-"""Queries at regular times."""
+"""Periodic queries."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sim.mobility.demand.parameters import DemandParameters
 
 @component("demand")
 class PeriodicParameters(DemandParameters):
-    """A query every `period_s` seconds; the user is where she was last seen (see `max_gap_s` of a replay)."""
+    """A query every `period_s` seconds, at the cell of the last visit (see also `max_gap_s` of `replay`)."""
 
     random: ClassVar[bool] = False
 
     kind: Literal["periodic"] = "periodic"
     period_s: Count = 300
-    """Seconds between two queries."""
+    """Time between two queries in seconds."""
 
     def build(self) -> Periodic:
         """Return the demand."""
@@ -28,11 +28,11 @@ class PeriodicParameters(DemandParameters):
 
 
 class Periodic:
-    """Query once in every slot of `period_s` seconds (in [1, inf)), from the slot of the first visit on.
+    """One query in every slot of `period_s` seconds, in [1, inf), from the slot of the first visit on.
 
-    Slot k holds the times k period <= t < (k + 1) period. Its query is stamped with the slot's start and
-    carries the last cell seen before the slot's *end*; an empty slot repeats the cell of the one before. After
-    the last visit of a finite replay nobody knows where the user is: the slot of that visit is the last.
+    Slot k covers the times k period <= t < (k + 1) period. The time of its query is the start of the slot, and its cell
+    that of the last visit before the *end* of the slot; a slot without a visit repeats the previous cell. The slot of
+    the last visit of a finite trace is the last, since the position afterwards is unknown.
 
     >>> trip = [Visit(10, 5), Visit(290, 6), Visit(905, 7)]
     >>> [(q.time_s, q.cell) for q in Periodic(PeriodicParameters(period_s=300)).queries(trip, None)]
@@ -43,7 +43,7 @@ class Periodic:
         self.period_s = parameters.period_s
 
     def queries(self, visits: Iterable[Visit], rng: Generator | None) -> Iterator[Visit]:  # noqa: ARG002
-        """Yield one query a slot; nothing here is random."""
+        """Yield one query per slot; `rng` is not used."""
         last: Visit | None = None
         slot = 0
         for visit in visits:

@@ -1,4 +1,4 @@
-"""Queries at random moments."""
+"""Queries at random times (Poisson process)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sim.mobility.demand.parameters import DemandParameters
 
 @component("demand")
 class PoissonParameters(DemandParameters):
-    """Queries at random moments."""
+    """Queries at random times: a Poisson process."""
 
     kind: Literal["poisson"] = "poisson"
     per_hour: Annotated[float, Field(ge=1e-3, le=3600)] = 1.0
-    """Mean number of queries an hour."""
+    """Mean number of queries per hour."""
 
     def build(self) -> Poisson:
         """Return the demand."""
@@ -27,17 +27,17 @@ class PoissonParameters(DemandParameters):
 
 
 class Poisson:
-    """Query at random moments after the first visit, `per_hour` (in (0, inf)) of them in an hour on average.
+    """Queries at random times after the first visit, on average `per_hour` per hour, in (0, inf).
 
-    The gaps are exponential; the moments are cut to whole seconds. The cell is that of the last visit at or
-    before the moment. A finite replay's last visit ends the queries.
+    The times between queries are exponential and times are rounded down to whole seconds. The cell of a query is that
+    of the last visit at or before it. The queries end with the last visit of a finite trace.
     """
 
     def __init__(self, parameters: PoissonParameters) -> None:
         self.per_hour = parameters.per_hour
 
     def queries(self, visits: Iterable[Visit], rng: Generator) -> Iterator[Visit]:
-        """Yield the random moments; how many visits there are changes no draw."""
+        """Yield the queries; the random draws do not depend on the number of visits."""
         mean_gap_s = 3600.0 / self.per_hour
         last: Visit | None = None
         clock_s = 0.0

@@ -1,9 +1,11 @@
-"""Find out which column of a file is what."""
+"""Identification of the columns of a trace file."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+
+from sim.errors import InvalidValue
 
 ACCEPTED: dict[str, tuple[str, ...]] = {
     "user": ("user", "user_id", "userid", "uid", "id"),
@@ -13,7 +15,7 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
     "lon": ("lon", "lng", "long", "longitude"),
     "cell": ("cell", "cell_id"),
 }
-"""The names, in any case, under which a column is found without being told."""
+"""Names, in any case, by which columns are recognised automatically."""
 
 _HINTS: dict[str, tuple[str, ...]] = {
     "user": ("user", "name", "who", "person", "driver", "cab", "taxi", "vehicle", "device"),
@@ -22,57 +24,57 @@ _HINTS: dict[str, tuple[str, ...]] = {
     "lon": ("lon", "lng", "x"),
     "cell": ("cell", "where", "place", "location", "zone"),
 }
-"""Words in other names of a column: good enough to suggest it, not to use it unasked."""
+"""Words in other column names that are sufficient to suggest a column, but not to use it automatically."""
 
 _Choices = Sequence[tuple[str, ...]]
-"""Columns that do for one thing: all those of any one choice."""
+"""Alternatives, of which one is required with all its columns, such as lat and lon, or cell."""
 
 
-def find_columns(found: Sequence[str], given: Mapping[str, str], *, degrees: bool) -> dict[str, str]:
-    """Return which column of the file is the user, the time or else the order, and the place.
+def find_columns(header: Sequence[str], given: Mapping[str, str], *, degrees: bool) -> dict[str, str]:
+    """Return the columns of a file that contain the user, the time or else the order, and the position.
 
-    What is `given` wins. Otherwise a time is better than an order, and degrees are better than cells, which
-    mean nothing on another grid, if the grid has `degrees`.
+    `given` (our name to the name in the file) takes precedence. Otherwise a time is preferred to an order and, if the
+    grid has `degrees`, coordinates are preferred to cells, which are meaningless on another grid.
 
     >>> find_columns(["UID", "Timestamp", "lat", "lng", "cell"], {"lat": "lat"}, degrees=True)
     {'user': 'UID', 'time': 'Timestamp', 'lat': 'lat', 'lon': 'lng'}
     """
     for name in given:
         if name not in ACCEPTED:
-            raise ValueError(f"columns may name {', '.join(ACCEPTED)}, got {name}")
+            raise InvalidValue(f"columns must be among {', '.join(ACCEPTED)}, got {name}", code="unknown-key")
     places = [("lat", "lon"), ("cell",)] if degrees else [("cell",)]
     result: dict[str, str] = {}
     missing: list[_Choices] = []
     for choices in ([("user",)], [("time",), ("order",)], places):
-        # A choice that `given` mentions comes before those that would be guesses alone.
+        # An alternative with a given column takes precedence over those recognised only by name.
         ranked = sorted(choices, key=lambda names: not any(name in given for name in names))
-        match = next((match for names in ranked if (match := _match(found, given, names))), None)
+        match = next((match for names in ranked if (match := _match(header, given, names))), None)
         if match is None:
             missing.append(choices)
         else:
             result |= match
-    if missing or not set(given.values()) <= set(found):
-        raise ValueError(_not_found(found, given, missing, degrees=degrees))
+    if missing or not set(given.values()) <= set(header):
+        raise InvalidValue(_not_found(header, given, missing, degrees=degrees), code="no-such-column")
     return result
 
 
-def _not_found(found: Sequence[str], given: Mapping[str, str], missing: Sequence[_Choices], *, degrees: bool) -> str:
-    """Say all that is missing at once, and how to name it."""
-    said = [f"no column {column} for {name}" for name, column in given.items() if column not in found]
+def _not_found(header: Sequence[str], given: Mapping[str, str], missing: Sequence[_Choices], *, degrees: bool) -> str:
+    """Return a message with all missing columns and the way to name them."""
+    problems = [f"no column {column} for {name}" for name, column in given.items() if column not in header]
     nameable = list(missing)
     for choices in missing:
-        said.append(f"no column for {' or '.join(' and '.join(map(_accepted, names)) for names in choices)}")
+        problems.append(f"no column for {' or '.join(' and '.join(map(_accepted, names)) for names in choices)}")
         if not degrees and ("cell",) in choices:
-            said.append("lat and lon need a grid that has a region")
-            if _match(found, given, ("lat", "lon")):
-                # Where degrees are of no use, to name another column for a cell is seldom what is wanted.
+            problems.append("lat and lon need a grid with coordinates (kind region or san_francisco)")
+            if _match(header, given, ("lat", "lon")):
+                # The grid is wrong, not the name of a column: do not suggest a column for the cell.
                 nameable.remove(choices)
-    return f"{'; '.join(said)}; found {', '.join(found) or 'none'}{_remedy(found, given, nameable)}"
+    return f"{'; '.join(problems)}; found {', '.join(header) or 'none'}{_remedy(header, given, nameable)}"
 
 
-def _match(found: Sequence[str], given: Mapping[str, str], names: Sequence[str]) -> dict[str, str] | None:
-    """Return the columns for all these names, or None."""
-    lower = {column.lower().strip(): column for column in reversed(found)}
+def _match(header: Sequence[str], given: Mapping[str, str], names: Sequence[str]) -> dict[str, str] | None:
+    """Return the columns for all these names, or None if one is missing."""
+    lower = {column.lower().strip(): column for column in reversed(header)}
     match = dict(given)
     for name in names:
         known = [lower[option] for option in ACCEPTED[name] if option in lower]
@@ -82,19 +84,19 @@ def _match(found: Sequence[str], given: Mapping[str, str], names: Sequence[str])
     return {name: match[name] for name in names}
 
 
-def _remedy(found: Sequence[str], given: Mapping[str, str], missing: Sequence[_Choices]) -> str:
-    """Say how to name what is missing, with the best guesses among the columns that are not used for anything."""
+def _remedy(header: Sequence[str], given: Mapping[str, str], missing: Sequence[_Choices]) -> str:
+    """Return the setting that names the missing columns, with the best guesses among the unused columns."""
     known = {option for options in ACCEPTED.values() for option in options}
-    unused = [column for column in found if column.lower().strip() not in known and column not in given.values()]
+    unused = [column for column in header if column.lower().strip() not in known and column not in given.values()]
     named: dict[str, str | None] = {}
     for choices in missing:
         if not unused:
             break
         guesses = []
         for names in choices:
-            wanted = [name for name in names if not _match(found, given, (name,))]
-            alone = unused[0] if len(unused) == len(wanted) == len(missing) == 1 else None
-            guesses.append({name: _guess(name, unused) or alone for name in wanted})
+            unmatched = [name for name in names if not _match(header, given, (name,))]
+            only = unused[0] if len(unused) == len(unmatched) == len(missing) == 1 else None
+            guesses.append({name: _guess(name, unused) or only for name in unmatched})
         best = next((guess for guess in guesses if None not in guess.values()), guesses[0])
         named |= best
         unused = [column for column in unused if column not in best.values()]
@@ -106,7 +108,7 @@ def _remedy(found: Sequence[str], given: Mapping[str, str], missing: Sequence[_C
 
 
 def _guess(name: str, unused: Sequence[str]) -> str | None:
-    """Return the one column whose name hints at what is wanted, or None.
+    """Return the column whose name suggests this content, or None if there is not exactly one.
 
     >>> _guess("time", ["shop", "When", "price"]), _guess("time", ["start_time", "end_time"])
     ('When', None)

@@ -1,7 +1,7 @@
-"""Read the columns of a trace file exactly: ids, numbers, times and orders of every type that a file may have.
+"""Exact conversion of the columns of a trace file: ids, numbers, times and orders of all column types.
 
-Nothing is rounded on the way to a comparison: no integer becomes a float or wraps, and times keep their fractions until
-the rows are sorted. A value that cannot be read exactly is marked, never replaced.
+Values are not rounded before they are compared: integers neither become floats nor overflow, and times have their
+fractions until the rows are sorted. A value that cannot be read exactly is marked as bad, never replaced.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 
 from sim.interfaces import BoolArray, FloatArray, IntArray
 
-LATEST_S = 10**11  # the year 5138: a larger number counts milliseconds, not seconds
+LATEST_S = 10**11  # the year 5138: larger numbers are taken to be milliseconds
 
-_DIGITS = 15  # digits after the point that a float in [0, 1) tells apart
+_DIGITS = 15  # digits after the decimal point that a float in [0, 1) can distinguish
 _DECIMAL: Any = pa.decimal128(36, _DIGITS)
 _MOST_WHOLE = 2**62
 _TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -30,14 +30,14 @@ _DAY_S = 86_400
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Points:
-    """Numbers as `whole` + fraction; every array has the shape (n_rows,)."""
+    """Numbers as whole part and fraction; all arrays have shape (n_rows,)."""
 
     whole: IntArray | FloatArray
-    """Rounded down."""
+    """Numbers rounded down."""
     rest: IntArray | FloatArray | None
-    """Any numbers that put rows with the same `whole` in order; None if there are no fractions."""
+    """Numbers that order rows with the same `whole`; None without fractions."""
     bad: BoolArray
-    """Rows without a finite number."""
+    """Mask of rows without a finite number."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,23 +45,23 @@ class Ids:
     """User ids as text."""
 
     texts: tuple[str, ...]
-    """In order of first appearance."""
+    """Distinct ids in order of first appearance."""
     codes: IntArray
-    """Index into `texts`, -1 where there is none; shape (n_rows,)."""
+    """Index into `texts` for each row, -1 for a missing id; shape (n_rows,)."""
     ambiguous: BoolArray
-    """Floats so large that different ids may have become the same number; shape (n_rows,)."""
+    """Mask of floats so large that different ids may have become the same number; shape (n_rows,)."""
 
 
 def ids(column: Any) -> Ids:
-    """Return the ids of an Arrow column as text, never "12.0" for 12.
+    """Return the ids of an Arrow column as text; 12.0 becomes "12" if all numbers are whole.
 
-    A number that is not finite is a missing id: frames hold NaN where an id is missing.
+    A number that is not finite is a missing id: data frames represent missing ids by NaN.
 
     >>> ids(pa.chunked_array([[12.0, None, 3.0, 12.0, math.nan]])).texts
     ('12', '3')
     """
     encoded: Any = _decoded(column).dictionary_encode().combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):  # of no rows
+    if isinstance(encoded, pa.ChunkedArray):  # no rows
         encoded = pa.array([], encoded.type)
     values: Any = encoded.dictionary
     indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -83,7 +83,7 @@ def _id_texts(values: Any) -> list[str]:
         numbers = values.to_pylist()
         known = [math.isfinite(number) for number in numbers]
         whole = all(number == int(number) for number, is_known in zip(numbers, known, strict=True) if is_known)
-        # Whole numbers come from a column of integers with missing values.
+        # Whole floats originate from a column of integers with missing values.
         texts = (str(int(number) if whole else number) if ok else "" for number, ok in zip(numbers, known, strict=True))
         return list(texts)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
@@ -92,7 +92,7 @@ def _id_texts(values: Any) -> list[str]:
 
 
 def numbers(column: Any) -> tuple[IntArray | FloatArray, BoolArray]:
-    """Return the numbers of a column, integers as they are, and the rows that have no finite one."""
+    """Return the numbers of a column, integers unchanged, and a mask of the rows without a finite number."""
     column = _decoded(column)
     kind = column.type
     missing = _mask(column.is_null())
@@ -133,7 +133,7 @@ def points(column: Any) -> Points:
 
 
 def _text_points(column: Any) -> Points:
-    """Read numbers from text: as integers, else as decimals, else one by one."""
+    """Read numbers from text: as integers if possible, else as decimals, else one by one."""
     trimmed: Any = pc.utf8_trim_whitespace(column)
     _, bad = numbers(trimmed)
     good: Any = pc.if_else(pa.chunked_array([~bad]), trimmed, "0") if bad.any() else trimmed
@@ -148,8 +148,8 @@ def _text_points(column: Any) -> Points:
         rest: Any = pc.subtract(decimals, whole)
         return Points(_filled(whole.cast(pa.int64())), _filled(rest.cast(pa.float64())), bad)
     except pa.ArrowException:
-        found = _decimals([_decimal(text) for text in good.to_pylist()])
-        return Points(found.whole, found.rest, bad | found.bad)
+        parsed = _decimals([_decimal(text) for text in good.to_pylist()])
+        return Points(parsed.whole, parsed.rest, bad | parsed.bad)
 
 
 def _decimal(text: str) -> Decimal | None:
@@ -160,7 +160,7 @@ def _decimal(text: str) -> Decimal | None:
 
 
 def _decimals(values: Sequence[Decimal | None]) -> Points:
-    """Split any decimals; beyond 2**62 the rank among all values tells them apart."""
+    """Split decimals of any size; beyond 2**62, only their rank among all values distinguishes them."""
     bad = np.array([value is None or not value.is_finite() for value in values], dtype=bool)
     known = [Decimal(0) if value is None or wrong else value for value, wrong in zip(values, bad, strict=True)]
     ranks = {value: rank for rank, value in enumerate(sorted(set(known)))}
@@ -170,41 +170,41 @@ def _decimals(values: Sequence[Decimal | None]) -> Points:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """Times; every array has the shape (n_rows,)."""
+    """Times; all arrays have shape (n_rows,)."""
 
     seconds: IntArray
-    """Unix seconds, fractions cut off."""
+    """Unix seconds, rounded down."""
     rest: IntArray | FloatArray | None
-    """As of `Points`."""
+    """Numbers that order rows with the same second; None without fractions."""
     bad: BoolArray
-    """Rows without a time."""
+    """Mask of rows without a valid time."""
     too_large: BoolArray
-    """Of these, rows with a number that counts something shorter than seconds."""
+    """Mask of the bad rows whose number is too large for seconds, such as milliseconds."""
 
 
 def moments(column: Any) -> Moments:
-    """Return times from numbers of seconds, timestamps, dates or ISO-8601 text, in UTC where there is no time zone.
+    """Return the times of a column of seconds, timestamps, dates or ISO-8601 text; without a time zone, UTC is assumed.
 
-    Text is read as numbers or as ISO-8601, whichever more rows can be read as.
+    Text is read as numbers or as ISO-8601, whichever is valid for more rows.
     """
     column = _decoded(column)
     kind = column.type
-    nothing = np.zeros(len(column), dtype=bool)
+    none = np.zeros(len(column), dtype=bool)
     if pa.types.is_timestamp(kind):
         ticks = _filled(column.cast(pa.int64()))
-        return Moments(ticks // _TICKS[kind.unit], ticks % _TICKS[kind.unit], _mask(column.is_null()), nothing)
+        return Moments(ticks // _TICKS[kind.unit], ticks % _TICKS[kind.unit], _mask(column.is_null()), none)
     if pa.types.is_date(kind):
         days = _filled(column.cast(pa.date32()).cast(pa.int32())).astype(np.int64)
-        return Moments(days * _DAY_S, None, _mask(column.is_null()), nothing)
-    found = points(column)
+        return Moments(days * _DAY_S, None, _mask(column.is_null()), none)
+    parsed = points(column)
     with np.errstate(invalid="ignore"):
-        too_large = ~found.bad & ((found.whole > LATEST_S) | (found.whole < -LATEST_S))
-    bad = found.bad | too_large
+        too_large = ~parsed.bad & ((parsed.whole > LATEST_S) | (parsed.whole < -LATEST_S))
+    bad = parsed.bad | too_large
     if bad.any() and _is_text(kind):
         stamps = _stamps(column)
         if stamps.bad.sum() < bad.sum():
             return Moments(stamps.seconds, stamps.rest, stamps.bad, too_large & stamps.bad)
-    return Moments(np.where(bad, 0, found.whole).astype(np.int64), found.rest, bad, too_large)
+    return Moments(np.where(bad, 0, parsed.whole).astype(np.int64), parsed.rest, bad, too_large)
 
 
 def _stamps(column: Any) -> Moments:
@@ -232,5 +232,5 @@ def _mask(column: Any) -> BoolArray:
 
 
 def _filled(column: Any) -> Any:
-    """Return the numbers as a NumPy array of the same type, 0 where there are none."""
+    """Return the numbers as a NumPy array of the same type, with 0 for missing values."""
     return (column.fill_null(0) if column.null_count else column).to_numpy()

@@ -1,4 +1,4 @@
-"""Read recorded movement from CSV or Parquet files of many shapes into plain, checked columns."""
+"""Reading of CSV or Parquet trace files into checked columns."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sim.errors import InvalidValue, code_of
 from sim.interfaces import BoolArray, FloatArray, IntArray
 from sim.mobility.recorded import exact
 from sim.mobility.recorded.columns import ACCEPTED, find_columns
@@ -32,7 +33,7 @@ __all__ = ["ACCEPTED", "LATEST_S", "UNREADABLE", "Table", "numeric_order", "read
 UNREADABLE = (
     ValueError,
     OSError,
-    ImportError,  # a packing that needs another package, such as .zst
+    ImportError,  # a compression that needs another package, such as .zst
     EOFError,
     MemoryError,  # a damaged file may claim any size
     OverflowError,
@@ -46,9 +47,9 @@ UNREADABLE = (
 )
 
 Columns = Mapping[str, Any]
-"""Arrow columns of a file by its own names, each of shape (n_rows,)."""
+"""Arrow columns by their names in the file, each of shape (n_rows,)."""
 Fault = tuple[str, str, BoolArray]
-"""Which column breaks which rule, and in which rows."""
+"""Name of a column, the rule it breaks, and a mask of the rows that break it."""
 
 _MOST_SHOWN = 5
 _MOST_LAT, _MOST_LON = 90, 180
@@ -59,32 +60,34 @@ _CHUNK = 100_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """The rows of a file, in its order; every array has the shape (n_rows,)."""
+    """Rows of a trace file in the order of the file; all arrays have shape (n_rows,)."""
 
     users: tuple[str, ...]
-    """The ids as in the file, in order of first appearance."""
+    """Distinct ids as in the file, in order of first appearance."""
     user: IntArray
     """Index into `users`."""
     when: IntArray | FloatArray
-    """Unix seconds, integers, if `timed`; else any numbers that put a user's rows in order."""
+    """Unix seconds as integers if `timed`, else numbers that order the rows of a user."""
     timed: bool
+    """Whether the file has times."""
     cell: IntArray
-    """The cell, -1 outside the region."""
+    """Cell, -1 outside the region."""
     extent: str = ""
-    """Where the rows lie and where the region does, in words; empty without degrees."""
+    """Extents of the rows and of the region, as text for a message; empty without degrees."""
     rest: IntArray | FloatArray | None = None
-    """What puts rows with the same `when` in order, such as fractions of a second; None if nothing does."""
+    """Numbers that order rows with the same `when`, such as fractions of a second; None if not needed."""
 
     def order(self, user: IntArray) -> IntArray:
-        """Return the rows by user (a number for each row), then by exact time; ties stay as in the file."""
+        """Return the rows sorted by user (a number for each row), then by exact time; ties in the order of the file."""
         keys = (self.when, user) if self.rest is None else (self.rest, self.when, user)
         return np.lexsort(keys)
 
 
 def read_table(file: str | Path, *, grid: Grid, columns: Mapping[str, str] | None = None) -> Table:
-    """Read a file whose columns are named by `columns` (our name to the file's) or else guessed.
+    """Read a trace file; `columns` maps our column names to those of the file, others are recognised automatically.
 
-    Rows that cannot be read exactly are never dropped: a ValueError names the file, their number and the first few.
+    Rows that cannot be read exactly are never dropped: an `InvalidValue` states the file, their number and the first
+    few.
     """
     path = Path(file)
     try:
@@ -95,50 +98,58 @@ def read_table(file: str | Path, *, grid: Grid, columns: Mapping[str, str] | Non
     except _BadRows:
         raise
     except UNREADABLE as error:
-        raise ValueError(f"{path}: {_reason(error)}") from error
+        raise InvalidValue(f"{path}: {_reason(error)}", code=code_of(error, _default_code(error))) from error
 
 
-class _BadRows(ValueError):
-    """Rows that cannot be read, with the file and the first few."""
+class _BadRows(InvalidValue):
+    """Rows with invalid values; the message contains the file and the first few rows."""
 
 
 def _reason(error: BaseException) -> str:
-    """Say in one line what a library found wrong with a file."""
+    """Return the message of a library in one line."""
     text = " ".join(str(error).split())
-    return text or f"it cannot be read ({type(error).__name__}): it may be damaged, make or download it again"
+    return text or f"cannot be read ({type(error).__name__}): it may be damaged, create or download it again"
+
+
+def _default_code(error: BaseException) -> str:
+    """Return the code for an error of a library; damaged archives are OSErrors without an error number."""
+    if isinstance(error, ImportError):
+        return "missing-extra"
+    return "file-error" if isinstance(error, OSError) and error.errno is not None else "unreadable-file"
 
 
 def _checked(path: Path, frame: Columns, named: Mapping[str, str], grid: Grid) -> Table:
-    """Turn the columns of a file into a table, or raise with the rows that are bad."""
+    """Convert the columns of a file to a table; raise `InvalidValue` if rows are bad."""
     users = exact.ids(frame[named["user"]])
     timed = "time" in named
     when, rest, wrong_when = _when(frame, named)
     cell, wrong_cell, swapped, extent = _cells(frame, named, grid)
     wrong_user = [
-        (named["user"], "must name a user", users.codes < 0),
+        (named["user"], "must be the id of a user", users.codes < 0),
         (
             named["user"],
             "must be text or an integer (different ids of this size are the same floating-point number)",
             users.ambiguous,
         ),
     ]
-    _refuse(path, frame, [*wrong_user, *wrong_when, *wrong_cell], swapped)
+    _reject(path, frame, [*wrong_user, *wrong_when, *wrong_cell], swapped)
     return Table(users.texts, users.codes, when, timed, cell, extent, rest)
 
 
 def numeric_order(users: Sequence[str]) -> list[int]:
-    """Return the positions of the users in numeric order if all are integers, else as they are.
+    """Return the positions of the users in numeric order if all ids are integers, else in the given order.
 
     >>> numeric_order(["10", "9", "-1"]), numeric_order(["10", "9", "b"])
     ([2, 1, 0], [0, 1, 2])
     """
     if all(user.removeprefix("-").isdecimal() for user in users):
-        return sorted(range(len(users)), key=lambda position: Decimal(users[position]))  # an int has a limit of digits
+        # int() limits the number of digits, Decimal does not.
+        return sorted(range(len(users)), key=lambda position: Decimal(users[position]))
     return list(range(len(users)))
 
 
 def _load(path: Path, columns: Mapping[str, str] | None, *, degrees: bool) -> tuple[Columns, dict[str, str]]:
-    """Read the columns that are needed, and return which is which."""
+    """Read the required columns; return them with their names in the file by content."""
     given = dict(columns or {})
     if _is_parquet(path):
         named = find_columns(pq.read_schema(path).names, given, degrees=degrees)
@@ -151,16 +162,16 @@ def _load(path: Path, columns: Mapping[str, str] | None, *, degrees: bool) -> tu
 
 
 def _arrow(column: pd.Series) -> Any:
-    """Return a column of a CSV file for Arrow; empty fields are empty texts."""
+    """Convert a column of a CSV file to Arrow; empty fields become empty strings."""
     values = pa.array(column, from_pandas=False)
     return values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
 
 
 def _rows(path: Path, separator: str, header: Sequence[str], named: Mapping[str, str]) -> pd.DataFrame:
-    """Read a CSV file, ids and fractions of times as text; more fields than the header has are refused."""
+    """Read a CSV file, with ids and fractional times as text; reject rows with more fields than the header."""
     options: dict[str, Any] = {
         "sep": separator,
-        "keep_default_na": False,  # "NA" may be somebody's id
+        "keep_default_na": False,  # "NA" may be an id
         "index_col": False,
         "low_memory": False,
         "encoding": "utf-8-sig",
@@ -170,7 +181,10 @@ def _rows(path: Path, separator: str, header: Sequence[str], named: Mapping[str,
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame: pd.DataFrame = pd.read_csv(path, dtype={named["user"]: str}, **options)
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
-        raise ValueError(_too_long(path, separator, len(header)) or str(error).strip()) from error
+        message = _too_long(path, separator, len(header))
+        raise InvalidValue(
+            message or str(error).strip(), code="invalid-row" if message else "unreadable-file"
+        ) from error
     when = named.get("time") or named["order"]
     inexact = [name for name in set(named.values()) if _is_inexact(frame[name], is_moment=name == when)]
     if inexact:
@@ -179,14 +193,15 @@ def _rows(path: Path, separator: str, header: Sequence[str], named: Mapping[str,
 
 
 def _is_inexact(column: pd.Series, *, is_moment: bool) -> bool:
-    """Tell whether pandas may have changed what is written: moments as floats, integers of more than 64 bits."""
+    """Return whether pandas may have changed the values: times as floats, integers of more than 64 bits."""
     return bool(column.dtype == object or (is_moment and pd.api.types.is_float_dtype(column)))
 
 
 def _too_long(path: Path, separator: str, expected: int) -> str | None:
-    """Say which line has too many fields, or None where there is none.
+    """Return a message with the first line that has too many fields, or None if there is none.
 
-    Pandas compares a row with the one before instead of the header, and takes a row of several lines for one.
+    The message of pandas is not used: pandas compares a row with the previous one instead of the header, and counts
+    rows instead of lines.
     """
     lines = (line for chunk in _lines(path) for line in chunk)
     reader = csv.reader(lines, delimiter=separator)
@@ -196,7 +211,7 @@ def _too_long(path: Path, separator: str, expected: int) -> str | None:
             if len(fields) > expected and not separator.join(fields).isspace():
                 return f"line {start} has {len(fields)} fields, expected {expected}"
             start = reader.line_num + 1
-    except csv.Error:  # such as a field that is far too long
+    except csv.Error:  # for example a field beyond the size limit
         pass
     return None
 
@@ -206,15 +221,16 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _header(path: Path) -> tuple[str, list[str]]:
-    """Return the mark between the fields and the names of the columns."""
+    """Return the separator of the fields and the names of the columns."""
     header: list[str] = []
     separator = ","
     for separator in (",", "\t", ";", " "):
         try:
             frame = pd.read_csv(path, sep=separator, nrows=0, index_col=False, encoding="utf-8-sig")
         except pd.errors.EmptyDataError as error:
-            raise ValueError(
-                "the file is empty: its first line must name the columns, such as user,time_s,lat,lon"
+            raise InvalidValue(
+                "the file is empty: its first line must name the columns, such as user,time_s,lat,lon",
+                code="empty-file",
             ) from error
         header = frame.columns.tolist()
         if len(header) > 1:
@@ -223,7 +239,7 @@ def _header(path: Path) -> tuple[str, list[str]]:
 
 
 def _when(frame: Columns, named: Mapping[str, str]) -> tuple[Any, Any, list[Fault]]:
-    """Return the times or else the order, what tells equal ones apart, and the faults found."""
+    """Return the times or else the order, numbers that order equal ones, and the faults."""
     if "time" not in named:
         order = exact.points(frame[named["order"]])
         return order.whole, order.rest, [(named["order"], "must be a finite number", order.bad)]
@@ -236,7 +252,7 @@ def _when(frame: Columns, named: Mapping[str, str]) -> tuple[Any, Any, list[Faul
 
 
 def _cells(frame: Columns, named: Mapping[str, str], grid: Grid) -> tuple[IntArray, list[Fault], str, str]:
-    """Return the cell of each row, the faults found, a word if lat and lon seem swapped, and the extent in words."""
+    """Return the cell of each row, the faults, a hint if lat and lon seem to be swapped, and the extent as text."""
     if "cell" in named:
         numbers, bad = exact.numbers(frame[named["cell"]])
         bad = bad | (numbers < 0) | (numbers >= grid.n_cells) | (numbers != np.floor(numbers))
@@ -255,7 +271,7 @@ def _cells(frame: Columns, named: Mapping[str, str], grid: Grid) -> tuple[IntArr
 
 
 def _seem_swapped(lat: IntArray | FloatArray, lon: IntArray | FloatArray, grid: Grid) -> bool:
-    """Tell whether most rows are on the earth, or in the region, with lat and lon exchanged but not as they are."""
+    """Return whether most rows are valid coordinates, or in the region, only if lat and lon are exchanged."""
 
     def most(rows: BoolArray) -> bool:
         return 2 * int(rows.sum()) > rows.size
@@ -269,7 +285,7 @@ def _seem_swapped(lat: IntArray | FloatArray, lon: IntArray | FloatArray, grid: 
 
 
 def _extent(lat: IntArray | FloatArray, lon: IntArray | FloatArray, grid: Grid) -> str:
-    """Say where the rows lie and where the region does; empty without rows."""
+    """Return the extents of the rows and of the region as text; empty without rows."""
     if not lat.size:
         return ""
 
@@ -280,8 +296,8 @@ def _extent(lat: IntArray | FloatArray, lon: IntArray | FloatArray, grid: Grid) 
     return f": they lie in {box(lat.min(), lat.max(), lon.min(), lon.max())}, the region is {region}"
 
 
-def _refuse(path: Path, frame: Columns, faults: Sequence[Fault], hint: str) -> None:
-    """Raise ValueError if any row is bad, and show the first few with all that is wrong in them, and a hint."""
+def _reject(path: Path, frame: Columns, faults: Sequence[Fault], hint: str) -> None:
+    """Raise `InvalidValue` if any row is bad, with all faults of the first few rows and a hint."""
     bad = np.logical_or.reduce([mask for _, _, mask in faults])
     if not bad.any():
         return
@@ -297,32 +313,34 @@ def _refuse(path: Path, frame: Columns, faults: Sequence[Fault], hint: str) -> N
         for place, row in zip(places, rows, strict=True)
     ]
     more = [f"and {n_bad - len(rows)} more"] if n_bad > len(rows) else []
-    raise _BadRows(f"{path}: {n_bad} bad row{'s' if n_bad > 1 else ''}: {'; '.join([*wrong, *more])}{hint}")
+    raise _BadRows(
+        f"{path}: {n_bad} bad row{'s' if n_bad > 1 else ''}: {'; '.join([*wrong, *more])}{hint}", code="invalid-row"
+    )
 
 
 def _shown(value: object) -> str:
-    """Write a value as it stands in the file, shortened."""
+    """Return a value as written in the file, shortened."""
     if value is None or value == "":
         return "nothing"
     if isinstance(value, float) and np.isnan(value):
         return "nothing (nan)"
-    if not isinstance(value, str):  # whole numbers are floats in a column with others
+    if not isinstance(value, str):  # integers are floats in a column with fractions
         text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
         return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
     return repr(value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…")
 
 
 def _lines_of(path: Path, rows: Sequence[int]) -> list[int] | None:
-    """Return the lines, from 1, that hold these rows of a CSV file; None where a row may have several lines.
+    """Return the line numbers, from 1, of rows of a CSV file; None if a row may span several lines.
 
-    Empty lines are no rows.
+    Empty lines are not rows.
     """
     filled: list[int] = []
     for lines in _lines(path):
         opened = np.flatnonzero(lines.str.count('"') % 2 == 1)
         whole = lines.iloc[: opened[0]] if opened.size else lines
         filled += (whole.index[whole.str.strip(" ") != ""] + 1).tolist()
-        if len(filled) > rows[-1] + 1:  # the first is the header
+        if len(filled) > rows[-1] + 1:  # the first line is the header
             return [filled[row + 1] for row in rows]
         if opened.size:
             break
@@ -330,10 +348,10 @@ def _lines_of(path: Path, rows: Sequence[int]) -> list[int] | None:
 
 
 def _lines(path: Path) -> Iterator[pd.Series]:
-    """Yield the lines of a CSV file, in chunks; pandas reads them too, since it unpacks what is packed."""
+    """Yield the lines of a CSV file in chunks, read with pandas, which decompresses the file if necessary."""
     with pd.read_csv(
         path,
-        sep="\x01",  # a mark that no text has: each line is one field
+        sep="\x01",  # a separator that does not occur in text: each line is one field
         quoting=csv.QUOTE_NONE,
         header=None,
         names=["line"],

@@ -1,1 +1,1 @@
-"""Shifts: changes of behaviour during the test, one file per kind."""
+"""Behaviour shifts during the test, one file per kind."""

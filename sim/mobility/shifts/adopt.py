@@ -1,4 +1,4 @@
-"""Adoption of the behaviour of another user."""
+"""Shift to the behaviour of another user."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from sim.components.registry import component
+from sim.errors import InvalidValue
 from sim.interfaces import Generator, IntArray
 from sim.mobility.shifts.context import ShiftContext
 from sim.mobility.shifts.life import ShiftedLife
@@ -17,33 +18,37 @@ from sim.mobility.shifts.places import drawn
 
 @component("shift")
 class AdoptParameters(ShiftOfPlaces):
-    """Behaviour of another user, as it is without any shift."""
+    """Behaviour of another user, as it would be without any shift."""
 
     kind: Literal["adopt"] = "adopt"
     of: str | None = None
     """Id of the other user (default: the next user, cyclically)."""
     what: Literal["profile", "trace"] = "profile"
-    """`profile`: independent draws from the other's test histogram; `trace`: the other's test cells in their order."""
+    """`profile`: independent draws from the other user's test histogram; `trace`: the other user's cells in order."""
 
     @property
     def named_users(self) -> list[str]:
-        """The users that it names."""
+        """Ids of users in the parameters."""
         return [*super().named_users, *([] if self.of is None else [self.of])]
 
     def concerned(self, users: Sequence[str], draw: Callable[[str], float]) -> list[str]:
-        """Return the users whose behaviour changes: not the one whose behaviour is adopted."""
+        """Return the users whose behaviour changes, without the user whose behaviour is adopted."""
         concerned = super().concerned(users, draw)
         if len(users) < 2:
-            raise ValueError("to adopt the life of another user needs two users or more, found one")
+            raise InvalidValue(
+                "adopting the behaviour of another user requires at least two users, found one", code="too-few-users"
+            )
         if self.of is not None:
             require_user(self.of, users, "of")
             concerned = [user for user in concerned if user != self.of]
         if not concerned:
-            raise ValueError(f"it concerns nobody but {self.of}, who has that life already")
+            raise InvalidValue(
+                f"`users` must contain another user than {self.of}, whose behaviour is adopted", code="no-users"
+            )
         return concerned
 
     def new_cells(self, life: ShiftedLife, start: int, context: ShiftContext, rng: Generator) -> IntArray:  # noqa: ARG002
-        """Return the cells of all test queries in the other's life."""
+        """Return the cells of all test queries with the behaviour of the other user."""
         users, n_queries = context.users, len(life.cells)
         following = users[(users.index(life.user) + 1) % len(users)]
         other = life.unshifted[self.of or following].test.cells

@@ -1,4 +1,4 @@
-"""Closed roads."""
+"""Road closures."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from sim.components.registry import component
+from sim.errors import InvalidValue
 from sim.interfaces import Generator
 from sim.mobility.shifts.parameters import ShiftOfRoads, SomeShare
 from sim.world.grid import Grid
@@ -17,19 +18,19 @@ if TYPE_CHECKING:
 
 @component("shift")
 class CloseRoadsParameters(ShiftOfRoads):
-    """Closed roads: a share of all roads or those of some cells, as long as every place remains reachable."""
+    """Closure of a share of all roads or of the roads of some cells; roads needed for connectivity stay open."""
 
     kind: Literal["close_roads"] = "close_roads"
     share: SomeShare | None = None
-    """Share of all roads, by direction, drawn at random; either this or `cells` is required."""
+    """Share of all directed roads to close, drawn at random; either `share` or `cells` is required."""
     cells: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)] | None = None
-    """Cells whose roads, those with an end in the cell, are closed."""
+    """Cells whose roads are closed: all roads that start or end there; either `share` or `cells` is required."""
 
     @model_validator(mode="after")
     def _one_choice(self) -> Self:
         if (self.share is None) == (self.cells is None):
-            both = "none" if self.share is None else "both"
-            raise ValueError(f"say which roads: allowed is one of `share` and `cells`, found {both}")
+            number, code = ("none", "missing-key") if self.share is None else ("both", "exclusive-keys")
+            raise InvalidValue(f"exactly one of `share` and `cells` is required, found {number}", code=code)
         return self
 
     def changed(self, roads: Roads, grid: Grid, rng: Generator) -> Roads:
@@ -37,5 +38,5 @@ class CloseRoadsParameters(ShiftOfRoads):
         from sim.world.roads.closures import close
 
         if outside := [cell for cell in self.cells or () if cell >= grid.n_cells]:
-            raise ValueError(f"`cells` must be below {grid.n_cells}, found {outside[0]}")
+            raise InvalidValue(f"`cells` must be in [0, {grid.n_cells}), found {outside[0]}", code="cell-outside-grid")
         return close(roads, grid, share=self.share, cells=self.cells, rng=rng)

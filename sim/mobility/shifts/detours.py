@@ -1,4 +1,4 @@
-"""What a change of the roads does to people of whom only cells are known: they take other ways between them."""
+"""Effect of changed roads on traces of cells: the cells between the ends of each trip follow another route."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ if TYPE_CHECKING:
     from sim.world.roads.graph import Roads
 
 LONGEST_GAP_S = 3_600
-"""Who is not seen for longer is not on her way."""
+"""Longest time in s between two queries of the same trip."""
 
 
 DETOUR = 1.5
-"""Who goes farther than so many times the straight line, and two cells, went somewhere else in between."""
+"""Largest ratio of the length of a trip, less two cells, to the straight line; longer trips are split at a stop."""
 
 
 def ways(times_s: IntArray, cells: IntArray, grid: Grid) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last query of each way with a query in between.
+    """Yield the first and the last query of each trip that has at least one query in between.
 
-    In it, each query is in another cell than the last. It lies between two stays (two queries in a row in one cell),
-    silences or ends of the trace, and is cut where it turns back (see `DETOUR`), at the query farthest from its first.
+    Within a trip, consecutive queries are in different cells. Trips are separated by stays (two consecutive queries in
+    the same cell), gaps and the ends of the trace. A trip with too long a detour (see `DETOUR`) is split at the query
+    farthest from its start.
 
     >>> from sim.world.grid import Grid
     >>> line = Grid.rectangle(rows=1, cols=9, width_km=9, height_km=1)
@@ -35,7 +36,7 @@ def ways(times_s: IntArray, cells: IntArray, grid: Grid) -> Iterator[tuple[int, 
     on = (cells[1:] != cells[:-1]) & (np.diff(times_s) <= LONGEST_GAP_S)
     turns = np.flatnonzero(np.diff(np.concatenate([[False], on, [False]]).astype(np.int8)))
     x_km, y_km = grid.x_km[cells], grid.y_km[cells]
-    gone_km = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x_km), np.diff(y_km)))])
+    travelled_km = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(x_km), np.diff(y_km)))])
     slack_km = 2 * float(np.hypot(grid.width_km / grid.cols, grid.height_km / grid.rows))
     waiting = turns.reshape(-1, 2)[::-1].tolist()
     while waiting:
@@ -43,7 +44,7 @@ def ways(times_s: IntArray, cells: IntArray, grid: Grid) -> Iterator[tuple[int, 
         if last - first < 2:
             continue
         away_km = np.hypot(x_km[first : last + 1] - x_km[first], y_km[first : last + 1] - y_km[first])
-        if gone_km[last] - gone_km[first] > DETOUR * away_km[-1] + slack_km:
+        if travelled_km[last] - travelled_km[first] > DETOUR * away_km[-1] + slack_km:
             turn = first + 1 + int(away_km[1:-1].argmax())
             waiting += [[turn, last], [first, turn]]
         elif cells[first] != cells[last]:
@@ -53,10 +54,10 @@ def ways(times_s: IntArray, cells: IntArray, grid: Grid) -> Iterator[tuple[int, 
 def rerouted(
     times_s: IntArray, cells: IntArray, *, grid: Grid, roads: Roads, roads_at: Callable[[int], Roads]
 ) -> IntArray:
-    """Return the cells of somebody who takes each way on the roads in force when she departs.
+    """Return the cells of a trace in which each trip uses the roads in force at its departure.
 
-    A way whose fastest route is the same as on the usual `roads` stays as it is. Of another, the queries between both
-    ends get the cells that the new fastest route passes, at the same shares of the time it takes.
+    A trip whose fastest route is the same as on the usual `roads` does not change. For any other trip, the queries
+    between its ends get the cells of the new fastest route, at the same shares of the travel time.
     """
     moved = cells.copy()
     for first, last in ways(times_s, cells, grid):

@@ -1,4 +1,4 @@
-"""Holiday: a stay around a place far from home, for a while."""
+"""Holiday: a temporary stay around a place far from home."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pydantic import model_validator
 
 from sim.components.registry import component
 from sim.components.spec import Positive
+from sim.errors import InvalidValue
 from sim.interfaces import FloatArray, Generator, IntArray
 from sim.mobility.shifts.context import ShiftContext
 from sim.mobility.shifts.life import ShiftedLife
@@ -20,22 +21,24 @@ from sim.world.grid import Grid
 
 @component("shift")
 class HolidayParameters(ShiftOfPlaces):
-    """Holiday: independent visits around a place far from home, for a while."""
+    """Holiday: temporary, independent visits around a place far from home."""
 
     kind: Literal["holiday"] = "holiday"
     away_km: Positive = 10.0
-    """Least distance from home, or as far as the grid allows."""
+    """Minimum distance of the holiday place from home in km; if the grid is smaller, the farthest cell."""
     spread_km: Positive = 2.0
-    """Scale of the distance of visits from the holiday place."""
+    """Scale in km of the exponential decay of visits with the distance from the holiday place."""
 
     @model_validator(mode="after")
     def _ends(self) -> Self:
         if self.for_good:
-            raise ValueError("a holiday ends: say `for_queries` or `for_days`, found neither")
+            raise InvalidValue(
+                "a holiday must end: give `for_queries` or `for_days`, found neither", code="missing-key"
+            )
         return self
 
     def new_cells(self, life: ShiftedLife, start: int, context: ShiftContext, rng: Generator) -> IntArray:
-        """Return the cells of all test queries on holiday."""
+        """Return the cells of all test queries during the holiday."""
         weights = holiday(
             grid=context.world.grid,
             attraction=context.attraction,
@@ -50,9 +53,9 @@ class HolidayParameters(ShiftOfPlaces):
 def holiday(
     *, grid: Grid, attraction: FloatArray, home: int, away_km: float, spread_km: float, rng: Generator
 ) -> FloatArray:
-    """Return the weight of each cell on holiday: around a place that is drawn by attraction, far from home.
+    """Return the weight of each cell during the holiday, around a place far from home that is drawn by attraction.
 
-    If no place is so far away, the farthest cell where people go is taken.
+    If no place is at least `away_km` away, the place is the farthest cell with positive attraction.
     """
     from_home_km = np.where(attraction > 0, distances_km(grid, home), -1.0)
     far = np.where(from_home_km >= away_km, attraction, 0.0)

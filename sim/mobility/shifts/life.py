@@ -1,4 +1,4 @@
-"""A user's life while shifts are applied to it, and the time windows in which they are in force."""
+"""The queries of a user while shifts are applied, and the time windows of the shifts."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from sim.mobility.shifts.parameters import AnyShift, ShiftOfPlaces
 from sim.mobility.traces import Life, Trace
 
 ENOUGH_QUERIES = 20
-"""Number of queries that suffice to locate a user's home."""
+"""Number of queries that is sufficient to locate a user's home."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """When a shift is in force for one user."""
+    """Time window in which a shift is in force for one user."""
 
     from_s: int
+    """Start in s."""
     until_s: float
+    """End in s (exclusive); infinite for a shift without an end time."""
     for_queries: float
+    """Duration in queries; infinite for a shift without that limit."""
 
     def is_on(self, time_s: int) -> bool:
         """Return whether the shift is in force at a time."""
@@ -31,28 +34,33 @@ class Window:
 
 @dataclass
 class ShiftedLife:
-    """A user's life to which shifts are applied one after another."""
+    """The queries of a user, to which shifts are applied one after another."""
 
     user: str
+    """Id of the user."""
     replication: int
     unshifted: Mapping[str, Life]
-    """The lives of all users without any shift."""
+    """Queries of all users without any shift, by user."""
     life: Life
+    """Queries with all shifts applied so far."""
     mobility: Mobility
+    """Mobility with all permanent shifts applied so far."""
     demand: Callable[[], Demand]
-    """Returns the demand of one life: a new object each time, since demands may have state."""
+    """Function that returns a new demand, since demands may have state."""
     windows: dict[str, Window] = field(default_factory=dict)
-    """Windows of the shifts that were applied by time, by name."""
+    """Windows of the shifts applied by time, by name."""
     shifts: list[Shift] = field(default_factory=list)
+    """Starts and ends of the shifts applied so far."""
     borders: set[int] = field(default_factory=set)
+    """Queries, counted from 1, at which the statistics change."""
     moved: set[int] = field(default_factory=set)
-    """The queries, from 0, from which on the places are others permanently."""
+    """Queries, counted from 0, at which the places change permanently."""
     away: list[slice] = field(default_factory=list)
-    """The queries, from 0, that are temporarily at other places."""
+    """Queries, counted from 0, that are temporarily at other places."""
 
     @property
     def base(self) -> Life:
-        """The user's life without any shift."""
+        """The queries of the user without any shift."""
         return self.unshifted[self.user]
 
     @property
@@ -66,11 +74,11 @@ class ShiftedLife:
         return self.life.test.times_s
 
     def replace_cells(self, cells: IntArray) -> None:
-        """Put the test queries into other cells."""
+        """Replace the cells of the test queries."""
         self.life = replace(self.life, test=Trace(self.user, self.times_s, cells))
 
     def record(self, spec: AnyShift, start: int, stop: int) -> None:
-        """Record that a shift concerns the queries from `start` to before `stop`, counted from 0."""
+        """Record that a shift applies to the queries in the slice `start:stop`, counted from 0."""
         begins = {start}
         if spec.ramp_queries and start + spec.ramp_queries < stop:
             begins.add(start + spec.ramp_queries)
@@ -86,9 +94,9 @@ class ShiftedLife:
             self.away.append(slice(start, stop))
 
     def cells_before(self, start: int) -> IntArray:
-        """Return the cells from the last permanent move to before a query, without those of temporary changes.
+        """Return the cells between the last permanent move and a query, without those of temporary shifts.
 
-        If they are fewer than `ENOUGH_QUERIES`, the following cells complete them; if there are none, all cells count.
+        If there are fewer than `ENOUGH_QUERIES`, the following cells are added; if there are none, return all cells.
         """
         since = max((query for query in self.moved if query <= start), default=0)
         usual = np.ones(len(self.cells), dtype=bool)
@@ -101,6 +109,6 @@ class ShiftedLife:
         return cells if cells.size else self.cells
 
     def changed(self) -> Life:
-        """Return the life with all shifts applied so far."""
+        """Return the queries with all shifts applied so far."""
         shifts = tuple(sorted(self.shifts, key=lambda shift: shift.index))
         return replace(self.life, shifts=shifts, borders=tuple(sorted(self.borders - {1})))

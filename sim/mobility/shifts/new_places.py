@@ -24,7 +24,7 @@ class NewPlacesParameters(ShiftOfPlaces):
     def new_cells(self, life: ShiftedLife, start: int, context: ShiftContext, rng: Generator) -> IntArray:  # noqa: ARG002
         """Return the cells of all test queries at the new places.
 
-        The mobility model changes the places if it can, otherwise the cells of the trace are replaced.
+        The mobility model changes the places if it supports that; otherwise the cells of the trace are replaced.
         """
         cells = context.cells_elsewhere(life, start, what="places", name=self.name, for_good=self.for_good)
         if cells is not None:
@@ -39,18 +39,18 @@ class NewPlacesParameters(ShiftOfPlaces):
 
 
 def with_new_places(cells: IntArray, *, grid: Grid, attraction: FloatArray, home: int, rng: Generator) -> IntArray:
-    """Replace every cell but home by another one, drawn without repetition by A(x) exp(-d(home, x) / spread).
+    """Replace every cell except home by another cell, drawn without replacement by A(x) exp(-d(home, x) / spread).
 
-    The most frequent are drawn first. The spread is half of the mean distance from home of the queries elsewhere,
-    which it would be if they were drawn like this on an even plane; at least the size of a cell. If the cells run out,
-    the rest stays.
+    The most frequent cells are replaced first. The spread is half of the mean distance of the other queries from home,
+    as for draws by this formula on a plane of constant attraction, and at least the size of a cell. Cells for which no
+    replacement is left do not change.
     """
     away_km = distances_km(grid, home)
     least_km = float(np.hypot(grid.width_km / grid.cols, grid.height_km / grid.rows))
     elsewhere = cells[cells != home]
     spread_km = max(float(away_km[elsewhere].mean()) / 2, least_km) if elsewhere.size else least_km
     weights = np.where(np.arange(grid.n_cells) == home, 0.0, attraction)
-    # The order in which cells come if one after the other is drawn by weight (the Gumbel trick): nothing underflows.
+    # Gumbel trick: the order of successive draws by weight without replacement, without underflow.
     noise = rng.gumbel(size=grid.n_cells)
     with np.errstate(divide="ignore"):
         keys = np.log(weights) - away_km / spread_km + noise

@@ -1,4 +1,4 @@
-"""Parameters that all shifts share: when a change takes effect, for whom, for how long and how fast."""
+"""Base classes of the parameters of shifts: start, duration, users and transition."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from sim.components.registry import OneOf, Parameters
 from sim.components.spec import Count, Days, Name
 from sim.components.suggestions import suggestion
-from sim.components.wording import found
+from sim.components.wording import described
+from sim.errors import InvalidValue
 
 if TYPE_CHECKING:
     from sim.interfaces import Generator, IntArray
@@ -24,10 +25,10 @@ SomeShare = Annotated[float, Field(gt=0, le=1)]
 
 
 class ShiftParameters(Parameters):
-    """A change of users' behaviour."""
+    """Parameters of a behaviour shift."""
 
     changes_places: ClassVar[bool] = False
-    """Whether it replaces the cells of queries."""
+    """Whether the shift replaces the cells of queries."""
 
     kind: str
     name: Name = Field(default_factory=lambda values: values.get("kind", "shift"))
@@ -35,26 +36,26 @@ class ShiftParameters(Parameters):
 
     @property
     def changes_statistics(self) -> bool:
-        """Whether users have other statistics while it is in force."""
+        """Whether users have other statistics while the shift is in force."""
         return True
 
     @property
     def adds_queries(self) -> bool:
-        """Whether users may query between their visits while it is in force."""
+        """Whether users may query between their visits while the shift is in force."""
         return False
 
     @property
     def ramp_queries(self) -> int:
-        """Number of queries until it has its full weight."""
+        """Number of queries until the shift has its full weight."""
         return 0
 
     @property
     def named_users(self) -> list[str]:
-        """The users that it names."""
+        """Ids of users in the parameters."""
         return []
 
     def concerned(self, users: Sequence[str], draw: Callable[[str], float]) -> list[str]:  # noqa: ARG002
-        """Return the users whose behaviour changes; `draw` returns a random number of a user."""
+        """Return the users whose behaviour changes; `draw` returns a random number for each user."""
         return list(users)
 
 
@@ -62,24 +63,25 @@ class ShiftOfPeople(ShiftParameters):
     """A change of the behaviour of some or all users."""
 
     at_query: Annotated[int, Field(ge=2, le=1_000_000)] | None = None
-    """Start: index of the first query after the change, in each user's test; either this or `at_day` is required."""
+    """First query after the change, counted from 1 in each user's test; either `at_query` or `at_day` is required."""
     at_day: Days | None = None
-    """Start: days after the beginning of the test."""
+    """Start in days after the beginning of the test; either `at_query` or `at_day` is required."""
     users: Annotated[list[str], Field(min_length=1)] | None = None
-    """Ids of the concerned users (default: all users)."""
+    """Ids of the users whose behaviour changes (default: all users)."""
     share: SomeShare | None = None
-    """Share of concerned users, at least one, drawn at random; excludes `users`."""
+    """Share of the users whose behaviour changes, at least one, drawn at random; cannot be combined with `users`."""
     for_queries: Count | None = None
     """Duration in queries (default: permanent)."""
     for_days: Days | None = None
-    """Duration in days; excludes `for_queries`."""
+    """Duration in days (default: permanent); cannot be combined with `for_queries`."""
 
     @model_validator(mode="after")
     def _one_start(self) -> Self:
         starts = [name for name in ("at_query", "at_day") if vars(self)[name] is not None]
         if len(starts) != 1:
-            raise ValueError(
-                f"say when: allowed is one of `at_query` and `at_day`, found {'both' if starts else 'none'}"
+            raise InvalidValue(
+                f"exactly one of `at_query` and `at_day` is required, found {'both' if starts else 'none'}",
+                code="exclusive-keys" if starts else "missing-key",
             )
         self.require_at_most_one("users", "share")
         return self.require_at_most_one("for_queries", "for_days")
@@ -91,11 +93,11 @@ class ShiftOfPeople(ShiftParameters):
 
     @property
     def named_users(self) -> list[str]:
-        """The users that it names."""
+        """Ids of users in the parameters."""
         return self.users or []
 
     def concerned(self, users: Sequence[str], draw: Callable[[str], float]) -> list[str]:
-        """Return the users whose behaviour changes; `draw` returns a random number of a user."""
+        """Return the users whose behaviour changes; `draw` returns a random number for each user."""
         if self.users is not None:
             for user in self.users:
                 require_user(user, users, "users")
@@ -111,35 +113,35 @@ class ShiftOfPlaces(ShiftOfPeople):
     changes_places: ClassVar[bool] = True
 
     over_queries: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    """Number of queries over which the share of the new places rises linearly (default: sudden)."""
+    """Number of queries over which the share of the new places increases linearly; with 0, the change is sudden."""
     weight: SomeShare = 1.0
-    """Final probability that a query is at the new places instead of the old ones."""
+    """Final probability that a query is at the new places instead of the previous ones."""
 
     @property
     def ramp_queries(self) -> int:
-        """Number of queries until it has its full weight."""
+        """Number of queries until the shift has its full weight."""
         return self.over_queries
 
     @abstractmethod
     def new_cells(self, life: ShiftedLife, start: int, context: ShiftContext, rng: Generator) -> IntArray:
-        """Return the cells of all test queries at the new places alone; query `start`, from 0, is the first there."""
+        """Return the cells of all test queries as if all were at the new places; `start`, from 0, is the first."""
 
 
 class ShiftOfRoads(ShiftParameters):
-    """A change of the roads, for all users: later departures take other routes."""
+    """A change of the roads for all users: later departures take other routes."""
 
     at_day: Days
-    """Start: days after the beginning of the test."""
+    """Start in days after the beginning of the test."""
     for_days: Days | None = None
     """Duration in days (default: permanent)."""
 
     @property
     def at_query(self) -> None:
-        """None: it starts at a time, the same for all users."""
+        """None: the shift starts at the same time for all users."""
 
     @property
     def for_queries(self) -> None:
-        """None: it ends at a time, the same for all users."""
+        """None: the shift ends at the same time for all users."""
 
     @abstractmethod
     def changed(self, roads: Roads, grid: Grid, rng: Generator) -> Roads:
@@ -147,15 +149,20 @@ class ShiftOfRoads(ShiftParameters):
 
 
 def require_user(user: str, users: Sequence[str], key: str) -> None:
-    """Raise ValueError if a user named under a key does not exist."""
+    """Raise `InvalidValue` if a user given under a key does not exist."""
     if user not in users:
-        few = ", ".join(users[:5]) + (f" and {len(users) - 5} more" if len(users) > 5 else "")
-        raise ValueError(f"`{key}`: no such user, found {user!r}{suggestion(user, users)}; there are {few}")
+        first = ", ".join(users[:5]) + (f" and {len(users) - 5} more" if len(users) > 5 else "")
+        raise InvalidValue(
+            f"`{key}`: unknown user {user!r}{suggestion(user, users)}; the users are {first}", code="unknown-user"
+        )
 
 
 def _require_mapping(value: Any) -> Any:
     if not isinstance(value, dict | ShiftParameters):
-        raise ValueError(f"a shift is a mapping, such as {{kind: relocate, at_query: 301}}, found {found(value)}")
+        raise InvalidValue(
+            f"a shift must be a mapping such as {{kind: relocate, at_query: 301}}, found {described(value)}",
+            code="wrong-type",
+        )
     return value
 
 

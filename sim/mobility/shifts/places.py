@@ -1,6 +1,6 @@
-"""Operations on the cells of a trace that shifts of places share.
+"""Operations on the cells of a trace for shifts of places.
 
-They apply to recorded users as to synthetic ones. Nobody goes where attraction is 0.
+They apply to recorded and synthetic users. Users never visit cells whose attraction is 0.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def share_of_new(n_queries: int, *, start: int, stop: int, over: int = 0, weight: float = 1.0) -> FloatArray:
-    """Return the probability with which each query belongs to the new life, shape (n_queries,).
+    """Return the probability that each query is at the new places, shape (n_queries,).
 
-    It is 0 before the query `start` (counted from 0) and from `stop` on, rises in equal steps, and is `weight` after
-    `over` queries.
+    It is 0 before the query `start` (counted from 0) and from `stop` on, increases in equal steps from `start`, and is
+    `weight` after `over` queries.
 
     >>> share_of_new(6, start=1, stop=5, over=1).tolist()
     [0.0, 0.5, 1.0, 1.0, 1.0, 0.0]
@@ -32,7 +32,7 @@ def share_of_new(n_queries: int, *, start: int, stop: int, over: int = 0, weight
 
 
 def mixed(old: IntArray, new: IntArray, share: FloatArray, rng: Generator) -> IntArray:
-    """Return the new cell of each query with the probability that `share` gives, else the old one.
+    """Return the new cell of each query with the probability in `share`, otherwise the old cell.
 
     >>> mixed(np.array([1, 2, 3]), np.array([7, 8, 9]), np.array([0.0, 1.0, 1.0]), None)
     array([1, 8, 9])
@@ -43,7 +43,7 @@ def mixed(old: IntArray, new: IntArray, share: FloatArray, rng: Generator) -> In
 
 
 def by_frequency(cells: IntArray) -> IntArray:
-    """Return the cells that occur, each once, the most frequent first; ties by index.
+    """Return the distinct cells, the most frequent first; ties in the order of cells.
 
     >>> by_frequency(np.array([4, 7, 7, 9, 4]))
     array([4, 7, 9])
@@ -53,10 +53,10 @@ def by_frequency(cells: IntArray) -> IntArray:
 
 
 def drawn(weights: FloatArray, size: int, rng: Generator) -> IntArray:
-    """Draw cells by weight, independently of each other."""
+    """Draw cells independently by weight."""
     return np.asarray(thresholds(weights).searchsorted(rng.random(size), side="right"), dtype=np.int64)
 
 
 def distances_km(grid: Grid, cell: int) -> FloatArray:
-    """Return the straight-line distance of each cell from one, shape (n_cells,)."""
+    """Return the Euclidean distances of all cells from one cell in km, shape (n_cells,)."""
     return np.asarray(np.hypot(grid.x_km - grid.x_km[cell], grid.y_km - grid.y_km[cell]), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Rate: more or fewer queries in the same life."""
+"""Rate: more or fewer queries with the same movement."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from sim.mobility.shifts.parameters import ShiftOfPeople
 
 @component("shift")
 class RateParameters(ShiftOfPeople):
-    """More or fewer queries in the same life."""
+    """More or fewer queries with the same movement."""
 
     kind: Literal["rate"] = "rate"
     factor: Annotated[float, Field(ge=1e-3, le=1000)]
-    """Number of queries relative to before: below 1 some are left out, above 1 others come in between."""
+    """Number of queries relative to before: below 1, some are omitted; above 1, additional ones are inserted."""
 
     @property
     def changes_statistics(self) -> bool:
-        """Whether users have other statistics while it is in force."""
+        """Whether users have other statistics while the shift is in force."""
         return self.factor != 1
 
     @property
     def adds_queries(self) -> bool:
-        """Whether users may query between their visits while it is in force."""
+        """Whether users may query between their visits while the shift is in force."""
         return self.factor > 1
 
     def build(self, demand: Demand, window: Window, rng: Generator) -> Rate:
-        """Return another demand with this rate in a window."""
+        """Return the demand with its rate changed in a window."""
         return Rate(
             demand,
             factor=self.factor,
@@ -47,12 +47,13 @@ class RateParameters(ShiftOfPeople):
 
 
 class Rate:
-    """Query `factor` (in (0, inf)) times as often as another demand from a time on, for good or for a while.
+    """Another demand with `factor` times as many queries, in (0, inf), from a time on, permanently or temporarily.
 
-    Below 1, each query is kept with that probability. Above 1, a Poisson number of mean factor - 1 comes between each
-    query and the next, at uniform moments, in the cell of the last visit at or before them. It ends at `until_s`
-    (exclusive) or after `for_queries`. `rng` is its own: the queries before are those of the other demand, to the bit.
-    It counts its queries across calls of `queries`, one for each session of a recorded life: use one object per life.
+    With a factor below 1, each query remains with that probability. Above 1, a Poisson number of queries with mean
+    factor - 1 is inserted between each query and the next, at uniform times, in the cell of the last visit at or before
+    each. The change ends at `until_s` (exclusive) or after `for_queries` queries. It draws from its own `rng`, so the
+    queries before it are exactly those of the other demand. It counts queries across calls of `queries`, one call per
+    session of a recorded trace: use one object per user.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Rate:
         self._left = for_queries
 
     def queries(self, visits: Iterable[Visit], rng: Generator) -> Iterator[Visit]:
-        """Yield the queries of the other demand, some of them or more."""
+        """Yield the queries of the other demand, with queries omitted or inserted."""
         seen: deque[Visit] = deque()
         last: Visit | None = None
         for query in self.demand.queries(_watched(visits, seen), rng):
@@ -92,7 +93,7 @@ class Rate:
         return self.from_s <= time_s < self.until_s
 
     def _more(self, last: Visit | None, next_s: int) -> list[int]:
-        """Return the moments that come between two queries."""
+        """Return the times of the queries inserted between two queries."""
         if last is None or self.factor <= 1 or not self._is_on(last.time_s):
             return []
         count = self._rng.poisson(self.factor - 1)
@@ -107,7 +108,7 @@ def _watched(visits: Iterable[Visit], seen: deque[Visit]) -> Iterator[Visit]:
 
 
 def _last_before(time_s: int, seen: deque[Visit]) -> Visit:
-    """Return the last visit at or before a time, or the first of all, and forget those before it."""
+    """Return the last visit at or before a time, or else the first visit; drop all visits before it."""
     while len(seen) > 1 and seen[1].time_s <= time_s:
         seen.popleft()
     return seen[0]

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from sim.components.registry import component
+from sim.errors import InvalidValue
 from sim.interfaces import FloatArray, Generator, IntArray
 from sim.mobility.shifts.context import ShiftContext
 from sim.mobility.shifts.life import ShiftedLife
@@ -22,12 +23,12 @@ class RelocateParameters(ShiftOfPlaces):
 
     kind: Literal["relocate"] = "relocate"
     what: Literal["home", "work"] = "home"
-    """What moves: `home` with all other places, or `work` with the places nearer to it than to home."""
+    """Place that is relocated: `home` with all other places, or `work` with the places closer to it than to home."""
 
     def new_cells(self, life: ShiftedLife, start: int, context: ShiftContext, rng: Generator) -> IntArray:  # noqa: ARG002
         """Return the cells of all test queries after the move.
 
-        The mobility model moves the user if it can, otherwise the cells of the trace are moved.
+        The mobility model moves the user if it supports that; otherwise the cells of the trace are moved.
         """
         cells = context.cells_elsewhere(life, start, what=self.what, name=self.name, for_good=self.for_good)
         if cells is not None:
@@ -39,7 +40,11 @@ class RelocateParameters(ShiftOfPlaces):
             candidates = (*ranked.tolist(), *by_frequency(life.cells).tolist())
             second = next((cell for cell in candidates if cell != home), None)
             if second is None:
-                raise ValueError(f"{life.user} is always in cell {home} and has no second place that could be work")
+                raise InvalidValue(
+                    f"{life.user} is always in cell {home} and has no second place that could be work: "
+                    "choose `what: home`, or other users",
+                    code="no-work-place",
+                )
             place, apart_from = second, home
         return relocated(
             life.cells,
@@ -54,16 +59,19 @@ class RelocateParameters(ShiftOfPlaces):
 def relocated(
     cells: IntArray, *, grid: Grid, attraction: FloatArray, place: int, apart_from: int | None, rng: Generator
 ) -> IntArray:
-    """Move cells so that `place` comes to lie on another cell, drawn by attraction, and the others keep around it.
+    """Move `place` to another cell, drawn by attraction, and the other cells with it, in the same relative positions.
 
-    With `apart_from`, only those move that are nearer to the place than to that cell. What would leave the grid, or
-    come to lie where nobody goes, ends in the nearest cell where people do go. To keep that rare, a life is mirrored,
-    east for west or north for south or both, where its queries then fit better in.
+    With `apart_from`, only cells that are closer to the place than to that cell move. A cell that would leave the grid
+    or have attraction 0 is replaced by the nearest cell with positive attraction. To make this rare, the positions are
+    mirrored from east to west, from north to south or both if the queries then fit better.
     """
     weights = attraction.copy()
     weights[place] = 0.0
     if not weights.any():
-        raise ValueError(f"there is no cell to move to but {place}, where she is: the grid has no other place to go")
+        raise InvalidValue(
+            f"the grid must have another cell than {place} with positive attraction to move to, found none",
+            code="no-other-place",
+        )
     goal = pick(thresholds(weights), rng.random())
     distinct, at, counts = np.unique(cells, return_inverse=True, return_counts=True)
     if apart_from is None:
@@ -80,10 +88,10 @@ def relocated(
 def _nearest(
     grid: Grid, attraction: FloatArray, goal: int, east_km: FloatArray, north_km: FloatArray
 ) -> tuple[IntArray, FloatArray]:
-    """Return the cells where people go that are nearest to places around a cell, and how far off they are."""
+    """Return the cells with positive attraction nearest to positions relative to `goal`, and their distances in km."""
     open_to = np.flatnonzero(attraction > 0)
     x_km, y_km = grid.x_km[goal] + east_km, grid.y_km[goal] + north_km
     away_km = np.hypot(x_km[:, None] - grid.x_km[open_to], y_km[:, None] - grid.y_km[open_to])
     off_km = away_km.min(axis=1)
-    # Of equally near cells the lowest, whatever the rounding.
+    # Of equally near cells, the lowest: the tolerance excludes effects of rounding.
     return open_to[(away_km <= off_km[:, None] + 1e-9).argmax(axis=1)], off_km

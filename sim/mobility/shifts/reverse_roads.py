@@ -1,4 +1,4 @@
-"""Reversed one-way roads."""
+"""Reversal of one-way roads."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @component("shift")
 class ReverseRoadsParameters(ShiftOfRoads):
-    """Reversed one-way roads, as long as every place remains reachable."""
+    """Reversal of one-way roads; roads whose reversal would disconnect the network do not change."""
 
     kind: Literal["reverse_roads"] = "reverse_roads"
     share: SomeShare
-    """Share of the one-way roads, drawn at random."""
+    """Share of the one-way roads to reverse, drawn at random."""
 
     def changed(self, roads: Roads, grid: Grid, rng: Generator) -> Roads:
         """Return the roads with some one-way roads reversed."""

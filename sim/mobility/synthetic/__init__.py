@@ -1,1 +1,1 @@
-"""Synthetic users: favourites, Markov chains, commuters, taxis."""
+"""Synthetic mobility models: favourites, Markov chains, commuters, taxis."""

@@ -1,4 +1,4 @@
-"""What the synthetic people of one city share: how attractive its cells are, and how to draw from weights."""
+"""Attraction of the cells of a synthetic city, and sampling by weight."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEFAULT_USERS = 10
 
 
 def numbered_users(count: int | None) -> Sequence[str]:
-    """Return the ids of the first `count` synthetic users, or of ten.
+    """Return the ids of the first `count` synthetic users (default: 10).
 
     >>> numbered_users(2)
     ('user-001', 'user-002')
@@ -31,11 +31,11 @@ def numbered_users(count: int | None) -> Sequence[str]:
 
 
 def attraction(grid: Grid, *, seed: int, roads: Roads | None = None, centres: int = 8) -> FloatArray:
-    """Return the share of the city's life in each cell, shape (n_cells,), read-only.
+    """Return the attraction of each cell, the share of the activity of the city, shape (n_cells,), read-only.
 
-    Some centres, the k-th of weight 1/k, each fade exponentially with distance; a log-normal factor per cell
-    makes the tail heavy. With roads, a cell without one has no life. The first centres stay where they are
-    when there are more of them.
+    The attraction is a sum over centres, of which the k-th has the weight 1/k and decays exponentially with distance,
+    times a log-normal factor per cell, which makes the tail heavy. With roads, the attraction of cells without a road
+    node is 0. The positions of the first centres do not depend on the number of centres.
     """
     require("centres", centres, 1, float("inf"), ends="[)")
     rng = stream(seed, "city")
@@ -51,7 +51,7 @@ def attraction(grid: Grid, *, seed: int, roads: Roads | None = None, centres: in
     life = local * (0.02 + clustered)
     if roads is not None:
         if roads.cells()[-1] >= grid.n_cells:
-            raise ValueError(f"roads must lie on this grid of {grid.n_cells} cells, got cell {roads.cells()[-1]}")
+            raise ValueError(f"roads must be on the grid of {grid.n_cells} cells, got cell {roads.cells()[-1]}")
         reachable = np.zeros(grid.n_cells, dtype=bool)
         reachable[roads.cells()] = True
         life = np.where(reachable, life, 0.0)
@@ -59,16 +59,17 @@ def attraction(grid: Grid, *, seed: int, roads: Roads | None = None, centres: in
 
 
 def fading(grid: Grid, cell: int, reach_km: float) -> FloatArray:
-    """Return exp(-d / reach) for the distances d from a cell to all cells, shape (n_cells,)."""
+    """Return exp(-d / reach_km) for the Euclidean distances d from a cell to all cells, shape (n_cells,)."""
     away_km = np.hypot(grid.x_km - grid.x_km[cell], grid.y_km - grid.y_km[cell])
     return np.asarray(np.exp(-away_km / reach_km), dtype=np.float64)
 
 
 def thresholds(weights: FloatArray) -> FloatArray:
-    """Return what ``searchsorted(thresholds, uniform, side="right")`` needs to draw by weight, row by row.
+    """Return cumulative weights, scaled to end at 1, for drawing by weight, row by row.
 
-    The last index of positive weight and all after it get exactly 1, and a uniform draw is below 1: rounding can
-    never draw an index without weight, nor one past the end.
+    ``searchsorted(thresholds, uniform, side="right")`` draws an index. The last index with positive weight and all
+    later ones have exactly 1, and a uniform draw is below 1: in spite of rounding, an index without weight or past the
+    end is never drawn.
 
     >>> thresholds(np.array([1.0, 3.0, 0.0]))
     array([0.25, 1.  , 1.  ])
@@ -78,5 +79,5 @@ def thresholds(weights: FloatArray) -> FloatArray:
 
 
 def pick(limits: FloatArray, uniform: float) -> int:
-    """Return the index that a uniform draw from [0, 1) falls on, given `thresholds`."""
+    """Return the index for a uniform draw from [0, 1), given the `thresholds` of the weights."""
     return int(limits.searchsorted(uniform, side="right"))

@@ -1,7 +1,7 @@
-"""Commuters: people with home, work and leisure on the roads, in a daily rhythm.
+"""Commuters: users with home, work and leisure places on the roads, in a daily rhythm.
 
-A person's places are drawn from the stream ("taste", user): they are the same in every replication. The
-generator handed to `visits` decides the days. Time 0 is the midnight before a Monday.
+The places of a user are drawn from the stream ("taste", user): they are the same in every replication. The generator
+passed to `visits` determines the course of the days. Time 0 is the midnight before a Monday.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pydantic import Field
 from sim.components.files import Place
 from sim.components.registry import component
 from sim.components.spec import Share
+from sim.errors import InvalidValue
 from sim.interfaces import FloatArray, Generator, IntArray
 from sim.mobility.parameters import MobilityParameters
 from sim.mobility.synthetic.city import attraction, pick, thresholds
@@ -39,36 +40,36 @@ SHORTEST_STAY_H = 0.25
 
 @component("mobility")
 class CommutersParameters(MobilityParameters):
-    """People with home, work and leisure on the roads, in a daily rhythm; day 1 is a Monday, days 6 and 7 are off."""
+    """Users with home, work and leisure places on the roads, in a daily rhythm; day 1 is a Monday."""
 
     needs_roads: ClassVar[bool] = True
 
     kind: Literal["commuters"] = "commuters"
     leisure_places: Annotated[int, Field(ge=0, le=1_000_000)] = 4
-    """How many places of leisure a user has."""
+    """Number of leisure places of each user."""
     leisure_share: Share = 0.5
-    """Probability of going out after work, or on a day off."""
+    """Probability of visiting a leisure place after work, and of visiting a second one on a day of the weekend."""
     work_start_h: Annotated[float, Field(ge=0, lt=24)] = 9.0
-    """Hour at which work begins, on average."""
+    """Mean hour of the day at which the user leaves home for work."""
     work_hours: Annotated[float, Field(gt=0, le=16)] = 8.0
-    """Length of a working day, on average."""
+    """Mean length of a working day in hours."""
     jitter_h: Annotated[float, Field(ge=0, le=12)] = 0.7
-    """How much the daily rhythm varies."""
+    """Standard deviation of departure times and lengths of stays in hours."""
 
     def build(self, world: World, seed: int, place: Place) -> Commuters:  # noqa: ARG002
         """Return the model on the roads of a world."""
         if world.roads is None:
-            raise ValueError(f"{self.kind} live on roads, found none")
+            raise InvalidValue(f"{self.kind} require `world.roads`, found none: add roads", code="no-roads")
         return Commuters(self, grid=world.grid, roads=world.roads, seed=seed)
 
 
 class Commuters(Drivers):
-    """Live at home, work on weekdays, go out in the evening or at the weekend; drive between the places.
+    """Users who drive between home, work on weekdays, and leisure places in the evening or at the weekend.
 
-    On a weekday the user leaves home about `work_start_h`, stays at work about `work_hours`, goes with probability
-    `leisure_share` to one of `leisure_places` (the k-th of weight 1/k), and home. At the weekend they leave at 11 for
-    one leisure place, or two with probability `leisure_share`. `jitter_h` is the standard deviation of every time and
-    stay.
+    On a weekday, a user leaves home about `work_start_h`, stays at work for about `work_hours`, visits one of the
+    `leisure_places` (the k-th has the weight 1/k) with probability `leisure_share`, and drives home. At the weekend,
+    they leave about 11:00 for one leisure place, or for two with probability `leisure_share`. `jitter_h` is the
+    standard deviation of departure times and stays.
     """
 
     def __init__(self, parameters: CommutersParameters, *, grid: Grid, roads: Roads, seed: int) -> None:
@@ -79,9 +80,9 @@ class Commuters(Drivers):
         self._left: dict[str, Commuters] = {}
 
     def elsewhere(self, what: str, name: str) -> Commuters | None:
-        """Return the same people with another `home` and leisure around it, `work`, or leisure `places` alone.
+        """Return the same users with another `home` and leisure places around it, `work`, or leisure `places` only.
 
-        The name tells one such change from another. The same generator gives the same daily rhythm.
+        `name` distinguishes several such changes. The same generator gives the same daily rhythm.
         """
         moved = copy.copy(self)
         moved._tastes = self._tastes | dict.fromkeys({"home", "places"} if what == "home" else {what}, (name,))
@@ -89,7 +90,7 @@ class Commuters(Drivers):
         return moved
 
     def places(self, user: str) -> tuple[int, int, IntArray]:
-        """Return the nodes of the user's home, her work and her leisure places, the favourite first."""
+        """Return the nodes of the user's home, work and leisure places, the favourite first."""
         home, work = self._home(user), self._work(user)
         taste = self._taste(user, "places", draws=2)
         x_km, y_km = self.roads.x_km, self.roads.y_km
@@ -98,13 +99,13 @@ class Commuters(Drivers):
         return home, work, taste.choice(near.size, size=size, replace=False, p=near / near.sum())
 
     def _home(self, user: str) -> int:
-        """Return a node drawn from all alike; after a move, from those in other cells."""
+        """Return a uniformly drawn node; after a move, one in another cell than before."""
         left = self._left.get("home")
         nodes = np.arange(self.roads.cell.size) if left is None else self._others(left._home(user))
         return int(nodes[self._taste(user, "home").integers(nodes.size)])
 
     def _work(self, user: str) -> int:
-        """Return a node drawn by attraction; after a change of work, from those in other cells."""
+        """Return a node drawn by attraction; after a change of work, one in another cell than before."""
         left, weights = self._left.get("work"), self._weights
         if left is not None:
             others = self._others(left._work(user))
@@ -113,12 +114,12 @@ class Commuters(Drivers):
         return pick(thresholds(weights), self._taste(user, "work", draws=1).random())
 
     def _others(self, node: int) -> IntArray:
-        """Return the nodes in other cells than this one's, or all."""
+        """Return the nodes in other cells than this node, or all nodes if there are none."""
         others = np.flatnonzero(self.roads.cell != self.roads.cell[node])
         return others if others.size else np.arange(self.roads.cell.size)
 
     def _taste(self, user: str, part: str, *, draws: int = 0) -> Generator:
-        """Return what draws a part of the user's places: home is the first draw of a stream, work the second."""
+        """Return the generator for a part of the user's places, after the first `draws`: home, then work."""
         taste = stream(self.seed, "taste", user, *self._tastes.get(part, ()))
         if draws > 0:
             taste.integers(self._weights.size)
@@ -132,7 +133,7 @@ class Commuters(Drivers):
         yield standing(home, now_s)
         for day in count():
             start_h, stops = self._outing(day, work, leisure, rng)
-            # Nobody leaves before she has come back: a late evening can run into an early morning.
+            # A user cannot leave before returning: a late evening may extend into the next morning.
             now_s = max(now_s, day * DAY_S + int(start_h * HOUR_S))
             for place, hours in stops:
                 trip = drive(self._roads(now_s), node, place, depart_s=now_s)
@@ -144,7 +145,7 @@ class Commuters(Drivers):
                 node, now_s = home, trip.arrival_s
 
     def _outing(self, day: int, work: int, leisure: IntArray, rng: Generator) -> tuple[float, list[tuple[int, float]]]:
-        """Return the hour of leaving home, and where to go for how many hours."""
+        """Return the hour of departure from home, and the stops of the day with their lengths in hours."""
         weekend = day % 7 >= 5
         start_h = (
             WEEKEND_START_H if weekend else self.parameters.work_start_h
@@ -162,7 +163,7 @@ class Commuters(Drivers):
 
 
 def _node_weights(life: FloatArray, roads: Roads) -> FloatArray:
-    """Share each cell's attraction among its nodes, shape (n_nodes,)."""
+    """Divide the attraction of each cell equally among its nodes, shape (n_nodes,)."""
     nodes_in_cell = np.bincount(roads.cell, minlength=life.size)
     weights = life[roads.cell] / nodes_in_cell[roads.cell]
     return np.asarray(weights / weights.sum(), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""People whose visits follow from trips along the roads."""
+"""Base class of users who move by trips along the roads."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ if TYPE_CHECKING:
     from sim.world.roads.graph import Roads
 
     RoadsAt = Callable[[int], Roads]
-    """The roads in force at a time; their nodes are always the same."""
+    """Function from a time in s to the roads in force, which always have the same nodes."""
 
 
 class Drivers(ABC):
-    """Users who drive; a subclass says where and when."""
+    """Users who drive; subclasses define the trips."""
 
     def __init__(self, roads: Roads) -> None:
         self.roads = roads
         self._roads_at: RoadsAt | None = None
 
     def rerouted(self, roads_at: RoadsAt) -> Self:
-        """Return the same users, who take each drive on the roads that are in force when they depart."""
-        moved = copy.copy(self)
-        moved._roads_at = roads_at
-        return moved
+        """Return the same users, with each trip on the roads in force at its departure."""
+        drivers = copy.copy(self)
+        drivers._roads_at = roads_at
+        return drivers
 
     def users(self, count: int | None = None) -> Sequence[str]:
-        """Return the ids of the first `count` users; by default ten."""
+        """Return the ids of the first `count` users (default: 10)."""
         return numbered_users(count)
 
     def visits(self, user: str, rng: Generator) -> Iterator[Visit]:
-        """Yield a visit at every change of cell and at every stop, without end."""
+        """Yield a visit at every change of cell and at every stop; there are infinitely many."""
         return cell_visits(self._trips(user, rng), self.roads.cell)
 
     def drives(self, user: str, rng: Generator) -> Iterator[tuple[int, int]]:
-        """Yield (time_s, node) for every node passed; `visits` is this path seen through the cells."""
+        """Yield (time_s, node) for every node passed; `visits` yields the cells of the same path."""
         return node_path(self._trips(user, rng))
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Synthetic check-ins: sporadic visits to favourite places, each drawn independently of the others."""
+"""Synthetic check-ins: independent visits to favourite places."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ EXPLORING_IS_WIDER = 4.0
 
 @component("mobility")
 class FavouritesParameters(MobilityParameters):
-    """Check-ins: independent draws from a heavy-tailed taste of favourite places, and some exploration."""
+    """Check-ins: independent draws from a Zipf distribution over favourite places, with some exploration."""
 
     kind: Literal["favourites"] = "favourites"
     places: Count = 10
-    """How many favourite places a user has."""
+    """Mean number of favourite places of a user (Poisson, at least one)."""
     taste: NonNegative = 1.2
-    """Zipf exponent of the taste: 0 likes all favourites alike, 2 nearly always goes to the first."""
+    """Zipf exponent of the preferences: with 0, all favourites are equally likely; with 2, the first dominates."""
     explore: Share = 0.1
-    """Probability that a visit goes anywhere in the city instead."""
+    """Probability that a visit goes to any cell of the city instead of a favourite."""
     spread_km: Positive = 3.0
-    """How far from home the favourites lie."""
+    """Scale in km of the exponential decay of favourites with the distance from home."""
     visits_per_day: Annotated[float, Field(ge=1e-3, le=86_400)] = 4.0
-    """Mean number of visits a day."""
+    """Mean number of visits per day."""
 
     def build(self, world: World, seed: int, place: Place) -> Favourites:  # noqa: ARG002
         """Return the model on the grid and the roads of a world."""
@@ -50,13 +50,13 @@ class FavouritesParameters(MobilityParameters):
 
 
 class Favourites:
-    """Check in at favourite places around home, and now and then anywhere.
+    """Users who check in at favourite places around home, and occasionally anywhere.
 
-    Every user has a home in the city, drawn by attraction A, and about `places` (Poisson, at least
-    one) favourite cells, drawn without repetition by A(x) exp(-d(home, x) / spread_km). The k-th favourite has
-    weight k^-taste . A visit goes there, or with probability `explore` to a cell
-    drawn by A(x) exp(-d(home, x) / (4 spread_km)). The gaps between visits are exponential. So the visits are
-    the paper's sporadic model exactly: independent draws from `profile`.
+    Each user has a home cell, drawn by attraction A, and about `places` (Poisson, at least one) favourite cells, drawn
+    without replacement by A(x) exp(-d(home, x) / spread_km). The k-th favourite has the weight k^-taste. With
+    probability `explore`, a visit goes instead to a cell drawn by A(x) exp(-d(home, x) / (4 spread_km)). The times
+    between visits are exponential. The visits follow the paper's sporadic model exactly: they are independent draws
+    from `profile`.
     """
 
     def __init__(self, parameters: FavouritesParameters, *, grid: Grid, seed: int, roads: Roads | None = None) -> None:
@@ -66,10 +66,10 @@ class Favourites:
         self._left: Favourites | None = None
 
     def elsewhere(self, what: str, name: str) -> Favourites | None:
-        """Return the same people with another `home` and places around it, or other `places` alone.
+        """Return the same users with another `home` and places around it, or other `places` only.
 
-        The name tells one such change from another. The same generator gives the same moments. Nobody has a place of
-        work here: for that, and anything else, None.
+        `name` distinguishes several such changes. The same generator gives the same times. For other values of `what`,
+        such as work, which this model does not have, return None.
         """
         if what not in {"home", "places"}:
             return None
@@ -80,11 +80,11 @@ class Favourites:
         return moved
 
     def users(self, count: int | None = None) -> Sequence[str]:
-        """Return the ids of the first `count` users; ten unless told."""
+        """Return the ids of the first `count` users (default: 10)."""
         return numbered_users(count)
 
     def home(self, user: str) -> int:
-        """Return the cell of the user's home; after a move, another one than before."""
+        """Return the cell of the user's home; after a move, another cell than before."""
         life = self.attraction
         if self._left is not None:
             life = life.copy()
@@ -95,7 +95,7 @@ class Favourites:
         """Return the exact distribution of the user's visits over cells, shape (n_cells,)."""
         home = self.home(user)
         rng = stream(self.seed, "taste", user, *self._tastes.get("places", ()))
-        rng.random()  # that was for the home
+        rng.random()  # the draw of the home
         around = self.attraction * fading(self.grid, home, self.parameters.spread_km)
         wider = self.attraction * fading(self.grid, home, EXPLORING_IS_WIDER * self.parameters.spread_km)
         count = min(max(1, int(rng.poisson(self.parameters.places))), int(np.count_nonzero(around)))
@@ -106,7 +106,7 @@ class Favourites:
         return np.asarray(profile, dtype=np.float64)
 
     def visits(self, user: str, rng: Generator) -> Iterator[Visit]:
-        """Yield check-ins for ever, from time 0 on."""
+        """Yield an infinite sequence of check-ins from time 0 on."""
         limits = thresholds(self.profile(user))
         clock_s = 0.0
         while True:

@@ -1,4 +1,4 @@
-"""Synthetic movement as a Markov chain over the cells: the paper's other model of mobility, exactly."""
+"""Synthetic movement as a Markov chain over the cells, the paper's Markov mobility model."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ RESTART = 1e-9
 
 @component("mobility")
 class MarkovChainParameters(MobilityParameters):
-    """A Markov chain on the cells: stays, or goes to an attractive cell within reach."""
+    """A Markov chain over the cells: at each step, stay or move to a cell by attraction and distance."""
 
     kind: Literal["markov"] = "markov"
     stay: Share = 0.3
     """Probability of staying in the cell at a step."""
     reach_km: Positive = 2.0
-    """How far a step goes, on average."""
+    """Scale in km of the exponential decay of moves with distance."""
     step_s: Count = 300
-    """Seconds between two steps."""
+    """Time between two steps in seconds."""
 
     def build(self, world: World, seed: int, place: Place) -> MarkovChain:  # noqa: ARG002
         """Return the model on the grid and the roads of a world."""
@@ -44,11 +44,11 @@ class MarkovChainParameters(MobilityParameters):
 
 
 class MarkovChain:
-    """Move every `step_s` seconds by M(x'|x) = stay 1{x'=x} + (1-stay) A(x') exp(-d(x,x')/reach_km) / norm(x).
+    """Users who move every `step_s` seconds by a common Markov chain.
 
-    A is the city's attraction, `stay` in [0, 1], `reach_km` in (0, inf). A row-stochastic matrix given as
-    `transition[from, to]` takes the formula's place. A user starts at the chain's stationary distribution,
-    `start`, at time 0; all users share the chain.
+    The transitions are M(x'|x) = stay 1{x'=x} + (1-stay) A(x') exp(-d(x,x')/reach_km) / norm(x), where A is the
+    attraction of the city, `stay` in [0, 1] and `reach_km` in (0, inf). A row-stochastic matrix `transition[from, to]`
+    replaces the formula. At time 0, users are distributed by the stationary distribution of the chain, `start`.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class MarkovChain:
         self._first = thresholds(self.start)
 
     def users(self, count: int | None = None) -> Sequence[str]:
-        """Return the ids of the first `count` users; ten unless told."""
+        """Return the ids of the first `count` users (default: 10)."""
         return numbered_users(count)
 
     def visits(self, user: str, rng: Generator) -> Iterator[Visit]:  # noqa: ARG002
-        """Yield where the chain stands at every step, for ever; `rng` alone tells users apart."""
+        """Yield the cell at every step, infinitely many; users differ only by `rng`."""
         cell = pick(self._first, rng.random())
         for block in count(0, BLOCK):
             for step, uniform in enumerate(rng.random(BLOCK).tolist(), start=block):
@@ -86,12 +86,12 @@ class MarkovChain:
 
 
 def gravity(grid: Grid, life: FloatArray, *, stay: float, reach_km: float) -> tuple[FloatArray, FloatArray]:
-    """Return the gravity chain of a city with this attraction, and its stationary distribution.
+    """Return the transition matrix for a city with this attraction, and its stationary distribution.
 
-    The chain is reversible with pi(x) proportional to A(x) norm(x), so no equations need be solved.
+    The chain is reversible with pi(x) proportional to A(x) norm(x), so no system of equations must be solved.
     """
     away_km = np.hypot(grid.x_km[:, None] - grid.x_km, grid.y_km[:, None] - grid.y_km)
-    # From a cell without roads, count distances from its nearest cell with one: no row may underflow to zero.
+    # Distances are relative to the nearest cell with roads, so that no row underflows to zero.
     nearest_km = away_km[:, life > 0].min(axis=1, keepdims=True)
     pull = life * np.exp((nearest_km - away_km) / reach_km)
     norm = pull.sum(axis=1)
@@ -104,8 +104,8 @@ def gravity(grid: Grid, life: FloatArray, *, stay: float, reach_km: float) -> tu
 def stationary(transition: FloatArray) -> FloatArray:
     """Return pi with pi M = pi, shape (n_cells,), for any row-stochastic matrix.
 
-    Solves for the chain that starts anew at a uniform cell with a probability of 1e-9 at each step. So a chain
-    of several parts, or a periodic one, has an answer too: the long-run average from a uniform start.
+    The solution is that of the chain that restarts at a uniform cell with probability 1e-9 at each step. It therefore
+    exists for reducible and periodic chains too: the long-run average from a uniform start.
 
     >>> stationary(np.array([[0.0, 1.0], [0.5, 0.5]])).round(6)
     array([0.333333, 0.666667])
@@ -118,7 +118,7 @@ def stationary(transition: FloatArray) -> FloatArray:
 
 
 def _over_cells(transition: FloatArray, n_cells: int) -> FloatArray:
-    """Return the matrix after checking that its rows are distributions over the cells."""
+    """Check that the rows of a matrix are distributions over the cells, and return it."""
     if np.shape(transition) != (n_cells, n_cells):
-        raise ValueError(f"transition must have the shape {(n_cells, n_cells)}, got {np.shape(transition)}")
+        raise ValueError(f"transition must have shape {(n_cells, n_cells)}, got {np.shape(transition)}")
     return distribution(transition, "transition")

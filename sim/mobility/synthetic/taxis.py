@@ -1,4 +1,4 @@
-"""Taxis: cabs on the roads that follow their fares."""
+"""Taxis: cabs that drive passengers along the roads."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pydantic import Field
 from sim.components.files import Place
 from sim.components.registry import component
 from sim.components.spec import NonNegative, Positive, Share
+from sim.errors import InvalidValue
 from sim.interfaces import FloatArray, Generator
 from sim.mobility.parameters import MobilityParameters
 from sim.mobility.synthetic.city import attraction, fading, pick, thresholds
@@ -28,37 +29,37 @@ if TYPE_CHECKING:
 
 @component("mobility")
 class TaxisParameters(MobilityParameters):
-    """Cabs on the road graph that look for passengers at hot spots and drive them along directed streets."""
+    """Cabs that pick up passengers at hotspots and drive them along the roads."""
 
     needs_roads: ClassVar[bool] = True
 
     kind: Literal["taxis"] = "taxis"
     hotspots: Annotated[int, Field(ge=1, le=1000)] = 6
-    """How many centres of life the city has."""
+    """Number of centres of activity in the city."""
     wait_s: NonNegative = 300.0
-    """Mean wait for a passenger."""
+    """Mean waiting time between passengers in seconds."""
     shift_h: Annotated[float, Field(gt=0, le=24)] = 24.0
-    """Hours a day on the road; the rest is spent at a depot."""
+    """Working hours per day; the cab spends the rest at its depot. With 24, it never rests."""
     near_share: Share = 0.7
-    """Share of passengers that are picked up nearby."""
+    """Share of passengers who are picked up near the cab."""
     near_km: Positive = 2.0
-    """What is nearby."""
+    """Scale in km of the exponential decay of nearby passengers with distance."""
 
     def build(self, world: World, seed: int, place: Place) -> Taxis:  # noqa: ARG002
         """Return the model on the roads of a world."""
         if world.roads is None:
-            raise ValueError(f"{self.kind} live on roads, found none")
+            raise InvalidValue(f"{self.kind} require `world.roads`, found none: add roads", code="no-roads")
         return Taxis(self, grid=world.grid, roads=world.roads, seed=seed)
 
 
 class Taxis(Drivers):
-    """Drive to a passenger, drive the passenger to a destination, wait, and again.
+    """Cabs that repeatedly wait, drive to a passenger and drive the passenger to a destination.
 
-    The city has `hotspots` centres of life. A passenger appears near the cab with probability
-    `near_share`, by attraction x exp(-distance / near_km), else anywhere by attraction; the
-    destination is drawn by attraction over the whole city. Between fares a cab waits an exponential time of mean
-    `wait_s`, one second at least. It works `shift_h` hours a day from an hour of its
-    own, then rests at its depot; at 24 it never rests, as cabs do that drivers share.
+    The city has `hotspots` centres of activity. With probability `near_share`, a passenger appears near the cab, drawn
+    by attraction times exp(-distance / near_km); otherwise anywhere, drawn by attraction. The destination is drawn by
+    attraction over the whole city. Waiting times are exponential with mean `wait_s`, at least one second. A cab works
+    `shift_h` hours per day, starting at a random hour of the cab, and then rests at its depot. With 24 hours it never
+    rests, like cabs shared by several drivers.
     """
 
     def __init__(self, parameters: TaxisParameters, *, grid: Grid, roads: Roads, seed: int) -> None:
@@ -102,6 +103,6 @@ class Taxis(Drivers):
         return self._node_in(self._near[cell], rng)
 
     def _node_in(self, limits: FloatArray, rng: Generator) -> int:
-        """Draw a cell by its thresholds, then one of its nodes, all alike."""
+        """Draw a cell by thresholds, then one of its nodes uniformly."""
         cell = pick(limits, rng.random())
         return int(self._by_cell[rng.integers(self._first[cell], self._first[cell + 1])])

@@ -1,4 +1,4 @@
-"""Drives along the road graph, and what a grid of cells sees of them."""
+"""Trips along the road graph, and their visits to cells."""
 
 from __future__ import annotations
 
@@ -19,24 +19,26 @@ HOUR_S = 3_600
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trip:
-    """One drive: the nodes passed, and when; the first is where and when it starts."""
+    """One trip: the nodes passed, including both ends, and the times in s."""
 
     times_s: IntArray
+    """Times at which the nodes are passed; the first is the departure."""
     nodes: IntArray
+    """Nodes in the order of the trip."""
 
     @property
     def arrival_s(self) -> int:
-        """Return when the drive ends."""
+        """Return the time of arrival in s."""
         return int(self.times_s[-1])
 
 
 def standing(node: int, time_s: int) -> Trip:
-    """Return the trip of somebody who just stands at a node."""
+    """Return a trip that consists of a single node."""
     return Trip(np.array([time_s], dtype=np.int64), np.array([node], dtype=np.int64))
 
 
 def drive(roads: Roads, start: int, end: int, *, depart_s: int) -> Trip:
-    """Return the fastest drive between two nodes, in whole seconds."""
+    """Return the fastest trip between two nodes, with times rounded to whole seconds."""
     route = roads.route(start, end)
     seconds = np.rint(route.arrival_s).astype(np.int64)
     return Trip(depart_s + seconds, np.asarray(route.nodes, dtype=np.int64))
@@ -45,15 +47,15 @@ def drive(roads: Roads, start: int, end: int, *, depart_s: int) -> Trip:
 def node_path(trips: Iterable[Trip]) -> Iterator[tuple[int, int]]:
     """Yield (time_s, node) for every node of every trip.
 
-    A departure repeats the node of the arrival before it, so that time spent standing can be told from time
-    spent on a road: two steps in a row have the same node or are joined by an edge.
+    A departure repeats the node of the previous arrival, which separates stops from driving: two consecutive nodes are
+    equal or connected by an edge.
     """
     for trip in trips:
         yield from zip(trip.times_s.tolist(), trip.nodes.tolist(), strict=True)
 
 
 def cell_visits(trips: Iterable[Trip], cell_of_node: IntArray) -> Iterator[Visit]:
-    """Yield a visit where a trip enters another cell, and one at every arrival."""
+    """Yield a visit whenever a trip enters another cell, and at every arrival."""
     last = -1
     for trip in trips:
         cells = cell_of_node[trip.nodes]

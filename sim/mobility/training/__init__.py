@@ -1,1 +1,1 @@
-"""Training data: the queries that mechanisms and adversaries learn from, one file per kind."""
+"""Training data of mechanisms and adversaries, one file per kind."""

@@ -1,4 +1,4 @@
-"""No training."""
+"""No training data."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ class NothingParameters(TrainingParameters):
     kind: Literal["nothing"] = "nothing"
 
     def statistics(self, name: str, source: TrainingSource) -> StatisticsOf:  # noqa: ARG002
-        """Return statistics without any data, the same for each user."""
+        """Return the statistics without data, the same for each user."""
         untrained = source.untrained()
         return lambda _user: untrained

@@ -12,18 +12,21 @@ from sim.mobility.training.parameters import StatisticsOf, TrainingParameters, T
 
 @component("training")
 class OtherUserParameters(TrainingParameters):
-    """The past of another user, the next one in order, as in the paper's appendix."""
+    """The past of another user, the next in order, as in the paper's appendix."""
 
     kind: Literal["other_user"] = "other_user"
     queries: Count | None = None
-    """Number of first queries that count (default: all)."""
+    """Use only this number of first queries of the past (default: all)."""
     days: Days | None = None
-    """Number of first days that count (default: all)."""
+    """Use only this number of first days of the past (default: all)."""
 
     def statistics(self, name: str, source: TrainingSource) -> StatisticsOf:
         """Return the statistics of the next user's past, cyclically."""
         users = list(source.users)
         if len(users) < 2:
-            raise InputError(f"training.{name}: the past of another user needs two users or more, found one")
+            raise InputError(
+                f"training.{name}: training on another user requires at least two users, found one",
+                code="too-few-users",
+            )
         following = dict(zip(users, users[1:] + users[:1], strict=True))
         return lambda user: source.past(following[user], queries=self.queries, days=self.days)

@@ -1,4 +1,4 @@
-"""Training on other people's traces."""
+"""Training on the traces of other people."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from sim.mobility.training.parameters import StatisticsOf, TrainingParameters, T
 
 @component("training")
 class OthersParameters(TrainingParameters):
-    """Other people's traces, pooled: scarce or rich by their number."""
+    """The pooled traces of other people; their number makes the training scarce or rich."""
 
     by_user: ClassVar[bool] = False
 
     kind: Literal["others"] = "others"
     mobility: AnyMobility | None = None
-    """Mobility (default: that of the users)."""
+    """Mobility of the people (default: that of `users`)."""
     demand: AnyDemand | None = None
-    """Demand (default: that of the users)."""
+    """Demand of the people (default: that of `users`)."""
     count: Count | None = None
-    """Number of people (default: 10 synthetic people, or all of a trace file)."""
+    """Number of people (default: 10 synthetic people, or all people in a trace file)."""
     queries: Count | None = None
-    """Maximum number of queries of each (default, without `days`: as the users)."""
+    """Maximum number of queries per person (default, without `days`: the same as `users`)."""
     days: Days | None = None
-    """Maximum number of days (default, without `queries`: as the users)."""
+    """Maximum number of days per person (default, without `queries`: the same as `users`)."""
 
     def statistics(self, name: str, source: TrainingSource) -> StatisticsOf:
         """Return the pooled statistics, the same for each user."""

@@ -11,13 +11,13 @@ from sim.mobility.training.parameters import StatisticsOf, TrainingParameters, T
 
 @component("training")
 class OwnPastParameters(TrainingParameters):
-    """The user's own past: the first queries or days before the test begins, or all of it."""
+    """The user's own queries before the test, or the first of them."""
 
     kind: Literal["own_past"] = "own_past"
     queries: Count | None = None
-    """Number of first queries that count (default: all)."""
+    """Use only this number of first queries of the past (default: all)."""
     days: Days | None = None
-    """Number of first days that count (default: all)."""
+    """Use only this number of first days of the past (default: all)."""
 
     def statistics(self, name: str, source: TrainingSource) -> StatisticsOf:  # noqa: ARG002
         """Return the statistics of each user's past."""

@@ -1,4 +1,4 @@
-"""Training on the user's own test."""
+"""Training on the user's own test data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sim.mobility.training.parameters import StatisticsOf, TrainingParameters, T
 
 @component("training")
 class OwnTestParameters(TrainingParameters):
-    """The user's own statistics in the test, which no real mechanism has: for bounds of what is attainable."""
+    """The statistics of the user's own test, which no real mechanism has; gives bounds on attainable performance."""
 
     kind: Literal["own_test"] = "own_test"
 

@@ -1,4 +1,4 @@
-"""Parameters of training sets, and the population that they draw on."""
+"""Base class of the parameters of training sets, and the population that they are taken from."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sim.components.registry import OneOf, Parameters
 from sim.mobility.statistics import Statistics
 
 StatisticsOf = Callable[[str], Statistics]
-"""Return the statistics that are known of a user."""
+"""Function that returns the training statistics for a user."""
 
 
 class TrainingSource(Protocol):
-    """One replication of a population, as far as training sets draw on it."""
+    """Source of training data: one replication of a population."""
 
     @property
     def users(self) -> Sequence[str]:
@@ -22,15 +22,15 @@ class TrainingSource(Protocol):
         ...
 
     def untrained(self) -> Statistics:
-        """Return the statistics without any data."""
+        """Return the statistics without data."""
         ...
 
     def others(self, training: str) -> Statistics:
-        """Return the pooled statistics of the other people of a training set."""
+        """Return the pooled statistics of the other people in a training set, given its name."""
         ...
 
     def past(self, user: str, *, queries: int | None, days: float | None) -> Statistics:
-        """Return the statistics of a user's past, or of its first queries or days."""
+        """Return the statistics of a user's past, or of its first queries or days if given."""
         ...
 
     def truth(self, user: str) -> Statistics:
@@ -42,11 +42,11 @@ class TrainingParameters(Parameters):
     """Parameters of a training set."""
 
     by_user: ClassVar[bool] = True
-    """Whether each user has separate statistics."""
+    """Whether the statistics differ between users."""
 
     @abstractmethod
     def statistics(self, name: str, source: TrainingSource) -> StatisticsOf:
-        """Return the statistics of each user from the training set of this name."""
+        """Return a function that gives the statistics of each user; `name` is the name of the training set."""
 
 
 AnyTraining = Annotated[TrainingParameters, OneOf("training")]

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from sim.components.suggestions import suggestion
-from sim.components.wording import LONGEST, found, listing, shown
+from sim.components.wording import LONGEST, described, listing, shown
 from sim.scenario.reading.faults import Fault, Loc, ScenarioError, dotted
 
 _STEPS = re.compile(r'(?:"[^"]*"|[^."]+)(?:\.(?:"[^"]*"|[^."]+))*')
@@ -205,7 +205,7 @@ def _name(loc: Loc) -> str:
 def _nothing_here(node: Any, children: Mapping[str | int, Any] | None, step: str, done: Loc) -> str:
     if children is None:
         hint = "; set all of it, as in {key: value}" if node is None else ""
-        return f"{_name(done)} is {found(node)}: it has nothing inside{hint}"
+        return f"{_name(done)} is {described(node)}: it has nothing inside{hint}"
     if step == "*":
         start = f"`*` stands for the elements of a list or mapping, but {_name(done)} has fields"
         return f"{start}; allowed: {listing(children)}"
@@ -233,4 +233,4 @@ def _check_step(node: Any, loc: Loc) -> None:
     step = loc[-1]
     fits = isinstance(node, dict) if isinstance(step, str) else isinstance(node, list) and step < len(node)
     if not fits:
-        raise ValueError(f"{dotted(loc)} cannot be set: {_name(loc[:-1])} is {found(node)}")
+        raise ValueError(f"{dotted(loc)} cannot be set: {_name(loc[:-1])} is {described(node)}")

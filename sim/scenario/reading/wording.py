@@ -8,7 +8,7 @@ from typing import Any
 
 from sim.components.spec import CLASS_NAME, NAME, Spec
 from sim.components.suggestions import suggestion
-from sim.components.wording import found, listing, shown
+from sim.components.wording import described, listing, shown
 from sim.scenario.reading.schema_walk import Spot
 from sim.scenario.reading.yaml12 import scalar, space_missing
 
@@ -51,12 +51,12 @@ def sentence(spots: Sequence[Spot]) -> str:
     if first.error in TYPE_ERRORS:
         return _wrong_type(spots)
     if first.error in _LIMITS:
-        return f"must be {_limit(first)}, found {found(first.value)}"
+        return f"must be {_limit(first)}, found {described(first.value)}"
     return _SENTENCES.get(first.error, _in_pydantics_words)(first)
 
 
 def _in_pydantics_words(spot: Spot) -> str:
-    return f"{spot.message}, found {found(spot.value)}"
+    return f"{spot.message}, found {described(spot.value)}"
 
 
 def _in_our_words(spot: Spot) -> str:
@@ -86,10 +86,10 @@ def _unknown_kind(spot: Spot) -> str:
 def _no_kind(spot: Spot) -> str:
     kinds = f"; allowed: {', '.join(spot.kinds)}" if spot.kinds else ""
     if spot.loc == spot.kind_of:
-        return f"must be a kind, or a mapping with a kind, found {found(spot.value)}{kinds}"
+        return f"must be a kind, or a mapping with a kind, found {described(spot.value)}{kinds}"
     if isinstance(spot.value, dict):
         return f"this key is required, but missing{kinds}"
-    return f"must be text, found {found(spot.value)}{kinds}"
+    return f"must be text, found {described(spot.value)}{kinds}"
 
 
 def _wrong_length(spot: Spot) -> str:
@@ -113,8 +113,8 @@ def _wrong_type(spots: Sequence[Spot]) -> str:
     shapes = list(dict.fromkeys(_SHAPE_OF[spot.error] for spot in spots if spot.error in _SHAPE_OF))
     phrases = [*shapes, *([f"one of {', '.join(choices)}" if len(choices) > 1 else choices[0]] if choices else [])]
     if near := suggestion(value, choices):  # first, for some lists of names are long
-        return f"found {found(value)}{near}, must be {listing(phrases)}"
-    return f"must be {listing(phrases)}, found {found(value)}{_hint(shapes, value)}"
+        return f"found {described(value)}{near}, must be {listing(phrases)}"
+    return f"must be {listing(phrases)}, found {described(value)}{_hint(shapes, value)}"
 
 
 def _choices(spot: Spot) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from sim.components.wording import found, listing, shown
+from sim.components.wording import described, listing, shown
 from sim.scenario.reading.faults import Fault, Loc, ScenarioError, dotted
 
 Place = tuple[int, int]
@@ -226,7 +226,7 @@ class _Builder:
             return None
         key = self._scalar(node, loc)
         if not isinstance(key, str):
-            self._tell(node, loc, f"keys are text, found {found(key)} as a key; put it in quotes if it is meant")
+            self._tell(node, loc, f"keys are text, found {described(key)} as a key; put it in quotes if it is meant")
             return None
         return key
 

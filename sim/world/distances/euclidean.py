@@ -28,5 +28,5 @@ class EuclideanParameters(DistanceParameters):
 
 
 def euclidean(grid: Grid) -> Distance:
-    """Return the distance as the crow flies."""
+    """Return the Euclidean distance between cell centres."""
     return Distance(kind="euclidean", matrix_km=np.hypot(east_km(grid), north_km(grid)))

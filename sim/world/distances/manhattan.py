@@ -1,4 +1,4 @@
-"""Distance along the axes of the grid."""
+"""Manhattan distance: distance along the axes of the grid."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @component("distance")
 class ManhattanParameters(DistanceParameters):
-    """Distance along the axes of the grid, as in the paper."""
+    """Distance along the two axes of the grid, as in the paper."""
 
     kind: Literal["manhattan"] = "manhattan"
 
@@ -28,5 +28,5 @@ class ManhattanParameters(DistanceParameters):
 
 
 def manhattan(grid: Grid) -> Distance:
-    """Return the distance of the paper's experiments: along the grid's two axes."""
+    """Return the Manhattan distance between cell centres, used in the paper's experiments."""
     return Distance(kind="manhattan", matrix_km=np.abs(east_km(grid)) + np.abs(north_km(grid)), shape=grid.shape)

@@ -1,4 +1,4 @@
-"""Distances from a file."""
+"""Distance matrix from a file."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from sim.components.files import FileName, Place
 from sim.components.registry import component
+from sim.errors import InvalidValue, code_of
 from sim.interfaces import FloatArray
 from sim.world.distance import Distance
 from sim.world.grid import Grid
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 
 @component("distance")
 class DistanceMatrixParameters(DistanceParameters):
-    """Distances in km from a file: .npy or .csv, [from cell, to cell]."""
+    """Distances in km from a .npy or .csv file with the matrix [from cell, to cell]."""
 
     kind: Literal["matrix"] = "matrix"
     file: FileName
-    """The file, one row and one column for each cell."""
+    """File with the matrix of distances in km, .npy or .csv without a header; one row and one column per cell."""
 
     def build(self, grid: Grid, roads: Roads | None, place: Place) -> Distance:  # noqa: ARG002
         """Return the distance between the cells of a grid."""
@@ -32,39 +33,45 @@ class DistanceMatrixParameters(DistanceParameters):
 
 
 def from_file(path: str | Path, n_cells: int) -> Distance:
-    """Return the distance stored as a matrix in km, `.npy` or `.csv` without a header."""
+    """Read a distance from a matrix in km, `.npy` or `.csv` without a header."""
     path = Path(path)
     readers = {".npy": _read_npy, ".csv": _read_csv}
     if path.suffix.lower() not in readers:
-        raise ValueError(f"{path}: a distance file must end in .npy or .csv, got {path.suffix!r}")
+        raise InvalidValue(
+            f"{path}: a distance file must end in .npy or .csv, got {path.suffix!r}", code="unsupported-file-type"
+        )
     try:
         matrix_km = readers[path.suffix.lower()](path)
         if matrix_km.shape != (n_cells, n_cells):
-            raise ValueError(f"the matrix must have shape {(n_cells, n_cells)}, found {matrix_km.shape}")
+            raise InvalidValue(
+                f"the matrix must have shape {(n_cells, n_cells)}, found {matrix_km.shape}", code="wrong-shape"
+            )
         return Distance(kind="file", matrix_km=matrix_km)
     except (ValueError, EOFError) as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise InvalidValue(f"{path}: {error}", code=code_of(error, "unreadable-file")) from error
 
 
 def _read_npy(path: Path) -> FloatArray:
-    # Mapped, not read: a header that claims more than the file holds is refused before memory is taken.
+    # Memory-mapped: a header that claims more data than the file has fails before memory is allocated.
     try:
         stored = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
-        # numpy's own words advise to load it unsafely.
-        raise ValueError("this is no .npy file of plain numbers") from error
+        # NumPy's own message recommends unsafe loading.
+        raise InvalidValue("not a .npy file of numbers", code="unreadable-file") from error
     if not isinstance(stored, np.ndarray):
-        raise ValueError("a single array is wanted, found an archive of arrays (.npz)")
+        stored.close()
+        raise InvalidValue("must be a single array, found an archive of arrays (.npz)", code="unreadable-file")
     if stored.dtype.kind not in "fiu":
-        raise ValueError(f"the matrix must hold real numbers, found dtype {stored.dtype}")
+        raise InvalidValue(f"the matrix must have real numbers, found dtype {stored.dtype}", code="invalid-distance")
     return np.array(stored, dtype=np.float64)
 
 
 def _read_csv(path: Path) -> FloatArray:
     lines = path.read_text(encoding="utf-8-sig").splitlines()
     if not any(line.strip() for line in lines):
-        raise ValueError("the file is empty")
+        raise InvalidValue("the file is empty", code="empty-file")
     try:
         return np.loadtxt(lines, delimiter=",", ndmin=2, dtype=np.float64, comments=None)
     except ValueError as error:
-        raise ValueError(str(error).split(";")[0]) from error  # what follows speaks to programmers
+        # The text after the semicolon is advice on arguments of loadtxt.
+        raise InvalidValue(str(error).split(";")[0], code="unreadable-file") from error

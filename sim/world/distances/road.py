@@ -1,4 +1,4 @@
-"""Shortest distance along the roads."""
+"""Road distance: length of the shortest path along the roads."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from sim.components.files import Place
 from sim.components.registry import component
+from sim.errors import InvalidValue
 from sim.world.distance import Distance, east_km, north_km
 from sim.world.grid import Grid
 from sim.world.parameters import DistanceParameters
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @component("distance")
 class RoadDistanceParameters(DistanceParameters):
-    """Shortest distance along the roads, from one cell to the other."""
+    """Length of the shortest path along the roads; differs between directions where streets are one-way."""
 
     needs_roads: ClassVar[bool] = True
 
@@ -27,22 +28,22 @@ class RoadDistanceParameters(DistanceParameters):
     def build(self, grid: Grid, roads: Roads | None, place: Place) -> Distance:  # noqa: ARG002
         """Return the distance between the cells of a grid."""
         if roads is None:
-            raise ValueError("road distance needs roads, found none")
+            raise InvalidValue("road distance requires `world.roads`, found none: add roads", code="no-roads")
         return road(grid, roads)
 
 
 def road(grid: Grid, roads: Roads) -> Distance:
-    """Return the shortest way by road, which one-way streets make longer one way than the other.
+    """Return the length of the shortest path by road, which one-way streets make asymmetric.
 
-    From a cell's centre straight to the nearest node, by road to the node nearest to the other cell's centre,
-    and straight to that centre. Never less than the crow flies, so that two cells with the same nearest node
-    are not at the same place.
+    A path leads straight from the centre of a cell to the nearest node, by road to the node nearest to the centre of
+    the other cell, and straight to that centre. The distance is at least the Euclidean distance, so two cells with the
+    same nearest node have a positive distance.
     """
     node = roads.nearest_node(grid.x_km, grid.y_km)
     access_km = np.hypot(grid.x_km - roads.x_km[node], grid.y_km - roads.y_km[node])
     distinct, position = np.unique(node, return_inverse=True)
     by_road_km = roads.distances_km(distinct)[:, node][position]
-    way_km = access_km[:, None] + by_road_km + access_km[None, :]
-    matrix_km = np.maximum(way_km, np.hypot(east_km(grid), north_km(grid)))
+    path_km = access_km[:, None] + by_road_km + access_km[None, :]
+    matrix_km = np.maximum(path_km, np.hypot(east_km(grid), north_km(grid)))
     np.fill_diagonal(matrix_km, 0.0)
     return Distance(kind="road", matrix_km=matrix_km)

@@ -1,4 +1,4 @@
-"""Semantic distance: how different places are in kind."""
+"""Semantic distance: difference between the categories of cells."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pydantic import Field
 
 from sim.components.files import FileName, Place
 from sim.components.registry import component
+from sim.errors import InvalidValue
 from sim.world.distance import Distance
 from sim.world.grid import Grid
 from sim.world.parameters import DistanceParameters
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 
 @component("distance")
 class SemanticDistanceParameters(DistanceParameters):
-    """How different places are in kind: 0 between cells of one label, `apart_km` where their labels share nothing."""
+    """Difference between the categories of cells: 0 between equal labels, `apart_km` between unrelated labels."""
 
     kind: Literal["semantic"] = "semantic"
     labels: FileName
-    """A CSV file with the header cell,label and a line for each cell; a label may be a path, such as food/pizza."""
+    """CSV file with the header cell,label and one line per cell. A label may be a path such as food/pizza."""
     apart_km: Annotated[float, Field(gt=0, le=1e5)] = 1.0
-    """What a difference in kind is worth; labels that share the beginning of their paths are that much nearer."""
+    """Distance in km between unrelated labels; labels with a common beginning are proportionally closer."""
 
     def build(self, grid: Grid, roads: Roads | None, place: Place) -> Distance:  # noqa: ARG002
         """Return the distance between the cells of a grid."""
@@ -38,10 +39,11 @@ class SemanticDistanceParameters(DistanceParameters):
 
 
 def semantic(labels: Sequence[str], *, apart_km: float = 1.0) -> Distance:
-    """Return how different the places are in kind: 0 between cells of one label, `apart_km` where nothing is shared.
+    """Return the difference between the categories of cells, given one label per cell.
 
-    A label may be a path in a tree of kinds, such as ``food/pizza``: what two labels share counts from the root,
-    d = apart_km (1 - shared steps / steps of the longer one). Semantic location privacy: Ağır et al. 2016.
+    A label may be a path in a tree of categories, such as ``food/pizza``. The distance of two labels is
+    apart_km (1 - shared / longest), where `shared` is the number of common steps from the root and `longest` the
+    number of steps of the longer path. Semantic location privacy: Ağır et al. 2016.
 
     >>> semantic(["home", "food/pizza", "food/sushi"]).matrix_km[1].tolist()
     [1.0, 0.0, 0.5]
@@ -58,28 +60,37 @@ def _steps_shared(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def read_labels(path: str | Path, n_cells: int) -> list[str]:
-    """Return the label of each cell from a CSV file with a header, `cell,label`, and a line for each cell."""
+    """Read the label of each cell from a CSV file with the header `cell,label` and one line per cell."""
     with Path(path).open(encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file)
         header = next(lines, [])
         if [name.strip() for name in header] != ["cell", "label"]:
-            raise ValueError(f"{path}: the first line must be cell,label, found {','.join(header)!r}")
-        found: dict[int, str] = {}
+            raise InvalidValue(
+                f"{path}: the first line must be cell,label, found {','.join(header)!r}", code="no-such-column"
+            )
+        labels: dict[int, str] = {}
         for fields in filter(None, lines):
             where = f"{path}, line {lines.line_num}"
             cell = _cell(fields, n_cells, where)
-            if cell in found:
-                raise ValueError(f"{where}: cell {cell} has a label already, {found[cell]!r}")
-            found[cell] = fields[1].strip()
-    if missing := [cell for cell in range(n_cells) if cell not in found]:
-        raise ValueError(f"{path}: every cell needs a label, found none of cell {missing[0]} ({len(missing)} such)")
-    return [found[cell] for cell in range(n_cells)]
+            if cell in labels:
+                raise InvalidValue(
+                    f"{where}: cell {cell} already has the label {labels[cell]!r}", code="duplicate-entry"
+                )
+            labels[cell] = fields[1].strip()
+    if missing := [cell for cell in range(n_cells) if cell not in labels]:
+        others = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
+        raise InvalidValue(
+            f"{path}: every cell must have a label, found none for cell {missing[0]}{others}", code="missing-label"
+        )
+    return [labels[cell] for cell in range(n_cells)]
 
 
 def _cell(fields: Sequence[str], n_cells: int, where: str) -> int:
-    said = fields[0].strip()
+    number = fields[0].strip()
     if len(fields) != 2 or not fields[1].strip():
-        raise ValueError(f"{where}: must be a cell and its label, found {','.join(fields)!r}")
-    if not (said.isascii() and said.isdigit() and int(said) < n_cells):
-        raise ValueError(f"{where}: a cell must be a whole number in [0, {n_cells - 1}], found {said!r}")
-    return int(said)
+        raise InvalidValue(f"{where}: must be a cell and its label, found {','.join(fields)!r}", code="invalid-row")
+    if not (number.isascii() and number.isdigit() and int(number) < n_cells):
+        raise InvalidValue(
+            f"{where}: cell must be an integer in [0, {n_cells - 1}], found {number!r}", code="invalid-row"
+        )
+    return int(number)

@@ -1,4 +1,4 @@
-"""A grid over a rectangle in km."""
+"""Grid over a rectangle in km."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from sim.world.parameters import GridParameters
 
 @component("grid")
 class RectangleParameters(GridParameters):
-    """A grid over a rectangle in km, with no place on earth."""
+    """A grid over a rectangle in km, without latitudes and longitudes."""
 
     on_earth: ClassVar[bool] = False
 
     kind: Literal["rectangle"] = "rectangle"
     width_km: Positive
-    """From west to east."""
+    """Extent from west to east in km."""
     height_km: Positive
-    """From south to north."""
+    """Extent from south to north in km."""
 
     def build(self) -> Grid:
         """Return the grid."""

@@ -1,4 +1,4 @@
-"""A grid over a region of the earth."""
+"""Grid over a geographic region."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from sim.components.registry import component
+from sim.errors import InvalidValue
 from sim.world.grid import Grid
 from sim.world.parameters import GridParameters
 
@@ -16,24 +17,25 @@ Longitude = Annotated[float, Field(ge=-180, le=180)]
 
 @component("grid")
 class RegionParameters(GridParameters):
-    """A grid over a region between two latitudes and two longitudes, in degrees."""
+    """A grid over a geographic region between two latitudes and two longitudes."""
 
     kind: Literal["region"] = "region"
     south: Latitude
-    """Southern edge, in degrees."""
+    """Latitude of the southern edge in degrees, below `north`."""
     north: Latitude
-    """Northern edge, in degrees."""
+    """Latitude of the northern edge in degrees."""
     west: Longitude
-    """Western edge, in degrees."""
+    """Longitude of the western edge in degrees, below `east`."""
     east: Longitude
-    """Eastern edge, in degrees."""
+    """Longitude of the eastern edge in degrees."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.south >= self.north or self.west >= self.east:
-            raise ValueError(
+            raise InvalidValue(
                 "south must be below north and west below east, "
-                f"found {self.south}..{self.north} and {self.west}..{self.east}"
+                f"found {self.south}..{self.north} and {self.west}..{self.east}",
+                code="invalid-region",
             )
         return self
 

@@ -1,4 +1,4 @@
-"""The grid of the paper's experiments."""
+"""Grid of the paper's experiments."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class SanFranciscoParameters(GridParameters):
 
     kind: Literal["san_francisco"] = "san_francisco"
     rows: Count = 25
-    """Cells from south to north."""
+    """Number of cells from south to north."""
     cols: Count = 10
-    """Cells from west to east."""
+    """Number of cells from west to east."""
 
     def build(self) -> Grid:
         """Return the grid."""

@@ -1,1 +1,1 @@
-"""Roads as a directed graph: a generated lattice, CSV files or the GraphML of osmnx, and closures of roads."""
+"""Roads as a directed graph: a generated lattice, CSV files or GraphML from osmnx, and road closures."""

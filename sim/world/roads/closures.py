@@ -1,4 +1,4 @@
-"""Changes of a road graph that leave every node reachable: closed roads and reversed one-way roads."""
+"""Changes of a road graph that keep it strongly connected: closed roads and reversed one-way roads."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
+from sim.errors import InvalidValue
 from sim.interfaces import BoolArray, Generator, IntArray
 from sim.world.grid import Grid
 from sim.world.roads.graph import Roads
@@ -16,36 +17,36 @@ from sim.world.roads.graph import Roads
 def close(
     roads: Roads, grid: Grid, *, share: float | None = None, cells: ArrayLike | None = None, rng: Generator
 ) -> Roads:
-    """Return the roads without a share of their edges, drawn at random, or without all that touch some cells.
+    """Return the roads without a random share of their edges, or without all edges that start or end in some cells.
 
-    Edges that are needed to keep all nodes connected stay open. The nodes are the same, with the same numbers.
+    Edges that are needed to keep all nodes connected stay open. Nodes and their numbers do not change.
     """
     start, end = _ends(roads)
     if cells is None:
         closed = _drawn(np.arange(len(start)), share or 0.0, rng)
     else:
-        wanted = np.isin(roads.cell, np.asarray(cells))
-        closed = np.flatnonzero(wanted[start] | wanted[end])
+        in_cells = np.isin(roads.cell, np.asarray(cells))
+        closed = np.flatnonzero(in_cells[start] | in_cells[end])
     return _changed(roads, grid, closed, reverse=False)
 
 
 def reverse(roads: Roads, grid: Grid, *, share: float, rng: Generator) -> Roads:
-    """Return the roads with a share of their one-way edges, drawn at random, reversed.
+    """Return the roads with a random share of their one-way edges reversed.
 
-    Edges whose reversal would disconnect nodes stay as they are. The nodes are the same, with the same numbers.
+    Edges whose reversal would disconnect nodes are not reversed. Nodes and their numbers do not change.
     """
     one_way = [i for i, (u, v) in enumerate(roads.graph.edges) if not roads.graph.has_edge(v, u)]
     return _changed(roads, grid, _drawn(np.array(one_way, dtype=np.int64), share, rng), reverse=True)
 
 
 def _ends(roads: Roads) -> tuple[IntArray, IntArray]:
-    """Return the nodes where each edge starts and ends, in the order of the graph."""
+    """Return the start node and the end node of each edge, in the order of the graph."""
     edges = np.array(roads.graph.edges, dtype=np.int64).reshape(-1, 2)
     return edges[:, 0], edges[:, 1]
 
 
 def _drawn(edges: IntArray, share: float, rng: Generator) -> IntArray:
-    """Draw a share of some edges, one at least."""
+    """Draw a share of some edges, at least one."""
     return rng.permutation(edges)[: max(1, round(share * edges.size))]
 
 
@@ -57,8 +58,11 @@ def _changed(roads: Roads, grid: Grid, edges: IntArray, *, reverse: bool) -> Roa
     while (staying := _needed(roads.n_nodes, start, end, changed, edges, reverse=reverse)).size:
         changed[staying] = False
     if not changed.any():
-        what = f"reversing any of {edges.size} one-way roads" if reverse else f"closing any of {edges.size} roads"
-        raise ValueError(f"{what} would leave somebody stuck, or there are none: name others, or more of them")
+        selection = (
+            f"reverse any of the {edges.size} one-way roads" if reverse else f"close any of the {edges.size} roads"
+        )
+        reason = "would make parts of the network unreachable" if edges.size else "none is selected"
+        raise InvalidValue(f"cannot {selection}: {reason}; select more or other roads", code="no-road-to-change")
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(roads.graph.nodes(data=True))
     for (u, v, data), is_changed in zip(roads.graph.edges(data=True), changed.tolist(), strict=True):
@@ -74,9 +78,9 @@ def _needed(
 ) -> IntArray:
     """Return changed edges to restore; none if the graph is still strongly connected.
 
-    Each part of the town that can no longer be entered gets back one edge into it, the first in `edges`; if all can be
-    entered, each part that can no longer be left gets back one edge out of it. Such an edge exists, as the graph was
-    strongly connected before.
+    For each component that can no longer be entered, one edge into it is restored, the first in `edges`. If all
+    components can be entered, one edge out of each component that can no longer be left is restored. Such an edge
+    exists because the original graph is strongly connected.
     """
     if reverse:
         now = (np.where(changed, end, start), np.where(changed, start, end))

@@ -1,4 +1,4 @@
-"""Roads from two CSV files, one of nodes and one of edges."""
+"""Roads from two CSV files, one with nodes and one with edges."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from sim.components.files import FileName, Place
 from sim.components.registry import component
+from sim.errors import InvalidValue
 from sim.interfaces import Generator
 from sim.world.grid import Grid
 from sim.world.parameters import RoadsParameters
@@ -27,9 +28,9 @@ class RoadCsvParameters(RoadsParameters):
 
     kind: Literal["csv"] = "csv"
     nodes: FileName
-    """File of crossings."""
+    """CSV file of nodes (crossings): osmid, and lat and lon in degrees; may be gzipped."""
     edges: FileName
-    """File of directed streets."""
+    """CSV file of directed edges (streets): u, v, length_m and optionally speed_mph (default: 25); may be gzipped."""
 
     def build(self, grid: Grid, place: Place, rng: Generator) -> Roads:  # noqa: ARG002
         """Return the roads."""
@@ -46,7 +47,7 @@ def read_csv(nodes_path: str | Path, edges_path: str | Path, grid: Grid) -> Road
     lat_lon: dict[str, tuple[float, float]] = {}
     for where, row in _csv_rows(Path(nodes_path), ("osmid", "lat", "lon")):
         if row["osmid"] in lat_lon:
-            raise ValueError(f"{where}: osmid {row['osmid']} stands there twice")
+            raise InvalidValue(f"{where}: osmid {row['osmid']} occurs more than once", code="duplicate-entry")
         lat_lon[row["osmid"]] = (number_in(row, "lat", where, -90, 90), number_in(row, "lon", where, -180, 180))
     edges: list[Edge] = []
     unknown: list[str] = []
@@ -56,23 +57,26 @@ def read_csv(nodes_path: str | Path, edges_path: str | Path, grid: Grid) -> Road
         length_km = number_in(row, "length_m", where, 0, 1e6) / 1000.0
         edges.append((row["u"], row["v"], length_km, number_in(row, "speed_mph", where, 1, 300) * KM_PER_MILE))
     if unknown:
-        count = f"{len(unknown)} edges have ends that are not in {nodes_path}"
-        raise ValueError(f"{edges_path}: {count}, first {unknown[0]}")
+        raise InvalidValue(
+            f"{edges_path}: {len(unknown)} edges have a node that is not in {nodes_path}, first {unknown[0]}",
+            code="unknown-node",
+        )
     return build_roads(grid, project(grid, lat_lon), edges)
 
 
 def _csv_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield ("file, line n", row) with the text of every column; "" for columns that a short row lacks."""
+    """Yield ("file, line n", row) with the text of every column; "" for columns missing from a short row."""
     try:
         with open_binary(path) as file:
             reader = csv.DictReader(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), restval="")
             columns = reader.fieldnames or []
             missing = [name for name in needed if name not in columns]
             if missing:
-                raise ValueError(
-                    f"{path}: columns {', '.join(missing)} are missing, found {', '.join(columns) or 'none'}"
+                raise InvalidValue(
+                    f"{path}: missing columns {', '.join(missing)}, found {', '.join(columns) or 'none'}",
+                    code="no-such-column",
                 )
             for row in reader:
                 yield f"{path}, line {reader.line_num}", row
     except (*UNREADABLE, UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path}: this is not a readable CSV file: {error}") from error
+        raise InvalidValue(f"{path}: not a readable CSV file: {error}", code="unreadable-file") from error

@@ -1,4 +1,4 @@
-"""The parts that readers of road files share: decompression, checked numbers, projection."""
+"""Helpers for reading road files: decompression, checked numbers, projection."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.errors import InvalidValue
 from sim.world.grid import Grid
 
 KM_PER_MILE = 1.609344
@@ -24,13 +25,15 @@ def open_binary(path: Path) -> gzip.GzipFile | io.BufferedReader:
 
 
 def number_in(row: dict[str, Any], name: str, where: str, low: float, high: float) -> float:
-    """Return a field of a row as a number in [low, high], or raise `ValueError` with its position."""
+    """Return a field of a row as a number in [low, high]; raise `InvalidValue` with its position otherwise."""
     try:
         value = float(row.get(name, ""))
     except ValueError:
         value = math.nan
     if not low <= value <= high:
-        raise ValueError(f"{where}: {name} must be a number in [{low:g}, {high:g}], got {row.get(name)!r}")
+        raise InvalidValue(
+            f"{where}: {name} must be a number in [{low:g}, {high:g}], got {row.get(name)!r}", code="invalid-row"
+        )
     return value
 
 

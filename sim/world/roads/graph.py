@@ -1,4 +1,4 @@
-"""The road graph: nodes inside the grid that are connected both ways, shortest and fastest paths."""
+"""Road graph: strongly connected nodes inside the grid, shortest and fastest paths."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.spatial import cKDTree
 
+from sim.errors import InvalidValue
 from sim.interfaces import BoolArray, FloatArray, IntArray
 from sim.world.grid import Grid
 
-# The cache of fastest paths is bounded in memory, not in sources: some 50 MB, whatever the size of the graph.
 CACHED_NODES = 4_000_000
+"""Limit of the cache of fastest paths, in nodes times sources: about 50 MB for any size of the graph."""
 
 Predecessors = NDArray[np.int32]
 Edge = tuple[Any, Any, float, float]
@@ -26,36 +27,45 @@ Edge = tuple[Any, Any, float, float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Route:
-    """The fastest path from one node to another."""
+    """Fastest path from one node to another."""
 
     nodes: IntArray
+    """Nodes of the path in order, including both ends."""
     arrival_s: FloatArray
-    """Seconds since the start at which each node is reached, from 0.0."""
+    """Time of arrival at each node in s since departure; 0.0 at the first node."""
 
 
 class Roads:
-    """Streets on which every node can be reached from every other.
+    """A road graph in which every node can be reached from every other node.
 
-    `graph` needs `x_km`, `y_km` on nodes, `length_km` in [0, inf) and `speed_kmh` in (0, inf) on edges. Nodes
-    outside the grid are dropped, then all but the largest strongly connected component, so that no trip
-    ends in a dead end. The remaining nodes are numbered 0..N-1 in the order of `graph`, and each edge gets `travel_s`.
+    `graph` must have the attributes `x_km` and `y_km` on nodes, and `length_km` in [0, inf) and `speed_kmh` in (0, inf)
+    on edges. Nodes outside the grid are dropped, then all nodes outside the largest strongly connected component, so
+    that no trip ends in a dead end. The remaining nodes are numbered 0..N-1 in the order of `graph`, and each edge gets
+    the attribute `travel_s`.
     """
 
     graph: nx.DiGraph[int]
+    """Remaining nodes and edges."""
     x_km: FloatArray
+    """Positions of the nodes in km east of the south-west corner of the grid, shape (N,)."""
     y_km: FloatArray
+    """Positions of the nodes in km north of the south-west corner of the grid, shape (N,)."""
     cell: IntArray
+    """Cells of the nodes, shape (N,)."""
     dropped: dict[str, int]
-    """Counts: `nodes_outside`, `nodes_unconnected`, `edges` of those, and `edges_redundant` that are
-    part of no shortest path (loops and the longer of parallel edges)."""
+    """Numbers of dropped elements: `nodes_outside` the grid, `nodes_unconnected`, the `edges` of those nodes, and
+    `edges_redundant`, which are part of no shortest path (loops and the longer of parallel edges)."""
 
     def __init__(self, *, graph: nx.DiGraph[Any], grid: Grid, redundant_edges: int = 0) -> None:
         x_km, y_km, start, end, length_km, speed_kmh = _arrays(graph)
         cell = grid.cell_of_km(x_km, y_km)
         keep = _largest_component(cell >= 0, start, end)
         if keep.sum() < 2:
-            inside = f"{(cell >= 0).sum()} of {len(cell)} road nodes are inside the grid"
-            raise ValueError(f"{inside}, but no two of them are connected both ways")
+            raise InvalidValue(
+                f"roads must have two nodes inside the grid that are connected in both directions, found none: "
+                f"{(cell >= 0).sum()} of {len(cell)} nodes are inside the grid",
+                code="roads-not-connected",
+            )
         on = keep[start] & keep[end] & (start != end)
         loops = int((start == end).sum())
         self.x_km, self.y_km, self.cell = x_km[keep], y_km[keep], cell[keep]
@@ -81,7 +91,7 @@ class Roads:
         return len(self.x_km)
 
     def route(self, start: int, end: int) -> Route:
-        """Return the fastest path that respects one-way streets."""
+        """Return the fastest path between two nodes along the directed edges."""
         self._check_nodes([start, end])
         arrival_s, previous = self._fastest_from(int(start))
         path = [int(end)]
@@ -91,18 +101,18 @@ class Roads:
         return Route(nodes, arrival_s[nodes])
 
     def distances_km(self, sources: ArrayLike) -> FloatArray:
-        """Return the length of the shortest path from each source to every node, shape (len(sources), N)."""
+        """Return the lengths in km of the shortest paths from each source to every node, shape (len(sources), N)."""
         nodes = np.atleast_1d(np.asarray(sources, dtype=np.int64))
         self._check_nodes(nodes)
         return np.asarray(dijkstra(self._length_km, indices=nodes), dtype=np.float64)
 
     def nearest_node(self, x_km: ArrayLike, y_km: ArrayLike) -> IntArray:
-        """Return the node nearest to each place by Euclidean distance."""
-        places = np.stack(np.broadcast_arrays(x_km, y_km), axis=-1)
-        return np.asarray(self._nearest.query(places)[1], dtype=np.int64)
+        """Return the node nearest to each position by Euclidean distance."""
+        positions = np.stack(np.broadcast_arrays(x_km, y_km), axis=-1)
+        return np.asarray(self._nearest.query(positions)[1], dtype=np.int64)
 
     def cells(self) -> IntArray:
-        """Return the cells that hold a node, sorted, each once."""
+        """Return the cells that contain a node, sorted and without repetition."""
         return np.unique(self.cell)
 
     def share_of_cells(self, n_cells: int) -> FloatArray:
@@ -110,7 +120,7 @@ class Roads:
         return np.bincount(self.cell, minlength=n_cells) / self.n_nodes
 
     def describe(self) -> dict[str, Any]:
-        """Return counts, and nodes and edges to draw a map from, for the manifest."""
+        """Return the manifest entry: counts, and the nodes and edges for drawing a map."""
         return {
             "nodes": self.n_nodes,
             "edges": self.graph.number_of_edges(),
@@ -127,10 +137,10 @@ class Roads:
     def _check_nodes(self, nodes: Sequence[int] | IntArray) -> None:
         for node in nodes:
             if not 0 <= node < self.n_nodes:
-                raise ValueError(f"a road node must be in [0, {self.n_nodes - 1}], got {node}")
+                raise ValueError(f"node must be in [0, {self.n_nodes - 1}], got {node}")
 
     def _fastest_from(self, source: int) -> tuple[FloatArray, Predecessors]:
-        """Return arrival times at all nodes and the node before each; drop the least recently used sources."""
+        """Return the arrival times at all nodes and the predecessor of each; cache the most recently used sources."""
         tree = self._trees.pop(source, None)
         if tree is None:
             arrival_s, previous = dijkstra(self._travel_s, indices=[source], return_predecessors=True)
@@ -142,7 +152,7 @@ class Roads:
 
 
 def build_roads(grid: Grid, places: dict[Any, tuple[float, float]], edges: Iterable[Edge]) -> Roads:
-    """Return the roads with these nodes; of parallel edges the shortest stays."""
+    """Build roads from positions (x_km, y_km) of nodes and edges; of parallel edges, only the shortest is used."""
     graph: nx.DiGraph[Any] = nx.DiGraph()
     for node, (x_km, y_km) in places.items():
         graph.add_node(node, x_km=x_km, y_km=y_km)
@@ -156,7 +166,7 @@ def build_roads(grid: Grid, places: dict[Any, tuple[float, float]], edges: Itera
 
 
 def _numbered(x_km: FloatArray, y_km: FloatArray, *columns: FloatArray | IntArray) -> nx.DiGraph[int]:
-    """Return the graph of these nodes and of edges with start, end, length_km, speed_kmh, travel_s."""
+    """Return the graph with these nodes and with edges given by start, end, length_km, speed_kmh and travel_s."""
     graph: nx.DiGraph[int] = nx.DiGraph()
     for node, (x, y) in enumerate(zip(x_km.tolist(), y_km.tolist(), strict=True)):
         graph.add_node(node, x_km=x, y_km=y)
@@ -168,7 +178,7 @@ def _numbered(x_km: FloatArray, y_km: FloatArray, *columns: FloatArray | IntArra
 def _arrays(
     graph: nx.DiGraph[Any],
 ) -> tuple[FloatArray, FloatArray, IntArray, IntArray, FloatArray, FloatArray]:
-    """Return x_km, y_km of the nodes and start, end, length_km, speed_kmh of the edges, checked."""
+    """Check and return x_km, y_km of the nodes and start, end, length_km, speed_kmh of the edges."""
     number = {node: i for i, node in enumerate(graph)}
     start = np.array([number[u] for u, _ in graph.edges], dtype=np.int64)
     end = np.array([number[v] for _, v in graph.edges], dtype=np.int64)
@@ -189,7 +199,7 @@ def _attribute(items: Mapping[Any, dict[str, Any]], name: str, least: float, rul
 
 
 def _largest_component(inside: BoolArray, start: IntArray, end: IntArray) -> BoolArray:
-    """Return which nodes are in the largest strongly connected part of the nodes inside."""
+    """Return a mask of the largest strongly connected component of the nodes inside the grid."""
     if not inside.any():
         return inside
     on = inside[start] & inside[end]

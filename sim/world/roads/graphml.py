@@ -1,4 +1,4 @@
-"""Roads from GraphML, as osmnx writes it."""
+"""Roads from a GraphML file written by osmnx."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from xml.parsers import expat
 
 from sim.components.files import FileName, Place
 from sim.components.registry import component
+from sim.errors import InvalidValue, code_of
 from sim.interfaces import Generator
 from sim.world.grid import Grid
 from sim.world.parameters import RoadsParameters
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
 
 @component("roads")
 class RoadGraphMLParameters(RoadsParameters):
-    """Roads from a GraphML file as osmnx writes it."""
+    """Roads from a GraphML file written by osmnx."""
 
     needs_earth: ClassVar[bool] = True
 
     kind: Literal["graphml"] = "graphml"
     file: FileName
-    """The GraphML file."""
+    """GraphML file written by `osmnx.save_graphml`; may be gzipped."""
 
     def build(self, grid: Grid, place: Place, rng: Generator) -> Roads:  # noqa: ARG002
         """Return the roads."""
@@ -36,9 +37,10 @@ class RoadGraphMLParameters(RoadsParameters):
 
 
 def read_graphml(path: str | Path, grid: Grid) -> Roads:
-    """Read a street network as osmnx's `save_graphml` writes it, gzipped or not.
+    """Read a street network written by `osmnx.save_graphml`, gzipped or not.
 
-    A two-way street is two edges, so `oneway` adds nothing. A list of speeds counts by its mean.
+    The attribute `oneway` is ignored, since a two-way street has two edges. The speed of an edge is the mean of the
+    speeds in `maxspeed`, or 25 mph without any.
     """
     from sim.world.roads.graph import build_roads  # networkx and scipy take half a second to import
 
@@ -55,7 +57,7 @@ def read_graphml(path: str | Path, grid: Grid) -> Roads:
 
 
 def _speed_kmh(maxspeed: str) -> float:
-    """Return the mean of the speeds in OpenStreetMap's free text, such as "50" or "['25 mph', '35 mph']".
+    """Return the mean of the speeds in OpenStreetMap's free text in km/h, such as "50" or "['25 mph', '35 mph']".
 
     >>> [round(_speed_kmh(text), 1) for text in ("50", "25 mph", "['25 mph', '35 mph']", "signals")]
     [50.0, 40.2, 48.3, 40.2]
@@ -66,23 +68,24 @@ def _speed_kmh(maxspeed: str) -> float:
     return sum(speeds) / len(speeds) if speeds else DEFAULT_SPEED_MPH * KM_PER_MILE
 
 
-def _refuse_doctype(*_: object) -> NoReturn:
-    # Entities can only be declared in a DOCTYPE, and nested ones fill any memory. osmnx never writes one.
-    raise ValueError("a DOCTYPE is not allowed")
+def _reject_doctype(*_: object) -> NoReturn:
+    # Entities can only be declared in a DOCTYPE, and nested entities can exhaust memory. osmnx never writes one.
+    raise InvalidValue("a DOCTYPE is not allowed", code="unsafe-file")
 
 
 def _graphml(path: Path) -> nx.MultiDiGraph[str]:
     import networkx as nx
 
     parser = expat.ParserCreate()
-    parser.StartDoctypeDeclHandler = _refuse_doctype
+    parser.StartDoctypeDeclHandler = _reject_doctype
     try:
         with open_binary(path) as file:
             parser.ParseFile(file)
         with open_binary(path) as file:
             graph = nx.read_graphml(file, force_multigraph=True)
     except (*UNREADABLE, expat.ExpatError, nx.NetworkXError, KeyError, ValueError) as error:
-        raise ValueError(f"{path}: this is not a readable GraphML file: {error}") from error
+        code = code_of(error, "unreadable-file")
+        raise InvalidValue(f"{path}: not a readable GraphML file: {error}", code=code) from error
     if not isinstance(graph, nx.MultiDiGraph):
-        raise ValueError(f"{path}: the graph must be directed, found an undirected one")
+        raise InvalidValue(f"{path}: the graph must be directed, found an undirected graph", code="undirected-graph")
     return graph

@@ -1,4 +1,4 @@
-"""A generated town: a lattice of streets with avenues, one-way streets and missing blocks."""
+"""Generated road network: a lattice of streets with avenues, one-way streets and missing blocks."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pydantic import Field
 from sim.components.files import Place
 from sim.components.registry import component
 from sim.components.spec import Positive, Share
+from sim.errors import InvalidValue
 from sim.interfaces import FloatArray, Generator
 from sim.world.grid import Grid
 from sim.world.parameters import RoadsParameters
@@ -21,28 +22,28 @@ if TYPE_CHECKING:
     from sim.world.roads.graph import Edge, Roads
 
 MOST_CROSSINGS = 200_000
-
+"""Largest number of crossings of a lattice."""
 
 Speed = Annotated[float, Field(ge=0.1, le=1000)]
 
 
 @component("roads")
 class LatticeParameters(RoadsParameters):
-    """A generated road grid with one-way streets, missing blocks and faster avenues."""
+    """A generated lattice of streets with one-way streets, missing blocks and faster avenues."""
 
     kind: Literal["lattice"] = "lattice"
     spacing_km: Positive = 0.5
-    """Distance between parallel streets."""
+    """Distance between parallel streets in km."""
     one_way_share: Share = 0.3
-    """Share of the streets that are one-way."""
+    """Share of the streets, not counting avenues, that are one-way."""
     missing_share: Annotated[float, Field(ge=0, le=0.5)] = 0.1
-    """Share of the blocks that are not there."""
+    """Share of the blocks (road sections between two neighbouring crossings) that are missing."""
     speed_kmh: Speed = 30.0
-    """Speed on streets."""
+    """Speed on streets in km/h."""
     avenue_every: Annotated[int, Field(ge=2)] = 4
-    """Each k-th street is a two-way avenue."""
+    """Interval between avenues in streets: with 4, every fourth street is an avenue. Avenues are always two-way."""
     avenue_speed_kmh: Speed = 50.0
-    """Speed on avenues."""
+    """Speed on avenues in km/h."""
 
     def build(self, grid: Grid, place: Place, rng: Generator) -> Roads:  # noqa: ARG002
         """Return the roads."""
@@ -60,10 +61,10 @@ def lattice(
     avenue_speed_kmh: float = 50.0,
     rng: Generator,
 ) -> Roads:
-    """Generate a town: straight streets `spacing_km` apart, in the middle of the grid's rectangle.
+    """Generate straight streets at distances of `spacing_km`, centred in the rectangle of the grid.
 
-    Every `avenue_every`-th line (0: none) is an avenue, two-way and faster. Of the other lines a share is
-    one-way, whole, with directions that alternate. A share of all blocks is missing.
+    Every `avenue_every`-th line (0: none) is an avenue, two-way and faster. A share of the other lines is one-way over
+    their full length, in alternating directions. A share of all blocks is missing.
     """
     from sim.world.roads.graph import build_roads  # networkx and scipy take half a second to import
 
@@ -94,12 +95,14 @@ def lattice(
 
 
 def _check_size(grid: Grid, spacing_km: float) -> None:
-    """Refuse a lattice of a single crossing and one that exceeds the memory."""
+    """Reject a lattice of a single crossing and one that would exceed the memory."""
     crossings = _lines(grid.width_km, spacing_km) * _lines(grid.height_km, spacing_km)
     if not 2 <= crossings <= MOST_CROSSINGS:
-        place = f"a grid of {grid.width_km:g} x {grid.height_km:g} km"
-        rule = f"spacing_km must leave 2 to {MOST_CROSSINGS:,} crossings on {place}"
-        raise ValueError(f"{rule}, got {spacing_km:g}, which leaves {crossings:,}")
+        raise InvalidValue(
+            f"spacing_km must give 2 to {MOST_CROSSINGS:,} crossings on a grid of {grid.width_km:g} x "
+            f"{grid.height_km:g} km, got {spacing_km:g}, which gives {crossings:,}",
+            code="lattice-size",
+        )
 
 
 def _lines(length_km: float, spacing_km: float) -> int:
@@ -107,14 +110,14 @@ def _lines(length_km: float, spacing_km: float) -> int:
 
 
 def _ticks(length_km: float, spacing_km: float) -> FloatArray:
-    """Return places `spacing_km` apart with equal margins at both ends, of half a spacing to one."""
+    """Return positions at distances of `spacing_km`, with equal margins of half a spacing to one at both ends."""
     count = _lines(length_km, spacing_km)
     margin_km = (length_km - (count - 1) * spacing_km) / 2.0
     return margin_km + np.arange(count, dtype=np.float64) * spacing_km
 
 
 def _directions(avenue: Sequence[bool], one_way_share: float, rng: Generator) -> list[int]:
-    """Return 0 for a two-way line, 1 or -1 by turns for a one-way line."""
+    """Return 0 for each two-way line, and alternately 1 and -1 for one-way lines."""
     streets = [i for i, fast in enumerate(avenue) if not fast]
     one_way = sorted(rng.permutation(streets)[: round(one_way_share * len(streets))].tolist())
     first = 1 - 2 * int(rng.integers(2))

@@ -49,11 +49,9 @@ def test_a_component_that_fails_ends_with_one(own_design: str) -> None:
     result = lppm_sim("check-component", own_design, "--set", "whole=false")
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
-    assert lines[-3:] == [
-        "fail The same prior gives the same channel, and is not changed",
-        "     the prior was changed",
-        f"{own_design}: 6 of 7 checks passed",
-    ]
+    assert [line[:5] for line in lines[-3:-1]] == ["fail ", "     "]
+    assert "`prior`" in lines[-2]
+    assert lines[-1] == f"{own_design}: 6 of 7 checks passed"
     result = lppm_sim("check-component", own_design, "--set", "lie=7")
     assert result.exit_code == 1
     assert "lie must be in [0, 1], got 7" in result.stdout
@@ -64,7 +62,7 @@ def test_a_component_that_fails_ends_with_one(own_design: str) -> None:
     [
         (["no_such_module:X"], "module 'no_such_module' cannot be imported"),
         (["{own}x"], "(did you mean 'Star'?)"),
-        (["plain"], "'plain': it is not registered (did you mean 'cloaking'?); allowed is module:Class, or one of "),
+        (["plain"], "(did you mean 'cloaking'?); allowed: module:Class, or one of "),
         (["{own}", "--as", "desing"], "'desing' is not one of 'mobility'"),
         (["{own}", "--set", "lie"], "--set: found 'lie', expected name=value"),
         (["{own}", "--set", "=1"], "--set: found '=1', expected name=value"),

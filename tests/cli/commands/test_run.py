@@ -109,7 +109,7 @@ def test_somebody_elses_folder_is_refused(small: Path) -> None:
 
 
 def test_progress_is_plain_lines_on_stderr(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sim.cli.progress.LINE_EVERY_S", 0.0)
+    monkeypatch.setattr("sim.execution.progress_bar.LINE_EVERY_S", 0.0)
     result = lppm_sim("run", small, "-o", "run", "--no-figures")
     assert result.exit_code == 0
     lines = result.stderr.splitlines()

@@ -1,4 +1,4 @@
-"""The real files, where they are: the numbers that the paper's experiments on them start from."""
+"""Recorded data sets, where available: known numbers of the paper's experiments."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = [
 
 
 def counted(name: str) -> Counter[str]:
-    """Count check-ins in the region without any of the code under test."""
+    """Count the check-ins in the region without the code under test."""
     with gzip.open(DATA / f"{name}_sf_ccs17.csv.gz", "rt") as file:
         return Counter(
             row["user"]
@@ -40,7 +40,7 @@ def counted(name: str) -> Counter[str]:
 
 
 @pytest.mark.parametrize(("name", "able", "rich"), [("gowalla", 57, 120_680), ("brightkite", 44, 60_036)])
-def test_the_papers_sets(name: str, able: int, rich: int) -> None:
+def test_user_sets_of_the_paper(name: str, able: int, rich: int) -> None:
     file = DATA / f"{name}_sf_ccs17.csv.gz"
     counts = counted(name)
     twenty = sorted((user for user in counts if counts[user] >= 300), key=int)[:20]
@@ -64,16 +64,16 @@ def test_known_numbers_without_the_twenty_most_active(name: str, left: int) -> N
     assert replay.report()["visits"] == left
 
 
-def test_gowalla_loads_and_trains() -> None:
+def test_training_statistics_of_gowalla() -> None:
     replay = made(Replay, grid=GRID, file=DATA / "gowalla_sf_ccs17.csv.gz", select=Selection(exclude=TWENTY))
     traces = [live(replay, EveryVisit(), user, moves=RNG, moments=RNG).test for user in replay.users(None)]
-    found = statistics(traces, n_cells=GRID.n_cells, restart_s=86_400)
-    assert found.n_visits == 120_680
-    assert found.n_transitions == 120_680 - len(traces)  # no user has 86,400 check-ins
-    np.testing.assert_allclose(found.transition.sum(axis=1), 1)
+    result = statistics(traces, n_cells=GRID.n_cells, restart_s=86_400)
+    assert result.n_visits == 120_680
+    assert result.n_transitions == 120_680 - len(traces)  # no user has 86,400 check-ins
+    np.testing.assert_allclose(result.transition.sum(axis=1), 1)
 
 
-def test_cabs() -> None:
+def test_visits_and_queries_of_the_cabs() -> None:
     replay = made(Replay, grid=GRID, file=DATA / "cabs_sf_points.csv.gz", utc_offset_h=-7)
     assert replay.report() == {
         "rows": 915_219,
@@ -108,7 +108,7 @@ def test_cabs() -> None:
 
 
 def test_ten_cabs_with_ten_good_days() -> None:
-    """The paper's set: slot k holds the last point before its end, on days that data/cabs_good_days.csv lists."""
+    """Compare the paper's set of cabs with the days listed in data/cabs_good_days.csv."""
     replay = made(
         Replay,
         grid=GRID,

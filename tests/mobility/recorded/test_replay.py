@@ -1,8 +1,9 @@
-"""Files of many shapes read alike; bad rows are never swallowed."""
+"""Replay of trace files in many formats; bad rows are never dropped."""
 
 from __future__ import annotations
 
 import gzip
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sim.errors import InvalidValue
 from sim.mobility.demand.every_visit import EveryVisit
 from sim.mobility.recorded.replay import RecordedDays, Replay, Selection, write_csv
 from sim.mobility.traces import Trace, live
 from sim.world.grid import Grid
-from tests.support import made
+from tests.support import made, raises_code
 
 RECTANGLE = Grid.rectangle(rows=2, cols=3, width_km=3, height_km=2)
 REGION = Grid.region(rows=2, cols=2, south=10.0, north=12.0, west=20.0, east=22.0)
@@ -38,7 +40,7 @@ def read(path: Path, grid: Grid = RECTANGLE, **options: Any) -> dict[str, list[t
     return replayed(made(Replay, grid=grid, file=path, **options))
 
 
-def test_rows_are_sorted_per_user_and_stably(tmp_path: Path) -> None:
+def test_rows_are_sorted_stably_for_each_user(tmp_path: Path) -> None:
     path = saved(tmp_path, "user,time_s,cell\nbob,50,1\nann,9,2\nbob,20,3\nbob,20,4\nann,3,5\nbob,20,0\n")
     assert read(path) == {"bob": [(20, 3), (20, 4), (20, 0), (50, 1)], "ann": [(3, 5), (9, 2)]}
 
@@ -72,43 +74,43 @@ def test_a_users_times_do_not_depend_on_the_others(tmp_path: Path) -> None:
     assert read(path, select=Selection(users=["new"])) == {"new": [(864_010, 1)]}
 
 
-def test_an_order_alone_gives_positions(tmp_path: Path) -> None:
+def test_a_file_with_an_order_only_gives_positions(tmp_path: Path) -> None:
     path = saved(tmp_path, "user,chron_seq,cell\na,30,1\na,10,2\nb,7,0\na,20,3\n")
     assert read(path) == {"a": [(0, 2), (1, 3), (2, 1)], "b": [(0, 0)]}
 
 
-def test_columns_are_told_or_found(tmp_path: Path) -> None:
+def test_columns_are_given_or_recognised(tmp_path: Path) -> None:
     path = saved(tmp_path, "who,when,time,where,cell\na,1,9,2,0\n")
     assert read(path, columns={"user": "who"}) == {"a": [(9, 0)]}
-    told = {"user": "who", "order": "when", "cell": "where"}
-    assert read(path, columns=told) == {"a": [(0, 2)]}
+    columns = {"user": "who", "order": "when", "cell": "where"}
+    assert read(path, columns=columns) == {"a": [(0, 2)]}
 
 
-def test_degrees_are_better_than_cells_where_there_are_degrees(tmp_path: Path) -> None:
+def test_degrees_take_precedence_over_cells_on_a_georeferenced_grid(tmp_path: Path) -> None:
     path = saved(tmp_path, "user,time,cell,lat,lon\na,0,3,10.5,20.5\n")
     assert read(path, REGION) == {"a": [(0, 0)]}
     assert read(path, RECTANGLE) == {"a": [(0, 3)]}
     assert read(path, REGION, columns={"cell": "cell"}) == {"a": [(0, 3)]}
 
 
-@pytest.mark.parametrize("mark", ["\t", ";", " ", ","])
-def test_marks_between_fields(tmp_path: Path, mark: str) -> None:
-    text = "user,time,cell\na,0,1\nb,1,2\n".replace(",", mark)
+@pytest.mark.parametrize("separator", ["\t", ";", " ", ","])
+def test_separators_are_recognised(tmp_path: Path, separator: str) -> None:
+    text = "user,time,cell\na,0,1\nb,1,2\n".replace(",", separator)
     assert read(saved(tmp_path, text, "data.txt")) == {"a": [(0, 1)], "b": [(1, 2)]}
 
 
-def test_packed_files_and_byte_order_marks(tmp_path: Path) -> None:
+def test_compressed_files_and_byte_order_marks_are_read(tmp_path: Path) -> None:
     text = "\ufeffuser,time,cell\na,0,1\n"
-    packed = tmp_path / "data.csv.gz"
-    packed.write_bytes(gzip.compress(text.encode()))
-    assert read(packed) == read(saved(tmp_path, text)) == {"a": [(0, 1)]}
+    compressed = tmp_path / "data.csv.gz"
+    compressed.write_bytes(gzip.compress(text.encode()))
+    assert read(compressed) == read(saved(tmp_path, text)) == {"a": [(0, 1)]}
 
 
-def test_ids_stay_as_they_are_written(tmp_path: Path) -> None:
+def test_ids_are_read_as_text(tmp_path: Path) -> None:
     text = "user,time,cell\n10,0,1\n9,0,2\n007,0,3\n10,1,4\n"
-    found = read(saved(tmp_path, text))
-    assert list(found) == ["007", "9", "10"]
-    assert found == {"007": [(0, 3)], "9": [(0, 2)], "10": [(0, 1), (1, 4)]}
+    visits = read(saved(tmp_path, text))
+    assert list(visits) == ["007", "9", "10"]
+    assert visits == {"007": [(0, 3)], "9": [(0, 2)], "10": [(0, 1), (1, 4)]}
     text = "user,time,cell\n10,0,1\nNA,0,1\n9,0,1\n1e3,0,1\n"
     assert list(read(saved(tmp_path, text))) == ["10", "NA", "9", "1e3"]
 
@@ -122,13 +124,13 @@ def test_ids_stay_as_they_are_written(tmp_path: Path) -> None:
         (pd.Categorical(["b", "a"]), ["b", "a"]),
     ],
 )
-def test_parquet(tmp_path: Path, ids: Any, expected: list[str]) -> None:
+def test_parquet_files_are_read(tmp_path: Path, ids: Any, expected: list[str]) -> None:
     path = tmp_path / "data.parquet"
     times = pd.to_datetime(["2020-01-01 00:00:05", "2020-01-01 00:00:07"])
     pd.DataFrame({"user": ids, "time": times, "cell": [1, 2]}).to_parquet(path)
-    found = read(path)
-    assert list(found) == expected
-    assert sorted(visits[0] for visits in found.values()) == [(1_577_836_805, 1), (1_577_836_807, 2)]
+    visits = read(path)
+    assert list(visits) == expected
+    assert sorted(own[0] for own in visits.values()) == [(1_577_836_805, 1), (1_577_836_807, 2)]
 
 
 def people(folder: Path) -> Path:
@@ -148,7 +150,7 @@ def people(folder: Path) -> Path:
         (Selection(min_visits=2, first=3, last=1), "5"),
         (Selection(last=99), "1 2 3 5 8"),
         (Selection(exclude=Selection(min_visits=3, first=2)), "2 5 8"),
-        # Excluded are those whom it selects from all users, not from those left.
+        # The excluded selection applies to all users, not to those selected before.
         (Selection(users=["3", "8"], exclude=Selection(min_visits=3, first=1)), "3 8"),
         (Selection(exclude=Selection(exclude=Selection(first=1))), "1"),
     ],
@@ -159,17 +161,17 @@ def test_selection(tmp_path: Path, select: Selection | None, users: str) -> None
     assert replay.users(1) == tuple(users.split()[:1])
 
 
-def test_min_visits_counts_the_region_only(tmp_path: Path) -> None:
+def test_min_visits_counts_only_visits_in_the_region(tmp_path: Path) -> None:
     text = "user,time,lat,lon\na,0,10.5,20.5\na,1,50,20.5\nb,0,10.5,20.5\nb,1,10.5,20.5\n"
     assert list(read(saved(tmp_path, text), REGION, select=Selection(min_visits=2))) == ["b"]
 
 
-def test_only_the_first_visits_of_each(tmp_path: Path) -> None:
-    found = read(people(tmp_path), visits=2, select=Selection(min_visits=3))
-    assert found == {user: [(0, 0), (1, 1)] for user in ("1", "3", "8")}
+def test_only_the_first_visits_of_each_user_are_used(tmp_path: Path) -> None:
+    visits = read(people(tmp_path), visits=2, select=Selection(min_visits=3))
+    assert visits == {user: [(0, 0), (1, 1)] for user in ("1", "3", "8")}
 
 
-def test_shuffling_keeps_times_and_cells_apart(tmp_path: Path) -> None:
+def test_shuffling_permutes_the_cells_over_the_times(tmp_path: Path) -> None:
     rows = "".join(f"a,{10 * at},{at % 6}\n" for at in range(60))
     path = saved(tmp_path, "user,time_s,cell\n" + rows)
     plain = read(path)["a"]
@@ -186,86 +188,111 @@ def test_shuffling_keeps_times_and_cells_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "code", "values"),
     [
         (
             "user,time,lat,lon\na,2008-05-17,10.5,20.5\nb,then,10.5,20.5\nb,5,10.5,20.5\na,2008-05-18,10.5,20.5\n",
-            "2 bad",
+            "invalid-row",
+            ["2 bad", "line 3: time ", "'then'", "line 4: time "],
         ),
-        ("user,order,lat,lon\na,first,10.5,20.5\n", "order must be a finite number"),
-        ("user,time,cell\n", "none of its 0 rows is in the region"),
-        ("user,time,lat,lon\na,0,20.5,10.5\n", "none of its 1 rows is in the region"),
-        ("", "the file is empty: its first line must name the columns"),
-        ("user,time,lat\na,0,1\n", r"no column for lat \(.*\) and lon \(.*\) or cell \(.*found user, time, lat$"),
+        ("user,order,lat,lon\na,first,10.5,20.5\n", "invalid-row", ["line 2: order ", "'first'"]),
+        ("user,time,cell\n", "outside-region", ["0 rows"]),
+        ("user,time,lat,lon\na,0,20.5,10.5\n", "outside-region", ["1 rows"]),
+        ("", "empty-file", ["user,time_s,lat,lon"]),
+        ("user,time,lat\na,0,1\n", "no-such-column", ["lat (", "lon (", "cell (", "found user, time, lat"]),
     ],
 )
-def test_bad_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_bad_files_are_rejected(tmp_path: Path, text: str, code: str, values: list[str]) -> None:
     path = saved(tmp_path, text)
-    with pytest.raises(ValueError, match=message) as caught:
+    with raises_code(InvalidValue, code) as error:
         made(Replay, grid=REGION, file=path)
-    assert "data.csv" in str(caught.value)
+    assert str(error.value).startswith(f"{path}: ")
+    assert [value for value in values if value not in str(error.value)] == []
 
 
-def test_the_remedy_is_one(tmp_path: Path) -> None:
+def test_one_remedy_names_all_missing_columns(tmp_path: Path) -> None:
     path = saved(tmp_path, "id,when,foo,zone\na,1,2,3\n")
-    with pytest.raises(ValueError, match=r"need a grid that has a region; .*\{time: when, cell: zone\}"):
+    with raises_code(InvalidValue, "no-such-column") as error:
         made(Replay, grid=RECTANGLE, file=path)
-    with pytest.raises(ValueError, match=r"need a grid that has a region; found .*; name it with .*\{cell: zone\}"):
+    assert "lat and lon need a grid" in str(error.value)
+    assert "{time: when, cell: zone}" in str(error.value)
+    with raises_code(InvalidValue, "no-such-column") as error:
         made(Replay, grid=RECTANGLE, file=path, columns={"time": "when"})
+    assert "lat and lon need a grid" in str(error.value)
+    assert "{cell: zone}" in str(error.value)
     assert read(path, columns={"time": "when", "cell": "zone"}) == {"a": [(1, 3)]}
 
 
 @pytest.mark.parametrize("name", ["data.csv.gz", "data.parquet"])
-def test_files_of_another_kind_are_refused(tmp_path: Path, name: str) -> None:
+def test_files_of_another_format_are_rejected(tmp_path: Path, name: str) -> None:
     path = saved(tmp_path, "user,time,cell\na,0,1\n", name)
-    with pytest.raises(ValueError, match=name):
+    with raises_code(InvalidValue, "unreadable-file") as error:
         made(Replay, grid=RECTANGLE, file=path)
+    assert str(error.value).startswith(f"{path}: ")
 
 
-def test_parquet_with_holes_is_refused(tmp_path: Path) -> None:
+def test_parquet_with_missing_values_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "holes.parquet"
     pd.DataFrame({"user": [1, None, 3], "time": [0, 1, 2], "cell": [0, 1, None]}).to_parquet(path)
-    with pytest.raises(ValueError, match="holes") as caught:
+    with raises_code(InvalidValue, "invalid-row") as error:
         made(Replay, grid=RECTANGLE, file=path)
-    assert str(caught.value) == (
-        f"{path}: 2 bad rows: row 2: user must name a user, found nothing; "
-        "row 3: cell must be an integer in [0, 5], found nothing"
+    assert re.fullmatch(
+        re.escape(f"{path}: ") + r"2 bad rows: row 2: user .*; row 3: cell .* \[0, 5\], found nothing", str(error.value)
     )
 
 
-def test_degrees_need_a_region(tmp_path: Path) -> None:
+def test_degrees_require_a_georeferenced_grid(tmp_path: Path) -> None:
     path = saved(tmp_path, "user,time,lat,lon\na,0,10.5,20.5\n")
-    with pytest.raises(ValueError, match="lat and lon need a grid that has a region"):
+    with raises_code(InvalidValue, "no-such-column") as error:
         made(Replay, grid=RECTANGLE, file=path)
+    assert "lat and lon need a grid" in str(error.value)
+    assert "columns:" not in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"columns": {"place": "cell"}}, r"(?s)columns.place.*Extra inputs"),
-        ({"columns": {"cell": "where"}}, "no column where for cell; found user, order, cell"),
-        ({"columns": {"cell": "where", "user": "who"}},
-         "data.csv: no column who for user; no column where for cell; found user, order, cell$"),
         ({"visits": 0}, r"(?s)visits.*input_value=0"),
         ({"utc_offset_h": 30}, r"(?s)utc_offset_h.*input_value=30"),
-        ({"select": Selection(users=["1", "77"])}, "got 77 without any"),
-        ({"select": Selection(min_visits=1000)}, "leaves none of its 5 users"),
     ],
-)  # fmt: skip
-def test_bad_options_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+)
+def test_invalid_parameters_are_rejected(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         made(Replay, grid=RECTANGLE, file=people(tmp_path), **options)
 
 
-def test_bad_selections_and_unknown_users_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "code", "values"),
+    [
+        ({"columns": {"cell": "where"}}, "no-such-column", ["column where for cell", "found user, order, cell"]),
+        (
+            {"columns": {"cell": "where", "user": "who"}},
+            "no-such-column",
+            ["data.csv: ", "column who for user", "column where for cell", "found user, order, cell"],
+        ),
+        ({"select": Selection(users=["1", "77"])}, "unknown-user", ["got 77 "]),
+        ({"select": Selection(min_visits=1000)}, "no-users", ["(min_visits: 1000)", "5 users"]),
+    ],
+)
+def test_options_that_do_not_match_the_file_are_rejected(
+    tmp_path: Path, options: dict[str, Any], code: str, values: list[str]
+) -> None:
+    with raises_code(InvalidValue, code) as error:
+        made(Replay, grid=RECTANGLE, file=people(tmp_path), **options)
+    assert [value for value in values if value not in str(error.value)] == []
+
+
+def test_invalid_selections_and_unknown_users_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"(?s)first.*input_value=0"):
         Selection(first=0)
     with pytest.raises(ValueError, match=r"(?s)users.*input_value='12'"):
         Selection(users="12")  # type: ignore[arg-type]
     replay = made(Replay, grid=RECTANGLE, file=people(tmp_path))
-    with pytest.raises(ValueError, match="no user 4 among the 5 kept"):
+    with raises_code(InvalidValue, "unknown-user") as error:
         replay.visits("4", RNG)
-    with pytest.raises(ValueError, match=r"count must be in \[1, 5\], got 6"):
+    assert "user 4," in str(error.value)
+    with pytest.raises(ValueError, match=r"^count\b.* \[1, 5\], got 6"):
         replay.users(6)
     with pytest.raises(FileNotFoundError):
         made(Replay, grid=RECTANGLE, file=tmp_path / "nothing.csv")
@@ -273,7 +300,7 @@ def test_bad_selections_and_unknown_users_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("grid", [RECTANGLE, REGION, Grid.san_francisco()])
 @pytest.mark.parametrize("name", ["out.csv", "out.csv.gz"])
-def test_what_is_written_reads_back(tmp_path: Path, grid: Grid, name: str) -> None:
+def test_written_traces_are_read_unchanged(tmp_path: Path, grid: Grid, name: str) -> None:
     every = np.arange(grid.n_cells)
     traces = [Trace("b", every * 60, every), Trace("a", np.array([7, 7]), np.array([1, 0]))]
     path = tmp_path / name
@@ -281,9 +308,9 @@ def test_what_is_written_reads_back(tmp_path: Path, grid: Grid, name: str) -> No
     replay = made(Replay, grid=grid, file=path)
     assert replay.users(None) == ("b", "a")
     for trace in traces:
-        again = live(replay, EveryVisit(), trace.user, moves=RNG, moments=RNG).test
-        np.testing.assert_array_equal(again.times_s, trace.times_s)
-        np.testing.assert_array_equal(again.cells, trace.cells)
+        restored = live(replay, EveryVisit(), trace.user, moves=RNG, moments=RNG).test
+        np.testing.assert_array_equal(restored.times_s, trace.times_s)
+        np.testing.assert_array_equal(restored.cells, trace.cells)
     columns = pd.read_csv(path).columns.tolist()
     assert columns == ["user", "time_s", "cell"] + (["lat", "lon"] if grid.south is not None else [])
     first = path.read_bytes()
@@ -291,12 +318,12 @@ def test_what_is_written_reads_back(tmp_path: Path, grid: Grid, name: str) -> No
     assert path.read_bytes() == first
 
 
-def test_writing_nothing_gives_a_header(tmp_path: Path) -> None:
+def test_without_traces_only_the_header_is_written(tmp_path: Path) -> None:
     write_csv(tmp_path / "out.csv", [], REGION)
     assert (tmp_path / "out.csv").read_text() == "user,time_s,cell,lat,lon\n"
 
 
-def test_times_do_not_go_back(tmp_path: Path) -> None:
+def test_times_do_not_decrease(tmp_path: Path) -> None:
     rows = "".join(f"{user},{RNG.integers(10**6)},{RNG.integers(6)}\n" for user in range(9) for _ in range(30))
     for visits in read(saved(tmp_path, "user,time,cell\n" + rows)).values():
         assert all(a[0] <= b[0] for a, b in pairwise(visits))
@@ -308,53 +335,53 @@ DAY = 86_400
 
 
 def hourly(folder: Path, days: dict[str, list[int]]) -> Path:
-    """Write a file in which each user is seen every hour of some days, in cell `hour % 6`."""
+    """Write a file with a point of each user in every hour of some days, in cell `hour % 6`."""
     rows = [
         (user, day * DAY + hour * 3600, hour % 6) for user, own in days.items() for day in own for hour in range(24)
     ]
     return saved(folder, "user,time_s,cell\n" + "".join(f"{user},{time},{cell}\n" for user, time, cell in rows))
 
 
-def test_days_are_cut_into_slots_and_the_others_left_out(tmp_path: Path) -> None:
+def test_days_are_divided_into_slots_and_days_with_gaps_excluded(tmp_path: Path) -> None:
     path = hourly(tmp_path, {"a": [3, 5], "b": [4]})
     with path.open("a") as file:
-        file.write("a,346000,1\nc,500,2\n")  # day 4 of a, and all days of c, are nearly silent
-    found = read(path, days=RecordedDays(slot_s=7200))
-    assert {user: sorted({time // DAY for time, _ in visits}) for user, visits in found.items()} == {
+        file.write("a,346000,1\nc,500,2\n")  # day 4 of a and the day of c have a single point
+    by_user = read(path, days=RecordedDays(slot_s=7200))
+    assert {user: sorted({time // DAY for time, _ in visits}) for user, visits in by_user.items()} == {
         "a": [3, 5],
         "b": [4],
     }
-    # A slot of two hours holds where she was last seen before its end: in its second hour.
-    assert found["b"] == [(4 * DAY + slot * 7200, (2 * slot + 1) % 6) for slot in range(12)]
+    # The cell of a slot of two hours is that of its second hour.
+    assert by_user["b"] == [(4 * DAY + slot * 7200, (2 * slot + 1) % 6) for slot in range(12)]
 
 
-def test_who_has_fewer_days_is_left_out_before_the_selection(tmp_path: Path) -> None:
+def test_users_with_too_few_days_are_excluded_before_the_selection(tmp_path: Path) -> None:
     path = hourly(tmp_path, {"a": [1], "b": [1, 2, 3], "c": [2, 4], "d": [1, 2]})
     days = RecordedDays(first=2, slot_s=3600)
     assert list(read(path, days=days)) == ["b", "c", "d"]
-    found = read(path, days=days, select=Selection(first=2))
-    assert {user: len(visits) for user, visits in found.items()} == {"b": 48, "c": 48}
-    assert {time // DAY for time, _ in found["b"]} == {1, 2}
+    by_user = read(path, days=days, select=Selection(first=2))
+    assert {user: len(visits) for user, visits in by_user.items()} == {"b": 48, "c": 48}
+    assert {time // DAY for time, _ in by_user["b"]} == {1, 2}
 
 
-def test_days_are_local(tmp_path: Path) -> None:
+def test_days_begin_at_local_midnight(tmp_path: Path) -> None:
     path = hourly(tmp_path, {"a": [1, 2]})
     assert {time // DAY for time, _ in read(path, days=RecordedDays(slot_s=3600), utc_offset_h=-7)["a"]} == {1}
 
 
-def test_no_such_days(tmp_path: Path) -> None:
+def test_missing_whole_days_are_rejected_with_remedies(tmp_path: Path) -> None:
     path = hourly(tmp_path, {"a": [1]})
-    with pytest.raises(ValueError, match="`days`") as caught:
+    with raises_code(InvalidValue, "no-whole-days") as error:
         read(path, days=RecordedDays(longest_silence_h=3, first=2))
-    assert str(caught.value) == (
-        f"{path}: `days` (longest_silence_h: 3, first: 2, slot_s: 300) leaves none of its 1 users: nobody has 2 days "
-        "from midnight to midnight without a silence of over 3 h in the region. Allow a longer silence with "
-        "`longest_silence_h` (at most 24), ask for fewer days with `first`, check `utc_offset_h`, or leave out `days`"
-    )
-    with pytest.raises(ValueError, match=r"\(longest_silence_h: 0.5, slot_s: 300\) .* nobody has a day from") as caught:
+    message = str(error.value)
+    assert message.startswith(f"{path}: `days` (longest_silence_h: 3, first: 2, slot_s: 300) ")
+    values = ["1 users", "2 days", "3 h", "`longest_silence_h` (at most 24)", "`first`", "`utc_offset_h`"]
+    assert [value for value in values if value not in message] == []
+    with raises_code(InvalidValue, "no-whole-days") as error:
         read(path, days=RecordedDays(longest_silence_h=0.5))
-    assert "`first`" not in str(caught.value)
-    with pytest.raises(ValueError, match="the order of visits but no times, so it has no `days`"):
+    assert "(longest_silence_h: 0.5, slot_s: 300)" in str(error.value)
+    assert "`first`" not in str(error.value)
+    with raises_code(InvalidValue, "times-missing"):
         read(saved(tmp_path, "user,order,cell\na,1,0\n"), days=RecordedDays())
 
 
@@ -379,7 +406,7 @@ def odd(rows: tuple[int, int] = (0, 0), twice: tuple[int, int] = (0, 0)) -> dict
     ("times", "expected"),
     [
         ("1 2 2 3", odd()),
-        ("3 2 2 1", odd()),  # newest first, as SNAP writes it
+        ("3 2 2 1", odd()),  # descending, as in files of SNAP
         ("5", odd()),
         ("1 3 2 4", odd((1, 1))),
         ("9 8 7 8", odd((2, 1))),
@@ -387,14 +414,14 @@ def odd(rows: tuple[int, int] = (0, 0), twice: tuple[int, int] = (0, 0)) -> dict
         ("1.3 1.2 1.1", odd()),
     ],
 )
-def test_times_that_decrease_are_counted_unless_the_newest_come_first(
+def test_decreasing_times_are_counted_except_in_descending_files(
     tmp_path: Path, times: str, expected: dict[str, int]
 ) -> None:
     rows = "".join(f"a,{time},1\nb,{10 * at},2\n" for at, time in enumerate(times.split()))
     assert irregular(saved(tmp_path, "user,time,cell\n" + rows)) == expected
 
 
-def test_a_user_in_two_cells_at_one_time_is_counted(tmp_path: Path) -> None:
+def test_users_in_different_cells_at_the_same_time_are_counted(tmp_path: Path) -> None:
     rows = "a,1,0\na,1,0\na,2,0\na,2,1\na,2,2\na,3.25,3\na,3.5,4\nb,1,5\nb,7,5\nb,7,4\n"
     path = saved(tmp_path, "user,time,cell\n" + rows)
     assert irregular(path) == odd(twice=(3, 2))
@@ -406,7 +433,7 @@ def test_an_order_has_no_irregular_times(tmp_path: Path) -> None:
     assert irregular(path) == {}
 
 
-def test_rows_outside_the_region_are_not_irregular(tmp_path: Path) -> None:
+def test_rows_outside_the_region_are_not_counted_as_irregular(tmp_path: Path) -> None:
     text = "user,time,lat,lon\na,5,10.5,20.5\na,1,50,20.5\na,6,10.5,20.5\na,6,50,20.5\n"
     report = made(Replay, grid=REGION, file=saved(tmp_path, text)).report()
     assert (report["rows_backward"], report["rows_same_time"]) == (0, 0)
@@ -426,8 +453,8 @@ def test_slots_of_whole_days_without_a_row_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.csv", "t.csv.gz"])
-def test_a_damaged_file_is_read_or_refused_with_its_name(tmp_path: Path, name: str) -> None:
-    """Bits are flipped all over a small file."""
+def test_a_damaged_file_is_read_or_rejected_with_its_name(tmp_path: Path, name: str) -> None:
+    """Flip random bits of a small file."""
     frame = pd.DataFrame(
         {"user": [f"u{i % 3}" for i in range(9)], "time_s": range(9), "cell": [i % 6 for i in range(9)]}
     )
@@ -438,7 +465,7 @@ def test_a_damaged_file_is_read_or_refused_with_its_name(tmp_path: Path, name: s
         frame.to_csv(path, index=False)
     content = path.read_bytes()
     rng = np.random.default_rng(7)
-    refused = []
+    messages = []
     for _ in range(300):
         damaged = bytearray(content)
         damaged[rng.integers(len(content))] ^= 1 << rng.integers(8)
@@ -446,21 +473,22 @@ def test_a_damaged_file_is_read_or_refused_with_its_name(tmp_path: Path, name: s
         try:
             made(Replay, grid=RECTANGLE, file=path)
         except ValueError as error:
-            refused.append(str(error))
-    assert len(refused) > 40
-    assert all(message.startswith(f"{path}: ") for message in refused)
+            messages.append(str(error))
+    assert len(messages) > 40
+    assert all(message.startswith(f"{path}: ") for message in messages)
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1PAR1", b"PAR1" + bytes(100) + b"PAR1"])
-def test_what_is_no_parquet_file_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_invalid_parquet_files_are_rejected(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "t.parquet"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"t\.parquet: ."):
+    with raises_code(InvalidValue, "unreadable-file") as error:
         made(Replay, grid=RECTANGLE, file=path)
+    assert re.match(re.escape(f"{path}: ") + ".", str(error.value))
 
 
-def test_integers_of_impossible_widths_are_refused(tmp_path: Path) -> None:
-    """Arrow has no integers of more than 64 bits, and says so with an error that is neither ValueError nor OSError."""
+def test_integers_of_unsupported_width_are_rejected(tmp_path: Path) -> None:
+    """Arrow rejects integers of more than 64 bits with an error that is neither a ValueError nor an OSError."""
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"user": ["a"], "time_s": [1], "cell": [1]}), path)
     content = path.read_bytes()
@@ -473,8 +501,9 @@ def test_integers_of_impossible_widths_are_refused(tmp_path: Path) -> None:
         except pa.ArrowNotImplementedError:
             impossible += 1
             path.write_bytes(damaged)
-            with pytest.raises(ValueError, match=r"t\.parquet: ."):
+            with raises_code(InvalidValue, "unreadable-file") as error:
                 made(Replay, grid=RECTANGLE, file=path)
+            assert str(error.value).startswith(f"{path}: ")
         except (pa.ArrowException, OSError, ValueError):
             pass
     assert impossible

@@ -1,4 +1,4 @@
-"""What is wrong with a file of recorded movement is said with its line and the remedy."""
+"""Messages about bad trace files: line, value, allowed values and remedy."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from sim.errors import InvalidValue
 from sim.mobility.recorded.replay import Replay
 from sim.world.grid import Grid
-from tests.support import made
+from tests.support import made, raises_code
 
 REGION = Grid.region(rows=2, cols=2, south=10.0, north=12.0, west=20.0, east=22.0)
 
 
-def said(tmp_path: Path, text: str, name: str = "data.csv", grid: Grid = REGION) -> str:
-    """Return why a file is refused, without its name."""
+def rejected(tmp_path: Path, text: str, name: str = "data.csv", *, code: str = "invalid-row") -> str:
+    """Return the message for a file that is rejected with this code, without the name of the file."""
     path = tmp_path / name
     path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
-    with pytest.raises(ValueError, match=name) as caught:
-        made(Replay, grid=grid, file=path)
-    return str(caught.value).removeprefix(f"{path}: ")
+    with raises_code(InvalidValue, code) as error:
+        made(Replay, grid=REGION, file=path)
+    assert str(error.value).startswith(f"{path}: ")
+    return str(error.value).removeprefix(f"{path}: ")
 
 
 GOOD = "a,0,1,k\n"
@@ -35,15 +37,16 @@ CELL = "cell must be an integer in [0, 3], found"
         (GOOD * 50 + "a,abc,1,k\n", f"1 bad row: line 52: {TIME} 'abc'"),
         ("a,zero,1,k\n" + GOOD * 2 + "a,,9,k\n",
          f"2 bad rows: line 2: {TIME} 'zero'; line 5: {TIME} nothing, {CELL} 9"),
-        (",0,4,k\na,0,-1,k\na,0,1.5,k\n", f"3 bad rows: line 2: user must name a user, found nothing, {CELL} 4; "
+        (",0,4,k\na,0,-1,k\na,0,1.5,k\n",
+         f"3 bad rows: line 2: user must be the id of a user, found nothing, {CELL} 4; "
          f"line 3: {CELL} -1; line 4: {CELL} 1.5"),
         ("a,0,,k\na,0\n", f"2 bad rows: line 2: {CELL} nothing; line 3: {CELL} nothing"),
         ("a,1211018409000,1,k\n",
          "1 bad row: line 2: time must be seconds, not milliseconds or less, found 1211018409000"),
         ("a,nan,1,k\n", f"1 bad row: line 2: {TIME} 'nan'"),
-        # empty lines are lines, but no rows
+        # empty lines count as lines, but not as rows
         ("\n  \n" + GOOD + "\na,x,1,k\n", f"1 bad row: line 6: {TIME} 'x'"),
-        # a quote is no matter, but a row of two lines is: then rows are counted
+        # after a row that spans two lines, rows are counted instead of lines
         ('a,0,1,"a ""b"", c"\na,x,1,k\n', f"1 bad row: line 3: {TIME} 'x'"),
         ('a,0,1,"two\nlines"\na,x,1,k\n', f"1 bad row: row 2: {TIME} 'x'"),
         ("a,0,1,\x01k\x01\na,x,1,k\n", f"1 bad row: line 3: {TIME} 'x'"),
@@ -56,22 +59,22 @@ CELL = "cell must be an integer in [0, 3], found"
 )  # fmt: skip
 def test_bad_rows_are_shown_with_their_lines(tmp_path: Path, rows: str, message: str, name: str) -> None:
     for header in ("user,time,cell,note\n", "\ufeffuser,time,cell,note\n"):
-        assert said(tmp_path, header + rows, name) == message
-    assert said(tmp_path, f"user,time,cell,note\n{rows}".replace("\n", "\r\n"), name) == message
+        assert rejected(tmp_path, header + rows, name) == message
+    assert rejected(tmp_path, f"user,time,cell,note\n{rows}".replace("\n", "\r\n"), name) == message
 
 
-def test_lines_are_counted_far_into_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_counted_across_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sim.mobility.recorded.tables._CHUNK", 7)
     rows = GOOD * 10 + "\n" * 9 + "a,x,1,k\n" + GOOD * 30 + "a,y,1,k\n" + GOOD
     message = f"2 bad rows: line 21: {TIME} 'x'; line 52: {TIME} 'y'"
-    assert said(tmp_path, "user,time,cell,note\n" + rows) == message
-    assert said(tmp_path, "user,time,cell,note\n" + rows + 'a,0,1,"two\nlines"\n' * 9) == message, "after them"
+    assert rejected(tmp_path, "user,time,cell,note\n" + rows) == message
+    assert rejected(tmp_path, "user,time,cell,note\n" + rows + 'a,0,1,"two\nlines"\n' * 9) == message, "after them"
 
 
-def test_wrong_degrees_are_shown(tmp_path: Path) -> None:
+def test_invalid_degrees_are_shown(tmp_path: Path) -> None:
     rows = "user,time,lat,lon\na,0,10.5,20.5\na,1,x,20.5\na,2,,inf\n"
     degrees = "must be a number of degrees, found"
-    assert said(tmp_path, rows) == (
+    assert rejected(tmp_path, rows) == (
         f"2 bad rows: line 3: lat {degrees} 'x'; line 4: lat {degrees} nothing, lon {degrees} inf"
     )
 
@@ -84,23 +87,23 @@ def test_wrong_degrees_are_shown(tmp_path: Path) -> None:
         ("a,0,1,7\na,0,1,7\n", "line 2 has 4 fields, expected 3"),
         ("a,0,1,7\na,0,1,7,8\n", "line 2 has 4 fields, expected 3"),
         ("a,0,1\n\n  \na,0,1,7,8\n", "line 5 has 5 fields, expected 3"),
-        # a comma in quotes is none, and a row of two lines is two lines
+        # a quoted comma does not separate fields, and a row that spans two lines counts as two lines
         ('"a,b",0,1\na,0,1,7\n', "line 3 has 4 fields, expected 3"),
         ('"a\nb",0,1\na,0,1\na,0,1,7\n', "line 5 has 4 fields, expected 3"),
         ('a,0,1\n"a\nb",0,1,7\n', "line 3 has 4 fields, expected 3"),
         ("a,0,1\n,,,,\n", "line 3 has 5 fields, expected 3"),
     ],
 )
-def test_rows_with_too_many_fields_are_refused(tmp_path: Path, rows: str, message: str, name: str) -> None:
+def test_rows_with_too_many_fields_are_rejected(tmp_path: Path, rows: str, message: str, name: str) -> None:
     for text in (f"user,time,cell\n{rows}", f"\ufeffuser,time,cell\n{rows}"):
-        assert said(tmp_path, text, name) == message
-        assert said(tmp_path, text.replace("\n", "\r\n"), name) == message
+        assert rejected(tmp_path, text, name) == message
+        assert rejected(tmp_path, text.replace("\n", "\r\n"), name) == message
 
 
-def test_lines_that_are_too_long_are_found_far_into_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_with_too_many_fields_are_detected_across_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sim.mobility.recorded.tables._CHUNK", 7)
     text = "user;time;cell\n" + "a;0;1\n" * 40 + "a;0;1;;2\n" + "a;0;1\n"
-    assert said(tmp_path, text) == "line 42 has 5 fields, expected 3"
+    assert rejected(tmp_path, text) == "line 42 has 5 fields, expected 3"
 
 
 LAT, LON = "lat must be in [-90, 90], found", "lon must be in [-180, 180], found"
@@ -113,11 +116,11 @@ SWAPPED = "; are lat and lon swapped?"
         ("10.5,20.5 90.1,20.5 10.5,20.5", f"1 bad row: line 3: {LAT} 90.1"),
         ("10.5,20.5 10.5,-180.5 -91,181", f"2 bad rows: line 3: {LON} -180.5; line 4: {LAT} -91, {LON} 181"),
         ("95,20.5", f"1 bad row: line 2: {LAT} 95{SWAPPED}"),
-        ("95,120", f"1 bad row: line 2: {LAT} 95"),  # no better the other way round
+        ("95,120", f"1 bad row: line 2: {LAT} 95"),  # not valid if exchanged either
         ("-122.4,37.7 -122.3,37.8 10,20", f"2 bad rows: line 2: {LAT} -122.4; line 3: {LAT} -122.3{SWAPPED}"),
-        ("-122.4,37.7 10,20 10,20", f"1 bad row: line 2: {LAT} -122.4"),  # most rows are right
+        ("-122.4,37.7 10,20 10,20", f"1 bad row: line 2: {LAT} -122.4"),  # most rows are valid
         ("-122.4,37.7 10,20", f"1 bad row: line 2: {LAT} -122.4{SWAPPED}"),
-        # most are on the earth either way, but in the region only the other way round
+        # most rows are valid either way, but in the region only if exchanged
         ("20.5,10.5 21,11 95,11", f"1 bad row: line 4: {LAT} 95{SWAPPED}"),
         ("200,0 " * 7, f"7 bad rows: {'; '.join(f'line {i}: {LAT} 200' for i in range(2, 7))}; and 2 more"),
         ("100,0 " * 7,
@@ -125,12 +128,12 @@ SWAPPED = "; are lat and lon swapped?"
         ("x,200", f"1 bad row: line 2: lat must be a number of degrees, found 'x', {LON} 200"),
     ],
 )  # fmt: skip
-def test_places_that_are_not_on_the_earth_are_bad_rows(tmp_path: Path, places: str, message: str) -> None:
+def test_invalid_coordinates_are_bad_rows(tmp_path: Path, places: str, message: str) -> None:
     rows = "".join(f"a,{at},{place}\n" for at, place in enumerate(places.split()))
-    assert said(tmp_path, f"user,time,lat,lon\n{rows}") == message
+    assert rejected(tmp_path, f"user,time,lat,lon\n{rows}") == message
 
 
-def test_the_poles_and_the_date_line_are_on_the_earth(tmp_path: Path) -> None:
+def test_the_poles_and_the_180th_meridian_are_valid(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_text("user,time,lat,lon\na,0,10.5,20.5\na,1,90,180\na,2,-90,-180\n")
     assert made(Replay, grid=REGION, file=path).report()["rows_outside"] == 2
@@ -148,8 +151,8 @@ def test_the_poles_and_the_date_line_are_on_the_earth(tmp_path: Path) -> None:
         ("", "none of its 0 rows is in the region"),
     ],
 )  # fmt: skip
-def test_data_of_another_place_are_shown_beside_the_region(tmp_path: Path, rows: str, message: str) -> None:
-    assert said(tmp_path, f"user,time,lat,lon\n{rows}") == message
+def test_the_extent_of_data_outside_the_region_is_shown(tmp_path: Path, rows: str, message: str) -> None:
+    assert rejected(tmp_path, f"user,time,lat,lon\n{rows}", code="outside-region") == message
 
 
 WHEN = "time (time_s, time, unixtime, timestamp, datetime) or order (order, index, chron_seq)"
@@ -158,7 +161,7 @@ WHERE = "lat (lat, latitude) and lon (lon, lng, long, longitude) or cell (cell, 
 
 
 @pytest.mark.parametrize(
-    ("header", "wanted", "remedy"),
+    ("header", "missing", "remedy"),
     [
         ("id,when,latitude,longitude", WHEN, "; name it with `columns: {time: when}`"),
         ("id,note,Start date,cell", WHEN, "; name it with `columns: {time: 'Start date'}`"),
@@ -167,7 +170,7 @@ WHERE = "lat (lat, latitude) and lon (lon, lng, long, longitude) or cell (cell, 
         ("id,foo,bar,cell", WHEN, "; name it with `columns: {time: NAME}`"),
         ("id,cell", WHEN, ""),
         ("who,time,cell", WHO, "; name it with `columns: {user: who}`"),
-        # all that is missing is said at once, and one remedy names it all
+        # one message and one remedy for all missing columns
         (
             "name,when,x,y",
             f"{WHO}; no column for {WHEN}; no column for {WHERE}",
@@ -179,7 +182,7 @@ WHERE = "lat (lat, latitude) and lon (lon, lng, long, longitude) or cell (cell, 
             "; name them with `columns: {time: NAME, lat: NAME, lon: NAME}`",
         ),
         ("who,bar,cell", f"{WHO}; no column for {WHEN}", "; name them with `columns: {user: who, time: NAME}`"),
-        # a column is suggested once, and none where none is left
+        # each column is suggested at most once
         ("user name,cell", f"{WHO}; no column for {WHEN}", "; name it with `columns: {user: 'user name'}`"),
         ("id,place time", f"{WHEN}; no column for {WHERE}", "; name it with `columns: {time: 'place time'}`"),
         ("lat,lon", f"{WHO}; no column for {WHEN}", ""),
@@ -189,8 +192,7 @@ WHERE = "lat (lat, latitude) and lon (lon, lng, long, longitude) or cell (cell, 
         ("id,time,foo,zone", WHERE, "; name it with `columns: {cell: zone}`"),
     ],
 )
-def test_a_column_that_is_not_found_comes_with_the_remedy(
-    tmp_path: Path, header: str, wanted: str, remedy: str
-) -> None:
+def test_missing_columns_are_reported_with_a_remedy(tmp_path: Path, header: str, missing: str, remedy: str) -> None:
     text = f"{header}\n{','.join('1' * (header.count(',') + 1))}\n"
-    assert said(tmp_path, text) == f"no column for {wanted}; found {', '.join(header.split(','))}{remedy}"
+    message = rejected(tmp_path, text, code="no-such-column")
+    assert message == f"no column for {missing}; found {', '.join(header.split(','))}{remedy}"

@@ -33,7 +33,7 @@ def at(row: int, col: int) -> int:
 
 
 def only(*cells: int) -> FloatArray:
-    """Return a city where people go to these cells alone."""
+    """Return an attraction that is positive only in these cells."""
     life = np.zeros(GRID.n_cells)
     life[list(cells)] = 1 / len(cells)
     return life

@@ -1,4 +1,4 @@
-"""New places in a trace's cells, by hand and for any trace."""
+"""Replacement of the cells of a trace by new places, by hand and for random traces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.mobility.shifts.city import GRID, LIFE, only, rng, seeds, traces
 
 
 @given(traces, seeds)
-def test_new_places_are_others_one_for_one(cells: IntArray, seed: int) -> None:
+def test_every_place_except_home_is_replaced_by_another_one(cells: IntArray, seed: int) -> None:
     home = int(by_frequency(cells)[0])
     new = with_new_places(cells, grid=GRID, attraction=LIFE, home=home, rng=rng(seed))
     assert (new == home).tolist() == (cells == home).tolist()
@@ -23,7 +23,7 @@ def test_new_places_are_others_one_for_one(cells: IntArray, seed: int) -> None:
     assert len({(old, other) for old, other in zip(cells, new, strict=True)}) == len(np.unique(cells))
 
 
-def test_new_places_lie_as_far_from_home_as_the_old_ones() -> None:
+def test_new_places_are_as_far_from_home_as_the_old_ones() -> None:
     grid = Grid.rectangle(rows=90, cols=90, width_km=90, height_km=90)
     home = 45 * 90 + 45
     near, far = home + np.array([0, 1, -1, 90]), home + np.array([0, 12, -900, 9])
@@ -38,7 +38,7 @@ def test_new_places_lie_as_far_from_home_as_the_old_ones() -> None:
     assert mean_km(near) < 4
 
 
-def test_places_that_run_out_stay() -> None:
+def test_places_without_a_replacement_do_not_change() -> None:
     cells = np.array([3, 3, 3, 9, 9, 20])
     new = with_new_places(cells, grid=GRID, attraction=only(3, 11), home=3, rng=rng())
     assert new.tolist() == [3, 3, 3, 11, 11, 20]

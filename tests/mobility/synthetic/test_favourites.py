@@ -1,4 +1,4 @@
-"""Check-ins are independent draws from the published profile."""
+"""Check-ins are independent draws from `profile`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def cells_and_times(model: Favourites, user: str, seed: int, number: int) -> tup
 
 
 def chi_square(counts: IntArray, expected: FloatArray) -> float:
-    """Return the p-value; cells expected less than five times are taken together."""
+    """Return the p-value; cells with an expected count below five are pooled."""
     rare = expected < 5
     if rare.any():
         counts = np.append(counts[~rare], counts[rare].sum())
@@ -68,12 +68,12 @@ def test_a_profile_has_zipf_weights_on_about_ten_places() -> None:
     assert np.mean(sizes) == pytest.approx(10, abs=1)
 
 
-def test_exploring_alone_is_attraction_times_a_wide_kernel() -> None:
+def test_pure_exploration_with_a_wide_kernel_follows_the_attraction() -> None:
     model = made(Favourites, unchecked=True, explore=1.0, spread_km=1e9, grid=GRID, seed=5)
     np.testing.assert_allclose(model.profile("user-001"), model.attraction)
 
 
-def test_exploring_fades_four_times_slower_than_favourites() -> None:
+def test_exploration_decays_four_times_slower_than_favourites() -> None:
     model = Favourites(FavouritesParameters(explore=1.0, spread_km=0.7), grid=GRID, seed=5)
     pull = model.profile("user-001") / model.attraction
     home = int(np.argmax(pull))
@@ -81,7 +81,7 @@ def test_exploring_fades_four_times_slower_than_favourites() -> None:
     np.testing.assert_allclose(pull / pull[home], np.exp(-away_km / 2.8))
 
 
-def test_the_favourite_is_as_far_from_home_as_it_should_be() -> None:
+def test_the_distance_of_the_favourite_from_home_has_the_expected_mean() -> None:
     exploring = Favourites(FavouritesParameters(explore=1.0, spread_km=1.5), grid=GRID, seed=5)
     settled = Favourites(FavouritesParameters(explore=0.0, spread_km=1.5, taste=50.0), grid=GRID, seed=5)
     surplus_km, variance = 0.0, 0.0
@@ -95,7 +95,7 @@ def test_the_favourite_is_as_far_from_home_as_it_should_be() -> None:
     assert abs(surplus_km) < 3 * np.sqrt(variance)
 
 
-def test_a_person_stays_the_same_and_nobody_disturbs_another() -> None:
+def test_users_are_reproducible_and_independent_of_each_other() -> None:
     model, again = (
         Favourites(FavouritesParameters(), grid=GRID, seed=5),
         Favourites(FavouritesParameters(), grid=GRID, seed=5),
@@ -108,14 +108,14 @@ def test_a_person_stays_the_same_and_nobody_disturbs_another() -> None:
     assert not np.array_equal(model.profile("user-001"), model.profile("user-002"))
 
 
-def test_with_roads_nobody_is_off_the_road() -> None:
+def test_with_roads_all_visits_are_in_cells_with_roads() -> None:
     roads = lattice(GRID, spacing_km=2.5, rng=np.random.default_rng(0))
     profile = Favourites(FavouritesParameters(), grid=GRID, seed=5, roads=roads).profile("user-001")
     assert roads.cells().size < GRID.n_cells
     assert set(np.flatnonzero(profile)) <= set(roads.cells())
 
 
-def test_a_tiny_spread_leaves_home_alone() -> None:
+def test_with_a_tiny_spread_only_home_is_visited() -> None:
     profile = Favourites(FavouritesParameters(spread_km=1e-4), grid=GRID, seed=5).profile("user-001")
     assert profile.sum() == pytest.approx(1)
     assert np.count_nonzero(profile) == 1
@@ -131,7 +131,7 @@ def test_a_tiny_spread_leaves_home_alone() -> None:
         ({"visits_per_day": float("nan")}, r"(?s)visits_per_day.*input_value=nan"),
     ],
 )
-def test_refuses(parameters: dict[str, float], message: str) -> None:
+def test_invalid_parameters_are_rejected(parameters: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         made(Favourites, grid=GRID, seed=5, **parameters)
 
@@ -152,7 +152,7 @@ def test_a_new_home_has_new_places_around_it(user: str) -> None:
     assert again.home(user) != moved.home(user)
 
 
-def test_new_places_leave_the_home_where_it_is() -> None:
+def test_new_places_do_not_change_the_home() -> None:
     other, third = HOME.elsewhere("places", "taste"), HOME.elsewhere("places", "whim")
     assert other is not None
     assert third is not None
@@ -166,11 +166,11 @@ def test_new_places_leave_the_home_where_it_is() -> None:
     assert later.home("user-001") == moved.home("user-001")
 
 
-def test_another_life_has_the_same_moments() -> None:
+def test_visits_after_a_move_have_the_same_times() -> None:
     moved = HOME.elsewhere("home", "move")
     assert moved is not None
     cells, times = cells_and_times(HOME, "user-002", 3, 200)
     other_cells, other_times = cells_and_times(moved, "user-002", 3, 200)
     assert times.tolist() == other_times.tolist()
     assert (cells != other_cells).mean() > 0.5
-    assert HOME.elsewhere("work", "job") is None, "nobody works here"
+    assert HOME.elsewhere("work", "job") is None, "the model has no work places"

@@ -1,4 +1,4 @@
-"""Nobody leaves the road, nobody drives against a one-way street, and nobody drives faster than allowed."""
+"""Commuters and taxis: all movement follows directed edges at their speed, and the daily rhythm is as specified."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ def test_every_step_is_a_directed_edge_at_its_speed(model: Lives) -> None:
         # Both ends of an edge are rounded to whole seconds.
         assert reached_s - left_s == pytest.approx(edge["length_km"] / edge["speed_kmh"] * HOUR_S, abs=1)
     one_way = [(a, b) for a, b in ROADS.graph.edges if not ROADS.graph.has_edge(b, a)]
-    assert {(a, b) for (_, a), (_, b) in moves} & set(one_way)  # they do meet one-way streets
+    assert {(a, b) for (_, a), (_, b) in moves} & set(one_way)  # the paths include one-way streets
     assert all(t <= u for (t, _), (u, _) in pairwise(steps))
 
 
 @each_model
-def test_visits_are_the_drives_seen_through_the_cells(model: Lives) -> None:
+def test_visits_are_the_cells_of_the_drives(model: Lives) -> None:
     steps = path(model)
     visits = list(takewhile(lambda v: v.time_s < 9 * DAY_S, model.visits("user-001", np.random.default_rng(1))))
-    # Where is she at any time? By the nodes: at the last node reached. By the visits: in the last cell visited.
+    # At any time, the cell of the last node reached is the cell of the last visit.
     times = np.array([t for t, _ in steps])
     cells = ROADS.cell[[node for _, node in steps]]
     seen_at = np.array([v.time_s for v in visits])
@@ -71,7 +71,7 @@ def test_visits_are_the_drives_seen_through_the_cells(model: Lives) -> None:
     assert len(visits) < len(steps)
 
 
-def test_a_drive_takes_the_routes_time() -> None:
+def test_a_drive_takes_the_travel_time_of_the_route() -> None:
     route = ROADS.route(0, ROADS.n_nodes - 1)
     trip = drive(ROADS, 0, ROADS.n_nodes - 1, depart_s=1000)
     assert trip.arrival_s == 1000 + round(route.arrival_s[-1])
@@ -81,16 +81,16 @@ def test_a_drive_takes_the_routes_time() -> None:
 
 def test_visits_by_hand() -> None:
     cell_of_node = np.array([0, 0, 1, 1, 0])
-    there = drive(Line(), 0, 3, depart_s=100)
-    back = drive(Line(), 3, 4, depart_s=200)
-    trips = [standing(0, 5), there, back]
+    first = drive(Line(), 0, 3, depart_s=100)
+    second = drive(Line(), 3, 4, depart_s=200)
+    trips = [standing(0, 5), first, second]
     assert list(node_path(trips)) == [(5, 0), (100, 0), (110, 1), (120, 2), (130, 3), (200, 3), (210, 4)]
-    # Node 1 is in the old cell: no visit. Node 3 is in the old cell too, but it is an arrival.
+    # Node 1 is in the same cell as node 0: no visit. Node 3 is in the same cell as node 2, but it is an arrival.
     assert list(cell_visits(trips, cell_of_node)) == [Visit(5, 0), Visit(120, 1), Visit(130, 1), Visit(210, 0)]
 
 
 class Line(Roads):
-    """Five nodes in a row, ten seconds apart."""
+    """Roads with five nodes in a row, ten seconds apart."""
 
     def __init__(self) -> None:
         graph: nx.DiGraph[int] = nx.DiGraph()
@@ -103,24 +103,24 @@ class Line(Roads):
 
 
 @each_model
-def test_lives_repeat_and_do_not_disturb_each_other(model: Lives) -> None:
+def test_users_are_reproducible_and_independent_of_each_other(model: Lives) -> None:
     one = path(model)[:500]
     again = type(model).__new__(type(model))
     again.__dict__.update(model.__dict__)
     list(islice(again.drives("user-002", np.random.default_rng(5)), 1000))
     assert path(again)[:500] == one
     assert path(model, seed=2)[:500] != one
-    # Another replication: other days of the same person, who starts at the same home or depot.
+    # Another replication has other days of the same user, who starts at the same home or depot.
     assert path(model, seed=2)[0] == one[0]
 
 
-def test_lives_are_lazy() -> None:
+def test_visits_are_generated_lazily() -> None:
     visits = Taxis(TaxisParameters(), grid=GRID, roads=ROADS, seed=4).visits("user-001", np.random.default_rng(1))
     assert next(visits).time_s == 0
     assert len(list(islice(visits, 1000))) == 1000
 
 
-def test_a_commuters_week() -> None:
+def test_the_week_of_a_commuter() -> None:
     model = Commuters(CommutersParameters(jitter_h=0.0, leisure_share=0.0), grid=GRID, roads=ROADS, seed=4)
     home, work, leisure = model.places("user-003")
     assert len({home, work, *leisure.tolist()}) > 3
@@ -146,7 +146,7 @@ def test_commuters_without_leisure_stay_at_home_at_the_weekend() -> None:
     assert set(at_weekend) <= {home}
 
 
-def test_leisure_share_is_a_share() -> None:
+def test_leisure_share_is_the_share_of_evenings_with_leisure() -> None:
     model = Commuters(CommutersParameters(leisure_share=0.3, jitter_h=0.0), grid=GRID, roads=ROADS, seed=4)
     _, work, _ = model.places("user-001")
     weeks = 200
@@ -166,7 +166,7 @@ def test_taxis_rest_at_their_depot() -> None:
     assert len(rests) >= 7
     assert {node for _, _, node in rests} == {depot}
     starts = {u % DAY_S for _, u, _ in rests}
-    assert max(starts) - min(starts) <= 2  # the cab's own hour, and one second to start
+    assert max(starts) - min(starts) <= 2  # the starting hour of the cab, and one second of waiting
 
 
 def test_taxis_never_rest_by_default() -> None:
@@ -191,7 +191,7 @@ def test_destinations_follow_the_attraction() -> None:
     assert set(np.unique(trace.cells)) <= set(ROADS.cells())
 
 
-def test_passengers_are_near_when_they_should_be() -> None:
+def test_near_share_determines_the_distance_of_passengers() -> None:
     def mean_km(near_share: float) -> float:
         model = Taxis(TaxisParameters(near_share=near_share, near_km=0.5), grid=GRID, roads=ROADS, seed=4)
         rng = np.random.default_rng(1)
@@ -216,7 +216,9 @@ def test_passengers_are_near_when_they_should_be() -> None:
         (Taxis, {"near_km": 0}, r"(?s)near_km.*input_value=0"),
     ],
 )
-def test_refuses(kind: type[Commuters] | type[Taxis], parameters: dict[str, int], message: str) -> None:
+def test_invalid_parameters_are_rejected(
+    kind: type[Commuters] | type[Taxis], parameters: dict[str, int], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         made(kind, grid=GRID, roads=ROADS, seed=4, **parameters)
 
@@ -227,33 +229,33 @@ PEOPLE = Commuters(CommutersParameters(), grid=GRID, roads=ROADS, seed=4)
 
 
 @pytest.mark.parametrize("user", [f"user-{i:03d}" for i in range(1, 6)])
-def test_what_changes_of_her_places_and_what_does_not(user: str) -> None:
+def test_elsewhere_changes_only_the_given_places(user: str) -> None:
     home, work, leisure = PEOPLE.places(user)
-    moved, hired, bored = (PEOPLE.elsewhere(what, "x") for what in ("home", "work", "places"))
-    assert moved is not None
-    assert hired is not None
-    assert bored is not None
-    assert ROADS.cell[moved.places(user)[0]] != ROADS.cell[home]
-    assert moved.places(user)[1] == work
-    assert moved.places(user)[2].tolist() != leisure.tolist()
-    assert (hired.places(user)[0], hired.places(user)[2].tolist()) == (home, leisure.tolist())
-    assert ROADS.cell[hired.places(user)[1]] != ROADS.cell[work]
-    assert bored.places(user)[:2] == (home, work)
-    assert bored.places(user)[2].tolist() != leisure.tolist()
+    new_home, new_work, new_leisure = (PEOPLE.elsewhere(what, "x") for what in ("home", "work", "places"))
+    assert new_home is not None
+    assert new_work is not None
+    assert new_leisure is not None
+    assert ROADS.cell[new_home.places(user)[0]] != ROADS.cell[home]
+    assert new_home.places(user)[1] == work
+    assert new_home.places(user)[2].tolist() != leisure.tolist()
+    assert (new_work.places(user)[0], new_work.places(user)[2].tolist()) == (home, leisure.tolist())
+    assert ROADS.cell[new_work.places(user)[1]] != ROADS.cell[work]
+    assert new_leisure.places(user)[:2] == (home, work)
+    assert new_leisure.places(user)[2].tolist() != leisure.tolist()
 
 
 @each_model
-def test_everybody_takes_the_roads_that_are_open_when_she_departs(model: Lives) -> None:
+def test_trips_use_the_roads_open_at_departure(model: Lives) -> None:
     closed = close(ROADS, GRID, share=0.4, rng=np.random.default_rng(1))
     rerouted = model.rerouted(lambda time_s: closed if 2 * DAY_S <= time_s < 4 * DAY_S else ROADS)
     drives = rerouted.drives("user-001", np.random.default_rng(1))
     steps = list(takewhile(lambda step: step[0] < 6 * DAY_S, drives))
     plain = path(model, until_s=2 * DAY_S)
-    assert steps[: len(plain)] == plain, "until then all is as it was"
-    shut = set(ROADS.graph.edges) - set(closed.graph.edges)
-    on_shut = [t for (t, a), (_, b) in pairwise(steps) if a != b and (a, b) in shut]
-    # A drive that begins before the end of the second day, or at the end of the fourth, may go on through it.
-    assert not [t for t in on_shut if 2 * DAY_S + HOUR_S < t < 4 * DAY_S]
-    assert [t for t in on_shut if t < 2 * DAY_S]
-    assert [t for t in on_shut if t > 4 * DAY_S]
+    assert steps[: len(plain)] == plain, "no change before the closure"
+    removed = set(ROADS.graph.edges) - set(closed.graph.edges)
+    on_removed = [t for (t, a), (_, b) in pairwise(steps) if a != b and (a, b) in removed]
+    # A trip that departs before the closure may continue on closed roads for less than an hour.
+    assert not [t for t in on_removed if 2 * DAY_S + HOUR_S < t < 4 * DAY_S]
+    assert [t for t in on_removed if t < 2 * DAY_S]
+    assert [t for t in on_removed if t > 4 * DAY_S]
     assert all(ROADS.graph.has_edge(a, b) for (_, a), (_, b) in pairwise(steps) if a != b)

@@ -1,4 +1,4 @@
-"""The chain is the formula, its start is stationary, and the walk follows both."""
+"""Markov chain: transitions by formula, stationary start, and visits that follow both."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support import made
 GRID = Grid.rectangle(rows=3, cols=2, width_km=4, height_km=6)
 
 
-def test_the_gravity_chain_is_the_formula() -> None:
+def test_the_transitions_agree_with_the_formula() -> None:
     chain = MarkovChain(MarkovChainParameters(stay=0.25, reach_km=1.5), grid=GRID, seed=3)
     life = attraction(GRID, seed=3)
     for x in range(6):
@@ -34,7 +34,7 @@ def test_the_gravity_chain_is_the_formula() -> None:
 
 
 @pytest.mark.parametrize("with_roads", [False, True])
-def test_the_gravity_chain_starts_at_its_stationary_distribution(with_roads: bool) -> None:
+def test_the_start_is_the_stationary_distribution(with_roads: bool) -> None:
     grid = Grid.san_francisco()
     roads = lattice(grid, spacing_km=2.2, rng=np.random.default_rng(0)) if with_roads else None
     chain = MarkovChain(MarkovChainParameters(reach_km=0.05 if with_roads else 2.0), grid=grid, seed=3, roads=roads)
@@ -46,14 +46,14 @@ def test_the_gravity_chain_starts_at_its_stationary_distribution(with_roads: boo
 
 @settings(deadline=None)
 @given(seed=st.integers(0, 10**6), n_cells=st.integers(1, 8))
-def test_stationary_of_random_chains(seed: int, n_cells: int) -> None:
+def test_stationary_distribution_of_random_chains(seed: int, n_cells: int) -> None:
     matrix = np.random.default_rng(seed).dirichlet(np.ones(n_cells), size=n_cells)
-    found = stationary(matrix)
-    np.testing.assert_allclose(found @ matrix, found, atol=1e-6)
-    assert found.sum() == pytest.approx(1)
+    solution = stationary(matrix)
+    np.testing.assert_allclose(solution @ matrix, solution, atol=1e-6)
+    assert solution.sum() == pytest.approx(1)
 
 
-def test_stationary_of_awkward_chains() -> None:
+def test_stationary_distribution_of_reducible_and_periodic_chains() -> None:
     np.testing.assert_allclose(stationary(np.eye(4)), 0.25, atol=1e-6)
     np.testing.assert_allclose(stationary(np.roll(np.eye(3), 1, axis=1)), 1 / 3, atol=1e-6)
     trap = np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
@@ -61,7 +61,7 @@ def test_stationary_of_awkward_chains() -> None:
 
 
 @pytest.mark.parametrize("given_matrix", [None, np.random.default_rng(8).dirichlet(np.ones(6), size=6)])
-def test_the_walk_follows_the_chain(given_matrix: FloatArray | None) -> None:
+def test_visits_follow_the_chain(given_matrix: FloatArray | None) -> None:
     chain = MarkovChain(MarkovChainParameters(), grid=GRID, seed=3, transition=given_matrix)
     if given_matrix is not None:
         np.testing.assert_array_equal(chain.transition, given_matrix)
@@ -75,7 +75,7 @@ def test_the_walk_follows_the_chain(given_matrix: FloatArray | None) -> None:
     assert stats.chisquare(np.bincount(firsts, minlength=6), 3000 * chain.start).pvalue > 0.01
 
 
-def test_steps_are_regular_and_repeat() -> None:
+def test_steps_are_regular_and_reproducible() -> None:
     chain = MarkovChain(MarkovChainParameters(step_s=60), grid=GRID, seed=3)
     walk = list(islice(chain.visits("user-001", np.random.default_rng(2)), 600))
     assert [visit.time_s for visit in walk] == [60 * step for step in range(600)]
@@ -83,7 +83,7 @@ def test_steps_are_regular_and_repeat() -> None:
     assert chain.users(3) == ("user-001", "user-002", "user-003")
 
 
-def test_a_chain_that_stays_never_moves() -> None:
+def test_with_stay_one_users_never_move() -> None:
     walk = islice(
         MarkovChain(MarkovChainParameters(stay=1.0), grid=GRID, seed=3).visits("a", np.random.default_rng(0)), 500
     )
@@ -93,16 +93,13 @@ def test_a_chain_that_stays_never_moves() -> None:
 @pytest.mark.parametrize(
     ("matrix", "message"),
     [
-        (np.eye(5), r"transition must have the shape \(6, 6\), got \(5, 5\)"),
-        (np.eye(6) * 0.5, r"transition must sum to 1 \(within 1e-09\), got 0.5 in row 0"),
-        (
-            np.eye(6) * 2 - np.roll(np.eye(6), 1, axis=1),
-            r"transition must be in \[0, 1\] everywhere, got -1.0 at \[0, 1\]",
-        ),
-        (np.full((6, 6), np.nan), r"got nan at \[0, 0\]"),
+        (np.eye(5), r"^transition\b.* \(6, 6\), got \(5, 5\)"),
+        (np.eye(6) * 0.5, r"^transition must sum to 1\b.* 0\.5 in row 0"),
+        (np.eye(6) * 2 - np.roll(np.eye(6), 1, axis=1), r"^transition\b.* \[0, 1\] .* -1\.0 at \[0, 1\]"),
+        (np.full((6, 6), np.nan), r"^transition\b.* nan at \[0, 0\]"),
     ],
 )
-def test_bad_matrices_are_refused(matrix: FloatArray, message: str) -> None:
+def test_invalid_matrices_are_rejected(matrix: FloatArray, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MarkovChain(MarkovChainParameters(), grid=GRID, seed=3, transition=matrix)
 
@@ -115,6 +112,6 @@ def test_bad_matrices_are_refused(matrix: FloatArray, message: str) -> None:
         ({"step_s": 0}, r"(?s)step_s.*input_value=0"),
     ],
 )
-def test_bad_parameters_are_refused(parameters: dict[str, float], message: str) -> None:
+def test_invalid_parameters_are_rejected(parameters: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         made(MarkovChain, grid=GRID, seed=3, **parameters)

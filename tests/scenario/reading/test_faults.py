@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
 from sim.components.spec import Many, Spec
-from sim.components.wording import found, shown
+from sim.components.wording import described, shown
 from sim.scenario.reading.faults import Fault, ScenarioError, dotted
 from sim.scenario.reading.source import Source, parse_text
 from sim.scenario.reading.validation import validate
@@ -321,7 +321,7 @@ def test_small_words() -> None:
     assert dotted(("a", 0, "b.c", "")) == 'a.0."b.c".""'
     assert shown(False) == "false"
     assert len(shown(list(range(1000)))) == 60
-    assert found({"a": 1}) == "the mapping {'a': 1}"
+    assert described({"a": 1}) == "the mapping {'a': 1}"
 
 
 values = st.recursive(

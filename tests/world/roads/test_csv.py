@@ -1,14 +1,19 @@
+"""Roads from CSV files of nodes and edges."""
+
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 
 import networkx as nx
 import numpy as np
 import pytest
 
+from sim.errors import InvalidValue
 from sim.world.grid import Grid
 from sim.world.roads.csv import read_csv
+from tests.support import raises_code
 from tests.world.roads.towns import MILE_KM, degrees, square
 
 NODES = "osmid,lat,lon\n1,0.1,10.1\n2,0.1,10.9\n3,0.9,10.9\n4,5.0,10.5\n"
@@ -26,7 +31,7 @@ def write(folder: Path, nodes: str = NODES, edges: str = EDGES) -> tuple[Path, P
     return folder / "nodes.csv", folder / "edges.csv"
 
 
-def test_csv_is_read_with_the_shorter_of_parallel_edges(tmp_path: Path) -> None:
+def test_the_shortest_of_parallel_edges_is_used(tmp_path: Path) -> None:
     grid = degrees()
     roads = read_csv(*write(tmp_path), grid)
     x_km, y_km = grid.to_km([0.1, 0.1, 0.9], [10.1, 10.9, 10.9])
@@ -49,41 +54,46 @@ def test_gzipped_csv_without_lanes_and_speeds_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "edges", "message"),
+    ("nodes", "edges", "code", "message"),
     [
-        ("osmid,y,lon\n", EDGES, r"nodes\.csv: columns lat are missing, found osmid, y, lon"),
-        ("", EDGES, r"nodes\.csv: columns osmid, lat, lon are missing, found none"),
-        (NODES, "u,v\n", r"edges\.csv: columns length_m are missing, found u, v"),
-        (NODES + "9,nan,10\n", EDGES, r"nodes\.csv, line 6: lat must be a number in \[-90, 90\], got 'nan'"),
-        (NODES + "9,0.5\n", EDGES, r"nodes\.csv, line 6: lon must be a number in \[-180, 180\], got ''"),
-        (NODES + "1,0.5,10.5\n", EDGES, r"nodes\.csv, line 6: osmid 1 stands there twice"),
-        (NODES, EDGES + "1,3,-4,1,25\n", r"edges\.csv, line 9: length_m must be a number in .*, got '-4'"),
-        (NODES, EDGES + "1,3,inf,1,25\n", r"edges\.csv, line 9: length_m .*, got 'inf'"),
-        (NODES, EDGES + "1,3,4,1,fast\n", r"edges\.csv, line 9: speed_mph .*, got 'fast'"),
-        (NODES, EDGES + "1,7,4,1,25\n8,7,4,1,25\n", r"edges\.csv: 2 edges .*, first 7 \(.*line 9\)"),
+        ("osmid,y,lon\n", EDGES, "no-such-column", r"nodes\.csv: .*columns lat, found osmid, y, lon$"),
+        ("", EDGES, "no-such-column", r"nodes\.csv: .*columns osmid, lat, lon, found none$"),
+        (NODES, "u,v\n", "no-such-column", r"edges\.csv: .*columns length_m, found u, v$"),
+        (NODES + "9,nan,10\n", EDGES, "invalid-row", r"nodes\.csv, line 6: lat .* \[-90, 90\], got 'nan'$"),
+        (NODES + "9,0.5\n", EDGES, "invalid-row", r"nodes\.csv, line 6: lon .* \[-180, 180\], got ''$"),
+        (NODES + "1,0.5,10.5\n", EDGES, "duplicate-entry", r"nodes\.csv, line 6: osmid 1\b"),
+        (NODES, EDGES + "1,3,-4,1,25\n", "invalid-row", r"edges\.csv, line 9: length_m .* \[0, 1e\+06\], got '-4'$"),
+        (NODES, EDGES + "1,3,inf,1,25\n", "invalid-row", r"edges\.csv, line 9: length_m .*, got 'inf'$"),
+        (NODES, EDGES + "1,3,4,1,fast\n", "invalid-row", r"edges\.csv, line 9: speed_mph .*, got 'fast'$"),
+        (NODES, EDGES + "1,7,4,1,25\n8,7,4,1,25\n", "unknown-node", r"edges\.csv: 2 edges .*, first 7 \(.*line 9\)$"),
     ],
 )
-def test_bad_csv_is_refused_with_file_and_line(tmp_path: Path, nodes: str, edges: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_bad_csv_is_rejected_with_file_and_line(
+    tmp_path: Path, nodes: str, edges: str, code: str, message: str
+) -> None:
+    with raises_code(InvalidValue, code) as error:
         read_csv(*write(tmp_path, nodes, edges), degrees())
+    assert re.match(re.escape(f"{tmp_path}/") + message, str(error.value))
 
 
-def test_what_is_not_text_or_not_gzip_is_refused(tmp_path: Path) -> None:
+def test_files_that_are_not_text_or_not_gzip_are_rejected(tmp_path: Path) -> None:
     nodes, edges = write(tmp_path)
     broken = tmp_path / "nodes.csv.gz"
     for content in (b"osmid,lat,lon\n", gzip.compress(NODES.encode())[:-9]):
         broken.write_bytes(content)
-        with pytest.raises(ValueError, match=r"nodes\.csv\.gz: this is not a readable CSV file"):
+        with raises_code(InvalidValue, "unreadable-file") as error:
             read_csv(broken, edges, degrees())
+        assert str(error.value).startswith(f"{broken}: ")
     nodes.write_bytes(b"osmid,lat,lon\n\xff\xfe,1,1\n")
-    with pytest.raises(ValueError, match=r"nodes\.csv: this is not a readable CSV file"):
+    with raises_code(InvalidValue, "unreadable-file") as error:
         read_csv(nodes, edges, degrees())
+    assert str(error.value).startswith(f"{nodes}: ")
     with pytest.raises(FileNotFoundError, match=r"absent\.csv"):
         read_csv(tmp_path / "absent.csv", edges, degrees())
 
 
-def test_files_need_a_grid_on_the_earth(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="without latitudes and longitudes"):
+def test_road_files_require_a_georeferenced_grid(tmp_path: Path) -> None:
+    with raises_code(InvalidValue, "no-coordinates"):
         read_csv(*write(tmp_path), square())
 
 

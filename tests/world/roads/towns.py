@@ -1,4 +1,4 @@
-"""Small towns that the tests of roads share."""
+"""Small road networks for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each wrong belief fails the contract check that looks for it, and no other."""
+"""Each incorrect belief fails its contract check and no other."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from sim.belief.fixed_profile import FixedProfile
 from sim.checks.bench import Bench
 from sim.interfaces import BeliefCapabilities, FloatArray
-from tests.checks.contract import Make, Wrong, assert_fails, capabilities, failing
+from tests.checks.contract import Incorrect, Make, assert_fails, capabilities, failing
 
 
 class Good(FixedProfile):
-    """A good belief, to be spoiled."""
+    """A correct belief, the base of incorrect ones."""
 
     fixed = False
 
@@ -30,7 +30,7 @@ class CountsCalls(Good):
         return super().prior(time_s) if self.calls % 2 else np.full(12, 1 / 12)
 
 
-class EatsTheLikelihood(Good):
+class ChangesTheLikelihood(Good):
     def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
         posterior = super().observe(time_s, likelihood)
         likelihood *= 0.5
@@ -50,13 +50,13 @@ class OneCellShort(Good):
         return np.full(12, 1 / 12)
 
 
-class CannotBeCopied(Good):
+class CannotBePickled(Good):
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
         self.update = lambda: None
 
 
-class ForgetsWhenCopied(Good):
+class LosesStateWhenPickled(Good):
     seen = 0
 
     def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
@@ -68,7 +68,7 @@ class ForgetsWhenCopied(Good):
         return {"_profile": self._profile, "fallbacks": 0}
 
 
-class LearnsButSaysFixed(Good):
+class LearnsButIsFixed(Good):
     fixed = True
 
     def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
@@ -76,29 +76,29 @@ class LearnsButSaysFixed(Good):
         return self._profile
 
 
-WRONG: list[Wrong] = [
-    (CountsCalls, {"belief_changes_by_observing_alone": "two calls of prior(0) differ"}),
-    (EatsTheLikelihood, {"belief_changes_by_observing_alone": "observe changed the likelihood"}),
+INCORRECT: list[Incorrect] = [
+    (CountsCalls, {"belief_changes_only_by_observe": "two calls of prior(0) differ"}),
+    (ChangesTheLikelihood, {"belief_changes_only_by_observe": "observe changed its argument `likelihood`"}),
     (Unnormalised, {"belief_is_a_distribution": "the posterior at 0 s must sum to 1 (within 1e-09), got"}),
     (OneCellShort, {"belief_is_a_distribution": "the prior at 0 s must have shape (12,), got (11,)"}),
-    (CannotBeCopied, {"belief_can_be_copied": "raised "}),
-    (ForgetsWhenCopied, {"belief_can_be_copied": "the copy's posterior at 1800 s differs"}),
-    (LearnsButSaysFixed, {"belief_changes_by_observing_alone": "fixed = True, but observe changed"}),
+    (CannotBePickled, {"belief_can_be_pickled": "raised "}),
+    (LosesStateWhenPickled, {"belief_can_be_pickled": "at 1800 s differs"}),
+    (LearnsButIsFixed, {"belief_changes_only_by_observe": "`fixed` is True"}),
 ]
 
 
 @pytest.mark.parametrize("make", [Good])
-def test_the_base_of_the_wrong_ones_is_right(make: Make) -> None:
+def test_correct_base_classes_pass_all_checks(make: Make) -> None:
     assert failing("belief", make) == {}
 
 
-@pytest.mark.parametrize(("make", "problems"), WRONG)
-def test_a_wrong_belief_fails_the_check_that_looks_for_it(make: Make, problems: dict[str, str]) -> None:
+@pytest.mark.parametrize(("make", "problems"), INCORRECT)
+def test_incorrect_belief_fails_exactly_its_checks(make: Make, problems: dict[str, str]) -> None:
     assert_fails("belief", make, problems)
 
 
 class FallsBack(Good):
-    """A good belief that falls back to other priors for reports without mass."""
+    """A correct belief with fallback priors for reports without mass."""
 
     priors = (np.eye(12)[6], np.full(12, 1 / 12))
 
@@ -133,15 +133,15 @@ class CountsInShares(Good):
 
 
 class Complete(FallsBack):
-    """A good belief with all capabilities."""
+    """A correct belief with all capabilities."""
 
     fixed = True
     alarms = 1
     worst_gap = 1e-6
 
 
-def spoiled(**attributes: Any) -> Make:
-    """Return how to make a good belief with other attributes, which can be pickled."""
+def changed(**attributes: Any) -> Make:
+    """Return a factory of correct, picklable beliefs with other attributes."""
 
     def make(bench: Bench) -> Good:
         belief = Good(bench)
@@ -151,46 +151,46 @@ def spoiled(**attributes: Any) -> Make:
     return make
 
 
-def describing(words: str) -> dict[str, str]:
-    return {"belief_describes_itself": words}
+def invalid(part: str) -> dict[str, str]:
+    return {"belief_capabilities_are_valid": part}
 
 
-WRONG_CAPABILITIES: dict[str, list[Wrong]] = {
+INVALID_CAPABILITIES: dict[str, list[Incorrect]] = {
     "fixed": [
         (
-            LearnsButSaysFixed,
-            {"belief_changes_by_observing_alone": "fixed = True, but observe changed its prior"},
+            LearnsButIsFixed,
+            {"belief_changes_only_by_observe": "`fixed` is True"},
         ),
-        (spoiled(fixed="never"), describing("`fixed` must be True or False, got 'never'")),
-        (spoiled(fixed=len), describing("`fixed` must be True or False, got <built-in function len>")),
+        (changed(fixed="never"), invalid("`fixed` must be True or False, got 'never'")),
+        (changed(fixed=len), invalid("`fixed` must be True or False, got <built-in function len>")),
     ],
-    "fallbacks": [(CountsInShares, describing("`fallbacks` must be a whole number, got 0.5"))],
-    "alarms": [(CountsDown, describing("`alarms` must be in [2, inf), got 1"))],
+    "fallbacks": [(CountsInShares, invalid("`fallbacks` must be an integer, got 0.5"))],
+    "alarms": [(CountsDown, invalid("`alarms` must be in [2, inf), got 1"))],
     "worst_gap": [
-        (spoiled(worst_gap="small"), describing("`worst_gap` must be None or a number in [0, inf), got 'small'")),
-        (spoiled(worst_gap=float("nan")), describing("in [0, inf), got nan")),
+        (changed(worst_gap="small"), invalid("`worst_gap` must be None or a number in [0, inf), got 'small'")),
+        (changed(worst_gap=float("nan")), invalid("in [0, inf), got nan")),
     ],
     "fallback_priors": [
         (
-            spoiled(fallback_priors=(np.ones(12),)),
+            changed(fallback_priors=(np.ones(12),)),
             {"belief_uses_its_fallback_priors": "a fallback prior must sum to 1"},
         ),
         (
             FallsBackInAnotherOrder,
-            {"belief_uses_its_fallback_priors": "is not that of the first fallback prior with mass"},
+            {"belief_uses_its_fallback_priors": "first of `fallback_priors` with mass"},
         ),
     ],
 }
 
 
-def test_a_belief_with_capabilities_passes() -> None:
+def test_belief_with_all_capabilities_passes() -> None:
     assert failing("belief", Complete) == {}
 
 
-@pytest.mark.parametrize(("make", "problems"), [wrong for wrongs in WRONG_CAPABILITIES.values() for wrong in wrongs])
-def test_a_wrong_capability_fails_its_check(make: Make, problems: dict[str, str]) -> None:
+@pytest.mark.parametrize(("make", "problems"), [case for cases in INVALID_CAPABILITIES.values() for case in cases])
+def test_invalid_capability_fails_exactly_its_checks(make: Make, problems: dict[str, str]) -> None:
     assert_fails("belief", make, problems)
 
 
-def test_every_capability_has_a_wrong_class() -> None:
-    assert WRONG_CAPABILITIES.keys() == capabilities(BeliefCapabilities)
+def test_every_capability_has_an_incorrect_example() -> None:
+    assert INVALID_CAPABILITIES.keys() == capabilities(BeliefCapabilities)

@@ -1,4 +1,4 @@
-"""Each wrong design fails the contract check that looks for it, and no other."""
+"""Each incorrect design fails its contract check and no other."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from sim.interfaces import (
 from sim.lppm.designs.dropping import Dropping, DroppingParameters
 from sim.lppm.designs.planar_laplace import PlanarLaplace, PlanarLaplaceParameters
 from sim.lppm.outputs import Cells
-from tests.checks.contract import Make, Wrong, assert_fails, capabilities, failing, lying
+from tests.checks.contract import Incorrect, Make, assert_fails, capabilities, failing, with_attributes
 
 
-class Around:
-    """A channel that is its matrix, and can be made to lie."""
+class PlainChannel:
+    """A channel given by its matrix, the base of incorrect ones."""
 
     def __init__(self, matrix: FloatArray) -> None:
         self._matrix = matrix
@@ -52,13 +52,13 @@ class Around:
 
 
 class Uniform:
-    """A good design: any cell, whatever the prior."""
+    """A correct design: any cell, for any prior."""
 
     def __init__(self, bench: Bench) -> None:
         self.n_cells = bench.world.grid.n_cells
 
     def __call__(self, prior: FloatArray) -> Channel:
-        return Around(self.matrix(prior))
+        return PlainChannel(self.matrix(prior))
 
     def matrix(self, prior: FloatArray) -> FloatArray:
         return np.full((self.n_cells, self.n_cells), 1 / self.n_cells)
@@ -66,24 +66,24 @@ class Uniform:
 
 class SumsToMore(Uniform):
     def __call__(self, prior: FloatArray) -> Channel:
-        return Around(1.001 * self.matrix(prior))
+        return PlainChannel(1.001 * self.matrix(prior))
 
 
 class FewOutputs(Uniform):
     def __call__(self, prior: FloatArray) -> Channel:
-        return Around(np.full((self.n_cells, 2), 0.5))
+        return PlainChannel(np.full((self.n_cells, 2), 0.5))
 
 
 class NegativeProbability(Uniform):
     def __call__(self, prior: FloatArray) -> Channel:
         matrix = self.matrix(prior)
         matrix[3, :2] += [0.2, -0.2]
-        return Around(matrix)
+        return PlainChannel(matrix)
 
 
 class SamplesAnotherCell(Uniform):
     def __call__(self, prior: FloatArray) -> Channel:
-        class Shifted(Around):
+        class Shifted(PlainChannel):
             def sample(self, cell: int, rng: Generator) -> int:
                 return super().sample((cell + 1) % 12, rng)
 
@@ -92,7 +92,7 @@ class SamplesAnotherCell(Uniform):
 
 class SamplesOddly(Uniform):
     def __call__(self, prior: FloatArray) -> Channel:
-        class Odd(Around):
+        class Odd(PlainChannel):
             def sample(self, cell: int, rng: Generator) -> int:
                 return 0 if rng.random() < 0.04 else super().sample(cell, rng)
 
@@ -101,7 +101,7 @@ class SamplesOddly(Uniform):
 
 class WrongColumn(Uniform):
     def __call__(self, prior: FloatArray) -> Channel:
-        class Transposed(Around):
+        class Transposed(PlainChannel):
             def likelihood(self, output: int) -> FloatArray:
                 return np.asarray(self._matrix[output])
 
@@ -113,11 +113,11 @@ class WrongColumn(Uniform):
 class ChangesThePrior(Uniform):
     def __call__(self, prior: FloatArray) -> Channel:
         prior[:] = 1 / prior.size
-        return Around(self.matrix(prior))
+        return PlainChannel(self.matrix(prior))
 
 
 class Remembers(Uniform):
-    """Not a function of its prior: the channel depends on what was asked before."""
+    """The channel depends on the previous prior."""
 
     last = 0.0
 
@@ -129,7 +129,7 @@ class Remembers(Uniform):
         return mixed
 
 
-class SaysItIgnoresThePrior(Uniform):
+class UsesThePriorSilently(Uniform):
     uses_prior = False
 
     def matrix(self, prior: FloatArray) -> FloatArray:
@@ -137,7 +137,7 @@ class SaysItIgnoresThePrior(Uniform):
 
 
 class Drops(Uniform):
-    """A good design with outputs of its own: the true cell or nothing."""
+    """A correct design with other outputs than cells: the true cell or no report."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
@@ -148,7 +148,7 @@ class Drops(Uniform):
         return self._drop(prior)
 
 
-class KeepsItsSpaceToItself(Drops):
+class OmitsItsSpace(Drops):
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
         self.space = None
@@ -158,88 +158,88 @@ class SumsToMoreWithASpace(Drops):
     def __call__(self, prior: FloatArray) -> Any:
         channel = super().__call__(prior)
         matrix = 1.001 * channel.matrix()
-        lies: dict[str, Any] = {"matrix": lambda: matrix, "row": matrix.__getitem__}
-        lies["likelihood"] = matrix.T.__getitem__
-        lies["expected_loss_of_km"] = lambda cell: 1.001 * channel.expected_loss_of_km(cell)
-        return Spoiled(channel, likelihoods=lambda: (np.arange(13), matrix.T), **lies)
+        changes: dict[str, Any] = {"matrix": lambda: matrix, "row": matrix.__getitem__}
+        changes["likelihood"] = matrix.T.__getitem__
+        changes["expected_loss_of_km"] = lambda cell: 1.001 * channel.expected_loss_of_km(cell)
+        return Changed(channel, likelihoods=lambda: (np.arange(13), matrix.T), **changes)
 
 
-class Spoiled:
-    """Another object, but for what is said."""
+class Changed:
+    """A proxy of an object with some attributes replaced."""
 
-    def __init__(self, of: Any, **instead: Any) -> None:
-        self._of, self._instead = of, instead
+    def __init__(self, original: Any, **changes: Any) -> None:
+        self._original, self._changes = original, changes
 
     def __getattr__(self, name: str) -> Any:
-        return self._instead[name] if name in self._instead else getattr(self._of, name)
+        return self._changes[name] if name in self._changes else getattr(self._original, name)
 
 
-class CostsOtherwise(Drops):
+class WrongExpectedLoss(Drops):
     def __call__(self, prior: FloatArray) -> Any:
-        return Spoiled(super().__call__(prior), expected_loss_of_km=lambda _cell: 9.5)
+        return Changed(super().__call__(prior), expected_loss_of_km=lambda _cell: 9.5)
 
 
-class CostsLessThanNothing(Drops):
+class NegativeLoss(Drops):
     def __call__(self, prior: FloatArray) -> Any:
-        return Spoiled(super().__call__(prior), loss_of_km=lambda *_: -1.0)
+        return Changed(super().__call__(prior), loss_of_km=lambda *_: -1.0)
 
 
-class NamesNoCells(Drops):
-    """Its space takes every output for a cell, the one for nothing too."""
+class NamesInvalidCells(Drops):
+    """Its space treats every output as a cell, including the one for no report."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
         self.space = Cells(self.n_cells)
 
     def __call__(self, prior: FloatArray) -> Any:
-        return Spoiled(super().__call__(prior), space=self.space)
+        return Changed(super().__call__(prior), space=self.space)
 
 
 class ListsTheCountless(Drops):
     def __call__(self, prior: FloatArray) -> Any:
-        return Spoiled(super().__call__(prior), countless=True)
+        return Changed(super().__call__(prior), countless=True)
 
 
 class DrawsTheImpossible(Drops):
     def __call__(self, prior: FloatArray) -> Any:
-        return Spoiled(super().__call__(prior), countless=True, likelihood=lambda _output: np.eye(12)[0])
+        return Changed(super().__call__(prior), countless=True, likelihood=lambda _output: np.eye(12)[0])
 
 
-WRONG: list[Wrong] = [
+INCORRECT: list[Incorrect] = [
     (SumsToMore, {"design_gives_probabilities": "row 0 of the channel must sum to 1 (within 1e-09), got"}),
     (FewOutputs, {"design_gives_probabilities": "n_outputs must be the number of cells, 12, got 2"}),
     (NegativeProbability, {"design_gives_probabilities": "row 3 of the channel must be in [0, 1]"}),
-    (SamplesAnotherCell, {"design_samples_what_it_says": "drew an output that row(5) gives probability 0"}),
-    (SamplesOddly, {"design_samples_what_it_says": "sample(5) drew output 0 in a share of 0.1"}),
-    (WrongColumn, {"design_is_one_channel": "likelihood(0) differs from column 0 of matrix()"}),
-    (ChangesThePrior, {"design_is_pure": "the prior was changed"}),
-    (Remembers, {"design_is_pure": "two calls with the same prior gave different channels"}),
-    (SaysItIgnoresThePrior, {"design_is_pure": "uses_prior = False, but the prior matters"}),
+    (SamplesAnotherCell, {"design_samples_match_rows": "sample(5) drew an output with probability 0"}),
+    (SamplesOddly, {"design_samples_match_rows": "sample(5) drew output 0 with relative frequency 0.1"}),
+    (WrongColumn, {"design_is_consistent": "likelihood(0) differs from column 0 of matrix()"}),
+    (ChangesThePrior, {"design_is_pure": "changed its argument `prior`"}),
+    (Remembers, {"design_is_pure": "two calls with the same prior"}),
+    (UsesThePriorSilently, {"design_is_pure": "`uses_prior` is False"}),
     (SumsToMoreWithASpace, {"design_gives_probabilities": "row 0 of the channel must sum to 1"}),
-    (KeepsItsSpaceToItself, {"design_knows_its_outputs": "must have the `space` of its channels, got None"}),
-    (CostsOtherwise, {"design_knows_its_outputs": "expected_loss_of_km(0) is 9.5, the row says "}),
-    (CostsLessThanNothing, {"design_knows_its_outputs": "losses must be in [0, inf), got [-1.0"}),
-    (NamesNoCells, {"design_knows_its_outputs": "output 12 names cells in [0, 12), got (12,)"}),
-    (ListsTheCountless, {"design_gives_probabilities": "says countless = True, but row lists its outputs"}),
-    (DrawsTheImpossible, {"design_gives_probabilities": "to which likelihood gives 0 there"}),
+    (OmitsItsSpace, {"design_outputs_are_valid": "got None"}),
+    (WrongExpectedLoss, {"design_outputs_are_valid": "expected_loss_of_km(0) must be"}),
+    (NegativeLoss, {"design_outputs_are_valid": "losses must be in [0, inf), got [-1.0"}),
+    (NamesInvalidCells, {"design_outputs_are_valid": "cells(12) must be in [0, 12), got (12,)"}),
+    (ListsTheCountless, {"design_gives_probabilities": "`countless` is True, but row"}),
+    (DrawsTheImpossible, {"design_gives_probabilities": "is 0"}),
 ]
 
 
 @pytest.mark.parametrize("make", [Uniform, Drops])
-def test_the_base_of_the_wrong_ones_is_right(make: Make) -> None:
+def test_correct_base_classes_pass_all_checks(make: Make) -> None:
     assert failing("design", make) == {}
 
 
-@pytest.mark.parametrize(("make", "problems"), WRONG)
-def test_a_wrong_design_fails_the_check_that_looks_for_it(make: Make, problems: dict[str, str]) -> None:
+@pytest.mark.parametrize(("make", "problems"), INCORRECT)
+def test_incorrect_design_fails_exactly_its_checks(make: Make, problems: dict[str, str]) -> None:
     assert_fails("design", make, problems)
 
 
 class Places:
-    """A good design with too many outputs to list."""
+    """A correct design with too many outputs to list."""
 
     uses_prior = False
-    instead: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
 
     def __init__(self, bench: Bench) -> None:
         world = bench.world
@@ -251,80 +251,82 @@ class Places:
         self.space = self._design.space
 
     def __call__(self, prior: FloatArray) -> Any:
-        return Spoiled(self._design(prior), **self.instead)
+        return Changed(self._design(prior), **self.changes)
 
 
 class CountlessCells(Uniform):
-    """Says that its outputs are too many to list, but that they are the cells."""
+    """Declares too many outputs to list, but has no `space`."""
 
     def __call__(self, prior: FloatArray) -> Any:
-        def refuse(*_: Any) -> Any:
+        def raise_error(*_: Any) -> Any:
             raise ValueError("too many outputs")
 
-        return Spoiled(super().__call__(prior), countless=True, row=refuse, matrix=refuse, likelihoods=refuse)
+        return Changed(
+            super().__call__(prior), countless=True, row=raise_error, matrix=raise_error, likelihoods=raise_error
+        )
 
 
-def channels(**instead: Any) -> Make:
-    """Return how to make a countless design whose channels have other attributes."""
-    return lying(Places, instead=instead)
+def channels(**changes: Any) -> Make:
+    """Return a factory of countless designs whose channels have other attributes."""
+    return with_attributes(Places, changes=changes)
 
 
 def guaranteeing(epsilon_per_km: Any) -> Make:
-    """Return how to make a countless design whose channels have one epsilon for all distances."""
+    """Return a factory of countless designs whose channels have one epsilon for all distances."""
     return channels(epsilon_in_per_km=None, epsilon_per_km=epsilon_per_km)
 
 
-def describing(words: str) -> dict[str, str]:
-    return {"design_describes_itself": words}
+def invalid(part: str) -> dict[str, str]:
+    return {"design_capabilities_are_valid": part}
 
 
-WRONG_CAPABILITIES: dict[str, list[Wrong]] = {
+INVALID_CAPABILITIES: dict[str, list[Incorrect]] = {
     "uses_prior": [
-        (SaysItIgnoresThePrior, {"design_is_pure": "uses_prior = False, but the prior matters"}),
-        (lying(Uniform, uses_prior="yes"), describing("`uses_prior` must be True or False, got 'yes'")),
+        (UsesThePriorSilently, {"design_is_pure": "`uses_prior` is False"}),
+        (with_attributes(Uniform, uses_prior="yes"), invalid("`uses_prior` must be True or False, got 'yes'")),
     ],
     "space": [
         (
-            KeepsItsSpaceToItself,
-            {"design_knows_its_outputs": "must have the `space` of its channels, got None"},
+            OmitsItsSpace,
+            {"design_outputs_are_valid": "got None"},
         ),
         (
-            lying(Uniform, space=Cells(12)),
-            {"design_knows_its_outputs": "must have the `space` of its channels, got Cells"},
+            with_attributes(Uniform, space=Cells(12)),
+            {"design_outputs_are_valid": "got Cells"},
         ),
-        (NamesNoCells, {"design_knows_its_outputs": "output 12 names cells in [0, 12), got (12,)"}),
+        (NamesInvalidCells, {"design_outputs_are_valid": "cells(12) must be in [0, 12), got (12,)"}),
     ],
     "countless": [
-        (ListsTheCountless, {"design_gives_probabilities": "says countless = True, but row lists its outputs"}),
-        (CountlessCells, describing("it says countless = True, but has no `space`")),
-        (channels(countless=1), describing("`countless` must be True or False, got 1")),
+        (ListsTheCountless, {"design_gives_probabilities": "`countless` is True, but row"}),
+        (CountlessCells, invalid("no `space`")),
+        (channels(countless=1), invalid("`countless` must be True or False, got 1")),
     ],
     "epsilon_per_km": [
-        (guaranteeing("1"), describing("`epsilon_per_km` must be a number in [0, inf], got '1'")),
-        (guaranteeing(0.01), describing("`epsilon_per_km` is 0.01, but the likelihoods of output")),
+        (guaranteeing("1"), invalid("`epsilon_per_km` must be a number in [0, inf], got '1'")),
+        (guaranteeing(0.01), invalid("`epsilon_per_km` is 0.01, but the likelihoods of output")),
     ],
     "epsilon_in_per_km": [
-        (channels(epsilon_in_per_km=1.0), describing("`epsilon_in_per_km` must be a method, got 1.0")),
+        (channels(epsilon_in_per_km=1.0), invalid("`epsilon_in_per_km` must be a method, got 1.0")),
         (
             channels(epsilon_in_per_km=lambda _: -1.0),
-            describing("(distance) must be a number in [0, inf]"),
+            invalid("(distance) must be a number in [0, inf]"),
         ),
         (
             channels(epsilon_in_per_km=lambda _: 0.01),
-            describing("(distance) is 0.01, but the likelihoods"),
+            invalid("(distance) is 0.01, but the likelihoods"),
         ),
     ],
 }
 
 
-def test_a_design_with_capabilities_passes() -> None:
+def test_design_with_all_capabilities_passes() -> None:
     assert failing("design", Places) == {}
 
 
-@pytest.mark.parametrize(("make", "problems"), [wrong for wrongs in WRONG_CAPABILITIES.values() for wrong in wrongs])
-def test_a_wrong_capability_fails_its_check(make: Make, problems: dict[str, str]) -> None:
+@pytest.mark.parametrize(("make", "problems"), [case for cases in INVALID_CAPABILITIES.values() for case in cases])
+def test_invalid_capability_fails_exactly_its_checks(make: Make, problems: dict[str, str]) -> None:
     assert_fails("design", make, problems)
 
 
-def test_every_capability_has_a_wrong_class() -> None:
-    assert WRONG_CAPABILITIES.keys() == capabilities(DesignCapabilities, ChannelCapabilities)
+def test_every_capability_has_an_incorrect_example() -> None:
+    assert INVALID_CAPABILITIES.keys() == capabilities(DesignCapabilities, ChannelCapabilities)
