@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 _ANY_FOLDER = "\0"
 """Value of ``--allow-code`` without a folder: a string that no command line can contain."""
+_WORKERS = click.IntRange(1, 1024)
 
 
 class ScenarioCommand(click.Command):
@@ -75,10 +77,16 @@ class RunOptions:
     dask_timeout: float | None
 
     def processes(self) -> int | None:
-        """Return the number of worker processes, by default one per usable core; a Dask cluster has its own."""
+        """Return the number of worker processes; None for a Dask cluster without --workers.
+
+        The default is LPPM_SIM_WORKERS, or one per usable core. It conflicts with no other option.
+        """
         from sim.execution.pool import usable_cores
 
-        return self.workers if self.workers is not None or self.dask is not None else usable_cores()
+        if self.workers is not None or self.dask is not None:
+            return self.workers
+        default = os.environ.get("LPPM_SIM_WORKERS")
+        return int(_WORKERS.convert(default, None, None)) if default else usable_cores()
 
     def require_lasting_directory(self) -> None:
         """Raise a usage error if the run directory would not outlast the process."""
@@ -133,8 +141,7 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--figures/--no-figures", default=True, help="Draw the figures and write the report at the end."),
         click.option(
             "--workers",
-            type=click.IntRange(1, 1024),
-            envvar="LPPM_SIM_WORKERS",
+            type=_WORKERS,
             help="Number of worker processes; results do not depend on it  [default: one per core]",
         ),
         click.option(
