@@ -22,7 +22,7 @@ from sim.scenario.models import Scenario
 from sim.storage.event_schema import EVENTS
 from sim.storage.load import load
 from sim.storage.run_directory import RunDirectory
-from tests.support import MakeScenario, done, faults
+from tests.support import MakeScenario, assert_fault, done, faults
 
 SAID: dict[str, Any] = {
     "replications": 2,
@@ -157,17 +157,16 @@ def test_who_assumes_what_is_true_answers_with_the_report(make_scenario: MakeSce
 def test_who_keeps_channels_hidden_needs_an_attack_without(write: Callable[..., Path]) -> None:
     lppms = "[SP-Exp, {kind: PEB-Exp, learns_from: cells}]"
     (fault,) = faults(write(lppms=lppms))
-    assert "lppms.1.learns_from: it learns from real cells" in fault
-    assert "add `face-value` or one with `assumes` to the attacks" in fault
-    assert len(faults(write(lppms=lppms, attacks=None))) == 1  # those that there are unless said
+    assert_fault(fault, "lppms.1.learns_from [no-applicable-attack]", "`face-value`", "`assumes`")
+    assert len(faults(write(lppms=lppms, attacks=None))) == 1  # with the default attacks
     for enough in ("[face-value, markov]", "[{kind: markov, assumes: exponential}]", "[]"):
         load(write(lppms=lppms, attacks=enough))
 
 
 def test_a_summary_has_no_place_for_the_past(write: Callable[..., Path]) -> None:
-    found = faults(write(attacks="[markov, smoothing, {kind: path, name: p}]", record="summary"))
-    assert [fault.split(": ")[1] for fault in found] == ["attacks.1", "attacks.2"]
-    assert "of which `record: summary` keeps nothing" in found[0]
+    first, second = faults(write(attacks="[markov, smoothing, {kind: path, name: p}]", record="summary"))
+    assert_fault(first, "attacks.1 [needs-query-log]", "`record: summary`")
+    assert_fault(second, "attacks.2 [needs-query-log]", "`record: summary`")
     load(write(attacks="[{kind: path, hindsight: null}]", record="{log: summary}"))
 
 

@@ -260,7 +260,7 @@ def test_watch_leaves_what_run_leaves(small: Path) -> None:
     result = lppm_sim("watch", small, "-o", "watched", "--no-figures", "--once")
     assert result.exit_code == 0
     assert result.stdout.replace("watched", "plain") == table
-    assert re.match(r"watch it at http://127\.0\.0\.1:\d+/[\w-]{22}/\n", result.stderr)
+    assert re.match(r"live report: http://127\.0\.0\.1:\d+/[\w-]{22}/\n", result.stderr)
     assert files(Path("plain")) == files(Path("watched"))
 
 

@@ -356,10 +356,10 @@ def test_runs_are_compared_side_by_side(small: Path) -> None:
     assert "seed" in reader.texts["th"]
     assert not any("(one)" in line and "(two)" in line for line in reader.texts["p"])
     assert any("different people (one | two)" in line for line in reader.texts["li"])
-    assert "is there already" in refused("compare", "one", "two")
+    assert "compare.html exists" in refused("compare", "one", "two")
     assert "two or more" in refused("compare", "one")
-    assert "named twice" in refused("compare", "one", "./one", "-o", "other.html")
-    assert "must end in .html" in refused("compare", "one", "two", "-o", "x.pdf")
+    assert "given twice" in refused("compare", "one", "./one", "-o", "other.html")
+    assert ".html" in refused("compare", "one", "two", "-o", "x.pdf")
     done("compare", "one", "two", "--overwrite")
 
 
