@@ -48,6 +48,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
+autodoc_type_aliases = {"ArrayLike": "ArrayLike"}
 autodoc_class_signature = "mixed"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 90
@@ -61,7 +62,7 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(Path|PathLike|Any|Callable|Iterable|Iterator|Sequence|Mapping|Literal|Generator|NDArray|Protocol)"),
     (r"py:.*", r"(DataFrame|Figure|Axes|Table|BaseModel|ConfigDict|Graph|DiGraph|NamedTuple|Self|TypeGuard)"),
     # Array types: aliases of numpy types, explained on the page of the Python API.
-    (r"py:.*", r"(sim\.interfaces\.)?(FloatArray|IntArray|BoolArray)"),
+    (r"py:.*", r"(sim\.interfaces\.)?(FloatArray|IntArray|BoolArray|ArrayLike)"),
     # Type variables.
     (r"py:.*", r"(sim\..*\.)?(T|ComponentT|ValueT|ParametersClass)"),
     # Values of literal types and defaults in signatures, for example Literal["csv"].

@@ -166,10 +166,13 @@ def make_lppm(
     training
         What the mechanism is trained on: `Statistics` from `sim.make_statistics`, or a histogram of shape (n_cells,).
         Default: no data, a uniform profile.
-    belief, design
-        Components in place of, or with parameters for, those of `kind`: a kind, a mapping or a parameter object. A
-        custom component is an object with the methods of `sim.Belief` or `sim.Design`, or a class: a design class is
-        constructed with `world`, a belief class with `statistics` and `restart_s`.
+    belief
+        Belief about the user: a kind, a mapping or a parameter object, or only parameters for the belief of `kind`. A
+        custom belief is an object with the methods of `sim.Belief`, or a class, which is constructed with `statistics`
+        and `restart_s`.
+    design
+        Design of the channel, given in the same ways. A custom design is a function from a prior to a channel
+        (`sim.Design`), or a class, which is constructed with `world`.
     learns_from
         ``"reports"`` (default), or ``"cells"`` for the full type of the paper.
     restart_s
