@@ -66,8 +66,9 @@ def line(spec: type[Spec]) -> str:
 def keys(spec: type[Spec]) -> list[Key]:
     """Return the keys of a mapping except `kind`.
 
-    >>> keys(registry.kinds("demand")["periodic"])
-    [Key(name='period_s', allowed='whole number, at least 1', default='300', meaning='Seconds between two queries.')]
+    >>> key, = keys(registry.kinds("demand")["periodic"])
+    >>> key.name, key.allowed, key.default
+    ('period_s', 'whole number, at least 1', '300')
     """
     schema = spec.model_json_schema()
     schema = schema["$defs"][spec.__name__] if "$ref" in schema else schema
