@@ -15,28 +15,38 @@ from sim.cli.threads import THREAD_VARIABLES
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.argument("names", metavar="[ROW]...", nargs=-1)
-@click.option("--quick", is_flag=True, help="In 90 seconds, with fewer rounds and less work in each.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="JSON file for the table and its samples.")
-@click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
-@click.option("--costs", is_flag=True, help="Instead: what each design, belief and attack costs, or those named.")
-@click.option("--cells", type=click.IntRange(4, 10_000), default=250, help="Of --costs: size of the grid, 250.")
+@click.option("--quick", is_flag=True, help="Take 90 seconds, with fewer rounds and less work in each.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Write the table and its samples to this JSON file.")
+@click.option("--overwrite", is_flag=True, help="Replace the JSON file if it exists.")
 @click.option(
-    "--solver", type=click.Choice(["ipm", "simplex", "clarabel"]), default="ipm", help="Of --costs: of linear programs."
+    "--costs", is_flag=True, help="Measure the CPU time of each design, belief and attack instead, or of those named."
+)
+@click.option(
+    "--cells",
+    type=click.IntRange(4, 10_000),
+    default=250,
+    help="Number of cells of the grid with --costs (default: 250).",
+)
+@click.option(
+    "--solver",
+    type=click.Choice(["ipm", "simplex", "clarabel"]),
+    default="ipm",
+    help="Solver of linear programs with --costs.",
 )
 def main(
     names: tuple[str, ...], quick: bool, out: Path | None, overwrite: bool, costs: bool, cells: int, solver: str
 ) -> None:
     """Measure how close the simulator comes to the limits of this machine.
 
-    One row for each target: what was measured, the limit beside it, their ratio and the target; with ROW only these.
-    Exits with 1 if a target is missed. With --costs, CPU time of the parts of a scenario; large linear programs are
-    solved only if they are named: --costs optimal_privacy --cells 100.
+    Prints one row for each target, or for each ROW: the measured value, the limit, their ratio and the target. Exits
+    with 1 if a target is missed. With --costs, prints the CPU time of the components of a scenario; large linear
+    programs are solved only if they are named: --costs optimal_privacy --cells 100.
     """
     if threads := [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if os.environ[name] != "1"]:
-        raise click.UsageError(f"limits are measured on one thread: unset {', '.join(threads)}, nothing was measured")
+        raise click.UsageError(f"limits are measured with one thread: unset {', '.join(threads)}; nothing was measured")
     if costs:
         if quick or out is not None:
-            raise click.UsageError("--costs goes with --cells and --solver, found --quick or --out")
+            raise click.UsageError("--costs allows only --cells and --solver, got --quick or --out")
         _measure_costs(names, cells, solver)
     else:
         _measure_rows(names, quick, out, overwrite)
@@ -48,11 +58,14 @@ def _measure_rows(names: tuple[str, ...], quick: bool, out: Path | None, overwri
     from benchmarks.rows import ROWS
 
     rows = {row.name: row for row in ROWS}
-    chosen = [rows[require_known(name, rows, what="row", plural="Rows")] for name in dict.fromkeys(names or rows)]
+    chosen = [
+        rows[require_known(name, rows, noun="row", plural="Rows", code="unknown-row")]
+        for name in dict.fromkeys(names or rows)
+    ]
     if out is not None and out.exists() and not overwrite:
-        raise click.UsageError(f"{out} is there already: choose another name or add --overwrite, nothing was measured")
+        raise click.UsageError(f"{out} exists: choose another name or add --overwrite; nothing was measured")
     if out is not None and not out.parent.is_dir():
-        raise click.UsageError(f"the folder {out.parent} does not exist: nothing was measured")
+        raise click.UsageError(f"the folder {out.parent} does not exist; nothing was measured")
     load_kernels()
     table = TargetTable(chosen)
     outcomes = []
@@ -77,7 +90,10 @@ def _measure_costs(names: tuple[str, ...], cells: int, solver: str) -> None:
     from benchmarks.output import print_costs
 
     named = parts()
-    chosen = [named[require_known(name, named, what="part", plural="Parts")] for name in dict.fromkeys(names or named)]
+    chosen = [
+        named[require_known(name, named, noun="component", plural="Components", code="unknown-component")]
+        for name in dict.fromkeys(names or named)
+    ]
     load_kernels()
     costs = measure(
         chosen,

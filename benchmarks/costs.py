@@ -1,4 +1,4 @@
-"""What each part costs: every design, belief and attack that a scenario can name, in CPU time on a grid."""
+"""CPU time of every design, belief and attack that a scenario can name, on a grid."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from sim.scenario.reference import listing
 Family = Literal["design", "belief", "attack"]
 
 MOST_CELLS_OF_A_PROGRAM = 50
-"""On more cells linear programs are solved only where they are named, once, and without a search for a budget."""
+"""Maximum number of cells on which linear programs are solved by default; on more cells only if named, and once."""
 BUDGET_KM = 1.0
 CANDIDATES = 20
-"""So many users are told apart by identification."""
+"""Number of users that an identification attack distinguishes."""
 _PRIORS = 500
 
 _VARIANTS: dict[Family, dict[str, dict[str, Any]]] = {
@@ -53,48 +53,48 @@ _VARIANTS: dict[Family, dict[str, dict[str, Any]]] = {
         },
     },
 }
-"""What costs other than the kind it is of."""
+"""Variants whose cost differs from that of their kind."""
 
 _DISTANCES = {
     "optimal_privacy": ("euclidean", "manhattan"),
     "optimal_privacy-manhattan": ("manhattan", "euclidean"),
 }
-"""d_P and d_Q, where they are not both Manhattan: were they the same, nobody would solve the program."""
+"""d_P and d_Q if not both are Manhattan: with the same distance no program has to be solved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a scenario whose cost is measured."""
+    """Component of a scenario whose cost is measured."""
 
     family: Family
     name: str
-    said: dict[str, Any]
-    """As a scenario says it."""
+    settings: dict[str, Any]
+    """Its specification in a scenario."""
 
     @property
     def is_program(self) -> bool:
-        """Whether it solves linear programs."""
-        return self.said["kind"] in {"optimal_privacy", "optimal_quality"}
+        """Whether the component solves linear programs."""
+        return self.settings["kind"] in {"optimal_privacy", "optimal_quality"}
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What was measured of a part, in seconds, in bytes where it is memory; without figures where it was skipped."""
+    """Measurements of a component in s, or bytes for memory; empty if it was skipped."""
 
     part: Part
-    figures: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
     note: str = ""
 
 
 def parts() -> dict[str, Part]:
-    """Return everything that can be measured, by name; where two are called alike, the later says its family."""
-    found: dict[str, Part] = {}
+    """Return all components by name; if a name exists in two families, the later one includes its family."""
+    by_name: dict[str, Part] = {}
     for family, variants in _VARIANTS.items():
         of_kinds = {kind: {"kind": kind} for kind in listing()[family][1] if kind != "module:Class"}
-        for kind, said in (of_kinds | variants).items():
-            name = f"{kind}-{family}" if kind in found else kind
-            found[name] = Part(family, name, said)
-    return found
+        for kind, settings in (of_kinds | variants).items():
+            name = f"{kind}-{family}" if kind in by_name else kind
+            by_name[name] = Part(family, name, settings)
+    return by_name
 
 
 def measure(
@@ -107,9 +107,9 @@ def measure(
     named: bool = False,
     progress: Callable[[Part], None] = lambda _part: None,
 ) -> list[Cost]:
-    """Measure parts one after the other, with so many `queries` of a user.
+    """Measure components one after the other, with `queries` queries of a user.
 
-    Large linear programs are solved only if the parts were `named`.
+    Large linear programs are solved only if the components were `named`.
     """
     bench = _Bench(City(shape_of(cells)), solver, rounds, queries)
     costs = []
@@ -124,7 +124,7 @@ def measure(
 
 
 def shape_of(cells: int) -> tuple[int, int]:
-    """Return rows and columns of a grid of about so many cells, longer than wide.
+    """Return rows and columns of a grid of about `cells` cells, with more rows than columns.
 
     >>> shape_of(250), shape_of(100), shape_of(12), shape_of(1)
     ((25, 10), (20, 5), (6, 2), (1, 1))
@@ -135,7 +135,7 @@ def shape_of(cells: int) -> tuple[int, int]:
 
 
 class _Bench:
-    """A city with people who report, and who has statistics of them."""
+    """City with users, their reports and their statistics."""
 
     def __init__(self, city: City, solver: str, rounds: int, queries: int) -> None:
         self.city = city
@@ -157,9 +157,13 @@ class _Bench:
         }
 
     def measure(self, part: Part) -> Cost:
-        """Measure one part."""
-        how = {"design": self._cost_of_design, "belief": self._cost_of_belief, "attack": self._cost_of_attack}
-        return Cost(part, how[part.family](part))
+        """Measure one component."""
+        measure_family = {
+            "design": self._cost_of_design,
+            "belief": self._cost_of_belief,
+            "attack": self._cost_of_attack,
+        }
+        return Cost(part, measure_family[part.family](part))
 
     # Designs
 
@@ -171,21 +175,21 @@ class _Bench:
             took_s = seconds_of(lambda: _channel_of(design, next(priors)))
             memory = {"memory": resident()[1] - now} if resident()[1] > most else {}
             return {"new prior": took_s} | memory
-        figures = {
+        metrics = {
             "first": self._median(lambda: self._query(make(), next(priors))),
             "new prior": self._median(lambda: self._query(design, next(priors))),
         }
-        if "quality_budget_km" in registry.kinds("design")[part.said["kind"]].model_fields:
+        if "quality_budget_km" in registry.kinds("design")[part.settings["kind"]].model_fields:
             spends = self._maker(part, quality_budget_km=BUDGET_KM)()
-            figures["budget"] = self._median(lambda: self._query(spends, next(priors)))
+            metrics["budget"] = self._median(lambda: self._query(spends, next(priors)))
         channel, cells = _channel_of(design, next(priors)), cycle(self._traces[0].cells.tolist())
-        figures["same prior"] = self._median(lambda: channel.likelihood(channel.sample(next(cells), self._noise)))
-        return figures
+        metrics["same prior"] = self._median(lambda: channel.likelihood(channel.sample(next(cells), self._noise)))
+        return metrics
 
     def _maker(self, part: Part, **more: Any) -> Callable[[], Design]:
-        """Return what makes the design again and again."""
+        """Return a function that builds the design."""
         solver = {"solver": self._solver} if part.is_program else {}
-        lppm = {"name": "bench", "belief": "fixed_profile", "design": {**part.said, **solver, **more}}
+        lppm = {"name": "bench", "belief": "fixed_profile", "design": {**part.settings, **solver, **more}}
         scenario = self._scenario(*_DISTANCES.get(part.name, ("manhattan", "manhattan")), lppms=[lppm])
         world = scenario.build_world()
         return lambda: scenario.lppms[0].design.build(world)
@@ -193,7 +197,7 @@ class _Bench:
     def _scenario(self, privacy: str = "manhattan", quality: str = "manhattan", **parts: Any) -> Scenario:
         grid = self.city.world.grid
         size = {"rows": grid.rows, "cols": grid.cols, "width_km": grid.width_km, "height_km": grid.height_km}
-        said = {
+        settings = {
             "name": "bench",
             "world": {
                 "grid": {"kind": "rectangle", **size},
@@ -205,14 +209,14 @@ class _Bench:
             "lppms": ["identity"],
             "attacks": [],
         }
-        return Scenario.model_validate(said | parts)
+        return Scenario.model_validate(settings | parts)
 
     def _query(self, design: Design, prior: FloatArray) -> FloatArray:
         channel = _channel_of(design, prior)
         return channel.likelihood(channel.sample(int(self._traces[0].cells[0]), self._noise))
 
     def _priors(self) -> list[FloatArray]:
-        """Return priors as a learner has them, no two alike."""
+        """Return distinct priors like those of a mechanism that learns."""
         profiles = np.array([own.profile for own in self._test.values()])
         weights = stream(SEED, "priors").dirichlet(np.ones(len(profiles)), size=_PRIORS)
         return list(0.95 * weights @ profiles + 0.05 / self.city.n_cells)
@@ -222,7 +226,7 @@ class _Bench:
     def _cost_of_belief(self, part: Part) -> dict[str, float]:
         reports = self._reports[self._traces[0].user]
         likelihoods = [self._channel.likelihood(report.output) for report in reports]
-        spec = self._scenario(lppms=[{"name": "bench", "belief": part.said, "design": "identity"}]).lppms[0]
+        spec = self._scenario(lppms=[{"name": "bench", "belief": part.settings, "design": "identity"}]).lppms[0]
 
         def live() -> None:
             belief = spec.belief.build(self._training, None, self.city.world)
@@ -233,24 +237,24 @@ class _Bench:
         return {"report": self._median(live) / self._queries}
 
     def _cost_of_attack(self, part: Part) -> dict[str, float]:
-        reports, users = self._heard(part)
+        reports, users = self._observed(part)
         plain, foreseen = (self._rounds_of_attack(part, reports, users, expected) for expected in (False, True))
-        figures = {"report": plain[0] / len(reports), "with expected figures": foreseen[0] / len(reports)}
-        return figures if plain[1] is None else figures | {"end": plain[1]}
+        metrics = {"report": plain[0] / len(reports), "with expected metrics": foreseen[0] / len(reports)}
+        return metrics if plain[1] is None else metrics | {"end": plain[1]}
 
-    def _heard(self, part: Part) -> tuple[list[Report], list[str]]:
-        """Return the reports of one user, or some of all of them where they are to be told apart."""
+    def _observed(self, part: Part) -> tuple[list[Report], list[str]]:
+        """Return the reports and users to observe: one user, or the first reports of all users for identification."""
         users = [trace.user for trace in self._traces]
-        if not part.said["kind"].startswith("identification"):
+        if not part.settings["kind"].startswith("identification"):
             return self._reports[users[0]], users[:1]
         in_turn = zip(*(self._reports[user][: self._queries // CANDIDATES] for user in users), strict=True)
-        return [report for at_once in in_turn for report in at_once], users
+        return [report for simultaneous in in_turn for report in simultaneous], users
 
     def _rounds_of_attack(
         self, part: Part, reports: Sequence[Report], users: Sequence[str], expected: bool
     ) -> tuple[float, float | None]:
-        """Return the CPU time of all reports, and of what comes after the last, if anything does."""
-        scenario = self._scenario(attacks=[part.said], record={"expected": expected})
+        """Return the CPU time in s of all reports, and of `conclude` if it yields estimates."""
+        scenario = self._scenario(attacks=[part.settings], record={"expected": expected})
         spec = scenario.attacks[0]
         known = {user: self._training if spec.knows == "training" else self._test[user] for user in users}
         during, after = [], []
@@ -261,16 +265,16 @@ class _Bench:
                 attack.observe(report)
             during.append(process_time() - began)
             began = process_time()
-            last_words = sum(1 for _ in AttackCapabilities.conclude.of(attack)())
-            after.append(process_time() - began if last_words else None)
+            revised = sum(1 for _ in AttackCapabilities.conclude.of(attack)())
+            after.append(process_time() - began if revised else None)
         ends = [end for end in after if end is not None]
         return median(during), median(ends) if ends else None
 
     def _median(self, action: Callable[[], object]) -> float:
-        action()  # what is imported, compiled or cached at first use is no cost of a query
+        action()  # imports, compilation and caches at first use do not count
         return median(seconds_of(action) for _ in range(self._rounds))
 
 
 def _channel_of(design: Design, prior: FloatArray) -> Channel:
-    """Return a channel, and nothing that was kept from before."""
+    """Return a channel without using a cache."""
     return MatrixChannel(design.matrix(prior)) if isinstance(design, OptimalPrivacy | OptimalQuality) else design(prior)

@@ -1,4 +1,4 @@
-"""What the rows are measured against, in plain numpy and SimPy: what nobody can avoid, or what the textbook says."""
+"""Limits of the rows, in NumPy and SimPy: unavoidable work, or the textbook algorithm."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sim.interfaces import FloatArray, IntArray
 
 
 def gradient_pass(queries: int, n_cells: int) -> Callable[[], FloatArray]:
-    """Return one pass over likelihoods: the gradient of the mean log-likelihood, two matrix-vector products."""
+    """Return a function that computes the gradient of the mean log-likelihood: two matrix-vector products."""
     rows = 0.01 + np.random.default_rng(0).random((queries, n_cells))
     profile, weights = np.full(n_cells, 1 / n_cells), np.full(queries, 1 / queries)
 
@@ -24,14 +24,14 @@ def gradient_pass(queries: int, n_cells: int) -> Callable[[], FloatArray]:
 
 
 def prediction(n_cells: int) -> Callable[[], FloatArray]:
-    """Return one step of a Markov chain: a vector times a matrix."""
+    """Return a function for one step of a Markov chain: a vector times a matrix."""
     transition = np.random.default_rng(0).random((n_cells, n_cells))
     posterior = np.full(n_cells, 1 / n_cells)
     return lambda: np.asarray(posterior @ transition)
 
 
 def bare_timeouts(agents: int, queries: int, every_s: int) -> None:
-    """Let processes wait in one SimPy environment, and do nothing else."""
+    """Run processes in one SimPy environment that only wait."""
     environment = simpy.Environment()
 
     def wait() -> Iterator[simpy.Event]:
@@ -54,8 +54,8 @@ def textbook_remap(channel: FloatArray, prior: FloatArray, distance_km: FloatArr
 
 
 def textbook_query(seen: FloatArray, channel: FloatArray, distance_km: FloatArray, gap: float) -> None:
-    """Do what PEB does at a query as the textbook says: EM from uniform to the gap, then the textbook's remap.
+    """Do the work of PEB at a query with textbook algorithms: EM from the uniform profile to the gap, then the remap.
 
-    EM stops after `sim.inference.em.EM_ITERATIONS` steps, and then costs less than it should.
+    EM stops after `sim.inference.em.EM_ITERATIONS` steps, so its cost is a lower bound.
     """
     textbook_remap(channel, em(seen, gap=gap).profile, distance_km)

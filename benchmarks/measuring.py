@@ -1,4 +1,4 @@
-"""Measure rows, and describe the machine they were measured on."""
+"""Measure rows, and describe the machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A row of the table; without figures where it was skipped."""
+    """A row of the table; without values if it was skipped."""
 
     name: str
     what: str
@@ -33,12 +33,12 @@ class Outcome:
     limit: float | None = None
     ratio: float | None = None
     met: bool | None = None
-    """None where it was skipped."""
+    """None if the row was skipped."""
     note: str = ""
     ratio_range: tuple[float, float] | None = None
-    """The lowest and the highest ratio of any round of any case."""
+    """Minimum and maximum ratio over all rounds of all cases."""
     samples: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By case: the figure and the limit of each round."""
+    """Measured value and limit of each round, by case."""
 
 
 def measure(
@@ -94,13 +94,13 @@ def machine() -> dict[str, Any]:
 
 
 def document(outcomes: Sequence[Outcome], *, quick: bool) -> dict[str, Any]:
-    """Return everything as plain data, for JSON."""
+    """Return outcomes and machine as plain data for JSON."""
     rows = [asdict(outcome) for outcome in outcomes]
     return {"schema_version": SCHEMA_VERSION, "machine": machine(), "quick": quick, "rows": rows}
 
 
 def _cpu() -> str:
-    """Return the model of the processor, as far as it is known."""
+    """Return the model of the processor, or its architecture if unknown."""
     details = Path("/proc/cpuinfo")
     if details.exists():
         for line in details.read_text().splitlines():

@@ -1,4 +1,4 @@
-"""Measure the memory of many PEB users in a process of its own, whose `main` is here too."""
+"""Measure the memory of many PEB users in a separate process, whose `main` is in this module."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from sim.belief.fixed_profile import FixedProfile
 from sim.lppm.mechanism import Mechanism
 
 LIMIT_S = 3600.0
-"""How long a measurement in a process of its own may take."""
+"""Time limit of a measurement in a separate process."""
 _STATUS = Path("/proc/self/status")
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a process that can import this package, wherever it is started."""
+    """Return an environment in which a process can import this package from any folder."""
     folders = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
 
 
 def main_of(module: str, argument: str) -> Any:
-    """Return what `main` of a module prints as JSON in a fresh process."""
+    """Run `main` of a module in a new process, and return the JSON that it prints."""
     done = subprocess.run(
         [sys.executable, "-c", f"from {module} import main; main()", argument],
         stdout=subprocess.PIPE,
@@ -40,13 +40,13 @@ def main_of(module: str, argument: str) -> Any:
 
 
 def bytes_of_users(users: int, queries: int, shape: tuple[int, int], gap: float) -> int:
-    """Return by how much the memory of a fresh process grows at most while it simulates PEB users, in bytes."""
+    """Return the maximum growth in bytes of the memory of a new process while it simulates PEB users."""
     work = json.dumps({"users": users, "queries": queries, "shape": shape, "gap": gap})
     return int(main_of(__name__, work))
 
 
 def _simulate(users: int, queries: int, shape: tuple[int, int], gap: float) -> None:
-    """Let users with PEB-Exp live side by side, query by query, with one sporadic attack."""
+    """Simulate users with PEB-Exp and one sporadic attack."""
     city = City(shape)
     traces = [city.trace(f"user-{number}", queries) for number in range(users)]
     profiles = {trace.user: city.statistics(trace).profile for trace in traces}
@@ -63,9 +63,9 @@ def _simulate(users: int, queries: int, shape: tuple[int, int], gap: float) -> N
 
 
 def resident() -> tuple[int, int]:
-    """Return the memory this process has now and the most it ever had, in bytes."""
+    """Return the current and the peak memory of this process in bytes."""
     if _STATUS.exists():
-        # Not getrusage: on Linux its maximum is inherited from the process that started this one.
+        # Not getrusage: on Linux its maximum includes that of the parent process.
         fields = dict(line.split(":", 1) for line in _STATUS.read_text().splitlines() if ":" in line)
         return int(fields["VmRSS"].split()[0]) * 1024, int(fields["VmHWM"].split()[0]) * 1024
     import resource
@@ -76,10 +76,10 @@ def resident() -> tuple[int, int]:
 
 
 def main() -> None:
-    """Simulate the work of the first argument and print how much memory it took."""
+    """Simulate the work in the first argument and print the growth of memory."""
     work = json.loads(sys.argv[1])
     work["shape"] = tuple(work["shape"])
-    _simulate(**{**work, "users": 2, "queries": 5})  # late imports and compilation are no memory of users
+    _simulate(**{**work, "users": 2, "queries": 5})  # late imports and compilation do not count
     before, _ = resident()
     _simulate(**work)
     print(json.dumps(resident()[1] - before))

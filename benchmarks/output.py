@@ -1,4 +1,4 @@
-"""Print the benchmark: a line for each row as soon as it is measured, and tables of costs."""
+"""Print the benchmark: a line for each row when it is measured, and tables of costs."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _COSTS = {
     "belief": ("a report", ("report",), ""),
     "attack": (
         "a report",
-        ("report", "with expected figures", "end"),
-        "end: what is said of all queries after the last report, once",
+        ("report", "with expected metrics", "end"),
+        "end: final revision of all estimates after the last report, once",
     ),
 }
 
 
 class TargetTable:
-    """The table of targets, printed row by row."""
+    """Table of targets, printed row by row."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self._console = stdout()
@@ -60,7 +60,7 @@ class TargetTable:
         )
 
     def end(self, machine: dict[str, Any]) -> None:
-        """Print the machine the rows were measured on."""
+        """Print a description of the machine."""
         _print_machine(self._console, machine)
 
     def _print(self, *cells: str) -> None:
@@ -69,11 +69,11 @@ class TargetTable:
 
 
 def print_costs(costs: Sequence[Cost], cells: int, machine: dict[str, Any]) -> None:
-    """Print what each part costs, a table for each family, and the machine."""
+    """Print the cost of each component, with a table for each family, and the machine."""
     console = stdout()
     for family, (title, columns, note) in _COSTS.items():
         rows = [cost for cost in costs if cost.part.family == family]
-        shown = [column for column in columns if any(column in row.figures for row in rows)]
+        shown = [column for column in columns if any(column in row.metrics for row in rows)]
         if not rows:
             continue
         table = Table(
@@ -86,7 +86,7 @@ def print_costs(costs: Sequence[Cost], cells: int, machine: dict[str, Any]) -> N
             table.add_column(column, justify="right", no_wrap=True)
         for row in rows:
             amounts = [
-                amount(row.figures[column], "bytes" if column == "memory" else "s") if column in row.figures else ""
+                amount(row.metrics[column], "bytes" if column == "memory" else "s") if column in row.metrics else ""
                 for column in shown
             ]
             table.add_row(row.part.name, *amounts)

@@ -1,4 +1,4 @@
-"""What all rows of the benchmark share: one synthetic city and its people, a timed simulation."""
+"""Synthetic city with users, and timed simulations, which all rows of the benchmark share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sim.world.distances.manhattan import manhattan
 
 SEED = 3
 CELL_KM = (1.2, 1.1)
-"""Width and height of a cell, as on the grid of San Francisco."""
+"""Width and height of a cell in km, as on the grid of San Francisco."""
 EVERY_S = 300
 GAP = 1e-6
 
@@ -50,7 +50,7 @@ DESIGNS: dict[str, Callable[..., Design]] = {
 
 
 class City:
-    """A Manhattan grid and the people on it: each checks in at her favourite places, every five minutes."""
+    """Manhattan grid with users who query from their favourite places every five minutes."""
 
     def __init__(self, shape: tuple[int, int]) -> None:
         rows, cols = shape
@@ -61,11 +61,11 @@ class City:
 
     @property
     def n_cells(self) -> int:
-        """Return the number of cells."""
+        """The number of cells."""
         return self.world.grid.n_cells
 
     def designs(self, names: Sequence[str]) -> dict[str, Design]:
-        """Return the designs of these names."""
+        """Return the designs with these names."""
         return {name: DESIGNS[name](distance=self.distance) for name in names}
 
     def base_matrix(self, name: str) -> FloatArray:
@@ -74,7 +74,7 @@ class City:
         return np.array(bare(np.full(self.n_cells, 1 / self.n_cells)).matrix())
 
     def trace(self, user: str, queries: int) -> Trace:
-        """Return where a user queries from, the same whenever asked."""
+        """Return the trace of a user, the same in every call."""
         cells = stream(SEED, "moves", user).choice(self.n_cells, size=queries, p=self._people.profile(user))
         return Trace(user, np.arange(queries) * EVERY_S, cells)
 
@@ -88,17 +88,17 @@ class Run:
     """The CPU time of one simulation."""
 
     stamps_s: tuple[float, ...]
-    """When each query was noted; what lies between two of them is one whole query of a lonely user."""
+    """CPU time at which each query was recorded; with one user, the time between two of them is one query."""
     simulated_s: float
     tabled_s: float
 
     @property
     def total_s(self) -> float:
-        """Return the whole, the rows of the event log included."""
+        """The total CPU time, including the rows of the event log."""
         return self.simulated_s + self.tabled_s
 
     def per_query_s(self, until: int, window: int) -> float:
-        """Return the mean cost of the `window` queries up to a number of them, with their share of the event log."""
+        """Return the mean time of the last `window` of the first `until` queries, with their share of the event log."""
         between_s = self.stamps_s[until - 1] - self.stamps_s[until - 1 - window]
         return between_s / window + self.tabled_s / len(self.stamps_s)
 
@@ -112,9 +112,9 @@ def timed_run(
     expected: bool = False,
     stamped: bool = True,
 ) -> Run:
-    """Simulate as the simulator does, with its stream, one adversary and its log, and time it.
+    """Run and time a simulation with the engine, one adversary and the log.
 
-    Reading the clock takes a good part of a microsecond: where only the whole counts, queries need not be `stamped`.
+    Reading the clock takes almost a microsecond: if only the total matters, queries need not be `stamped`.
     """
     stamps: list[int] = []
     log = SimulationLog(
@@ -139,7 +139,7 @@ def timed_run(
 
 
 class Contest:
-    """One user with her mechanism and the adversary who knows her best: sporadic (PEB) or Markov (MK)."""
+    """One user with a mechanism, and the worst-case adversary: sporadic (PEB) or Markov (MK)."""
 
     def __init__(self, city: City, queries: int) -> None:
         self._city = city
@@ -147,10 +147,10 @@ class Contest:
         self._test = city.statistics(self.trace)
         self._training = city.statistics(city.trace("another user", queries))
         self.worst_gap = 0.0
-        """The largest certified gap of any estimate in any PEB run so far."""
+        """Largest certified gap of all estimates in all PEB runs so far."""
 
     def peb(self, design: Design, *, expected: bool = False, attack: Attack | None = None) -> Run:
-        """Time a PEB mechanism against the optimal sporadic attack, or another one."""
+        """Time a PEB mechanism with the optimal sporadic attack, or with another attack."""
         belief = EstimatedProfile(EstimatedProfileParameters(gap=GAP), initial_profile=self._training.profile)
         optimal = self._optimal(lambda: FixedProfile(profile=self._test.profile), expected)
         run = self._run(belief, design, attack or optimal, expected)
@@ -158,16 +158,16 @@ class Contest:
         return run
 
     def markov(self, design: Design, *, expected: bool = False) -> Run:
-        """Time an MK mechanism against the optimal Markov attack."""
+        """Time an MK mechanism with the optimal Markov attack."""
         optimal = self._optimal(lambda: _filter(self._test), expected)
         return self._run(_filter(self._training), design, optimal, expected)
 
     def gravity(self, design: Design) -> Run:
-        """Time a PEB-MK mechanism, which has no training, against the optimal Markov attack."""
-        even = np.full(self._city.n_cells, 1 / self._city.n_cells)
+        """Time a PEB-MK mechanism, which has no training, with the optimal Markov attack."""
+        uniform = np.full(self._city.n_cells, 1 / self._city.n_cells)
         parameters = GravityFilterParameters()
         kernels = parameters.kernels(self._city.distance)
-        belief = GravityFilter(parameters, initial_profile=even, kernels=kernels)
+        belief = GravityFilter(parameters, initial_profile=uniform, kernels=kernels)
         return self._run(belief, design, self._optimal(lambda: _filter(self._test), expected=False), expected=False)
 
     def _optimal(self, belief: Callable[[], Belief], expected: bool) -> Attack:
@@ -183,7 +183,7 @@ def _filter(known: Statistics) -> MarkovFilter:
 
 
 def warm_up() -> None:
-    """Do a little of everything: what is imported, compiled or cached at first use is no cost of a query."""
+    """Run each kind of simulation once, so that imports, compilation and caches at first use do not count."""
     city = City((3, 4))
     contest = Contest(city, 8)
     for design in city.designs(tuple(DESIGNS)).values():

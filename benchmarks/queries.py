@@ -1,4 +1,4 @@
-"""Rows about queries: what a query of a simulation costs in time and memory."""
+"""Rows about queries: cost of a query of a simulation in time and memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def measure_peb(scale: Scale, *, expected: bool = False) -> Measurement:
 
 
 def measure_peb_large(scale: Scale) -> Measurement:
-    """Time one PEB query among many cells."""
+    """Time one PEB query on a grid with many cells."""
     return _peb(scale, scale.large_shape, scale.long_designs, scale.long_rounds, expected=False)
 
 
@@ -59,7 +59,7 @@ def measure_markov(scale: Scale, *, expected: bool = False) -> Measurement:
 
 
 def measure_gravity(scale: Scale) -> Measurement:
-    """Time one PEB-MK query beside one of MK, each with its share of the rest."""
+    """Time one PEB-MK query and one MK query, each with its share of the event log."""
     city = City(scale.shape)
     contest = Contest(city, scale.queries)
     later = scale.queries - scale.window
@@ -79,17 +79,17 @@ def _once_running(run: Callable[[Design], Run], design: Design, queries: int, la
 
 
 def measure_sporadic(scale: Scale) -> Measurement:
-    """Time one SP query among many agents: sample, attack, record."""
+    """Time one SP query in a simulation with many users: sample, attack, record."""
     city = City(scale.shape)
     traces = [city.trace(f"agent-{number}", scale.agent_queries) for number in range(scale.agents)]
-    hers = {trace.user: FixedProfile(profile=city.statistics(trace).profile) for trace in traces}
+    beliefs = {trace.user: FixedProfile(profile=city.statistics(trace).profile) for trace in traces}
     training = city.statistics(city.trace("another user", scale.queries)).profile
     queries = scale.agents * scale.agent_queries
 
     def per_query(design: Design) -> float:
-        # One mechanism for all, as the simulator shares a belief that never changes among those who know the same.
+        # One mechanism for all users, as in the simulator: users with the same statistics share a fixed belief.
         mechanism = Mechanism(belief=FixedProfile(profile=training), design=design)
-        attack = OptimalAttack(belief_of=hers.__getitem__, distance=city.distance)
+        attack = OptimalAttack(belief_of=beliefs.__getitem__, distance=city.distance)
         return timed_run(city, traces, lambda _user: mechanism, attack, stamped=False).total_s / queries
 
     def per_timeout() -> float:
@@ -100,10 +100,10 @@ def measure_sporadic(scale: Scale) -> Measurement:
 
 
 def measure_peb_run(scale: Scale) -> Measurement:
-    """Time a whole PEB run, and what textbook EM would take for the same reports."""
+    """Time a whole PEB run, and textbook EM for the same reports."""
     city = City(scale.shape)
     contest = Contest(city, scale.queries)
-    # In the middle of equal stretches of the run; before the second query there is nothing to estimate from.
+    # In the middle of equal segments of the run; estimates start at the second query.
     sampled = 2 + (np.arange(0.5, scale.em_samples) / scale.em_samples * (scale.queries - 1)).astype(int)
 
     def run_s(design: Design) -> float:
@@ -126,14 +126,14 @@ def measure_peb_run(scale: Scale) -> Measurement:
 
 
 def measure_memory(scale: Scale) -> Measurement:
-    """Measure the memory of many PEB users in a process of its own, above what its imports take."""
+    """Measure the memory of many PEB users in a separate process, without that of its imports."""
     users, queries, (rows, cols) = scale.memory_users, scale.queries, scale.shape
     taken = bytes_of_users(users, queries, scale.shape, GAP)
     return Measurement(taken, users * queries * rows * cols * 8, note=f"{users:,} users x {queries} queries")
 
 
 def measure_growth(scale: Scale) -> Measurement:
-    """Fit the power of r with which the cost of a PEB query grows."""
+    """Fit the exponent of r with which the cost of a PEB query grows."""
     city = City(scale.shape)
     contest = Contest(city, scale.lengths[-1])
 
@@ -151,18 +151,18 @@ def measure_growth(scale: Scale) -> Measurement:
 
 
 def _cases(
-    city: City, designs: Sequence[str], thing: Callable[[Design], float], limit: Callable[[], float], rounds: int
+    city: City, designs: Sequence[str], measure: Callable[[Design], float], limit: Callable[[], float], rounds: int
 ) -> dict[str, Samples]:
-    """Measure a thing with each design beside its limit."""
+    """Measure each design together with its limit."""
     return {
-        name: side_by_side(partial(thing, design), limit, rounds=rounds)
+        name: side_by_side(partial(measure, design), limit, rounds=rounds)
         for name, design in city.designs(designs).items()
     }
 
 
 def _certified(worst_gap: float) -> dict[str, Any]:
-    fault = "" if worst_gap <= GAP else f"the gap is not reached: {worst_gap:.2g}, allowed is {GAP}"
-    return {"note": f"certified gap {worst_gap:.2g} at most", "fault": fault}
+    fault = "" if worst_gap <= GAP else f"certified gap too large: {worst_gap:.2g}, allowed is {GAP}"
+    return {"note": f"certified gap at most {worst_gap:.2g}", "fault": fault}
 
 
 def _likelihoods(contest: Contest, design: Design) -> FloatArray:
@@ -170,7 +170,7 @@ def _likelihoods(contest: Contest, design: Design) -> FloatArray:
     rows: list[FloatArray] = []
 
     class Listener:
-        """Takes down what anybody can see."""
+        """Attack that stores the likelihoods of the reports."""
 
         def observe(self, report: Report) -> Guess:
             assert report.channel is not None

@@ -1,4 +1,4 @@
-"""The row about the report: how fast the replay map of many users is drawn in a browser."""
+"""Row about the report: frame rate of the replay map of many users in a browser."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def measure_replay(scale: Scale) -> Measurement:
 
 
 def _write_report(folder: Path) -> Path:
-    """Write the report of a run in which every user exists many times."""
+    """Write the report of a run with many copies of every user."""
     run = sim.run(Scenario.model_validate(_SCENARIO), out=folder / "run", figures=False).run
     for part in run.parts():
         rows = run.read_part(part).to_pandas()

@@ -8,16 +8,16 @@ from benchmarks import mechanisms, queries, studies
 from benchmarks.replay import measure_replay
 from benchmarks.targets import Row
 
-_PASS = "one gradient pass over the likelihoods (numpy, two mat-vecs)"
-_STEP = "one vector @ matrix over the cells (numpy)"
-_SECOND = "a second: the least that a chunk is to last"
-_PRODUCT = "weights @ distance: the n x n x n product in numpy"
+_PASS = "one gradient pass over the likelihoods (NumPy, two matrix-vector products)"
+_STEP = "one vector @ matrix over the cells (NumPy)"
+_SECOND = "one second, the minimum duration of a chunk"
+_PRODUCT = "weights @ distance, the n x n x n product in NumPy"
 
 ROWS = (
     Row("peb", "a PEB query at r = 300", _PASS, "at_most", 12, "s", queries.measure_peb),
     Row(
         "peb-expected",
-        "the same with expected figures",
+        "the same with expected metrics",
         _PASS,
         "at_most",
         24,
@@ -28,7 +28,7 @@ ROWS = (
     Row("mk", "an MK query", _STEP, "at_most", 12, "s", queries.measure_markov),
     Row(
         "mk-expected",
-        "the same with expected figures",
+        "the same with expected metrics",
         _STEP,
         "at_most",
         24,
@@ -41,7 +41,7 @@ ROWS = (
     Row(
         "peb-run",
         "a PEB run of 300 queries",
-        "EM from uniform and the textbook's remap at every query",
+        "EM from the uniform profile and the textbook remap at every query",
         "at_least",
         100,
         "s",

@@ -1,4 +1,4 @@
-"""How much work the benchmark does, in full and with `--quick`."""
+"""Amount of work of the benchmark, in full and with `--quick`."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from benchmarks.people import DESIGNS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How much work the benchmark does; what it measures stays the same."""
+    """Amount of work of the benchmark; the metrics stay the same."""
 
     shape: tuple[int, int] = (25, 10)
     large_shape: tuple[int, int] = (50, 50)
     queries: int = 300
     window: int = 30
-    """So many queries at the end of a run stand for "at r"."""
+    """Number of queries at the end of a run whose mean is the value at r."""
     rounds: int = 10
     long_rounds: int = 2
-    """Rounds of a row that takes seconds a round."""
+    """Number of rounds of a row that takes seconds per round."""
     agents: int = 1000
     agent_queries: int = 288
     em_samples: int = 12
-    """At so many of the queries textbook EM is run; the others are taken to cost the same on average."""
+    """Number of queries at which textbook EM is run; the others are assumed to have the same mean cost."""
     memory_users: int = 1000
     lengths: tuple[int, ...] = (300, 600, 1200, 3000)
-    """At these r the growth is measured."""
+    """Values of r at which the growth is measured."""
     designs: tuple[str, ...] = tuple(DESIGNS)
     long_designs: tuple[str, ...] = tuple(DESIGNS)
-    """The designs of a row that takes seconds a round."""
+    """Designs of a row that takes seconds per round."""
     optimal_shape: tuple[int, int] = (10, 10)
-    """The grid that optimal mechanisms are solved on."""
+    """Rows and columns of the grid on which optimal mechanisms are solved."""
     chunks: int = 400
     sweep_users: int = 20
     sweep_replications: int = 26
-    """Of the sweep that is run on one and on two workers; in full it lasts a minute."""
+    """Number of replications of the sweep on one and on two workers; in full it takes a minute."""
     sweep_start_up: bool = True
-    """Whether the time of the sweep includes the start of processes; a short sweep is too short for that."""
+    """Whether the time of the sweep includes the start of processes, which would dominate a short sweep."""
     simulations: int = 100_000
     """Number of short simulations in the study whose driver is measured."""
     few_simulations: int = 100
-    """Number of short simulations in the study that it is compared with."""
+    """Number of short simulations in the study for comparison."""
     replay_ms: int = 2000
-    """How long the replay plays."""
+    """Duration of the replay in ms."""
 
 
 FULL = Scale()

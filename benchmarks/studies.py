@@ -1,4 +1,4 @@
-"""Rows about studies: what chunks, workers and the driver of many simulations cost."""
+"""Rows about studies: cost of chunks, workers and the driver of many simulations."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from sim.execution.pool import usable_cores
 
 
 def measure_chunk(scale: Scale, *, pool: str) -> Measurement:
-    """Measure how long a chunk takes that has nothing to do."""
+    """Measure the time of a chunk with almost no work."""
     try:
-        return Measurement(sweeps.seconds_per_chunk(pool, scale.chunks), 1.0, note="wall-clock time, one query a chunk")
+        return Measurement(
+            sweeps.seconds_per_chunk(pool, scale.chunks), 1.0, note="wall-clock time, one query per chunk"
+        )
     except UserError as error:
         raise Skipped(str(error)) from error
 
 
 def measure_simulation(scale: Scale) -> Measurement:
-    """Measure how long a simulation takes that has nothing to do."""
+    """Measure the time of a simulation with almost no work."""
     samples = {"SP-Exp": sweeps.simulation_samples(scale.rounds)}
     return Measurement(*slowest_case(samples), samples)
 
 
 def measure_workers(scale: Scale) -> Measurement:
-    """Measure a sweep on two workers beside the same on one, from start to end."""
+    """Measure the time of a sweep on two workers and on one, from start to end."""
     if usable_cores() < 2:
-        raise Skipped("there is one core only")
+        raise Skipped("the machine has only one core")
     samples = {
         "sweep": sweeps.sweep_samples(
             scale.sweep_replications, scale.sweep_users, scale.long_rounds, start_up=scale.sweep_start_up
@@ -38,12 +40,12 @@ def measure_workers(scale: Scale) -> Measurement:
 
 
 def measure_driver(scale: Scale) -> Measurement:
-    """Measure the memory of a driver of very many simulations, imports included, beside that of few."""
+    """Measure the memory of a driver of many simulations and of few, imports included."""
     many, few = sweeps.driver_bytes(scale.simulations), sweeps.driver_bytes(scale.few_simulations)
     return Measurement(many, few, note=f"{scale.simulations:,} simulations, imports included")
 
 
 def measure_estimate(_scale: Scale) -> Measurement:
-    """Measure by which factor the time that `check` estimates differs from the CPU time of the run."""
+    """Measure the factor between the time that `check` estimates and the CPU time of the run."""
     samples = {name: sweeps.estimate_sample(scenario) for name, scenario in sweeps.ESTIMATED.items()}
-    return Measurement(*slowest_case(samples), samples, note="the larger beside the smaller, the worst case")
+    return Measurement(*slowest_case(samples), samples, note="larger / smaller, worst case")

@@ -1,4 +1,4 @@
-"""What a sweep costs beside its simulations: chunks, workers, the driver. Its `main` is the driver that is measured."""
+"""Cost of a sweep besides its simulations: chunks, workers and the driver. Its `main` is the measured driver."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def short(replications: int, *, queries: int = 1) -> Scenario:
 
 
 def long(replications: int, users: int) -> Scenario:
-    """Return a study of simulations that take a second or two, with twenty users."""
+    """Return a study of simulations with several users that take one or two seconds each."""
     return _study(replications, [0.5, 1.0], users=users, queries=150, lppms=["MK-Exp", "PEB-Exp"], attacks=["markov"])
 
 
@@ -61,12 +61,12 @@ def _study(replications: int, epsilons: list[float], *, users: int, queries: int
 
 
 def chunks_of(scenario: Scenario, *, joined: int = 1) -> list[Chunk]:
-    """Return the chunks of a study, each of so many replications."""
+    """Return the chunks of a study, each of `joined` replications."""
     return Plan(tasks(points(scenario)), lambda _point, _lppms: joined).chunks()
 
 
 def seconds_per_chunk(pool: str, count: int) -> float:
-    """Return how often a pool ends a chunk that holds one query, in seconds, once it has warmed up."""
+    """Return the time in s between two finished chunks of one query, after a warm-up."""
     chunks = chunks_of(short(count + count // 4))
     workers = POOLS[pool]()
     with tempfile.TemporaryDirectory() as folder:
@@ -83,23 +83,26 @@ def seconds_per_chunk(pool: str, count: int) -> float:
 def _run_all(pool: Pool, chunks: list[Chunk], directory: RunDirectory) -> None:
     ended = sum(1 for _ in pool.run(chunks, directory, lambda _queries: None))
     if ended != len(chunks) or len(set(directory.parts()) & {chunk.id for chunk in chunks}) != ended:
-        raise RuntimeError("not all chunks were simulated")
+        raise RuntimeError(f"{ended} of {len(chunks)} chunks were simulated")
 
 
 def simulation_samples(rounds: int, *, queries: int = 1000) -> Samples:
-    """Return what a simulation of one query takes, and beside it one of many queries."""
+    """Return the time in s of a simulation of one query, with one of many queries as the limit."""
     (one,), (many,) = (chunks_of(short(1, queries=count)) for count in (1, queries))
 
     def seconds(chunk: Chunk) -> float:
         populations = PopulationCache()
-        run_chunk(chunk, populations)  # the people are there from now on
+        run_chunk(chunk, populations)  # builds the population
         return seconds_of(lambda: run_chunk(chunk, populations))
 
     return side_by_side(lambda: seconds(one), lambda: seconds(many), rounds=rounds)
 
 
 def sweep_samples(replications: int, users: int, rounds: int, *, start_up: bool) -> Samples:
-    """Return how long a sweep takes on two workers, and beside it on one: from start to end, or without `start_up`."""
+    """Return the time in s of a sweep on two workers, with that on one as the limit.
+
+    With `start_up` it is measured from start to end.
+    """
 
     def seconds(workers: int) -> float:
         took_s = _seconds_of_run(long(replications, users), workers)
@@ -115,18 +118,18 @@ ESTIMATED: dict[str, dict[str, Any]] = {
         "training": {"others": {"kind": "others", "count": 150, "queries": 200}},
         "lppms": ["SP-Exp"],
     },
-    "a slow mechanism at one point": {
+    "slow mechanism at one point": {
         "users": {"count": 3, "queries": 60, "mobility": "favourites"},
         "lppms": [{"kind": "PEB-LH", "belief": {"solver": "em", "gap": 1e-9, "max_iterations": 400}}, "Exp"],
         "attacks": [],
         "record": {"expected": False},
     },
 }
-"""Studies whose time is hard to estimate, as changes to a small one."""
+"""Studies whose time is difficult to estimate, as changes to a small one."""
 
 
 def estimate_sample(changes: dict[str, Any]) -> Samples:
-    """Return the estimated time of a study and the CPU time of its run, the larger one first."""
+    """Return the estimated time of a study and the CPU time of its run, the larger one as measured."""
     study = _study(1, [0.5, 1.0, 2.0], users=3, queries=25, lppms=["SP-Exp"], attacks=["sporadic"])
     scenario = Scenario.model_validate(study.model_dump(mode="json", exclude_unset=True) | changes)
     estimated_s = estimate(scenario, limit_s=LIMIT_S).seconds
@@ -151,12 +154,12 @@ def _seconds_of_run(study: Scenario, workers: int, *options: str) -> float:
 
 
 def driver_bytes(simulations: int) -> int:
-    """Return the most memory that the driver of so many short simulations on two workers ever has, in bytes."""
+    """Return the peak memory in bytes of a driver of short simulations on two workers."""
     return int(main_of(__name__, str(simulations)))
 
 
 def main() -> None:
-    """Run many simulations, cut into chunks as a study of that size is, and print the most memory it took."""
+    """Run many short simulations, in chunks of the default size, and print the peak memory of this process."""
     simulations = int(sys.argv[1])
     epsilons = [round(0.01 * (step + 1), 2) for step in range(min(simulations, 100))]
     replications = simulations // len(epsilons)

@@ -1,4 +1,4 @@
-"""A row of the benchmark: what is measured, the limit it is compared with, and the target for their ratio."""
+"""Row of the benchmark: the metric, its limit, and the target for their ratio."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class Skipped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A metric, the limit beside it, and the samples of both."""
+    """Measured value, its limit, and the samples of both."""
 
     measured: float
     limit: float
     samples: Mapping[str, Samples] = field(default_factory=dict)
     note: str = ""
     fault: str = ""
-    """Why the metric does not count: the answer is less exact than the row requires."""
+    """Reason why the value does not count: the result is less precise than the row requires."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A target for measured / limit (`at_most`), or for limit / measured (`at_least`)."""
+    """Row with a target for measured / limit (`at_most`), or for limit / measured (`at_least`)."""
 
     name: str
     what: str
@@ -51,6 +51,6 @@ class Row:
         return [self.ratio(Measurement(*pair)) for pair in pairs] or [self.ratio(result)]
 
     def met(self, result: Measurement) -> bool:
-        """Return whether the target is met by an answer that is exact enough."""
+        """Return whether the target is met by a result that is precise enough."""
         ratio = self.ratio(result)
         return not result.fault and (ratio <= self.target if self.direction == "at_most" else ratio >= self.target)

@@ -1,7 +1,7 @@
-"""How things are timed: in CPU time of the whole process, the limit beside the thing, the best of several rounds.
+"""Timing: CPU time of the whole process, measured alternately with a limit, the best of several rounds.
 
-Machines are shared and change their pace, so a limit is measured again before every round of the thing, and the best
-round of each counts: whatever else goes on can only add to a time.
+Machines are shared and change their speed. Therefore the limit is measured again before every round, and the best round
+of each counts: other load can only increase a time.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from time import process_time_ns
 
 NS = 1e-9
 BLOCK_S = 0.01
-"""Calls too short to be timed alone are repeated until they take so long."""
+"""Minimum CPU time of a measurement: shorter calls are repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What each round gave of a thing and of the limit beside it, in one unit."""
+    """Measured value and limit of each round, in one unit."""
 
     measured: tuple[float, ...]
     limit: tuple[float, ...]
 
     @property
     def best(self) -> tuple[float, float]:
-        """Return the best of the thing and the best of its limit."""
+        """The minimum of the measured values and the minimum of the limits."""
         return min(self.measured), min(self.limit)
 
 
-def side_by_side(thing: Callable[[], float], limit: Callable[[], float], *, rounds: int) -> Samples:
-    """Measure limit, thing, limit, thing ...; both return the cost of one unit of their work."""
-    pairs = [(limit(), thing()) for _ in range(rounds)]
-    return Samples(tuple(cost for _, cost in pairs), tuple(least for least, _ in pairs))
+def side_by_side(measure: Callable[[], float], limit: Callable[[], float], *, rounds: int) -> Samples:
+    """Measure the limit and the work alternately; both functions return the cost of one unit."""
+    pairs = [(limit(), measure()) for _ in range(rounds)]
+    return Samples(tuple(cost for _, cost in pairs), tuple(bound for bound, _ in pairs))
 
 
 def seconds_of(action: Callable[[], object]) -> float:
-    """Return the CPU time of one call, on average over as many as fill a block."""
+    """Return the CPU time in s of one call, the mean over as many calls as `BLOCK_S` needs."""
     calls = 1
     while True:
         began = process_time_ns()
@@ -49,11 +49,11 @@ def seconds_of(action: Callable[[], object]) -> float:
 
 
 def median_case(cases: Mapping[str, Samples]) -> tuple[float, float]:
-    """Return the median over cases of the best of the thing, and of its limit."""
+    """Return the median over cases of the best measured value, and of the best limit."""
     bests = [samples.best for samples in cases.values()]
-    return median(thing for thing, _ in bests), median(limit for _, limit in bests)
+    return median(measured for measured, _ in bests), median(limit for _, limit in bests)
 
 
 def slowest_case(cases: Mapping[str, Samples]) -> tuple[float, float]:
-    """Return the best of the thing and of its limit in the case where the thing comes off worst."""
+    """Return the best measured value and limit of the case with the largest ratio."""
     return max((samples.best for samples in cases.values()), key=lambda best: best[0] / best[1])

@@ -1,9 +1,8 @@
-"""What all tests share: small scenarios, and the real data where they are."""
+"""Fixtures of all tests: small scenarios, the real data sets, a browser."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,20 +15,20 @@ from sim.components.files import VARIABLE
 from sim.inference import kernels
 from sim.lppm import cache
 from sim.scenario.models import Scenario
-from tests.fork_server import forked_workers
-from tests.support import BASE, DATA, SMALL, MakeScenario, plainly
+from tests.fork_server import forked_workers, stop_server
+from tests.support import BASE, DATA, SMALL, MakeScenario, launched_chromium, plainly
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-# No example has a deadline: machines are slow at times. In CI the same examples are tried every time.
+# No deadlines, since machines are slow at times. In CI the examples are the same every time.
 settings.register_profile("lppm-sim", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("lppm-sim")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _environment() -> Iterator[None]:
-    """Let tests and the processes that they start find the real data, and disable the user's cache of channels."""
+    """Set the folder of the real data for tests and their processes, and disable the user's cache of channels."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(cache.VARIABLE, "off")
         patch.setenv("LPPM_SIM_WORKERS", "1")  # no processes for small runs; tests that need them set --workers
@@ -40,7 +39,7 @@ def _environment() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _nothing_synced() -> Iterator[None]:
-    """Do not wait for the disk: no test outlives a crash of the machine."""
+    """Disable fsync: durability is not needed in tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _handle: None)
         yield
@@ -48,15 +47,21 @@ def _nothing_synced() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def plain_kernels() -> Iterator[None]:
-    """Use NumPy here and in child processes, where importing numba would take as long as everything else."""
+    """Use NumPy here and in child processes, where importing numba would take most of the time."""
     with plainly(), pytest.MonkeyPatch.context() as patch:
         patch.setenv(kernels.VARIABLE, "plain")
         yield
 
 
+@pytest.fixture(scope="session")
+def _fork_server_process() -> Iterator[None]:
+    yield
+    stop_server()
+
+
 @pytest.fixture(scope="module")
-def fork_server() -> Iterator[None]:
-    """Fork worker processes from one server for the module, which has imported what they need."""
+def fork_server(_fork_server_process: None) -> Iterator[None]:
+    """Fork the worker processes of the module from a server that has imported the package."""
     with forked_workers():
         yield
 
@@ -73,7 +78,7 @@ def interruptible() -> Iterator[None]:
 
 @pytest.fixture
 def make_scenario() -> MakeScenario:
-    """Return a function that makes a small, quick scenario with changes."""
+    """Return a function that makes a small scenario with some parts replaced."""
 
     def make(**changes: Any) -> Scenario:
         data: dict[str, Any] = {
@@ -97,7 +102,7 @@ def make_scenario() -> MakeScenario:
 
 @pytest.fixture(scope="module", params=["plain", "compiled"])
 def either_way(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run every test of a module twice: with the plain functions and with the compiled kernels."""
+    """Run every test of a module twice: with NumPy and with numba."""
     if request.param == "compiled":
         assert kernels.compiled() is not None, "numba is not installed: make .venv/ready-to-develop"
         yield
@@ -116,7 +121,7 @@ def real_data() -> Path:
 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Go to an empty folder with a small scenario in it."""
+    """Change to an empty folder with a small scenario, and return its file name."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small.yaml").write_text(SMALL)
     return Path("small.yaml")
@@ -124,7 +129,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that writes a scenario file: the small one with these top-level keys instead."""
+    """Return a function that writes a small scenario file with some top-level keys replaced."""
 
     def write_file(text: str = BASE, **changes: str | None) -> Path:
         lines = [line for line in text.strip().splitlines() if line.split(":")[0] not in changes]
@@ -138,26 +143,20 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Return a browser without a window, or skip; a module's own, for while it is open its loop runs in this thread."""
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("no browser here: install the package `chromium`")
-    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright here: make .venv/ready-to-develop")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    """Return a headless browser, or skip; it is closed with the module, because its event loop runs in this thread."""
+    with launched_chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
 def browser_page(chromium: Browser) -> Iterator[Page]:
-    """Return an empty page; at the end it must have complained of nothing and asked nobody but for its own file."""
+    """Return an empty page; at the end, check that it logged no errors and requested nothing but its own file."""
     context = chromium.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB", timezone_id="UTC")
     page = context.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda asked: None if asked.is_navigation_request() else complaints.append(asked.url))
+    problems: list[str] = []
+    page.on("console", lambda entry: problems.append(entry.text) if entry.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda request: None if request.is_navigation_request() else problems.append(request.url))
     yield page
     context.close()
-    assert complaints == []
+    assert problems == []

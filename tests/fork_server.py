@@ -1,24 +1,24 @@
-"""Worker processes that are forked from one server, which has imported what they need.
+"""Worker processes forked from one server, which has imported the package.
 
-Imports little: every worker imports this module.
+This module imports little, because every worker imports it.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from typing import Any
 
-PRELOADED = ("sim.execution.local_pool", "distributed")
+PRELOADED = ["sim.execution.local_pool", "sim.execution.dask.worker", "scipy.optimize", "distributed"]
+"""Modules that the server imports; it ignores those that are not installed."""
 
 
 class _Environment:
-    """The environment at the time a process is started: a server has that of its own start."""
+    """Environment of the process that starts a worker; the server has that of its own start."""
 
     def __reduce__(self) -> Any:
         return _set_environment, (dict(os.environ),)
@@ -41,13 +41,17 @@ class _Context(ForkServerContext):
 
 @contextmanager
 def forked_workers() -> Iterator[None]:
-    """Fork whatever is started by `multiprocessing`, and end the server afterwards."""
+    """Fork every process that `multiprocessing` starts in the block from one server, which other blocks use as well."""
     context = _Context()
-    context.set_forkserver_preload([name for name in PRELOADED if name in sys.modules])
+    context.set_forkserver_preload(PRELOADED)
     original = multiprocessing.get_context
     multiprocessing.get_context = lambda _method=None: context  # type: ignore[assignment]
     try:
         yield
     finally:
         multiprocessing.get_context = original
-        forkserver._forkserver._stop()  # type: ignore[attr-defined]
+
+
+def stop_server() -> None:
+    """Stop the server, if it runs."""
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Helpers that several test modules use."""
+"""Helpers shared by test modules."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import inspect
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -29,7 +30,7 @@ from sim.belief.gravity_filter import GravityFilterParameters
 from sim.cli import main
 from sim.components.files import VARIABLE
 from sim.components.registry import Parameters
-from sim.errors import UserError, code_of
+from sim.errors import code_of
 from sim.events import Shift
 from sim.execution.plan import Chunk, Plan, tasks
 from sim.inference import kernels
@@ -37,13 +38,16 @@ from sim.interfaces import Demand, Mobility
 from sim.mobility.recorded.replay import ReplayParameters
 from sim.mobility.traces import Life
 from sim.scenario.models import Scenario
-from sim.scenario.reading.faults import ScenarioError
+from sim.scenario.reading.faults import Fault, ScenarioError
 from sim.scenario.sweep import points
 from sim.simulation.population import Population
 from sim.storage.event_schema import EVENTS, SCHEMA_VERSION
 from sim.storage.load import load
 from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 T = TypeVar("T")
 
@@ -61,7 +65,7 @@ HOSTILE = (
     "'; window.hacked=1; '",
     "\u202eabc ${window.hacked=1} &amp; $title",
 )
-"""Names that would do harm if a page took them for more than names."""
+"""Names that would run code if a page did not escape them."""
 
 SMALL = """
 name: small
@@ -75,7 +79,7 @@ attacks: [sporadic, markov]
 sweep: {"lppms.*.design.epsilon_per_km": [0.5, 2]}
 """
 QUERIES = 3 * 12 * (3 + 2)
-"""How many queries the small scenario simulates."""
+"""Number of queries that the small scenario simulates."""
 
 BASE = """
 world: {grid: {kind: rectangle, rows: 4, cols: 5, width_km: 5, height_km: 4}}
@@ -99,8 +103,21 @@ _PLAIN = Scenario.model_validate(
 
 
 @contextmanager
-def raises_code(kind: type[UserError] | type[ValueError], code: str) -> Iterator[pytest.ExceptionInfo[Any]]:
-    """Expect an error of this type with this code; a ScenarioError or a ValidationError may hold several."""
+def launched_chromium() -> Iterator[Browser]:
+    """Launch a headless browser, or skip the test if there is none."""
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("no browser found: install the package `chromium`")
+    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: make .venv/ready-to-develop")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def raises_code(kind: type[Exception], code: str) -> Iterator[pytest.ExceptionInfo[Any]]:
+    """Expect an error of this type with this code; ScenarioError and ValidationError may hold others beside it."""
     with pytest.raises(kind) as error:
         yield error
     codes = _codes(error.value)
@@ -111,14 +128,13 @@ def _codes(error: BaseException) -> list[str]:
     if isinstance(error, ScenarioError):
         return error.codes
     if isinstance(error, ValidationError):
-        causes = [problem.get("ctx", {}).get("error") for problem in error.errors()]
-        return [code_of(cause, "") for cause in causes if isinstance(cause, Exception)]
+        return [code_of(detail.get("ctx", {}).get("error", error), detail["type"]) for detail in error.errors()]
     return [code_of(error, "")]
 
 
 @contextmanager
 def plainly() -> Iterator[None]:
-    """Go the plain way where there is a compiled one."""
+    """Use the NumPy functions even if numba is installed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "compiled", lambda: None)
         yield
@@ -126,15 +142,15 @@ def plainly() -> Iterator[None]:
 
 INTERRUPTIBLE = """
 import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)  # what is started in the background ignores it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # processes in the background ignore it
 from sim.cli import main
 main()
 """
-"""The command line in a process that heeds Ctrl-C, however the tests were started."""
+"""Program that runs the command line and reacts to Ctrl-C, even if the tests run in the background."""
 
 
 def until(true: Callable[[], Any], seconds: float = 120) -> None:
-    """Wait until something is true. Only a test that fails waits for so long: machines are slow at times."""
+    """Wait until a condition holds. The limit is long, since machines may be slow; only failing tests reach it."""
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, f"not in {seconds} s"
@@ -143,7 +159,7 @@ def until(true: Callable[[], Any], seconds: float = 120) -> None:
 
 @contextmanager
 def ending(process: subprocess.Popen[Any]) -> Iterator[subprocess.Popen[Any]]:
-    """Kill a process at the end of the block if it is still running: nobody waits for one that hangs."""
+    """Kill a process at the end of the block if it is still running."""
     with process:
         try:
             yield process
@@ -151,46 +167,67 @@ def ending(process: subprocess.Popen[Any]) -> Iterator[subprocess.Popen[Any]]:
             process.kill()
 
 
-def lppm_sim(*words: str | Path) -> Result:
-    """Give a command, and hold it to what all commands have in common."""
-    result = CliRunner().invoke(main, [str(word) for word in words])
+def lppm_sim(*arguments: str | Path) -> Result:
+    """Run a command in this process, and check the rules that hold for all commands."""
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception  # a traceback is never an answer
+        raise result.exception  # no command may end with a traceback
     if result.exit_code == 2:
         assert result.stdout == ""
         assert result.stderr
     return result
 
 
-def refused(*words: str | Path) -> str:
-    """Return what is said to a request that is wrong."""
-    result = lppm_sim(*words)
+def refused(*arguments: str | Path) -> str:
+    """Run a command that must reject the request with exit code 2, and return its error message."""
+    result = lppm_sim(*arguments)
     assert result.exit_code == 2, result.output
     return result.stderr
 
 
-def done(*words: str | Path) -> str:
-    """Return what a command prints that does its work."""
-    result = lppm_sim(*words)
+def done(*arguments: str | Path) -> str:
+    """Run a command that must succeed, and return its output."""
+    result = lppm_sim(*arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
 
 
-def faults(path: Path, *settings: str, data: Path | None = None) -> list[str]:
-    """Return the faults of a file, without its folder."""
-    with pytest.raises(ScenarioError) as raised:
+def faults(path: Path, *settings: str, data: Path | None = None) -> list[Fault]:
+    """Return the faults of a scenario file, with places without the file name."""
+    with pytest.raises(ScenarioError) as error:
         load(path, settings=settings, data=data)
-    return [str(fault).replace(f"{path}:", "") for fault in raised.value.faults]
+    return [replace(fault, where=fault.where.replace(f"{path}:", "")) for fault in error.value.faults]
+
+
+def label(fault: Fault) -> str:
+    """Return place, path and code of a fault, such as ``6:3: users.count [wrong-type]``."""
+    return " ".join(part for part in (f"{fault.where}:", fault.path, f"[{fault.code}]") if part)
+
+
+def assert_fault(fault: Fault, expected: str, *words: str) -> None:
+    """Check the end of a fault's label, and that its message contains each of the words: values, names, remedies."""
+    actual = label(fault) if "[" in expected else label(fault).partition(" [")[0]
+    assert f" {actual}".endswith(f" {expected}"), f"expected {expected}, got {fault}"
+    for word in words:
+        assert word in fault.message
+
+
+def assert_faults(actual: Sequence[Fault], *expected: Sequence[str]) -> None:
+    """Check labels and words of all faults, in their order."""
+    assert len(actual) == len(expected), [label(fault) for fault in actual]
+    for fault, words in zip(actual, expected, strict=True):
+        assert label(fault).startswith(words[0]), f"expected {words[0]}, got {fault}"
+        assert_fault(fault, *words)
 
 
 def log_of(scenario: Scenario, out: Path) -> pd.DataFrame:
-    """Run a scenario into a folder, a chunk per replication, without figures, and return its event log."""
+    """Run a scenario into a folder, with one chunk per replication and without figures; return its event log."""
     return sim.run(scenario, out=out, figures=False, chunk_queries=1).events()
 
 
 @contextmanager
 def told_shifts(shifts_of: Callable[[str, int], tuple[Shift, ...]]) -> Iterator[None]:
-    """Write shifts, by user and replication, into lives that go on as they were: what is told of them is tried."""
+    """Record shifts, by user and replication, without changing the users' behaviour."""
     live = Population._live
 
     def changed(population: Population, user: str, mobility: Mobility, demand: Demand) -> Life:
@@ -202,19 +239,19 @@ def told_shifts(shifts_of: Callable[[str, int], tuple[Shift, ...]]) -> Iterator[
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Return the content of every file below a folder."""
+    """Return the content of all files in a folder and its subfolders, by relative path."""
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def plan(scenario: Scenario) -> list[Chunk]:
-    """Return the chunks that are surely run, each of one replication."""
+    """Return the chunks of a scenario, with one replication each."""
     return Plan(tasks(points(scenario))).chunks()
 
 
 def rename_hostile(run: RunDirectory) -> RunDirectory:
-    """Give users, LPPMs, attacks and shifts of a run names that would do harm, as if its files came from a stranger.
+    """Replace the names of users, LPPMs, attacks and shifts of a run by hostile ones, as in a run from a stranger.
 
-    The scenario with these names is in the directory that is returned, and is not validated.
+    Returns the run directory with these names; its scenario is not validated.
     """
     names: dict[str, str] = {}
 
@@ -233,28 +270,28 @@ def rename_hostile(run: RunDirectory) -> RunDirectory:
     content = renamed(run.manifest().content)
     hostile = {"name": HOSTILE[0], "description": HOSTILE[1]}
     content["scenario"] |= hostile
-    # A scenario with such names is refused when it is validated: pages must be safe all the same.
+    # Validation rejects a scenario with such names, but pages must be safe without it.
     scenario = run.manifest().scenario
     parts = {
         key: [part.model_copy(update={"name": names.get(part.name, part.name)}) for part in getattr(scenario, key)]
         for key in ("lppms", "attacks")
     }
     manifest = RunManifest.of(content, scenario=scenario.model_copy(update=hostile | parts))
-    stranger = replace(run, digest=manifest.identity.digest)
+    hostile_run = replace(run, digest=manifest.identity.digest)
     for part, frame in tables.items():
-        kept, snapshots = run.notes(part), run.snapshots(part)
+        notes, snapshots = run.notes(part), run.snapshots(part)
         for column in ("lppm", "attack", "shift", "user"):
             frame[column] = frame[column].map(names, na_action="ignore")
         for column in ("lppm", "user"):
             snapshots[column] = np.array([names[name] for name in snapshots[column].tolist()])
         table = pa.Table.from_pandas(frame, schema=EVENTS, preserve_index=False)
-        stranger.write_part(part, table, renamed(kept), snapshots=snapshots)
-    stranger.write_manifest(manifest)
-    return stranger
+        hostile_run.write_part(part, table, renamed(notes), snapshots=snapshots)
+    hostile_run.write_manifest(manifest)
+    return hostile_run
 
 
 def manifest_content(*, scenario: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
-    """Return the JSON of a manifest with all keys that one must have."""
+    """Return the content of a manifest with all required keys and some changes."""
     return {
         "schema_version": SCHEMA_VERSION,
         "scenario": json.loads(_PLAIN.canonical()) | (scenario or {}),
@@ -274,12 +311,12 @@ def manifest_content(*, scenario: dict[str, Any] | None = None, **changes: Any) 
 
 
 def a_manifest(*, scenario: dict[str, Any] | None = None, **changes: Any) -> RunManifest:
-    """Return a manifest for runs that a test writes itself."""
+    """Return a manifest for runs that a test writes."""
     return RunManifest.of(manifest_content(scenario=scenario, **changes))
 
 
 def assert_apart(page: BboxBase, boxes: Sequence[BboxBase], *, touch: float = 1.0) -> None:
-    """Hold boxes of a figure to what makes it readable: they lie on the page, and none covers another."""
+    """Check that boxes of a figure lie on the page and do not overlap by more than `touch` pixels."""
     for box in boxes:
         assert box.x0 >= page.x0 - 1
         assert box.y0 >= page.y0 - 1
@@ -292,9 +329,9 @@ def assert_apart(page: BboxBase, boxes: Sequence[BboxBase], *, touch: float = 1.
 
 
 def made(cls: type[T], /, **settings: Any) -> T:
-    """Construct a component from keywords: those of its parameters, and what the simulator gives to its constructor.
+    """Construct a component from keywords: its parameters, and the arguments that the simulator passes.
 
-    With `unchecked` the parameters may lie outside their limits.
+    With `unchecked=True` the parameters are not validated.
     """
     unchecked = settings.pop("unchecked", False)
     name = {"IdentificationAttack": "IdentificationParameters"}.get(cls.__name__, f"{cls.__name__}Parameters")

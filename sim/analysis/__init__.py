@@ -1,1 +1,1 @@
-"""From the event log to tables, comparisons and sentences."""
+"""Analysis of a run: tables, comparisons and sentences computed from the event log."""

@@ -1,13 +1,13 @@
-"""How mechanisms follow a change in their users' lives: efficiency before and after it, and how long it takes.
+"""Adaptation of mechanisms to a behaviour shift: efficiency before and after the shift, and the time to recover.
 
-Efficiency is P_AE / Q-bar, how much error an adversary makes for each km of quality that is given up. It is always a
-ratio of sums over the same queries, never a mean of ratios: of one query the loss may be nought. Queries are counted
-from the shift, so that users who change at different moments lie upon each other. What happens between the last change
-before the shift, or the beginning, and the next change after it (another shift, the end of this one) or the end of the
-trace is looked at; a user who does not change is left out.
+Efficiency is P_AE / Q-bar, the adversary error in km per km of quality loss. It is always a ratio of sums over the same
+queries, never a mean of ratios, because the loss of a single query may be zero. Query indices are relative to the
+shift, which aligns users whose behaviour changes at different times. The analysis covers the queries from the previous
+change (or the first query) to the next change (another shift, or the end of this one) or the last query. Users whose
+behaviour does not change are excluded.
 
-The log is read one part after another, and of each point only sums by LPPM, attack, user and query are kept:
-replications of a user are added up before any ratio is taken.
+The log is read part by part. Each sweep point retains only sums by LPPM, attack, user and query: the replications of a
+user are summed before any ratio is computed.
 """
 
 from __future__ import annotations
@@ -29,46 +29,55 @@ from sim.storage.part_ids import point_in
 from sim.storage.run_directory import RunDirectory
 
 WINDOW = 50
+"""Default window length in queries."""
 BEFORE = 150
+"""Default number of queries before the shift that define the reference efficiency."""
 RECOVERED = 0.9
+"""Default fraction of the reference efficiency at which a mechanism counts as recovered."""
 OF_USER = ["efficiency_before", "efficiency_lowest", "efficiency_end", "queries_to_recover", "queries_lost"]
-"""Metrics of each user, which are compared between mechanisms."""
-
+"""Per-user metrics that `compare` compares between mechanisms."""
 
 _COLUMNS = [*SERIES, "user", "replication", "index", *MEASURES]
 
 
 @dataclass(frozen=True, slots=True)
 class Adaptation:
-    """How the mechanisms of a run followed a shift; see `adaptation` for what the figures are."""
+    """Adaptation of the mechanisms of a run to a shift; `adaptation` defines the metrics."""
 
     summary: pd.DataFrame
-    """A row for each point, LPPM and attack.
+    """One row per point, LPPM and attack.
 
-    Columns: point, lppm, attack, shift, users, left_out, censored, then efficiency_before, efficiency_lowest and
-    efficiency_end of all users together, the mean of each user's queries_to_recover and queries_lost (all but the
-    lowest with `_low` and `_high`), queries_to_recover_median, and from the course of all users together
-    pooled_queries_to_recover, pooled_censored and pooled_queries_lost.
+    Columns: point, lppm, attack, shift, users, left_out, censored; efficiency_before, efficiency_lowest and
+    efficiency_end, pooled over users; the means over users of queries_to_recover and queries_lost;
+    queries_to_recover_median; and, from the pooled time series, pooled_queries_to_recover, pooled_censored and
+    pooled_queries_lost. All but efficiency_lowest and the last four have confidence limits `_low` and `_high`.
     """
     users: pd.DataFrame
-    """A row for each point, LPPM, attack and user: the five figures, queries_after and whether she is censored."""
-    course: pd.DataFrame
-    """The efficiency of all users together in the window that ends so many queries after the shift, with bands.
+    """One row per point, LPPM, attack and user: the five metrics of `OF_USER`, queries_after and censored."""
+    time_series: pd.DataFrame
+    """Efficiency pooled over users by window, with confidence intervals.
 
-    Columns: point, lppm, attack, shift, queries_after (nought or less: the window lies before the shift), users,
-    efficiency, efficiency_low, efficiency_high.
+    Columns: point, lppm, attack, shift, queries_after (index of the window's last query relative to the shift; in
+    (-inf, 0] the window lies before the shift), users, efficiency, efficiency_low, efficiency_high.
     """
     window: int
+    """Window length in queries."""
     recovered: float
-    user_courses: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """The same course of each user, where two to four are too few for bands; columns as `course`, and user."""
+    """Fraction of the efficiency before the shift at which a mechanism counts as recovered."""
+    user_time_series: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """Efficiency of each user by window if there are two to four users, which are too few for intervals.
+
+    Columns: point, lppm, attack, shift, user, queries_after, efficiency.
+    """
 
     def compare(self, against: str) -> pd.DataFrame:
-        """Compare each LPPM with one of them, paired by user, at the same point (or its only one) and attack.
+        """Compare each LPPM with the reference LPPM `against`, paired by user, at the same sweep point and attack.
 
-        Columns: point, attack, lppm, against, users, and for each figure of a user the mean of the differences LPPM -
-        other with the ends `_low` and `_high` of its 95 % interval of Student's t; `recovery_ratio` is the mean of the
-        queries to recover by that of the other, with its interval by the delta method.
+        A reference that has a single sweep point is compared at all points.
+
+        Columns: point, attack, lppm, against, users; for each metric of `OF_USER` the mean difference LPPM - reference
+        and the limits `_low` and `_high` of its 95 % confidence interval (Student's t); `recovery_ratio`, the mean
+        queries to recover divided by that of the reference, with a confidence interval by the delta method.
         """
         return compare(self.users, against)
 
@@ -81,25 +90,26 @@ def adaptation(
     before: int = BEFORE,
     shift: str | None = None,
 ) -> Adaptation:
-    """Return how the mechanisms of a run followed a shift: that of this name, or at each point the first one.
+    """Return the adaptation of a run's mechanisms to the shift named `shift` (default: the first shift of each point).
 
-    `efficiency_before` is that of the last `before` queries before the shift, or of as many as there are.
-    After it, efficiency is looked at in windows of the last `window` queries, which lie wholly after the shift.
-    `queries_to_recover` is how many queries it takes until that of such a window is at least `recovered` times
-    `efficiency_before`. The least possible value is therefore the window's length, for all mechanisms alike: a window
-    that grows from the first query on would count a lucky first query as recovery, the more so the noisier the
-    mechanism. A user who never gets there is censored: she counts with all her queries after the shift, and `censored`
-    says how many do. `queries_lost` is the area between the level before and the course until then: T (1 - e / b),
-    with T the queries to recover, e the efficiency of these T and b that before; none if e is above b. It is in
-    queries: so many with no protection at all would have cost as much. Figures of all users together pool their
-    queries, those of the course in windows which at least half of the users have whole. `efficiency_end` is that of
-    each user's last window.
+    `efficiency_before` is the efficiency over the last `before` queries before the shift, or over all of them if there
+    are fewer. After the shift, efficiency is computed over sliding windows of `window` queries that lie entirely after
+    the shift. `queries_to_recover` is the number of queries after the shift until the efficiency of such a window is at
+    least `recovered` times `efficiency_before`. Its minimum is therefore the window length, for all mechanisms. (A
+    window that grows from the first query would count one lucky query as recovery, more often for noisier mechanisms.)
+    A user who never reaches this level is censored: they count with all their queries after the shift, and `censored`
+    is the number of such users. `queries_lost` is the area between the level before the shift and the time series until
+    recovery: T (1 - e / b), with T the queries to recover, e the efficiency over these T queries and b the efficiency
+    before; zero if e > b. It is equivalent to this number of queries without any protection. Pooled metrics sum over
+    the queries of all users; the pooled time series has the windows that are complete for at least half of the users.
+    `efficiency_end` is the efficiency over each user's last window.
 
-    Intervals are at 95 % over users, the independent units: of ratios by the delta method (linearised residuals
-    and Student's t), of means by Student's t; none for a single user. A user with less than a window after the shift,
-    or without any loss before it, is `left_out`. Expected figures are used where the log has them.
+    Confidence intervals are at 95 % over users, the independent units: by the delta method (linearised residuals and
+    Student's t) for ratios, by Student's t for means; a single user has none. `left_out` counts users with less than
+    one window of queries after the shift or without any loss before it. Expected metrics are used where recorded.
 
-    Rows that stand for several queries must end before the shift and make up `window`; others are refused.
+    In a summarized log, rows must not span the shift, and `window` must be a multiple of the queries per row; otherwise
+    the function raises `NotApplicable`.
     """
     collector = AdaptationCollector(
         run, read_shifts(run), window=window, recovered=recovered, before=before, shift=shift
@@ -110,9 +120,9 @@ def adaptation(
 
 
 class AdaptationCollector:
-    """Adaptation to a shift from the parts read so far; the sums of one sweep point at a time are in memory.
+    """Collector of the adaptation to a shift; holds the sums of one sweep point at a time.
 
-    What makes it not applicable is raised by `adaptation`, so that other collectors can read the same parts.
+    `NotApplicable` is raised by `adaptation`, not by `add`, so that other collectors can read the same parts.
     """
 
     def __init__(
@@ -125,10 +135,11 @@ class AdaptationCollector:
         before: int = BEFORE,
         shift: str | None = None,
     ) -> None:
-        if window < 1 or before < 1 or not 0 < recovered <= 1:
-            raise ValueError(
-                f"window and before must be in [1, inf), recovered in (0, 1], got {window}, {before} and {recovered}"
-            )
+        for name, count in (("window", window), ("before", before)):
+            if count < 1:
+                raise ValueError(f"{name} must be in [1, inf), got {count}")
+        if not 0 < recovered <= 1:
+            raise ValueError(f"recovered must be in (0, 1], got {recovered}")
         self._run = run
         self._window, self._recovered, self._before = window, recovered, before
         self._changes = changes
@@ -142,7 +153,7 @@ class AdaptationCollector:
             self._error = error
 
     def add(self, part: LogPart) -> None:
-        """Take in a part."""
+        """Add a part of the log."""
         if self._error is not None:
             return
         try:
@@ -168,7 +179,7 @@ class AdaptationCollector:
         return self._sums[point]
 
     def _finish(self, point: int) -> None:
-        """Replace the sums of a point by its tables."""
+        """Convert the sums of a point to tables."""
         sums = self._sums.pop(point)
         sums.require_window(self._window, self._run)
         for (lppm, attack), own in sorted(sums.series.items()):
@@ -179,8 +190,8 @@ class AdaptationCollector:
             frames = {
                 "summary": recovery.summary(),
                 "users": recovery.users,
-                "course": recovery.course,
-                "user_courses": recovery.courses_of_few(),
+                "time_series": recovery.time_series,
+                "user_time_series": recovery.time_series_of_few(),
             }
             keyed = {name: frame.assign(**key)[[*key, *frame.columns]] for name, frame in frames.items()}
             self._frames.setdefault(point, []).append(keyed)
@@ -194,25 +205,30 @@ class AdaptationCollector:
         frames = [keyed for point in self._shifts for keyed in self._frames.get(point, [])]
         if not frames:
             raise NotApplicable(
-                f"{self._run} has no figures of an attack on users who change: there is no efficiency to look at."
+                f"{self._run} has no adversary error for users with a shift: efficiency is undefined.",
+                code="no-efficiency",
             )
         tables = {name: pd.concat([keyed[name] for keyed in frames], ignore_index=True) for name in frames[0]}
         if not tables["summary"]["users"].any():
             names = " or ".join(dict.fromkeys(self._shifts.values()))
             raise ChoiceNotApplicable(
-                f"{self._run}: nobody has {self._window} queries after {names}, up to the next change or the end, and "
-                "a loss before. A shorter window may do: `lppm-sim adaptation RUN --window N`."
+                f"{self._run}: no user has both {self._window} queries after {names} (until the next change or the "
+                "last query) and a quality loss before it. Try a shorter window: `lppm-sim adaptation RUN --window N`.",
+                code="window-too-long",
             )
         return Adaptation(**tables, window=self._window, recovered=self._recovered)
 
 
 def compare(users: pd.DataFrame, against: str) -> pd.DataFrame:
-    """Compare LPPMs paired by user; takes the users of an `Adaptation`, or of several with distinct names of LPPMs."""
+    """Compare LPPMs paired by user; see `Adaptation.compare`.
+
+    `users` is the table `users` of an `Adaptation`, or several of them with distinct LPPM names.
+    """
     if against not in set(users["lppm"]):
         names = ", ".join(dict.fromkeys(users["lppm"]))
-        raise RequestError(f"no LPPM {against!r} to compare with: there are {names}")
+        raise RequestError(f"no LPPM {against!r} to compare with; available: {names}", code="unknown-lppm")
     theirs = users[users["lppm"] == against].drop(columns="lppm")
-    # What a sweep does not touch was run once, and stands for itself at all points.
+    # A reference that the sweep does not change was simulated at one point only.
     once = theirs["point"].nunique() == 1
     rows = []
     for (point, attack, lppm), own in users.groupby(["point", "attack", "lppm"], sort=False):
@@ -230,12 +246,15 @@ def compare(users: pd.DataFrame, against: str) -> pd.DataFrame:
 
 
 def _chosen(changes: pd.DataFrame, shift: str | None, run: RunDirectory) -> dict[int, str]:
-    """Return the name of the shift to look at, for each point that has one."""
+    """Return the name of the analysed shift by sweep point, for points that have one."""
     begun = changes[changes["event"] == "shift"]
     if begun.empty:
-        raise ChoiceNotApplicable(f"{run} has no shift: there is nothing to adapt to. Give the scenario `shifts`.")
+        raise ChoiceNotApplicable(
+            f"{run} has no behaviour shift to adapt to: add `shifts` to the scenario.", code="no-shift"
+        )
     if shift is not None and shift not in set(begun["shift"]):
-        raise RequestError(f"{run} has no shift {shift!r}: there are {', '.join(dict.fromkeys(begun['shift']))}")
+        names = ", ".join(dict.fromkeys(begun["shift"]))
+        raise RequestError(f"{run} has no shift {shift!r}; available: {names}", code="unknown-shift")
     if shift is not None:
         return dict.fromkeys(sorted(begun.loc[begun["shift"] == shift, "point"].unique().tolist()), shift)
     medians = begun.groupby(["point", "shift"], sort=False)["index"].median().reset_index()

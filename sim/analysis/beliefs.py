@@ -1,4 +1,4 @@
-"""What mechanisms believe of their users: snapshots, and their distance from the truth."""
+"""Belief snapshots of mechanisms, and their distance from the users' true profiles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sim.analysis.event_log import LogPart, about_itself, log_parts
+from sim.analysis.event_log import LogPart, is_online, log_parts
 from sim.analysis.statistics import intervals
 from sim.analysis.time_series import Chosen, may_hold, middle, parts_at
 from sim.interfaces import FloatArray, IntArray
@@ -23,13 +23,15 @@ from sim.storage.summary_rows import require_cells
 def belief_distance(
     run: RunDirectory, *, points: Chosen | None = None, users: Collection[str] | None = None
 ) -> pd.DataFrame:
-    """Return how far what LPPMs believe of their users is from the truth, by query, in the first replication.
+    """Return the distance between the believed and the true profile by query, in the first replication.
 
-    The total variation distance between the belief before query r and the shares of the user's cells in the life that
-    she leads at r: all her queries, or those between her changes. A belief that never changes was recorded once and
-    counts at the other snapshots too. Columns: point, lppm, index, users, and the mean over users `distance` with
-    `distance_low` and `distance_high`, its 95 % interval of Student's t. LPPMs that believe nothing are left out, and
-    so are those of the design `identity`, which make no use of what they believe.
+    The distance is the total variation distance, in [0, 1], between the belief before query r and the user's empirical
+    cell distribution in the behaviour regime of query r: over all their queries, or over those between two shifts. A
+    belief that never changes is recorded once; its distance is computed at all other snapshot indices too.
+
+    Columns: point, lppm, index, users, and the mean over users `distance` with the limits `distance_low` and
+    `distance_high` of its 95 % confidence interval (Student's t). LPPMs without a belief and those of the design
+    `identity`, which does not use it, are excluded.
     """
     return mean_belief_distance(user_belief_distances(run, points=points, users=users))
 
@@ -37,7 +39,7 @@ def belief_distance(
 def user_belief_distances(
     run: RunDirectory, *, points: Chosen | None = None, users: Collection[str] | None = None
 ) -> pd.DataFrame:
-    """Return the distances of `belief_distance` of each user; columns: point, lppm, user, index, distance."""
+    """Return the distances of `belief_distance` by user; columns: point, lppm, user, index, distance."""
     points = middle(run) if points is None else points
     collector = BeliefCollector(run, points, users)
     for part in log_parts(run, parts_at(run, points, first=True)):
@@ -46,9 +48,9 @@ def user_belief_distances(
 
 
 class BeliefCollector:
-    """Distances between beliefs and true profiles of the parts read so far.
+    """Collector of the distances between believed and true profiles.
 
-    What makes them not applicable is raised by `distances`, so that other collectors can read the same parts.
+    `NotApplicable` is raised by `distances`, not by `add`, so that other collectors can read the same parts.
     """
 
     def __init__(self, run: RunDirectory, points: Chosen, users: Collection[str] | None = None) -> None:
@@ -60,10 +62,12 @@ class BeliefCollector:
         self._error: NotApplicable | None = None
         if not self._points:
             names = ", ".join(dict.fromkeys(lppm for lppm, _ in points))
-            self._error = ChoiceNotApplicable(f"{run}: nothing depends on what {names} believes: choose another LPPM.")
+            self._error = ChoiceNotApplicable(
+                f"{run}: the reports of {names} do not depend on a belief: select another LPPM.", code="no-belief"
+            )
 
     def add(self, part: LogPart) -> None:
-        """Take in a part."""
+        """Add a part of the log."""
         if self._error is not None or not may_hold(part.id, self._points, first=True):
             return
         beliefs = Beliefs.of(part)
@@ -76,10 +80,10 @@ class BeliefCollector:
             return
         table = part.rows(["event", "point", "replication", "user", "index", "cell", "estimated_index"])
         first = pc.equal(table["replication"], pa.scalar(0))
-        table = table.filter(pc.and_(first, about_itself(table)))
+        table = table.filter(pc.and_(first, is_online(table)))
         own = beliefs.only(self._points, part.point, self._users)
         if len(own.index):
-            self._frames.append(_distances(_Believed(part.point, own, *_lives(table)), self._snapshots))
+            self._frames.append(_distances(_PointBeliefs(part.point, own, *_cells_and_changes(table)), self._snapshots))
 
     def distances(self) -> pd.DataFrame:
         """Return the table of `user_belief_distances`, or raise `NotApplicable`."""
@@ -88,15 +92,15 @@ class BeliefCollector:
         table = pd.concat(self._frames, ignore_index=True) if self._frames else pd.DataFrame()
         if table.empty:
             raise NotApplicable(
-                f"{self._run} has no snapshot of what its mechanisms believe: set record.snapshots, such as "
-                "[1, 10, 30, 100], with a mechanism that uses what it believes, and run the scenario into another "
-                "folder."
+                f"{self._run} has no belief snapshots: set record.snapshots, for example [1, 10, 30, 100], use a "
+                "mechanism with a belief, and run the scenario into a new directory.",
+                code="no-snapshots",
             )
         return table
 
 
 def mean_belief_distance(of_users: pd.DataFrame) -> pd.DataFrame:
-    """Return the table of `belief_distance`; takes one of `user_belief_distances`."""
+    """Return the table of `belief_distance` from that of `user_belief_distances`."""
     keys = ["point", "lppm", "index"]
     counts = of_users.groupby(keys, as_index=False, sort=True).agg(users=("distance", "count"))
     return counts.merge(intervals(of_users, keys, ["distance"]), on=keys, validate="one_to_one")
@@ -104,7 +108,7 @@ def mean_belief_distance(of_users: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Beliefs:
-    """The snapshots of the first replication in a part, a row for each."""
+    """Belief snapshots of the first replication in a part; all arrays have one entry (row) per snapshot."""
 
     lppm: np.ndarray[Any, Any]
     user: np.ndarray[Any, Any]
@@ -113,15 +117,15 @@ class Beliefs:
 
     @classmethod
     def of(cls, part: LogPart) -> Beliefs:
-        """Read them."""
+        """Read the snapshots of a part."""
         arrays = part.snapshots(["lppm", "user", "index", "profile", "replication"])
         if not arrays:
             return cls(np.array([]), np.array([]), np.array([], dtype=int), np.zeros((0, 0)))
-        found = cls(*(arrays[name] for name in ("lppm", "user", "index", "profile")))
-        return found._where(arrays["replication"] == 0)
+        snapshots = cls(*(arrays[name] for name in ("lppm", "user", "index", "profile")))
+        return snapshots._where(arrays["replication"] == 0)
 
     def only(self, points: Chosen, point: int, users: Collection[str] | None) -> Beliefs:
-        """Return those of the LPPMs that are looked at in the part's point, of all users or of some."""
+        """Return the snapshots of the LPPMs selected at the sweep point `point`, optionally of some users only."""
         keep = np.isin(self.lppm, [lppm for lppm, at in points if at == point])
         return self._where(keep if users is None else keep & np.isin(self.user, list(users)))
 
@@ -130,31 +134,31 @@ class Beliefs:
 
 
 @dataclass(frozen=True, slots=True)
-class _Believed:
-    """What is believed and what is true, of a point in the first replication."""
+class _PointBeliefs:
+    """Beliefs and true cells at one sweep point, in the first replication."""
 
     point: int
     beliefs: Beliefs
     cells: dict[str, IntArray]
-    """Each user's cells in the order of her queries."""
+    """Cells of each user in query order."""
     changes: dict[str, list[int]]
-    """The first query of each life that a user leads after her first one, ascending."""
+    """Query indices at which each user's behaviour changes, ascending."""
 
 
-def _lives(rows: pa.Table) -> tuple[dict[str, IntArray], dict[str, list[int]]]:
-    """Return each user's cells in the order of her queries, and where her life changes."""
+def _cells_and_changes(rows: pa.Table) -> tuple[dict[str, IntArray], dict[str, list[int]]]:
+    """Return each user's cells in query order, and the query indices at which their behaviour changes."""
     frame = rows.select(["event", "user", "index", "cell"]).group_by(["event", "user", "index", "cell"]).aggregate([])
     ordered = frame.to_pandas().sort_values(["user", "index"])
-    asked = ordered["event"] == "query"
-    cells = {str(user): own.to_numpy(np.int64) for user, own in ordered[asked].groupby("user")["cell"]}
-    changes = {str(user): sorted(set(own.tolist())) for user, own in ordered[~asked].groupby("user")["index"]}
+    is_query = ordered["event"] == "query"
+    cells = {str(user): own.to_numpy(np.int64) for user, own in ordered[is_query].groupby("user")["cell"]}
+    changes = {str(user): sorted(set(own.tolist())) for user, own in ordered[~is_query].groupby("user")["index"]}
     return cells, changes
 
 
-def _distances(part: _Believed, asked: Sequence[int]) -> pd.DataFrame:
-    """Return a row for each LPPM, user and index: how far the belief is from the truth."""
+def _distances(part: _PointBeliefs, snapshot_indices: Sequence[int]) -> pd.DataFrame:
+    """Return the total variation distance of belief and true profile, one row per LPPM, user and index."""
     beliefs = part.beliefs
-    indices = sorted({*asked, *beliefs.index.tolist()})
+    indices = sorted({*snapshot_indices, *beliefs.index.tolist()})
     rows = []
     for lppm in dict.fromkeys(beliefs.lppm.tolist()):
         own = np.flatnonzero(beliefs.lppm == lppm)
@@ -162,17 +166,17 @@ def _distances(part: _Believed, asked: Sequence[int]) -> pd.DataFrame:
         for place in own:
             user = str(beliefs.user[place])
             cells, belief = part.cells[user], beliefs.profile[place]
-            # What was recorded once and never learns is believed at all later queries too.
+            # A fixed belief is recorded once and holds at all later queries.
             at = [r for r in indices if r <= len(cells)] if fixed else [int(beliefs.index[place])]
             for index in at:
-                truth = _shares(cells, part.changes.get(user, []), index, len(belief))
+                truth = _true_profile(cells, part.changes.get(user, []), index, len(belief))
                 distance = 0.5 * float(np.abs(belief - truth).sum())
                 rows.append({"point": part.point, "lppm": lppm, "user": user, "index": index, "distance": distance})
     return pd.DataFrame(rows)
 
 
-def _shares(cells: IntArray, changes: Sequence[int], index: int, n_cells: int) -> FloatArray:
-    """Return how a user's queries are shared among cells, in the life that she leads at a query."""
+def _true_profile(cells: IntArray, changes: Sequence[int], index: int, n_cells: int) -> FloatArray:
+    """Return the empirical cell distribution of a user between the changes before and after a query."""
     first = max((change for change in changes if change <= index), default=1)
     after = min((change for change in changes if change > index), default=len(cells) + 1)
     own = cells[first - 1 : after - 1]
@@ -180,5 +184,5 @@ def _shares(cells: IntArray, changes: Sequence[int], index: int, n_cells: int) -
 
 
 def _indifferent(run: RunDirectory) -> set[str]:
-    """Return the LPPMs that report the same whatever they believe."""
+    """Return the names of the LPPMs whose reports do not depend on a belief."""
     return {lppm.name for lppm in run.manifest().scenario.lppms if lppm.design.kind == "identity"}

@@ -1,4 +1,4 @@
-"""Curves of the adversary's error over the quality loss, and the losses at which mechanisms are compared."""
+"""Curves of the adversary error over the quality loss, interpolated per user."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ _SAME_LOSS_KM = 1e-9
 
 
 def loss_curves(users: pd.DataFrame, at_km: Sequence[float] | FloatArray) -> pd.DataFrame:
-    """Return the adversary's error as a function of the quality loss, for each LPPM and attack.
+    """Return the adversary error as a function of the quality loss, for each LPPM and attack.
 
-    Each user's points, averaged over replications, are sorted by loss and joined by straight lines; the error
-    at the losses `at_km` is read off, then averaged over users. A user has no value outside the losses she
-    attained: `users` says how many have one, and nothing is extrapolated. Expected figures are used where the
-    log has them. Takes a table made by `per_user`. Columns: lppm, attack, quality_loss_km, users, mean_km,
-    min_km, max_km.
+    For each user, the sweep points, averaged over replications, are sorted by loss; the error is interpolated linearly
+    at the losses `at_km`, then averaged over users. Values are not extrapolated: a user counts only within the range of
+    losses they attain, and the column `users` has the number of users who do. Expected metrics are used where recorded.
+
+    `users` is a table of `per_user`. Columns: lppm, attack, quality_loss_km, users, mean_km, min_km, max_km.
     """
     at = np.asarray(at_km, dtype=float)
     points = user_points(users)
     frames = []
     for (lppm, attack), group in points.groupby(["lppm", "attack"], sort=True):
-        errors = np.array([read_off(own, at) for _, own in group.groupby("user", sort=True)])
+        errors = np.array([interpolate(own, at) for _, own in group.groupby("user", sort=True)])
         frames.append(_over_users(errors, at).assign(lppm=str(lppm), attack=str(attack)))
     columns = ["lppm", "attack", "quality_loss_km", "users", "mean_km", "min_km", "max_km"]
     return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
 
 
 def user_points(users: pd.DataFrame) -> pd.DataFrame:
-    """Return each user's loss and error at each point, averaged over replications.
+    """Return each user's loss and error at each sweep point, averaged over replications.
 
-    Takes a table of `per_user`, or the users of `read_totals`, which are averaged already.
+    `users` is a table of `per_user`, or `Totals.users`, which is already averaged.
 
-    Columns: lppm, attack, user, point, loss, error. Expected figures are used where the log has them.
+    Columns: lppm, attack, user, point, loss, error, in km. Expected metrics are used where recorded.
     """
     keys = ["lppm", "attack", "user", "point"]
     best = users[keys].assign(loss=preferred(users, "quality_loss_km"), error=preferred(users, "adversary_error_km"))
@@ -45,13 +45,13 @@ def user_points(users: pd.DataFrame) -> pd.DataFrame:
 
 
 def curve_of_user(own: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
-    """Return the losses of one user's points, sorted and each once, and the errors at them."""
+    """Return the sorted distinct losses of one user's points, and the mean error at each."""
     line = own.groupby("loss", sort=True)["error"].mean()
     return line.index.to_numpy(dtype=float), line.to_numpy(dtype=float)
 
 
-def read_off(own: pd.DataFrame, at: FloatArray) -> FloatArray:
-    """Interpolate one user's error at the losses, NaN outside the range she attained."""
+def interpolate(own: pd.DataFrame, at: FloatArray) -> FloatArray:
+    """Interpolate one user's error at the losses `at`; NaN outside the range of the user's losses."""
     losses, error = curve_of_user(own)
     inside = (at >= losses[0] - _SAME_LOSS_KM) & (at <= losses[-1] + _SAME_LOSS_KM)
     return np.where(inside, np.interp(at, losses, error), np.nan)

@@ -1,9 +1,9 @@
-"""Read the event log: rows of queries, sums and means by group, and the changes in users' behaviour.
+"""Read the event log: rows of queries, sums and means by group, and behaviour shifts.
 
-Parts are read one after another and only sums by group are retained, never rows, so memory grows with the number of
-groups alone. Only rows of queries count, and of those the estimates of the query itself: a later estimate of a past
-query (`estimated_index` below `index`) is not part of the online error. A row that stands for several queries counts
-as many times: see `sim.storage.summary_rows`.
+Parts are read sequentially. Only sums by group are retained, never rows, so memory grows with the number of groups.
+Only rows of queries count, and only online estimates: an estimate of a past query (`estimated_index` below `index`) is
+not part of the online error. A row that summarizes several queries is weighted by their number: see
+`sim.storage.summary_rows`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SUMS = [f"{name}_{what}" for name in MEASURES for what in ("sum", "count")]
 
 
 class LogPart:
-    """One part of an event log, opened once: columns and snapshots are read when they are first asked for."""
+    """One open part of an event log; columns and snapshots are read on first access."""
 
     def __init__(self, run: RunDirectory, part_id: str, file: Part) -> None:
         self.id = part_id
@@ -50,9 +50,9 @@ class LogPart:
         return pa.Table.from_arrays([self._columns[name] for name in columns], schema=schema)
 
     def queries(self, columns: Sequence[str]) -> pa.Table:
-        """Return these columns of the rows that are about the query itself.
+        """Return these columns of the rows with online estimates.
 
-        Where rows stand for several queries, a column `queries` has their weights.
+        If rows summarize several queries, the column `queries` has their weights.
         """
         rows, selected = self.rows(columns), self._selected
         if self._weights is not None:
@@ -61,37 +61,37 @@ class LogPart:
 
     @cached_property
     def _selected(self) -> Any:
-        """Which rows are about the query itself; None for all."""
+        """Mask of the rows with online estimates; None if all are."""
         table = self.rows(["event", "index", "estimated_index"])
-        selected = pc.and_(summary_rows.of_queries(table["event"]), about_itself(table))
-        # Nearly every log has rows of queries alone, which need no copy.
+        selected = pc.and_(summary_rows.of_queries(table["event"]), is_online(table))
+        # Nearly all logs consist of such rows only and need no copy.
         return None if pc.all(selected).as_py() else selected
 
     @cached_property
     def _weights(self) -> Any:
-        """How many queries each row stands for; None for one."""
+        """Number of queries that each row summarizes; None if one each."""
         return summary_rows.weights(self.rows(summary_rows.COLUMNS)) if self.is_summary else None
 
     @cached_property
     def is_summary(self) -> bool:
-        """Whether rows stand for several queries."""
+        """Whether rows summarize several queries."""
         return summary_rows.any_summary(self.rows(["event"])["event"])
 
     @property
     def point(self) -> int:
-        """The sweep point: a part is of one."""
+        """The sweep point of the part."""
         point = point_in(self.id)
         return int(self.rows(["point"])["point"][0].as_py()) if point is None else point
 
     def may_name_shifts(self) -> bool:
-        """Tell from the end of the part alone whether any of its rows may name a shift."""
+        """Return whether any row may name a shift, judged from the file's metadata only."""
         column = EVENTS.get_field_index("shift")
         groups = [self._file.metadata.row_group(number) for number in range(self._file.metadata.num_row_groups)]
-        counted = [(group.num_rows, group.column(column).statistics) for group in groups]
-        return any(known is None or known.null_count is None or known.null_count < rows for rows, known in counted)
+        statistics = [(group.num_rows, group.column(column).statistics) for group in groups]
+        return any(known is None or known.null_count is None or known.null_count < rows for rows, known in statistics)
 
     def snapshots(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-        """Return the arrays of these names that the part has."""
+        """Return those of the named snapshot arrays that the part has."""
         key = tuple(names)
         if key not in self._snapshots:
             self._snapshots[key] = self._run.snapshots_of(self.id, self._file, names)
@@ -99,14 +99,14 @@ class LogPart:
 
 
 def log_parts(run: RunDirectory, parts: Sequence[str] | None = None) -> Iterator[LogPart]:
-    """Open the parts of a log, or some, one after another."""
+    """Open the parts of a log (default: all) one after another."""
     for part in run.parts() if parts is None else parts:
         with run.open_part(part) as file:
             yield LogPart(run, part, file)
 
 
 def query_rows(run: RunDirectory, columns: Sequence[str], parts: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """Yield the rows of each part, or of some, that are about the query itself; see `LogPart.queries`."""
+    """Yield the rows with online estimates of each part (default: all parts); see `LogPart.queries`."""
     parts = run.parts() if parts is None else parts
     require_parts(run, parts)
     for part in log_parts(run, parts):
@@ -114,22 +114,22 @@ def query_rows(run: RunDirectory, columns: Sequence[str], parts: Sequence[str] |
 
 
 def require_parts(run: RunDirectory, parts: Sequence[str]) -> None:
-    """Refuse a run without a finished part."""
+    """Raise an error if the run has no finished part."""
     if not parts:
-        raise RunError(f"{run} has no finished part: run the scenario (again) first.")
+        raise RunError(f"{run} has no finished part: run the scenario first.", code="no-results")
 
 
-def about_itself(table: pa.Table) -> pa.BooleanArray:
-    """Return which rows are about their own query, and not guesses about an earlier one."""
+def is_online(table: pa.Table) -> pa.BooleanArray:
+    """Return a mask of the rows that do not estimate an earlier query."""
     about = table["estimated_index"]
     return pc.or_kleene(pc.is_null(about), pc.equal(about, table["index"]))
 
 
 class GroupSums:
-    """Sums of the measures by group over all tables, merged now and then so that memory holds groups alone.
+    """Sums of the measures by group over all tables, merged periodically so that memory holds one row per group.
 
-    Sums run in one thread and in the order of rows: a simulation is whole in one part, so its metrics do not
-    depend on how simulations were packed into parts.
+    Sums run in one thread and in row order. A simulation is never split between parts, so its metrics do not depend on
+    how simulations are distributed over parts.
     """
 
     def __init__(self, keys: list[str]) -> None:
@@ -158,31 +158,31 @@ def group_means(tables: Iterable[pa.Table], keys: list[str]) -> pd.DataFrame:
 
 
 def sum_rows(table: pa.Table, keys: list[str]) -> pa.Table:
-    """Sum and count the measures by group, each row as many times as it stands for a query."""
+    """Sum and count the measures by group; a row that summarizes several queries is weighted by their number."""
     if summary_rows.WEIGHT in table.column_names:
         return merge_sums([_weighted(table, keys)], keys)
-    whats: list[Any] = [(name, what) for name in MEASURES for what in ("sum", "count")]
-    return table.group_by(keys, use_threads=False).aggregate([*whats, ([], "count_all")])
+    aggregations: list[Any] = [(name, what) for name in MEASURES for what in ("sum", "count")]
+    return table.group_by(keys, use_threads=False).aggregate([*aggregations, ([], "count_all")])
 
 
 def _weighted(table: pa.Table, keys: list[str]) -> pa.Table:
-    """Return the sums and counts that each row stands for."""
-    found, queries = table.select(keys), table[summary_rows.WEIGHT]
+    """Return the weighted sums and counts of each row."""
+    sums, queries = table.select(keys), table[summary_rows.WEIGHT]
     for name in MEASURES:
-        found = found.append_column(f"{name}_sum", pc.multiply(table[name], queries))
-        found = found.append_column(f"{name}_count", pc.if_else(pc.is_valid(table[name]), queries, 0))
-    return found.append_column("count_all", queries)
+        sums = sums.append_column(f"{name}_sum", pc.multiply(table[name], queries))
+        sums = sums.append_column(f"{name}_count", pc.if_else(pc.is_valid(table[name]), queries, 0))
+    return sums.append_column("count_all", queries)
 
 
 def merge_sums(pieces: list[pa.Table], keys: list[str]) -> pa.Table:
-    """Add up sums by group, in the order of the pieces."""
+    """Add sums by group, in the order of the pieces."""
     names = [*_SUMS, "count_all"]
     merged = pa.concat_tables(pieces).group_by(keys, use_threads=False).aggregate([(n, "sum") for n in names])
     return merged.select([*keys, *(f"{name}_sum" for name in names)]).rename_columns([*keys, *names])
 
 
 def means_of_sums(sums: pa.Table, keys: list[str]) -> pd.DataFrame:
-    """Return the means as a sorted frame, with plain text and no attack as an empty one."""
+    """Return the means as a sorted frame; `attack` is empty where there is none."""
     frame = sums.to_pandas().rename(columns={"count_all": "queries"})
     frame["attack"] = frame["attack"].fillna("")
     for name in MEASURES:
@@ -192,7 +192,7 @@ def means_of_sums(sums: pa.Table, keys: list[str]) -> pd.DataFrame:
 
 
 class ShiftCollector:
-    """The changes in users' behaviour, each once, whatever mechanisms it happened under."""
+    """Collector of the users' behaviour shifts."""
 
     _COLUMNS = ("point", "replication", "shift", "event", "user", "index", "time_s")
 
@@ -200,7 +200,7 @@ class ShiftCollector:
         self._pieces = [EVENTS.empty_table().select(list(self._COLUMNS))]
 
     def add(self, part: LogPart) -> None:
-        """Take in a part."""
+        """Add a part of the log."""
         if part.may_name_shifts():
             table = part.rows(self._COLUMNS)
             self._pieces.append(table.filter(pc.is_valid(table["shift"])))
@@ -212,9 +212,9 @@ class ShiftCollector:
 
 
 def read_shifts(run: RunDirectory) -> pd.DataFrame:
-    """Return the changes in users' behaviour, each once, whatever mechanisms it happened under.
+    """Return the behaviour shifts of the users; a shift that occurs under several mechanisms has one row.
 
-    Columns: point, replication, shift, event (`shift`, or `shift_end` where it is over), user, index (of the first
+    Columns: point, replication, shift, event (`shift` at the start, `shift_end` at the end), user, index (of the first
     query after it), time_s.
     """
     collector = ShiftCollector()

@@ -1,4 +1,4 @@
-"""What a run found and what is worth knowing of it, in sentences: for the terminal and for the report."""
+"""Sentences about the results of a run and its caveats, for the terminal and the report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from sim.analysis.ranking import Leads, lower, rankings, remarks, verdict
-from sim.analysis.sweep_labels import circumstances, named_apart, swept_words
+from sim.analysis.sweep_labels import circumstances, swept_words, with_distinct_names
 from sim.analysis.tournament import STANDINGS
 from sim.scenario.models import Scenario
 from sim.storage.manifest import Note, RunManifest
@@ -16,43 +16,49 @@ from sim.storage.manifest import Note, RunManifest
 _MOST_WIDE = 5
 _MOST_EXCEEDED = 3
 _MOST_APART = 3
-"""Of more mechanisms an attack's note is told in one line."""
+"""Number of mechanisms above which the notes on an attack are merged into one line."""
 
 
 def comparable(users: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
-    """Return the means of users with what `comparisons` needs: LPPMs named apart, and the circumstances."""
-    return named_apart(users, points).assign(circumstances=circumstances(users, points))
+    """Return the users' means as `comparisons` needs them: with distinct LPPM names and the column `circumstances`."""
+    return with_distinct_names(users, points).assign(circumstances=circumstances(users, points))
 
 
 def comparisons(users: pd.DataFrame) -> Iterator[str]:
-    """Yield the sentences of each circumstances that were swept, in which alone mechanisms can be compared."""
+    """Yield the ranking sentences for each value of `circumstances`; takes a table of `comparable`.
+
+    Mechanisms are comparable only if all swept parameters outside the mechanisms are equal.
+    """
     for text, own in users.groupby("circumstances", sort=False):
         start = f"With {text!s}: " if text else ""
         yield from (start + line for line in (*map(str, rankings(own)), *remarks(own)))
 
 
 def repetitions(manifest: RunManifest) -> list[str]:
-    """Return how many replications it took where the scenario does not say it: one, or until figures are sharp."""
-    found = []
+    """Return sentences about the number of replications where it is not fixed by the scenario.
+
+    That is one replication for exact metrics, or as many as the target half-width of the interval needs.
+    """
+    sentences = []
     if exact := list(dict.fromkeys(entry.lppm for entry in manifest.repetitions if entry.exact)):
-        found.append(
-            "Run once, since movements are recorded, nothing learns and expected figures are exact: "
+        sentences.append(
+            "Simulated once, because movements are recorded, nothing learns and expected metrics are exact: "
             f"{', '.join(exact)}."
         )
     widths = [entry.until_half_width_km for entry in manifest.repetitions if entry.until_half_width_km is not None]
     if widths:
-        asked = span(min(widths), max(widths), "{:g}".format)
+        target = span(min(widths), max(widths), "{:g}".format)
         numbers: dict[str, list[int]] = {}
         for entry in manifest.repetitions:
             if entry.until_half_width_km is not None:
                 numbers.setdefault(entry.lppm, []).append(entry.replications)
         each = ", ".join(f"{lppm} {span(min(times), max(times))}" for lppm, times in numbers.items())
-        found.append(f"Replications until all means over these users are within ± {asked} km: {each}.")
-    return found
+        sentences.append(f"Replications until all means over these users are known within ± {target} km: {each}.")
+    return sentences
 
 
 def still_wide(manifest: RunManifest, points: pd.DataFrame) -> list[str]:
-    """Return which figures are less sharp than asked for, after the most replications allowed, widest first."""
+    """Return the metrics whose half-width exceeds the target after the maximum number of replications, widest first."""
     if not manifest.finished:
         return []
     wide = [
@@ -66,35 +72,37 @@ def still_wide(manifest: RunManifest, points: pd.DataFrame) -> list[str]:
     every = pd.DataFrame([(entry.point, entry.lppm) for entry in manifest.repetitions], columns=["point", "lppm"])
     values = dict(zip(every.itertuples(index=False, name=None), swept_words(every, points), strict=True))
     lines = [
-        f"{name} of {entry.lppm}{f' ({value})' if value else ''} is known within ± {half:.2g} km after "
-        f"{entry.replications} replications, the most allowed, not within ± {entry.until_half_width_km:g} km"
+        f"{name} of {entry.lppm}{f' ({value})' if value else ''} has a half-width of {half:.2g} km after the maximum "
+        f"of {entry.replications} replications (target: {entry.until_half_width_km:g} km)"
         for half, entry, name in shown
         for value in [values[entry.point, entry.lppm]]
     ]
     more = len(wide) - len(shown)
     return [
         *lines,
-        *([f"{more} more figures are less sharp than asked for: see `repetitions` in manifest.json"] if more else []),
+        *([f"{more} more metrics miss their target half-width: see `repetitions` in manifest.json"] if more else []),
     ]
 
 
 def warnings(manifest: RunManifest) -> list[str]:
-    """Return what a reader of the figures should know: beliefs that ran out of mass, gaps that were not reached."""
-    found = [] if manifest.finished else ["the run is not finished: these are the figures of what is there"]
-    found += [note for world in manifest.worlds for note in left_out(world.traces)]
-    found += manifest.remarks
-    found += _exceeded_budgets(manifest)
+    """Return caveats: an unfinished run, omitted data, exceeded budgets, belief resets and missed optimality gaps."""
+    texts = [] if manifest.finished else ["the run is not finished: results cover the completed simulations only"]
+    texts += [note for world in manifest.worlds for note in left_out(world.traces)]
+    texts += manifest.remarks
+    texts += _exceeded_budgets(manifest)
     notes: dict[str, list[Note]] = {}
     for note in manifest.notes:
         notes.setdefault(note.lppm, []).append(note)
-    asked = _asked_gaps(manifest.scenario) if notes else {}
+    targets = _target_gaps(manifest.scenario) if notes else {}
     impossible: dict[str, dict[str, int]] = {}
     for lppm, own in notes.items():
         if resets := sum(note.lppm_fallbacks for note in own):
-            found.append(f"{lppm}: {resets} reports had no mass under its belief and reset it")
+            texts.append(f"{lppm}: {resets} reports had probability zero under its belief and reset it")
         worst = max((note.worst_gap for note in own if note.worst_gap is not None), default=0.0)
-        if worst > asked.get(lppm, float("inf")):
-            found.append(f"{lppm}: its estimates are certain within a gap of {worst:.2g}, not {asked[lppm]:.2g}")
+        if worst > targets.get(lppm, float("inf")):
+            texts.append(
+                f"{lppm}: its estimates reached an optimality gap of {worst:.2g} (target: {targets[lppm]:.2g})"
+            )
         for note in own:
             for name, n in note.attack_fallbacks.items():
                 if n:
@@ -103,81 +111,85 @@ def warnings(manifest: RunManifest) -> list[str]:
     for name, counts in impossible.items():
         if len(counts) > _MOST_APART:
             each = ", ".join(f"{lppm} {n}" for lppm, n in counts.items())
-            found.append(f"{name}: reports that had no mass under her belief, against {each}")
+            texts.append(f"{name}: reports with probability zero under the adversary's belief, by mechanism: {each}")
         else:
-            found += [f"{name} against {lppm}: {n} reports had no mass under her belief" for lppm, n in counts.items()]
-    return found
+            texts += [
+                f"{name} against {lppm}: {n} reports had probability zero under the adversary's belief"
+                for lppm, n in counts.items()
+            ]
+    return texts
 
 
 def _exceeded_budgets(manifest: RunManifest) -> list[str]:
-    """Return which mechanisms lost more than their budget, the worst few of them, and how many there are more."""
+    """Return the mechanisms with the largest losses above their budgets, and the number of further ones."""
     exceeded = manifest.exceeded_budgets
     lines = [
-        f"{budget.lppm}{budget.at and ' (' + budget.at + ')'} lost more than its budget: "
-        f"asked {budget.asked_km:g} km, realised {budget.realised_km:.2f} km "
-        f"({_excess(budget.asked_km, budget.realised_km)})"
+        f"{budget.lppm}{budget.at and ' (' + budget.at + ')'} exceeded its quality budget of {budget.asked_km:g} km: "
+        f"the loss was {budget.realised_km:.2f} km{_excess(budget.asked_km, budget.realised_km)}"
         for budget in exceeded[:_MOST_EXCEEDED]
     ]
     if lines:
-        lines[-1] += "; a budget holds on the mechanism's own model, which these users do not follow"
+        lines[-1] += "; a budget holds under the mechanism's own model, which these users do not follow"
     more = len(exceeded) - len(lines)
     if more:
-        losses = f"{more} more losses are above their budgets" if more > 1 else "1 more loss is above its budget"
+        losses = f"{more} more losses exceed their budgets" if more > 1 else "1 more loss exceeds its budget"
         lines.append(f"{losses}: see `exceeded_budgets` in manifest.json")
     return lines
 
 
 def _excess(asked_km: float, realised_km: float) -> str:
-    return f"+{100 * (realised_km / asked_km - 1):.0f} %" if asked_km else "nothing was to be lost"
+    return f" (+{100 * (realised_km / asked_km - 1):.0f} %)" if asked_km else ""
 
 
 def tournament(table: pd.DataFrame, leads: Leads, users: int) -> str:
-    """Return who protects best against the attack that is strongest on it, where that is significant.
+    """Return the sentence on the standings: the best mechanism, each under the attack that is strongest on it.
 
-    Takes a table of `tournament.standings` and what `tournament.leads` returns for it.
+    `table` is a table of `tournament.standings`; `leads` and `users` are the results of `tournament.leads` for it.
     """
     ranked = table[table["rank"].notna()]
     if ranked.empty:
-        return "No mechanism is ranked: not every attack can be computed against any of them."
+        return "No mechanism is ranked: for each of them, at least one attack cannot be computed."
     first, *others = ranked.to_dict("records")
     same = ranked["quality_loss_km"].max() - ranked["quality_loss_km"].min() < 1e-9
     where = f"At {first['quality_loss_km']:g} km of quality loss" if same else "Each at its own quality loss"
     number = len(table.columns) - len(STANDINGS)
-    error = f"P_AE {first['adversary_error_km']:.2f} km"
+    error = f"adversary error {first['adversary_error_km']:.2f} km"
     if not others:
-        return f"{where}, {first['lppm']} alone is ranked: {error} under the strongest of {number} attacks on it."
-    figure = f"{error} under the strongest of {number} attacks on it, {first['strongest']}"
-    best = f"{first['lppm']} {'protects best' if same else 'is ahead'}"
+        return f"{where}, only {first['lppm']} is ranked: {error} under the strongest of {number} attacks on it."
+    value = f"{error} under the strongest of {number} attacks on it, {first['strongest']}"
+    best = f"{first['lppm']} {'protects best' if same else 'ranks first'}"
     behind = ", ".join(
         f"{row['lppm']} {row['adversary_error_km']:.2f} km ({row['strongest']}, {lower(*leads[row['lppm']], users)})"
         for row in others
     )
-    return f"{where}, {verdict(first['lppm'], leads, users, best, figure)}; {behind}."
+    return f"{where}, {verdict(first['lppm'], leads, users, best, value)}; {behind}."
 
 
-def found_changes(manifest: RunManifest) -> list[str]:
-    """Return how many changes mechanisms found in the reports they released, for those that found some."""
+def detected_changes(manifest: RunManifest) -> list[str]:
+    """Return the number of changes that each mechanism detected in its released reports, if any."""
     counts: dict[str, int] = {}
     for note in manifest.notes:
         counts[note.lppm] = counts.get(note.lppm, 0) + note.lppm_alarms
     return [
-        f"{lppm} found {n:,} change{'s' if n > 1 else ''} in its released reports." for lppm, n in counts.items() if n
+        f"{lppm} detected {n:,} change{'s' if n > 1 else ''} in its released reports."
+        for lppm, n in counts.items()
+        if n
     ]
 
 
 def hidden_channels(scenario: Scenario) -> list[str]:
-    """Return which attacks were not tried on which LPPMs, because these keep their channels to themselves."""
-    blind = [attack.name for attack in scenario.attacks if attack.needs_channel]
+    """Return the attacks that cannot be computed against each LPPM of the full type, which publishes no channel."""
+    not_computed = [attack.name for attack in scenario.attacks if attack.needs_channel]
     return [
-        f"Not computed against {lppm.name}, which learns from real cells and so keeps its channels to itself: "
-        f"{', '.join(blind)}."
+        f"Not computed against {lppm.name}, which learns from true cells and therefore publishes no channel: "
+        f"{', '.join(not_computed)}."
         for lppm in scenario.lppms
-        if blind and lppm.full
+        if not_computed and lppm.full
     ]
 
 
 def left_out(readings: dict[str, dict[str, int]]) -> list[str]:
-    """Return what trace files lack: rows outside the region, irregular times, and positions between visits."""
+    """Return notes on trace files: rows outside the region, irregular times, and queries between visits."""
     return [
         f"{where}: {note}"
         for where, reading in readings.items()
@@ -187,7 +199,7 @@ def left_out(readings: dict[str, dict[str, int]]) -> list[str]:
 
 def _odd_rows(reading: dict[str, int]) -> Iterator[str]:
     if rows := reading.get("rows_outside", 0):
-        yield f"{rows:,} of {reading['rows']:,} rows lie outside the region and are left out"
+        yield f"{rows:,} of {reading['rows']:,} rows lie outside the region and are omitted"
     if rows := reading.get("rows_backward", 0):
         yield (
             f"time decreases between consecutive rows {_times(rows)} ({_users(reading['users_backward'])}): the rows "
@@ -196,25 +208,25 @@ def _odd_rows(reading: dict[str, int]) -> Iterator[str]:
     if rows := reading.get("rows_same_time", 0):
         yield (
             f"the same user is in different cells at the same time {_times(rows)} "
-            f"({_users(reading['users_same_time'])}): all rows are kept, in the order of the file; does an id stand "
-            "for several people?"
+            f"({_users(reading['users_same_time'])}): all rows are retained, in file order; check that each id "
+            "belongs to one person"
         )
     if slots := reading.get("visits_carried", 0):
         yield (
             f"{slots:,} of {reading['visits']:,} slots of whole days ({_percent(slots, reading['visits'])}) have no "
-            "row and keep the last position before"
+            "row and repeat the previous position"
         )
 
 
 def _between_visits(reading: dict[str, int]) -> Iterator[str]:
-    """Yield how many queries have no visit of their own; the numbers of `poisson` are expected values."""
+    """Yield notes on queries between recorded visits; the numbers of `poisson` are expected values."""
     carried, cut = reading.get("queries_carried", 0), reading.get("queries_cut", 0)
     about = "about " if reading.get("expected") else ""
     if carried:
-        asked = carried + reading["queries_recorded"]
+        total = carried + reading["queries_recorded"]
         yield (
-            f"{about}{carried:,} of {asked:,} queries ({_percent(carried, asked)}) fall between recorded visits and "
-            "repeat the last position"
+            f"{about}{carried:,} of {total:,} queries ({_percent(carried, total)}) fall between recorded visits and "
+            "repeat the previous position"
         )
     if gaps := reading.get("gaps", 0):
         hours = f"{reading['max_gap_s'] / 3600:.3g} h"
@@ -223,7 +235,7 @@ def _between_visits(reading: dict[str, int]) -> Iterator[str]:
             yield f"no queries are made in {during}"
         else:
             made = reading["queries_recorded"] + carried
-            yield f"{about}{made:,} queries are made while positions are recorded; {cut:,} are cut in {during}"
+            yield f"{about}{made:,} queries are made while positions are recorded; {cut:,} are omitted in {during}"
 
 
 def _percent(part: int, whole: int) -> str:
@@ -238,8 +250,8 @@ def _users(count: int) -> str:
     return f"{count:,} user{'s' if count > 1 else ''}"
 
 
-def _asked_gaps(scenario: Scenario) -> dict[str, float]:
-    """Return the gap that each learning mechanism was to reach, unless gaps are swept."""
+def _target_gaps(scenario: Scenario) -> dict[str, float]:
+    """Return the target optimality gap of each learning mechanism; empty if gaps are swept."""
     if any(path.endswith(("gap", "belief", "lppms")) for path in scenario.sweep):
         return {}
     gaps = {lppm.name: lppm.belief.model_dump().get("gap") for lppm in scenario.lppms}
@@ -247,7 +259,7 @@ def _asked_gaps(scenario: Scenario) -> dict[str, float]:
 
 
 def span(least: Any, most: Any, write: Callable[[Any], str] = "{:,}".format) -> str:
-    """Write what is certain, or the two ends of what is not.
+    """Format a range, or a single value if both ends are equal.
 
     >>> span(5, 5), span(5, 2000)
     ('5', '5 to 2,000')

@@ -1,7 +1,7 @@
-"""The two passes over the parts of a run from which all its tables, figures and the report are made.
+"""The two passes over the event log that provide all tables, figures and the report of a run.
 
-The first pass collects sums by user, past errors, shifts and notes. The second needs results of the first: windows of
-queries depend on the highest index, adaptation on the shifts, trajectories on the middle sweep points.
+The first pass collects sums by user, smoothing errors, shifts and notes. The second depends on results of the first:
+windows of queries on the highest index, adaptation on the shifts, trajectories on the middle sweep points.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sim.analysis.adaptation import Adaptation, AdaptationCollector
 from sim.analysis.beliefs import BeliefCollector
 from sim.analysis.event_log import GroupSums, LogPart, ShiftCollector, log_parts, require_parts
 from sim.analysis.metrics import MetricsCollector
-from sim.analysis.smoothing_error import PastErrorCollector
+from sim.analysis.smoothing_error import SmoothingErrorCollector
 from sim.analysis.summary import Totals, TotalsCollector
 from sim.analysis.time_series import middle, user_series_of
 from sim.analysis.trajectories import TrajectoryCollector, users_to_replay
@@ -26,10 +26,10 @@ from sim.storage.run_directory import RunDirectory
 
 
 class Collector(Protocol):
-    """Collects what it needs from the parts of a log, each of which is opened once for all collectors."""
+    """Object that collects data from the parts of a log; each part is opened once for all collectors."""
 
     def add(self, part: LogPart) -> None:
-        """Take in a part."""
+        """Add a part of the log."""
 
 
 def read_once(run: RunDirectory, collectors: Iterable[Collector]) -> None:
@@ -40,36 +40,36 @@ def read_once(run: RunDirectory, collectors: Iterable[Collector]) -> None:
 
 
 class FirstPass:
-    """Totals, users' metrics, past errors, shifts and notes, from one reading of the log."""
+    """Totals, per-user metrics, smoothing errors, shifts and notes, from the first pass over the log."""
 
     def __init__(self, run: RunDirectory) -> None:
         self._run = run
         self._parts = run.parts()
         self._totals, self._metrics, self._shifts = TotalsCollector(), MetricsCollector(), ShiftCollector()
-        self._past_errors = PastErrorCollector(run.manifest().scenario)
+        self._smoothing_errors = SmoothingErrorCollector(run.manifest().scenario)
         self._notes = _NotesCollector()
-        read_once(run, [self._totals, self._metrics, self._shifts, self._past_errors, self._notes])
+        read_once(run, [self._totals, self._metrics, self._shifts, self._smoothing_errors, self._notes])
 
     @cached_property
     def totals(self) -> Totals:
-        """Sums by user, see `sim.analysis.summary`."""
+        """Means by user; see `sim.analysis.summary`."""
         require_parts(self._run, self._parts)
         return self._totals.totals()
 
     @cached_property
     def user_metrics(self) -> pd.DataFrame:
-        """Metrics of each user, see `sim.analysis.metrics.of_users`."""
+        """Metrics of each user; see `sim.analysis.metrics.of_users`."""
         require_parts(self._run, self._parts)
         return self._metrics.of_users()
 
     @cached_property
-    def user_past_errors(self) -> pd.DataFrame:
-        """Errors about past queries of each user, see `sim.analysis.smoothing_error.of_users`."""
-        return self._past_errors.of_users()
+    def user_smoothing_errors(self) -> pd.DataFrame:
+        """Smoothing errors of each user; see `sim.analysis.smoothing_error.of_users`."""
+        return self._smoothing_errors.of_users()
 
     @cached_property
     def shifts(self) -> pd.DataFrame:
-        """Changes in users' behaviour, see `sim.analysis.event_log.read_shifts`."""
+        """Behaviour shifts of the users; see `sim.analysis.event_log.read_shifts`."""
         return self._shifts.shifts()
 
     @property
@@ -87,7 +87,7 @@ class _NotesCollector:
 
 
 class SecondPass:
-    """Time series, adaptation, belief distances and trajectories, from one more reading of the log."""
+    """Time series, adaptation, belief distances and trajectories, from the second pass over the log."""
 
     def __init__(self, run: RunDirectory, first: FirstPass) -> None:
         self._ends = window_ends(run, extent=first.totals.extent)
@@ -95,25 +95,25 @@ class SecondPass:
         self._windows = GroupSums(WINDOW_KEYS)
         self._beliefs = BeliefCollector(run, self._points)
         self.trajectories = TrajectoryCollector(self._points, users_to_replay(run, first.totals, self._points))
-        """Trajectories at the middle sweep points, for the replay."""
+        """Trajectories at the middle sweep points, for the replay in the report."""
         collectors: list[Collector] = [self, self._beliefs, self.trajectories]
         self._adaptation = None if first.shifts.empty else AdaptationCollector(run, first.shifts)
         read_once(run, [*collectors, *([] if self._adaptation is None else [self._adaptation])])
         means = self._windows.means()
         self.over_time = over_time_of(means, self._ends)
-        """Means by window, see `sim.analysis.windows.read_over_time`."""
+        """Means by window; see `sim.analysis.windows.read_over_time`."""
         chosen = [key in self._points for key in zip(means["lppm"], means["point"], strict=True)]
         self.user_series = user_series_of(means[chosen].reset_index(drop=True), self._ends)
-        """Means by user and window at the middle sweep points, see `sim.analysis.time_series.user_courses`."""
+        """Means by user and window at the middle sweep points; see `sim.analysis.time_series.user_time_series`."""
 
     def add(self, part: LogPart) -> None:
-        """Take in a part."""
+        """Add a part of the log."""
         self._windows.add(with_window(part.queries(BY_WINDOW), self._ends))
 
     def adaptation(self) -> Adaptation:
         """Return the adaptation to the first shift, or raise `NotApplicable`."""
         if self._adaptation is None:
-            raise NotApplicable("there is no shift")
+            raise NotApplicable("the run has no behaviour shift", code="no-shift")
         return self._adaptation.adaptation()
 
     def belief_distances(self) -> pd.DataFrame:

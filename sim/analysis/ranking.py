@@ -1,6 +1,6 @@
-"""The answer in a sentence: which mechanism protects best against an attack at equal quality loss.
+"""Ranking of mechanisms by the adversary error at equal quality loss, per attack, and the sentences that report it.
 
-A mechanism is called better only where its lead, paired by user, is significant at 95 % over five users or more.
+A mechanism is called better only if its lead, paired by user, is significant at 95 % over at least five users.
 """
 
 from __future__ import annotations
@@ -11,45 +11,46 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from sim.analysis.curves import curve_of_user, read_off, user_points
+from sim.analysis.curves import curve_of_user, interpolate, user_points
 from sim.analysis.statistics import FEWEST_USERS, half_width, is_significant, mean_interval, paired_leads
 from sim.interfaces import FloatArray
 from sim.storage.errors import RequestError
 
 _MOST_LEVEL = 5
-"""Of more mechanisms without a significant difference these are named."""
+"""Maximum number of mechanisms named in a sentence that reports no significant difference."""
 
 Curve = dict[str, tuple[FloatArray, FloatArray]]
-"""For each user the losses of one mechanism, sorted, and the adversary's errors at them."""
+"""Sorted losses of one mechanism and the adversary error at each, in km, by user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Mechanisms in the order of the adversary's error at one quality loss, best protection first."""
+    """Mechanisms in descending order of the adversary error at one quality loss: best protection first."""
 
     attack: str
     quality_loss_km: float
     errors_km: dict[str, float]
     leads_km: dict[str, tuple[float, float]]
-    """Of each mechanism but the first, by how much the first is ahead, paired by user, and half of its 95 % interval,
+    """Lead of the first mechanism over each other, paired by user, and the half-width of its 95 % confidence interval,
     which is NaN for a single user."""
     users: int
+    """Number of users who attain the loss with every mechanism."""
     of_users: int
-    """Users who reach the loss with every mechanism, and users in all."""
+    """Number of all users."""
 
-    def is_sure(self, name: str) -> bool:
-        """Tell whether the first is significantly ahead of this one, with enough users to tell."""
+    def leads_significantly(self, name: str) -> bool:
+        """Return whether the lead over this mechanism is significant, over at least five users."""
         return self.users >= FEWEST_USERS and is_significant(*self.leads_km[name])
 
     def __str__(self) -> str:
         first, *others = self.errors_km
-        # A loss that is no tenth of a kilometre is written exactly, or it would read 0.0.
+        # Losses that are not a multiple of 0.1 km get two significant digits; otherwise small ones would read 0.0.
         tenths = abs(self.quality_loss_km - round(self.quality_loss_km, 1)) < 1e-9
         loss = f"{self.quality_loss_km:.1f}" if tenths else f"{self.quality_loss_km:.2g}"
         some = "" if self.users == self.of_users else f" ({self.users} of {self.of_users} users)"
         start = f"Against {self.attack}, at {loss} km of quality loss{some}, "
-        figure = f"P_AE {self.errors_km[first]:.2f} km"
-        answer = verdict(first, self.leads_km, self.users, f"{first} protects best", figure)
+        value = f"adversary error {self.errors_km[first]:.2f} km"
+        answer = verdict(first, self.leads_km, self.users, f"{first} protects best", value)
         behind = [
             f"{name} {self.errors_km[name]:.2f} km ({lower(*self.leads_km[name], self.users)})" for name in others
         ]
@@ -57,41 +58,47 @@ class Ranking:
 
 
 Leads = Mapping[str, tuple[float, float]]
-"""Of each one behind, nearest first, by how much the first leads it, and half of the 95 % interval of that."""
+"""Lead of the first mechanism over each other, nearest first, and the half-width of its 95 % confidence interval."""
 
 
-def verdict(first: str, leads: Leads, users: int, best: str, figure: str) -> str:
-    """Say who is ahead, and the first one's figure: `best` where its lead is significant over all others.
+def verdict(first: str, leads: Leads, users: int, best: str, value: str) -> str:
+    """Return the main clause of a ranking sentence: the best mechanism and its `value`.
 
-    It "is ahead" where it leads the runner-up significantly, but not all of those further behind. Else there is no
-    significant difference to those named; with fewer than five users none is tested.
+    The clause is `best` if the lead over all others is significant. It is "... ranks first" if only the lead over the
+    runner-up (and some others) is significant. Otherwise it names the mechanisms without a significant difference. With
+    fewer than five users nothing is tested.
     """
     if users < FEWEST_USERS:
         few = f"{users} users are" if users != 1 else "1 user is"
-        return f"{few} too few to tell which mechanism protects better: {first} has {figure}"
+        return f"{few} too few for a significance test: {first} has {value}"
     level = [name for name, lead in leads.items() if not is_significant(*lead)]
     if not level:
-        return f"{best}: {figure}"
+        return f"{best}: {value}"
     if next(iter(leads)) not in level:
-        return f"{first} is ahead: {figure}"
+        return f"{first} ranks first: {value}"
     *some, last = [first, *level]
     if len(some) > _MOST_LEVEL:
         some, last = some[:_MOST_LEVEL], f"{len(level) + 1 - _MOST_LEVEL} others"
-    return f"there is no significant difference between {', '.join(some)} and {last}: {first} has {figure}"
+    differences = "difference between {} and {} is" if len(some) == 1 else "differences between {} and {} are"
+    return f"the {differences.format(', '.join(some), last)} not significant: {first} has {value}"
 
 
 def lower(lead: float, half: float, users: int) -> str:
-    """Say by how much something is behind, and whether that is significant, where there are users enough."""
+    """Return the difference to the first mechanism and, with at least five users, its interval and significance.
+
+    >>> lower(0.12, 0.03, 9), lower(0.02, 0.03, 9), lower(0.02, 0.03, 2)
+    ('0.12 ± 0.03 km lower', '0.02 ± 0.03 km lower, not significant', '0.02 km lower')
+    """
     if users < FEWEST_USERS:
-        return f"{lead:.2f} lower"
-    return f"{lead:.2f} ± {half:.2f} lower" + ("" if is_significant(lead, half) else ", not significant")
+        return f"{lead:.2f} km lower"
+    return f"{lead:.2f} ± {half:.2f} km lower" + ("" if is_significant(lead, half) else ", not significant")
 
 
 def rankings(per_user: pd.DataFrame) -> Iterator[Ranking]:
-    """Yield a ranking for each attack, at a loss that all mechanisms reach for as many users as can be.
+    """Yield a ranking for each attack, at a loss that as many users as possible attain with all mechanisms.
 
-    A mechanism that has a single loss for some user, at one point or at all of them, has no curve and is left out.
-    Where less than half of the users share a loss there is no ranking; `remarks` says so.
+    A mechanism with a single distinct loss for some user has no curve and is excluded. If fewer than half of the users
+    share a loss, the attack has none; `remarks` reports it.
     """
     for attack, curves in _curves(per_user).items():
         loss = _common_loss(curves)
@@ -100,27 +107,27 @@ def rankings(per_user: pd.DataFrame) -> Iterator[Ranking]:
 
 
 def remarks(per_user: pd.DataFrame) -> Iterator[str]:
-    """Yield what `rankings` cannot compare, and why."""
+    """Yield sentences on mechanisms that `rankings` cannot compare, with the reason."""
     by_attack = _curves(per_user)
     for attack, curves in by_attack.items():
         if len(curves) > 1 and _common_loss(curves) is None:
             yield (
-                f"Against {attack} nothing is compared at equal quality loss: {', '.join(curves)} share none "
-                "for half of the users. Sweep wider, or see figures/tradeoff."
+                f"Against {attack}, mechanisms cannot be compared at equal quality loss: no loss is attained by half "
+                f"of the users with each of {', '.join(curves)}. Widen the sweep, or see figures/tradeoff."
             )
     with_curve = {lppm for curves in by_attack.values() for lppm in curves}
     single = [lppm for lppm in dict.fromkeys(per_user["lppm"]) if lppm not in with_curve]
     if single and by_attack:
         alone = with_curve if all(len(curves) < 2 for curves in by_attack.values()) else set()
         yield from _per_km(user_points(per_user[per_user["lppm"].isin({*single, *alone})]))
-        want = "for want of a second quality loss, which a sweep gives"
-        yield f"Not compared at equal loss, {want}: {', '.join(single)}."
+        reason = "because a single quality loss was simulated (sweep a parameter to obtain several)"
+        yield f"Not compared at equal loss, {reason}: {', '.join(single)}."
 
 
 def _per_km(points: pd.DataFrame) -> Iterator[str]:
-    """Yield how much error each mechanism buys for a kilometre of its losses; takes a table of `user_points`.
+    """Yield a sentence per attack on the adversary error per km of loss; `points` is a table of `user_points`.
 
-    That is the ratio of the means over users; leads are paired by user, with intervals by the delta method.
+    It is the ratio of the means over users. Leads are paired by user, with intervals by the delta method.
     """
     for attack in dict.fromkeys(points["attack"]):
         own = points[points["attack"] == attack].groupby(["lppm", "user"])[["loss", "error"]].mean()
@@ -134,8 +141,9 @@ def _per_km(points: pd.DataFrame) -> Iterator[str]:
         halves = half_width(spread, pd.Series(len(lossy), index=spread.index))
         leads = {lppm: (float(gain[order[0]] - gain[lppm]), float(halves[lppm])) for lppm in order[1:]}
         behind = [f"{lppm} {gain[lppm]:.2f} km ({lower(*lead, len(lossy))})" for lppm, lead in leads.items()]
-        best, figure = f"a km of it buys most error with {order[0]}", f"{gain[order[0]]:.2f} km of error per km"
-        answer = verdict(order[0], leads, len(lossy), best, figure)
+        best = f"{order[0]} has the highest adversary error per km of loss"
+        value = f"{gain[order[0]]:.2f} km of error per km of loss"
+        answer = verdict(order[0], leads, len(lossy), best, value)
         yield f"Against {attack}, each at its own quality loss, {answer}; {', '.join(behind)}."
 
 
@@ -147,65 +155,71 @@ AT_LOSS = [
 
 
 def at_loss(per_user: pd.DataFrame, losses_km: Sequence[float], *, against: str | None = None) -> pd.DataFrame:
-    """Return the adversary's error of each LPPM at some quality losses, and by how much it differs from one of them.
+    """Return the adversary error of each LPPM at given quality losses, and its difference from a reference LPPM.
 
-    Errors are read off each user's own trade-off curve, straight between her points and never beyond them. Means and
-    differences, LPPM - `against` (unless said the first one), are over the `users` who reach the loss with every LPPM
-    that is compared; `reached` is how many do with this one, `of_users` how many there are. Intervals are 95 % of
-    Student's t over users, that of the difference paired by user; `_min` and `_max` are the extremes of the users' own
-    values, which are shown instead below five users. An LPPM that has a single loss for every user has
-    no curve and is left out. Columns: AT_LOSS; attacks and LPPMs in the order in which they appear.
+    Errors are interpolated linearly on each user's trade-off curve, without extrapolation. Means and differences, LPPM
+    - `against` (default: the first LPPM), are over the `users` who attain the loss with every compared LPPM; `reached`
+    is the number of users who attain it with this LPPM, `of_users` the number of all users. Confidence intervals are
+    95 % intervals over users (Student's t), paired by user for differences; `_min` and `_max` are the extremes over
+    users, which tables show instead with fewer than five users. An LPPM with a single distinct loss for every user has
+    no curve and is excluded. Columns: `AT_LOSS`; attacks and LPPMs in order of appearance.
     """
     points = user_points(per_user)
     losses = points.groupby(["lppm", "attack", "user"])["loss"].transform("nunique")
     with_curve = set(points.loc[losses > 1, "lppm"])
     lppms = [lppm for lppm in dict.fromkeys(per_user["lppm"]) if lppm in with_curve]
     if not lppms:
-        raise RequestError("no LPPM has two quality losses to read an error between: sweep a parameter of theirs")
+        raise RequestError(
+            "no LPPM has two quality losses to interpolate between: sweep a parameter of the LPPMs", code="no-curve"
+        )
     against = lppms[0] if against is None else against
     if against not in lppms:
-        why = "has a single quality loss" if against in set(per_user["lppm"]) else "is none of this run"
-        raise RequestError(f"{against!r} {why}: to compare with are {', '.join(lppms)}")
+        available = f"available: {', '.join(lppms)}"
+        if against in set(per_user["lppm"]):
+            raise RequestError(f"LPPM {against!r} has a single quality loss; {available}", code="no-curve")
+        raise RequestError(f"no LPPM {against!r} to compare with; {available}", code="unknown-lppm")
     at = np.asarray(losses_km, dtype=float)
     rows: list[dict[str, object]] = []
     for attack in dict.fromkeys(per_user["attack"]):
         of_attack = points[(points["attack"] == attack) & points["lppm"].isin(lppms)]
-        read = {(lppm, user): read_off(own, at) for (lppm, user), own in of_attack.groupby(["lppm", "user"], sort=True)}
+        interpolated = {
+            (lppm, user): interpolate(own, at) for (lppm, user), own in of_attack.groupby(["lppm", "user"], sort=True)
+        }
         for i, loss in enumerate(at.tolist()):
-            errors = pd.Series({key: values[i] for key, values in read.items()}).unstack(level=0)
+            errors = pd.Series({key: values[i] for key, values in interpolated.items()}).unstack(level=0)
             rows += _compared(errors.reindex(columns=lppms), against, attack, loss) if len(errors) else []
     return pd.DataFrame(rows, columns=AT_LOSS)
 
 
 def _compared(errors: pd.DataFrame, against: str, attack: str, loss: float) -> Iterator[dict[str, object]]:
-    """Yield a row for each LPPM; takes the errors of users (rows) by LPPM (columns) at one loss."""
+    """Yield a row for each LPPM; `errors` has the errors of users (rows) by LPPM (columns) at one loss."""
     common = errors.dropna()
     for lppm in errors:
         row: dict[str, object] = {"attack": attack, "quality_loss_km": loss, "lppm": lppm, "against": against}
         row |= {"reached": int(errors[lppm].count()), "users": len(common), "of_users": len(errors)}
-        figures = {"error_km": common[lppm], "difference_km": common[lppm] - common[against]}
-        for name, values in figures.items():
+        metrics = {"error_km": common[lppm], "difference_km": common[lppm] - common[against]}
+        for name, values in metrics.items():
             row |= mean_interval(values, name)
             row |= {f"{name}_min": values.min(), f"{name}_max": values.max()}
         yield row
 
 
 def _curves(per_user: pd.DataFrame) -> dict[str, dict[str, Curve]]:
-    """Return the curves of each mechanism that has some, by attack."""
-    found: dict[str, dict[str, Curve]] = {}
+    """Return the curves of each mechanism with at least two losses, by attack."""
+    curves: dict[str, dict[str, Curve]] = {}
     points = user_points(per_user)
     for attack in [name for name in dict.fromkeys(per_user["attack"]) if name in set(points["attack"])]:
         rows = points[points["attack"] == attack]
-        found[str(attack)] = {
+        curves[str(attack)] = {
             str(lppm): {str(user): curve_of_user(own) for user, own in of_lppm.groupby("user", sort=True)}
             for lppm, of_lppm in rows.groupby("lppm", sort=True)
             if of_lppm.groupby("user")["loss"].nunique().min() > 1
         }
-    return found
+    return curves
 
 
 def _shared(curves: dict[str, Curve]) -> dict[str, tuple[float, float]]:
-    """Return the losses that a user reaches with every mechanism, as an interval, for users who have any."""
+    """Return the interval of losses that a user attains with every mechanism, for users with a non-empty one."""
     users = set.intersection(*(set(curve) for curve in curves.values())) if curves else set()
     shared = {}
     for user in sorted(users):
@@ -217,7 +231,7 @@ def _shared(curves: dict[str, Curve]) -> dict[str, tuple[float, float]]:
 
 
 def _common_loss(curves: dict[str, Curve]) -> float | None:
-    """Return a loss, to a tenth of a kilometre, that most users reach with every mechanism; of several the middle."""
+    """Return the multiple of 0.1 km that most users attain with every mechanism; of several the middle one."""
     if len(curves) < 2:
         return None
     shared = _shared(curves)
@@ -229,7 +243,7 @@ def _common_loss(curves: dict[str, Curve]) -> float | None:
     reached = ((lows[:, None] <= candidates) & (candidates <= highs[:, None])).sum(axis=0)
     if 2 * reached.max() < max(len(curve) for curve in curves.values()):
         return None
-    # The exact middle, the last candidate, counts only where no tenth does as well.
+    # The last candidate, the exact middle, is used only if no multiple of 0.1 km is attained by as many users.
     best = np.flatnonzero(reached[:-1] == reached.max())
     return float(candidates[best[len(best) // 2]]) if best.size else float(candidates[-1])
 

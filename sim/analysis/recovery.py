@@ -1,4 +1,4 @@
-"""Efficiency before and after a shift, and how long a mechanism takes to recover, from sums by user and query."""
+"""Efficiency before and after a shift and the time to recover, computed from sums by user and query."""
 
 from __future__ import annotations
 
@@ -15,34 +15,35 @@ _ROUNDING = 1e-9
 
 
 class Recovery:
-    """What the sums of one LPPM and attack come to."""
+    """Efficiency and recovery of one LPPM under one attack; see `sim.analysis.adaptation.adaptation`."""
 
     def __init__(self, added: AddedMetrics, *, before: int, window: int, step: int, recovered: float) -> None:
         self._before, self._window, self._recovered = before, window, recovered
-        figures = np.pad(added.figures, ((0, 0), (0, 0), (1, max(before - added.figures.shape[2], 0))))
-        counted = figures[2] > 0
+        sums = np.pad(added.sums, ((0, 0), (0, 0), (1, max(before - added.sums.shape[2], 0))))
+        counted = sums[2] > 0
         length = counted.shape[1] - counted[:, ::-1].argmax(axis=1) - 1 - before
-        until = figures.cumsum(axis=2)
+        until = sums.cumsum(axis=2)
         known = (until[0, :, before] > _ROUNDING) & (until[1, :, before] > _ROUNDING) & (length >= window)
         self._left_out = int((~known).sum())
         self._names = [name for name, is_known in zip(added.rows, known.tolist(), strict=True) if is_known]
         self._error, self._loss = until[0, known], until[1, known]
-        """Sums up to each query, the last before the shift in column `before`; shape (users, queries + 1)."""
+        """Cumulative sums up to each query; column `before` is the last query before the shift. Shape (users,
+        queries + 1)."""
         self._length: IntArray = length[known]
-        """How many queries each user has after the shift."""
+        """Number of queries of each user after the shift."""
         first = np.maximum(counted[known].argmax(axis=1) - step, 0)
         last = int(self._length.max(initial=window))
         earlier, later = (np.arange(start, stop + 1, step) for start, stop in ((0, before - window), (window, last)))
         self._ends: IntArray = np.concatenate([-earlier[::-1], later])
-        """How many queries after the shift each window ends."""
+        """Index of the last query of each window, relative to the shift."""
         over, under = self._between(self._ends - window, self._ends)
         whole = (before + self._ends - window >= first[:, None]) & (self._ends <= self._length[:, None])
         self._over, self._under = np.where(whole, over, np.nan), np.where(whole, under, np.nan)
         self.users = self._of_users()
-        self.course = self._of_all()
+        self.time_series = self._of_all()
 
     def _between(self, start: IntArray, end: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return everybody's errors and losses from so many queries after the shift on, up to so many."""
+        """Return each user's summed errors and losses of the queries in (start, end], relative to the shift."""
         last = self._error.shape[1] - 1
         columns = [np.minimum(self._before + at, last) for at in (start, end)]
         return (
@@ -88,8 +89,8 @@ class Recovery:
             }
         )
 
-    def courses_of_few(self) -> pd.DataFrame:
-        """Return the course of each user, where they are too few for an interval; else no rows."""
+    def time_series_of_few(self) -> pd.DataFrame:
+        """Return the time series of each user if users are too few for an interval; otherwise no rows."""
         few = are_few(len(self._names))
         efficiency = _divided(self._over, self._under) if few else np.empty((0, len(self._ends)))
         names = self._names if few else []
@@ -102,8 +103,8 @@ class Recovery:
         ).dropna(subset="efficiency", ignore_index=True)
 
     def summary(self) -> pd.DataFrame:
-        """Return one row."""
-        users, after = self.users, self.course[self.course["queries_after"] > 0].dropna(subset="efficiency")
+        """Return the row of `Adaptation.summary`."""
+        users, after = self.users, self.time_series[self.time_series["queries_after"] > 0].dropna(subset="efficiency")
         row: dict[str, Any] = {
             "users": len(users),
             "left_out": self._left_out,
@@ -136,6 +137,6 @@ class Recovery:
 
 
 def _divided(over: Any, under: Any) -> FloatArray:
-    """Return the ratios, NaN where nothing was lost."""
+    """Return the ratios; NaN where the loss is zero."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(under > _ROUNDING, over / under, np.nan)

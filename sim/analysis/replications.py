@@ -1,4 +1,4 @@
-"""Means and variances over replications: how sharp they are, and what expected metrics save."""
+"""Means and variances over replications: their precision, and the variance reduction by expected metrics."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _NO_VARIANCE_KM2 = 1e-24
 
 
 def replication_means(users: pd.DataFrame) -> pd.DataFrame:
-    """Return Q-bar and P_AE of each replication: the mean over users of each user's mean; takes a table of `per_user`.
+    """Return Q-bar and P_AE of each replication: the mean over users of each user's mean.
 
-    Columns: point, lppm, attack, replication, quality_loss_km, adversary_error_km. Expected figures are used where the
-    log has them.
+    `users` is a table of `per_user`. Columns: point, lppm, attack, replication, quality_loss_km, adversary_error_km.
+    Expected metrics are used where recorded.
     """
     keys = [*SERIES, "replication"]
     best = users[keys].assign(**{name: preferred(users, name) for name in LOSS_AND_ERROR})
@@ -24,11 +24,11 @@ def replication_means(users: pd.DataFrame) -> pd.DataFrame:
 
 
 def replication_half_widths(means: pd.DataFrame) -> pd.DataFrame:
-    """Return how sharp the means over replications are; takes a table of `replication_means`.
+    """Return the half-width of the 95 % confidence interval over replications of each mean.
 
-    Half of the 95 % interval of each figure, with the same users: another set of users is another matter, and so is
-    the interval of `summarize`. Columns: point, lppm, attack, quality_loss_km, adversary_error_km, NaN where there is
-    no figure.
+    `means` is a table of `replication_means`. The interval holds for the simulated users; unlike that of `summarize`,
+    it does not cover the sampling of users. Columns: point, lppm, attack, quality_loss_km, adversary_error_km; NaN
+    where a metric has no value.
     """
     groups = means.groupby(SERIES, sort=True)
     halves = {name: half_width(groups[name].std(ddof=1), groups[name].count()) for name in LOSS_AND_ERROR}
@@ -36,17 +36,18 @@ def replication_half_widths(means: pd.DataFrame) -> pd.DataFrame:
 
 
 def variance_ratio(users: pd.DataFrame) -> pd.DataFrame:
-    """Return how many times fewer replications the expected figures need than the sampled ones; takes `per_user`.
+    """Return the factor by which expected metrics reduce the number of replications, compared with sampled ones.
 
-    The interval of a mean over n replications is as wide as sqrt(variance / n), so `ratio`, the variance over
-    replications of the sampled mean over users by that of the expected one, is the ratio of the replications that reach
-    the same interval. Users are independent, so each variance is the sum of the users' own over their number squared,
-    which is known far better than that of the means of a few replications. `removed_share` is the variance of the
-    difference sampled - expected, the mechanism's current noise, as a share of the sampled variance. Whatever else a
-    replication draws, such as new movements, stays in both figures and keeps the ratio near 1.
+    `users` is a table of `per_user`. The interval of a mean over n replications is proportional to sqrt(variance / n).
+    `ratio`, the variance over replications of the sampled mean over users divided by that of the expected mean, is
+    therefore the ratio of the replications needed for the same interval. Users are independent, so each variance is the
+    sum of the users' variances divided by the squared number of users, which is much more precise than the variance of
+    a few replication means. `removed_share` is the variance of the difference sampled - expected (the noise of the
+    current report) divided by the sampled variance. Other randomness of a replication, such as new movements, affects
+    both metrics and keeps the ratio near 1.
 
-    Columns: point, lppm, attack, figure, users, replications, sampled_km2, expected_km2, ratio (infinite where the
-    expected figure is exact), removed_share. Series with one replication or without expected figures are left out.
+    Columns: point, lppm, attack, metric, users, replications, sampled_km2, expected_km2, ratio (infinite if the
+    expected metric is exact), removed_share. Series with one replication or without expected metrics are excluded.
     """
     frames = []
     for name in LOSS_AND_ERROR:
@@ -60,11 +61,11 @@ def variance_ratio(users: pd.DataFrame) -> pd.DataFrame:
         groups = counted.groupby(SERIES, sort=True)
         number = groups.size()
         frame = groups[list(spread.columns)].sum().div(number**2, axis=0).reset_index()
-        frame.insert(len(SERIES), "figure", name)
+        frame.insert(len(SERIES), "metric", name)
         frame.insert(len(SERIES) + 1, "users", number.to_numpy())
         frame.insert(len(SERIES) + 2, "replications", groups["replications"].max().to_numpy())
         frames.append(frame)
-    table = pd.concat(frames, ignore_index=True).sort_values([*SERIES, "figure"], ignore_index=True)
+    table = pd.concat(frames, ignore_index=True).sort_values([*SERIES, "metric"], ignore_index=True)
     noise, rest = (table[name].where(table[name] > _NO_VARIANCE_KM2, 0.0) for name in ("sampled_km2", "expected_km2"))
     with np.errstate(divide="ignore", invalid="ignore"):
         table["ratio"] = noise.to_numpy() / rest.to_numpy()

@@ -14,10 +14,9 @@ from sim.analysis.adaptation import BEFORE, RECOVERED, WINDOW, Adaptation, Adapt
 from sim.analysis.event_log import SERIES
 from sim.analysis.passes import FirstPass, SecondPass, read_once
 from sim.analysis.replications import variance_ratio
-from sim.analysis.smoothing_error import COLUMNS
 from sim.analysis.statistics import with_spread
 from sim.analysis.summary import LOSS_AND_ERROR, Totals, per_user, preferred, tradeoff
-from sim.analysis.sweep_labels import circumstances, in_order, named_apart, with_swept_values
+from sim.analysis.sweep_labels import circumstances, in_order, with_distinct_names, with_swept_values
 from sim.analysis.tournament import STANDINGS, is_tournament, leads, standings
 from sim.analysis.trajectories import TrajectoryCollector, output_space
 from sim.interfaces import OutputSpace
@@ -112,7 +111,8 @@ class Result:
         DataFrame
             A row per point, LPPM and attack: ``quality_loss_km``, ``adversary_error_km``, both also with the prefix
             ``expected_`` (means over the mechanism's noise, which have a smaller variance), each with ``_low`` and
-            ``_high``; ``users``, ``queries``, ``replications``, and the swept values.
+            ``_high``; ``users``, ``queries``, ``replications``, and the swept values. Without the prefix, loss and
+            error are realised values.
         """
         return self._cached("summary", lambda: tradeoff(self.run, self.totals())).copy()
 
@@ -127,7 +127,8 @@ class Result:
         -------
         DataFrame
             Hit rate, entropy, epsilon and others, as far as they were recorded; the prefix ``own_`` marks values that
-            hold under the mechanism's own model. `sim.analysis.metrics.METRICS` describes each.
+            hold under the mechanism's own model. Unlike in `summary`, ``quality_loss_km`` and ``adversary_error_km``
+            are expected values where recorded. `sim.analysis.metrics.METRICS` describes each column.
         """
         return self._cached("metrics", self._metrics)
 
@@ -150,7 +151,9 @@ class Result:
 
     def shown_hindsight(self) -> pd.DataFrame:
         """Return `hindsight` with the spread that tables show (`sim.analysis.statistics.with_spread`)."""
-        return with_spread(self.hindsight(), self._first_pass().user_past_errors, COLUMNS, [*SERIES, "lag"])
+        return with_spread(
+            self.hindsight(), self._first_pass().user_smoothing_errors, smoothing_error.COLUMNS, [*SERIES, "lag"]
+        )
 
     def shifts(self) -> pd.DataFrame:
         """Return the shifts in the behaviour of users: the name of each, the user, and the first query after it."""
@@ -216,7 +219,7 @@ class Result:
             are in the column ``circumstances``; only LPPMs under the same circumstances are compared.
         """
         points, users = self.points(), in_order(self.totals().users, self.run)
-        named = named_apart(users, points).assign(circumstances=circumstances(users, points))
+        named = with_distinct_names(users, points).assign(circumstances=circumstances(users, points))
         tables = [
             ranking.at_loss(own, losses_km, against=against).assign(circumstances=text)
             for text, own in named.groupby("circumstances", sort=False)
@@ -240,14 +243,14 @@ class Result:
         points, summary = self.points(), self.summary()
         if not is_tournament(summary) or any(circumstances(summary, points)):
             return pd.DataFrame(columns=STANDINGS)
-        return standings(named_apart(in_order(summary, self.run), points), at_km)
+        return standings(with_distinct_names(in_order(summary, self.run), points), at_km)
 
     def tournament_leads(self, table: pd.DataFrame) -> tuple[dict[str, tuple[float, float]], int]:
         """Return the lead of the first LPPM in a table of `tournament` over the others, see `tournament.leads`."""
         points = self.points()
         if table["rank"].isna().all():
             return {}, 0
-        summary, users = (named_apart(frame, points) for frame in (self.summary(), self.totals().users))
+        summary, users = (with_distinct_names(frame, points) for frame in (self.summary(), self.totals().users))
         return leads(summary, users, table)
 
     def per_user(self) -> pd.DataFrame:
@@ -280,7 +283,8 @@ class Result:
     def hindsight(self) -> pd.DataFrame:
         """Return the error of attacks that revise past estimates, P_AE(r, s) (`sim.analysis.smoothing_error`)."""
         return self._cached(
-            "past errors", lambda: smoothing_error.past_error(self.run, self._first_pass().user_past_errors)
+            "smoothing errors",
+            lambda: smoothing_error.smoothing_errors(self.run, self._first_pass().user_smoothing_errors),
         )
 
     def variance_ratio(self) -> pd.DataFrame:

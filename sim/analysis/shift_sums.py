@@ -1,4 +1,4 @@
-"""Sums of errors and losses around a shift, by LPPM, attack, user and query counted from the shift."""
+"""Sums of errors and losses around a shift, by LPPM, attack, user and query index relative to the shift."""
 
 from __future__ import annotations
 
@@ -15,94 +15,95 @@ from sim.storage.run_directory import RunDirectory
 from sim.storage.summary_rows import require_uncut_by_shift, require_whole_rows, weights_of
 
 Span = tuple[int, int, int]
-"""The first query to look at, the first after the shift, and the first after all that is looked at."""
+"""Query indices: the first analysed one, the first after the shift, and the first after the analysed range."""
 
-_NOT_AT_ALL: Span = (0, 0, 0)
+_EMPTY: Span = (0, 0, 0)
 
 
 def spans_around(changes: pd.DataFrame, name: str) -> dict[tuple[int, str], Span]:
-    """Return where to look, by replication and user: from the change before a shift up to the change after it."""
+    """Return the range from the change before a shift to the change after it, by replication and user."""
     keys = ["replication", "user"]
     begun = changes[(changes["shift"] == name) & (changes["event"] == "shift")]
     frame = changes.merge(begun.groupby(keys, as_index=False)["index"].min(), on=keys, suffixes=("", "_at"))
     frame["first"] = frame["index"].where(frame["index"] < frame["index_at"], 1)
     frame["end"] = frame["index"].astype(np.int64).where(frame["index"] > frame["index_at"], np.iinfo(np.int64).max)
-    found = frame.groupby(keys, sort=False).agg(first=("first", "max"), at=("index_at", "min"), end=("end", "min"))
-    spans = zip(*(found[column].tolist() for column in ("first", "at", "end")), strict=True)
-    return dict(zip(found.index.tolist(), spans, strict=True))
+    limits = frame.groupby(keys, sort=False).agg(first=("first", "max"), at=("index_at", "min"), end=("end", "min"))
+    spans = zip(*(limits[column].tolist() for column in ("first", "at", "end")), strict=True)
+    return dict(zip(limits.index.tolist(), spans, strict=True))
 
 
 class ShiftSums:
-    """The errors and losses of one point, added up by LPPM, attack, user and query."""
+    """Sums of the errors and losses of one sweep point by LPPM, attack, user and query."""
 
     def __init__(self, spans: dict[tuple[int, str], Span], before: int) -> None:
         self.series: dict[tuple[str, str], AddedMetrics] = {}
         self.step = 1
-        """How many queries a row stands for, at most."""
+        """Largest number of queries that a row summarizes."""
         self._spans = spans
         self._before = before
 
     def add(self, rows: pa.Table, run: RunDirectory) -> None:
-        """Add the rows of a part; a row that stands for several queries is added at the last of them."""
+        """Add the rows of a part; a row that summarizes several queries is added at the last of them."""
         error, loss = (_best(rows, name) for name in ("adversary_error_km", "quality_loss_km"))
         rows = rows.append_column("error", error).append_column("loss", loss)
         rows = rows.filter(pc.and_(pc.is_valid(error), pc.is_valid(loss)))
         if not rows.num_rows:
             return
         (users, user), (lppms, lppm), (attacks, attack) = (_coded(rows[name]) for name in ("user", "lppm", "attack"))
-        lives, life = np.unique(
+        codes, simulation = np.unique(
             rows["replication"].to_numpy().astype(np.int64) * len(users) + user, return_inverse=True
         )
-        whose = [(code // len(users), users[code % len(users)]) for code in lives.tolist()]
-        spans = np.array([self._spans.get(life, _NOT_AT_ALL) for life in whose], dtype=np.int64)
-        first, at, end = spans[life].T
+        simulations = [(code // len(users), users[code % len(users)]) for code in codes.tolist()]
+        spans = np.array([self._spans.get(key, _EMPTY) for key in simulations], dtype=np.int64)
+        first, at, end = spans[simulation].T
         last = rows["index"].to_numpy().astype(np.int64)
         queries = weights_of(rows)
         begin = last - queries + 1
         require_uncut_by_shift(begin, last, at, run)
         within = (begin >= np.maximum(first, at - self._before)) & (last < end)
         self.step = max(self.step, int(queries[within].max(initial=1)))
-        figures = np.stack([rows["error"].to_numpy() * queries, rows["loss"].to_numpy() * queries, queries])
+        values = np.stack([rows["error"].to_numpy() * queries, rows["loss"].to_numpy() * queries, queries])
         series = lppm * len(attacks) + attack
         for code in np.unique(series[within]).tolist():
             own = within & (series == code)
             added = self.series.setdefault((lppms[code // len(attacks)], attacks[code % len(attacks)]), AddedMetrics())
-            added.add(users, user[own], (last - at + self._before)[own], figures[:, own])
+            added.add(users, user[own], (last - at + self._before)[own], values[:, own])
 
     def require_window(self, window: int, run: RunDirectory) -> None:
-        """Refuse windows that are not made of whole rows."""
+        """Raise an error if windows are not made of whole rows."""
         require_whole_rows(window, self.step, run)
 
 
 def _best(rows: pa.Table, name: str) -> pa.ChunkedArray[Any]:
-    """Return a measure's expected figures where there are any, else the realised ones."""
+    """Return the expected values of a measure where recorded, otherwise the realised ones."""
     best: pa.ChunkedArray[Any] = pc.coalesce(rows[f"expected_{name}"], rows[name])
     return best
 
 
 def _coded(column: pa.ChunkedArray[Any]) -> tuple[list[str], IntArray]:
-    """Return the different texts of a column, and which of them each row has."""
+    """Return the distinct texts of a column, and the position of each row's text among them."""
     coded: Any = column.combine_chunks().dictionary_encode(null_encoding="encode")
     return [text or "" for text in coded.dictionary.to_pylist()], coded.indices.to_numpy().astype(np.int64)
 
 
 class AddedMetrics:
-    """Errors, losses and numbers of queries of one LPPM and attack."""
+    """Sums of errors, losses and query counts of one LPPM and attack."""
 
     def __init__(self) -> None:
         self.rows: dict[str, int] = {}
-        """Where each user is in the figures."""
-        self.figures: FloatArray = np.zeros((3, 0, 0))
-        """Shape (3, users, queries); the first query is the one that is `before` the shift."""
+        """Row of each user in `sums`."""
+        self.sums: FloatArray = np.zeros((3, 0, 0))
+        """Error, loss and number of queries, shape (3, users, queries); column `before` is the first query after the
+        shift."""
 
-    def add(self, users: Sequence[str], user: IntArray, column: IntArray, figures: FloatArray) -> None:
-        """Add rows, in their order, so that sums do not depend on how rows are packed into parts."""
+    def add(self, users: Sequence[str], user: IntArray, column: IntArray, values: FloatArray) -> None:
+        """Add rows in order, so that sums do not depend on how rows are distributed over parts."""
         present = np.unique(user)
         place = np.zeros(len(users), dtype=np.int64)
         place[present] = [self.rows.setdefault(users[code], len(self.rows)) for code in present.tolist()]
-        _, rows, columns = self.figures.shape
+        _, rows, columns = self.sums.shape
         more = (max(len(self.rows) - rows, 0), max(int(column.max()) + 1 - columns, 0))
         if any(more):
-            self.figures = np.pad(self.figures, ((0, 0), (0, more[0]), (0, more[1])))
-        for own, values in zip(self.figures, figures, strict=True):
-            np.add.at(own, (place[user], column), values)
+            self.sums = np.pad(self.sums, ((0, 0), (0, more[0]), (0, more[1])))
+        for own, addends in zip(self.sums, values, strict=True):
+            np.add.at(own, (place[user], column), addends)

@@ -1,4 +1,4 @@
-"""What adversaries make of past queries: P_AE(r, s) of Oya et al. 2019, the error about query s after report r."""
+"""Smoothing error: P_AE(r, s) of Oya et al. 2019, the error of the estimate of query s after report r > s."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ _NEEDED = [*_SIMULATION, "index", "estimated_index", "adversary_error_km"]
 _SUMS = ["guesses", *COLUMNS[:2]]
 
 
-def past_error(run: RunDirectory, users: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return the mean error about past queries by how many reports later they were estimated once more.
+def smoothing_errors(run: RunDirectory, users: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return the mean error of revised estimates of past queries, by lag.
 
-    A row for each point, LPPM, attack and `lag` r - s, as text; `final` is about all past queries, from a user's last
-    report. `adversary_error_km` is the error then, `online_error_km` that of the same queries when they were asked,
-    `gain_km` what hindsight gains; `_low` and `_high` are the ends of 95 % intervals over users, whose means come
-    first. Other columns: users, guesses. Without such guesses in the log, no rows.
+    One row per point, LPPM, attack and `lag` r - s (as text); the lag `final` stands for the estimates of all past
+    queries after a user's last report. `adversary_error_km` is the error of the revised estimates, `online_error_km`
+    that of the online estimates of the same queries, and `gain_km` the reduction online - revised. Means are first
+    over each user's queries, then over users; `_low` and `_high` are the limits of 95 % intervals over users.
+    Other columns: users, guesses (number of revised estimates). A log without revised estimates gives no rows.
 
-    Takes a table of `of_users`, which is made unless it is given.
+    `users` is a table of `of_users`, computed from the log if omitted.
     """
     users = of_users(run) if users is None else users
     return users.rename(columns={"user": "users"}) if users.empty else _over_users(users)
 
 
-class PastErrorCollector:
-    """Errors about past queries of the parts read so far, summed by user and lag.
+class SmoothingErrorCollector:
+    """Collector of the errors of revised estimates, summed by user and lag.
 
     Memory grows with the number of (point, LPPM, attack, lag, user).
     """
@@ -48,7 +49,7 @@ class PastErrorCollector:
         self._sums: pd.DataFrame | None = None
 
     def add(self, part: LogPart) -> None:
-        """Take in a part."""
+        """Add a part of the log."""
         indices = part.rows(["index", "estimated_index"])
         if pc.any(pc.less(indices["estimated_index"], indices["index"])).as_py():
             own = _summed(part.rows(_NEEDED), self._requested)
@@ -65,19 +66,22 @@ class PastErrorCollector:
 
 
 def of_users(run: RunDirectory) -> pd.DataFrame:
-    """Return the same of each user: a row for each point, LPPM, attack, lag and user with `COLUMNS` and guesses."""
-    collector = PastErrorCollector(run.manifest().scenario)
+    """Return the smoothing errors of each user: one row per point, LPPM, attack, lag and user.
+
+    Columns besides these: guesses and `COLUMNS`.
+    """
+    collector = SmoothingErrorCollector(run.manifest().scenario)
     for part in log_parts(run):
         collector.add(part)
     return collector.of_users()
 
 
 RequestedLags = dict[str, tuple[frozenset[int], bool]]
-"""Lags that an attack estimates again, and whether it makes final estimates."""
+"""Lags at which each attack revises its estimates, and whether it makes final estimates."""
 
 
 def _requested_lags(scenario: Scenario) -> RequestedLags:
-    """Return what the attacks of a scenario were asked for, of those that state it, the same at all points."""
+    """Return the lags that the built-in attacks of a scenario request; empty if attacks are swept."""
     if any(path.startswith("attacks") for path in scenario.sweep):
         return {}
     hindsights = {
@@ -87,10 +91,10 @@ def _requested_lags(scenario: Scenario) -> RequestedLags:
 
 
 def _summed(table: pa.Table, requested: RequestedLags) -> pd.DataFrame:
-    """Return the sums of each user and lag in a part, which holds whole simulations.
+    """Return the sums of each user and lag in a part, which holds complete simulations.
 
-    Of an attack of which nobody knows what it was asked for, such as one's own, lags are those that occur before the
-    last report, and its last word is one that is about all queries.
+    For attacks without requested lags, such as custom ones, the lags are those that occur before the last report, and
+    estimates after the last report are final if they cover all past queries.
     """
     # Rows of shifts, and those without an attack, have no estimate.
     frame = table.filter(pc.is_valid(table["estimated_index"])).to_pandas()
@@ -111,12 +115,12 @@ def _summed(table: pa.Table, requested: RequestedLags) -> pd.DataFrame:
         seen = np.where(own, past["lag"].isin(lags), seen)
         everything = np.where(own, concludes, everything)
     by_lag, final = past[seen], past[at_last & everything]
-    told = pd.concat([by_lag.assign(lag=by_lag["lag"].astype(str)), final.assign(lag=FINAL)])
-    return told.groupby(_USER, as_index=False)[_SUMS].sum()
+    estimates = pd.concat([by_lag.assign(lag=by_lag["lag"].astype(str)), final.assign(lag=FINAL)])
+    return estimates.groupby(_USER, as_index=False)[_SUMS].sum()
 
 
 def _over_users(own: pd.DataFrame) -> pd.DataFrame:
-    """Return the means over users of each user's mean, with intervals."""
+    """Return the means over users of each user's mean, with confidence intervals."""
     keys = [*SERIES, "lag"]
     groups = own.groupby(keys)
     columns: dict[str, pd.Series[Any]] = {"users": groups["user"].size(), "guesses": groups["guesses"].sum()}

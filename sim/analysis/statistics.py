@@ -1,13 +1,12 @@
-"""Confidence intervals over users: Student's t, the delta method, and when there are too few users for either.
+"""Confidence intervals over users: Student's t, the delta method, and the treatment of few users.
 
-A confidence interval over fewer than five users says little: with two users Student's factor is 12.7, and the interval
-of an error of 0.4 km reaches far below zero. Below `FEWEST_USERS` the users' own values are shown instead, as the range
-from the lowest to the highest in tables and one by one in figures, and no mechanism is called better than another.
+A confidence interval over fewer than five users is not informative: with two users Student's factor is 12.7, and the
+interval of an error of 0.4 km reaches far below zero. With fewer than `FEWEST_USERS` users, tables show the range of
+the users' values and figures the individual values instead, and no difference is called significant.
 
-With five users or more, or over five replications or more of a single user, intervals are Student's t at 95 %. Most
-metrics cannot be negative and some cannot be above 1. Their intervals are cut at these bounds: the true value lies
-within them, so that the cut interval covers it as often as the whole one. Tables of results such as `summary.csv` keep
-the ends of the whole interval.
+With at least five users, or at least five replications of a single user, intervals are Student's t at 95 %. Most
+metrics are non-negative and some are at most 1. Tables and figures truncate intervals at these bounds; this does not
+change the coverage, because the true value lies within them. Result files such as `summary.csv` have the full interval.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from sim.interfaces import FloatArray
 from sim.storage.event_schema import MEASURES
 
 FEWEST_USERS = 5
-"""Fewer users have no interval, and nothing is significant."""
+"""Smallest number of users for which intervals are shown and significance is tested."""
 INTERVAL, OWN_VALUES, NONE = "interval", "users", "none"
 SPREAD = "spread"
-"""The column that says what `_low` and `_high` are: the ends of an interval, the users' own extremes, or nothing."""
+"""Name of the column with the meaning of `_low` and `_high`: confidence limits, extremes over users, or none."""
 ENDS = ("", "_low", "_high")
-"""Suffixes of a mean and of the ends of its interval."""
+"""Column suffixes of a mean and of the limits of its interval."""
 _MAY_BE_NEGATIVE = ("difference_km", "gain_km")
 _SHARES = ("hit_rate", "posterior_at_truth", "identified_share", "distance")
 CONFIDENCE = 0.95
 
 
 def half_width(deviation: pd.Series[float], count: pd.Series[int]) -> pd.Series[float]:
-    """Return half of Student's 95 % interval of a mean: t(0.975; n - 1) s / sqrt(n), NaN for fewer than two units.
+    """Return the half-width of the 95 % t-interval of a mean, t(0.975; n - 1) s / sqrt(n); NaN if n < 2.
 
     >>> half_width(pd.Series([1.0, 1.0]), pd.Series([2, 9])).round(3).tolist()
     [8.985, 0.769]
@@ -46,10 +45,10 @@ def half_width(deviation: pd.Series[float], count: pd.Series[int]) -> pd.Series[
 
 
 def intervals(units: pd.DataFrame, keys: list[str], names: Sequence[str] = MEASURES) -> pd.DataFrame:
-    """Return, by group, the mean over the units of each measure, or of other columns, and its 95 % interval.
+    """Return by group the mean over units of each column in `names`, and its 95 % confidence interval.
 
-    The interval is Student's t: its ends are the mean -+ `half_width`, NaN for fewer than two units. Units without a
-    value do not count.
+    The limits are the mean -+ `half_width` (Student's t), NaN for fewer than two units. Units without a value are
+    excluded.
 
     >>> table = pd.DataFrame({"point": 0, **dict.fromkeys(MEASURES, [1.0, 3.0])})
     >>> intervals(table, ["point"])[["quality_loss_km", "quality_loss_km_high"]].round(3).values.tolist()
@@ -65,16 +64,16 @@ def intervals(units: pd.DataFrame, keys: list[str], names: Sequence[str] = MEASU
 
 
 def mean_interval(values: pd.Series[float], name: str) -> dict[str, float]:
-    """Return the mean of some values as `name`, and the ends of its 95 % interval as `name_low` and `name_high`."""
+    """Return the mean of `values` as `name`, and the limits of its 95 % interval as `name_low` and `name_high`."""
     mean = float(values.mean())
     half = float(half_width(pd.Series([values.std(ddof=1)]), pd.Series([values.count()])).iloc[0])
     return {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
 
 
 def paired_leads(values: pd.DataFrame, first: str) -> dict[str, tuple[float, float]]:
-    """Return by how much one column leads each other on average over rows, and half of the 95 % interval of that.
+    """Return the mean lead of column `first` over each other column, and the half-width of its 95 % interval.
 
-    Rows are the users, who are paired; the interval is Student's t.
+    Rows are users; differences are paired by user and the interval is Student's t.
     """
     leads = values.drop(columns=first).rsub(values[first], axis=0)
     halves = half_width(leads.std(ddof=1), leads.count())
@@ -84,15 +83,15 @@ def paired_leads(values: pd.DataFrame, first: str) -> dict[str, tuple[float, flo
 
 
 def is_significant(lead: float, half: float) -> bool:
-    """Tell whether a lead is above zero by more than half of its interval."""
+    """Return whether a lead is greater than the half-width of its interval."""
     return lead - half > 0
 
 
 def ratio_of_means(over: FloatArray, under: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return sum(over) / sum(under) by column and the ends of its 95 % interval over rows, which are the units.
+    """Return sum(over) / sum(under) by column and the limits of its 95 % interval over rows, the independent units.
 
-    By the delta method: the ratio R varies as the mean of the residuals (over - R under) / mean(under) does. Rows
-    with NaN do not count in their column; fewer than two have no interval.
+    By the delta method, the variance of the ratio R is that of the mean of the residuals (over - R under) /
+    mean(under). NaN entries are excluded from their column; columns with fewer than two entries have no interval.
 
     >>> ratio, low, high = ratio_of_means(np.array([[1.0], [3.0]]), np.array([[2.0], [6.0]]))
     >>> ratio.tolist(), low.tolist(), high.tolist()
@@ -111,12 +110,15 @@ def ratio_of_means(over: FloatArray, under: FloatArray) -> tuple[FloatArray, Flo
 
 
 def are_few(users: int) -> bool:
-    """Tell whether users are too few for an interval over them; a single user may have one over replications."""
+    """Return whether there are several users, but too few for an interval.
+
+    A single user may have an interval over replications.
+    """
     return 1 < users < FEWEST_USERS
 
 
 def spread_kinds(table: pd.DataFrame) -> list[str]:
-    """Return what may be shown around the means of each row, by its numbers of `users` and `replications`.
+    """Return the kind of spread to show for each row, from its numbers of `users` and `replications`.
 
     >>> spread_kinds(pd.DataFrame({"users": [9, 4, 1, 1], "replications": [1, 9, 4, 5]}))
     ['interval', 'users', 'none', 'interval']
@@ -129,7 +131,7 @@ def spread_kinds(table: pd.DataFrame) -> list[str]:
 
 
 def metric_bounds(name: str) -> tuple[float, float]:
-    """Return the lowest and the highest value that a metric can have.
+    """Return the smallest and the largest possible value of a metric.
 
     >>> metric_bounds("quality_loss_km"), metric_bounds("hit_rate"), metric_bounds("gain_km")
     ((0.0, inf), (0.0, 1.0), (-inf, inf))
@@ -140,9 +142,9 @@ def metric_bounds(name: str) -> tuple[float, float]:
 
 
 def extremes(units: pd.DataFrame, keys: Sequence[str], names: Sequence[str]) -> pd.DataFrame:
-    """Return the lowest and the highest of the users' own values by group: `_low` and `_high` of each metric.
+    """Return the extremes over users by group, as `_low` and `_high` of each metric.
 
-    `units` has a row for each user of a group. The index is that of the groups.
+    `units` has one row per user of a group. The index of the result is that of the groups.
     """
     groups = units.groupby(list(keys), sort=True)[list(names)]
     low, high = groups.min(), groups.max()
@@ -152,30 +154,31 @@ def extremes(units: pd.DataFrame, keys: Sequence[str], names: Sequence[str]) -> 
 def with_spread(
     table: pd.DataFrame, units: pd.DataFrame, names: Sequence[str], keys: Sequence[str], *, signed: bool = False
 ) -> pd.DataFrame:
-    """Return a table of means with the spread that may be shown in `_low` and `_high`, and in `spread` what it is.
+    """Return a table of means with the spread to display in `_low` and `_high`, and its kind in the column `spread`.
 
-    `table` has a row for each group of `keys`, with its number of `users`, and maybe of `replications`; `units` has the
-    values of each user. Of two to four users the ends become their lowest and highest value; of a single user with
-    fewer than five replications there are none. Else an interval is cut at the metric's bounds; `signed` metrics, such
-    as differences, have none. Metrics that `units` lacks get no ends where users are few.
+    `table` has one row per group of `keys`, with its number of `users` and optionally of `replications`; `units` has
+    the values of each user. For two to four users, `_low` and `_high` become the extremes over users; for a single user
+    with fewer than five replications they become NaN. Otherwise the interval is truncated at the metric's bounds,
+    except for `signed` metrics such as differences, which have no bounds. Metrics that `units` lacks get NaN for few
+    users.
     """
-    found = table.copy()
-    found[SPREAD] = spread_kinds(found)
-    few, unknown = (found[SPREAD].to_numpy() == kind for kind in (OWN_VALUES, NONE))
+    shown = table.copy()
+    shown[SPREAD] = spread_kinds(shown)
+    few, unknown = (shown[SPREAD].to_numpy() == kind for kind in (OWN_VALUES, NONE))
     own = extremes(units, keys, [name for name in names if name in units]) if few.any() else pd.DataFrame()
-    places = pd.MultiIndex.from_frame(found[list(keys)]) if len(keys) > 1 else pd.Index(found[keys[0]])
+    places = pd.MultiIndex.from_frame(shown[list(keys)]) if len(keys) > 1 else pd.Index(shown[keys[0]])
     for name in names:
         for end in ENDS[1:]:
             column = name + end
-            if column not in found:
+            if column not in shown:
                 continue
-            ends = found[column].astype(float).to_numpy()
-            # Ends that meet are exact, and need no second replication.
-            vague = unknown & (found[name].astype(float).to_numpy() != ends)
+            ends = shown[column].astype(float).to_numpy()
+            # An interval of width zero is exact and needs no second replication.
+            vague = unknown & (shown[name].astype(float).to_numpy() != ends)
             ends = np.where(vague, np.nan, ends)
             if column in own:
                 ends = np.where(few, own[column].reindex(places).to_numpy(dtype=float), ends)
             elif few.any():
                 ends = np.where(few, np.nan, ends)
-            found[column] = ends if signed else np.clip(ends, *metric_bounds(name))
-    return found
+            shown[column] = ends if signed else np.clip(ends, *metric_bounds(name))
+    return shown

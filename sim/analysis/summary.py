@@ -1,8 +1,8 @@
 """Summaries of a run: means by user, and means over users with confidence intervals.
 
-Users are the independent units. A metric is first averaged for each user, as the paper does, then over users; the
-confidence interval covers what another sample of users could have given. `read_totals` folds replications together as
-they come: memory grows with the number of (point, LPPM, attack, user) alone. Only `per_user` grows with replications.
+Users are the independent units. A metric is first averaged for each user, as in the paper, then over users; the
+confidence interval accounts for the sampling of users. `read_totals` accumulates replications as they are read, so its
+memory grows with the number of (point, LPPM, attack, user). Only `per_user` grows with the number of replications.
 """
 
 from __future__ import annotations
@@ -39,43 +39,45 @@ LOSS_AND_ERROR = ("quality_loss_km", "adversary_error_km")
 
 
 def preferred(frame: pd.DataFrame, name: str, end: str = "") -> pd.Series[float]:
-    """Return a measure's expected figures where there are any, else the realised ones.
+    """Return the expected values of a measure where recorded, otherwise the realised ones.
 
-    `end`, `_low` or `_high`, asks for that end of the interval of the same figure.
+    `end`, one of `_low` and `_high`, selects that confidence limit of the same metric.
     """
     expected, realised = (frame[column + end].astype(float) for column in (f"expected_{name}", name))
     return expected.where(frame[f"expected_{name}"].notna(), realised)
 
 
 def per_user(run: RunDirectory, parts: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return the mean of each measure for each point, LPPM, attack, user and replication, in all parts or in some.
+    """Return the mean of each measure by point, LPPM, attack, user and replication, in `parts` (default: all).
 
-    Columns: point, lppm, attack (empty without one), user, replication, queries, and the four measures, NaN
-    where the log has no value.
+    Columns: point, lppm, attack (empty if there is none), user, replication, queries, and the four measures
+    `quality_loss_km`, `adversary_error_km` (realised) and `expected_quality_loss_km`, `expected_adversary_error_km`;
+    NaN where the log has no value.
     """
     return group_means(query_rows(run, [*SIMULATED, *MEASURES], parts), SIMULATED)
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What one reading of a log leaves: no more for a hundred million rows than for a few, enough for all tables."""
+    """Means by user of an event log; the size does not depend on the number of queries or replications."""
 
     users: pd.DataFrame
-    """A row for each point, LPPM, attack and user: queries, and each measure's mean over replications.
+    """One row per point, LPPM, attack and user: the number of queries, and each measure's mean over replications.
 
-    The number of replications that have the measure and their variance are beside it, as `_count` and `_variance`.
+    `_count` and `_variance` are the number of replications that have the measure and the variance over them.
     """
     replications: pd.Series[int]
-    """How many replications each point, LPPM and attack has."""
+    """Number of replications by point, LPPM and attack."""
     extent: Extent = field(default_factory=Extent)
-    """Highest query index, and which queries the log holds together."""
+    """Highest query index, and the windows of queries that rows summarize."""
 
 
 class TotalsCollector:
-    """Totals of the parts read so far.
+    """Collector of `Totals`.
 
-    Up to a hundred thousand (point, LPPM, attack, user, replication) the means are those of pandas to the bit;
-    beyond that blocks of replications are merged as they come (Chan, Golub & LeVeque 1983), which rounds differently.
+    Up to 100,000 combinations of point, LPPM, attack, user and replication, the means are bitwise those of pandas.
+    Beyond that, blocks of replications are merged as they are read (Chan, Golub & LeVeque 1983), which rounds
+    differently.
     """
 
     def __init__(self) -> None:
@@ -85,13 +87,13 @@ class TotalsCollector:
         self._limit = COMPACT_ROWS
 
     def add(self, part: LogPart) -> None:
-        """Take in a part."""
+        """Add a part of the log."""
         rows = part.queries([*SIMULATED, "index", *MEASURES])
         self._extent = self._extent.joined(rows)
         self._pieces.append(sum_rows(rows, SIMULATED))
         if sum(piece.num_rows for piece in self._pieces) > self._limit:
             joined = self._joined_pieces()
-            # As many as are retained, so that joining them never costs more than reading.
+            # The limit grows with the retained rows, so that joining never costs more than reading.
             self._totals, self._pieces, self._limit = joined, [], max(COMPACT_ROWS, len(joined.users))
 
     def totals(self) -> Totals:
@@ -104,7 +106,7 @@ class TotalsCollector:
 
 
 def read_totals(run: RunDirectory) -> Totals:
-    """Read a log once and return what the summary, the comparisons and the windows of `read_over_time` need of it."""
+    """Read a log once and return the means by user and its extent."""
     require_parts(run, run.parts())
     collector = TotalsCollector()
     for part in log_parts(run):
@@ -113,15 +115,19 @@ def read_totals(run: RunDirectory) -> Totals:
 
 
 def summarize(run: RunDirectory, read: Totals | None = None) -> pd.DataFrame:
-    """Return the table of `summary.csv`: a row for each point, LPPM and attack.
+    """Return the table of `summary.csv`: one row per point, LPPM and attack.
 
-    Each measure comes as its mean and the ends `_low` and `_high` of a 95 % interval of Student's t. The mean
-    is the plain mean over users of each user's mean, itself the plain mean over replications: a user with many
-    queries counts no more than another. The interval is over users, the independent units, when there are at
-    least two; over replications when there is a single user; and empty when there is one of each. Of a single user
-    whose expected figures are the same in every replication, as the manifest says, their interval has no width.
+    `quality_loss_km` and `adversary_error_km` are the realised means, `expected_quality_loss_km` and
+    `expected_adversary_error_km` the means expected over the mechanism's noise, NaN where not recorded. (In
+    `metrics.csv` the columns `quality_loss_km` and `adversary_error_km` have the expected means where recorded.)
 
-    The log is read unless `read_totals` did that already.
+    Each measure has a mean and the limits `_low` and `_high` of a 95 % confidence interval (Student's t). The mean is
+    the unweighted mean over users of each user's unweighted mean over replications: users with many queries do not
+    weigh more. The interval is over users, the independent units, if there are at least two; over replications if there
+    is a single user; NaN for one user with one replication. For a single user whose expected metrics are the same in
+    every replication, according to the manifest, the interval has width zero.
+
+    `read` has the totals of `read_totals`; if omitted, the log is read.
     """
     return _without_noise(_summary(read or read_totals(run)), run)
 
@@ -137,7 +143,7 @@ def _without_noise(summary: pd.DataFrame, run: RunDirectory) -> pd.DataFrame:
 
 
 def summarize_users(users: pd.DataFrame) -> pd.DataFrame:
-    """Return the summary of a table made by `per_user`."""
+    """Return the summary from a table of `per_user`."""
     return _summary(_folded(users))
 
 
@@ -151,7 +157,7 @@ def _summary(read: Totals) -> pd.DataFrame:
 
 
 def _over_replications(users: pd.DataFrame) -> pd.DataFrame:
-    """Return each user's means with the intervals over her replications."""
+    """Return each user's means with confidence intervals over their replications."""
     columns = {name: users[name] for name in SERIES}
     for name in MEASURES:
         half = half_width(users[f"{name}_variance"] ** 0.5, users[f"{name}_count"])
@@ -160,7 +166,7 @@ def _over_replications(users: pd.DataFrame) -> pd.DataFrame:
 
 
 def _folded(users: pd.DataFrame) -> Totals:
-    """Fold the replications of a table made by `per_user`."""
+    """Average a table of `per_user` over replications."""
     groups = users.groupby([*SERIES, "user"], sort=True)
     columns: dict[str, pd.Series[Any]] = {"queries": groups["queries"].sum()}
     for name in MEASURES:
@@ -170,7 +176,7 @@ def _folded(users: pd.DataFrame) -> Totals:
 
 
 def _joined(one: Totals | None, other: Totals) -> Totals:
-    """Join the totals of different parts: a simulation is whole in one part, so that no replication is in both."""
+    """Merge the totals of different parts; no replication is in both, because parts hold complete simulations."""
     if one is None:
         return other
     ours, theirs = (read.users.set_index([*SERIES, "user"]) for read in (one, other))
@@ -192,9 +198,8 @@ def _joined(one: Totals | None, other: Totals) -> Totals:
 
 
 def tradeoff(run: RunDirectory, read: Totals | None = None) -> pd.DataFrame:
-    """Return the summary with the values of the sweep beside it, empty where they make no difference to an LPPM.
+    """Return the summary with a column for each swept parameter, NaN where it does not affect an LPPM.
 
-    A swept value whose name is a column of the summary as well, such as `replications`, gets the suffix
-    `_swept`.
+    A swept parameter whose name is also a column of the summary, such as `replications`, gets the suffix `_swept`.
     """
     return with_swept_values(summarize(run, read), run.read_csv("points.csv"))

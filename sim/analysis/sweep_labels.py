@@ -1,4 +1,4 @@
-"""Labels of sweep points: swept values beside rows, names of LPPMs that a sweep changes, the order of the scenario."""
+"""Labels of sweep points: columns of swept values, distinct names of swept LPPMs, and the order of the scenario."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sim.storage.run_directory import RunDirectory
 
 
 def with_swept_values(frame: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
-    """Return rows by point and LPPM with the swept values beside them, empty where an LPPM has only one of several."""
+    """Return rows by point and LPPM with a column for each swept parameter, NaN where it does not affect the LPPM."""
     joined = frame.merge(points, on="point", how="left", validate="many_to_one", suffixes=("", "_swept"))
     for path in points.columns.drop("point"):
         column = f"{path}_swept" if path in frame.columns else path
@@ -21,20 +21,21 @@ def with_swept_values(frame: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame
     return joined
 
 
-def named_apart(frame: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with LPPMs named apart where something of theirs is swept that is no number.
+def with_distinct_names(frame: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the values of swept non-numeric LPPM parameters appended to the LPPM names.
 
-    A curve joins points that differ in a mechanism's numbers. With another training set, say, it is another mechanism.
+    A curve joins points that differ in numeric parameters. A different training set, for example, makes a different
+    mechanism.
     """
     numbers = points.select_dtypes("number").columns
-    said = _swept_text(frame, points, [path for path in points.columns if _of_lppms(path) and path not in numbers])
+    labels = _swept_text(frame, points, [path for path in points.columns if _of_lppms(path) and path not in numbers])
     return frame.assign(
-        lppm=[f"{lppm} ({text})" if text else lppm for lppm, text in zip(frame["lppm"], said, strict=True)]
+        lppm=[f"{lppm} ({label})" if label else lppm for lppm, label in zip(frame["lppm"], labels, strict=True)]
     )
 
 
 def in_order(frame: pd.DataFrame, run: RunDirectory) -> pd.DataFrame:
-    """Return the rows with LPPMs and attacks in the order of the scenario, which colours and panels follow."""
+    """Return the rows with LPPMs and attacks in the order of the scenario, as colours and panels are."""
     scenario = run.manifest().scenario
     lppms = {lppm.name: i for i, lppm in enumerate(scenario.lppms)}
     attacks = {attack.name: i for i, attack in enumerate(scenario.attacks)}
@@ -44,12 +45,12 @@ def in_order(frame: pd.DataFrame, run: RunDirectory) -> pd.DataFrame:
 
 
 def swept_words(frame: pd.DataFrame, points: pd.DataFrame) -> list[str]:
-    """Return, for each row, all swept values that make a difference to its LPPM, in words."""
+    """Return a label for each row: all swept values that affect its LPPM."""
     return _swept_text(frame, points, list(points.columns.drop("point")))
 
 
 def circumstances(frame: pd.DataFrame, points: pd.DataFrame) -> list[str]:
-    """Return, for each row, what is swept outside the mechanisms: only rows with the same can be compared."""
+    """Return a label for each row: the swept values outside the mechanisms. Only rows with equal labels compare."""
     return _swept_text(frame, points, [path for path in points.columns.drop("point") if not _of_lppms(path)])
 
 
@@ -58,7 +59,7 @@ def _of_lppms(path: str) -> bool:
 
 
 def _swept_text(frame: pd.DataFrame, points: pd.DataFrame, paths: Sequence[str]) -> list[str]:
-    """Return the values of some swept paths in words, for each row; empty where they make no difference to an LPPM."""
+    """Return the values of some swept paths as text for each row, without those that do not affect the LPPM."""
     short = path_headings(paths)
     values = with_swept_values(frame[["lppm", "point"]], points[["point", *paths]]).to_dict("records")
     return [
@@ -67,7 +68,7 @@ def _swept_text(frame: pd.DataFrame, points: pd.DataFrame, paths: Sequence[str])
 
 
 def swept_value(value: Any) -> str:
-    """Write a swept value: whole numbers without a point.
+    """Format a swept value: integers without a decimal point.
 
     >>> swept_value(1.0), swept_value(0.25), swept_value("few")
     ('1', '0.25', 'few')
@@ -76,6 +77,6 @@ def swept_value(value: Any) -> str:
 
 
 def path_headings(paths: Sequence[str]) -> dict[str, str]:
-    """Return the last step of each path, or all of it where the last steps are alike."""
+    """Return the last key of each path, or the full path if several paths share their last key."""
     last = [path.rsplit(".", 1)[-1] for path in paths]
     return {path: path if last.count(step) > 1 else step for path, step in zip(paths, last, strict=True)}

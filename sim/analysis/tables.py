@@ -1,7 +1,7 @@
-"""Tables of results, each defined once: columns with headings, units, formats and notes.
+"""Definitions of the displayed result tables: columns with headings, units, formats and captions.
 
-`sim.cli.output` renders them for the terminal, `sim.report` as HTML. CSV files have the frames they are made of, with
-every digit. `Column.cell` formats a row of such a frame, a mapping of column names to values.
+`sim.cli.output` renders them for the terminal, `sim.report` as HTML. CSV files have the underlying frames with all
+digits. `Column.cell` formats a row of such a frame, a mapping of column names to values.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ Row = Mapping[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What a table shows in one place."""
+    """Displayed content of one table cell."""
 
     text: str = ""
     spread: str = ""
-    """The spread around a mean, empty if there is none."""
+    """Spread around a mean; empty if there is none."""
     sort_key: object = None
-    """What a column of numbers is sorted by; None in a column of text."""
+    """Sort key in a numeric column; None in a text column."""
     mark: str = ""
-    """Why the value is marked with an exclamation mark, empty if it is not."""
+    """Reason why the value is marked with an exclamation mark; empty if it is not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its heading and how it shows a row."""
+    """Heading of a column and the formatter of its cells."""
 
     heading: str
     cell: Callable[[Row], Cell]
@@ -45,12 +45,12 @@ class Column:
     meaning: str = ""
     numeric: bool = True
     names_row: bool = False
-    """Whether it has the names of the rows."""
+    """Whether the column has the row names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns, rows and a caption; rows with the same `section` belong together."""
+    """Columns, rows and a caption; consecutive rows with the same `section` are grouped."""
 
     columns: Sequence[Column]
     rows: Sequence[Row]
@@ -59,12 +59,12 @@ class Table:
 
 
 def text_column(heading: str, key: str, *, names_row: bool = False) -> Column:
-    """Return a column of text."""
+    """Return a text column."""
     return Column(heading, lambda row: Cell(str(row[key])), numeric=False, names_row=names_row)
 
 
 def lppm_column(key: str = "lppm") -> Column:
-    """Return the column of the names of mechanisms."""
+    """Return the column of mechanism names."""
     return text_column("LPPM", key, names_row=True)
 
 
@@ -76,7 +76,7 @@ def metric_column(
 
 
 def swept_columns(paths: Sequence[str]) -> list[Column]:
-    """Return a column for each swept path; takes rows of `with_swept_cells`."""
+    """Return a column for each swept path, for rows of `with_swept_cells`."""
     headings = path_headings(paths)
 
     def cell(path: str) -> Callable[[Row], Cell]:
@@ -86,12 +86,12 @@ def swept_columns(paths: Sequence[str]) -> list[Column]:
 
 
 def with_swept_cells(rows: Sequence[Row], values: Sequence[Row]) -> list[Row]:
-    """Return rows with the swept values of each, given by path."""
+    """Return rows extended by their swept values, a mapping from path to value each."""
     return [{**row, _SWEPT: own} for row, own in zip(rows, values, strict=True)]
 
 
 def metric_cell(row: Row, key: str, digits: int, *, signed: bool = False, mark: str = "") -> Cell:
-    """Return a mean with its spread; nothing where there is none."""
+    """Return the cell of a mean with its spread; empty if the mean is missing."""
     value: Any = row.get(key)
     if _is_missing(value):
         return Cell(sort_key="")
@@ -102,7 +102,7 @@ def metric_cell(row: Row, key: str, digits: int, *, signed: bool = False, mark: 
 
 
 def expected_cell(row: Row, key: str, digits: int = 3, *, mark: str = "") -> Cell:
-    """Return a mean with its spread: the expected one where there is one, which has less noise."""
+    """Return the cell of a mean with its spread: the expected mean where recorded, which has less noise."""
     best = f"expected_{key}" if pd.notna(row.get(f"expected_{key}")) else key
     return metric_cell(row, best, digits, mark=mark)
 
@@ -118,16 +118,19 @@ def _swept_cell(value: Any) -> Cell:
 
 
 def _count_cell(value: float) -> Cell:
-    """Return a number of queries without decimals."""
+    """Return the cell of a number of queries, without decimals."""
     return Cell(sort_key="") if _is_missing(value) else Cell(f"{value:.0f}", sort_key=f"{value:.6g}")
 
 
-ABOVE_BUDGET = "above the quality budget asked for"
+ABOVE_BUDGET = "exceeds the quality budget"
 _BY_ATTACK, _SWEPT = "by attack", "swept values"
 
 
 def rows_by_attack(summary: pd.DataFrame, keys: Sequence[str]) -> list[Row]:
-    """Return a row for each group of `keys` of a summary, from which `loss_and_error_columns` take each attack's."""
+    """Return one row per group of `keys` of a summary, which holds the rows of all attacks.
+
+    These are the rows that `loss_and_error_columns` expects.
+    """
     rows: list[Row] = []
     for _, own in summary.groupby(list(keys), sort=False):
         records = own.to_dict("records")
@@ -136,7 +139,7 @@ def rows_by_attack(summary: pd.DataFrame, keys: Sequence[str]) -> list[Row]:
 
 
 def loss_and_error_columns(attacks: Sequence[str], is_over_budget: Callable[[Row], bool]) -> list[Column]:
-    """Return the quality loss, and the error of each attack."""
+    """Return the column of the quality loss and one column of the adversary error per attack."""
 
     def loss(row: Row) -> Cell:
         return expected_cell(row, "quality_loss_km", mark=ABOVE_BUDGET if is_over_budget(row) else "")
@@ -156,7 +159,7 @@ def summary_caption(summary: pd.DataFrame, *, over_budget: bool) -> str:
     expected = summary["expected_quality_loss_km"].notna().any()
     return (
         f"Quality loss Q-bar and adversary error P_AE, in km; {table_spread_note(summary, units)}"
-        + ("; means expected over the mechanism's noise" if expected else "")
+        + ("; expected over the mechanism's noise where recorded" if expected else "")
         + (f"; ! {ABOVE_BUDGET}" if over_budget else "")
     )
 
@@ -164,31 +167,33 @@ def summary_caption(summary: pd.DataFrame, *, over_budget: bool) -> str:
 def metrics_columns(names: Sequence[str]) -> list[Column]:
     """Return the columns of some of `METRICS`."""
     shown = {name: METRICS[name] for name in names}
-    return [metric_column(metric.heading, name, metric.digits, meaning=metric.words) for name, metric in shown.items()]
+    return [
+        metric_column(metric.heading, name, metric.digits, meaning=metric.description) for name, metric in shown.items()
+    ]
 
 
 PAST_ERRORS = (
-    metric_column("P_AE", "adversary_error_km", unit="km", meaning="error so many reports later"),
-    metric_column("when asked", "online_error_km", unit="km", meaning="error of the same queries when they were asked"),
-    metric_column("gain", "gain_km", unit="km", meaning="what later reports gain, paired by query"),
+    metric_column("P_AE", "adversary_error_km", unit="km", meaning="adversary error of the revised estimates"),
+    metric_column("online", "online_error_km", unit="km", meaning="adversary error of the online estimates"),
+    metric_column("gain", "gain_km", unit="km", meaning="reduction by later reports, paired by query"),
     Column("users", lambda row: Cell(str(row["users"]), sort_key=row["users"])),
 )
-"""Errors of attacks about past queries."""
+"""Columns of the errors of revised estimates of past queries."""
 
 
 def past_errors_caption(errors: pd.DataFrame) -> str:
-    """Return the caption of the table of errors about past queries."""
+    """Return the caption of the table of errors of revised estimates."""
     return (
-        "Adversary error about past queries s, in km: so many reports later or at the last one (final), and that of "
-        f"the same queries when they were asked, gains paired by query; {table_spread_note(errors)}"
+        "Adversary error of past queries, in km: estimates revised after further reports (lag) or after the last one "
+        f"(final), and online estimates of the same queries; gains paired by query; {table_spread_note(errors)}"
     )
 
 
-def _not_back(row: Row) -> Cell:
+def _not_recovered(row: Row) -> Cell:
     return Cell(f"{row['censored']} of {row['users']}", sort_key=row["censored"])
 
 
-def _together(row: Row) -> Cell:
+def _pooled_recovery(row: Row) -> Cell:
     taken = row["pooled_queries_to_recover"]
     if _is_missing(taken):
         return Cell(sort_key="")
@@ -197,33 +202,33 @@ def _together(row: Row) -> Cell:
 
 ADAPTATION = (
     metric_column("before", "efficiency_before", meaning="efficiency before the shift"),
-    metric_column("lowest", "efficiency_lowest", meaning="lowest efficiency of a window after the shift"),
-    metric_column("at the end", "efficiency_end", meaning="efficiency of the last window"),
+    metric_column("minimum", "efficiency_lowest", meaning="lowest efficiency of a window after the shift"),
+    metric_column("end", "efficiency_end", meaning="efficiency of the last window"),
     Column(
         "median",
         lambda row: _count_cell(row["queries_to_recover_median"]),
-        meaning="queries until a user is back, median over users",
+        meaning="queries to recover, median over users",
     ),
-    metric_column("mean", "queries_to_recover", 0, meaning="queries until a user is back, mean over users"),
-    metric_column("lost", "queries_lost", 1, meaning="queries lost until then"),
-    Column("not back", _not_back, meaning="users who do not recover"),
-    Column("together", _together, meaning="queries until all users together are back"),
+    metric_column("mean", "queries_to_recover", 0, meaning="queries to recover, mean over users"),
+    metric_column("lost", "queries_lost", 1, meaning="queries lost until recovery"),
+    Column("censored", _not_recovered, meaning="users who do not recover"),
+    Column("pooled", _pooled_recovery, meaning="queries to recover, pooled over users"),
 )
-"""Efficiency around a shift, and the time to recover."""
+"""Columns of the efficiency around a shift and the time to recover."""
 
 
 def adaptation_caption(shown: pd.DataFrame, window: int, recovered: float) -> str:
-    """Return the caption of the table of an adaptation."""
+    """Return the caption of the adaptation table."""
     shifts = ", ".join(dict.fromkeys(shown["shift"]))
     return (
-        f"Efficiency P_AE / Q-bar before and after {shifts}; queries until a window of {window} is back at "
-        f"{100 * recovered:g} %: median and mean over users, those not back counted with all they have, and of all "
-        f"users together; queries lost until then; {table_spread_note(shown)}"
+        f"Efficiency P_AE / Q-bar before and after {shifts}; queries until the efficiency of a window of {window} "
+        f"queries recovers to {100 * recovered:g} %: median and mean over users (censored users count with all their "
+        f"queries) and pooled over users; queries lost until recovery; {table_spread_note(shown)}"
     )
 
 
 def rank_columns(digits: int) -> list[Column]:
-    """Return rank, mechanism and quality loss of a table of standings."""
+    """Return the columns rank, mechanism and quality loss of a table of standings."""
     return [
         Column("rank", lambda row: Cell(*_rank(row["rank"]))),
         lppm_column(),
@@ -237,13 +242,13 @@ def _rank(rank: Any) -> tuple[str, str, str]:
 
 
 def at_loss_columns(against: str) -> list[Column]:
-    """Return the error of each mechanism at a quality loss, and its difference to one of them."""
+    """Return the columns of the error at a quality loss and of its difference from the LPPM `against`."""
 
     def difference(row: Row) -> Cell:
         return Cell(sort_key="") if row["lppm"] == against else metric_cell(row, "difference_km", 3)
 
     def users(row: Row) -> Cell:
-        of_this = f" ({row['reached']} with this one)" if row["reached"] > row["users"] else ""
+        of_this = f" ({row['reached']} with this LPPM)" if row["reached"] > row["users"] else ""
         return Cell(f"{row['users']} of {row['of_users']}{of_this}", sort_key=row["users"])
 
     return [
@@ -258,16 +263,16 @@ def at_loss_columns(against: str) -> list[Column]:
 def at_loss_caption(shown: pd.DataFrame) -> str:
     """Return the caption of the comparison at equal loss."""
     return (
-        "Adversary error P_AE at equal quality loss Q-bar, in km, off each user's own curve, over the users who reach "
-        f"it with every LPPM; differences paired by user; {table_spread_note(shown)}"
+        "Adversary error P_AE at equal quality loss Q-bar, in km, interpolated on each user's curve, over the users "
+        f"who attain it with every LPPM; differences paired by user; {table_spread_note(shown)}"
     )
 
 
 def format_metric(row: Mapping[Any, Any], name: str, digits: int, *, signed: bool = False) -> tuple[str, str]:
-    """Return a mean and its spread as text, the latter empty where there is none.
+    """Return a mean and its spread as text; the spread is empty if there is none.
 
-    `± half` is an interval, `[low, high]` one that is cut at a bound of the metric, unless that is `signed`, and
-    `(low to high)` the users' own extremes.
+    `± half` is a confidence interval, `[low, high]` one that is truncated at a bound of the metric (`signed` metrics
+    have no bounds), and `(low to high)` the range over users.
 
     >>> row = {"error_km": 0.5, "error_km_low": 0.25, "error_km_high": 0.75}
     >>> format_metric(row, "error_km", 2)
@@ -292,19 +297,19 @@ def format_metric(row: Mapping[Any, Any], name: str, digits: int, *, signed: boo
 
 
 def spread_note(spreads: Sequence[str], units: str = "users") -> str:
-    """Say what stands beside the means of a table with these values of `spread`.
+    """Return the note on the spread shown in a table with these values of `spread`.
 
     >>> spread_note(["interval"]), spread_note(["users"])
-    ('95 % intervals over users', "in brackets the range of the users' own values (fewer than 5: no intervals)")
+    ('95 % confidence intervals over users', 'range over users in parentheses (no intervals for fewer than 5 users)')
     """
-    words = {
-        INTERVAL: f"95 % intervals over {units}",
-        OWN_VALUES: f"in brackets the range of the users' own values (fewer than {FEWEST_USERS}: no intervals)",
-        NONE: f"no intervals of one user with fewer than {FEWEST_USERS} replications",
+    notes = {
+        INTERVAL: f"95 % confidence intervals over {units}",
+        OWN_VALUES: f"range over users in parentheses (no intervals for fewer than {FEWEST_USERS} users)",
+        NONE: f"no intervals for one user with fewer than {FEWEST_USERS} replications",
     }
-    return "; ".join(text for kind, text in words.items() if kind in (spreads or [INTERVAL]))
+    return "; ".join(text for kind, text in notes.items() if kind in (spreads or [INTERVAL]))
 
 
 def table_spread_note(table: pd.DataFrame, units: str = "users") -> str:
-    """Return the note about the spread in a table of `with_spread`."""
+    """Return the note on the spread in a table of `with_spread`."""
     return spread_note(list(table[SPREAD]) if SPREAD in table else [INTERVAL], units)

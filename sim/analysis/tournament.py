@@ -1,4 +1,4 @@
-"""Every mechanism against every attack at equal quality loss, in one table."""
+"""Tournament: standings of all mechanisms against all attacks at equal quality loss."""
 
 from __future__ import annotations
 
@@ -12,31 +12,32 @@ from sim.analysis.summary import preferred
 from sim.interfaces import FloatArray
 
 LEAST_LPPMS, LEAST_ATTACKS = 3, 3
-"""With fewer, the summary says it all."""
+"""Smallest numbers of mechanisms and attacks for a table of standings."""
 
 STANDINGS = ["rank", "lppm", "quality_loss_km", "adversary_error_km", "strongest"]
-"""The columns of a table of standings before those of the attacks."""
+"""Leading columns of a table of standings; one column per attack follows."""
 _SAME_KM = 1e-9
 
 
 def is_tournament(summary: pd.DataFrame) -> bool:
-    """Tell whether a summary has enough mechanisms and attacks for a table of standings."""
+    """Return whether a summary has enough mechanisms and attacks for a table of standings."""
     attacked = summary[summary["attack"] != ""]
     return attacked["lppm"].nunique() >= LEAST_LPPMS and attacked["attack"].nunique() >= LEAST_ATTACKS
 
 
 def standings(summary: pd.DataFrame, at_km: float | None = None) -> pd.DataFrame:
-    """Return a row for each mechanism, best protection first: by the error of the strongest attack on it.
+    """Return one row per mechanism, best protection first: ranked by the error of the strongest attack on it.
 
-    Where mechanisms were swept, say over budgets, errors are those at one quality loss, `at_km`, read off the straight
-    lines between a mechanism's points; unless said, it is one that most of them reach (`common_loss_km`). A mechanism
-    that does not is behind the others, without a rank, with its point nearest to that loss; so is one that some attack
-    cannot be computed against, as those of the full type: weak attacks alone rank nobody. Without a sweep each stands
-    at its own loss, and the loss beside the error must be looked at.
+    If mechanisms were swept, for example over budgets, errors are interpolated linearly between a mechanism's points at
+    the quality loss `at_km` (default: `common_loss_km`, a loss that most of them attain). A mechanism that does not
+    attain this loss follows at the end without a rank, with its point nearest to that loss. So does a mechanism against
+    which some attack cannot be computed, such as those of the full type, because the remaining weaker attacks would
+    overstate its protection. Without a sweep each mechanism has its own loss, and errors must be read together with
+    the losses.
 
-    Columns: rank (equal errors share it), lppm, quality_loss_km, adversary_error_km of the strongest attack, its name,
-    and the error of each attack under its name, NaN where it cannot be computed. Figures are the expected ones where
-    there are any. Takes a table of `summarize`, of mechanisms that are named apart.
+    Columns: rank (equal errors share it), lppm, quality_loss_km, adversary_error_km of the strongest attack, strongest
+    (name of that attack), and the error of each attack under its name, NaN where it cannot be computed. Expected
+    metrics are used where recorded. `summary` is a table of `summarize` with distinct LPPM names.
     """
     curves = _curves(summary)
     attacks = list(dict.fromkeys(attack for curve in curves.values() for attack in curve.columns))
@@ -67,12 +68,12 @@ def standings(summary: pd.DataFrame, at_km: float | None = None) -> pd.DataFrame
 def leads(
     summary: pd.DataFrame, users: pd.DataFrame, table: pd.DataFrame
 ) -> tuple[dict[str, tuple[float, float]], int]:
-    """Return by how much the first of the standings leads each other that has a rank, and over how many users.
+    """Return the lead of the first mechanism over each other ranked one, and the number of users.
 
-    A lead is the mean of the differences of the users' own errors, each under the attack that is strongest on the
-    mechanism, with half of its 95 % interval (Student's t, paired by user). Where errors are read off between the
-    points of a sweep, so are those of each user, at the mean losses of the points: their mean is the error of the
-    standings. Takes the tables that `standings` was made of, the users' means of `read_totals`, and its table.
+    A lead is the mean over users of the difference of their errors, each under the strongest attack on the mechanism,
+    with the half-width of its 95 % confidence interval (Student's t, paired by user). If errors are interpolated
+    between sweep points, each user's errors are interpolated at the mean losses of the points, so that their mean is
+    the error in the standings. `table` is the result of `standings(summary)`; `users` has the means of `Totals.users`.
     """
     first, *others = table[table["rank"].notna()].to_dict("records")
     errors = pd.DataFrame({row["lppm"]: _errors_of_users(summary, users, row) for row in (first, *others)}).dropna()
@@ -80,7 +81,7 @@ def leads(
 
 
 def _errors_of_users(summary: pd.DataFrame, users: pd.DataFrame, row: dict[Any, Any]) -> pd.Series[float]:
-    """Return each user's error of a mechanism under the attack that is strongest on it, at the loss of its row."""
+    """Return each user's error under the strongest attack on a mechanism, at the loss of its row in the standings."""
     own, of_users = (
         frame[(frame["lppm"] == row["lppm"]) & (frame["attack"] == row["strongest"])] for frame in (summary, users)
     )
@@ -94,7 +95,7 @@ def _errors_of_users(summary: pd.DataFrame, users: pd.DataFrame, row: dict[Any, 
 
 
 def common_loss_km(summary: pd.DataFrame) -> float | None:
-    """Return a loss, in tenths of a km, that most mechanisms reach, of several the middle; None without any curve."""
+    """Return the multiple of 0.1 km that most mechanisms attain, of several the middle one; None without a curve."""
     ranges = [(curve.index[0], curve.index[-1]) for curve in _curves(summary).values() if len(curve) > 1]
     if not ranges:
         return None
@@ -108,15 +109,15 @@ def common_loss_km(summary: pd.DataFrame) -> float | None:
 
 
 def _curves(summary: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the errors of each mechanism by attack (columns) and loss (rows, in order)."""
+    """Return the errors of each mechanism by attack (columns) and loss (rows, ascending)."""
     known = summary[summary["attack"] != ""]
     best = known[["lppm", "point", "attack"]].assign(
         loss=preferred(known, "quality_loss_km"), error=preferred(known, "adversary_error_km")
     )
-    found = {}
+    curves = {}
     for lppm, own in best.groupby("lppm", sort=False):
         losses = own.groupby("point")["loss"].first()
         errors = own.pivot(index="point", columns="attack", values="error")[list(dict.fromkeys(own["attack"]))]
         curve = errors.set_axis(pd.Index(losses.loc[errors.index].round(9), name="loss")).sort_index()
-        found[str(lppm)] = curve.groupby(level="loss").mean()
-    return found
+        curves[str(lppm)] = curve.groupby(level="loss").mean()
+    return curves

@@ -1,4 +1,4 @@
-"""Trajectories: what happened to single users, query by query, in the first replication."""
+"""Trajectories of single users, query by query, in the first replication."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ COLUMNS = [
 
 
 def output_space(run: RunDirectory, lppm: str, point: int) -> OutputSpace:
-    """Return what the outputs of an LPPM stand for."""
+    """Return the output space of an LPPM."""
     manifest = run.manifest()
     return outputs.read(manifest.output_spaces[lppm], Grid(**manifest.world_of(point).grid), point)
 
 
 def shown_at(space: OutputSpace, output: int | None) -> tuple[int, ...]:
-    """Return where a map shows an output: its place, or where it has none all cells that it names."""
+    """Return the cells at which a map shows an output: its representative cell, or else all cells it covers."""
     if output is None:
         return ()
     place = space.shown_at(output)
@@ -47,19 +47,19 @@ def shown_at(space: OutputSpace, output: int | None) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class UserTrace:
-    """What happened to one user under one LPPM, in the first replication."""
+    """Trajectory of one user under one LPPM, in the first replication."""
 
     queries: pd.DataFrame
-    """A row for each query: index, time_s, cell, output, estimate (NaN without an attack) and, of the output, the cells
-    that a map shows it at: a list in `shown`."""
+    """One row per query: index, time_s, cell, output, estimate (NaN without an attack), and `shown`, the cells at which
+    a map shows the output."""
     belief: FloatArray | None
-    """What the LPPM believed of her last, as far as it was recorded, shape (n_cells,)."""
+    """Last recorded belief of the LPPM about the user, shape (n_cells,); None if none was recorded."""
     believed_at: int | None
-    """Before which query."""
+    """Index of the query before which the belief was recorded."""
 
 
 def user_trace(run: RunDirectory, *, lppm: str, point: int, attack: str, user: str) -> UserTrace:
-    """Return the trace of one user, what was reported of it and what the attack made of that."""
+    """Return the true cells, reports and estimates of one user."""
     columns = ["index", "time_s", "cell", "output", "estimate"]
     for part in log_parts(run, parts_at(run, [(lppm, point)], first=True)):
         require_cells(run, part.rows(["event"])["event"])
@@ -77,12 +77,13 @@ def user_trace(run: RunDirectory, *, lppm: str, point: int, attack: str, user: s
                 None if last is None else beliefs.profile[last],
                 None if last is None else int(beliefs.index[last]),
             )
-    raise RequestError(f"{run} has no query of user {user!r} under {lppm} against {attack or 'nobody'}.")
+    under = f"under {lppm} against {attack}" if attack else f"under {lppm}"
+    raise RequestError(f"{run} has no query of user {user!r} {under}.", code="no-such-query")
 
 
 @dataclass(frozen=True, slots=True)
 class Trajectories:
-    """The queries of some users under one LPPM at one sweep point, in the first replication."""
+    """Queries of some users under one LPPM at one sweep point, in the first replication."""
 
     rows: pa.Table
     """Columns: COLUMNS."""
@@ -91,7 +92,7 @@ class Trajectories:
 
 
 class TrajectoryCollector:
-    """Trajectories of some users in the parts read so far, by LPPM and sweep point."""
+    """Collector of the trajectories of some users, by LPPM and sweep point."""
 
     def __init__(self, points: Chosen, users: Sequence[str]) -> None:
         self.users = list(users)
@@ -100,7 +101,7 @@ class TrajectoryCollector:
         self._beliefs: dict[tuple[str, int], list[Beliefs]] = {key: [] for key in self._points}
 
     def add(self, part: LogPart) -> None:
-        """Take in a part; a summary has no trajectories."""
+        """Add a part of the log; a summarized part has no trajectories."""
         if part.is_summary or not may_hold(part.id, self._points, first=True):
             return
         rows = part.queries(COLUMNS)
@@ -124,7 +125,10 @@ class TrajectoryCollector:
 
 
 def evenly(lengths: pd.Series[int], queries: int) -> list[str]:
-    """Return as many users, evenly among all, as have no more queries together; at least one."""
+    """Return as many evenly spaced users as have at most `queries` queries in total; at least one.
+
+    `lengths` has the number of queries by user.
+    """
 
     def some(count: int) -> pd.Series[int]:
         return lengths.iloc[np.unique(np.linspace(0, len(lengths) - 1, count).astype(int))]
@@ -134,16 +138,16 @@ def evenly(lengths: pd.Series[int], queries: int) -> list[str]:
 
 
 MOST_VALUES = 3_300_000
-"""Values of trajectories that are collected for the replay: more than a page has room for."""
+"""Maximum number of trajectory values collected for the replay."""
 
 
 def values_per_query(series: int, lppms: int) -> int:
-    """Return how many values the replay of a query takes: index, time and cell, outputs and estimates."""
+    """Return the number of values per query in the replay: index, time and cell, outputs and estimates."""
     return 3 + series + lppms
 
 
 def query_counts(totals: Totals, point: int, lppm: str, attack: str) -> pd.Series[int]:
-    """Return about how many queries each user has under one LPPM: the mean over replications."""
+    """Return the approximate number of queries of each user under one LPPM: the mean over replications."""
     users = totals.users
     own = users[(users["point"] == point) & (users["lppm"] == lppm) & (users["attack"] == attack)]
     counts: pd.Series[int] = own.set_index("user")["queries"] // totals.replications[point, lppm, attack]
@@ -151,7 +155,7 @@ def query_counts(totals: Totals, point: int, lppm: str, attack: str) -> pd.Serie
 
 
 def users_to_replay(run: RunDirectory, totals: Totals, points: Chosen) -> list[str]:
-    """Return the users whose trajectories are collected: all, or some evenly among all in a large run."""
+    """Return the users whose trajectories are collected: all, or an evenly spaced subset of a large run."""
     series = in_order(totals.users.drop_duplicates(SERIES), run)
     keys = zip(series["lppm"], series["point"], strict=True)
     drawn = series[[key in set(points) for key in keys]]

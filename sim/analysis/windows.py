@@ -1,4 +1,4 @@
-"""Means by windows of queries: time series over the query index, and first and last half of a run."""
+"""Means by windows of queries: time series over the query index, and the first and last half of a run."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ WINDOW_KEYS = [*SERIES, "window", "user"]
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The highest index of a query, at least 1, and which queries the log holds together."""
+    """Highest query index, at least 1, and the windows of queries that rows summarize."""
 
     last_index: int = 1
     windows: Windows = frozenset()
 
     def joined(self, rows: pa.Table) -> Extent:
-        """Return the extent of these rows too, which have a column `index`."""
+        """Return the extent enlarged by these rows, which have a column `index`."""
         highest = pc.max(rows["index"]).as_py() or 1
         return Extent(max(self.last_index, highest), self.windows | windows_in(rows))
 
@@ -44,22 +44,22 @@ def read_extent(run: RunDirectory) -> Extent:
 
 
 def read_over_time(run: RunDirectory, *, window: int | None = None, extent: Extent | None = None) -> pd.DataFrame:
-    """Return the mean of each measure by query index, with 95 % intervals over users.
+    """Return the mean of each measure by window of query indices, with 95 % confidence intervals over users.
 
-    Indices are taken together in windows of `window` queries, or in about 20 of nearly equal length. Columns: point,
-    lppm, attack, first_index and last_index of the window, users (those with a query in it), queries, and each
-    measure with its `_low` and `_high`, which are empty for a single user.
+    `window` is the window length in queries; if omitted, about 20 windows of nearly equal length are used. Columns:
+    point, lppm, attack, first_index and last_index of the window, users (those with a query in it), queries, and each
+    measure with its limits `_low` and `_high`, which are NaN for a single user.
 
-    Where rows stand for several queries, the ends are the nearest that cut none; a `window` that cuts one is refused.
+    In a summarized log, default windows end at the nearest row ends; a `window` that splits a row is an error.
 
-    The log is read twice, since the windows depend on the highest index, but once where the extent is given.
+    The windows depend on the highest index, so the log is read twice, or once if the extent is given.
     """
     ends = window_ends(run, window=window, extent=extent)
     return over_time_of(means_by_window(query_rows(run, BY_WINDOW), ends), ends)
 
 
 def over_time_of(users: pd.DataFrame, ends: IntArray) -> pd.DataFrame:
-    """Return the table of `read_over_time`; takes the means of `means_by_window`."""
+    """Return the table of `read_over_time` from the means of `means_by_window`."""
     series = [*SERIES, "window"]
     counts = users.groupby(series, as_index=False, sort=True).agg(users=("user", "size"), queries=("queries", "sum"))
     frame = counts.merge(intervals(users, series), on=series, validate="one_to_one")
@@ -82,12 +82,12 @@ def window_ends(run: RunDirectory, *, window: int | None = None, extent: Extent 
 
 
 def means_by_window(rows: Iterable[pa.Table], ends: IntArray) -> pd.DataFrame:
-    """Return each user's means in each window, given as their last indices; takes rows with the columns `BY_WINDOW`."""
+    """Return each user's means in each window; `ends` has the last indices, `rows` the columns `BY_WINDOW`."""
     return group_means((with_window(table, ends) for table in rows), WINDOW_KEYS)
 
 
 def with_indices(frame: pd.DataFrame, ends: IntArray) -> pd.DataFrame:
-    """Return rows by series and window with the first and the last index in the place of the window's number."""
+    """Return rows with the column `window` replaced by the first and the last index of the window."""
     place = frame["window"].to_numpy(dtype=np.int64)
     frame = frame.drop(columns="window")
     frame.insert(len(SERIES), "first_index", np.concatenate([[0], ends])[place] + 1)
@@ -96,10 +96,10 @@ def with_indices(frame: pd.DataFrame, ends: IntArray) -> pd.DataFrame:
 
 
 def read_halves(run: RunDirectory) -> pd.DataFrame:
-    """Return `per_user` for the first and the last half of the queries apart, in a column `half`: first, last.
+    """Return `per_user` separately for the two halves of the queries; the column `half` is `first` or `last`.
 
-    The first half are the indices up to half of the highest index in the run, for all users alike; the middle query
-    of an odd number belongs to the last half. A row that stands for queries of both is refused.
+    The first half has the indices up to half of the highest index in the run, for all users; the middle query of an odd
+    number belongs to the last half. In a summarized log, a row that spans both halves is an error.
     """
     extent = read_extent(run)
     last = extent.last_index
@@ -107,10 +107,10 @@ def read_halves(run: RunDirectory) -> pd.DataFrame:
     ends = np.array([last // 2, last])
     require_uncut(ends, extent.windows, run)
     rows = query_rows(run, [*SIMULATED, "index", *MEASURES])
-    found = group_means((with_window(table, ends) for table in rows), keys)
-    return found.assign(half=np.array(["first", "last"])[found.pop("window").to_numpy(dtype=np.int64)])
+    means = group_means((with_window(table, ends) for table in rows), keys)
+    return means.assign(half=np.array(["first", "last"])[means.pop("window").to_numpy(dtype=np.int64)])
 
 
 def with_window(rows: pa.Table, ends: IntArray) -> pa.Table:
-    """Return the rows with the number of the window that their index lies in; `ends` are the last of each."""
+    """Return the rows with the number of the window of their index; `ends` has the last index of each window."""
     return rows.append_column("window", pa.array(ends.searchsorted(rows["index"].to_numpy())))

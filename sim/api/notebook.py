@@ -1,4 +1,8 @@
-"""HTML representations for notebooks. Colours are inherited, so that they fit light and dark themes."""
+"""HTML representations for notebooks.
+
+Colours are inherited, so that they fit light and dark themes. Tables have the class of pandas frames, which notebooks
+and documentation themes style.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ def result_html(result: Result) -> str:
     """Return a run as HTML: its name, the table of loss and error with intervals, and a link to the report."""
     try:
         study = Study([result.frozen()])
-        content = table(study)
+        content = Markup(table(study).replace('class="sortable"', 'class="dataframe"', 1))
     except RunError as error:  # an unfinished run may have nothing to show
         content = tag("p", str(error))
     heading = tag("p", tag("b", result.manifest.scenario.name), Markup(" &middot; "), tag("code", str(result.run)))

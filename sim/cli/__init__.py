@@ -37,7 +37,11 @@ for _variable in THREAD_VARIABLES:
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="lppm-sim", message="%(package)s %(version)s")
 def main() -> None:
-    """Simulate location privacy: users who move, mechanisms that protect them, adversaries who attack online."""
+    """Simulate and evaluate location privacy.
+
+    Users move and query a location-based service, mechanisms (LPPMs) obfuscate their locations, and adversaries
+    attack the reports.
+    """
 
 
 for _command in (

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sim.errors import InputError
+
 if TYPE_CHECKING:
     from sim.scenario.models import Scenario
 
@@ -17,10 +19,10 @@ def with_consent(scenario: Scenario) -> Scenario:
 
     names, code = custom_components(scenario), scenario.place.code
     if code.allowed is None and names and sys.stdin.isatty() and sys.stderr.isatty():
-        click.echo("This scenario runs custom code, with your rights:", err=True)
+        click.echo("This scenario runs custom code with your permissions:", err=True)
         for name in names:
             click.echo(f"  {name}  ({code.located(name)})", err=True)
         if click.confirm("Do you trust this code?", default=False, err=True):
             return permitted(scenario, allow_code=True)
-        raise click.UsageError("permission to run custom code was declined; nothing was run")
+        raise InputError("permission to run custom code was declined; nothing was run", code="code-not-allowed")
     return permitted(scenario)

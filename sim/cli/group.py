@@ -17,13 +17,13 @@ AFTER_INTERRUPT = {
     "adaptation": "the event log is unchanged; repeat the command to write the table and the figure",
     "plot": "the event log is unchanged; repeat the command to draw all figures",
     "report": "the event log and the last complete report are unchanged",
-    "paper": "finished studies and chunks are kept, and the same command goes on from there",
+    "paper": "finished studies and chunks are kept; repeat the command to resume",
 }
-"""State after Ctrl-C of commands that may have written something; the others write one file, atomically, at the end."""
+"""State after Ctrl-C of commands that may have written files; the others write one file, atomically, at the end."""
 
 
 class Group(click.Group):
-    """Commands in the order of registration, with a hint for a mistyped one and no traceback for a user error."""
+    """Group of commands in the order of registration, with suggestions for mistyped commands."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
         """Return the commands in the order of registration."""
@@ -37,12 +37,12 @@ class Group(click.Group):
         return super().resolve_command(context, args)
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        """Store the arguments: the message of an interrupted run names the command that resumes it."""
+        """Store the arguments: the message of an interrupted run shows the command that resumes it."""
         context.meta[_ARGUMENTS] = list(args)
         return super().parse_args(context, args)
 
     def invoke(self, context: click.Context) -> Any:
-        """Show a user error as a message, and exit with its code."""
+        """Show a user error as a message with its code, without a traceback, and exit with its exit code."""
         from sim.errors import UserError
         from sim.simulation import interrupts
 
@@ -50,7 +50,7 @@ class Group(click.Group):
             with interrupts.recorded(), interrupts.contained("a component"):
                 return super().invoke(context)
         except UserError as error:
-            click.echo(visible(str(error)), err=True)
+            click.echo(visible(error.with_code()), err=True)
             context.exit(error.exit_code)
         except click.ClickException as error:
             error.message = visible(error.message)  # type: ignore[misc]
@@ -61,7 +61,7 @@ class Group(click.Group):
 
 
 def _interrupted(context: click.Context, error: KeyboardInterrupt) -> str:
-    """Return the message after Ctrl-C: what is kept, what is lost, how to resume."""
+    """Return the message after Ctrl-C: the state of the files, and the command that resumes the work."""
     import shlex
 
     from sim.components.wording import one_line

@@ -14,7 +14,7 @@ LINE_EVERY_S = 10.0
 
 
 class BytesBar:
-    """Progress of reading raw files: a bar on a terminal, a plain line every ten seconds elsewhere."""
+    """Progress callback of reading raw files: a bar on a terminal, otherwise a line of text every ten seconds."""
 
     def __init__(self, label: str) -> None:
         self._label = visible(label)

@@ -1,4 +1,4 @@
-"""Hints for mistyped words of the command line."""
+"""Suggestions for mistyped words on the command line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 
 def did_you_mean(word: str, allowed: Collection[str]) -> str:
-    """Return `` Did you mean 'x'?`` for the nearest allowed word, or nothing.
+    """Return `` Did you mean 'x'?`` for the nearest allowed word, or an empty string.
 
     >>> did_you_mean("rnu", ["run", "plot"])
     " Did you mean 'run'?"
@@ -18,8 +18,9 @@ def did_you_mean(word: str, allowed: Collection[str]) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
-def require_known(word: str, allowed: Collection[str], *, what: str, plural: str) -> str:
-    """Return the word if it is allowed, else raise a usage error that lists the allowed ones."""
+def require_known(word: str, allowed: Collection[str], *, noun: str, plural: str, code: str) -> str:
+    """Return the word if it is allowed; otherwise raise a usage error that lists the allowed words."""
     if word not in allowed:
-        raise click.UsageError(f"no {what} {word!r}.{did_you_mean(word, allowed)} {plural}: {', '.join(allowed)}")
+        message = f"no {noun} {word!r}.{did_you_mean(word, allowed)} {plural}: {', '.join(allowed)}"
+        raise click.UsageError(f"{message} [{code}]")
     return word

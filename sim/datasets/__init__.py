@@ -1,1 +1,1 @@
-"""Recorded movement as it is downloaded: read it, keep a region of it as one trace file, and describe it."""
+"""Public data sets of recorded movement: import raw downloads into trace files, and describe them."""

@@ -1,4 +1,4 @@
-"""What a data set holds: who, when, where, and its warts; in words and as a picture."""
+"""Descriptions of trace files: users, time span, region and data quality, as numbers and as a figure."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from sim.plots.labels import literal
 from sim.world.grid import Grid
 
 MANY_ROWS = 300
-"""Check-ins in the region that the paper asks of a user."""
+"""Number of check-ins in the region that the paper requires of a user."""
 MANY_DAYS = 10
-"""Good days that the paper asks of a cab."""
+"""Number of good days that the paper requires of a cab."""
 LARGE_SHARE = 0.1
-"""Share of all rows on one point above which it is more likely a default than a place."""
+"""Share of all rows at one point above which the point is probably a default value."""
 
 _ROWS, _COLS = 25, 10
 _SHADES = LinearSegmentedColormap.from_list("rows", ["#dcebf5", COLOURS[0], "#001e30"])
@@ -46,30 +46,30 @@ _SHARES = (0.0, 0.25, 0.5, 0.75, 0.9, 1.0)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Description:
-    """What is in a trace file; counts in the region are of the grid's."""
+    """Content of a trace file. Counts in the region refer to the region of the grid."""
 
     source: str
     users: int
     rows: int
     span_s: tuple[int, int] | None
-    """First and last Unix second; None where the file tells an order without times."""
+    """First and last time in Unix seconds; None if the file has an order but no times."""
     extent: Box
-    """Where the rows lie."""
+    """Bounding box of all rows."""
     grid: Grid
-    """The paper's, unless the file is of another region."""
+    """The paper's grid, or a grid over the region of the file if that is another one."""
     inside: int
-    """Rows in its region."""
+    """Number of rows in the region."""
     cells_visited: int
     rows_per_user: tuple[tuple[float, int], ...]
-    """Of those in the region, quantiles over the users who have any: share and value."""
+    """Quantiles of the number of rows in the region, over users with at least one: probability and value."""
     most_rows: tuple[str, int]
-    """Who has most of them, and how many."""
+    """User with the most rows in the region, and the number of these rows."""
     users_with_many: int
-    """Users with at least `MANY_ROWS` in the region."""
+    """Number of users with at least `MANY_ROWS` rows in the region."""
     points: tuple[tuple[float, float, int], ...]
-    """The most frequent points in the region: lat, lon, rows."""
+    """The most frequent points in the region: latitude, longitude, number of rows."""
     good_days: dict[str, int] | None
-    """Of cabs, the local days without a silence over two hours, by cab."""
+    """For cabs, the number of local days without a gap of more than two hours, by cab."""
 
     @property
     def of_paper(self) -> bool:
@@ -77,37 +77,41 @@ class Description:
         return box_of(self.grid) == SAN_FRANCISCO
 
     @property
-    def warts(self) -> Iterator[str]:
-        """What somebody who uses the data should know."""
+    def warnings(self) -> Iterator[str]:
+        """Warnings about the quality of the data."""
         if self.points and self.points[0][2] > LARGE_SHARE * self.inside:
             lat, lon, rows = self.points[0]
             yield (
-                f"{rows / self.inside:.0%} of the rows in the region are on one point ({lat:.6f}, {lon:.6f}): "
-                "probably a default and no place where people were"
+                f"{rows / self.inside:.0%} of the rows in the region are at one point ({lat:.6f}, {lon:.6f}): "
+                "probably a default value, not a location that users visited"
             )
         if self.inside < self.rows:
             out = self.rows - self.inside
-            yield f"{out:,} of {self.rows:,} rows lie outside the region: a scenario leaves them out"
+            yield f"{out:,} of {self.rows:,} rows are outside the region: scenarios ignore them"
 
 
 def load(path: Path) -> Traces:
-    """Read a trace file, or a CSV file with a header, whole."""
+    """Read a trace file, or a CSV file with a header."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder: name a trace file", code="is-a-folder")
     if not path.is_file():
-        raise InputError(f"{path} {'is a folder' if path.is_dir() else 'does not exist'}: name a trace file")
+        raise InputError(f"{path} does not exist: name a trace file", code="file-not-found")
     if path.suffix.lower() in (".parquet", ".pq"):
         traces = trace_file.read(path)
         if not traces.user.size:
-            raise InputError(f"{path} has no rows")
+            raise InputError(f"{path} has no rows", code="empty-file")
         return traces
     traces, counts = read_raw(None, [path], region=None)
     if counts.unreadable:
-        told = "\n  ".join(counts.first_unreadable)
-        raise InputError(f"{path}: {counts.unreadable:,} of {counts.lines:,} lines cannot be read:\n  {told}")
+        lines = "\n  ".join(counts.first_unreadable)
+        raise InputError(
+            f"{path}: {counts.unreadable:,} of {counts.lines:,} lines are invalid:\n  {lines}", code="invalid-row"
+        )
     return traces
 
 
 def describe(traces: Traces) -> Description:
-    """Return what is in the file."""
+    """Return a description of traces."""
     extent = (
         float(traces.lat.min()),
         float(traces.lat.max()),
@@ -118,9 +122,11 @@ def describe(traces: Traces) -> Description:
     cells = grid.cell_of(traces.lat, traces.lon)
     inside = cells >= 0
     if not inside.any():
-        raise InputError(f"none of the {cells.size:,} rows is in the region that the file says it has")
+        raise InputError(
+            f"none of the {cells.size:,} rows is in the region that the file states", code="outside-region"
+        )
     rows = np.bincount(traces.user[inside], minlength=len(traces.users))
-    some = rows[rows > 0]
+    positive = rows[rows > 0]
     most = int(np.argmax(rows))
     return Description(
         source=str(traces.notes.get("source") or ""),
@@ -131,7 +137,7 @@ def describe(traces: Traces) -> Description:
         grid=grid,
         inside=int(inside.sum()),
         cells_visited=int(np.unique(cells[inside]).size),
-        rows_per_user=tuple((share, int(np.quantile(some, share, method="lower"))) for share in _SHARES),
+        rows_per_user=tuple((share, int(np.quantile(positive, share, method="lower"))) for share in _SHARES),
         most_rows=(traces.users[most], int(rows[most])),
         users_with_many=int((rows >= MANY_ROWS).sum()),
         points=_frequent(traces, inside),
@@ -140,22 +146,22 @@ def describe(traces: Traces) -> Description:
 
 
 def _grid(traces: Traces, extent: Box) -> Grid:
-    """Return a grid over the region that the file has; else the paper's if any row is in it, else one over the rows."""
+    """Return a grid over the file's region; without one, the paper's grid if any row is in it, or one over all rows."""
     paper = Grid.san_francisco()
     region = trace_file.region_of(traces.notes)
     if region == SAN_FRANCISCO or (region is None and np.any(paper.cell_of(traces.lat, traces.lon) >= 0)):
         return paper
     if region is None:
         south, north, west, east = extent
-        room = 1e-3  # all rows may be on one line
-        region = (max(south - room, -90), min(north + room, 90), max(west - room, -180), min(east + room, 180))
+        margin = 1e-3  # all rows may be on one line
+        region = (max(south - margin, -90), min(north + margin, 90), max(west - margin, -180), min(east + margin, 180))
     return grid_over(region, rows=_ROWS, cols=_COLS)
 
 
 def _frequent(traces: Traces, inside: np.ndarray) -> tuple[tuple[float, float, int], ...]:
     points = pd.DataFrame({"lat": traces.lat[inside], "lon": traces.lon[inside]})
-    counted = points.value_counts().head(3).reset_index()
-    return tuple((float(lat), float(lon), int(rows)) for lat, lon, rows in counted.itertuples(index=False, name=None))
+    counts = points.value_counts().head(3).reset_index()
+    return tuple((float(lat), float(lon), int(rows)) for lat, lon, rows in counts.itertuples(index=False, name=None))
 
 
 def _good_days(traces: Traces, inside: np.ndarray) -> dict[str, int]:
@@ -167,37 +173,37 @@ def _good_days(traces: Traces, inside: np.ndarray) -> dict[str, int]:
     }
 
 
-def picture(traces: Traces, said: Description, *, title: str) -> bytes:
-    """Return a PNG: a map of the rows with the cells, how many rows or good days people have, and rows over time.
+def picture(traces: Traces, description: Description, *, title: str) -> bytes:
+    """Return a PNG: a map of the rows with the cells, the distribution of rows or good days, and rows over time.
 
-    Without times, how much of all lies on the most frequent points takes the place of the latter.
+    Without times, the share of rows at the most frequent points replaces the last panel.
     """
     tall, beside = 5.0, 3.6
-    wide = float(np.clip((tall - 0.9) * said.grid.width_km / said.grid.height_km, 1.5, 6.0)) + 1.3
+    wide = float(np.clip((tall - 0.9) * description.grid.width_km / description.grid.height_km, 1.5, 6.0)) + 1.3
     with rc_context(STYLE), warnings.catch_warnings():
-        # A letter that the font lacks is drawn as a box.
+        # Characters that the font lacks are drawn as boxes.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from", category=UserWarning)
         figure = Figure(figsize=(wide + beside, tall), layout="constrained")
         parts = figure.subfigures(1, 2, squeeze=False, width_ratios=(wide, beside))
-        _map(parts[0, 0], traces, said)
+        _map(parts[0, 0], traces, description)
         upper, lower = parts[0, 1].subplots(2, 1)
-        if said.good_days is None:
-            _rows_per_user(upper, traces, said)
+        if description.good_days is None:
+            _rows_per_user(upper, traces, description)
         else:
-            _days_per_cab(upper, said.good_days)
+            _days_per_cab(upper, description.good_days)
         if traces.timed:
             _over_time(lower, traces.when)
         else:
-            _concentration(lower, traces, said)
+            _concentration(lower, traces, description)
         figure.suptitle(literal(title, 70), fontsize=9.5)
         file = io.BytesIO()
         figure.savefig(file, format="png", metadata={"Software": None})
     return file.getvalue()
 
 
-def _map(figure: SubFigure, traces: Traces, said: Description) -> None:
-    """Draw how many rows lie where, finer than the cells, with the cells' borders."""
-    grid = said.grid
+def _map(figure: SubFigure, traces: Traces, description: Description) -> None:
+    """Draw the density of rows, at a finer resolution than the cells, with the borders of the cells."""
+    grid = description.grid
     panel = figure.subplots()
     x_km, y_km = grid.to_km(traces.lat, traces.lon)
     x_edges = np.linspace(0, grid.width_km, grid.cols * _FINER + 1)
@@ -211,16 +217,16 @@ def _map(figure: SubFigure, traces: Traces, said: Description) -> None:
     panel.grid(visible=False)
     panel.set(xlim=(0, grid.width_km), ylim=(0, grid.height_km), aspect="equal", xlabel="km east", ylabel="km north")
     panel.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-    panel.set_title(f"{said.inside:,} rows in {said.cells_visited:,} of {grid.n_cells:,} cells")
+    panel.set_title(f"{description.inside:,} rows in {description.cells_visited:,} of {grid.n_cells:,} cells")
     bar = figure.colorbar(mesh, ax=panel, shrink=0.5, pad=0.03, format=_THOUSANDS)
     bar.set_label("rows in a sixteenth of a cell")
     bar.outline.set_visible(False)
 
 
-def _rows_per_user(panel: Axes, traces: Traces, said: Description) -> None:
-    cells = said.grid.cell_of(traces.lat, traces.lon)
+def _rows_per_user(panel: Axes, traces: Traces, description: Description) -> None:
+    cells = description.grid.cell_of(traces.lat, traces.lon)
     rows = np.bincount(traces.user[cells >= 0], minlength=len(traces.users))
-    panel.set(xscale="log", yscale="log", xlabel="rows in the region", ylabel="users with so many or more")
+    panel.set(xscale="log", yscale="log", xlabel="rows in the region", ylabel="users with at least as many")
     _at_least(panel, rows[rows > 0], MANY_ROWS)
     panel.set_xlim(right=10 * max(int(rows.max()), MANY_ROWS))
     panel.set_title("rows per user")
@@ -229,30 +235,30 @@ def _rows_per_user(panel: Axes, traces: Traces, said: Description) -> None:
 def _days_per_cab(panel: Axes, days: dict[str, int]) -> None:
     counts = np.array(list(days.values()))
     _at_least(panel, counts, MANY_DAYS)
-    panel.set(xlabel="good days", ylabel="cabs with so many or more", ylim=(0, None))
+    panel.set(xlabel="good days", ylabel="cabs with at least as many", ylim=(0, None))
     panel.set_xlim(0, 1.5 * max(int(counts.max()), MANY_DAYS))
     panel.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     panel.yaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
-    panel.set_title("days without a silence over 2 h")
+    panel.set_title("days without a gap over 2 h")
 
 
 def _at_least(panel: Axes, counts: IntArray, mark: int) -> None:
-    """Draw how many have at least so many, and mark one number."""
+    """Draw the complementary cumulative distribution of counts, and mark one value."""
     values = np.unique(np.append(counts, 1))
     panel.step(values, [(counts >= value).sum() for value in values], where="pre", color=COLOURS[0])
     for axis in (panel.xaxis, panel.yaxis):
         axis.set_major_formatter(_THOUSANDS)
     many = int((counts >= mark).sum())
     panel.axvline(mark, color="#777777", linestyle="--", linewidth=0.9)
-    _labelled(panel, mark, many, f"{many:,} with {mark} or more")
+    _mark(panel, mark, many, f"{many:,} with {mark} or more")
 
 
-def _labelled(panel: Axes, x: float, y: float, words: str) -> None:
-    """Mark a point of a falling curve, or the top of the panel if it is not on it, and write beside it."""
+def _mark(panel: Axes, x: float, y: float, label: str) -> None:
+    """Mark a point of a decreasing curve with a label; if y is 0, only write the label at the top of the panel."""
     if y:
         panel.plot(x, y, "o", color=COLOURS[1], markersize=4)
     panel.annotate(
-        words,
+        label,
         (x, y if y else 0.9),
         xycoords="data" if y else ("data", "axes fraction"),
         xytext=(5, 4),
@@ -263,10 +269,10 @@ def _labelled(panel: Axes, x: float, y: float, words: str) -> None:
 
 
 def _over_time(panel: Axes, times_s: IntArray) -> None:
-    """Draw rows per day, week or 30 days, whichever makes a readable number of steps."""
+    """Draw rows per day, week or 30 days, depending on the time span."""
     span_s = int(times_s.max() - times_s.min())
-    step_s, word = next(
-        ((step, word) for step, word in ((DAY_S, "day"), (_WEEK_S, "week")) if span_s <= 120 * step),
+    step_s, unit = next(
+        ((step, unit) for step, unit in ((DAY_S, "day"), (_WEEK_S, "week")) if span_s <= 120 * step),
         (_MONTH_S, "30 days"),
     )
     bins = times_s // step_s
@@ -278,19 +284,19 @@ def _over_time(panel: Axes, times_s: IntArray) -> None:
     panel.xaxis.set_major_locator(locator)
     panel.xaxis.set_major_formatter(mdates.ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     panel.yaxis.set_major_formatter(_THOUSANDS)
-    panel.set(ylabel=f"rows per {word}", ylim=(0, None))
+    panel.set(ylabel=f"rows per {unit}", ylim=(0, None))
     panel.set_title("rows over time (UTC)")
 
 
-def _concentration(panel: Axes, traces: Traces, said: Description) -> None:
-    """Draw which share of the rows the most frequent points have."""
-    inside = said.grid.cell_of(traces.lat, traces.lon) >= 0
+def _concentration(panel: Axes, traces: Traces, description: Description) -> None:
+    """Draw the cumulative share of rows at the most frequent points."""
+    inside = description.grid.cell_of(traces.lat, traces.lon) >= 0
     points = pd.DataFrame({"lat": traces.lat[inside], "lon": traces.lon[inside]}).value_counts().to_numpy()
     shares = np.cumsum(points) / points.sum()
     panel.plot(np.arange(1, points.size + 1), shares, color=COLOURS[0])
     panel.plot(1, shares[0], "o", color=COLOURS[1], markersize=4)
-    panel.annotate(f"{shares[0]:.0%} on one point", (1, shares[0]), (6, -9), textcoords="offset points", fontsize=7.5)
+    panel.annotate(f"{shares[0]:.0%} at one point", (1, shares[0]), (6, -9), textcoords="offset points", fontsize=7.5)
     panel.set(xscale="log", ylim=(0, 1.03), xlabel="most frequent points", ylabel="share of the rows")
     panel.xaxis.set_major_formatter(_THOUSANDS)
     panel.yaxis.set_major_formatter(PercentFormatter(1.0))
-    panel.set_title("rows on the most frequent points")
+    panel.set_title("rows at the most frequent points")

@@ -1,4 +1,4 @@
-"""The raw files: which ones are meant, and their text in blocks of whole lines, unpacked, counted and hashed."""
+"""Raw files of data sets: discovery, layout, and reading in blocks of whole lines with decompression and hashing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BLOCK = 4 << 20
 LONGEST_LINE = 4 << 20
 _BOM = "\ufeff".encode()
 _GZIP = b"\x1f\x8b"
-_PACKED = {b"PK\x03\x04": "a zip archive", b"BZh": "packed with bzip2", b"\xfd7zXZ": "packed with xz"}
+_ARCHIVES = {b"PK\x03\x04": "a zip archive", b"BZh": "compressed with bzip2", b"\xfd7zXZ": "compressed with xz"}
 _CAB = re.compile(r"new_(?P<id>.+)\.txt(\.gz)?")
 _CABS = ("new_*.txt", "new_*.txt.gz")
 _NAMES = {"order": "order", "time": "time_s", "user": "user", "lat": "lat", "lon": "lon"}
@@ -35,25 +35,25 @@ class Block:
     """Whole lines of a file."""
 
     first_line: int
-    """Counted from 1."""
+    """Number of the first line, counted from 1."""
     text: bytes
 
 
 class RawFile:
-    """A file to be read once, from its beginning to its end."""
+    """A file that is read once, sequentially."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.n_bytes = 0
-        """How much was read so far of what lies on the disk."""
+        """Number of bytes read from disk so far."""
         self.hash = hashlib.sha256()
 
     def describe(self) -> dict[str, str | int]:
-        """Return what it was, after it was read."""
+        """Return name, size and hash; call this after reading."""
         return {"name": self.path.name, "bytes": self.n_bytes, "sha256": self.hash.hexdigest()}
 
     def blocks(self, advance: Callable[[int], None] = lambda _bytes: None) -> Iterator[Block]:
-        """Yield the lines, unpacked, without a byte order mark; `advance` is told of bytes read from the disk."""
+        """Yield decompressed lines without a byte order mark; `advance` receives the number of bytes read from disk."""
         line = 1
         try:
             with self.path.open("rb") as file:
@@ -64,16 +64,19 @@ class RawFile:
                     line += text.count(b"\n")
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise InputError(
-                f"{self.path}: the gzip file is damaged or cut off after line {line - 1:,} ({error}). "
-                "Download it again; nothing was written."
+                f"{self.path}: the gzip file is damaged or truncated after line {line - 1:,} ({error}). "
+                "Download it again; nothing was written.",
+                code="unreadable-file",
             ) from error
         except OSError as error:
-            raise InputError(f"{self.path} cannot be read: {error.strerror or error}. Nothing was written.") from error
+            raise InputError(
+                f"cannot read {self.path}: {error.strerror or error}. Nothing was written.", code="file-error"
+            ) from error
 
     def _whole_lines(self, raw: _Counted) -> Iterator[bytes]:
         with self.path.open("rb") as file:
-            packed = file.read(2) == _GZIP
-        stream: Any = gzip.GzipFile(fileobj=raw, mode="rb") if packed else raw  # type: ignore[call-overload]
+            compressed = file.read(2) == _GZIP
+        stream: Any = gzip.GzipFile(fileobj=raw, mode="rb") if compressed else raw  # type: ignore[call-overload]
         rest = b""
         while chunk := stream.read(BLOCK):
             cut = chunk.rfind(b"\n") + 1
@@ -83,13 +86,16 @@ class RawFile:
             else:
                 rest += chunk
             if len(rest) > LONGEST_LINE:
-                raise InputError(f"{self.path}: a line is longer than {LONGEST_LINE:,} bytes: is it a text file?")
+                raise InputError(
+                    f"{self.path}: a line is longer than {LONGEST_LINE:,} bytes: is it a text file?",
+                    code="unreadable-file",
+                )
         if rest:
             yield rest
 
 
 class _Counted:
-    """Tell how much is read of a file."""
+    """A file that counts and hashes the bytes read."""
 
     def __init__(self, file: BinaryIO, of: RawFile, advance: Callable[[int], None]) -> None:
         self._file, self._of, self._advance = file, of, advance
@@ -103,41 +109,54 @@ class _Counted:
 
 
 def _refuse_archive(path: Path, text: bytes) -> None:
-    """Say how to unpack what holds several files or is packed otherwise."""
-    for mark, what in _PACKED.items():
+    """Raise InputError for archives and for compression formats other than gzip."""
+    for mark, kind in _ARCHIVES.items():
         if text.startswith(mark):
-            raise InputError(f"{path} is {what}: unpack it first, text and gzip are read. Nothing was written.")
+            raise InputError(
+                f"{path} is {kind}: unpack it first; text and gzip files are supported. Nothing was written.",
+                code="unsupported-file-type",
+            )
     if text[257:262] == b"ustar":
-        raise InputError(f"{path} is a tar archive: unpack it first (tar xf) and name its folder. Nothing was written.")
+        raise InputError(
+            f"{path} is a tar archive: unpack it first (tar xf) and name its folder. Nothing was written.",
+            code="unsupported-file-type",
+        )
 
 
 def find_files(source: str, given: Sequence[Path]) -> list[Path]:
-    """Return the raw files that are meant, in the order given; those of a folder of cabs by name."""
-    found: list[Path] = []
+    """Return the raw files in the order given, with folders of cab files expanded in alphabetical order."""
+    files: list[Path] = []
     for path in given:
         if path.is_dir():
             if source != "cabspotting":
-                raise InputError(f"{path} is a folder: name the file, such as loc-{source}_totalCheckins.txt.gz")
+                raise InputError(
+                    f"{path} is a folder: name the file, such as loc-{source}_totalCheckins.txt.gz",
+                    code="is-a-folder",
+                )
             inside = sorted({file for pattern in _CABS for file in path.glob(pattern)}, key=lambda file: file.name)
             if not inside:
-                raise InputError(f"{path} has no file called new_<cab>.txt: name the folder that has the cabs' files")
-            found += inside
+                raise InputError(
+                    f"{path} has no file new_<cab>.txt: name the folder with the files of the cabs",
+                    code="file-not-found",
+                )
+            files += inside
         elif path.is_file():
-            found.append(path)
+            files.append(path)
         else:
-            raise InputError(f"{path} does not exist")
+            raise InputError(f"{path} does not exist", code="file-not-found")
     seen = set()
-    for path in found:
+    for path in files:
         if path.resolve() in seen:
-            raise InputError(f"{path} is named twice: its rows would count twice")
+            raise InputError(f"{path} is given twice: its rows would count twice", code="duplicate-file")
         seen.add(path.resolve())
-    return found
+    return files
 
 
 def find_layout(source: str | None, path: Path) -> tuple[Layout, int]:
-    """Return what the fields of a file are, and how many of its lines are a header, 0 or 1.
+    """Return the layout of a file and its number of header lines, 0 or 1.
 
-    A header is one line of names parted by commas. A file without one is as the source's own downloads are.
+    A header is one line of names separated by commas. A file without a header has the layout of the source's
+    downloads.
     """
     first = next(RawFile(path).blocks(), None)
     line = "" if first is None else first.text.partition(b"\n")[0].decode("utf-8", "replace").rstrip("\r")
@@ -146,30 +165,36 @@ def find_layout(source: str | None, path: Path) -> tuple[Layout, int]:
         return _named_fields(path, names), 1
     if source is None:
         raise InputError(
-            f"{path} is no trace file: it has no header such as user,time_s,lat,lon. "
-            "Make one of a raw download with `lppm-sim data import` first."
+            f"{path} is not a trace file: it has no header such as user,time_s,lat,lon. "
+            "Convert a raw download with `lppm-sim data import` first.",
+            code="missing-header",
         )
     layout = SOURCES[source]
     if "user" in layout.fields:
         return layout, 0
     match = _CAB.fullmatch(path.name)
     if match is None:
-        raise InputError(f"{path}: a cab's file must be called new_<cab>.txt, which tells whose it is")
+        raise InputError(
+            f"{path}: the file of a cab must be named new_<cab>.txt, which identifies the cab",
+            code="invalid-file-name",
+        )
     return Layout(layout.fields, layout.separator, layout.newest_first, match["id"]), 0
 
 
 def _named_fields(path: Path, names: Sequence[str]) -> Layout:
     try:
-        found = find_columns(names, {}, degrees=True)
-        if "lat" not in found:
+        columns = find_columns(names, {}, degrees=True)
+        if "lat" not in columns:
             raise ValueError(f"no columns for lat and lon; found {', '.join(names)}")
     except ValueError as error:
-        said = str(error).partition("; name ")[0]  # how to name them in a scenario helps nobody here
-        raise InputError(f"{path}: {said}. Is it the right file? Its first line names its columns.") from error
-    ours = _MORE | {column: _NAMES[name] for name, column in found.items()}
+        problem = str(error).partition("; name ")[0]  # the rest explains how to name columns in a scenario
+        raise InputError(
+            f"{path}: {problem}. Is it the right file? Its first line names its columns.", code="no-such-column"
+        ) from error
+    field_of = _MORE | {column: _NAMES[name] for name, column in columns.items()}
     fields: list[str] = []
     for name in names:
-        field = ours.get(name, "")
+        field = field_of.get(name, "")
         fields.append("" if field in fields else field)
     return Layout(tuple(fields), ",")
 

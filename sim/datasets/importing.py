@@ -1,4 +1,4 @@
-"""Import raw downloads: keep a region of them, put each user's rows in order, and tell what could not be read."""
+"""Import of raw downloads: select a region, sort the rows of each user by time, and count invalid lines."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from sim.world.grid import Grid
 MOST_SHOWN = 5
 
 Box = tuple[float, float, float, float]
-"""South, north, west, east, in degrees."""
+"""South, north, west and east bound in degrees."""
 
 Progress = Callable[[int, int], None]
-"""Told how many bytes were read, and of how many."""
+"""Progress callback, called with the number of bytes read and the total."""
 
 
 def box_of(grid: Grid) -> Box:
-    """Return the region of a grid that lies on the earth."""
+    """Return the region of a grid with geographic coordinates."""
     if grid.south is None or grid.north is None or grid.west is None or grid.east is None:
-        raise ValueError("the grid is a rectangle in km: it has no region")
+        raise ValueError("grid must have geographic coordinates, got a rectangle in km")
     return grid.south, grid.north, grid.west, grid.east
 
 
@@ -49,18 +49,20 @@ def grid_over(box: Box, *, rows: int, cols: int) -> Grid:
 
 @dataclass(slots=True)
 class Counts:
-    """What became of the lines of the raw files."""
+    """Numbers of lines and rows of an import."""
 
     lines: int = 0
-    """Without headers and blank lines."""
+    """Lines without headers and blank lines."""
     unreadable: int = 0
+    """Invalid lines."""
     first_unreadable: list[str] = field(default_factory=list)
-    """The first few, each with file, line and reason."""
+    """The first few invalid lines, each with file, line and reason."""
     outside: int = 0
-    """Rows outside the region, which are left out."""
+    """Rows outside the region, which are omitted."""
     kept: int = 0
+    """Rows written."""
     duplicates: int = 0
-    """Rows that repeat another in every column; they are kept."""
+    """Rows that repeat another in every column; they are written too."""
     users: int = 0
 
 
@@ -73,7 +75,7 @@ def import_traces(
     overwrite: bool = False,
     progress: Progress = lambda _done, _total: None,
 ) -> Counts:
-    """Read raw files and write the rows of a region, or all, as one trace file; it appears whole or not at all."""
+    """Read raw files and write the rows of a region as one trace file, atomically; without a region, all rows."""
     paths = find_files(source, raw)
     path = trace_file.checked_destination(out, inputs=paths, overwrite=overwrite)
     traces, counts = read_raw(source, paths, region=region, progress=progress)
@@ -89,19 +91,24 @@ def read_raw(
     region: Box | None,
     progress: Progress = lambda _done, _total: None,
 ) -> tuple[Traces, Counts]:
-    """Read the rows of a region, or all, from files that are as the source's downloads, or that have a header."""
+    """Read the rows of a region from files in the layout of the source or with a header; without a region, all rows."""
     reader = _Reader(region, sum(path.stat().st_size for path in paths), progress)
     layouts = [find_layout(source, path) for path in paths]
     first = layouts[0][0]
     for path, (layout, header) in zip(paths, layouts, strict=True):
         if layout.columns != first.columns:
-            raise InputError(f"{path} has {layout}, but {paths[0]} has {first}: import files of one form at a time")
+            raise InputError(
+                f"{path} has {layout}, but {paths[0]} has {first}: import files with the same columns together",
+                code="layouts-differ",
+            )
         reader.read(path, layout, header)
     counts = reader.counts
     if not counts.kept:
-        raise InputError(f"none of the {counts.outside:,} rows is in the region{reader.extent()}")
-    kept = joined(reader.parts)
-    columns = {name: kept[name] for name in kept.column_names}
+        raise InputError(
+            f"none of the {counts.outside:,} rows is in the region{reader.extent()}", code="outside-region"
+        )
+    rows = joined(reader.parts)
+    columns = {name: rows[name] for name in rows.column_names}
     notes = {
         "source": source,
         "region": None if region is None else dict(zip(SIDES, region, strict=True)),
@@ -110,14 +117,14 @@ def read_raw(
     }
     traces = trace_file.ordered(columns, notes=notes, newest_first=first.newest_first)
     counts.users, counts.duplicates = len(traces.users), duplicates(traces)
-    counted = {
+    numbers = {
         name: getattr(counts, name) for name in ("lines", "unreadable", "outside", "kept", "duplicates", "users")
     }
-    return replace(traces, notes={**notes, "counts": counted}), counts
+    return replace(traces, notes={**notes, "counts": numbers}), counts
 
 
 class _Reader:
-    """Take in one file after another."""
+    """Reader that collects the rows and counts of several files."""
 
     def __init__(self, region: Box | None, total: int, progress: Progress) -> None:
         self._grid = None if region is None else grid_over(region, rows=1, cols=1)
@@ -131,23 +138,24 @@ class _Reader:
     def read(self, path: Path, layout: Layout, header: int) -> None:
         raw = RawFile(path)
         readable = unreadable = 0
-        told: list[str] = []
+        invalid: list[str] = []
         for block in raw.blocks(self._advance):
             text = block.text.partition(b"\n")[2] if header and block.first_line == 1 else block.text
             start = block.first_line + (header if block.first_line == 1 else 0)
             rows = parse(text, layout)
             readable += rows.table.num_rows
             unreadable += len(rows.faults)
-            told += [f"{path.name}:{start + line}: {reason}" for line, reason in rows.faults[: MOST_SHOWN - len(told)]]
-            self._keep(rows.table)
+            shown = rows.faults[: MOST_SHOWN - len(invalid)]
+            invalid += [f"{path.name}:{start + line}: {reason}" for line, reason in shown]
+            self._add(rows.table)
         if not readable:
-            raise InputError(_nothing_in(path, layout, unreadable, told))
+            raise _no_rows(path, layout, unreadable, invalid)
         self.counts.lines += readable + unreadable
         self.counts.unreadable += unreadable
-        self.counts.first_unreadable += told[: MOST_SHOWN - len(self.counts.first_unreadable)]
+        self.counts.first_unreadable += invalid[: MOST_SHOWN - len(self.counts.first_unreadable)]
         self.files.append(raw.describe())
 
-    def _keep(self, table: pa.Table) -> None:
+    def _add(self, table: pa.Table) -> None:
         if not table.num_rows:
             return
         lat, lon = table["lat"].to_numpy(), table["lon"].to_numpy()
@@ -164,23 +172,26 @@ class _Reader:
         self._progress(self._done, self._total)
 
     def extent(self) -> str:
-        """Say where the rows lie."""
+        """Return the end of a message that states the bounding box of all rows."""
         (south, west), (north, east) = self._low, self._high
-        return f": they lie in lat {south:.9g} to {north:.9g}, lon {west:.9g} to {east:.9g}. Say another with --region."
+        return (
+            f": they are in lat {south:.9g} to {north:.9g}, lon {west:.9g} to {east:.9g}. "
+            "Choose another region with --region."
+        )
 
 
-def _nothing_in(path: Path, layout: Layout, unreadable: int, told: Sequence[str]) -> str:
+def _no_rows(path: Path, layout: Layout, unreadable: int, invalid: Sequence[str]) -> InputError:
     if not unreadable:
-        return f"{path} has no rows: is it the right file? Nothing was written."
-    lines = "\n  ".join(told)
-    return (
-        f"{path}: none of its {unreadable:,} lines can be read. A line must have {layout}. Nothing was written.\n"
-        f"  {lines}"
+        return InputError(f"{path} has no rows: is it the right file? Nothing was written.", code="empty-file")
+    lines = "\n  ".join(invalid)
+    return InputError(
+        f"{path}: all {unreadable:,} lines are invalid. A line must have {layout}. Nothing was written.\n  {lines}",
+        code="invalid-row",
     )
 
 
 def duplicates(traces: Traces) -> int:
-    """Return how many rows repeat another one in every column."""
+    """Return the number of rows that repeat another row in every column."""
     same = (np.diff(traces.user) == 0) & (np.diff(traces.when) == 0)
     rows = np.flatnonzero(np.append(same, False) | np.append(False, same))
     table: dict[str, Any] = {

@@ -1,6 +1,6 @@
-"""Turn lines of text into rows of a trace: quickly where all of them are well-formed, else one by one.
+"""Parsing of lines of text into rows of a trace: with Arrow if all lines are valid, otherwise line by line.
 
-What a line means is told by `_row`. The quick way gives the same rows or none at all.
+`_row` defines the meaning of a line. The fast parser returns the same rows, or None.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ TYPES: dict[str, Any] = {
     "location": pa.string(),
     "occupied": pa.bool_(),
 }
-"""What a field may be, and the column that it makes, in the order of a trace file's columns."""
+"""Names and types of the fields, in the order of the columns of a trace file."""
 
 FRACTION = "fraction"
-"""Column of the fractions of seconds that `time_s` leaves off, in [0, 1): only in tables that have any."""
+"""Column of the fractional seconds in [0, 1) that `time_s` omits; present only if any fraction is not zero."""
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
@@ -51,15 +51,15 @@ _LONGEST = 40
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the fields of a line are."""
+    """Layout of the lines of a file."""
 
     fields: tuple[str, ...]
-    """Names of `TYPES`; an empty name is a field that is not kept."""
+    """Names of `TYPES`; an empty name is a field that is ignored."""
     separator: str
     newest_first: bool = False
-    """Whether a user's rows are written backwards."""
+    """Whether the rows of a user are in reverse order of time."""
     user: str = ""
-    """Whose all rows are, if the lines do not say it."""
+    """User of all rows, if the lines do not name one."""
 
     @property
     def columns(self) -> list[str]:
@@ -67,39 +67,39 @@ class Layout:
         return [name for name in TYPES if name in self.fields or name == "user"]
 
     def __str__(self) -> str:
-        mark = {"\t": "tabs", " ": "spaces", ",": "commas"}[self.separator]
-        return f"{', '.join(name or '(not kept)' for name in self.fields)}, parted by {mark}"
+        separators = {"\t": "tabs", " ": "spaces", ",": "commas"}[self.separator]
+        return f"{', '.join(name or '(ignored)' for name in self.fields)}, separated by {separators}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """What a block of lines holds."""
+    """Rows of a block of lines."""
 
     table: pa.Table
     lines: int
-    """How many there were, blank ones too."""
+    """Number of lines, including blank ones."""
     faults: list[tuple[int, str]] = field(default_factory=list)
-    """Which lines, from 0, could not be read, and why."""
+    """Invalid lines, counted from 0, with the reason."""
 
 
 def parse(block: bytes, layout: Layout) -> Rows:
-    """Read whole lines; those that cannot be read are told, blank ones left out."""
+    """Parse whole lines; invalid lines are reported, blank lines are ignored."""
     lines = _count(block)
     if (table := quick(block, layout, lines)) is not None:
         return Rows(table, lines)
-    # One bad line must not make all of a large block slow.
+    # One invalid line must not slow down a whole block.
     tables, faults, start = [], [], 0
     for piece in _pieces(block):
         table = quick(piece, layout, _count(piece))
         rows = slow(piece, layout) if table is None else Rows(table, _count(piece))
         tables.append(rows.table)
-        faults += [(start + line, why) for line, why in rows.faults]
+        faults += [(start + line, reason) for line, reason in rows.faults]
         start += rows.lines
     return Rows(joined(tables) if tables else slow(b"", layout).table, lines, faults)
 
 
 def joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """Return the rows of several tables; times without a fraction have the fraction 0."""
+    """Concatenate tables; missing fractions of seconds become 0."""
     table = pa.concat_tables(tables, promote_options="default")
     if FRACTION not in table.column_names:
         return table
@@ -108,12 +108,12 @@ def joined(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def _count(block: bytes) -> int:
-    """Return how many lines there are; the last may have no end."""
+    """Return the number of lines; the last one may lack a line break."""
     return block.count(b"\n") + (not block.endswith(b"\n") and bool(block))
 
 
 def _pieces(block: bytes) -> Iterator[bytes]:
-    """Cut a block after the first end of a line in each stretch of half a piece."""
+    """Split a block into whole lines of about half of `PIECE` bytes."""
     start = 0
     while start < len(block):
         end = block.find(b"\n", start + PIECE // 2) + 1 or len(block)
@@ -122,8 +122,8 @@ def _pieces(block: bytes) -> Iterator[bytes]:
 
 
 def quick(block: bytes, layout: Layout, lines: int) -> pa.Table | None:
-    """Return the rows if every line is surely a good one, else None."""
-    # Arrow reads hexadecimal integers and skips a byte order mark; quotes are for the slow way to refuse.
+    """Return the rows if all lines are certainly valid, otherwise None."""
+    # Arrow accepts hexadecimal integers and skips byte order marks; `slow` reports quotes.
     if not block or any(mark in block for mark in (_BOM, b"0x", b"0X", *([b'"'] if layout.separator == "," else []))):
         return None
     for time_type in (pa.timestamp("s", "UTC"), pa.int64()) if layout.separator != " " else (pa.int64(),):
@@ -161,7 +161,7 @@ def _arrow(block: bytes, layout: Layout, time_type: Any) -> pa.Table:
 
 
 def _checked(raw: pa.Table, layout: Layout) -> pa.Table | None:
-    """Return Arrow's table with our types, or None if a value is not allowed."""
+    """Convert Arrow's table to the types of a trace file; return None if a value is not allowed."""
     columns: dict[str, Any] = {}
     for name in layout.columns:
         if name not in raw.column_names:
@@ -171,24 +171,24 @@ def _checked(raw: pa.Table, layout: Layout) -> pa.Table | None:
         if name in ("time_s", "order"):
             column = column.cast(pa.int64())
         if name == "user":
-            good = all(str(user).strip() for chunk in column.chunks for user in chunk.dictionary.to_pylist())
+            valid = all(str(user).strip() for chunk in column.chunks for user in chunk.dictionary.to_pylist())
         else:
-            good = name not in _BOUNDS or _within(column, *_BOUNDS[name])
-        if not good:
+            valid = name not in _BOUNDS or _within(column, *_BOUNDS[name])
+        if not valid:
             return None
         columns[name] = column if column.type == TYPES[name] else column.cast(TYPES[name])
     return pa.table(columns)
 
 
 def _within(column: Any, least: float, most: float) -> bool:
-    """Tell whether all numbers are in [least, most]; nan never is."""
+    """Return whether all numbers are in [least, most]; NaN never is."""
     values = column.to_numpy()
-    return not values.size or bool(values.min() >= least and values.max() <= most)  # min is nan where one is
+    return not values.size or bool(values.min() >= least and values.max() <= most)  # min propagates NaN
 
 
 def slow(block: bytes, layout: Layout) -> Rows:
-    """Read the lines one by one."""
-    found: list[tuple[Any, ...]] = []
+    """Parse lines one by one."""
+    rows: list[tuple[Any, ...]] = []
     faults: list[tuple[int, str]] = []
     lines = block.split(b"\n")
     if not lines[-1]:
@@ -197,12 +197,12 @@ def slow(block: bytes, layout: Layout) -> Rows:
         try:
             line = raw.decode("utf-8").rstrip("\r")
             if line.strip():
-                found.append(_row(line, layout))
+                rows.append(_row(line, layout))
         except UnicodeDecodeError:
-            faults.append((number, f"is not UTF-8 text: {_shown(raw.decode('utf-8', 'replace'))}"))
+            faults.append((number, f"must be UTF-8 text, found {_shown(raw.decode('utf-8', 'replace'))}"))
         except ValueError as error:
             faults.append((number, str(error)))
-    columns = list(zip(*found, strict=True)) if found else [()] * (len(layout.columns) + 1)
+    columns = list(zip(*rows, strict=True)) if rows else [()] * (len(layout.columns) + 1)
     arrays = {name: pa.array(values, type=TYPES[name]) for name, values in zip(layout.columns, columns, strict=False)}
     if any(columns[-1]):
         arrays[FRACTION] = pa.array(columns[-1], type=pa.float64())
@@ -210,12 +210,12 @@ def slow(block: bytes, layout: Layout) -> Rows:
 
 
 def _row(line: str, layout: Layout) -> tuple[Any, ...]:
-    """Return the values of one line, in the order of the layout's columns, and the fraction of its second.
+    """Return the values of one line in the order of the layout's columns, followed by the fraction of its second.
 
-    Raises ValueError with what is wrong.
+    Raise ValueError with the reason if the line is invalid.
     """
     if layout.separator == "," and '"' in line:
-        raise ValueError(f"has quotes, which are not read here: {_shown(line)}")
+        raise ValueError(f"must not have quotes, which are not supported, found {_shown(line)}")
     texts = line.split() if layout.separator == " " else line.split(layout.separator)
     if len(texts) != len(layout.fields):
         raise ValueError(f"must have {len(layout.fields)} fields, found {len(texts)}: {_shown(line)}")
@@ -230,31 +230,31 @@ def _row(line: str, layout: Layout) -> tuple[Any, ...]:
 
 def _user(text: str, _name: str) -> str:
     if not text.strip():
-        raise ValueError("must name a user, found nothing")
+        raise ValueError("user must not be empty, found nothing")
     return text
 
 
 def _time(text: str, name: str) -> tuple[int, float]:
-    """Read seconds or ISO-8601 text, in UTC where it names no zone; return whole seconds and the fraction."""
-    word = text.strip()
+    """Parse seconds or ISO 8601 text, in UTC if it names no time zone; return whole seconds and the fraction."""
+    stripped = text.strip()
     try:
-        if _NUMBER.fullmatch(word):
-            seconds, fraction = (int(word), 0.0) if _INTEGER.fullmatch(word) else _split(Decimal(word))
+        if _NUMBER.fullmatch(stripped):
+            seconds, fraction = (int(stripped), 0.0) if _INTEGER.fullmatch(stripped) else _split(Decimal(stripped))
         else:
-            moment = datetime.fromisoformat(word)
+            moment = datetime.fromisoformat(stripped)
             moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
             since = moment - _EPOCH
             seconds, fraction = since // _SECOND, since % _SECOND / _SECOND
     except (ValueError, OverflowError, ArithmeticError):
-        raise ValueError(f"{name} must be seconds or ISO-8601 text, found {_shown(text)}") from None
+        raise ValueError(f"{name} must be seconds or ISO 8601 text, found {_shown(text)}") from None
     least, most = _BOUNDS[name]
     if not least <= seconds <= most:
-        raise ValueError(f"{name} must be seconds, not milliseconds or less, found {_shown(text)}")
+        raise ValueError(f"{name} must be in seconds, not milliseconds or a smaller unit, found {_shown(text)}")
     return seconds, fraction
 
 
 def _split(number: Decimal) -> tuple[int, float]:
-    """Return a number rounded down, and the rest; of one that is far too large any that is."""
+    """Return a number rounded down and the remainder; numbers far out of range are clipped to another such number."""
     if abs(number) > 2 * LATEST_S:
         return math.trunc(math.copysign(2 * LATEST_S, number)), 0.0
     whole = math.floor(number)
@@ -292,7 +292,7 @@ _READERS: Mapping[str, Any] = {
 
 
 def _shown(text: str) -> str:
-    """Write text from a file so that nothing in it is acted upon, shortened."""
+    """Return text from a file, escaped and shortened."""
     if not text.strip():
         return "nothing"
     return repr(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")

@@ -1,4 +1,4 @@
-"""A trace file: recorded movement of a region as one Parquet file, users in order and each in time."""
+"""Trace files: recorded movement in a region as one Parquet file, sorted by user and time."""
 
 from __future__ import annotations
 
@@ -30,50 +30,56 @@ _SUFFIXES = (".parquet", ".pq")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Traces:
-    """Recorded movement, users in order and each in time; every array has the shape (n_rows,)."""
+    """Recorded movement, sorted by user and time; every array has shape (n_rows,)."""
 
     users: tuple[str, ...]
     user: IntArray
     """Index into `users`, never decreasing."""
     when: IntArray
-    """Unix seconds, if `timed`; else whole numbers that put a user's rows in order."""
+    """Unix seconds if `timed`, otherwise integers that order the rows of a user."""
     timed: bool
     lat: FloatArray
     lon: FloatArray
     others: Mapping[str, Any]
     """Further columns, `location` and `occupied`, as Arrow arrays."""
     notes: Mapping[str, Any]
-    """What the file says of itself: source, region, counts."""
+    """Metadata of the file: source, region, counts."""
 
 
 def checked_destination(out: str | os.PathLike[str], *, inputs: Sequence[Path] = (), overwrite: bool = False) -> Path:
-    """Return the path of a trace file that may be written, or raise with the way out."""
+    """Return the path of a trace file to write; raise RequestError if a trace file cannot be written there."""
     path = Path(out)
     if is_url(os.fspath(out)):
-        raise RequestError(f"a trace file is written on this machine, got {out}")
+        raise RequestError(f"a trace file must be a local file, got {out}", code="not-a-local-file")
     if path.suffix.lower() not in _SUFFIXES:
-        raise RequestError(f"a trace file must be called NAME.parquet, by which scenarios know what it is, got {path}")
+        raise RequestError(
+            f"a trace file must be named NAME.parquet, so that scenarios recognise it, got {path}",
+            code="unsupported-file-type",
+        )
     return check_output(path, inputs=inputs, overwrite=overwrite)
 
 
 def check_output(path: Path, *, inputs: Sequence[Path] = (), overwrite: bool = False) -> Path:
-    """Return the path if a file may be written there: beside no run's own files, and over none unasked."""
+    """Return the path if a file may be written there: not inside a run directory, and not over an existing file."""
     if path.is_dir():
-        raise RequestError(f"{path} is a folder: name the file to write")
+        raise RequestError(f"{path} is a folder: name the file to write", code="is-a-folder")
     if not path.parent.is_dir():
-        raise RequestError(f"{path.parent} is no folder: make it first")
+        raise RequestError(f"folder {path.parent} does not exist: create it first", code="folder-not-found")
     if path.exists() and path.resolve() in {file.resolve() for file in inputs}:
-        raise RequestError(f"{path} is what is to be read: choose another name")
+        raise RequestError(f"{path} is one of the input files: choose another name", code="output-is-input")
     if path.exists() and not overwrite:
-        raise RequestError(f"{path} exists: choose another name, or replace it with --overwrite")
+        raise RequestError(f"{path} exists: choose another name, or replace it with --overwrite", code="file-exists")
     for folder in path.resolve().parents:
         if (folder / "manifest.json").is_file() and (folder / "events").is_dir():
-            raise RequestError(f"{folder} is a run directory, which holds one run and nothing else: choose another")
+            raise RequestError(
+                f"{folder} is a run directory, which holds only the files of one run: choose another folder",
+                code="inside-run-directory",
+            )
     return path
 
 
 def write(file: BinaryIO, traces: Traces) -> None:
-    """Write a trace file; the same traces give the same bytes."""
+    """Write a trace file; equal traces give identical bytes."""
     moment = "time_s" if traces.timed else "order"
     columns: dict[str, Any] = {
         "user": pa.DictionaryArray.from_arrays(traces.user.astype(np.int32), pa.array(traces.users, pa.string())),
@@ -99,42 +105,53 @@ def write(file: BinaryIO, traces: Traces) -> None:
 
 
 def read(path: Path) -> Traces:
-    """Read a trace file; one that was not written by `write` is fine if its columns are the same."""
+    """Read a trace file, or any Parquet file with the same columns."""
     try:
         table = pq.read_table(path, partitioning=None)
     except UNREADABLE as error:
         raise InputError(
-            f"{path} cannot be read as a trace file: {error}. It may be damaged: make or download it again."
+            f"cannot read {path} as a trace file: {error}. It may be damaged: create or download it again.",
+            code="unreadable-file",
         ) from error
     names = table.column_names
     timed = "time_s" in names
     needed = ["user", "time_s" if timed else "order", "lat", "lon"]
     if missing := [name for name in needed if name not in names]:
-        raise InputError(f"{path} is no trace file: it has no {' and no '.join(missing)}; found {', '.join(names)}")
-    kept = [name for name in (*needed, "location", "occupied") if name in names]
-    columns = {name: _column(path, name, table[name], needed=name in needed) for name in kept}
+        raise InputError(
+            f"{path} is not a trace file: missing columns {', '.join(missing)}; found {', '.join(names)}",
+            code="no-such-column",
+        )
+    used = [name for name in (*needed, "location", "occupied") if name in names]
+    columns = {name: _column(path, name, table[name], needed=name in needed) for name in used}
     return ordered(columns, notes=_notes((table.schema.metadata or {}).get(_NOTES.encode(), b"{}")))
 
 
 def _column(path: Path, name: str, column: Any, *, needed: bool) -> Any:
-    """Return a column with the type that it must have."""
+    """Return a column converted to its required type."""
     try:
         if TYPES[name] == pa.int64() and not pa.types.is_integer(column.type):
-            raise pa.ArrowInvalid(f"it is {column.type}")
+            raise pa.ArrowInvalid(f"found {column.type}")
         column = column.cast(TYPES[name])
     except UNREADABLE as error:
-        raise InputError(f"{path}: the column {name} must be {TYPES[name]}: {error}{_where(column)}") from error
+        raise InputError(
+            f"{path}: column {name} must be {TYPES[name]}: {error}{_where(column)}", code="invalid-column"
+        ) from error
     if needed and column.null_count:
-        raise InputError(f"{path}: every row must have {name}, {column.null_count:,} have none")
+        raise InputError(
+            f"{path}: every row must have {name}, {column.null_count:,} rows have none", code="invalid-row"
+        )
     if name in ("lat", "lon"):
         degrees = column.to_numpy()
         if wrong := int((~(np.abs(degrees) <= (90 if name == "lat" else 180))).sum()):
-            raise InputError(f"{path}: {name} must be degrees on the earth, {wrong:,} rows are not")
+            limit = 90 if name == "lat" else 180
+            raise InputError(
+                f"{path}: {name} must be degrees in [-{limit}, {limit}], {wrong:,} rows are not", code="invalid-row"
+            )
     return column
 
 
 def _where(column: Any) -> str:
-    """Say which row has an integer that does not fit into 64 bits with a sign; empty if none has."""
+    """Return the first row with an integer that exceeds signed 64 bits, as part of a message; empty if none."""
     if column.type != pa.uint64():
         return ""
     rows = np.flatnonzero(column.fill_null(0).to_numpy() > np.iinfo(np.int64).max)
@@ -142,19 +159,19 @@ def _where(column: Any) -> str:
 
 
 def _notes(text: bytes) -> dict[str, Any]:
-    """Return a file's notes; anybody's words under our key are none."""
+    """Return the metadata of a file; empty if it does not have the form that `write` produces."""
     try:
-        found = json.loads(text)
+        notes = json.loads(text)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) and found.get("format") == "traces" else {}
+    return notes if isinstance(notes, dict) and notes.get("format") == "traces" else {}
 
 
 def region_of(notes: Mapping[str, Any]) -> tuple[float, float, float, float] | None:
-    """Return the region that a file was made of, if it says so: south, north, west, east."""
-    said = notes.get("region")
+    """Return the region that the metadata of a file states (south, north, west, east), or None."""
+    region = notes.get("region")
     try:
-        south, north, west, east = (float(said[side]) for side in SIDES)  # type: ignore[index]
+        south, north, west, east = (float(region[side]) for side in SIDES)  # type: ignore[index]
     except (KeyError, TypeError, ValueError):
         return None
     if not (-90 <= south < north <= 90 and -180 <= west < east <= 180):
@@ -163,15 +180,15 @@ def region_of(notes: Mapping[str, Any]) -> tuple[float, float, float, float] | N
 
 
 def ordered(columns: Mapping[str, Any], *, notes: Mapping[str, Any], newest_first: bool = False) -> Traces:
-    """Return rows, given as Arrow columns, with users in order and each in time.
+    """Return the rows of Arrow columns, sorted by user and time.
 
-    Users are in numeric order if all ids are whole numbers, else as they first appear. Rows are ordered by their exact
-    times, with fractions of seconds; rows of one moment stay as they are, or are reversed if the newest come first.
+    Users are in numeric order if all ids are integers, otherwise in order of first appearance. Rows are sorted by exact
+    time, including fractions of seconds. Rows with equal times keep their order, which is reversed with `newest_first`.
     """
     timed = "time_s" in columns
     encoded: Any = pc.dictionary_encode(columns["user"])
     encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
-    if isinstance(encoded, pa.ChunkedArray):  # of no chunks or of several that share nothing
+    if isinstance(encoded, pa.ChunkedArray):  # without chunks, or with different dictionaries
         encoded = pa.concat_arrays(encoded.unify_dictionaries().chunks)
     users = [str(user) for user in encoded.dictionary.to_pylist()]
     ranked = numeric_order(users)

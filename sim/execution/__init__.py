@@ -1,1 +1,1 @@
-"""Many simulations: plan, workers, stopping rule, resume."""
+"""Execution of many simulations: plan, workers, stopping rule and resumption."""

@@ -1,4 +1,4 @@
-"""Statistics that an adversary model knows of each user."""
+"""Statistics of each user that an adversary model knows."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from sim.simulation.population import Population
 
 
 def known_statistics(attack: AttackParameters, population: Population) -> dict[str, Statistics]:
-    """Return the statistics of each user that an adversary knows; they lead to no trace.
+    """Return the statistics of each user that an adversary knows, without a reference to any trace.
 
-    Where names are hidden, knowledge common to all users is listed by pseudonym, whose order reveals nothing.
+    If names are hidden, statistics that are the same for all users are keyed by pseudonym, whose order reveals nothing.
     """
     statistics_of = population.knowledge(attack.training) if attack.knows == "training" else population.truth
     known = {trace.user: statistics_of(trace.user) for trace in population.traces}
@@ -23,6 +23,9 @@ def known_statistics(attack: AttackParameters, population: Population) -> dict[s
 
 
 def statistics_in_force(attack: AttackParameters, population: Population) -> dict[str, list[tuple[int, Statistics]]]:
-    """Return, for an adversary who knows test statistics, those in force by query, of users whose lives change."""
+    """Return the statistics between shifts, with their first queries, of users whose behaviour changes.
+
+    Only an adversary who knows the test statistics has them; for others the result is empty.
+    """
     users = [user for user, life in population.lives.items() if life.borders] if attack.knows == "test" else []
     return {user: population.regimes(user) for user in users}

@@ -1,4 +1,4 @@
-"""Run one chunk of a study: build and run its simulations, and return rows, snapshots and notes."""
+"""Run one chunk of a study: build its simulations, run them, and return rows, snapshots and notes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sim.simulation.user_log import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class SimulatedChunk:
-    """Rows, snapshots and notes of a chunk."""
+    """Rows of the event log, snapshots and notes of a chunk."""
 
     table: pa.Table
     snapshots: dict[str, NDArray[Any]]
@@ -39,7 +39,7 @@ class SimulatedChunk:
 
 
 class FailedSimulation(Exception):
-    """One simulation of a chunk raised an error, its cause."""
+    """Error raised by one simulation of a chunk; the original error is its cause."""
 
     def __init__(self, replication: int, lppm: str) -> None:
         super().__init__(replication, lppm)
@@ -48,7 +48,7 @@ class FailedSimulation(Exception):
 
 
 def run_chunk(chunk: Chunk, populations: PopulationCache, tick: Tick | None = None) -> SimulatedChunk:
-    """Simulate every LPPM of the chunk in each replication; return the rows of the event log and the snapshots."""
+    """Simulate every LPPM of the chunk in each replication; return the rows of the event log, snapshots and notes."""
     by_name = {lppm.name: lppm for lppm in chunk.point.scenario.lppms}
     tables: list[pa.Table] = []
     snapshots: list[_Snapshots] = []
@@ -75,7 +75,7 @@ class _Run:
 
 
 def _run(spec: LPPMSpec, population: Population, scenario: Scenario, tick: Tick | None) -> _Run:
-    """Simulate one LPPM. Attacks and the log belong to the point's scenario, people and places to the population."""
+    """Simulate one LPPM with the attacks and the log of `scenario` and the world and users of `population`."""
     world = population.setting.world
     applicable = scenario.attacks_on(spec)
     known = {attack.name: known_statistics(attack, population) for attack in applicable}
@@ -125,7 +125,7 @@ class _Snapshots:
 
 
 def _stacked(groups: Sequence[_Snapshots]) -> dict[str, NDArray[Any]]:
-    """Return all snapshots of a chunk as one array per column; unknown metrics are NaN."""
+    """Return all snapshots of a chunk, one array per column; unknown metrics are NaN."""
     rows = [(group.lppm, group.replication, snapshot) for group in groups for snapshot in group.rows]
     metrics = np.array([snapshot.own for *_, snapshot in rows], dtype=np.float64).reshape(-1, len(Theory._fields))
     return {

@@ -1,4 +1,4 @@
-"""Failed chunks: how they are recorded in the manifest, and the error that reports them at the end of a run."""
+"""Failed chunks: their entry in the manifest, and the error that reports them at the end of a run."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from sim.storage.run_directory import RunDirectory
 from sim.storage.status import failed_where
 
 MOST_FAILURES = 5
-"""Largest number of failures, or damaged parts, that are listed one by one."""
+"""Maximum number of failures, or damaged parts, that a message lists."""
 
 
 class FailedChunks(UserError):
-    """Some chunks could not be simulated; all others are in the run directory."""
+    """Some chunks failed; all others are in the run directory."""
+
+    code = "chunks-failed"
 
     def __init__(
         self,
@@ -33,24 +35,24 @@ class FailedChunks(UserError):
         self.failures = failures
         of_shard = "" if shard is None else f" of shard {shard[0]}/{shard[1]}"
         lines = [f"{len(failures)} of {planned} chunks{of_shard} failed; all others are in {directory}"]
-        # Shards do not write into the manifest that they share: this message is the only report of their failures.
+        # Shards do not write failures into their common manifest, so the message lists all of them.
         shown = failures if shard is not None else failures[:MOST_FAILURES]
         for failure in shown:
             lines.append(f"  {failed_where(failure)}: {failure['error']}")
-            lines.append(f"    alone, with its traceback: {failure['command']}")
+            lines.append(f"    repeat it alone, with its traceback: {failure['command']}")
         if len(failures) > len(shown):
             lines.append(f"  and {len(failures) - len(shown)} more")
         if shard is None:
             lines.append(
-                "Their tracebacks are in `failures` of manifest.json; `lppm-sim summarize` shows what is there."
+                "The tracebacks are in `failures` of manifest.json; `lppm-sim summarize` shows the finished chunks."
             )
         if also is not None:
             lines.append(f"The tables are incomplete: {also}")
-        super().__init__("\n".join([*lines, "A second run tries them again."]))
+        super().__init__("\n".join([*lines, "Run the same command again to retry the failed chunks."]))
 
 
 def describe_failure(failure: Failure, directory: RunDirectory, scenario: Scenario, plan: Plan) -> dict[str, Any]:
-    """Return a failure for the manifest, with the command that repeats it alone."""
+    """Return the manifest entry of a failure, with the command that repeats the failed simulation alone."""
     chunk = failure.chunk
     alone = chunk if failure.replication is None else plan.alone(chunk, failure.replication)
     return {
@@ -74,7 +76,7 @@ def _command(chunk_id: str, directory: RunDirectory, scenario: Scenario) -> str:
 
 
 def _code_options(scenario: Scenario) -> list[str]:
-    """Return the options that permit a command on the manifest to import the scenario's custom components."""
+    """Return the options that permit a command on the manifest to import the custom components of the scenario."""
     names, code = custom_components(scenario), scenario.place.code
     folders = sorted({str(folder) for folder in map(code.folder_of, names) if folder is not None})
     return [f"--allow-code={folder}" for folder in folders] or ["--allow-code"] * bool(names)

@@ -1,4 +1,4 @@
-"""The end of a run: final manifest, tables, figures and report."""
+"""End of a run: write the final manifest, tables, figures and report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def finish(
     *,
     figures: bool,
 ) -> Result:
-    """Write the final manifest and all results of what was simulated; raise `FailedChunks` for the rest."""
+    """Write the final manifest and the results of all simulated chunks; raise `FailedChunks` if any chunk failed."""
     failed = {failure["chunk"] for failure in failures}
     simulated = [chunk for chunk in last_round.chunks if chunk.id not in failed]
     result = Result(directory)
@@ -57,7 +57,7 @@ def finish(
 
 
 def _notes(result: Result, chunks: list[Chunk]) -> list[dict[str, Any]]:
-    """Return, by point and LPPM, the fallbacks of beliefs and the accuracy of estimated profiles."""
+    """Return the notes of the chunks, merged by point and LPPM: fallbacks, alarms and the worst certified gap."""
     merged: dict[tuple[int, str], Notes] = {}
     for chunk in chunks:
         for lppm, notes in result.notes()[chunk.id].items():
@@ -67,8 +67,8 @@ def _notes(result: Result, chunks: list[Chunk]) -> list[dict[str, Any]]:
 
 
 def _note_exceeded_budgets(result: Result, swept: list[Point]) -> None:
-    """Write into the manifest which budgets of quality loss were exceeded, if any."""
-    exceeded = budgets.found_exceeded([(point.index, point.scenario) for point in swept], result.shown_summary())
+    """Record exceeded quality budgets in the manifest, if any."""
+    exceeded = budgets.exceeded_budgets([(point.index, point.scenario) for point in swept], result.shown_summary())
     if exceeded:
         labels = swept_words(pd.DataFrame(exceeded), result.points())
         entries = [entry | {"at": label} for entry, label in zip(exceeded, labels, strict=True)]
@@ -76,7 +76,7 @@ def _note_exceeded_budgets(result: Result, swept: list[Point]) -> None:
 
 
 def write_results(result: Result, *, figures: bool) -> None:
-    """Write the tables and, if asked for, the figures and the report."""
+    """Write the tables and, if `figures`, the figures and the report."""
     result.run.write_csv("summary.csv", result.summary())
     result.run.write_csv("metrics.csv", result.metrics())
     if not (hindsight := result.hindsight()).empty:
@@ -87,7 +87,7 @@ def write_results(result: Result, *, figures: bool) -> None:
         from sim.plots import write_figures
 
         write_figures(result)
-    # Summaries whose windows cut the shift have no such table; `lppm-sim adaptation` states the reason.
+    # Windows of a summary that straddle the shift have no such table; `lppm-sim adaptation` states the reason.
     if not result.shifts().empty:
         with suppress(NotApplicable):
             write_adaptation_results(result, result.adaptation(), figures=figures)
@@ -98,7 +98,7 @@ def write_results(result: Result, *, figures: bool) -> None:
 
 
 def write_adaptation_results(result: Result, adaptation: Adaptation, *, figures: bool = True) -> None:
-    """Write the table of how mechanisms followed a shift and, if asked for, the figure."""
+    """Write the table of how mechanisms adapt to a shift and, if `figures`, the figure."""
     result.run.write_csv("adaptation.csv", with_swept_values(adaptation.summary, result.points()))
     if figures:
         from sim.plots import write_adaptation

@@ -1,4 +1,4 @@
-"""Inputs of a run: files and custom components of a scenario, their fingerprints, and the digest of the run."""
+"""Inputs of a run: data files and custom components of a scenario, their fingerprints, and the digest of the run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OUTPUTS = Path("outputs")
 
 
 def permitted(scenario: Scenario, allow_code: AllowCode | None = None) -> Scenario:
-    """Return the scenario with the permission to import its custom components, or raise `CodeNotAllowed`."""
+    """Return the scenario with permission to import its custom components; raise `CodeNotAllowed` without it."""
     place = scenario.place
     code = place.code.granted(allow_code)
     code.require(custom_components(scenario))
@@ -24,7 +24,7 @@ def permitted(scenario: Scenario, allow_code: AllowCode | None = None) -> Scenar
 
 
 def custom_components(scenario: Scenario) -> list[str]:
-    """Return every ``module:Class`` that a scenario or a point of its sweep names, without importing any."""
+    """Return every ``module:Class`` in a scenario or in a point of its sweep, without importing any."""
     return sorted({name for variant in _variants(scenario) for name in variant.own_components()})
 
 
@@ -34,7 +34,7 @@ def component_sources(scenario: Scenario) -> dict[str, Path]:
 
 
 def fingerprints(scenarios: Iterable[Scenario]) -> dict[str, str]:
-    """Return the SHA-256 of each file that the scenarios read, and of the source of each ``module:Class``."""
+    """Return the SHA-256 of each file that the scenarios read, and of the source file of each ``module:Class``."""
     paths: dict[str, Path] = {}
     for scenario in scenarios:
         paths |= {name: scenario.locate(name) for name in scenario.files()}
@@ -43,24 +43,24 @@ def fingerprints(scenarios: Iterable[Scenario]) -> dict[str, str]:
 
 
 def run_digest(scenario: Scenario, files: dict[str, str]) -> str:
-    """Return the digest of a run: of its scenario and, if it reads files, of their fingerprints."""
+    """Return the digest of a run: the scenario's digest, combined with the fingerprints of its files if it has any."""
     if not files:
         return scenario.digest
     return hashlib.sha256(json.dumps([scenario.digest, files], sort_keys=True).encode()).hexdigest()
 
 
 def default_directory(scenario: Scenario, files: dict[str, str] | None = None) -> Path:
-    """Return the default directory of a run: scenario name and first characters of the run's digest.
+    """Return the default directory of a run: scenario name and first eight characters of the run's digest.
 
-    `files` are the fingerprints of the scenario's files, where they are known already.
+    `files` are the fingerprints of the scenario's files (default: computed).
     """
     digest = run_digest(scenario, fingerprints(_variants(scenario)) if files is None else files)
     return OUTPUTS / f"{scenario.name.replace(' ', '_')}-{digest[:8]}"
 
 
 def _variants(scenario: Scenario) -> list[Scenario]:
-    """Return scenarios that together name every file and component that the points of a sweep do."""
+    """Return scenarios that together refer to every file and component of all points of a sweep."""
     swept_values = [value for values in scenario.sweep.values() for value in values]
-    # Numbers name no file and no component: then the scenario alone suffices, and no point has to be built.
+    # Numbers never refer to a file or a component: then the scenario alone suffices, without building any point.
     only_numbers = all(isinstance(value, int | float) for value in swept_values)
     return [scenario] if only_numbers else [point.scenario for point in points(scenario)]

@@ -1,4 +1,4 @@
-"""Worker processes on this machine, which may die and are replaced."""
+"""Pool of worker processes on this machine; a worker that dies is replaced."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from sim.storage.run_directory import RunDirectory
 
 _TICK_EVERY_S = 0.2
 _KILL_S = 10.0
-"""How long to wait for a killed process: one that waits for an unreachable network disk may never end."""
+"""Time to wait for a killed process: one that waits for an unreachable network disk may never end."""
 _BLAS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class Workers:
-    """Worker processes on this machine. One that dies is replaced, and its chunk is tried again."""
+    """Pool of worker processes on this machine. A worker that dies is replaced, and its chunk is retried."""
 
     def __init__(self, count: int, notify: Callable[[str], None] = to_stderr) -> None:
         if count < 1:
@@ -37,9 +37,13 @@ class Workers:
         self._workers: list[_Worker] = []
 
     def run(self, chunks: Iterable[Chunk], directory: RunDirectory, tick: Tick) -> Iterator[Done | Failure]:
-        """Give each worker one chunk at a time, preferably with the same people as its last one."""
+        """Give each worker one chunk at a time, preferably with the same population as its last one."""
         if not directory.shared:
-            raise RequestError(f"{directory} is in the memory of this process: other workers cannot write there")
+            raise RequestError(
+                f"{directory} is in the memory of this process: other processes cannot write there; use a folder, or "
+                "one worker",
+                code="directory-not-shared",
+            )
         pending = _Queue(chunks)
         deaths: dict[str, int] = {}
         for _ in range(min(self._count, len(pending)) - len(self._workers)):
@@ -57,7 +61,7 @@ class Workers:
                     code = self._replace(worker)
                     deaths[chunk.id] = deaths.get(chunk.id, 0) + 1
                     if deaths[chunk.id] < TRIES:
-                        self._notify(f"a worker died ({_exit(code)}): another one takes its place and chunk {chunk.id}")
+                        self._notify(f"a worker died ({_exit(code)}): a new worker retries chunk {chunk.id}")
                         pending.put(chunk)
                     else:
                         yield Failure(chunk, f"its worker died {TRIES} times ({_exit(code)})")
@@ -69,7 +73,7 @@ class Workers:
                 yield message.ended(chunk)
 
     def _start(self) -> None:
-        """Start one more worker. Ctrl-C is delayed until `close` can end it."""
+        """Start one more worker; Ctrl-C is delayed until `close` can kill it."""
         with interrupts.sigint_blocked():
             self._workers.append(_Worker())
 
@@ -81,14 +85,14 @@ class Workers:
         return code
 
     def close(self) -> None:
-        """Kill the workers: a part is written whole or not at all."""
+        """Kill the workers; this is safe because parts are written atomically."""
         for worker in self._workers:
             worker.end()
         self._workers.clear()
 
 
 class _Queue:
-    """Chunks in their order, except that a worker gets chunks with the people that it has in memory first."""
+    """Queue of chunks in their order, except that a worker first gets chunks of the population it has in memory."""
 
     def __init__(self, chunks: Iterable[Chunk]) -> None:
         self._untouched: dict[tuple[str, range], deque[Chunk]] = {}
@@ -101,7 +105,10 @@ class _Queue:
         return self._count
 
     def pop(self, last: Chunk | None) -> Chunk:
-        """Return the next chunk: of the last one's people, else of new ones, else of those with most chunks left."""
+        """Return the next chunk for a worker whose last chunk is `last`.
+
+        It has the population of the last chunk, else one that no worker has, else the one with most chunks left.
+        """
         people = None if last is None else last.people
         if people is None or people not in self._begun:
             if self._untouched:
@@ -116,14 +123,14 @@ class _Queue:
         return chunk
 
     def put(self, chunk: Chunk) -> None:
-        """Add a chunk behind the others of its people."""
+        """Add a chunk after the others of its population."""
         self._count += 1
         groups = self._begun if chunk.people in self._begun else self._untouched
         groups.setdefault(chunk.people, deque()).append(chunk)
 
 
 class _Worker:
-    """A worker process, the connection to it, and its current and last chunk."""
+    """Worker process, the connection to it, and its current and last chunk."""
 
     def __init__(self) -> None:
         for name in _BLAS:  # one thread each, set before the child imports numpy
@@ -137,7 +144,7 @@ class _Worker:
         self.last: Chunk | None = None
 
     def give(self, chunk: Chunk, directory: RunDirectory) -> None:
-        """Send a chunk. The death of the worker is noticed when its answer is awaited."""
+        """Send a chunk; if the worker is dead, `receive` reports it."""
         self.chunk = self.last = chunk
         try:
             self._connection.send((chunk, directory))
@@ -146,18 +153,21 @@ class _Worker:
 
     @property
     def events(self) -> tuple[Connection, int]:
-        """Objects that become ready on a message and on death: children of a dead worker may hold the connection."""
+        """Objects to wait for: the connection (a message) and the process (its death).
+
+        The connection alone does not suffice: children of a dead worker may keep it open.
+        """
         return self._connection, self._process.sentinel
 
     def receive(self) -> int | Answer:
-        """Return a number of simulated queries, or the answer about the chunk; raise EOFError if the worker died."""
+        """Return a number of simulated queries or the answer about the chunk; raise EOFError if the worker died."""
         if not self._connection.poll():
             raise EOFError
         message: int | Answer = self._connection.recv()
         return message
 
     def end(self, *, wait_s: float = 0.0) -> int | None:
-        """Kill the process, unless it ends within `wait_s` seconds, and return its exit code."""
+        """Kill the process if it does not end within `wait_s` seconds, and return its exit code."""
         self._connection.close()
         self._process.join(wait_s)
         self._process.kill()
@@ -172,7 +182,7 @@ def _ready(workers: list[_Worker]) -> list[_Worker]:
 
 
 def _serve(connection: Connection) -> None:
-    """Simulate the chunks that arrive until the connection is closed; the body of a worker process."""
+    """Simulate chunks from the connection until it is closed; the main function of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles Ctrl-C, see `sigint_blocked`
     populations = PopulationCache()
     while True:
@@ -191,7 +201,7 @@ def _serve(connection: Connection) -> None:
 
 
 def _send(connection: Connection, message: int | Answer) -> None:
-    """Send a message; end this process if the driver has ended."""
+    """Send a message; exit this process if the driver has ended."""
     try:
         connection.send(message)
     except OSError:
@@ -199,7 +209,7 @@ def _send(connection: Connection, message: int | Answer) -> None:
 
 
 class _Ticker:
-    """Sends the number of simulated queries from time to time."""
+    """Callback that sends the number of simulated queries at intervals."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -213,7 +223,7 @@ class _Ticker:
             self.flush()
 
     def flush(self) -> None:
-        """Send the queries that were not sent yet."""
+        """Send the number of queries since the last message."""
         if self._unsent:
             _send(self._connection, self._unsent)
         self._unsent = 0
@@ -221,7 +231,7 @@ class _Ticker:
 
 
 def _exit(code: int | None) -> str:
-    """Describe how a process ended."""
+    """Describe the exit of a process."""
     if code is None or code >= 0:
         return f"exit code {code}"
     try:

@@ -1,4 +1,4 @@
-"""Content of a run's manifest before its first simulation: scenario, inputs, versions, worlds and output spaces."""
+"""Manifest of a run before its first simulation: scenario, inputs, versions, worlds and output spaces."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PACKAGES = ("simpy", "numpy", "scipy", "networkx", "pandas", "matplotlib", "pyd
 
 
 def describe_run(study: Study) -> RunManifest:
-    """Return everything that is needed to repeat a run and to read its event log."""
+    """Return the manifest of a run, with everything that is needed to repeat it and to read its event log."""
     scenario = study.scenario
     worlds, spaces = _worlds(study.points, study.populations)
     content = {
@@ -52,7 +52,7 @@ def describe_run(study: Study) -> RunManifest:
 def _worlds(swept: list[Point], populations: PopulationCache) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return each distinct world with its points, and the output space of each LPPM.
 
-    Estimates are cells of the world's grid, and so are outputs, except those of a design with its own output space.
+    Estimates are cells of the world's grid; so are outputs, unless the design has another output space.
     """
     points_of: dict[str, list[Point]] = {}
     for point in swept:

@@ -1,4 +1,4 @@
-"""Mechanisms of the users in one simulation."""
+"""Build the mechanisms of the users in one simulation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sim.simulation.population import Population
 
 
 class Mechanisms:
-    """Builds the mechanism of each user; one with a fixed belief is shared by users with the same statistics."""
+    """Mechanisms of the users; users with the same statistics share a mechanism with a fixed belief."""
 
     def __init__(self, spec: LPPMSpec, population: Population) -> None:
         self._spec = spec
@@ -22,14 +22,14 @@ class Mechanisms:
         with input_errors(f"lppms.{spec.name}.design"):
             self._design = spec.design.build(self._world)
         self.space = output_space(self._design, self._world.grid.n_cells)
-        """The output space."""
+        """Output space of the design."""
         self._knowledge = population.knowledge(spec.training)
         self._statistics: list[Statistics] = []
         self._made: list[Mechanism] = []
         self._shared: dict[int, Mechanism] = {}
 
     def of(self, user: str) -> LPPM:
-        """Return the mechanism of a user."""
+        """Build and return the mechanism of a user."""
         statistics = self._knowledge(user)
         if id(statistics) in self._shared:
             return self._shared[id(statistics)]

@@ -1,4 +1,4 @@
-"""Notes on simulations: fallbacks, alarms, rows without data and the worst gap, added up over simulations."""
+"""Notes on simulations: fallbacks, alarms, transition rows without data and the worst certified gap."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from sim.mobility.statistics import Statistics
 
 Notes = dict[str, Any]
-"""Counts of fallbacks and alarms, rows of transition matrices without data, and the worst gap of an estimate."""
+"""Counts of fallbacks and alarms, number of transition rows without data, and the worst certified gap of a profile."""
 
 
 def merge_notes(one: Notes, other: Notes) -> Notes:
-    """Merge the notes of two simulations: add up occurrences, keep the maximum of all others."""
+    """Merge the notes of two simulations: sums of fallbacks and alarms, maxima of all other values."""
     return {key: _merged(one[key], other[key], add=key.endswith(("fallbacks", "alarms"))) for key in one}
 
 
@@ -25,5 +25,5 @@ def _merged(one: Any, other: Any, *, add: bool) -> Any:
 
 
 def rows_without_data(known: Iterable[Statistics]) -> int:
-    """Return the number of transition rows that are the histogram for lack of data, the maximum over users."""
+    """Return the number of transition rows that fall back to the histogram without data, the maximum over users."""
     return max((statistics.fallback_rows for statistics in known), default=0)

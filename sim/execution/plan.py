@@ -1,4 +1,4 @@
-"""The plan of a run: tasks, and chunks of simulations with ids that tell what is in them."""
+"""Plan of a run: its tasks, and chunks of simulations whose ids are derived from their content."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sim.storage.event_schema import SCHEMA_VERSION
 from sim.storage.part_ids import part_id, point_in, replications_in
 
 CHUNK_QUERIES = 10_000
-"""A chunk holds so many queries or more, where there are replications enough: a second or a few of work."""
+"""Minimum number of queries in a chunk, if the scenario has enough replications: a few seconds of work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Simulations that are run and written together: some LPPMs at one point in some replications."""
+    """Simulations that are run and written together: some LPPMs at one point, in consecutive replications."""
 
     id: str
     point: Point
@@ -30,13 +30,16 @@ class Chunk:
 
     @property
     def people(self) -> tuple[str, range]:
-        """Whom it is about: chunks with the same can share what is in memory."""
+        """Setting and replications; chunks with the same value share populations in memory."""
         return self.point.setting, self.replications
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An LPPM at a point, which no earlier point has run, to be repeated: so often, or until its figures are sharp."""
+    """An LPPM to simulate at a point, with a fixed number of replications or until its metrics are precise.
+
+    No earlier point simulates the same.
+    """
 
     point: Point
     lppm: str
@@ -44,29 +47,29 @@ class Task:
     at_least: int
     at_most: int
     half_width_km: float | None
-    """Between the two numbers, stop when no interval is wider than ± this."""
+    """Stop between the two numbers when no confidence interval is wider than ± this; None for a fixed number."""
     is_exact: bool
-    """Every replication would have the same expected figures."""
+    """Whether every replication would have the same expected metrics, so that one suffices."""
 
     @property
     def key(self) -> tuple[int, str]:
-        """The point and the LPPM, as rows of the log name them."""
+        """Index of the point and name of the LPPM, as in the event log."""
         return self.point.index, self.lppm
 
 
 Times = Mapping[tuple[int, str], int]
-"""How many replications each task is to have, by its key."""
+"""Number of replications of each task, by its key."""
 
 
-def tasks(found: Iterable[Point]) -> list[Task]:
-    """Return, of each point, the LPPMs that no earlier point has run.
+def tasks(swept: Iterable[Point]) -> list[Task]:
+    """Return the tasks of all points: at each point the LPPMs that no earlier point simulates.
 
-    A sweep over one design's parameter leaves other mechanisms as they were: they are simulated once.
+    A sweep over a parameter of one design does not change other mechanisms, so they are simulated once.
     """
     fresh: list[Task] = []
     seen: set[tuple[str, int | RepeatUntil]] = set()
     texts = CanonicalTexts()
-    for point in found:
+    for point in swept:
         scenario = point.scenario
         identities = _identities(scenario, texts)
         fresh += [
@@ -79,20 +82,20 @@ def tasks(found: Iterable[Point]) -> list[Task]:
 
 
 def _task(point: Point, lppm: LPPMSpec, identity: str) -> Task:
-    said = point.scenario.replications
+    rule = point.scenario.replications
     is_exact = point.scenario.is_exact(lppm)
-    half_width_km = said.until_half_width_km if isinstance(said, RepeatUntil) and not is_exact else None
-    at_least, at_most = (said.at_least, said.at_most) if isinstance(said, RepeatUntil) else (said, said)
+    half_width_km = rule.until_half_width_km if isinstance(rule, RepeatUntil) and not is_exact else None
+    at_least, at_most = (rule.at_least, rule.at_most) if isinstance(rule, RepeatUntil) else (rule, rule)
     if is_exact:
         at_least = at_most = 1
     return Task(point, lppm.name, identity, at_least, at_most, half_width_km, is_exact)
 
 
 def next_look(replications: int, at_most: int) -> int:
-    """Return after how many replications the intervals are looked at next: after a quarter more.
+    """Return the number of replications at which the stopping rule is evaluated next: a quarter more.
 
-    So a round holds some work for many workers, and chance has few occasions to make an interval look narrow. It is
-    counted from what there is, never from the number of workers: that must not change results.
+    A round then has work for many workers, and few evaluations limit the chance that an interval is narrow by accident.
+    The number never depends on the number of workers, which must not change results.
 
     >>> next_look(5, 200), next_look(100, 200), next_look(190, 200)
     (6, 125, 200)
@@ -101,15 +104,15 @@ def next_look(replications: int, at_most: int) -> int:
 
 
 Joined = Callable[[Point, int], int]
-"""How many replications of so many LPPMs at a point make a chunk."""
+"""Function of a point and a number of LPPMs that returns the number of replications in a chunk."""
 
 
 class Plan:
-    """The chunks of some tasks.
+    """Chunks of a list of tasks.
 
-    A chunk holds what a point runs in some replications that follow each other. Where LPPMs stop on their own each
-    has chunks of its own: which of the others went on must not be told by its name, or asking for narrower intervals
-    would begin anew.
+    A chunk holds the LPPMs of a point in consecutive replications. With a stopping rule each LPPM has separate chunks:
+    a chunk's id must not depend on how long other LPPMs are repeated, or a run with narrower intervals could not reuse
+    it.
     """
 
     def __init__(self, tasks: Iterable[Task], joined: Joined = lambda _point, _lppms: 1) -> None:
@@ -124,31 +127,31 @@ class Plan:
             self._of_point.setdefault(point, []).append(group)
         self._contents: dict[tuple[tuple[int, str], ...], str] = {}
 
-    def chunks(self, times: Times | None = None, there: Iterable[str] = ()) -> list[Chunk]:
-        """Return what is to be run for so many replications of each task, the fewest that it may have unless said.
+    def chunks(self, times: Times | None = None, existing: Iterable[str] = ()) -> list[Chunk]:
+        """Return the chunks for a number of replications of each task (default: `Task.at_least`).
 
-        Chunks whose parts are there already are kept as they were cut, and the gaps between them are filled: so the
-        names of a plan that was begun stay the same, and one with more replications repeats none of them. The first
-        replications of all points come first, so that they meet the same people while those are in memory.
+        Chunks of existing parts stay as they are, and further chunks fill the gaps between them. So the ids of a
+        started plan do not change, and a plan with more replications repeats none of them. Chunks are ordered by
+        replication, then by point, because points may share a population in memory.
         """
         counts = times or {task.key: task.at_least for task in self.tasks}
-        kept = self._kept(there)
-        found = []
+        existing_chunks = self._existing_chunks(existing)
+        chunks = []
         for group in self._groups.values():
             bounds = [0, *sorted({counts[task.key] for task in group})]
             for first, stop in itertools.pairwise(bounds):
                 own = [task for task in group if counts[task.key] > first]
-                among = kept.get(tuple(task.key for task in own), [])
-                found += [chunk for chunk in among if first <= chunk.replications.start < stop]
-                found += [
+                among = existing_chunks.get(tuple(task.key for task in own), [])
+                chunks += [chunk for chunk in among if first <= chunk.replications.start < stop]
+                chunks += [
                     self._chunk(own, replications)
                     for gap in _gaps(range(first, stop), [chunk.replications for chunk in among])
                     for replications in self._cut(gap, own)
                 ]
-        return sorted(found, key=lambda chunk: (chunk.replications.start, chunk.point.index))
+        return sorted(chunks, key=lambda chunk: (chunk.replications.start, chunk.point.index))
 
     def named(self, part: str) -> Chunk | None:
-        """Return the chunk with this id, if it can be one of this plan."""
+        """Return the chunk with this id; None if it cannot belong to this plan."""
         if (point := point_in(part)) is None:
             return None
         replications = replications_in(part)
@@ -159,27 +162,28 @@ class Plan:
         return None
 
     def alone(self, chunk: Chunk, replication: int) -> Chunk:
-        """Return the chunk that holds one replication of another chunk."""
+        """Return a chunk with only one replication of another chunk."""
         tasks = [task for task in self.tasks if task.point is chunk.point and task.lppm in chunk.lppms]
         return self._chunk(tasks, range(replication, replication + 1))
 
-    def _kept(self, there: Iterable[str]) -> dict[tuple[tuple[int, str], ...], list[Chunk]]:
-        """Return the chunks that are there, in order, by what they hold."""
-        found: dict[tuple[tuple[int, str], ...], list[Chunk]] = {}
-        named = [chunk for part in there if (chunk := self.named(part)) is not None]
+    def _existing_chunks(self, existing: Iterable[str]) -> dict[tuple[tuple[int, str], ...], list[Chunk]]:
+        """Return the chunks of existing parts by the keys of their tasks, ordered by replication."""
+        by_tasks: dict[tuple[tuple[int, str], ...], list[Chunk]] = {}
+        named = [chunk for part in existing if (chunk := self.named(part)) is not None]
         for chunk in sorted(named, key=lambda chunk: chunk.replications.start):
-            found.setdefault(tuple((chunk.point.index, lppm) for lppm in chunk.lppms), []).append(chunk)
-        for chunks in found.values():
-            for one, next_one in itertools.pairwise(chunks):
-                if next_one.replications.start < one.replications.stop:
+            by_tasks.setdefault(tuple((chunk.point.index, lppm) for lppm in chunk.lppms), []).append(chunk)
+        for chunks in by_tasks.values():
+            for one, following in itertools.pairwise(chunks):
+                if following.replications.start < one.replications.stop:
                     raise RequestError(
-                        f"events/{one.id}.parquet and events/{next_one.id}.parquet hold the same replications: two "
-                        "runs with chunks of different sizes have met. Remove one of the two and run again."
+                        f"events/{one.id}.parquet and events/{following.id}.parquet contain the same replications, "
+                        "written by two runs with different chunk sizes. Remove one of the two files and run again.",
+                        code="overlapping-parts",
                     )
-        return found
+        return by_tasks
 
     def _cut(self, gap: range, own: Sequence[Task]) -> Iterator[range]:
-        """Cut replications into chunks."""
+        """Yield the ranges of replications of the chunks that fill a gap."""
         step = max(self._joined(own[0].point, len(own)), 1) if len(gap) > 1 else 1
         for first in range(gap.start, gap.stop, step):
             yield range(first, min(first + step, gap.stop))
@@ -195,7 +199,7 @@ class Plan:
 
 
 def _gaps(whole: range, taken: Iterable[range]) -> Iterator[range]:
-    """Yield what ranges in order leave of a whole.
+    """Yield the gaps that ordered ranges leave in a whole range.
 
     >>> list(_gaps(range(10), [range(2, 4), range(4, 5), range(9, 12)]))
     [range(0, 2), range(5, 9)]
@@ -210,14 +214,14 @@ def _gaps(whole: range, taken: Iterable[range]) -> Iterator[range]:
 
 
 def _identities(scenario: Scenario, texts: CanonicalTexts) -> dict[str, str]:
-    """Return, by the name of each LPPM, everything that decides what one replication of it comes to."""
+    """Return, by LPPM name, a text of everything that determines the result of one replication."""
     setting = texts.of(scenario, SETTING | {"attacks", "record"})
     lppms = json.loads(texts.of(scenario, frozenset({"lppms"})))["lppms"]
     return {lppm["name"]: json.dumps([setting, lppm]) for lppm in lppms}
 
 
 def share_of(chunks: list[Chunk], number: int, count: int) -> list[Chunk]:
-    """Return the `number`-th of `count` shares, counted from 1. Neighbours stay together: they have people in common.
+    """Return the `number`-th of `count` contiguous shares, counted from 1; adjacent chunks may share a population.
 
     >>> share_of(["a", "b", "c", "d", "e"], 2, 2)
     ['c', 'd', 'e']
@@ -229,9 +233,10 @@ def refuse_shard(shard: tuple[int, int], plan: Plan) -> None:
     """Raise RequestError unless the shard (i, N) exists and the number of replications is fixed."""
     number, count = shard
     if not 1 <= number <= count:
-        raise RequestError(f"a shard is i/N with i from 1 to N, got {number}/{count}")
+        raise RequestError(f"shard must be i/N with i from 1 to N, got {number}/{count}", code="invalid-shard")
     if any(task.half_width_km is not None for task in plan.tasks):
         raise RequestError(
-            "a number of replications that depends on the figures (until_half_width_km) cannot be cut into shards, "
-            "none of which sees them all: give a fixed number, or use --workers or --dask"
+            "shards need a fixed number of replications, because `until_half_width_km` depends on the metrics of all "
+            "shards: set `replications` to a number, or use --workers or --dask",
+            code="open-replications",
         )

@@ -1,7 +1,7 @@
-"""Pools simulate chunks: their interface, the answers of their workers, and the pool of this process.
+"""Pools, which simulate chunks: their interface, the answers of their workers, and the pool of this process.
 
-The process that simulates a chunk writes its part; only short messages go back to the driver. Chunks end in any order,
-which does not change their content.
+The process that simulates a chunk also writes its part; only short messages return to the driver. Chunks finish in any
+order, which does not change their content.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sim.simulation.progress import Tick
 from sim.storage.run_directory import RunDirectory
 
 TRIES = 3
-"""Number of workers that die with a chunk before it counts as failed."""
+"""Number of workers that may die while they simulate a chunk before it counts as failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +34,20 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A chunk that could not be simulated, and why."""
+    """A chunk that failed, and the reason."""
 
     chunk: Chunk
     error: str
-    """One line."""
+    """One line: type and message of the error."""
     details: str = ""
-    """The traceback, if there is one."""
+    """The traceback, if any."""
     replication: int | None = None
     lppm: str | None = None
     """Replication and LPPM of the simulation that raised the error, if one did."""
 
     @classmethod
     def of(cls, chunk: Chunk, error: BaseException) -> Failure:
-        """Return the failure that an error in a chunk stands for."""
+        """Return the failure of a chunk from the error raised in it."""
         blamed = (error.replication, error.lppm) if isinstance(error, FailedSimulation) else (None, None)
         cause = error.__cause__ if isinstance(error, FailedSimulation) and error.__cause__ else error
         line = f"{type(cause).__name__}: {cause}".splitlines()[0].removesuffix(": ")
@@ -55,10 +55,10 @@ class Failure:
 
 
 class Pool(Protocol):
-    """Simulates chunks somewhere."""
+    """Protocol of pools, which simulate chunks in this or in other processes."""
 
     def run(self, chunks: Iterable[Chunk], directory: RunDirectory, tick: Tick) -> Iterator[Done | Failure]:
-        """Simulate chunks and write their parts; yield each when it has ended, in any order."""
+        """Simulate chunks and write their parts; yield each when it ends, in any order."""
         ...
 
     def close(self) -> None:
@@ -67,13 +67,13 @@ class Pool(Protocol):
 
 
 class InProcess:
-    """Simulates one chunk after another in this process."""
+    """Pool that simulates one chunk after another in this process."""
 
     def __init__(self, populations: PopulationCache | None = None) -> None:
         self._populations = populations or PopulationCache()
 
     def run(self, chunks: Iterable[Chunk], directory: RunDirectory, tick: Tick) -> Iterator[Done | Failure]:
-        """Simulate in the order given."""
+        """Simulate the chunks in their order."""
         for chunk in chunks:
             try:
                 perform(chunk, directory, self._populations, tick)
@@ -86,7 +86,7 @@ class InProcess:
                 yield Done(chunk)
 
     def close(self) -> None:
-        """Do nothing: there are no workers."""
+        """Do nothing: this pool has no workers."""
 
 
 def perform(chunk: Chunk, directory: RunDirectory, populations: PopulationCache, tick: Tick | None = None) -> None:
@@ -97,25 +97,25 @@ def perform(chunk: Chunk, directory: RunDirectory, populations: PopulationCache,
 
 
 class Answer(NamedTuple):
-    """A worker's answer about a chunk; plain values, which any process can unpickle."""
+    """Answer of a worker about a chunk, in plain values that any process can unpickle."""
 
     kind: Literal["done", "failed", "user error"]
     values: tuple[Any, ...] = ()
-    """All fields of a `Failure` but the chunk; or message and exit code of a `UserError`."""
+    """All fields of a `Failure` except the chunk; or message, code and exit code of a `UserError`."""
 
     @classmethod
     def of(cls, chunk: Chunk, error: BaseException) -> Answer:
-        """Return the answer for an error in a worker, which no signal reaches: component code has raised it."""
+        """Return the answer for an error in a worker; workers ignore SIGINT, so component code has raised it."""
         if isinstance(error, UserError):
-            return cls("user error", (str(error), error.exit_code))
+            return cls("user error", (str(error), error.code, error.exit_code))
         failure = Failure.of(chunk, error)
         return cls("failed", (failure.error, failure.details, failure.replication, failure.lppm))
 
     def ended(self, chunk: Chunk) -> Done | Failure:
-        """Return how the chunk ended; raise a user error here."""
+        """Return the outcome of the chunk; raise the worker's `UserError` in this process."""
         if self.kind == "user error":
-            message, exit_code = self.values
-            error = UserError(message)
+            message, code, exit_code = self.values
+            error = UserError(message, code=code)
             error.exit_code = exit_code
             raise error
         return Done(chunk) if self.kind == "done" else Failure(chunk, *self.values)
@@ -127,5 +127,5 @@ def to_stderr(line: str) -> None:
 
 
 def usable_cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

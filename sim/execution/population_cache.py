@@ -1,4 +1,4 @@
-"""Worlds and people in memory: a process builds them once for the chunks that share them."""
+"""Cache of settings and populations, which a process builds once for the chunks that share them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sim.simulation.population import Population
 from sim.simulation.setting import Setting
 
 MOST_SETTINGS = 4
-"""Number of settings in memory."""
+"""Maximum number of settings in memory."""
 POPULATIONS_BYTES = 100e6
-"""Approximate memory of the populations beside the current one: a transition matrix for each user."""
+"""Approximate memory limit of the populations besides the current one: a transition matrix for each user."""
 
 
 @dataclass
 class PopulationCache:
-    """A few settings, and the populations of the last chunk's replications, which neighbouring chunks share."""
+    """Cache of a few settings and of the populations in the last chunk's replications, which adjacent chunks share."""
 
     _queries: dict[str, int] = field(default_factory=dict)
     _settings: dict[str, Setting] = field(default_factory=dict)
@@ -26,14 +26,14 @@ class PopulationCache:
 
     @classmethod
     def of(cls, population: Population, point: Point) -> PopulationCache:
-        """Return a cache that holds this population of a point."""
+        """Return a cache with this population of a point."""
         return cls(
             _settings={point.setting: population.setting},
             _populations={(point.setting, population.replication): population},
         )
 
     def setting(self, point: Point) -> Setting:
-        """Return the world and the people of a point."""
+        """Return the setting of a point."""
         if point.setting not in self._settings:
             if len(self._settings) >= MOST_SETTINGS:
                 self._settings.pop(next(iter(self._settings)))
@@ -41,7 +41,7 @@ class PopulationCache:
         return self._settings[point.setting]
 
     def population(self, point: Point, replication: int) -> Population:
-        """Return the people of a point in one replication."""
+        """Return the population of a point in one replication."""
         key = (point.setting, replication)
         if key not in self._populations:
             setting = self.setting(point)
@@ -53,7 +53,7 @@ class PopulationCache:
         return self._populations[key]
 
     def of_chunk(self, chunk: Chunk) -> Iterator[Population]:
-        """Yield the people of each of a chunk's replications, and drop all others."""
+        """Yield the population of each of a chunk's replications; remove all others from the cache."""
         for key in self._populations.keys() - {
             (chunk.point.setting, replication) for replication in chunk.replications
         }:
@@ -62,7 +62,7 @@ class PopulationCache:
             yield self.population(chunk.point, replication)
 
     def queries(self, point: Point) -> int:
-        """Return about how many queries one simulation of a point has: as many as in the first replication."""
+        """Return the approximate number of queries in one simulation of a point: that of the first replication."""
         if point.setting not in self._queries:
             self._queries[point.setting] = sum(map(len, self.population(point, 0).traces))
         return self._queries[point.setting]

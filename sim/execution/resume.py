@@ -1,4 +1,4 @@
-"""Resume a run directory: refuse one that holds another run, and list the parts that need no simulation."""
+"""Resume a run directory: refuse a directory of another run, and list the parts that need no simulation."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def refuse_another_run(
     *,
     rebuild: bool,
 ) -> None:
-    """Refuse a directory that holds another run, and custom components that have changed since they were imported.
+    """Raise an error if a directory holds another run, or if a custom component has changed since it was imported.
 
-    `parts` are the parts in the directory. With `rebuild` a damaged manifest is ignored, since a new one replaces it.
+    `parts` are the parts in the directory. With `rebuild` a damaged manifest is ignored, because a new one replaces it.
     """
     sources = component_sources(study.scenario)
     previous = _previous_manifest(directory, rebuild=rebuild)
@@ -39,7 +39,7 @@ def refuse_another_run(
 
 
 def intact_parts(parts: Sequence[PartCheck]) -> set[str]:
-    """Return the parts that can be read, and report those that cannot on stderr."""
+    """Return the parts that are readable; report damaged parts on stderr."""
     damaged = [part for part in parts if part.fault is not None]
     for part in damaged[:MOST_FAILURES]:
         to_stderr(f"part {part.part} is damaged and simulated again: {part.fault}")
@@ -56,7 +56,7 @@ def _refuse_to_mix(
     plan: Plan,
     parts: Sequence[PartCheck],
 ) -> None:
-    """Refuse to mix two experiments in one directory and list their differences; more replications are allowed."""
+    """Raise RequestError with the differences if the directory holds another run; more replications are allowed."""
     unplanned = [part.part for part in parts if plan.named(part.part) is None]
     differences = list(_differing_lines(previous.identity, manifest.identity, sources)) if previous is not None else []
     if not differences and not unplanned:
@@ -64,14 +64,17 @@ def _refuse_to_mix(
         return
     if not differences and isinstance(previous, RunManifest) and all(part in previous.parts for part in unplanned):
         _refuse_other_replications(directory, previous.scenario, manifest.scenario, unplanned)
-    listed = "\n".join(differences[:20] or [f"  events/{unplanned[0]}.parquet, which is no part of this one"])
+    listed = "\n".join(differences[:20] or [f"  events/{unplanned[0]}.parquet, which does not belong to this run"])
     same_scenario = differences and not any(line.startswith("  scenario.") for line in differences)
-    content = "another run of this scenario:" if same_scenario else "a run of another scenario; they differ in"
-    raise RequestError(f"{directory} holds {content}\n{listed}\nChoose another folder with -o, or remove this one.")
+    content = "another run of this scenario:" if same_scenario else "a run of another scenario; differences:"
+    raise RequestError(
+        f"{directory} holds {content}\n{listed}\nChoose another folder with -o, or remove this one.",
+        code="run-differs" if differences else "foreign-part",
+    )
 
 
 def _previous_manifest(directory: RunDirectory, *, rebuild: bool) -> RunManifest | OtherSchema | None:
-    """Return the directory's manifest; None if there is none, or if a damaged one is to be rebuilt."""
+    """Return the manifest of the directory; None if it is missing, or if it is damaged and `rebuild`."""
     if not directory.has("manifest.json"):
         return None
     try:
@@ -87,42 +90,46 @@ def _previous_manifest(directory: RunDirectory, *, rebuild: bool) -> RunManifest
 
 
 def _refuse_foreign_parts(directory: RunDirectory, parts: Sequence[PartCheck], *, has_manifest: bool) -> None:
-    """Refuse parts of other inputs or versions and, without a manifest, parts that do not name their run."""
+    """Raise RequestError for parts of other inputs or versions and, without a manifest, for parts of unknown runs."""
     for part in parts:
         if part.run not in (None, directory.digest):
+            code = "foreign-part"
             reason = "belongs to another run: its scenario, input files, kernels or version of lppm-sim differ"
         elif part.run is None and part.fault is None and not has_manifest:
-            reason = "was written by an earlier version, and without a manifest nothing tells which run it belongs to"
+            code = "unidentified-part"
+            reason = "was written by an earlier version, and without a manifest its run is unknown"
         else:
             continue
         raise RequestError(
-            f"{directory.part_path(part.part)} {reason}. Choose another folder with -o, or remove this file."
+            f"{directory.part_path(part.part)} {reason}. Choose another folder with -o, or remove this file.", code=code
         )
 
 
 def _differing_lines(previous: RunIdentity, current: RunIdentity, sources: Mapping[str, Path]) -> Iterator[str]:
     """Yield a line for each difference that makes two runs different."""
     if previous.schema_version != current.schema_version:
-        yield f"  schema_version: {previous.schema_version!r} there, {current.schema_version!r} now"
+        yield f"  schema_version: {previous.schema_version!r} in the directory, {current.schema_version!r} now"
     for path, old, new in _differences(previous.scenario, current.scenario, "scenario"):
         if not {*path.split(".")[1:2]} & {*FREE_KEYS}:
-            yield f"  {path}: {old!r} there, {new!r} now"
+            yield f"  {path}: {old!r} in the directory, {new!r} now"
     for name in sorted(previous.files.keys() | current.files.keys()):
         label = f"{name} ({sources[name].name})" if name in sources else name
         if name not in previous.files or name not in current.files:
-            yield f"  {label}: " + ("only read there" if name in previous.files else "only read now")
+            yield f"  {label}: " + (
+                "read only by the run in the directory" if name in previous.files else "read only now"
+            )
         elif previous.files[name] != current.files[name]:
-            yield f"  {label} has changed since this run was made"
+            yield f"  {label} has changed since the run in the directory"
     if previous.kernels.split()[0] != current.kernels.split()[0]:
-        yield f"  it was made with {previous.kernels} kernels, now they are {current.kernels}: see LPPM_SIM_KERNELS"
+        yield f"  kernels: {previous.kernels} in the directory, {current.kernels} now (see LPPM_SIM_KERNELS)"
     if previous.lppm_sim != current.lppm_sim:
-        yield f"  it was made by version {previous.lppm_sim} of lppm-sim, this is version {current.lppm_sim}"
+        yield f"  version of lppm-sim: {previous.lppm_sim} in the directory, {current.lppm_sim} now"
 
 
 def _refuse_other_replications(
     directory: RunDirectory, previous: Scenario, current: Scenario, unplanned: list[str]
 ) -> None:
-    """Refuse a directory whose unplanned parts are replications that only the previous run asked for."""
+    """Raise RequestError if the unplanned parts are replications that only the previous run requested."""
     before, now = previous.replications, current.replications
     if isinstance(before, RepeatUntil) != isinstance(now, RepeatUntil):
         old, new = (
@@ -130,16 +137,18 @@ def _refuse_other_replications(
             for number in (before, now)
         )
         raise RequestError(
-            f"{directory} holds this scenario with `replications: {old}`, now it is `{new}`: a fixed "
-            "number and a search for one are kept in other parts. Choose another folder with -o, or remove this one."
+            f"{directory} holds this scenario with `replications: {old}`, requested is `{new}`: a fixed number of "
+            "replications and a stopping rule have different parts. Choose another folder with -o, or remove this one.",
+            code="replications-differ",
         )
     stops = [replications_in(part).stop for part in unplanned]
     most = max(stops) if isinstance(before, RepeatUntil) else before
     allowed = now.at_most if isinstance(now, RepeatUntil) else now
     if most > allowed and min(stops) > allowed:
         raise RequestError(
-            f"{directory} holds more of this run: it has {most} replications there, {allowed} now; "
-            f"ask for {most} or more, or choose another folder with -o"
+            f"{directory} holds more of this run: {most} replications in the directory, {allowed} requested; "
+            f"request {most} or more, or choose another folder with -o",
+            code="fewer-replications",
         )
 
 

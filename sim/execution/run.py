@@ -1,4 +1,4 @@
-"""Run a scenario into a run directory: plan its chunks, simulate them round by round, then write the results."""
+"""Run a scenario: plan its chunks, simulate them round by round into a run directory, then write the results."""
 
 from __future__ import annotations
 
@@ -46,19 +46,30 @@ def run(
     dask_timeout: float | None = None,
     allow_code: AllowCode | None = None,
 ) -> Result:
-    """Run a scenario, or resume it: chunks whose parts exist are not simulated again.
+    """Run a scenario into a run directory and return its result; resume the run if the directory holds part of it.
 
-    The work is done by `workers` processes, by the Dask cluster at the address `dask` (`local`: one started for the
-    run), or by an open `pool`, which stays open. Neither this choice nor `chunk_queries` changes results. With `shard`
-    (i, N) only the i-th of N shares is simulated and no result is written: a run without `shard` does that when all
-    shares exist. With `chunk` only the chunk with this id is simulated, in this process, and its error is raised
-    unchanged. Otherwise failed chunks are reported at the end (`FailedChunks`). `dask_timeout` limits, in seconds, how
-    long the run waits while the cluster has no worker (default: `sim.execution.dask.cluster.WAIT_S`). Custom components
-    (``module:Class``) are imported only with `allow_code`: True, or the only folders to import from; the default is
-    what `load` or the environment allowed.
+    A resumed run does not repeat finished chunks. Results depend on the scenario alone, not on `workers`, `dask`,
+    `pool`, `shard` or `chunk_queries`.
 
-    Ctrl-C raises `Interrupted`, a KeyboardInterrupt that states what was written. An exception of component code that
-    would end the program, such as SystemExit, is a failure like any other.
+    - `out`: run directory, a path or URL (default: ``outputs/<name>-<digest>``).
+    - `progress`: progress callback (default: none).
+    - `figures`: whether to write figures and the report besides the tables.
+    - `workers`: number of worker processes; 1, the default, simulates in this process.
+    - `dask`: address of a Dask scheduler, path of a scheduler file, or ``"local"`` for a cluster of `workers` processes
+      on this machine (default: one for each core).
+    - `pool`: open pool that simulates the chunks; it stays open.
+    - `shard`: (i, N), simulate only the i-th of N shares and write no results. When all shares exist, a run without
+      `shard` writes the results.
+    - `chunk`: id of the only chunk to simulate, in this process; an error in it is raised unchanged.
+    - `chunk_queries`: minimum number of queries in a chunk (default: `sim.execution.plan.CHUNK_QUERIES`).
+    - `dask_timeout`: maximum time in seconds to wait while a cluster has no worker (default: one hour; two minutes
+      for ``"local"``).
+    - `allow_code`: permission to import custom components (``module:Class``): True, or the only folders to import
+      from (default: as allowed by `load` or the environment).
+
+    Raises `FailedChunks` at the end if chunks failed; all other chunks are written. An exception of component code that
+    would end the program, such as SystemExit, is a failure as well. Ctrl-C raises `Interrupted`, a KeyboardInterrupt
+    whose message states which chunks are saved.
     """
     tally = Tally(progress or Silent())
     with interrupts.recorded(), explained_interrupt(tally), interrupts.contained(f"scenario {scenario.name!r}"):
@@ -67,9 +78,12 @@ def run(
             refuse_shard(shard, study.plan)
         if chunk is not None:
             if shard is not None or dask is not None or workers is not None:
-                raise RequestError("a chunk alone is simulated here: leave out what shares the work")
+                raise RequestError(
+                    "`chunk` simulates one chunk in this process: omit `shard`, `dask` and `workers`",
+                    code="exclusive-options",
+                )
             return _run_chunk(chunk, _Run.open(study, out, thorough=False, rebuild=False), tally)
-        # Each of many shards would read all parts of the others.
+        # Thorough checks read all parts: each of many shards would read the parts of all others.
         opened = _Run.open(study, out, thorough=shard is None, rebuild=True).with_points()
         done = intact_parts(opened.parts)
         try:
@@ -92,9 +106,12 @@ def run(
 def open_pool(
     workers: int | None, dask: str | None, populations: PopulationCache | None = None, dask_timeout: float | None = None
 ) -> Pool:
-    """Open the pool that simulates: this process, `workers` processes, or a Dask cluster."""
+    """Open a pool: this process, `workers` processes, or a Dask cluster."""
     if dask is None and dask_timeout is not None:
-        raise RequestError("dask_timeout (--dask-timeout) limits the wait for Dask workers: it needs dask (--dask)")
+        raise RequestError(
+            "dask_timeout (--dask-timeout) limits the wait for Dask workers and needs dask (--dask)",
+            code="missing-option",
+        )
     if dask is not None:
         from sim.execution.dask.cluster import Cluster
 
@@ -104,19 +121,20 @@ def open_pool(
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A study and its run directory."""
+    """Study with its run directory."""
 
     study: Study
     directory: RunDirectory
     manifest: RunManifest
     parts: list[PartCheck]
-    """Parts that the directory holds already."""
+    """Parts that the directory already holds."""
 
     @classmethod
     def open(cls, study: Study, out: str | Path | None, *, thorough: bool, rebuild: bool) -> _Run:
         """Create the run directory, or open it if it holds the same run.
 
-        With `thorough` the parts are read and verified; with `rebuild` a damaged manifest is replaced.
+        With `thorough` all parts are read and verified; with `rebuild` a damaged manifest is ignored and later
+        replaced.
         """
         manifest = describe_run(study)
         created = RunDirectory.create(out if out is not None else default_directory(study.scenario, study.files))
@@ -133,7 +151,7 @@ class _Run:
         return replace(self, manifest=self.manifest.updated(tables=tables))
 
     def planned_parts(self) -> list[str] | None:
-        """Return the parts that the manifest on disk lists; None if there is none, or it is damaged."""
+        """Return the parts listed by the manifest on disk; None if it is missing or damaged."""
         try:
             return self.directory.manifest().parts if self.directory.has("manifest.json") else None
         except DamagedManifestError:
@@ -143,14 +161,14 @@ class _Run:
 def _simulate(
     opened: _Run, pool: Pool, progress: Tally, shard: tuple[int, int] | None, done: set[str]
 ) -> tuple[Round, list[Failure]]:
-    """Simulate all chunks that are not done, round by round; return the last round and the failures."""
+    """Simulate all unfinished chunks, round by round; return the last round and the failures."""
     study, directory = opened.study, opened.directory
     failures: list[Failure] = []
     started = False
     for current in rounds(study.plan, directory):
         share = current.chunks if shard is None else share_of(current.chunks, *shard)
         todo = [chunk for chunk in share if chunk.id not in done]
-        # A longer run that was stopped may have left more parts than are planned so far.
+        # An interrupted run with more replications may have left more parts than this round plans.
         parts = sorted({chunk.id for chunk in current.chunks} | set(directory.parts()))
         if todo or opened.planned_parts() != parts:
             directory.write_manifest(opened.manifest.updated(parts=parts, repetitions=current.described()))
@@ -172,12 +190,12 @@ def _simulate(
     if not started:
         progress.plan(directory, chunks=len(share), kept=len(share))
         progress.start(0, chunks=0, skipped=len(share))
-    study.plan.chunks(current.times, directory.parts())  # refuses replications that another run has written meanwhile
+    study.plan.chunks(current.times, directory.parts())  # raises if a concurrent run has written overlapping parts
     return current, failures
 
 
 def _run_chunk(chunk_id: str, opened: _Run, progress: Progress) -> Result:
-    """Simulate one chunk in this process; raise an error in it unchanged, with its traceback."""
+    """Simulate one chunk in this process; an error in it is raised unchanged, with its traceback."""
     chunk = _chunk_of(chunk_id, opened)
     progress.start(opened.study.queries(chunk), chunks=1, skipped=0)
     error: BaseException | None = None
@@ -196,6 +214,6 @@ def _run_chunk(chunk_id: str, opened: _Run, progress: Progress) -> Result:
 def _chunk_of(chunk_id: str, opened: _Run) -> Chunk:
     plan = opened.study.plan
     if (chunk := plan.named(chunk_id)) is None:
-        examples = ", ".join(chunk.id for chunk in plan.chunks(there=opened.directory.parts())[:3])
-        raise RequestError(f"{chunk_id} is no chunk of this run: its chunks are {examples} ...")
+        examples = ", ".join(chunk.id for chunk in plan.chunks(existing=opened.directory.parts())[:3])
+        raise RequestError(f"this run has no chunk {chunk_id}: its chunks are {examples} ...", code="unknown-chunk")
     return chunk

@@ -1,4 +1,4 @@
-"""Stopping rule: repeat each simulation a fixed number of times, or until its metrics are precise."""
+"""Stopping rule: repeat each simulation a fixed number of times, or until its confidence intervals are narrow."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ from sim.storage.run_directory import RunDirectory
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Number of replications that each LPPM needs at each point, and the confidence intervals reached so far."""
+    """Number of replications of each task, their chunks, and the confidence intervals reached so far."""
 
     tasks: Sequence[Task]
     times: Times
     chunks: list[Chunk]
     half_widths_km: dict[tuple[int, str], dict[str, float]] = field(default_factory=dict)
-    """Half-width of the interval of each metric, of tasks with a stopping rule."""
+    """Half-width in km of the confidence interval of each metric, for tasks with a stopping rule."""
 
     def is_precise(self, task: Task) -> bool:
-        """Whether no interval of a task is wider than requested."""
+        """Return whether no confidence interval of a task is wider than requested."""
         limit = task.half_width_km
         return limit is None or all(half <= limit for half in self.half_widths_km[task.key].values())
 
     def next_times(self, existing: Times) -> Times:
-        """Return the next number of replications of each task: more if an interval is too wide, or more exist."""
+        """Return the next number of replications of each task.
+
+        It increases if an interval is too wide, or if more replications exist.
+        """
         return {
             task.key: self.times[task.key]
             if self.is_precise(task) and self.times[task.key] >= existing[task.key]
@@ -39,7 +42,7 @@ class Round:
         }
 
     def described(self) -> list[dict[str, Any]]:
-        """Return the round for the manifest."""
+        """Return the manifest entries of the round."""
         return [
             {"point": task.point.index, "lppm": task.lppm, "replications": self.times[task.key], "exact": task.is_exact}
             | ({} if task.half_width_km is None else {"until_half_width_km": task.half_width_km})
@@ -49,11 +52,11 @@ class Round:
 
 
 def rounds(plan: Plan, directory: RunDirectory) -> Iterator[Round]:
-    """Yield the chunks to simulate, round by round; each round depends on the parts of the one before.
+    """Yield rounds of chunks to simulate; each round depends on the written parts of the previous one.
 
-    The number of replications of a task depends only on the metrics of its own replications up to that number, not on
-    the order of the parts or on their writer. So a resumed run comes to the same end. One that asked for more before,
-    such as narrower intervals, keeps its parts.
+    The number of replications of a task depends only on the metrics of its replications up to that number, not on the
+    order or the writer of the parts. So a resumed run ends with the same result. If a previous run had more
+    replications, for instance because of narrower intervals, its parts stay in use.
     """
     work = plan.tasks
     times: Times = {task.key: task.at_least for task in work}
@@ -90,7 +93,7 @@ def _existing(plan: Plan, directory: RunDirectory) -> Times:
 
 
 def _half_widths(means: Sequence[pd.DataFrame]) -> dict[tuple[int, str], dict[str, float]]:
-    """Return, by point and LPPM, the half-width of the interval of Q-bar and of each attack's P_AE."""
+    """Return, by point and LPPM, the half-width in km of the interval of Q-bar and of each attack's P_AE."""
     half_widths: dict[tuple[int, str], dict[str, float]] = {}
     if not means:
         return half_widths

@@ -1,4 +1,4 @@
-"""A study: a scenario, the points of its sweep, and the plan of the chunks that simulate them."""
+"""Study: a scenario, the points of its sweep, and the plan of the chunks that simulate them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sim.scenario.sweep import Point, models, points
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """Everything that is known of a run before its first simulation."""
+    """Scenario, points, plan and inputs of a run, computed before its first simulation."""
 
     scenario: Scenario
     points: list[Point]
@@ -23,15 +23,16 @@ class Study:
     files: dict[str, str]
     """Fingerprint of each input file and custom component."""
     populations: PopulationCache
-    """Worlds and people of this process."""
+    """Cache of the settings and populations of this process."""
     _representatives: dict[str, Point]
-    """Of each setting, the point whose queries are counted."""
+    """Point of each setting whose queries are counted."""
 
     @classmethod
     def of(cls, scenario: Scenario, *, chunk_queries: int | None = None) -> Study:
-        """Check the scenario and plan its chunks, each of at least `chunk_queries` queries."""
+        """Validate the scenario and plan its chunks, each of at least `chunk_queries` queries."""
         if faults := [
-            Fault("scenario", dotted(loc), message) for loc, message in findings(scenario.model_dump(mode="json"))
+            Fault("scenario", dotted(loc), message, code)
+            for loc, message, code in findings(scenario.model_dump(mode="json"))
         ]:
             raise ScenarioError(faults)
         swept = points(scenario)
@@ -46,6 +47,6 @@ class Study:
         return cls(scenario, swept, plan, files, populations, representatives)
 
     def queries(self, chunk: Chunk) -> int:
-        """Return about how many queries a chunk has."""
+        """Return the approximate number of queries in a chunk."""
         representative = self._representatives[chunk.point.setting]
         return self.populations.queries(representative) * len(chunk.lppms) * len(chunk.replications)

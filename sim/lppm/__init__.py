@@ -1,1 +1,1 @@
-"""Location privacy-preserving mechanisms: base channels, their optimal remap, designs, and the mechanism itself."""
+"""Location privacy-preserving mechanisms (LPPMs): base channels, optimal remapping, designs and the mechanism."""

@@ -1,10 +1,11 @@
-"""Cache of channels that take long to compute: a few in memory, and on disk by a digest of all that determines them.
+"""Cache of channels that take long to compute, in memory and on disk, keyed by a digest of their inputs.
 
-The folder is LPPM_SIM_CACHE, by default the user's cache folder; `off` disables the disk. Files appear whole or not at
-all, so many processes can share a folder; folder and files are private to the user (0700, 0600). A file's checksum
-finds damage, but anyone who can write to the folder can compute it. Therefore a file also holds a certificate, with
-which the design verifies the channel against its own problem. What fails either check is computed again, with a notice.
-A folder that cannot be written is not used. The oldest files are removed when the folder grows too large.
+The environment variable LPPM_SIM_CACHE names the folder (default: the user's cache folder); `off` disables the disk
+cache. Files are written atomically, so several processes can share a folder. Folder and files are private to the user
+(modes 0700 and 0600). A checksum detects damage, but anyone who can write to the folder can compute it. Therefore each
+file also holds a certificate, which the design uses to verify the channel against its own problem. Entries that fail
+either check are recomputed with a notice. A folder that cannot be written is ignored. The oldest files are removed
+when the folder exceeds `MOST_BYTES`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from sim.interfaces import FloatArray
 
 VARIABLE = "LPPM_SIM_CACHE"
 MOST_BYTES = 2**30
-"""Largest size of the folder."""
+"""Maximum size of the folder in bytes."""
 
 _MEMORY_BYTES = 2**26
 _TIDY_EVERY_BYTES = 2**26
@@ -38,7 +39,7 @@ _CHECKSUM_BYTES = 32
 
 
 class Solved(NamedTuple):
-    """A channel, and arrays that prove it optimal for its problem."""
+    """A channel and the arrays that prove it optimal for its problem."""
 
     channel: FloatArray
     certificate: tuple[NDArray[Any], ...] = ()
@@ -49,7 +50,7 @@ class Unusable(Exception):
 
 
 def digest_of(*parts: FloatArray | str | float | None) -> str:
-    """Return a digest of numbers, arrays and texts, and of the version of this package."""
+    """Return a digest of arrays, numbers and strings, and of the version of this package."""
     try:
         release = version("lppm-sim")
     except PackageNotFoundError:
@@ -65,7 +66,7 @@ def digest_of(*parts: FloatArray | str | float | None) -> str:
 
 
 class ChannelCache:
-    """Channels by digest: the most recently used in memory, all verified ones on disk."""
+    """Cache of channels by digest: recently used ones in memory, all verified ones on disk."""
 
     def __init__(self) -> None:
         self._in_memory: dict[str, FloatArray] = {}
@@ -73,10 +74,10 @@ class ChannelCache:
         """Bytes written since the size of the folder was last checked."""
 
     def channel(self, digest: str, solve: Callable[[], Solved], fault: Callable[[Solved], str | None]) -> FloatArray:
-        """Return the channel of this digest, read-only: from memory, from disk, or computed now.
+        """Return the read-only channel of this digest from memory, from disk, or by calling `solve`.
 
-        `fault` verifies a solution against its problem and returns what is wrong with it, or None. Only solutions
-        without a fault are read from disk or written to it.
+        `fault` verifies a solution against its problem and returns a description of the first fault, or None. Only
+        solutions without a fault are read from disk or written to it.
         """
         channel = self._in_memory.pop(digest, None)
         if channel is None:
@@ -94,7 +95,7 @@ class ChannelCache:
         return channel
 
     def write(self, path: Path, solved: Solved) -> None:
-        """Write a solution to a file, if the folder can be written; remove the oldest files if it is too large."""
+        """Write a solution if the folder is writable, and remove the oldest files if the folder is too large."""
         with suppress(OSError):
             self._unchecked_bytes += _write(path, solved)
             if self._unchecked_bytes >= _TIDY_EVERY_BYTES:
@@ -107,9 +108,9 @@ class ChannelCache:
 
 
 def _folder() -> Path | None:
-    """Return the folder of the cache; None if it is disabled, or the user has no home."""
-    if named := os.environ.get(VARIABLE, ""):
-        return None if named == "off" else Path(named)
+    """Return the folder of the cache; None if the cache is disabled or the user has no home folder."""
+    if setting := os.environ.get(VARIABLE, ""):
+        return None if setting == "off" else Path(setting)
     from platformdirs import user_cache_path
 
     try:
@@ -119,7 +120,7 @@ def _folder() -> Path | None:
 
 
 def _verified(path: Path, fault: Callable[[Solved], str | None]) -> FloatArray | None:
-    """Return the cached channel if there is one that passes verification; print a notice if it does not pass."""
+    """Return the cached channel if it exists and passes verification; print a notice if it fails."""
     try:
         solved = _read(path)
         if (reason := fault(solved)) is not None:
@@ -127,45 +128,45 @@ def _verified(path: Path, fault: Callable[[Solved], str | None]) -> FloatArray |
     except FileNotFoundError:
         return None
     except Unusable as error:
-        print(f"cached channel {path} is not used but computed again: {error}", file=sys.stderr, flush=True)
+        print(f"recomputing the cached channel {path}: {error}", file=sys.stderr, flush=True)
         return None
     return solved.channel
 
 
 def _read(path: Path) -> Solved:
-    """Return the content of a cached file: arrays in NumPy's format, followed by the SHA-256 of their bytes."""
+    """Read a cached file: arrays in NumPy's format, followed by the SHA-256 of their bytes."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:  # a pipe would never end
-            raise Unusable("it is not a file of the cache")
+            raise Unusable("not a file of the cache")
         content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(path) from None
     except OSError as error:
-        raise Unusable(f"it cannot be read ({error.strerror})") from error
+        raise Unusable(f"cannot read the file ({error.strerror})") from error
     body = content[:-_CHECKSUM_BYTES]
     if hashlib.sha256(body).digest() != content[-_CHECKSUM_BYTES:]:
-        raise Unusable("its checksum does not match, it is damaged")
+        raise Unusable("damaged file: checksum does not match")
     arrays = []
     source = io.BytesIO(body)
     try:
         while source.tell() < len(body):
             arrays.append(np.lib.format.read_array(source, allow_pickle=False))
     except (ValueError, EOFError, MemoryError, OverflowError) as error:
-        raise Unusable(f"it does not hold arrays ({error})") from error
+        raise Unusable(f"no arrays in the file ({error})") from error
     if not arrays or arrays[0].dtype != np.float64:
-        raise Unusable("it does not hold a channel")
+        raise Unusable("no channel in the file")
     return Solved(arrays[0], tuple(arrays[1:]))
 
 
 def _write(path: Path, solved: Solved) -> int:
-    """Write a file, whole or not at all, and return its size."""
+    """Write a file atomically and return its size in bytes."""
     sink = io.BytesIO()
     for array in (solved.channel, *solved.certificate):
         np.lib.format.write_array(sink, np.ascontiguousarray(array), allow_pickle=False)
     content = sink.getvalue()
     _make_private(path.parent)
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:  # its mode is 0600
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:  # mode 0600
         try:
             file.write(content + hashlib.sha256(content).digest())
             file.close()
@@ -177,9 +178,9 @@ def _write(path: Path, solved: Solved) -> int:
 
 
 def _make_private(folder: Path) -> None:
-    """Create the folder for this user alone; the default folder of an earlier version becomes private too.
+    """Create the folder with mode 0700, and restrict a default folder that an earlier version created.
 
-    A folder that LPPM_SIM_CACHE names and that exists keeps its mode: its owner may share it on purpose.
+    An existing folder named by LPPM_SIM_CACHE keeps its mode: its owner may share it on purpose.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if os.name == "posix" and not os.environ.get(VARIABLE) and stat.S_IMODE(folder.stat().st_mode) != 0o700:
@@ -187,12 +188,12 @@ def _make_private(folder: Path) -> None:
 
 
 def _tidy(folder: Path) -> None:
-    """Remove the oldest files until the folder is no larger than `MOST_BYTES`."""
+    """Remove the oldest files until the folder holds at most `MOST_BYTES`."""
     files = []
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith((".npy", ".tmp")):
-                with suppress(OSError):  # another process was quicker
+                with suppress(OSError):  # another process removed it
                     files.append((entry.stat().st_mtime, entry.stat().st_size, entry.path))
     total = sum(size for _, size, _ in files)
     for _, size, path in sorted(files):

@@ -1,7 +1,7 @@
-"""Calibration: a base channel of given strength, or one that spends a quality budget under each prior.
+"""Calibration: base channels of fixed strength, or of a strength that meets a quality budget under each prior.
 
-With `quality_budget_km` the parameter is set for each prior so that the mechanism's expected loss on its own
-model, sum_x prior(x) sum_z f(z | x) d_Q(x, z), equals the budget.
+With `quality_budget_km`, the strength is chosen for each prior so that the expected quality loss under that prior,
+sum_x prior(x) sum_z f(z | x) d_Q(x, z), equals the budget.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _FIRST_EPSILON_PER_KM = 0.5
 
 
 class BaseAndRemap(ABC):
-    """Take a base channel, fixed or calibrated for the prior, and remap it for the prior if wanted."""
+    """Design with a base channel, fixed or calibrated for each prior, and an optional remap.
+
+    `distance` is the quality distance d_Q. Exactly one of `base` and `budget_km` is None.
+    """
 
     def __init__(self, *, distance: Distance, base: BaseChannel | None, budget_km: float | None, remap: bool) -> None:
         self.uses_prior = remap or base is None
@@ -44,7 +47,7 @@ class BaseAndRemap(ABC):
 
     @abstractmethod
     def _calibrated(self, prior: FloatArray, budget_km: float) -> BaseChannel:
-        """Return the base channel that spends the budget under this prior."""
+        """Return the base channel whose expected loss under this prior is the budget."""
 
     def _loss_km(self, base: BaseChannel, prior: FloatArray) -> float:
         table = base.remap(prior, self._distance) if self._remap else None
@@ -52,10 +55,10 @@ class BaseAndRemap(ABC):
 
 
 class ByEpsilon(BaseAndRemap):
-    """A base channel made of an epsilon, given or calibrated for each prior to spend a budget, and a remap.
+    """Design whose base channel depends on an epsilon, fixed or calibrated for each prior, with an optional remap.
 
-    A budget beyond what is lost by revealing nothing (epsilon = 0) cannot be spent. `distance` is the quality distance
-    d_Q. One of `epsilon_per_km` and `budget_km` is None.
+    `make` builds the base channel of an epsilon per km. `distance` is the quality distance d_Q. Exactly one of
+    `epsilon_per_km` and `budget_km` is None. If the budget exceeds the loss of revealing nothing, epsilon is 0.
     """
 
     def __init__(
@@ -74,11 +77,11 @@ class ByEpsilon(BaseAndRemap):
     def _calibrated(self, prior: FloatArray, budget_km: float) -> BaseChannel:
         if budget_km <= BUDGET_TOLERANCE_KM:
             return identity(prior.size)
-        return self._make(epsilon_that_loses(lambda epsilon: self._loss_km(self._make(epsilon), prior), budget_km))
+        return self._make(epsilon_for_loss(lambda epsilon: self._loss_km(self._make(epsilon), prior), budget_km))
 
 
 def expected_loss_km(channel: Channel, prior: FloatArray, distance: Distance) -> float:
-    """Return sum_x prior(x) sum_z f(z | x) d_Q(x, z), the loss Q-bar of a channel if the prior is right."""
+    """Return sum_x prior(x) sum_z f(z | x) d_Q(x, z), the expected quality loss Q-bar of a channel under a prior."""
     if has_own_outputs(channel):
         return float(prior @ [channel.expected_loss_of_km(cell) for cell in range(prior.size)])
     if isinstance(channel, ProductChannel | LocationHidingChannel | MatrixChannel | RemappedChannel):
@@ -86,8 +89,11 @@ def expected_loss_km(channel: Channel, prior: FloatArray, distance: Distance) ->
     return loss_matrix(channel.matrix(), prior, distance, np.arange(channel.n_outputs))
 
 
-def epsilon_that_loses(loss_km: Callable[[float], float], budget_km: float) -> float:
-    """Return the epsilon per km whose loss is the budget, or 0 where nothing loses as much; the loss falls with it."""
+def epsilon_for_loss(loss_km: Callable[[float], float], budget_km: float) -> float:
+    """Return the epsilon per km whose loss is the budget, or 0 if no epsilon loses as much.
+
+    `loss_km` is a decreasing function of epsilon.
+    """
 
     def excess_km(epsilon_per_km: float) -> float:
         return loss_km(epsilon_per_km) - budget_km
@@ -101,11 +107,14 @@ def epsilon_that_loses(loss_km: Callable[[float], float], budget_km: float) -> f
 
 
 def root(excess_km: Callable[[float], float], low: float, high: float) -> float:
-    """Return a parameter whose excess loss is zero within the tolerance, between a positive and a negative one."""
-    from scipy.optimize import brentq  # takes long to import
+    """Return a parameter in [low, high] whose excess loss is zero within the tolerance.
+
+    The excess loss is positive at one end of the interval and negative at the other.
+    """
+    from scipy.optimize import brentq  # slow to import
 
     def rounded_km(parameter: float) -> float:
         excess = excess_km(parameter)
-        return 0.0 if abs(excess) <= BUDGET_TOLERANCE_KM else excess  # a nought ends the search
+        return 0.0 if abs(excess) <= BUDGET_TOLERANCE_KM else excess  # zero ends the search
 
     return float(brentq(rounded_km, low, high))

@@ -10,8 +10,11 @@ from sim.world.distance import Distance
 
 
 def centre_of(cells: IntArray | tuple[int, ...], distance: Distance) -> int:
-    """Return which of these cells, in order, has the least sum of distances from all of them; of equals, the lowest."""
-    own = np.asarray(cells)
-    km = distance.matrix_km[np.ix_(own, own)]
-    best = cheapest(km.sum(axis=0)[None], np.array([float(own.size)]), longest_km=float(km.max()))
-    return int(own[best[0]])
+    """Return the cell with the smallest sum of distances from all cells; ties go to the first cell.
+
+    `cells` are sorted in increasing order.
+    """
+    members = np.asarray(cells)
+    km = distance.matrix_km[np.ix_(members, members)]
+    best = cheapest(km.sum(axis=0)[None], np.array([float(members.size)]), longest_km=float(km.max()))
+    return int(members[best[0]])

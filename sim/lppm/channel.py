@@ -1,6 +1,7 @@
-"""Channels: the obfuscation f(z | x) in force at one query, sampled, inverted and remapped.
+"""Channels: the obfuscation probabilities f(z | x) in force at one query, with sampling, likelihoods and remapping.
 
-Base channels know no prior. `RemappedChannel` puts a table behind one, which is how a prior enters a mechanism.
+Base channels do not depend on a prior. `RemappedChannel` passes the outputs of a base channel through a table that was
+computed for a prior.
 """
 
 from __future__ import annotations
@@ -34,24 +35,24 @@ class BaseChannel(Channel, Protocol):
 
     @property
     def n_cells(self) -> int:
-        """Return the number of cells, the inputs."""
+        """Return the number of cells, which are the inputs."""
         ...
 
     def columns(self, table: IntArray, outputs: IntArray) -> FloatArray:
-        """Return f(z | .) of each of these outputs if all go through a table, shape (k, n_cells)."""
+        """Return f(z | .) of the given outputs if all outputs pass through a table, shape (k, n_cells)."""
         ...
 
     def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
-        """Return the best cell to report for each output under this prior, shape (n_outputs,)."""
+        """Return the optimal cell to report instead of each output under this prior, shape (n_outputs,)."""
         ...
 
     def loss_km(self, prior: FloatArray, distance: Distance, table: IntArray | None = None) -> float:
-        """Return the expected d_Q between the cell and the output, sent through the table if there is one."""
+        """Return the expected d_Q in km between cell and output, which first passes through the table if given."""
         ...
 
 
 class MatrixChannel:
-    """Any channel, as a matrix [cell, output] with entries in [0, 1] whose rows sum to 1.
+    """A channel given as a matrix [cell, output] with entries in [0, 1] and rows that sum to 1.
 
     >>> MatrixChannel(np.array([[1.0, 0.0], [0.5, 0.5]])).likelihood(1)
     array([0. , 0.5])
@@ -82,20 +83,20 @@ class MatrixChannel:
         return self._matrix
 
     def likelihoods(self) -> tuple[IntArray, FloatArray]:
-        """Return the outputs that can come and f(z | .) of each."""
+        """Return the possible outputs and f(z | .) of each, shape (k, n_cells)."""
         return _possible(self._matrix)
 
     def columns(self, table: IntArray, outputs: IntArray) -> FloatArray:
-        """Return f(z | .) of each of these outputs if all go through a table."""
+        """Return f(z | .) of the given outputs if all outputs pass through a table."""
         return columns_matrix(self._matrix, table, outputs)
 
     def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
-        """Return the best cell for each output under this prior."""
+        """Return the optimal cell to report instead of each output under this prior."""
         return remap_matrix(self._matrix, prior, distance)
 
     def loss_km(self, prior: FloatArray, distance: Distance, table: IntArray | None = None) -> float:
-        """Return the expected d_Q between the cell and the output."""
-        return loss_matrix(self._matrix, prior, distance, _table_or_own(table, self))
+        """Return the expected d_Q in km between cell and output."""
+        return loss_matrix(self._matrix, prior, distance, _table_or_identity(table, self))
 
     @cached_property
     def _cumulative(self) -> _Cumulative:
@@ -103,10 +104,10 @@ class MatrixChannel:
 
 
 class ProductChannel:
-    """A channel on a full grid that is a product of one over rows and one over columns: f = A[xr, zr] B[xc, zc].
+    """A channel on a full grid that is the product of a row and a column channel: f = A[xr, zr] B[xc, zc].
 
-    `rows` and `cols` are these two, square and with rows that sum to 1. No n x n matrix is built until `matrix` is
-    asked for.
+    `rows` (A) and `cols` (B) are square matrices whose rows sum to 1. The n x n matrix is built only when `matrix` or
+    `likelihoods` is called.
     """
 
     def __init__(self, rows: FloatArray, cols: FloatArray) -> None:
@@ -115,7 +116,7 @@ class ProductChannel:
         self.n_cells = self.n_outputs = len(rows) * len(cols)
 
     def sample(self, cell: int, rng: Generator) -> int:
-        """Draw an output: a row, then a column."""
+        """Draw an output: first its row, then its column."""
         cols = self._shape[1]
         row, col = divmod(cell, cols)
         rows_up_to, cols_up_to = self._cumulative
@@ -136,22 +137,22 @@ class ProductChannel:
         return self._matrix
 
     def likelihoods(self) -> tuple[IntArray, FloatArray]:
-        """Return the outputs that can come and f(z | .) of each."""
+        """Return the possible outputs and f(z | .) of each, shape (k, n_cells)."""
         return _possible(self._matrix)
 
     def columns(self, table: IntArray, outputs: IntArray) -> FloatArray:
-        """Return f(z | .) of each of these outputs if all go through a table."""
+        """Return f(z | .) of the given outputs if all outputs pass through a table."""
         return columns_product(self._rows, self._cols, table, outputs)
 
     def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
-        """Return the best cell for each output under this prior."""
+        """Return the optimal cell to report instead of each output under this prior."""
         if distance.shape != self._shape:
             return remap_matrix(self._matrix, prior, distance)
         return remap_product(self._rows, self._cols, prior)
 
     def loss_km(self, prior: FloatArray, distance: Distance, table: IntArray | None = None) -> float:
-        """Return the expected d_Q between the cell and the output."""
-        table = _table_or_own(table, self)
+        """Return the expected d_Q in km between cell and output."""
+        table = _table_or_identity(table, self)
         if distance.shape != self._shape:
             return loss_matrix(self._matrix, prior, distance, table)
         return loss_product(self._rows, self._cols, prior, distance, table)
@@ -168,8 +169,8 @@ class ProductChannel:
 class ExponentialChannel(ProductChannel):
     """The exponential mechanism f(z | x) ∝ exp(-epsilon d(x, z)) on a full grid with the Manhattan distance.
 
-    The kernel, normalisation included, is a product. epsilon_per_km in [0, inf). For other distances see
-    `exponential`.
+    The normalised kernel is a product of row and column kernels. `epsilon_per_km` is in [0, inf). For other distances
+    see `exponential`.
     """
 
     def __init__(self, *, distance: Distance, epsilon_per_km: float) -> None:
@@ -179,9 +180,9 @@ class ExponentialChannel(ProductChannel):
 
 
 class LocationHidingChannel:
-    """Reveal the true cell with probability alpha in [0, 1], else report another one, all alike.
+    """Reveal the true cell with probability alpha in [0, 1], otherwise report another cell drawn uniformly.
 
-    Each other cell has probability (1 - alpha) / (n - 1). Where there is no other cell, the cell is reported.
+    Each other cell has probability (1 - alpha) / (n - 1). On a grid of one cell, that cell is reported.
     """
 
     def __init__(self, *, n_cells: int, reveal_probability: float) -> None:
@@ -194,7 +195,7 @@ class LocationHidingChannel:
         self.other_probability = (1 - self.reveal_probability) / max(n_cells - 1, 1)
 
     def sample(self, cell: int, rng: Generator) -> int:
-        """Draw an output, with one uniform number."""
+        """Draw an output from one uniform random number."""
         uniform = rng.random()
         if uniform < self.reveal_probability:
             return cell
@@ -209,7 +210,7 @@ class LocationHidingChannel:
         return column
 
     def row(self, cell: int) -> FloatArray:
-        """Return f(. | x), which is f(x | .): the matrix is symmetric."""
+        """Return f(. | x), which equals f(x | .) because the matrix is symmetric."""
         return self.likelihood(cell)
 
     def matrix(self) -> FloatArray:
@@ -219,31 +220,31 @@ class LocationHidingChannel:
         return entries
 
     def likelihoods(self) -> tuple[IntArray, FloatArray]:
-        """Return the outputs that can come and f(z | .) of each."""
+        """Return the possible outputs and f(z | .) of each, shape (k, n_cells)."""
         return _possible(self.matrix())
 
     def columns(self, table: IntArray, outputs: IntArray) -> FloatArray:
-        """Return f(z | .) of each of these outputs if all go through a table."""
+        """Return f(z | .) of the given outputs if all outputs pass through a table."""
         return columns_hiding(self.reveal_probability, self.other_probability, table, outputs)
 
     def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
-        """Return the best cell for each output under this prior."""
+        """Return the optimal cell to report instead of each output under this prior."""
         return remap_hiding(self.reveal_probability, self.other_probability, prior, distance)
 
     def loss_km(self, prior: FloatArray, distance: Distance, table: IntArray | None = None) -> float:
-        """Return the expected d_Q between the cell and the output."""
-        table = _table_or_own(table, self)
+        """Return the expected d_Q in km between cell and output."""
+        table = _table_or_identity(table, self)
         return loss_hiding(self.reveal_probability, self.other_probability, prior, distance, table)
 
 
 class RemappedChannel:
-    """A base channel whose outputs go through a table of cells: f(z | x) = sum over z~ with table[z~] = z."""
+    """A base channel whose outputs pass through a table of cells: f(z | x) sums f~(z~ | x) over table[z~] = z."""
 
     def __init__(self, base: BaseChannel, table: IntArray) -> None:
         if table.shape != (base.n_outputs,):
             raise ValueError(f"table must have shape ({base.n_outputs},), got {table.shape}")
         self.table = read_only(np.array(table, dtype=np.int64))
-        if self.table.view(np.uint64).max() >= base.n_cells:  # what is negative is large then: one look, not two
+        if self.table.view(np.uint64).max() >= base.n_cells:  # unsigned: one comparison covers negative entries too
             raise ValueError(f"table must be in [0, {base.n_cells - 1}], got {table.min()} to {table.max()}")
         self.base = base
         self.n_cells = self.n_outputs = base.n_cells
@@ -254,12 +255,12 @@ class RemappedChannel:
         return self.table.item(self.base.sample(cell, rng))
 
     def likelihood(self, output: int) -> FloatArray:
-        """Return f(z | .), read-only, and keep it: a channel of a fixed belief serves many queries."""
-        known = self._likelihoods.get(output)
-        if known is None:
+        """Return f(z | .), read-only; it is cached because the channel of a fixed belief serves many queries."""
+        likelihood = self._likelihoods.get(output)
+        if likelihood is None:
             columns = self.base.columns(self.table, np.array([output], dtype=np.int64))
-            known = self._likelihoods[output] = read_only(columns[0])
-        return known
+            likelihood = self._likelihoods[output] = read_only(columns[0])
+        return likelihood
 
     def row(self, cell: int) -> FloatArray:
         """Return f(. | x)."""
@@ -274,54 +275,57 @@ class RemappedChannel:
         return entries
 
     def likelihoods(self) -> tuple[IntArray, FloatArray]:
-        """Return the outputs that can come and f(z | .) of each, read-only; as a rule worked out once."""
-        known = _KEPT.get(self)
-        if known is None:
-            known = _KEPT[self] = self._possible()
-            while len(_KEPT) > 1 and len(_KEPT) * known[1].nbytes > _KEPT_BYTES:
-                del _KEPT[next(iter(_KEPT))]
-        return known
+        """Return the possible outputs and f(z | .) of each, read-only; cached for recently used channels."""
+        likelihoods = _LIKELIHOODS.get(self)
+        if likelihoods is None:
+            likelihoods = _LIKELIHOODS[self] = self._possible()
+            while len(_LIKELIHOODS) > 1 and len(_LIKELIHOODS) * likelihoods[1].nbytes > _LIKELIHOODS_BYTES:
+                del _LIKELIHOODS[next(iter(_LIKELIHOODS))]
+        return likelihoods
 
     def _possible(self) -> tuple[IntArray, FloatArray]:
         outputs = np.flatnonzero(np.bincount(self.table, minlength=self.n_outputs))
         rows = self.base.columns(self.table, outputs)
-        some = rows @ np.ones(self.n_cells) > 0  # as a product three times as fast as `any`
-        return (outputs, read_only(rows)) if some.all() else (outputs[some], read_only(rows[some]))
+        possible = rows @ np.ones(self.n_cells) > 0  # a matrix product is three times as fast as `any`
+        return (outputs, read_only(rows)) if possible.all() else (outputs[possible], read_only(rows[possible]))
 
     def columns(self, table: IntArray, outputs: IntArray) -> FloatArray:
-        """Return f(z | .) of each of these outputs if all go through another table."""
+        """Return f(z | .) of the given outputs if all outputs also pass through another table."""
         return self.base.columns(table[self.table], outputs)
 
     def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
-        """Return the best cell for each output under this prior."""
+        """Return the optimal cell to report instead of each output under this prior."""
         return remap_matrix(self.matrix(), prior, distance)
 
     def loss_km(self, prior: FloatArray, distance: Distance, table: IntArray | None = None) -> float:
-        """Return the expected d_Q between the cell and the output."""
+        """Return the expected d_Q in km between cell and output."""
         return self.base.loss_km(prior, distance, self.table if table is None else table[self.table])
 
 
-_KEPT: dict[RemappedChannel, tuple[IntArray, FloatArray]] = {}
-"""The likelihoods of the last channels that were asked for them. Several adversaries ask, one after another; those of
-a large population would not fit. No weak references: an interrupt in the middle of their clean-up is lost."""
+_LIKELIHOODS: dict[RemappedChannel, tuple[IntArray, FloatArray]] = {}
+"""Cache of the likelihoods of recently used channels, which several attacks use one after another.
 
-_KEPT_BYTES = 2**26
+Those of a large population would not fit into memory. Weak references are avoided: an interrupt during their clean-up
+would be lost.
+"""
+
+_LIKELIHOODS_BYTES = 2**26
 
 
 def exponential(distance: Distance, epsilon_per_km: float) -> ExponentialChannel | MatrixChannel:
-    """Return the exponential mechanism for any distance, the fast one where it can be had."""
+    """Return the exponential mechanism for any distance, as a product of kernels if the distance allows it."""
     if distance.shape is not None:
         return ExponentialChannel(distance=distance, epsilon_per_km=epsilon_per_km)
     return MatrixChannel(exponential_kernel(distance.matrix_km, epsilon_per_km))
 
 
 def location_hiding(n_cells: int, reveal_probability: float) -> LocationHidingChannel:
-    """Return location hiding, which needs no distance."""
+    """Return the location hiding channel."""
     return LocationHidingChannel(n_cells=n_cells, reveal_probability=reveal_probability)
 
 
 def identity(n_cells: int) -> LocationHidingChannel:
-    """Return the channel that tells the truth.
+    """Return the channel that reports the true cell.
 
     >>> identity(3).row(1)
     array([0., 1., 0.])
@@ -330,7 +334,7 @@ def identity(n_cells: int) -> LocationHidingChannel:
 
 
 def exponential_kernel(distance_km: FloatArray, epsilon_per_km: float) -> FloatArray:
-    """Return exp(-epsilon d[x, z]) with every row normalised."""
+    """Return exp(-epsilon d[x, z]) with each row normalised to sum 1."""
     if not 0 <= epsilon_per_km < np.inf:
         raise ValueError(f"epsilon_per_km must be in [0, inf), got {epsilon_per_km}")
     weights = np.exp(-epsilon_per_km * distance_km)
@@ -339,7 +343,7 @@ def exponential_kernel(distance_km: FloatArray, epsilon_per_km: float) -> FloatA
 
 
 def draw(cumulative: Sequence[float], rng: Generator) -> int:
-    """Draw an index from cumulative weights, never one without weight."""
+    """Draw an index from cumulative weights; an index of weight 0 is never drawn."""
     total = cumulative[-1]
     index = bisect_right(cumulative, rng.random() * total)
     if index < len(cumulative):
@@ -348,9 +352,9 @@ def draw(cumulative: Sequence[float], rng: Generator) -> int:
 
 
 class _Cumulative(dict[int, "array[float]"]):
-    """The cumulative sums of a matrix's rows, each worked out when it is first drawn from.
+    """Cumulative sums of the rows of a matrix, computed when a row is first sampled.
 
-    For one draw at a time Python's own arrays are quicker than numpy's.
+    For single draws, arrays of the standard library are faster than NumPy arrays.
     """
 
     def __init__(self, matrix: FloatArray) -> None:
@@ -367,5 +371,5 @@ def _possible(matrix: FloatArray) -> tuple[IntArray, FloatArray]:
     return outputs, matrix.T[outputs]
 
 
-def _table_or_own(table: IntArray | None, channel: BaseChannel) -> IntArray:
+def _table_or_identity(table: IntArray | None, channel: BaseChannel) -> IntArray:
     return np.arange(channel.n_outputs) if table is None else table

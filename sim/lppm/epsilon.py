@@ -1,4 +1,4 @@
-"""The promise of a channel: its exact epsilon of geo-indistinguishability, and what a trace of reports spends of it."""
+"""Privacy guarantee of a channel: its exact epsilon of geo-indistinguishability, and composition over reports."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from numpy.typing import ArrayLike
 from sim.interfaces import Channel, ChannelCapabilities, FloatArray
 from sim.world.distance import Distance
 
-_DUST = 1e-12
-"""Logarithms of ratios that are no larger come from rounding."""
+_ROUNDING = 1e-12
+"""Log-ratios up to this value are rounding errors."""
 
 
 def exact_epsilon_per_km(channel: Channel, distance: Distance) -> float:
-    """Return the least epsilon with f(z | x) <= exp(epsilon d(x, x')) f(z | x') for all x, x' and z; infinite if none.
+    """Return the smallest epsilon with f(z | x) <= exp(epsilon d(x, x')) f(z | x') for all x, x' and z.
 
-    This is geo-indistinguishability of Andrés et al. 2013, with n^3 work. It is infinite where an output tells cells
-    apart for sure, with a probability that is 0 (or has underflowed to it) in some cells only, and where cells at no
-    distance differ. A channel with too many outputs to list says it itself, as `epsilon_in_per_km(distance)` or
-    as `epsilon_per_km`, and promises nothing if it does not.
+    This is the geo-indistinguishability of Andrés et al. 2013, computed in O(n^3). It is infinite if some output has
+    probability 0 (or one that underflows to 0) from some cells only, or if cells at distance 0 have different rows. A
+    channel with too many outputs to enumerate states its epsilon as `epsilon_in_per_km(distance)` or
+    `epsilon_per_km`; without either it has no guarantee.
     """
     if ChannelCapabilities.countless.of(channel):
         epsilon_in_per_km = ChannelCapabilities.epsilon_in_per_km.of(channel)
@@ -41,11 +41,11 @@ def exact_epsilon_per_km(channel: Channel, distance: Distance) -> float:
 
 
 def spent_per_km(epsilon_per_km: ArrayLike) -> FloatArray:
-    """Return what the first 1, 2, ... reports of a trace have spent together, by the epsilons of their channels.
+    """Return the cumulative epsilon of the first 1, 2, ... reports of a trace, given the epsilon of each channel.
 
-    Sequential composition: two traces of cells that are nowhere further apart than d make the same reports with
-    probabilities within a factor of exp(d times the sum) (Andrés et al. 2013). It holds for channels that
-    are chosen by earlier reports too.
+    Sequential composition (Andrés et al. 2013): if two traces are at most d apart at every query, the probabilities
+    of the same reports differ by a factor of at most exp(d times the sum). This also holds for channels that depend
+    on earlier reports.
 
     >>> spent_per_km([1.0, 0.5, 2.0]).tolist()
     [1.0, 1.5, 3.5]
@@ -54,7 +54,7 @@ def spent_per_km(epsilon_per_km: ArrayLike) -> FloatArray:
 
 
 def steepest_per_km(log_ratio: FloatArray, distance_km: FloatArray) -> float:
-    """Return the largest quotient of a log-ratio and a distance, 0 if no log-ratio is positive."""
-    differ = log_ratio > _DUST
+    """Return the largest quotient of a log-ratio and a distance; 0 if no log-ratio is positive."""
+    differ = log_ratio > _ROUNDING
     with np.errstate(divide="ignore"):
         return float(np.max(log_ratio[differ] / distance_km[differ], initial=0.0))

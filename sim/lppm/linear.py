@@ -1,9 +1,9 @@
-"""Linear programs and who solves them: HiGHS, by interior point or simplex, and Clarabel where it is installed.
+"""Linear programs and their solvers: HiGHS (interior point or simplex), and Clarabel if it is installed.
 
-Programs of mechanisms have many best solutions. Interior point without crossover ends in the middle of them, which is
-a better mechanism than the corner that a simplex ends in (Oya et al., CCS 2017, Sect. 6), and spares the crossover,
-which can take longer than all the rest. scipy cannot switch the crossover off, so HiGHS is asked directly (highspy,
-12 MB). One thread: what is solved must not depend on how many cores there are.
+Programs of mechanisms have many optimal solutions. Interior point without crossover ends in the interior of the
+optimal face, which is a better mechanism than a vertex found by the simplex method (Oya et al., CCS 2017, Sect. 6). It
+also avoids the crossover, which can dominate the run time. SciPy cannot disable the crossover, so HiGHS is called
+directly through highspy (12 MB). Solvers use one thread, so that solutions do not depend on the number of cores.
 """
 
 from __future__ import annotations
@@ -22,19 +22,21 @@ from sim.interfaces import BoolArray, FloatArray
 Solver = Literal["ipm", "simplex", "clarabel"]
 
 _PACKAGE = {"ipm": "highspy", "simplex": "highspy", "clarabel": "clarabel"}
-_HOW = {"highspy": "pip install highspy", "clarabel": "pip install 'lppm-sim[optimal]'"}
+_INSTALL = {"highspy": "pip install highspy", "clarabel": "pip install 'lppm-sim[optimal]'"}
 _TOLERANCE = 1e-9
-_ALMOST = 1e-7
-"""What Clarabel may end with where it gets no nearer; what comes of it is verified anyway."""
+_REDUCED_TOLERANCE = 1e-7
+"""Tolerance that Clarabel may fall back to; every solution is verified afterwards."""
 
 
 class SolverError(UserError):
-    """A program that was not solved."""
+    """A linear program that was not solved, or not solved accurately enough."""
+
+    code = "solver-failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearProgram:
-    """Minimise cost . v with row_lower <= matrix @ v <= row_upper and lower <= v; infinite where there is no limit."""
+    """Minimise cost . v subject to row_lower <= matrix @ v <= row_upper and lower <= v; limits may be infinite."""
 
     cost: FloatArray
     matrix: sparse.csc_array
@@ -44,29 +46,35 @@ class LinearProgram:
 
 
 class Solution(NamedTuple):
-    """The least cost, where it is reached, and what a unit more of each row's limit would add to it."""
+    """Optimal solution of a linear program."""
 
     value: float
+    """Cost of the solution."""
     bound: float
-    """What the multipliers prove: no solution costs less, but for the solver's tolerance."""
+    """Lower bound of the cost that the multipliers prove, up to the solver's tolerance."""
     variables: FloatArray
+    """Values of the variables."""
     multipliers: FloatArray
+    """Change of the optimal cost per unit of each row's limit."""
 
 
 def require(solver: str) -> str:
-    """Return name and version of a solver; refuse one that is unknown or not installed."""
+    """Return the name and version of a solver; raise InputError if it is unknown or not installed."""
     if solver not in _PACKAGE:
-        raise InputError(f"solver must be one of {', '.join(get_args(Solver))}, got {solver!r}")
+        raise InputError(f"solver must be one of {', '.join(get_args(Solver))}, got {solver!r}", code="unknown-solver")
     package = _PACKAGE[solver]
     try:
         import_module(package)
     except ImportError as error:
-        raise InputError(f"solver {solver} needs {package}, which is not there ({error}): {_HOW[package]}") from error
+        raise InputError(
+            f"solver {solver} needs {package}, which is not installed ({error}): {_INSTALL[package]}",
+            code="missing-extra",
+        ) from error
     return f"{solver} of {package} {version(package)}"
 
 
 def solve(program: LinearProgram, solver: Solver) -> Solution:
-    """Solve a program to optimality, or raise a SolverError that says what came of it."""
+    """Solve a program to optimality; raise SolverError with the solver's status otherwise."""
     require(solver)
     variables, multipliers = _clarabel(program) if solver == "clarabel" else _highs(program, solver)
     limits = np.where(multipliers > 0, program.row_lower, program.row_upper)
@@ -86,7 +94,7 @@ def _highs(program: LinearProgram, solver: Solver) -> tuple[FloatArray, FloatArr
     lp.a_matrix_.index_ = program.matrix.indices
     lp.a_matrix_.value_ = program.matrix.data
     outcome = ""
-    # Where interior point ends short of its tolerances, a crossover cleans up, and what it cannot mend a simplex can.
+    # If the interior point method misses its tolerances, retry with crossover, then with the simplex method.
     for method, crossover in (("ipx", "off"), ("ipx", "on"), ("simplex", "off"))[2 if solver == "simplex" else 0 :]:
         highs = highspy.Highs()
         for option, value in {
@@ -102,8 +110,8 @@ def _highs(program: LinearProgram, solver: Solver) -> tuple[FloatArray, FloatArr
         highs.passModel(lp)
         highs.run()
         if highs.getModelStatus() == highspy.HighsModelStatus.kOptimal:
-            found = highs.getSolution()
-            return np.array(found.col_value), np.array(found.row_dual)
+            solution = highs.getSolution()
+            return np.array(solution.col_value), np.array(solution.row_dual)
         outcome = highs.modelStatusToString(highs.getModelStatus())
     raise _unsolved(program, f"HiGHS ({solver})", outcome)
 
@@ -123,18 +131,19 @@ def _clarabel(program: LinearProgram) -> tuple[FloatArray, FloatArray]:
     settings.verbose = False
     settings.max_threads = 1
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _TOLERANCE
-    settings.reduced_tol_gap_abs = settings.reduced_tol_gap_rel = settings.reduced_tol_feas = _ALMOST
+    settings.reduced_tol_gap_abs = settings.reduced_tol_gap_rel = settings.reduced_tol_feas = _REDUCED_TOLERANCE
     n_equal = int(equal.sum())
     cones = [clarabel.ZeroConeT(n_equal), clarabel.NonnegativeConeT(limits.size - n_equal)]
-    nothing = sparse.csc_matrix((program.cost.size,) * 2)
-    found = clarabel.DefaultSolver(nothing, program.cost, sparse.csc_matrix(stacked), limits, cones, settings).solve()
-    if str(found.status) not in ("Solved", "AlmostSolved"):
-        raise _unsolved(program, "Clarabel", str(found.status))
-    return np.array(found.x), _signed(np.array(found.z), equal, at_most, at_least)
+    quadratic = sparse.csc_matrix((program.cost.size,) * 2)
+    solver = clarabel.DefaultSolver(quadratic, program.cost, sparse.csc_matrix(stacked), limits, cones, settings)
+    solution = solver.solve()
+    if str(solution.status) not in ("Solved", "AlmostSolved"):
+        raise _unsolved(program, "Clarabel", str(solution.status))
+    return np.array(solution.x), _signed(np.array(solution.z), equal, at_most, at_least)
 
 
 def _signed(cone_duals: FloatArray, equal: BoolArray, at_most: BoolArray, at_least: BoolArray) -> FloatArray:
-    """Return a multiplier for each row of the program from those of the rows that Clarabel was given."""
+    """Return the multipliers of the program's rows, given those of the rows passed to Clarabel."""
     multipliers = np.zeros(equal.size)
     first, second = int(equal.sum()), int(equal.sum() + at_most.sum())
     multipliers[equal] = -cone_duals[:first]
@@ -143,9 +152,9 @@ def _signed(cone_duals: FloatArray, equal: BoolArray, at_most: BoolArray, at_lea
     return multipliers
 
 
-def _unsolved(program: LinearProgram, who: str, outcome: str) -> SolverError:
+def _unsolved(program: LinearProgram, solver: str, status: str) -> SolverError:
     rows, columns = program.matrix.shape
     return SolverError(
-        f"{who} did not solve the mechanism's program of {columns:,} variables and {rows:,} rows: {outcome}; "
-        "try another `solver`, or other parameters"
+        f"{solver} did not solve the linear program of the mechanism ({columns:,} variables, {rows:,} rows): {status}; "
+        "try another `solver` or other parameters"
     )

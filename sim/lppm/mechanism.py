@@ -1,4 +1,4 @@
-"""The mechanism one user carries: a belief about her, and a design that turns it into a channel."""
+"""The mechanism of one user: a belief about the user, and a design that turns it into a channel."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ LearnsFrom = Literal["reports", "cells"]
 
 
 class Mechanism:
-    """An LPPM that learns from its own reports alone, or of the full type: from where the user really was.
+    """An LPPM that learns from its own reports (output-based) or from true cells (full type).
 
-    The first is output-based, f(z^r | z^{r-1}, x^r): whoever sees the reports knows the channel. The channel of the
-    second depends on past real cells, f(z^r | z^{r-1}, x^{r-1}, x^r) (Oya et al. 2019, Sect. III): it is kept from the
-    reports, and `remember` takes the place of `observe`.
+    The channel of an output-based mechanism is f(z^r | z^{r-1}, x^r): anyone who sees the reports knows it. The
+    channel of a full-type mechanism also depends on past true cells, f(z^r | z^{r-1}, x^{r-1}, x^r) (Oya et al. 2019,
+    Sect. III). Its reports carry no channel, and `remember` replaces `observe`.
     """
 
     def __init__(self, *, belief: Belief, design: Design, learns_from: LearnsFrom = "reports") -> None:
@@ -26,20 +26,20 @@ class Mechanism:
         self.belief = belief
         self.design = design
         self.full = learns_from == "cells"
-        """Whether it learns from real cells: then its channel is nobody else's business."""
+        """Whether the mechanism learns from true cells; then its reports carry no channel."""
         self._learns = not BeliefCapabilities.fixed.of(belief)
-        self._asks = bool(DesignCapabilities.uses_prior.of(design))
+        self._uses_prior = bool(DesignCapabilities.uses_prior.of(design))
         self._channel: Channel | None = None
         self._prior: FloatArray | None = None
-        """What the channel was designed for."""
+        """Prior that the channel was designed for."""
 
     def channel(self, time_s: int) -> Channel:
         """Return the channel in force at this time.
 
-        It is kept until the belief learns or hands out another prior, or for ever if the design ignores priors.
+        The channel is reused until the belief learns or returns another prior, or always if the design ignores priors.
         """
         channel = self._channel
-        if channel is None or self._asks:
+        if channel is None or self._uses_prior:
             prior = self.belief.prior(time_s)
             if channel is None or prior is not self._prior:
                 channel, self._prior = self.design(prior), prior
@@ -47,19 +47,19 @@ class Mechanism:
         return channel
 
     def observe(self, report: Report) -> None:
-        """Let the belief learn from the report's likelihood under the channel that made it."""
+        """Update the belief with the likelihood of a report under its channel."""
         if self._learns and not self.full:
             assert report.channel is not None
             self._learn(report.time_s, report.channel.likelihood(report.output))
 
     def remember(self, query: Query) -> None:
-        """Let the belief of a mechanism of the full type learn where the user was."""
+        """Update the belief of a full-type mechanism with the true cell of a query."""
         if self._learns and self.full:
-            here = np.zeros(self.belief.prior(query.time_s).size)
-            here[query.cell] = 1.0
-            self._learn(query.time_s, here)
+            likelihood = np.zeros(self.belief.prior(query.time_s).size)
+            likelihood[query.cell] = 1.0
+            self._learn(query.time_s, likelihood)
 
     def _learn(self, time_s: int, likelihood: FloatArray) -> None:
         self.belief.observe(time_s, likelihood)
-        if self._asks:
+        if self._uses_prior:
             self._channel = None

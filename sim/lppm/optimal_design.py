@@ -1,10 +1,10 @@
-"""Optimal designs: the best channel there is for a prior, by linear programming.
+"""Optimal designs: the optimal channel for a prior, computed by linear programming.
 
-Either the most privacy within a budget of quality, or the best quality within a promise of geo-indistinguishability.
-Cells without mass are not left to chance: each design says what it does there. What a solver returns is not believed
-but put right, worked out anew and compared with what it claims. Channels are cached (`sim.lppm.cache`) with a dual
-certificate, and one from the cache is used only if it is verified against the problem: shape, distributions, budget,
-promise, and value by weak duality.
+A design maximises privacy within a quality budget, or maximises quality under geo-indistinguishability. Each design
+defines the rows of cells without prior mass. The solver's output is corrected, its value is recomputed, and the result
+is compared with the value that the solver reports. Channels are cached (`sim.lppm.cache`) with a dual certificate. A
+cached channel is used only after verification against the problem: shape, distributions, budget, privacy guarantee,
+and optimality by weak duality.
 """
 
 from __future__ import annotations
@@ -21,28 +21,32 @@ from sim.lppm.linear import Solver, SolverError, require
 from sim.world.distance import Distance
 
 NO_MASS = 1e-9
-"""A cell with no more of the prior counts as one without mass: solvers cannot tell it from nought."""
+"""Cells with at most this prior probability count as cells without mass: solvers cannot distinguish it from zero."""
 
 VERIFIED = 1e-6
-"""Error and loss of a channel, as shares of the longest distance, may differ by this from what the solver claims."""
+"""Tolerated difference between a channel's value and the solver's value, relative to the largest distance."""
 
-SPARED_KM = 1e-6
-"""A loss up to this is none."""
+NEGLIGIBLE_LOSS_KM = 1e-6
+"""Losses up to this value count as zero."""
 
 ROUNDING = 1e-9
-"""Rows of a cached channel sum to 1 within this, and its loss is within the budget but for so many km."""
+"""Tolerance of the row sums of a cached channel, and in km of its loss above the budget."""
 
-UNSEEN = 1e-6
-"""What all cells without mass weigh together in a loss: enough to tell a good row of theirs from a bad one."""
+MASSLESS_WEIGHT = 1e-6
+"""Total weight of all cells without mass in a loss: it makes the optimiser choose good rows for them."""
 
-UNPROVEN = "it has no certificate of this problem"
+NO_CERTIFICATE = "it has no certificate for this problem"
 
 CHANNELS = ChannelCache()
-"""Channels of all optimal designs in this process."""
+"""Cache of the channels of all optimal designs in this process."""
 
 
 class OptimalDesign(ABC):
-    """Solve a program for each prior, once."""
+    """Design that solves a linear program for each prior and caches the solution.
+
+    `other` is the second distance of the problem, besides the quality distance. `parameters` identifies the problem
+    in the cache.
+    """
 
     uses_prior = True
 
@@ -50,12 +54,12 @@ class OptimalDesign(ABC):
         self._quality = quality_distance
         self._other = other
         self._solver: Solver = solver
-        self._decides = f"{type(self).__name__} {parameters} {require(solver)}"
+        self._problem = f"{type(self).__name__} {parameters} {require(solver)}"
 
     def __call__(self, prior: FloatArray) -> Channel:
         """Return the channel for this prior over cells."""
         digest = digest_of(
-            f"{self._decides} {self._quality.shape} {self._other.shape}",
+            f"{self._problem} {self._quality.shape} {self._other.shape}",
             prior,
             self._quality.matrix_km,
             self._other.matrix_km,
@@ -65,16 +69,16 @@ class OptimalDesign(ABC):
         )
 
     def matrix(self, prior: FloatArray) -> FloatArray:
-        """Solve for this prior, whatever is cached, and return the best channel, shape (n_cells, n_cells)."""
+        """Solve for this prior without the cache and return the optimal channel, shape (n_cells, n_cells)."""
         return self.solved(prior).channel
 
     def solved(self, prior: FloatArray) -> Solved:
-        """Solve for this prior; return the best channel and its certificate, which closed forms do not need."""
+        """Solve for this prior; return the optimal channel and its certificate (empty for closed forms)."""
         closed = self._closed_form(prior)
         return self._solved(prior) if closed is None else Solved(closed)
 
     def fault(self, prior: FloatArray, solved: Solved) -> str | None:
-        """Verify a solution, wherever it comes from, against the problem; return what is wrong, without solving it."""
+        """Verify a solution against the problem without solving it; return the first fault, or None."""
         channel = solved.channel
         if channel.shape != (prior.size, prior.size):
             return f"its shape is {channel.shape}, not {(prior.size, prior.size)}"
@@ -89,7 +93,7 @@ class OptimalDesign(ABC):
 
     @abstractmethod
     def _closed_form(self, prior: FloatArray) -> FloatArray | None:
-        """Return the best channel where it is known without a solver."""
+        """Return the optimal channel if it is known without a solver, otherwise None."""
 
     @abstractmethod
     def _solved(self, prior: FloatArray) -> Solved:
@@ -97,13 +101,13 @@ class OptimalDesign(ABC):
 
     @abstractmethod
     def _fault(self, prior: FloatArray, solved: Solved) -> str | None:
-        """Return what is wrong with a solution of the program."""
+        """Return the first fault of a solution of the program, or None."""
 
     def _loss_km(self, prior: FloatArray, channel: FloatArray) -> float:
         return float(prior @ (channel * self._quality.matrix_km).sum(axis=1))
 
     def _best_constant(self, prior: FloatArray) -> tuple[FloatArray, float]:
-        """Return the channel that reveals nothing at the least loss, and that loss."""
+        """Return the channel that always reports the same cell at the smallest expected loss, and that loss in km."""
         best = decide(prior, self._quality.matrix_km, self._quality.shape)
         matrix = np.zeros((prior.size, prior.size))
         matrix[:, best] = 1
@@ -111,38 +115,39 @@ class OptimalDesign(ABC):
 
 
 def with_mass(prior: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return the cells with mass, and theirs."""
+    """Return the cells with mass and their normalised probabilities."""
     cells = np.flatnonzero(prior > min(NO_MASS, float(prior.max()) / 2))
     return cells, np.asarray(prior[cells] / prior[cells].sum())
 
 
-def weighed(prior: FloatArray) -> tuple[IntArray, FloatArray]:
+def loss_weights(prior: FloatArray) -> tuple[IntArray, FloatArray]:
     """Return the cells with mass, and the weights of all cells in a loss."""
-    cells, own = with_mass(prior)
+    cells, masses = with_mass(prior)
     weights = np.zeros(prior.size)
-    weights[cells] = own
+    weights[cells] = masses
     without = weights == 0
-    weights[without] = UNSEEN / max(int(without.sum()), 1)
+    weights[without] = MASSLESS_WEIGHT / max(int(without.sum()), 1)
     return cells, weights
 
 
-def verify(what: str, found_km: float, claimed_km: float, longest_km: float) -> None:
-    """Raise SolverError if the value of a channel is not what the solver claims."""
+def verify(quantity: str, actual_km: float, claimed_km: float, longest_km: float) -> None:
+    """Raise SolverError if the value of a channel differs from the value that the solver reports."""
     allowed_km = VERIFIED * (longest_km or 1.0)
-    if not abs(found_km - claimed_km) <= allowed_km:
+    if not abs(actual_km - claimed_km) <= allowed_km:
         raise SolverError(
-            f"the channel's {what} is {found_km:.9g} km, the solver claims {claimed_km:.9g} km, "
-            f"allowed is a difference of {allowed_km:.2g} km: try another `solver`"
+            f"the {quantity} of the channel is {actual_km:.9g} km, but the solver reports {claimed_km:.9g} km; "
+            f"the allowed difference is {allowed_km:.2g} km: try another `solver`",
+            code="solver-inaccurate",
         )
 
 
-def gap_fault(what: str, found_km: float, bound_km: float, longest_km: float) -> str | None:
-    """Say it if a channel's value is not the one that its certificate proves to be the best."""
-    if abs(found_km - bound_km) <= 2 * VERIFIED * (longest_km or 1.0):
+def gap_fault(quantity: str, actual_km: float, bound_km: float, longest_km: float) -> str | None:
+    """Return a fault if the value of a channel differs from the bound that its certificate proves, otherwise None."""
+    if abs(actual_km - bound_km) <= 2 * VERIFIED * (longest_km or 1.0):
         return None
-    return f"its {what} is {found_km:.9g} km, its certificate proves a bound of {bound_km:.9g} km"
+    return f"its {quantity} is {actual_km:.9g} km, its certificate proves a bound of {bound_km:.9g} km"
 
 
 def has_form(solved: Solved, *forms: str) -> bool:
-    """Tell whether the arrays of a certificate are of these kinds and numbers of dimensions."""
+    """Return whether the arrays of a certificate have these dtype kinds and numbers of dimensions, such as "f2"."""
     return tuple(f"{array.dtype.kind}{array.ndim}" for array in solved.certificate) == forms

@@ -1,7 +1,7 @@
-"""Output spaces: what the outputs of a mechanism stand for, where they are not the cells of the grid.
+"""Output spaces: the meaning of a mechanism's outputs if they are not cells of the grid.
 
-In the event log an output is a whole number. These say which cells, regions, sets or places it stands for, and are
-written into the manifest, from which `read` makes them again.
+In the event log an output is an integer. An output space maps it to a cell, region, set of cells or point. Spaces are
+written to the manifest, and `read` restores them from there.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from sim.errors import InvalidValue
 from sim.interfaces import Design, DesignCapabilities, OutputSpace
 from sim.world.grid import Grid
 
 _M_PER_KM = 1000
 _HALF = 2**25
 _MOST = 2**53
-"""Below this a number survives as a float, which readers of a column with gaps make of it."""
+"""Integers below this are exact as floats, to which some readers convert a column with missing values."""
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Every output is a cell: what holds unless a mechanism says otherwise."""
+    """Every output is a cell (the default)."""
 
     n_cells: int
     kind = "cells"
@@ -38,38 +39,38 @@ class Cells:
         return output
 
     def describe(self) -> dict[str, Any]:
-        """Return what the manifest says."""
+        """Return the entry of the manifest."""
         return {"kind": self.kind}
 
 
 @dataclass(frozen=True)
 class CellsOrNothing:
-    """An output is a cell, or the one after the last cell: no report at all."""
+    """An output is a cell, or `n_cells` if nothing was reported."""
 
     n_cells: int
     kind = "cells_or_nothing"
 
     @property
     def nothing(self) -> int:
-        """The output that stands for no report."""
+        """The output that means no report."""
         return self.n_cells
 
     def cells(self, output: int) -> tuple[int, ...]:
-        """Return the cell, or none."""
+        """Return the cell; empty if nothing was reported."""
         return () if output == self.n_cells else (output,)
 
     def shown_at(self, output: int) -> int:
-        """Return the cell, or -1."""
+        """Return the cell; -1 if nothing was reported."""
         return -1 if output == self.n_cells else output
 
     def describe(self) -> dict[str, Any]:
-        """Return what the manifest says."""
+        """Return the entry of the manifest."""
         return {"kind": self.kind}
 
 
 @dataclass(frozen=True)
 class Regions:
-    """An output is one of some regions, each a set of cells; a map shows it at its centre."""
+    """An output is a region, which is a set of cells; maps show it at its centre cell."""
 
     regions: tuple[tuple[int, ...], ...]
     centres: tuple[int, ...]
@@ -78,24 +79,26 @@ class Regions:
 
     def __post_init__(self) -> None:
         if len(self.regions) != len(self.centres):
-            raise ValueError(f"every region has a centre, got {len(self.regions)} and {len(self.centres)}")
+            raise ValueError(
+                f"centres must have one entry per region, got {len(self.centres)} for {len(self.regions)} regions"
+            )
 
     def cells(self, output: int) -> tuple[int, ...]:
         """Return the cells of the region."""
         return self.regions[output]
 
     def shown_at(self, output: int) -> int:
-        """Return the centre of the region."""
+        """Return the centre cell of the region."""
         return self.centres[output]
 
     def describe(self) -> dict[str, Any]:
-        """Return what the manifest says."""
+        """Return the entry of the manifest."""
         return {"kind": self.kind, "regions": [list(cells) for cells in self.regions], "centres": list(self.centres)}
 
 
 @dataclass(frozen=True)
 class Sets:
-    """An output is a set of `size` different cells, numbered by the combinatorial number system.
+    """An output is a set of `size` distinct cells, numbered by the combinatorial number system.
 
     >>> space = Sets(n_cells=5, size=2)
     >>> space.output([3, 1]), space.cells(4)
@@ -111,11 +114,14 @@ class Sets:
         if not 1 <= self.size <= self.n_cells:
             raise ValueError(f"size must be in [1, {self.n_cells}], the number of cells, got {self.size}")
         if self.count >= _MOST:
-            raise ValueError(f"there are more than 2^53 sets of {self.size} of {self.n_cells} cells: take smaller ones")
+            raise InvalidValue(
+                f"size must give fewer than 2^53 sets, got {self.size} of {self.n_cells} cells: choose a smaller size",
+                code="too-many-outputs",
+            )
 
     @cached_property
     def count(self) -> int:
-        """How many such sets there are."""
+        """Number of sets."""
         return math.comb(self.n_cells, self.size)
 
     def output(self, cells: Sequence[int]) -> int:
@@ -123,30 +129,30 @@ class Sets:
         return sum(math.comb(cell, place) for place, cell in enumerate(sorted(cells), start=1))
 
     def cells(self, output: int) -> tuple[int, ...]:
-        """Return the cells of the set, in order."""
-        found: list[int] = []
+        """Return the cells of the set in increasing order."""
+        members: list[int] = []
         cell, rest = self.n_cells, output
         for place in range(self.size, 0, -1):
             cell -= 1
             while math.comb(cell, place) > rest:
                 cell -= 1
             rest -= math.comb(cell, place)
-            found.append(cell)
-        return tuple(reversed(found))
+            members.append(cell)
+        return tuple(reversed(members))
 
-    def shown_at(self, output: int) -> int:  # noqa: ARG002 - no cell of a set is more its place than another
-        """Return -1: a set has no place."""
+    def shown_at(self, output: int) -> int:  # noqa: ARG002 - a set has no position
+        """Return -1: a set has no position on a map."""
         return -1
 
     def describe(self) -> dict[str, Any]:
-        """Return what the manifest says."""
-        coded = "sum over the cells c_1 < c_2 < ... of the set of binomial(c_i, i)"
-        return {"kind": self.kind, "size": self.size, "output": coded}
+        """Return the entry of the manifest."""
+        encoding = "sum over the cells c_1 < c_2 < ... of the set of binomial(c_i, i)"
+        return {"kind": self.kind, "size": self.size, "output": encoding}
 
 
 @dataclass(frozen=True)
 class Points:
-    """An output is a place, to the metre: both its coordinates in one number.
+    """An output is a point in the plane, rounded to metres, with both coordinates encoded in one integer.
 
     >>> space = Points(Grid.rectangle(rows=1, cols=2, width_km=2.0, height_km=1.0))
     >>> space.place_km(space.output(1.2344, -3.0))
@@ -157,36 +163,36 @@ class Points:
     kind = "points"
     nothing = None
     count = 4 * _HALF**2
-    """How many such places there are."""
+    """Number of points."""
 
     def output(self, x_km: float, y_km: float) -> int:
-        """Return the number of the place nearest to this one, which lies up to 33,000 km from the corner."""
+        """Return the number of the point nearest to these coordinates, within 33,000 km of the south-west corner."""
         east, north = (min(max(round(km * _M_PER_KM) + _HALF, 0), 2 * _HALF - 1) for km in (x_km, y_km))
         return north * 2 * _HALF + east
 
     def place_km(self, output: int) -> tuple[float, float]:
-        """Return the place in km east and north of the south-west corner of the grid."""
+        """Return the coordinates in km east and north of the south-west corner of the grid."""
         north, east = divmod(output, 2 * _HALF)
         return (east - _HALF) / _M_PER_KM, (north - _HALF) / _M_PER_KM
 
     def cells(self, output: int) -> tuple[int, ...]:
-        """Return the cell it lies in, or outside the grid the nearest one."""
+        """Return the cell that contains the point, or the nearest cell if the point is outside the grid."""
         return (self.shown_at(output),)
 
     def shown_at(self, output: int) -> int:
-        """Return the cell it lies in, or outside the grid the nearest one."""
+        """Return the cell that contains the point, or the nearest cell if the point is outside the grid."""
         x_km, y_km = self.place_km(output)
         grid = self.grid
         inside = min(max(x_km, 0.0), grid.width_km), min(max(y_km, 0.0), grid.height_km)
         return int(grid.cell_of_km(*inside))
 
     def describe(self) -> dict[str, Any]:
-        """Return what the manifest says."""
+        """Return the entry of the manifest."""
         return {"kind": self.kind, "step_m": 1, "output": "(north_m + 2^25) 2^26 + east_m + 2^25"}
 
 
 def described(by_point: Mapping[int, Any]) -> Any:
-    """Return what a manifest says of a mechanism whose space may be another one at other points of a sweep.
+    """Return the manifest entry of a mechanism whose output space may differ between sweep points.
 
     >>> described({0: {"kind": "sets", "size": 2}, 1: {"kind": "sets", "size": 2}})
     {'kind': 'sets', 'size': 2}
@@ -194,34 +200,34 @@ def described(by_point: Mapping[int, Any]) -> Any:
     'by_point'
     """
     spaces: list[dict[str, Any]] = []
-    for point, said in sorted(by_point.items()):
-        same = next((entry for entry in spaces if entry["space"] == said), None)
+    for point, space in sorted(by_point.items()):
+        same = next((entry for entry in spaces if entry["space"] == space), None)
         if same is None:
-            spaces.append({"points": [point], "space": said})
+            spaces.append({"points": [point], "space": space})
         else:
             same["points"].append(point)
     return spaces[0]["space"] if len(spaces) == 1 else {"kind": "by_point", "spaces": spaces}
 
 
 def read(described: dict[str, Any] | str, grid: Grid, point: int = 0) -> OutputSpace:
-    """Return the output space that a manifest describes, at one point of its sweep."""
-    said: dict[str, Any] = {"kind": described} if isinstance(described, str) else described
-    match said["kind"]:
+    """Return the output space that a manifest describes at one sweep point."""
+    entry: dict[str, Any] = {"kind": described} if isinstance(described, str) else described
+    match entry["kind"]:
         case "by_point":
-            return read(next(one["space"] for one in said["spaces"] if point in one["points"]), grid)
+            return read(next(one["space"] for one in entry["spaces"] if point in one["points"]), grid)
         case "cells":
             return Cells(grid.n_cells)
         case "cells_or_nothing":
             return CellsOrNothing(grid.n_cells)
         case "regions":
-            return Regions(tuple(map(tuple, said["regions"])), tuple(said["centres"]))
+            return Regions(tuple(map(tuple, entry["regions"])), tuple(entry["centres"]))
         case "sets":
-            return Sets(grid.n_cells, said["size"])
+            return Sets(grid.n_cells, entry["size"])
         case "points":
             return Points(grid)
-    raise ValueError(f"no output space is called {said['kind']!r}")
+    raise ValueError(f"unknown output space {entry['kind']!r}")
 
 
 def output_space(design: Design, n_cells: int) -> OutputSpace:
-    """Return what the outputs of a design stand for: its own space, or the cells."""
+    """Return the output space of a design (default: the cells)."""
     return DesignCapabilities.space.of(design) or Cells(n_cells)

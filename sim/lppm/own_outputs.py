@@ -1,4 +1,4 @@
-"""Channels as matrices whose outputs are not the cells."""
+"""Matrix channels whose outputs are not the cells of the grid."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from sim.world.distance import Distance
 
 
 class OwnMatrixChannel(MatrixChannel):
-    """A matrix [cell, output] whose outputs are no cells, with the loss of each of its entries in km."""
+    """A channel given as a matrix [cell, output] over a custom output space, with the quality loss of each entry in km.
+
+    `losses_km` has the shape of `matrix`.
+    """
 
     countless = False
 
@@ -22,15 +25,15 @@ class OwnMatrixChannel(MatrixChannel):
         self._losses_km = losses_km
 
     def loss_km(self, prior: FloatArray, distance: Distance, table: IntArray | None = None) -> float:
-        """Return the expected loss, or d_Q if all outputs go through a table of cells."""
+        """Return the expected loss in km, or the expected d_Q if outputs pass through a table of cells."""
         if table is not None:
             return super().loss_km(prior, distance, table)
         return float(prior @ np.einsum("xz,xz->x", self._matrix, self._losses_km))
 
     def loss_of_km(self, cell: int, output: int) -> float:
-        """Return what an output costs in a cell."""
+        """Return the loss in km of an output in a cell."""
         return float(self._losses_km[cell, output])
 
     def expected_loss_of_km(self, cell: int) -> float:
-        """Return the loss to expect in a cell."""
+        """Return the expected loss in km in a cell."""
         return float(self._matrix[cell] @ self._losses_km[cell])

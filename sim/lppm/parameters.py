@@ -16,16 +16,16 @@ from sim.world import World
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortNames:
-    """The short names of LPPMs with a design: ``<belief>-<design>``, and ``<design>`` alone."""
+    """Short names of LPPMs that use a design: ``<belief>-<design>``, and ``<design>`` alone."""
 
     design: str
     """Short name of the design, such as ``Exp``."""
     beliefs: tuple[str, ...] = ()
-    """Short names of the beliefs that it is combined with, such as ``PEB``."""
+    """Short names of the beliefs that the design is combined with, such as ``PEB``."""
     full: bool = False
-    """Whether there is ``PEB-full-<design>``, which learns from real cells."""
+    """Whether ``PEB-full-<design>`` exists, which learns from true cells."""
     alone: dict[str, Any] | None = field(default=None)
-    """Parameters of the design's name alone, where the belief does not matter; None if it has no such name."""
+    """Parameters of the name ``<design>`` alone, for designs that ignore the belief; None without such a name."""
 
 
 class DesignParameters(Parameters):
@@ -40,12 +40,12 @@ class DesignParameters(Parameters):
 
     @property
     def countless(self) -> bool:
-        """Whether there may be too many outputs to list; then there are no expected errors."""
+        """Whether there may be too many outputs to enumerate; then expected errors are not computed."""
         return False
 
     @property
     def budget_km(self) -> float | None:
-        """The expected loss that the design is calibrated to, if it is."""
+        """Expected loss in km that the design is calibrated to; None without a budget."""
         return None
 
     @abstractmethod
@@ -54,21 +54,21 @@ class DesignParameters(Parameters):
 
 
 class CalibratedParameters(DesignParameters):
-    """Parameters of a design whose strength is given, or calibrated to `quality_budget_km` for each prior."""
+    """Parameters of a design with a fixed strength, or one calibrated to `quality_budget_km` for each prior."""
 
     strength_name: ClassVar[str]
-    """The field that a budget replaces."""
+    """Name of the strength parameter, which a budget replaces."""
     default_strength: ClassVar[float]
-    """Its value where neither it nor a budget is given."""
+    """Strength if neither strength nor budget is given."""
 
     @property
     def budget_km(self) -> float | None:
-        """The expected loss that the design is calibrated to, if it is."""
+        """Expected loss in km that the design is calibrated to; None without a budget."""
         return cast("float | None", vars(self)["quality_budget_km"])
 
     @property
     def strength(self) -> float | None:
-        """The given strength or its default; None with a budget."""
+        """Strength, or its default; None with a budget."""
         given = cast("float | None", vars(self)[self.strength_name])
         return self.default_strength if given is None and self.budget_km is None else given
 
@@ -85,10 +85,10 @@ class CustomDesign(Custom, DesignParameters):
 
     @property
     def budget_km(self) -> float | None:
-        """The key `quality_budget_km`, if the scenario gives it as a number."""
+        """Value of the key `quality_budget_km` if it is a number, otherwise None."""
         budget = (self.model_extra or {}).get("quality_budget_km")
         return float(budget) if isinstance(budget, int | float) else None
 
     def build(self, world: World) -> Design:
-        """Return an instance of the class, which is given the world."""
+        """Return an instance of the class, constructed with the world."""
         return cast(Design, self.instance("design", world=world))

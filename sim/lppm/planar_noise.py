@@ -1,8 +1,9 @@
-"""Noise in the plane as matrices over a grid: the planar Laplace and its geometric sibling, as pure functions.
+"""Planar Laplace and planar geometric noise as matrices over a grid.
 
-Both fall off with the distance r alone, as exp(-epsilon r). What falls outside the grid goes to the nearest cell: one
-on the border owns all that lies beyond it. The promise is a bound on ratios, so that far cells need relative accuracy
-too: every probability is a sum of positive terms, never a difference.
+Both densities depend on the distance r only and decay as exp(-epsilon r). Probability mass outside the grid goes to
+the nearest cell: a cell at the border collects the mass beyond it. The privacy guarantee is a bound on ratios, so the
+probabilities of distant cells must be accurate in relative terms too. Therefore every probability is a sum of positive
+terms, never a difference.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ Truncate = Literal["nearest", "renormalise"]
 
 
 def laplace_matrix(grid: Grid, epsilon_per_km: float, truncate: Truncate = "nearest") -> FloatArray:
-    """Return f(z | x), the mass of the planar Laplace around the centre of x over the rectangle of z.
+    """Return f(z | x), the mass of the planar Laplace density centred in x over the rectangle of z.
 
-    Andrés et al. 2013, Sect. 4. What falls outside goes to the `nearest` cell. That is post-processing of the place:
-    f keeps epsilon between the centres in the Euclidean distance. To `renormalise` each row instead tells how near to
-    the border x is, and keeps 2 epsilon. epsilon in [0, inf); at 0, as in the limit, f tells nothing.
+    Andrés et al. 2013, Sect. 4. With `nearest`, mass outside the grid goes to the nearest cell. This is
+    post-processing of the sampled point, so f guarantees epsilon between cell centres in the Euclidean distance. With
+    `renormalise`, each row is normalised instead, which reveals how close x is to the border and guarantees only
+    2 epsilon. `epsilon_per_km` is in [0, inf); at 0 the limit is returned, which reveals nothing.
     """
     _require_epsilon(epsilon_per_km)
     if truncate == "renormalise" and epsilon_per_km == 0:
@@ -35,13 +37,14 @@ def laplace_matrix(grid: Grid, epsilon_per_km: float, truncate: Truncate = "near
 
 
 def geometric_matrix(grid: Grid, epsilon_per_km: float) -> FloatArray:
-    """Return f(z | x) ∝ exp(-epsilon r) on the endless lattice of the cells' centres, r the Euclidean distance.
+    """Return f(z | x) ∝ exp(-epsilon r) on the infinite lattice of cell centres, with r the Euclidean distance.
 
-    All x share one normaliser, and what lies outside goes to the nearest cell: f keeps epsilon. (Normalised row by row
-    it would be the exponential mechanism, which keeps 2 epsilon.) epsilon in [0, inf); at 0 f tells nothing.
+    All x share one normalising constant, and mass outside the grid goes to the nearest cell, so f guarantees epsilon.
+    (Normalised row by row it would be the exponential mechanism, which guarantees 2 epsilon.) `epsilon_per_km` is in
+    [0, inf); at 0 f reveals nothing.
     """
     _require_epsilon(epsilon_per_km)
-    if epsilon_per_km * min(step for _, step in _axes(grid)) < _NEXT_TO_NOTHING:
+    if epsilon_per_km * min(step for _, step in _axes(grid)) < _NEGLIGIBLE:
         return laplace_matrix(grid, 0.0)
     span = epsilon_per_km * (grid.width_km + grid.height_km)
     (rows, row_weight), (cols, col_weight) = (
@@ -53,9 +56,10 @@ def geometric_matrix(grid: Grid, epsilon_per_km: float) -> FloatArray:
 
 
 def geometric_kernel(count: int, epsilon: float) -> FloatArray:
-    """Return the geometric mechanism on a line, truncated: f(j | i) = (1 - a) / (1 + a) a^|i - j|, a = exp(-epsilon).
+    """Return the truncated geometric mechanism on a line (Ghosh et al. 2009), shape (count, count).
 
-    The two ends own what lies beyond: a^|i - j| / (1 + a) (Ghosh et al. 2009). `epsilon` is that of one step.
+    f(j | i) = (1 - a) / (1 + a) a^|i - j| with a = exp(-epsilon). The two ends collect the mass beyond them:
+    a^|i - j| / (1 + a). `epsilon` is that of one step.
 
     >>> geometric_kernel(3, np.log(2.0)).round(3).tolist()[0]
     [0.667, 0.167, 0.167]
@@ -70,12 +74,13 @@ def geometric_kernel(count: int, epsilon: float) -> FloatArray:
 
 
 def quadrant_mass(west: FloatArray, east: FloatArray, south: FloatArray, north: FloatArray) -> FloatArray:
-    """Return the mass of exp(-r) / (2 pi) over rectangles in one quadrant, 0 <= west <= east <= inf and so on.
+    """Return the mass of exp(-r) / (2 pi) over rectangles in one quadrant.
 
-    In polar coordinates. Along a ray that enters at r and leaves at r + d the integral has the closed form
-    exp(-r) (r (1 - exp(-d)) + P(2, d)), P the regularised incomplete gamma function. Over t, the logarithm of the
-    ray's slope, it is smooth between corners, and the double exponential rule (Takahasi and Mori 1974) takes any
-    decay at either end.
+    The sides satisfy 0 <= west <= east <= inf and 0 <= south <= north <= inf. The integral is computed in polar
+    coordinates. Along a ray that enters at r and leaves at r + d it has the closed form
+    exp(-r) (r (1 - exp(-d)) + P(2, d)), with P the regularised incomplete gamma function. As a function of t, the
+    logarithm of the ray's slope, it is smooth between corners, and the double exponential rule (Takahasi and Mori
+    1974) handles any decay at either end.
 
     >>> whole = np.array([0.0]), np.array([np.inf])
     >>> quadrant_mass(*whole, *whole).round(12)
@@ -97,7 +102,7 @@ def quadrant_mass(west: FloatArray, east: FloatArray, south: FloatArray, north: 
 
 
 def _gamma_2(x: FloatArray) -> FloatArray:
-    """Return P(2, x) = 1 - (1 + x) exp(-x), by its series where that is a difference of almost equal numbers."""
+    """Return P(2, x) = 1 - (1 + x) exp(-x), by its series for small x to avoid cancellation."""
     values = 1 - (1 + x) * np.exp(-x)
     small = x < _SMALL
     values[small] = x[small] ** 2 * np.polynomial.polynomial.polyval(x[small], _SERIES)
@@ -107,7 +112,7 @@ def _gamma_2(x: FloatArray) -> FloatArray:
 def _panels(
     west: FloatArray, east: FloatArray, south: FloatArray, north: FloatArray
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return intervals of t, none long, that end at the corners: whose rectangle it is, the begin and the length."""
+    """Return intervals of t, at most `_LONGEST` long, that end at corners: their rectangles, starts and lengths."""
     with np.errstate(divide="ignore", invalid="ignore"):
         corners = [np.log(y) - np.log(x) for x, y in ((east, south), (west, south), (east, north), (west, north))]
     first, one, other, last = np.clip(np.nan_to_num(corners, nan=0.0), -_STEEPEST, _STEEPEST)
@@ -121,7 +126,7 @@ def _panels(
 
 
 def _double_exponential(step: float, reach: float) -> tuple[FloatArray, FloatArray]:
-    """Return nodes in (0, 1) and weights, dense at both ends."""
+    """Return nodes in (0, 1), dense at both ends, and weights."""
     at = np.arange(-reach, reach + step / 2, step)
     share = 1 / (1 + np.exp(-np.pi * np.sinh(at)))
     weight = step * np.pi * np.cosh(at) * share * (1 - share)
@@ -133,27 +138,30 @@ _SERIES = [(-1) ** k * (k - 1) / math.factorial(k) for k in range(2, 13)]
 _RULE = _double_exponential(step=0.07, reach=3.15)
 _STEEPEST, _LONGEST = 45.0, 3.0
 _CENTRE, _HALF = 0, 1
-_NEXT_TO_NOTHING = 1e-9
+_NEGLIGIBLE = 1e-9
 _LISTED = 256
 
 
 def _axes(grid: Grid) -> tuple[tuple[int, float], tuple[int, float]]:
-    """Return the number of cells and the step in km, northwards and eastwards."""
+    """Return the number of cells and the cell size in km, northwards and eastwards."""
     return (grid.rows, grid.height_km / grid.rows), (grid.cols, grid.width_km / grid.cols)
 
 
 def _cells(count: int, step: float) -> tuple[FloatArray, FloatArray]:
-    """Return where half of the own cell, the next ones on one side of it and all that lies beyond begin and end."""
+    """Return the bounds of intervals on one side of a cell's centre: half the cell, its neighbours, all beyond."""
     begin = np.maximum(np.arange(count + 1) - 0.5, 0.0) * step
     return begin, np.append(begin[1:], np.inf)
 
 
-# Along one axis, what a cell owns as seen from another is made of 2n intervals, all on one side of the latter: half of
-# its own cell, the half line, then the cells 1 to n - 1 steps away, and all from 1 to n - 1 steps on.
+# Along one axis and relative to x, the mass collected by a cell is a sum over 2n intervals on one side of x: half of
+# the cell of x, the half line, the cells 1 to n - 1 steps away, and everything from 1 to n - 1 steps onwards.
 
 
 def _interval_sums(weights: FloatArray, grid: Grid) -> FloatArray:
-    """Return the sums over all pairs of these intervals, [northwards, eastwards], of weights by steps; 0 is a half."""
+    """Return sums of weights over all pairs of these intervals, [northwards, eastwards].
+
+    Weights are indexed by steps from x; index 0 is half of the cell of x.
+    """
     for count in grid.shape:
         onwards = np.cumsum(weights[::-1], axis=0)[::-1]
         weights = np.concatenate([weights[:1], onwards[:1], weights[1:count], onwards[1:count]]).T
@@ -161,7 +169,7 @@ def _interval_sums(weights: FloatArray, grid: Grid) -> FloatArray:
 
 
 def _owned(count: int, *, beyond: bool) -> FloatArray:
-    """Return how often cell z owns each of these intervals as seen from x, shape (count, count, 2 count)."""
+    """Return how often cell z collects each of these intervals relative to x, shape (count, count, 2 count)."""
     x, z = np.indices((count, count))
     away = np.abs(x - z)
     ends = beyond & ((z == 0) | (z == count - 1))
@@ -182,10 +190,11 @@ def _over_grid(masses: FloatArray, grid: Grid, *, beyond: bool) -> FloatArray:
 
 
 def _lattice(count: int, step: float, span: float) -> tuple[FloatArray, FloatArray]:
-    """Return points on the half line and weights whose sums are those over 0 (half of it), 1, 2, ... steps.
+    """Return points on the half line and weights whose weighted sums equal sums over 0 (halved), 1, 2, ... steps.
 
-    The first points are the steps themselves. From then on sums are integrals by the Euler-Maclaurin formula,
-    sum_{k >= m} g(k) = integral from m - 1/2 of g + g'(m - 1/2) / 24 - ..., over blocks that grow with the distance.
+    The first points are the steps themselves. Beyond them, sums are replaced by integrals with the Euler-Maclaurin
+    formula, sum_{k >= m} g(k) = integral from m - 1/2 of g + g'(m - 1/2) / 24 - ..., over blocks that grow with the
+    distance.
     """
     reach = count + (60 + 10 * np.sqrt(min(span, 745.0))) / step
     listed = int(min(count + _LISTED, reach + 1))

@@ -1,6 +1,7 @@
-"""The linear programs of optimal mechanisms: assembled sparsely, solved, and what comes of it made a channel.
+"""Linear programs of optimal mechanisms: sparse assembly, solution, and conversion into channels.
 
-All take d_P and d_Q of the cells with mass alone, and of the guesses and outputs that are worth a thought (`unbeaten`).
+All functions use d_P and d_Q of the cells with mass only, and of the guesses and outputs that are not dominated
+(`undominated`).
 """
 
 from __future__ import annotations
@@ -16,77 +17,83 @@ from sim.lppm.linear import LinearProgram, Solver, solve
 from sim.lppm.spanner import Spanner
 from sim.world.distance import Distance
 
-_MOOT = 20.0
-"""A ratio of exp(20) and more binds nothing that a solver could tell from nought."""
+_NOT_BINDING = 20.0
+"""Constraints with a ratio of exp(20) or more are omitted: a solver cannot distinguish exp(-20) from zero."""
 
-_FARTHEST = 600.0
-"""Nothing that is raised becomes less than exp(-600) of its like, which a float can still hold."""
+_LARGEST_EXPONENT = 600.0
+"""Probabilities are raised to at least exp(-600) of those of other cells, which a float can still represent."""
 
-_NOUGHT = 1e-9
-"""Outputs with no more than this from any cell are left to rounding: they are not used."""
+_UNUSED = 1e-9
+"""Outputs whose probability is at most this from every cell are rounding errors and are removed."""
 
 _INFEASIBLE = 1e-6
-"""Guesses of a certificate may break their limits by this, relative to the longest distance or to 1."""
+"""Tolerated violation of the limits by the guesses of a certificate, relative to the largest distance or to 1."""
 
 _NO_PRICE = 1e-11
-"""Multipliers up to this are left out of a certificate: any non-negative ones prove a bound."""
+"""Multipliers up to this value are omitted from a certificate: any non-negative multipliers prove a bound."""
 
 
 class MostError(NamedTuple):
-    """The channel with the most error, what the solver claims it to be, and what proves that there is no more."""
+    """The channel with the largest adversary error, and a certificate of its optimality."""
 
     channel: FloatArray
     claimed_km: float
+    """Optimal value according to the solver."""
     guesses: FloatArray
-    """The adversary's answer to each output, shape (outputs, variables of `Guesses`)."""
+    """The adversary's guess for each output, shape (outputs, variables of `Guesses`)."""
     price: float
-    """Error gained by a unit of budget: lambda of the program."""
+    """Error gained per unit of budget: lambda of the program."""
 
 
 class LeastLoss(NamedTuple):
-    """The channel with the least loss, what the solver claims it to be, and what proves that there is no less."""
+    """The channel with the smallest loss, and a certificate of its optimality."""
 
     channel: FloatArray
     claimed_km: float
+    """Optimal value according to the solver."""
     places: IntArray
-    """Where the multipliers of the promise are not 0, in an array of shape (outputs, directed edges), flat."""
+    """Flat indices of the non-zero multipliers of the privacy constraints, in shape (outputs, directed edges)."""
     prices: FloatArray
-    """Those multipliers."""
+    """Values of these multipliers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guesses:
-    """What an adversary can do about one report: her errors by cell are errors @ v, for any v within the limits."""
+    """Randomised guesses about one report: the expected error per cell is errors @ v, for any v within the limits.
+
+    The limits are least <= limits @ v <= most and lower <= v.
+    """
 
     errors: sparse.csr_array
     """Shape (m, k)."""
     limits: sparse.csr_array
-    """least <= limits @ v <= most, and lower <= v."""
+    """Shape (number of limits, k)."""
     least: FloatArray
     most: FloatArray
     lower: float
 
 
 def guesses_of(distance: Distance, cells: IntArray) -> Guesses:
-    """Return what can be guessed about these cells with this d_P, as small as it can be said."""
+    """Return the guesses about these cells under a privacy distance d_P, in the smallest known formulation."""
     if distance.shape is not None:
         return _by_line(distance, cells)
     distance_km = distance.matrix_km[cells]
-    return drawn_guesses(distance_km[:, unbeaten(distance_km, cells)])
+    return drawn_guesses(distance_km[:, undominated(distance_km, cells)])
 
 
 def drawn_guesses(distance_km: FloatArray) -> Guesses:
-    """Return the guesses with any d_P: v is a distribution over them, for none is better than the best of them."""
+    """Return the guesses under any d_P: v is a distribution over the columns of distances (m, k)."""
     one = np.ones(1)
     certain = sparse.csr_array(np.ones((1, distance_km.shape[1])))
     return Guesses(errors=sparse.csr_array(distance_km), limits=certain, least=one, most=one, lower=0.0)
 
 
 def _by_line(distance: Distance, cells: IntArray) -> Guesses:
-    """Return the guesses with d_P Manhattan: v are the errors by row and by column, which add up to a cell's.
+    """Return the guesses under a Manhattan d_P: v holds the errors per row and per column, whose sum is a cell's error.
 
-    Those of a guess drawn at will change by no more than the way from one line to the next, and at the first and the
-    last line add up to the whole way; all that do so are those of some guess, or worse.
+    Between neighbouring lines, the error of a randomised guess changes by at most their distance. The errors at the
+    first and the last line sum to at least the distance between these two. Any v with both properties is attained or
+    dominated by some randomised guess.
     """
     assert distance.shape is not None
     errors, limits, least, most = [], [], [], []
@@ -112,15 +119,15 @@ def _by_line(distance: Distance, cells: IntArray) -> Guesses:
 def most_error(
     prior: FloatArray, guesses: Guesses, quality_km: FloatArray, budget_km: float, solver: Solver
 ) -> MostError:
-    """Return the channel (m, outputs) with the most error within a budget: Shokri et al. 2012, Sect. 4.
+    """Return the channel (m, outputs) with the largest adversary error within a budget (Shokri et al. 2012, Sect. 4).
 
-    The prior (m,) has mass everywhere. What is solved is the dual of their program,
+    The prior (m,) is positive everywhere. The function solves the dual of their program,
 
         min  sum_x prior(x) mu(x) + budget lambda
         s.t. sum_y q_z(y) d_P(x, y) <= mu(x) + lambda d_Q(x, z)  for all x, z
 
-    with q_z the adversary's guess at report z: half the time, and with d_P Manhattan a thirtieth. The multipliers of
-    its rows are the joint probabilities of cell and report.
+    with q_z the adversary's guess at report z. This takes half the time of the primal, and with a Manhattan d_P a
+    thirtieth. The multipliers of its rows are the joint probabilities of cell and report.
     """
     n_cells, n_outputs = quality_km.shape
     n_errors = guesses.errors.shape[1]
@@ -144,12 +151,12 @@ def most_error(
         row_upper=np.concatenate([np.full(pairs, np.inf), np.tile(guesses.most, n_outputs)]),
         lower=np.concatenate([np.full(n_outputs * n_errors, guesses.lower), np.full(n_cells, -np.inf), [0.0]]),
     )
-    found = solve(program, solver)
+    solution = solve(program, solver)
     return MostError(
-        stochastic(found.multipliers[:pairs].reshape(n_outputs, n_cells).T),
-        found.value,
-        found.variables[: n_outputs * n_errors].reshape(n_outputs, n_errors),
-        max(float(found.variables[-1]), 0.0),
+        stochastic(solution.multipliers[:pairs].reshape(n_outputs, n_cells).T),
+        solution.value,
+        solution.variables[: n_outputs * n_errors].reshape(n_outputs, n_errors),
+        max(float(solution.variables[-1]), 0.0),
     )
 
 
@@ -161,10 +168,11 @@ def error_bound_km(
     answers: FloatArray,
     price: float,
 ) -> float:
-    """Return an error that no channel within the budget exceeds, by weak duality; infinite for infeasible answers.
+    """Return an upper bound of the error of all channels within the budget, by weak duality.
 
-    For any answers (outputs, variables of `guesses`) to the outputs and any price >= 0, the program of `most_error` is
-    feasible with mu(x) = max_z [sum_y q_z(y) d_P(x, y) - price d_Q(x, z)]. No solver is needed.
+    For any guesses `answers` (outputs, variables of `guesses`) and any price >= 0, the program of `most_error` is
+    feasible with mu(x) = max_z [sum_y q_z(y) d_P(x, y) - price d_Q(x, z)]. No solver is needed. The bound is infinite
+    if the answers violate the limits.
     """
     shape = (quality_km.shape[1], guesses.errors.shape[1])
     if answers.shape != shape or not np.isfinite(answers).all() or not 0 <= price < np.inf:
@@ -186,14 +194,14 @@ def error_bound_km(
 def least_loss(
     weights: FloatArray, quality_km: FloatArray, spanner: Spanner, epsilon_per_km: float, solver: Solver
 ) -> LeastLoss:
-    """Return the channel (n, outputs) of least loss under geo-indistinguishability.
+    """Return the channel (n, outputs) with the smallest loss under geo-indistinguishability.
 
     Bordenabe et al., CCS 2014, Sect. 4: f(z | x) <= exp(epsilon / delta d(x, x')) f(z | x') on the edges of a spanner
-    of dilation delta. The weights (n,) are those of the cells' losses. The promise holds but for the solver's
-    tolerance: see `promised`.
+    of dilation delta. `weights` (n,) weigh the losses of the cells. The constraints hold up to the solver's tolerance;
+    see `enforce_epsilon`.
     """
     n_cells, n_outputs = quality_km.shape
-    edges = _promise_rows(spanner, epsilon_per_km, n_cells)
+    edges = _privacy_rows(spanner, epsilon_per_km, n_cells)
     n_rows = n_outputs * edges.shape[0]
     program = LinearProgram(
         cost=(weights * quality_km.T).ravel(),
@@ -209,10 +217,11 @@ def least_loss(
         row_upper=np.concatenate([np.zeros(n_rows), np.ones(n_cells)]),
         lower=np.zeros(n_outputs * n_cells),
     )
-    found = solve(program, solver)
-    prices = -found.multipliers[:n_rows]
+    solution = solve(program, solver)
+    channel = stochastic(solution.variables.reshape(n_outputs, n_cells).T)
+    prices = -solution.multipliers[:n_rows]
     places = np.flatnonzero(prices > _NO_PRICE)
-    return LeastLoss(stochastic(found.variables.reshape(n_outputs, n_cells).T), found.bound, places, prices[places])
+    return LeastLoss(channel, solution.bound, places, prices[places])
 
 
 def loss_bound_km(
@@ -223,14 +232,14 @@ def loss_bound_km(
     places: IntArray,
     prices: FloatArray,
 ) -> float:
-    """Return a loss that no channel of the program of `least_loss` goes below, by weak duality.
+    """Return a lower bound of the loss of all channels of the program of `least_loss`, by weak duality.
 
-    For any multipliers >= 0 of the promise, `prices` at `places` as in `LeastLoss`, it is
-    sum_x min_z [w(x) d_Q(x, z) + (what x's edges cost at z)]. Minus infinity if they are not feasible. No solver is
-    needed.
+    For any multipliers >= 0 of the privacy constraints, `prices` at `places` as in `LeastLoss`, the bound is
+    sum_x min_z [w(x) d_Q(x, z) + (price of the edges of x at z)]. It is minus infinity if the multipliers are not
+    feasible. No solver is needed.
     """
     n_outputs = quality_km.shape[1]
-    edges = _promise_rows(spanner, epsilon_per_km, quality_km.shape[0])
+    edges = _privacy_rows(spanner, epsilon_per_km, quality_km.shape[0])
     n_edges = edges.shape[0]
     if places.size != prices.size or not np.isfinite(prices).all() or (prices < 0).any():
         return -np.inf
@@ -240,10 +249,10 @@ def loss_bound_km(
     return float((weights[:, np.newaxis] * quality_km + (by_edge @ edges).T.toarray()).min(axis=1).sum())
 
 
-def _promise_rows(spanner: Spanner, epsilon_per_km: float, n_cells: int) -> sparse.csr_array:
-    """Return the rows of the promise: one for each directed edge that binds, exp(-exponent) f(start) - f(end) <= 0."""
+def _privacy_rows(spanner: Spanner, epsilon_per_km: float, n_cells: int) -> sparse.csr_array:
+    """Return the rows of the privacy constraints, exp(-exponent) f(start) - f(end) <= 0 for each directed edge."""
     exponents = epsilon_per_km / spanner.dilation * spanner.length_km
-    binding = exponents <= _MOOT
+    binding = exponents <= _NOT_BINDING
     one, other = spanner.start[binding], spanner.end[binding]
     start, end = np.concatenate([one, other]), np.concatenate([other, one])
     shares = np.exp(-np.tile(exponents[binding], 2))
@@ -254,29 +263,30 @@ def _promise_rows(spanner: Spanner, epsilon_per_km: float, n_cells: int) -> spar
     )
 
 
-def promised(channel: FloatArray, metric_km: FloatArray, epsilon_per_km: float) -> FloatArray:
-    """Return the channel next to this one that keeps f(z | x) <= exp(epsilon d(x, x')) f(z | x') for all x, x', z.
+def enforce_epsilon(channel: FloatArray, metric_km: FloatArray, epsilon_per_km: float) -> FloatArray:
+    """Return a channel close to this one with f(z | x) <= exp(epsilon d(x, x')) f(z | x') for all x, x', z.
 
-    What is too little beside its neighbours is raised to the least that will do. Rows then sum to a hair more than 1;
-    scaled back, they get as much of what all rows have in common as makes up for it.
+    Probabilities that are too small relative to those of other cells are raised to the smallest valid value. Rows then
+    sum to slightly more than 1. Normalising them may violate the constraints again, so the rows are mixed with their
+    mean by a weight that compensates for it.
     """
-    kept = np.where(channel.max(axis=0) > _NOUGHT, channel, 0.0)
-    nearness = np.exp(-np.minimum(epsilon_per_km * metric_km, _FARTHEST))
-    raised = kept.copy()
-    for cell in range(len(kept)):
-        np.maximum(raised, nearness[:, cell, np.newaxis] * kept[cell], out=raised)
+    used = np.where(channel.max(axis=0) > _UNUSED, channel, 0.0)
+    nearness = np.exp(-np.minimum(epsilon_per_km * metric_km, _LARGEST_EXPONENT))
+    raised = used.copy()
+    for cell in range(len(used)):
+        np.maximum(raised, nearness[:, cell, np.newaxis] * used[cell], out=raised)
     sums = raised.sum(axis=1)
     scaled = stochastic(raised)
     apart = nearness[nearness < 1]
     if not apart.size:
         return np.broadcast_to(scaled.mean(axis=0), scaled.shape)
     over = float(sums.max() / sums.min()) - 1
-    common = min(len(kept) * over / float(1 - apart.max()), 1.0)
+    common = min(len(used) * over / float(1 - apart.max()), 1.0)
     return stochastic((1 - common) * scaled + common * scaled.mean(axis=0))
 
 
-def exceeded(channel: FloatArray, metric_km: FloatArray, epsilon_per_km: float) -> float:
-    """Return by how much log f(z | x) / f(z | x') exceeds epsilon d(x, x') at most; nought if nowhere."""
+def epsilon_violation(channel: FloatArray, metric_km: FloatArray, epsilon_per_km: float) -> float:
+    """Return the largest excess of log f(z | x) / f(z | x') over epsilon d(x, x'); 0 if the constraints hold."""
     used = channel[:, channel.any(axis=0)]
     if not used.all():
         return np.inf
@@ -287,28 +297,29 @@ def exceeded(channel: FloatArray, metric_km: FloatArray, epsilon_per_km: float) 
 
 
 def stochastic(weights: FloatArray) -> FloatArray:
-    """Return weights (m, k) with what is negative cut off and rows scaled to sum to 1; all alike if a row has nothing.
+    """Clip negative weights (m, k) to 0 and scale rows to sum 1; a row without positive weights becomes uniform.
 
     >>> stochastic(np.array([[1.0, 3.0], [-1e-9, 0.0]])).tolist()
     [[0.25, 0.75], [0.5, 0.5]]
     """
-    kept = np.maximum(weights, 0.0)
-    kept[~kept.any(axis=1)] = 1.0
-    return np.asarray(kept / kept.sum(axis=1, keepdims=True))
+    positive = np.maximum(weights, 0.0)
+    positive[~positive.any(axis=1)] = 1.0
+    return np.asarray(positive / positive.sum(axis=1, keepdims=True))
 
 
-def unbeaten(distance_km: FloatArray, cells: IntArray) -> IntArray:
-    """Return the columns of distances (m, n) from these cells that no other beats in all rows, the first of equals.
+def undominated(distance_km: FloatArray, cells: IntArray) -> IntArray:
+    """Return the columns of distances (m, n) from these cells that no other column dominates.
 
-    To report or to guess another is never better. A cell's own column has a nought and is beaten by none but an equal.
+    A column dominates another if no row is larger; of equal columns the first remains. Reporting or guessing a
+    dominated column is never better. The columns of `cells` always remain.
 
     >>> line_km = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
-    >>> unbeaten(line_km[:2], np.array([0, 1])).tolist()
+    >>> undominated(line_km[:2], np.array([0, 1])).tolist()
     [0, 1]
     """
-    kept: BoolArray = np.ones(distance_km.shape[1], dtype=bool)
-    for column in np.setdiff1d(np.arange(kept.size), cells)[::-1]:
-        others = kept.copy()
+    remaining: BoolArray = np.ones(distance_km.shape[1], dtype=bool)
+    for column in np.setdiff1d(np.arange(remaining.size), cells)[::-1]:
+        others = remaining.copy()
         others[column] = False
-        kept[column] = not (distance_km[:, others] <= distance_km[:, column, np.newaxis]).all(axis=0).any()
-    return np.flatnonzero(kept)
+        remaining[column] = not (distance_km[:, others] <= distance_km[:, column, np.newaxis]).all(axis=0).any()
+    return np.flatnonzero(remaining)

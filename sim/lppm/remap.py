@@ -1,12 +1,12 @@
-"""Optimal remapping and expected loss as pure functions, for any channel and for two with structure.
+"""Optimal remapping and expected loss, for general channels and for two structured kinds.
 
-A remap sends every output z~ of a base channel f~ to the cell that is best under its posterior,
+A remap replaces each output z~ of a base channel f~ by the cell with the smallest expected loss under its posterior,
 
     z = argmin_z sum_x p(x | z~) d_Q(x, z),    p(x | z~) ∝ prior(x) f~(z~ | x)    (Oya et al. 2019, eq. (remap)).
 
-With the Manhattan distance on a full grid this is a weighted median of rows and one of columns. In every path
-ties go to the lowest index, by the rule of `inference.bayes`, and an output whose weights have no mass, by its floor,
-keeps itself. A `table` holds the cell for each output.
+With the Manhattan distance on a full grid this is a weighted median of rows and a weighted median of columns. Ties go
+to the lowest index (see `inference.bayes`), and an output without posterior mass stays unchanged. A `table` holds the
+cell for each output.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from sim.world.distance import Distance
 
 
 def remap_matrix(matrix: FloatArray, prior: FloatArray, distance: Distance) -> IntArray:
-    """Return the best cell for each output of any channel [cell, output], shape (n_outputs,).
+    """Return the optimal cell for each output of a channel [cell, output], shape (n_outputs,).
 
-    An output without posterior mass keeps itself, or where outputs are no cells goes to the prior's best cell.
+    An output without posterior mass stays unchanged, or, if outputs are not cells, becomes the optimal cell under the
+    prior.
     """
     n_cells, n_outputs = matrix.shape
     weights = np.multiply(matrix.T, prior, order="C")
@@ -38,7 +39,8 @@ def remap_matrix(matrix: FloatArray, prior: FloatArray, distance: Distance) -> I
 def remap_product(row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatArray) -> IntArray:
     """Return the Manhattan remap of f = A[xr, zr] B[xc, zc], with A (rows, rows) and B (cols, cols).
 
-    Equal to `remap_matrix` of their Kronecker product, from arrays of n rows and n cols numbers and not of n^2.
+    The result equals `remap_matrix` of their Kronecker product, but the arrays have n * rows and n * cols entries
+    instead of n^2.
     """
     if prior.size == len(row_kernel) * len(col_kernel) and (fast := kernels.compiled()) is not None:
         return np.asarray(fast.remap_product(row_kernel, col_kernel, plain_floats(prior)))
@@ -49,9 +51,9 @@ def remap_product(row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatAr
 
 
 def remap_hiding(reveal: float, other: float, prior: FloatArray, distance: Distance) -> IntArray:
-    """Return the remap of f = `reveal` on the diagonal and `other` off it, with n^2 work for any distance.
+    """Return the remap of f with `reveal` on the diagonal and `other` elsewhere, in O(n^2) for any distance.
 
-    The weights behind an output are those of the prior, times `other`, plus a step at the output itself.
+    The posterior weights of an output are the prior times `other`, plus a step at the output itself.
     """
     fits = distance.shape is not None and prior.size == distance.n_cells
     if distance.shape is not None and fits and reveal >= other and (fast := kernels.compiled()) is not None:
@@ -65,7 +67,7 @@ def remap_hiding(reveal: float, other: float, prior: FloatArray, distance: Dista
     table = np.where(total > MASS_FLOOR, table, np.arange(prior.size))
     likely = int(prior.argmax())
     if reveal < other and step[likely] < -0.5 * other * prior.sum():
-        # Here the total is a small difference of large numbers. At most one output can be such.
+        # The total is a small difference of large numbers here. This happens for at most one output.
         weights = other * prior
         weights[likely] = reveal * prior[likely]
         best = decide(weights, distance.matrix_km, distance.shape)
@@ -74,7 +76,7 @@ def remap_hiding(reveal: float, other: float, prior: FloatArray, distance: Dista
 
 
 def columns_product(row_kernel: FloatArray, col_kernel: FloatArray, table: IntArray, outputs: IntArray) -> FloatArray:
-    """Return f(z | .) of each of these outputs z after the remap, shape (k, n): sums over the z~ that go there."""
+    """Return f(z | .) of the given outputs z after the remap, shape (k, n): sums over all z~ mapped to z."""
     if (fast := kernels.compiled()) is not None:
         return np.asarray(fast.columns_product(row_kernel, col_kernel, table, outputs))
     shape = (len(row_kernel), len(col_kernel))
@@ -83,7 +85,7 @@ def columns_product(row_kernel: FloatArray, col_kernel: FloatArray, table: IntAr
 
 
 def columns_hiding(reveal: float, other: float, table: IntArray, outputs: IntArray) -> FloatArray:
-    """Return what `columns_product` does, for location hiding: one of two numbers for each cell."""
+    """Return the result of `columns_product` for location hiding, with two distinct values per output."""
     if (fast := kernels.compiled()) is not None:
         return np.asarray(fast.columns_hiding(reveal, other, table, outputs))
     sources = table == outputs[:, None]
@@ -92,19 +94,19 @@ def columns_hiding(reveal: float, other: float, table: IntArray, outputs: IntArr
 
 
 def columns_matrix(matrix: FloatArray, table: IntArray, outputs: IntArray) -> FloatArray:
-    """Return what `columns_product` does, for any channel."""
+    """Return the result of `columns_product` for a general channel."""
     return np.asarray((table == outputs[:, None]).astype(np.float64) @ matrix.T)
 
 
 def loss_matrix(matrix: FloatArray, prior: FloatArray, distance: Distance, table: IntArray) -> float:
-    """Return sum_x prior(x) sum_z f(z | x) d(x, table[z]) in km for any channel, with n^2 work."""
+    """Return sum_x prior(x) sum_z f(z | x) d(x, table[z]) in km for a general channel, in O(n^2)."""
     return float(prior @ np.einsum("xz,xz->x", matrix, distance.matrix_km[:, table]))
 
 
 def loss_product(
     row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatArray, distance: Distance, table: IntArray
 ) -> float:
-    """Return what `loss_matrix` does, for a product of kernels under a Manhattan distance."""
+    """Return the result of `loss_matrix` for a product of kernels under a Manhattan distance."""
     shape = (len(row_kernel), len(col_kernel))
     row_km, col_km = distance.axes_km
     by_row, by_col = _marginals(row_kernel, col_kernel, prior.reshape(shape))
@@ -113,7 +115,7 @@ def loss_product(
 
 
 def loss_hiding(reveal: float, other: float, prior: FloatArray, distance: Distance, table: IntArray) -> float:
-    """Return what `loss_matrix` does, for location hiding under any distance."""
+    """Return the result of `loss_matrix` for location hiding under any distance."""
     from_prior_km = prior @ distance.matrix_km
     own_km = distance.matrix_km[np.arange(prior.size), table]
     return float(other * from_prior_km[table].sum() + (reveal - other) * (prior @ own_km))
@@ -127,14 +129,14 @@ def _marginals(row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatArray
 
 
 def _hiding_by_cost(weights: FloatArray, step: FloatArray, total: FloatArray, distance_km: FloatArray) -> IntArray:
-    """Return, per output, the cell of least cost: the costs that all outputs share, and those of the step."""
+    """Return the cell of smallest cost per output: the sum of a cost common to all outputs and that of the step."""
     cost = step[:, None] * distance_km
     cost += weights @ distance_km
     return cheapest(cost, total, longest_km=float(distance_km.max()))
 
 
 def _hiding_by_medians(weights: FloatArray, step: FloatArray, total: FloatArray, shape: tuple[int, int]) -> IntArray:
-    """Return, per output, the median cell: a binary search among the cumulative sums that all outputs share."""
+    """Return the median cell per output, by binary search in cumulative sums common to all outputs."""
     grid = weights.reshape(shape)
     own_row, own_col = np.divmod(np.arange(weights.size), shape[1])
     row = _stepped_median(grid.sum(axis=1).cumsum(), step, own_row, HALF * total)

@@ -1,4 +1,4 @@
-"""Metrics on cells and few pairs of them that speak for all: greedy spanners."""
+"""Metrics on cells, and greedy spanners: few pairs of cells whose paths approximate all distances."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Spanner:
-    """Edges whose ways are never longer than `dilation` times the distance."""
+    """Edges whose shortest paths are at most `dilation` times as long as the distance."""
 
     start: IntArray
     end: IntArray
     length_km: FloatArray
     dilation: float
-    """What is reached, not what was asked for."""
+    """Dilation attained, which may be smaller than the one requested."""
 
 
 def metric(distance_km: FloatArray) -> FloatArray:
-    """Return the greatest metric below a distance: the shorter of both ways, by detours where these are shorter still.
+    """Return the largest metric below a distance: the smaller of both directions, shortened by detours.
 
     >>> metric(np.array([[0.0, 1.0, 9.0], [2.0, 0.0, 1.0], [9.0, 1.0, 0.0]])).tolist()
     [[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]]
@@ -35,9 +35,11 @@ def metric(distance_km: FloatArray) -> FloatArray:
 
 
 def greedy_spanner(metric_km: FloatArray, dilation: float) -> Spanner:
-    """Take pairs from near to far, each if no way along those taken is short enough (Althöfer et al. 1993).
+    """Return the greedy spanner of a metric (Althöfer et al. 1993).
 
-    With a dilation of 1 all ways are as long as the distance; on a Manhattan grid neighbours are enough for that.
+    Pairs are considered in order of distance; a pair becomes an edge if no path along earlier edges is short enough.
+    `dilation` is in [1, inf). With a dilation of 1 all paths are as long as the distance; on a Manhattan grid the edges
+    then join neighbouring cells only.
 
     >>> line_km = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0)))
     >>> greedy_spanner(line_km, 1.0).end.tolist()
@@ -48,15 +50,15 @@ def greedy_spanner(metric_km: FloatArray, dilation: float) -> Spanner:
     n_cells = len(metric_km)
     starts, ends = np.triu_indices(n_cells, 1)
     lengths = metric_km[starts, ends]
-    way_km = np.full((n_cells, n_cells), np.inf)
-    np.fill_diagonal(way_km, 0.0)
-    taken = []
+    path_km = np.full((n_cells, n_cells), np.inf)
+    np.fill_diagonal(path_km, 0.0)
+    edges = []
     for pair in np.argsort(np.round(lengths, 9), kind="stable"):
         start, end, length = starts[pair], ends[pair], lengths[pair]
-        if way_km[start, end] > dilation * length * (1 + _SLACK) + _SLACK:
-            taken.append(pair)
-            there = way_km[:, start, np.newaxis] + (length + way_km[end])
-            way_km = np.minimum(way_km, np.minimum(there, there.T))
+        if path_km[start, end] > dilation * length * (1 + _SLACK) + _SLACK:
+            edges.append(pair)
+            through_km = path_km[:, start, np.newaxis] + (length + path_km[end])
+            path_km = np.minimum(path_km, np.minimum(through_km, through_km.T))
     apart = lengths > 0
-    reached = way_km[starts, ends][apart] / lengths[apart]
-    return Spanner(starts[taken], ends[taken], lengths[taken], max(float(reached.max(initial=1.0)), 1.0))
+    attained = path_km[starts, ends][apart] / lengths[apart]
+    return Spanner(starts[edges], ends[edges], lengths[edges], max(float(attained.max(initial=1.0)), 1.0))

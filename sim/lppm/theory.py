@@ -1,7 +1,7 @@
-"""What a channel promises under a model of the user: loss, error of the best estimate, entropy, worst loss, epsilon.
+"""Theoretical metrics of a channel under a prior: loss, error of the optimal estimate, entropy, worst loss, epsilon.
 
-These are figures on paper. A mechanism designs its channel for the prior that it believes, and under that prior they
-hold; how it does with a real user, who is another, is what a simulation finds out (Oya et al. 2019).
+A mechanism designs its channel for the prior of its belief, and these metrics hold under that prior. A real user
+behaves differently; the simulation measures the outcome (Oya et al. 2019).
 """
 
 from __future__ import annotations
@@ -17,27 +17,28 @@ from sim.world.distance import Distance
 
 
 class Theory(NamedTuple):
-    """The figures of a channel under a prior; None where there are too many outputs to list, or nobody asked."""
+    """Metrics of a channel under a prior; None if there are too many outputs to enumerate, or if not requested."""
 
     quality_loss_km: float
     """Q, the sum over x and z of prior(x) f(z | x) d_Q(x, z)."""
     adversary_error_km: float | None = None
-    """P_AE, the sum over z of the least sum over x of prior(x) f(z | x) d_P(x, y) that an estimate y has."""
+    """P_AE, the sum over z of the minimum over estimates y of the sum over x of prior(x) f(z | x) d_P(x, y)."""
     entropy_bits: float | None = None
-    """H(x | z), what is left to learn of the cell once the output is known."""
+    """H(x | z), the remaining uncertainty about the cell given the output."""
     worst_loss_km: float | None = None
-    """The largest d_Q(x, z) that can come: of cells with mass, and the outputs that they can have."""
+    """The largest d_Q(x, z) over all cells x with prior mass and their possible outputs z."""
     epsilon_per_km: float | None = None
-    """The exact epsilon of geo-indistinguishability; it does not depend on the prior."""
+    """Exact epsilon of geo-indistinguishability, which does not depend on the prior."""
 
 
 def theory(
     channel: Channel, prior: FloatArray, *, quality: Distance, privacy: Distance, epsilon_in: Distance | None = None
 ) -> Theory:
-    """Return the figures of a channel under a prior; the exact epsilon, which is slow, per km of a distance if said.
+    """Return the metrics of a channel under a prior.
 
-    P_AE is that of Shokri et al. 2011 with the optimal estimate for each output, entropy and worst loss those of Oya
-    et al. 2017, epsilon that of Andrés et al. 2013.
+    P_AE follows Shokri et al. 2011 with the optimal estimate for each output, entropy and worst loss follow Oya et al.
+    2017, epsilon follows Andrés et al. 2013. The exact epsilon is slow to compute; it is computed per km of the
+    distance `epsilon_in`, and omitted without one.
 
     >>> from sim.lppm.channel import location_hiding
     >>> from sim.world import Grid, manhattan
@@ -69,14 +70,14 @@ def conditional_entropy_bits(joint: FloatArray) -> float:
 
 
 def _negative_log_sum(masses: FloatArray) -> float:
-    """Return the sum of -p log2 p; what has no mass adds nothing."""
+    """Return the sum of -p log2 p, with 0 log2 0 = 0."""
     logs = np.log2(masses, where=masses > 0, out=np.zeros_like(masses))
     return -float(np.vdot(masses, logs))
 
 
 def _error_km(prior: FloatArray, likelihoods: FloatArray, joint: FloatArray, privacy: Distance) -> float:
     estimates = decide_each(prior, likelihoods, privacy.matrix_km, privacy.shape)
-    # An output without mass has no estimate and adds nothing, whichever is taken.
+    # An output without mass has no estimate (-1) and contributes 0, whichever cell replaces it.
     return float(np.vdot(joint, privacy.matrix_km.T[np.maximum(estimates, 0)]))
 
 
@@ -85,7 +86,7 @@ def _expected_loss_km(channel: OwnOutputs, prior: FloatArray) -> float:
 
 
 def _worst_loss_km(channel: OwnOutputs, outputs: IntArray, joint: FloatArray) -> float:
-    """Return the largest loss of cells and outputs that come together."""
+    """Return the largest loss in km over pairs of cell and output with positive probability."""
     places, cells = np.nonzero(joint)
     pairs = zip(cells.tolist(), outputs[places].tolist(), strict=True)
     return max((channel.loss_of_km(cell, output) for cell, output in pairs), default=0.0)

@@ -1,1 +1,1 @@
-"""The paper's whole evaluation: ten studies, 22 panels, and what becomes of its claims."""
+"""Reproduction of the paper's evaluation: ten studies, 22 panels, and tests of its claims."""

@@ -1,4 +1,4 @@
-"""Run the studies, draw the panels, weigh the claims: what `lppm-sim paper` does."""
+"""The command `lppm-sim paper`: run the studies, draw the panels, test the claims."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from sim.plots import pictures
 from sim.simulation.progress import Progress
 from sim.storage.atomic import atomic_file
 
-SYNTHETIC = "synthetic population made by the simulator, not the paper's data"
+SYNTHETIC = "synthetic population of the simulator, not the paper's data"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the traces of a data set come from."""
+    """Source of the traces of a data set."""
 
     file: Path
     is_synthetic: bool = False
@@ -34,14 +34,14 @@ class Source:
 
 @dataclass(slots=True)
 class Evaluation:
-    """What came out, and where it is."""
+    """Results of the reproduction, and their folder."""
 
     folder: Path
     findings: list[Finding]
     queries: int
-    """In all runs."""
+    """Number of queries in all runs."""
     simulated: int = 0
-    """Of these, now: the others were there."""
+    """Number of queries simulated by this call; earlier calls simulated the others."""
     seconds: float = 0.0
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
 
@@ -50,22 +50,22 @@ ProgressOf = Callable[[str], AbstractContextManager[Progress]]
 
 
 class _Counting:
-    """Passes progress on and counts the queries that were simulated."""
+    """Progress callback that counts the simulated queries and forwards all calls."""
 
     def __init__(self, progress: Progress, evaluation: Evaluation) -> None:
         self._progress, self._evaluation = progress, evaluation
 
     def start(self, queries: int, *, chunks: int, skipped: int) -> None:
-        """Pass it on."""
+        """Forward the call."""
         self._progress.start(queries, chunks=chunks, skipped=skipped)
 
     def advance(self, queries: int) -> None:
-        """Count, and pass it on."""
+        """Count the queries and forward the call."""
         self._evaluation.simulated += queries
         self._progress.advance(queries)
 
     def end_chunk(self) -> None:
-        """Pass it on."""
+        """Forward the call."""
         self._progress.end_chunk()
 
 
@@ -79,11 +79,12 @@ def reproduce(
     workers: int | None = None,
     dask: str | None = None,
 ) -> Evaluation:
-    """Run what is not there yet of the ten studies, then write panels and claims into the folder.
+    """Run or resume the ten studies, then write panels and claims to the folder.
 
-    `sources` has a trace file for each data set; `progress_of` is asked for a progress of each study, by its label.
+    `sources` has a trace file for each data set; `progress_of` returns the progress callback of a study, given its
+    label.
     """
-    began = time.monotonic()
+    start = time.monotonic()
     evaluation = Evaluation(folder, [], queries=0)
     users: dict[Study, pd.DataFrame] = {}
     with closing(open_pool(workers, dask)) as pool:
@@ -100,19 +101,19 @@ def reproduce(
     synthetic = {name for name, source in sources.items() if source.is_synthetic}
     _write_panels(evaluation, users, synthetic)
     evaluation.findings = findings(users)
-    evaluation.seconds = time.monotonic() - began
+    evaluation.seconds = time.monotonic() - start
     _write(folder / "claims.md", markdown(evaluation.findings, synthetic=synthetic, quick=quick).encode())
     return evaluation
 
 
 def _write_panels(evaluation: Evaluation, users: Mapping[Study, pd.DataFrame], synthetic: set[str]) -> None:
     for panel in PANELS:
-        found = table(panel, users[panel.study])
-        evaluation.tables[panel.name] = found
+        curves = table(panel, users[panel.study])
+        evaluation.tables[panel.name] = curves
         note = SYNTHETIC if panel.study.dataset in synthetic else ""
         stem = evaluation.folder / "panels" / panel.name
-        _write(stem.with_suffix(".csv"), found.to_csv(None, index=False, lineterminator="\n").encode())
-        for suffix, content in pictures(draw(panel, found, note=note), ("pdf", "png")).items():
+        _write(stem.with_suffix(".csv"), curves.to_csv(None, index=False, lineterminator="\n").encode())
+        for suffix, content in pictures(draw(panel, curves, note=note), ("pdf", "png")).items():
             _write(stem.with_suffix(f".{suffix}"), content)
     note = f"{_listed(synthetic)}: {SYNTHETIC}" if synthetic else ""
     for suffix, content in pictures(draw_all(evaluation.tables, note=note), ("pdf", "png")).items():

@@ -1,4 +1,4 @@
-"""The paper's experiments as studies: a scenario file each, and where its data come from."""
+"""The paper's experiments as studies, each with a scenario file and a data set."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ DATASETS = {
     "gowalla": ("gowalla.parquet", "gowalla_sf_ccs17.csv.gz"),
     "taxicab": ("cabspotting.parquet", "cabs_sf_points.csv.gz"),
 }
-"""The names that a data set's trace file may have; the first is the one that docs/data.md gives it."""
+"""Allowed names of the trace file of each data set; the documentation uses the first."""
 
 QUICK = {"brightkite": 2, "gowalla": 2, "taxicab": 1}
-"""So many replications are enough for a first look."""
+"""Number of replications of a quick run."""
 
 
 HALF = {"brightkite": 150, "gowalla": 150, "taxicab": 432}
-"""How many queries half of a test trace has."""
+"""Number of queries in half of a test trace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +36,15 @@ class Study:
 
     @property
     def name(self) -> str:
-        """As its scenario file is called."""
+        """Stem of the scenario file."""
         return f"{self.experiment}-{self.dataset}-{self.base}"
 
     def scenario(self, file: Path, *, quick: bool = False, log: str = "queries") -> Scenario:
-        """Return its scenario, which reads this trace file; `log: summary` keeps a row for each half of a trace."""
+        """Return the scenario, which reads this trace file; `log="summary"` logs one row per half of a trace."""
         path = scenario_folder() / f"{self.name}.yaml"
         data = {"name": self.name, **copy.deepcopy(read(path).data)}
         for reader in (data["users"], *data["training"].values()):
-            if "mobility" in reader:  # cabs are trained on their own past or each other's
+            if "mobility" in reader:  # cabs are trained on their own past or that of another cab
                 reader["mobility"]["file"] = f"data:{file.name}"
         if quick:
             data["replications"] = QUICK[self.dataset]
@@ -66,12 +66,12 @@ STUDIES = [
 
 
 def found_in(folder: Path | None) -> Mapping[str, Path]:
-    """Return the trace file of each data set that a folder has."""
+    """Return the trace file of each data set in a folder; data sets without a file are omitted."""
     if folder is None:
         return {}
-    places = {dataset: [folder / name for name in names] for dataset, names in DATASETS.items()}
-    there = {dataset: [path for path in paths if path.is_file()] for dataset, paths in places.items()}
-    return {dataset: paths[0] for dataset, paths in there.items() if paths}
+    candidates = {dataset: [folder / name for name in names] for dataset, names in DATASETS.items()}
+    existing = {dataset: [path for path in paths if path.is_file()] for dataset, paths in candidates.items()}
+    return {dataset: paths[0] for dataset, paths in existing.items() if paths}
 
 
 def scenario_folder() -> Path:

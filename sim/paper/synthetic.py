@@ -1,4 +1,4 @@
-"""Synthetic people that stand in for the paper's data sets: the simulator's own, of the same shape."""
+"""Synthetic populations that replace the paper's data sets, with similar statistics."""
 
 from __future__ import annotations
 
@@ -29,20 +29,21 @@ from sim.world.grid import Grid
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Recipe:
-    """What a population is made from. All of it stands in the file's notes."""
+    """Parameters of a synthetic population, which the metadata of its file contains."""
 
     begins_s: int
-    """Unix time of its first midnight, which in the simulator is that before a Monday."""
+    """Unix time of the first midnight, at the start of a Monday."""
     scenario: Mapping[str, Any]
-    """Who moves how, and when they are seen."""
+    """Scenario keys of seed, world, mobility and demand."""
     checkins: Mapping[str, Any] | None = None
-    """How unequal the users are: check-ins are log-normal with this `median` and `sigma`, at most `most`."""
+    """Distribution of check-ins per user: log-normal with this `median` and `sigma`, at most `most`."""
     changes: Mapping[str, int] | None = None
-    """Each `every`-th user lives on as another person, with other favourites, after so many check-ins."""
+    """Behaviour shift: each `every`-th user has other favourite places from check-in `after` onwards."""
 
 
-# Visits to favourite places, seen at random moments: two check-ins in a row are of one visit with the probability
-# per_hour / (per_hour + visits_per_day / 24). Brightkite's users have few places and stay, Gowalla's go about more.
+# Users visit favourite places and check in at random times: two consecutive check-ins belong to the same visit with
+# probability per_hour / (per_hour + visits_per_day / 24). Brightkite users have few places and long visits, Gowalla
+# users move more.
 _RECIPES = {
     "brightkite": _Recipe(
         begins_s=1_207_551_600,  # Monday 2008-04-07, midnight in San Francisco
@@ -83,7 +84,7 @@ _RECIPES = {
         checkins={"median": 4, "sigma": 1.9, "most": 1500},
         changes={"every": 3, "after": 150},
     ),
-    # Cabs keep to the city, which is the ten northernmost rows of the paper's grid.
+    # Cabs stay in the city, which is the ten northernmost rows of the paper's grid.
     "taxicab": _Recipe(
         begins_s=1_211_180_400,  # Monday 2008-05-19
         scenario={
@@ -112,10 +113,10 @@ _RECIPES = {
 
 
 def write_traces(dataset: str, folder: Path) -> Path:
-    """Write the trace file of a synthetic population into a folder, for scenarios to read instead of the real one.
+    """Write the trace file of a synthetic population to a folder, as a replacement of the real data set.
 
-    `dataset` is one of `studies.DATASETS`. The same bytes each time. A whole file that the same version wrote from the
-    same recipe is left as it is, so that runs that read it can be resumed; any other is replaced.
+    `dataset` is one of `studies.DATASETS`. The content is deterministic. An intact file that the same version wrote
+    from the same recipe is not changed, so that runs that read it can be resumed; any other file is replaced.
     """
     if dataset not in _RECIPES:
         raise ValueError(f"dataset must be one of {', '.join(_RECIPES)}, got {dataset!r}")
@@ -128,23 +129,23 @@ def write_traces(dataset: str, folder: Path) -> Path:
         "region": dict(zip(SIDES, SAN_FRANCISCO, strict=True)),
         "lppm_sim": version("lppm-sim"),
     }
-    if not _is_there(path, notes):
+    if not _is_intact(path, notes):
         traces = _table(*_people(recipe), begins_s=recipe.begins_s, notes=notes)
         with atomic_file(path) as file:
             trace_file.write(file, traces)
     return path
 
 
-def _is_there(path: Path, notes: Mapping[str, Any]) -> bool:
-    """Tell whether the file is one with these notes, and as it was written."""
+def _is_intact(path: Path, notes: Mapping[str, Any]) -> bool:
+    """Return whether the file exists, has these notes and has not been modified."""
     if not path.is_file():
         return False
     try:
-        found = trace_file.read(path)
+        traces = trace_file.read(path)
     except InputError:
         return False
-    wanted = {**notes, "rows_sha256": _fingerprint(found)}
-    return {name: found.notes.get(name) for name in wanted} == wanted
+    expected = {**notes, "rows_sha256": _fingerprint(traces)}
+    return {name: traces.notes.get(name) for name in expected} == expected
 
 
 def _fingerprint(traces: Traces) -> str:
@@ -156,7 +157,7 @@ def _fingerprint(traces: Traces) -> str:
 
 
 def _people(recipe: _Recipe) -> tuple[Grid, list[Trace]]:
-    """Return the grid, and where the simulator's users of this recipe are seen on it."""
+    """Return the grid of a recipe and the traces of its users."""
     users = dict(recipe.scenario["users"])
     if recipe.checkins is not None:
         users["queries"] = recipe.checkins["most"]
@@ -166,7 +167,7 @@ def _people(recipe: _Recipe) -> tuple[Grid, list[Trace]]:
 
 
 def _checkins(setting: Setting, recipe: _Recipe) -> list[Trace]:
-    """Let every user live for as many check-ins as she has."""
+    """Simulate the check-ins of all users."""
     assert recipe.checkins is not None
     counts = _unequal(len(setting.users), **recipe.checkins)
     counts = stream(setting.scenario.seed, "check-ins").permutation(counts)
@@ -174,24 +175,26 @@ def _checkins(setting: Setting, recipe: _Recipe) -> list[Trace]:
     for number, (user, count) in enumerate(zip(setting.users, counts.tolist(), strict=True)):
         changes = recipe.changes if recipe.changes is not None and number % recipe.changes["every"] == 0 else None
         before = count if changes is None else min(count, changes["after"])
-        trace = _lived(setting, user, before)
-        traces.append(trace if before == count else _joined(trace, _lived(setting, f"{user}/changed", count - before)))
+        trace = _simulated(setting, user, before)
+        if before < count:
+            trace = _joined(trace, _simulated(setting, f"{user}/changed", count - before))
+        traces.append(trace)
     return traces
 
 
-def _lived(setting: Setting, person: str, queries: int) -> Trace:
+def _simulated(setting: Setting, person: str, queries: int) -> Trace:
     moves, moments = (stream(setting.scenario.seed, role, person, 0) for role in ("moves", "moments"))
     return live(setting.mobility, setting.demand, person, moves=moves, moments=moments, queries=queries).test
 
 
 def _joined(first: Trace, then: Trace) -> Trace:
-    """Return one life that goes on as another does."""
+    """Return the first trace followed by the second one."""
     times_s = np.concatenate([first.times_s, first.times_s[-1] + then.times_s])
     return Trace(first.user, times_s, np.concatenate([first.cells, then.cells]))
 
 
 def _unequal(users: int, *, median: float, sigma: float, most: int) -> IntArray:
-    """Return how many check-ins the users have, in order: a log-normal distribution at evenly spaced ranks.
+    """Return the sorted numbers of check-ins per user: quantiles of a log-normal distribution, clipped to [1, most].
 
     >>> _unequal(5, median=10, sigma=1, most=30).tolist()
     [2, 5, 10, 16, 30]
@@ -202,7 +205,7 @@ def _unequal(users: int, *, median: float, sigma: float, most: int) -> IntArray:
 
 
 def _table(grid: Grid, traces: Sequence[Trace], *, begins_s: int, notes: Mapping[str, Any]) -> Traces:
-    """Return the rows of a trace file: users are numbered, and seen in the middle of their cells."""
+    """Return the rows of a trace file, with numbered users and positions at the centres of cells."""
     cells = np.concatenate([trace.cells for trace in traces])
     lat, lon = grid.to_degrees(grid.x_km[cells], grid.y_km[cells])
     table = Traces(

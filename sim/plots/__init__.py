@@ -1,7 +1,7 @@
-"""Figures of a run, in one look for screen and paper.
+"""Figures of a run, in one style for screen and print.
 
-Figures are plain `Figure` objects: no window, no global state. Names that come from scenarios or data appear
-letter by letter, whatever they contain.
+Figures are matplotlib `Figure` objects without a window or global state. Names from scenarios or data are shown
+literally; markup in them is not interpreted.
 """
 
 from sim.analysis.time_series import middle_points

@@ -19,48 +19,48 @@ from sim.plots.style import EFFICIENCY_LABEL, MARK, STYLE, Look
 
 
 def adaptation_figure(
-    found: Adaptation, *, title: str = "", width: float | None = None, names: Mapping[str, Look] | None = None
+    adaptation: Adaptation, *, title: str = "", width: float | None = None, names: Mapping[str, Look] | None = None
 ) -> Figure:
-    """Draw the efficiency against the queries since a shift, a column for each attack.
+    """Draw the efficiency against the queries since a shift, with one column per attack.
 
-    Each mechanism is drawn at the middle one of its sweep points; what is swept outside of them, as the tables'
-    column `circumstances` says, has a row for each value. A ring shows where all users together have recovered.
-    Nothing is drawn within a window after the shift, which would hold queries of both sides. With a width, in inches,
-    columns go on in further rows where it is too narrow for all.
+    Each mechanism is drawn at its middle sweep point; parameters swept outside the mechanisms (column `circumstances`
+    of the tables) have one row per value. A ring marks the query at which all users together have recovered. The first
+    window after the shift is empty, because it would contain queries from both sides. If `width`, in inches, is too
+    small for all columns, they continue in further rows.
     """
-    course = found.course.dropna(subset="efficiency")
-    if course.empty:
-        return style.empty_figure(f"nobody has {found.window} queries from the shift to the next change: ask for less")
-    course, summary = (
+    series = adaptation.time_series.dropna(subset="efficiency")
+    if series.empty:
+        return style.empty_figure(f"no user has {adaptation.window} queries between the shift and the next change")
+    series, summary = (
         table.assign(circumstances=table.get("circumstances", pd.Series("", index=table.index)))
-        for table in (course, found.summary)
+        for table in (series, adaptation.summary)
     )
-    own_looks, attacks = style.own_looks(names, found.course["lppm"]), list(dict.fromkeys(course["attack"]))
-    rows = list(dict.fromkeys(course["circumstances"]))
+    own_looks, attacks = style.own_looks(names, adaptation.time_series["lppm"]), list(dict.fromkeys(series["attack"]))
+    rows = list(dict.fromkeys(series["circumstances"]))
     rows = rows if len(rows) <= MOST_ROWS else [rows[(len(rows) - 1) // 2]]
-    course = course[course["circumstances"].isin(rows)]
+    series = series[series["circumstances"].isin(rows)]
     full = style.usual_width(len(attacks)) if width is None else width
     columns = len(attacks) if width is None else style.columns(width, len(attacks))
     room = full / columns
     high = 2.3 if width is None else 1.2 * style.row_height(room)
-    users = found.user_courses
-    note = intervals.note_on(course, "bands", "efficiency", users=users)
-    shown = dict.fromkeys(course["shift"])
+    users = adaptation.user_time_series
+    note = intervals.note_on(series, "bands", "efficiency", users=users)
+    shown = dict.fromkeys(series["shift"])
     what = f" ({literal(next(iter(shown)), MOST_LETTERS)})" if len(shown) == 1 else ""
     with rc_context(STYLE):
         note = f"{note}; " if note else ""
-        note += f"windows of the last {found.window} queries; rings: back at {100 * found.recovered:g} %"
+        note += f"windows of the last {adaptation.window} queries; rings: recovery to {100 * adaptation.recovered:g} %"
         blocks = -(-len(attacks) // columns)
         figure = style.with_legend(full, blocks * (high * len(rows) + 0.5), own_looks, note, title=title)
         for (text, attack), panel in style.grid(figure, rows, attacks, columns).items():
-            drawn = course[course["circumstances"] == text]
+            drawn = series[series["circumstances"] == text]
             drawn = drawn[(drawn["point"] == drawn["lppm"].map(middle_points(drawn))) & (drawn["attack"] == attack)]
             _users(panel, drawn, users, own_looks)
             panel.axvline(0, color=MARK, linewidth=0.9, zorder=1.5)
             _adaptation_panel(panel, drawn, own_looks)
-            _rings(panel, drawn, summary, own_looks, found.recovered)
+            _rings(panel, drawn, summary, own_looks, adaptation.recovered)
             panel.set_title(style.joined(style.against(attack, room), f", {literal(text)}" if text else "", room))
-            panel.set_ylim(_limits(course, users))
+            panel.set_ylim(_limits(series, users))
             if attacks.index(attack) % columns == 0:
                 panel.set_ylabel(style.broken(EFFICIENCY_LABEL, high))
             if text == rows[-1]:
@@ -69,7 +69,7 @@ def adaptation_figure(
 
 
 def _users(panel: Axes, drawn: pd.DataFrame, users: pd.DataFrame, names: dict[str, Look]) -> None:
-    """Draw each user, where they are too few for bands."""
+    """Draw each user if there are too few for bands."""
     if users.empty:
         return
     own = users.merge(drawn[SERIES].drop_duplicates(), on=SERIES)
@@ -77,12 +77,12 @@ def _users(panel: Axes, drawn: pd.DataFrame, users: pd.DataFrame, names: dict[st
         intervals.draw_users(panel, line, "queries_after", "efficiency", names[str(name)])
 
 
-def _limits(course: pd.DataFrame, users: pd.DataFrame) -> tuple[float, float]:
-    """Return the range of the axis; single users may leave the picture above twice of what all together reach."""
-    bottom, top = intervals.limits(course, "efficiency")
+def _limits(series: pd.DataFrame, users: pd.DataFrame) -> tuple[float, float]:
+    """Return the y limits; values of single users may exceed them above twice the pooled maximum."""
+    bottom, top = intervals.limits(series, "efficiency")
     if users.empty:
         return bottom, top
-    own = users.merge(course[SERIES].drop_duplicates(), on=SERIES)["efficiency"]
+    own = users.merge(series[SERIES].drop_duplicates(), on=SERIES)["efficiency"]
     return min(bottom, 0.97 * float(own.min())), max(top, min(1.05 * float(own.max()), 2 * top))
 
 
@@ -97,7 +97,7 @@ def _adaptation_panel(panel: Axes, rows: pd.DataFrame, names: dict[str, Look]) -
 
 
 def _rings(panel: Axes, rows: pd.DataFrame, summary: pd.DataFrame, names: dict[str, Look], recovered: float) -> None:
-    """Show where the course of all users together is back, and, where there are few lines, the level for that."""
+    """Mark where the pooled time series recovers and, with few lines, the recovery level."""
     keys = ["point", "lppm", "attack"]
     back = rows[keys].drop_duplicates().merge(summary, on=keys)
     for row in back.to_dict("records"):

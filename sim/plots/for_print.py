@@ -1,4 +1,4 @@
-"""One figure of a run as one file, as wide as a column or a page of a paper."""
+"""Single figures of a run for print, with the width of a column or a page of a paper."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from sim.analysis import beliefs, time_series, trajectories
 from sim.analysis.result import Result
 from sim.analysis.summary import Totals, summarize
-from sim.analysis.sweep_labels import circumstances, in_order, named_apart
+from sim.analysis.sweep_labels import circumstances, in_order, with_distinct_names
 from sim.analysis.tournament import standings
 from sim.plots import style
 from sim.plots.adaptation import adaptation_figure
@@ -32,15 +32,15 @@ from sim.storage.export import checked_destination
 from sim.storage.run_directory import RunDirectory
 
 WIDTHS_IN = {"column": 3.5, "page": 7.16}
-"""Of the journals that most of these papers are in, which have two columns."""
+"""Widths of a column and a page of two-column journals, in inches."""
 NARROWEST_IN, WIDEST_IN = 2.5, 20.0
 FORMS = ("pdf", "svg", "png", "eps")
 MOST_MAPS = 4
-"""Unless LPPMs are named."""
+"""Maximum number of maps if no LPPMs are selected."""
 
 
 def width_in(text: str) -> float:
-    """Read a width: column, page, or a number of inches.
+    """Parse a width: `column`, `page`, or a number of inches.
 
     >>> width_in("column"), width_in("5")
     (3.5, 5.0)
@@ -51,7 +51,9 @@ def width_in(text: str) -> float:
         width = 0.0
     if not NARROWEST_IN <= width <= WIDEST_IN:
         raise RequestError(
-            f"the width must be {', '.join(WIDTHS_IN)} or inches from {NARROWEST_IN:g} to {WIDEST_IN:g}, got {text!r}"
+            f"width must be {', '.join(WIDTHS_IN)} or a number of inches in [{NARROWEST_IN:g}, {WIDEST_IN:g}], "
+            f"got {text!r}",
+            code="invalid-width",
         )
     return width
 
@@ -67,10 +69,13 @@ def write_figure(
     users: Sequence[str] = (),
     overwrite: bool = False,
 ) -> Path:
-    """Draw a figure of a run into a file, whose suffix says in which form; see `draw`."""
+    """Draw a figure of a run into a file; the suffix determines the format. See `draw` for the parameters."""
     suffix = Path(destination).suffix.removeprefix(".").lower()
     if suffix not in FORMS:
-        raise RequestError(f"the file must end in {', '.join(f'.{form}' for form in FORMS)}, got {destination}")
+        raise RequestError(
+            f"unsupported figure format {destination}: the file must end in {', '.join(f'.{form}' for form in FORMS)}",
+            code="unsupported-format",
+        )
     path = checked_destination(run, destination, overwrite=overwrite, example=f"{kind}.pdf")
     figure = draw(run, kind, width=width, lppms=lppms, attacks=attacks, users=users)
     (content,) = style.pictures(figure, [suffix]).values()
@@ -88,27 +93,34 @@ def draw(
     attacks: Sequence[str] = (),
     users: Sequence[str] = (),
 ) -> Figure:
-    """Return a figure of this width in inches, of all LPPMs, attacks and users or of some.
+    """Return a figure of the given kind and width in inches.
 
-    LPPMs look as in all other figures of the run, whether all are drawn or some. Each is drawn at the middle one of
-    its sweep points, but in `tradeoff`, which shows all. Of many LPPMs `map` shows the first unless some are named.
+    `lppms`, `attacks` and `users` select what is drawn (default: all). The style of an LPPM does not depend on the
+    selection. Each LPPM is drawn at its middle sweep point, except in `tradeoff`, which shows all points. `map` shows
+    the first four LPPMs by default.
     """
     if kind not in KINDS:
-        raise RequestError(f"the figure must be one of {', '.join(KINDS)}, got {kind!r}")
-    what = KINDS[kind]
-    if attacks and not what.of_attacks:
-        raise RequestError(f"the figure {kind} is not about attacks: leave out --attack")
-    if users and not what.of_users:
+        raise RequestError(f"unknown figure {kind!r}: must be one of {', '.join(KINDS)}", code="unknown-figure")
+    options = KINDS[kind]
+    if attacks and not options.of_attacks:
+        raise RequestError(
+            f"--attack does not apply to the figure {kind}, which does not depend on attacks",
+            code="option-not-applicable",
+        )
+    if users and not options.of_users:
         of_users = " and ".join(name for name, other in KINDS.items() if other.of_users)
-        raise RequestError(f"the figure {kind} is of all users: --user is for {of_users}")
+        raise RequestError(
+            f"--user does not apply to the figure {kind}, which shows all users; it applies to {of_users}",
+            code="option-not-applicable",
+        )
     view = _View(run, width, tuple(lppms), tuple(attacks), tuple(users))
-    view.refuse_unknown()
-    return what.draw(view)
+    view.require_known()
+    return options.draw(view)
 
 
 @dataclass(frozen=True)
 class _View:
-    """What of a run is drawn."""
+    """Selection of a run that is drawn."""
 
     run: RunDirectory
     width: float
@@ -130,29 +142,33 @@ class _View:
 
     @cached_property
     def whole(self) -> pd.DataFrame:
-        """The summary of the run, in its order, with LPPMs named apart."""
+        """The summary of the run in the order of the scenario, with distinct LPPM names."""
         return self.named(summarize(self.run, self.read))
 
-    def refuse_unknown(self) -> None:
-        for asked, known, what in (
+    def require_known(self) -> None:
+        """Raise an error if a selected LPPM, attack or user does not exist."""
+        for selected, known, kind in (
             (self.lppms, self.whole["mechanism"], "LPPM"),
             (self.attacks, self.whole["attack"], "attack"),
             (self.users, self.read.users["user"], "user"),
         ):
-            there = [name for name in dict.fromkeys(known) if name]
-            for name in asked:
-                if name not in there:
-                    shown = ", ".join(there[:20]) + (f" and {len(there) - 20} more" if len(there) > 20 else "")
-                    raise RequestError(f"{self.run} has no {what} {name!r}: there is {shown or 'none'}")
+            names = [name for name in dict.fromkeys(known) if name]
+            for name in selected:
+                if name not in names:
+                    shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+                    raise RequestError(
+                        f"{self.run} has no {kind} {name!r}; available: {shown or 'none'}",
+                        code=f"unknown-{kind.lower()}",
+                    )
 
     @property
     def summary(self) -> pd.DataFrame:
-        """The part of the summary that is drawn."""
+        """The selected rows of the summary."""
         return self.only(self.whole)
 
     @cached_property
     def of_few(self) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
-        """The values of each user, where they are too few for intervals."""
+        """The values of each user if there are too few for intervals."""
         return users_of_few(self.result, self.whole)
 
     @property
@@ -169,17 +185,17 @@ class _View:
 
     @property
     def middle(self) -> list[tuple[str, int]]:
-        found = time_series.middle(self.run, self.read)
-        return [(lppm, point) for lppm, point in found if not self.lppms or lppm in self.lppms]
+        middle = time_series.middle(self.run, self.read)
+        return [(lppm, point) for lppm, point in middle if not self.lppms or lppm in self.lppms]
 
     def named(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return rows in the order of the run with LPPMs named apart; `mechanism` keeps their own names."""
+        """Return rows in the order of the scenario with distinct LPPM names; `mechanism` has the original names."""
         ordered = in_order(table.assign(attack=table.get("attack", "")), self.run)
         ordered = ordered.assign(mechanism=ordered["lppm"], circumstances=circumstances(ordered, self.points))
-        return named_apart(ordered, self.points)
+        return with_distinct_names(ordered, self.points)
 
     def only(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows of the LPPMs and attacks that are drawn."""
+        """Return the rows of the selected LPPMs and attacks."""
         if self.lppms:
             table = table[table["mechanism"].isin(self.lppms)]
         if self.attacks:
@@ -187,20 +203,24 @@ class _View:
         return table.reset_index(drop=True)
 
     def one_attack(self, kind: str) -> str:
-        """Return the attack of a figure that has room for one: the first unless said, empty where there is none."""
+        """Return the attack of a figure that shows one: the selected or the first; empty if the run has none."""
         if len(self.attacks) > 1:
-            raise RequestError(f"the figure {kind} shows one attack, got {', '.join(self.attacks)}")
+            raise RequestError(
+                f"the figure {kind} shows one attack, got {', '.join(self.attacks)}", code="too-many-selected"
+            )
         return str(self.summary["attack"].iloc[0])
 
-    def refuse_no_attack(self, what: str) -> None:
+    def require_attack(self, metric: str) -> None:
+        """Raise an error if no attack is selected."""
         if not self.summary["attack"].any():
             raise RequestError(
-                f"{self.run} has no attack: there is no {what} to draw. `--figure over_time` draws the quality loss."
+                f"{self.run} has no attack, so the {metric} is undefined. `--figure over_time` draws the quality loss.",
+                code="no-attack",
             )
 
 
 def _tradeoff(view: _View) -> Figure:
-    view.refuse_no_attack("adversary error")
+    view.require_attack("adversary error")
     own, _ = view.of_few
     return tradeoff_figure(view.summary, users=own, width=view.width, names=series_looks(view.whole))
 
@@ -212,32 +232,35 @@ def _over_time(view: _View) -> Figure:
 
 
 def _efficiency(view: _View) -> Figure:
-    view.refuse_no_attack("efficiency")
-    users = time_series.user_courses(view.run, points=view.middle, read=view.read)
-    rows = view.only(view.named(time_series.efficiency_course(users)))
+    view.require_attack("efficiency")
+    users = time_series.user_time_series(view.run, points=view.middle, read=view.read)
+    rows = view.only(view.named(time_series.efficiency_time_series(users)))
     if rows.empty:
-        raise RequestError(f"{view.run}: nothing of what was chosen loses quality, and there is no efficiency to draw")
+        raise RequestError(
+            f"{view.run}: the selected LPPMs have no quality loss, so efficiency is undefined", code="no-efficiency"
+        )
     _, own = view.of_few
     return efficiency_figure(rows, users=own, title=view.title, shifts=view.shifts, width=view.width, names=view.looks)
 
 
 def _adaptation(view: _View) -> Figure:
-    found = view.result.adaptation()
-    course, summary = (view.only(view.named(table)) for table in (found.course, found.summary))
-    title = "" if course["circumstances"].any() else view.title
-    users = found.user_courses if found.user_courses.empty else named_apart(found.user_courses, view.points)
-    chosen = replace(found, course=course, summary=summary, user_courses=users)
-    return adaptation_figure(chosen, title=title, width=view.width, names=view.looks)
+    adaptation = view.result.adaptation()
+    series, summary = (view.only(view.named(table)) for table in (adaptation.time_series, adaptation.summary))
+    title = "" if series["circumstances"].any() else view.title
+    users = adaptation.user_time_series
+    users = users if users.empty else with_distinct_names(users, view.points)
+    selected = replace(adaptation, time_series=series, summary=summary, user_time_series=users)
+    return adaptation_figure(selected, title=title, width=view.width, names=view.looks)
 
 
 def _tournament(view: _View) -> Figure:
-    view.refuse_no_attack("adversary error")
+    view.require_attack("adversary error")
     return tournament_figure(standings(view.summary), width=view.width)
 
 
 def _users(view: _View) -> Figure:
     attack = view.one_attack("users")
-    table = time_series.user_courses(view.run, points=view.middle, users=view.users or None, read=view.read)
+    table = time_series.user_time_series(view.run, points=view.middle, users=view.users or None, read=view.read)
     rows = view.named(table)
     rows = rows[rows["attack"] == attack].reset_index(drop=True)
     return users_figure(rows, title=view.title, shifts=view.shifts, width=view.width, names=view.looks)
@@ -252,16 +275,19 @@ def _profiles(view: _View) -> Figure:
 def _map(view: _View) -> Figure:
     attack = view.one_attack("map")
     if len(view.users) > 1:
-        raise RequestError(f"the figure map shows one user, got {', '.join(view.users)}")
+        raise RequestError(f"the figure map shows one user, got {', '.join(view.users)}", code="too-many-selected")
     user = view.users[0] if view.users else str(view.read.users["user"].iloc[0])
-    there = view.middle
-    drawn = there if view.lppms else there[:MOST_MAPS]
-    note = f"the first {len(drawn)} of {len(there)} LPPMs" if len(drawn) < len(there) else ""
+    available = view.middle
+    drawn = available if view.lppms else available[:MOST_MAPS]
+    note = f"the first {len(drawn)} of {len(available)} LPPMs" if len(drawn) < len(available) else ""
     pairs = pd.DataFrame(drawn, columns=["lppm", "point"])
     names = view.named(pairs)["lppm"]
     worlds = [view.run.manifest().world_of(point) for point in dict.fromkeys(pairs["point"])]
     if any((world.grid, world.roads) != (worlds[0].grid, worlds[0].roads) for world in worlds):
-        raise RequestError(f"{view.run}: these LPPMs were run in different worlds: choose some with --lppm")
+        raise RequestError(
+            f"{view.run}: these LPPMs were simulated in different worlds: select some with --lppm",
+            code="different-worlds",
+        )
     traces = {
         str(name): trajectories.user_trace(view.run, lppm=lppm, point=point, attack=attack, user=user)
         for name, (lppm, point) in zip(names, drawn, strict=True)

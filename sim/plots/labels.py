@@ -1,4 +1,4 @@
-"""Names in figures: written letter by letter, and beside points so that they cover no point and no other name."""
+"""Names in figures: literal text, and labels placed next to points without overlaps."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from matplotlib.patheffects import withStroke
 from sim.interfaces import FloatArray
 
 HEIGHT, LETTER, OFFSET = 0.05, 0.025, 0.035
-"""A label's height, the width of a letter, and how far a label is from its point, in parts of the panel."""
+"""Height of a label, width of a letter and distance of a label from its point, as fractions of the panel."""
 
 POINT = 0.015
-"""How far a point reaches to each side, in parts of the panel."""
+"""Half the size of a point, as a fraction of the panel."""
 
 Box = tuple[float, float, float, float]
 """Left, right, bottom, top."""
 
 
 def printable(name: str, keep: str = "") -> str:
-    """Return a text with a box in the place of each letter that is not seen, which may turn others round.
+    """Replace characters that are not printable, such as direction marks, by a replacement character.
 
     >>> printable("a" + chr(0x202E) + "b")
     'a�b'
@@ -30,7 +30,7 @@ def printable(name: str, keep: str = "") -> str:
 
 
 def literal(name: str, limit: int = 32) -> str:
-    r"""Return a name so that a figure shows it letter by letter, shortened when it is very long.
+    r"""Escape a name so that a figure shows it literally, shortened to `limit` characters.
 
     >>> print(literal("a$b$"))
     a\$b\$
@@ -44,9 +44,9 @@ def literal(name: str, limit: int = 32) -> str:
 def label_points(
     panel: Axes, points: FloatArray, names: Sequence[str], colours: Sequence[str], others: FloatArray | None = None
 ) -> None:
-    """Write a name beside each point (x, y), given in parts of a square panel, joined to it by a thin line.
+    """Write a name next to each point (x, y), given as fractions of a square panel, and connect them by a thin line.
 
-    Names cover none of `others`, further points without a name.
+    `others` are further points without a name, which labels must not cover either.
     """
     texts = [literal(name) for name in names]
     places = place_labels(points, [LETTER * len(text) for text in texts], others)
@@ -68,16 +68,16 @@ def label_points(
 def place_labels(
     points: FloatArray, widths: Sequence[float], others: FloatArray | None = None
 ) -> list[tuple[float, float]]:
-    """Return where each label starts, at half its height, in parts of a square panel.
+    """Return the left end of each label at half its height, as fractions of a square panel.
 
-    A label goes to the right of its point, else to the left, else ever higher or lower, so that it covers
-    no point and no other label. When nothing is free it takes the place that covers least.
+    A label is placed to the right of its point, otherwise to the left, otherwise increasingly higher or lower, so that
+    it covers no point and no other label. If no position is free, the one with the least overlap is used.
 
     >>> place_labels(np.array([[0.5, 0.5]]), [0.2])
     [(0.535, 0.5)]
     """
-    there = points.tolist() + ([] if others is None else others.tolist())
-    taken = [(x - POINT, x + POINT, y - POINT, y + POINT) for x, y in there]
+    all_points = points.tolist() + ([] if others is None else others.tolist())
+    taken = [(x - POINT, x + POINT, y - POINT, y + POINT) for x, y in all_points]
     places = []
     for (x, y), width in zip(points.tolist(), widths, strict=True):
         candidates = [

@@ -1,4 +1,4 @@
-"""Where one user was, what was reported of her and what an adversary made of it, on the map."""
+"""Map of one user's true cells, reports and the adversary's estimates."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _ROAD, _CELL = "#c4c4c4", "#ececec"
 _TRUTH, _REPORT = INK, COLOURS[0]
 _GUESS_COLOURS = tuple(COLOURS[i] for i in (1, 2, 4, 5, 3))
 _GUESS_MARKERS: tuple[Any, ...] = ("x", "^", "D", "+", [(-1, -1), (1, -1), (-1, 1), (1, 1), (-1, -1)])
-"""As the report has them: the last one is an hourglass."""
+"""The same markers as in the HTML report; the last one is an hourglass."""
 _LETTER_IN = 0.058
-"""How wide a letter of a panel's title is."""
+"""Width of a letter of a panel title, in inches."""
 
 
 @dataclass(frozen=True, slots=True)
 class BaseMap:
-    """The cells, and the roads if there are any; km east and north of the south-west corner."""
+    """Grid and roads, in km east and north of the south-west corner."""
 
     rows: int
     cols: int
@@ -63,16 +63,16 @@ class BaseMap:
 
 @dataclass(frozen=True, slots=True)
 class Guesses:
-    """Whose guesses are drawn."""
+    """Attack whose estimates are drawn."""
 
     attack: str
-    """Empty where there is none."""
+    """Name of the attack; empty if there is none."""
     place: int = 0
-    """Of the attack among those of the run: guesses look as in the report."""
+    """Position among the attacks of the run, which determines colour and marker as in the report."""
 
     @property
     def look(self) -> tuple[str, Any]:
-        """Return colour and marker."""
+        """Colour and marker of the estimates."""
         place, kinds = self.place, len(_GUESS_COLOURS)
         return _GUESS_COLOURS[(place + place // kinds) % kinds], _GUESS_MARKERS[place % kinds]
 
@@ -87,16 +87,16 @@ def map_figure(
     title: str = "",
     width: float,
 ) -> Figure:
-    """Draw one user's true trace, the reports and the guesses, a panel for each LPPM.
+    """Draw one user's true trace, the reports and the estimates, with one panel per LPPM.
 
-    The larger a symbol, the more queries. A reported region is drawn at its centre, a set at each of its cells. What an
-    LPPM believed last is a heat map below.
+    The area of a symbol grows with the number of queries. A reported region is drawn at its centre, a set of cells at
+    each of its cells. The last recorded belief of an LPPM is drawn as a heat map in the background.
     """
     believed = [float(trace.belief.max()) for trace in traces.values() if trace.belief is not None]
     most = max((int(trace.queries["cell"].value_counts().max()) for trace in traces.values()), default=1)
     handles = _handles(traces, guesses)
     beside = style.beside(handles, width)
-    said = style.wrapped("; ".join(filter(None, [f"user {literal(user)}", note])), width)
+    caption = style.wrapped("; ".join(filter(None, [f"user {literal(user)}", note])), width)
     slender = world.height_km / world.width_km
     beyond = 0.94 + 0.16 * -(-len(handles) // beside) + (0.45 if believed else 0) + (0.2 if title else 0)
     columns, panel_in = _arranged(len(traces), slender, width, _highest_in(width) - beyond)
@@ -123,7 +123,7 @@ def map_figure(
         if believed:
             _heat_bar(figure, heat, list(panels.values()), traces)
         figure.legend(
-            handles.values(), list(handles), loc="outside lower center", ncols=beside, title=said, **style.CLOSE
+            handles.values(), list(handles), loc="outside lower center", ncols=beside, title=caption, **style.CLOSE
         )
         if title:
             figure.suptitle(literal(title, 100), fontsize=8.5)
@@ -131,13 +131,13 @@ def map_figure(
 
 
 def _heat(panel: Axes, world: BaseMap, belief: FloatArray, most: float) -> Any:
-    """Draw what is believed, in the shades of all panels."""
+    """Draw a belief with the colour scale shared by all panels."""
     return panel.pcolormesh(
         np.linspace(0, world.width_km, world.cols + 1),
         np.linspace(0, world.height_km, world.rows + 1),
         belief.reshape(world.rows, world.cols),
         cmap=_HEAT,
-        norm=PowerNorm(0.5, 0, most),  # small shares are to be seen too
+        norm=PowerNorm(0.5, 0, most),  # keeps small probabilities visible
         zorder=0.2,
     )
 
@@ -152,27 +152,27 @@ def _heat_bar(figure: Figure, heat: Any, panels: list[Axes], traces: Mapping[str
 
 
 def _highest_in(width: float) -> float:
-    """Return how high a figure of this width may be, in inches: leave room for text on a page."""
+    """Return the maximum height of a figure of this width, in inches, which leaves room for text on a page."""
     return float(np.interp(width, [3.5, 7.16], [5.0, 7.0]))
 
 
 def _arranged(count: int, slender: float, width: float, height: float) -> tuple[int, float]:
-    """Return how many maps stand beside one another, and how wide each is, in inches: as large as fits.
+    """Return the number of columns and the width of each map, in inches, that give the largest maps.
 
     >>> [_arranged(4, slender, 3.5, 4.0)[0] for slender in (1.0, 2.5)]
     [2, 4]
     """
-    found = []
+    candidates = []
     for columns in range(1, count + 1):
         rows = -(-count // columns)
         if -(-count // rows) == columns:
-            found.append((min((width - 0.45) / columns - 0.08, (height / rows - 0.3) / slender), columns))
-    size, columns = max(found)
+            candidates.append((min((width - 0.45) / columns - 0.08, (height / rows - 0.3) / slender), columns))
+    size, columns = max(candidates)
     return columns, max(size, 0.3)
 
 
 def _title(name: str, room_in: float) -> str:
-    """Return a name in up to three lines, shortened only where that has no room."""
+    """Return a name in up to three lines, shortened if it does not fit."""
     letters = max(6, int(room_in / _LETTER_IN))
     lines = textwrap.wrap(printable(name), letters, break_long_words=False) or [""]
     lines = [*lines[:2], " ".join(lines[2:])] if len(lines) > 3 else lines
@@ -192,7 +192,7 @@ def _base(panel: Axes, world: BaseMap, panel_in: float) -> None:
 
 
 def _symbols(panel: Axes, world: BaseMap, queries: pd.DataFrame, cell_pt: float, most: int, guesses: Guesses) -> None:
-    """Draw the way from truth to truth, and a symbol in each cell for what was there how often."""
+    """Draw the path through the true cells, and a symbol per cell for true cells, reports and estimates."""
     way = world.centres_km(queries["cell"])
     panel.plot(way[:, 0], way[:, 1], color=_TRUTH, linewidth=0.5, alpha=0.35, zorder=1)
     guess_colour, guess_marker = guesses.look
@@ -217,13 +217,13 @@ def _symbols(panel: Axes, world: BaseMap, queries: pd.DataFrame, cell_pt: float,
 
 def _handles(traces: Mapping[str, UserTrace], guesses: Guesses) -> dict[str, Line2D]:
     line: dict[str, Any] = {"linestyle": "", "markersize": 5}
-    found = {
+    handles = {
         "true": Line2D([], [], marker="o", color=_TRUTH, markeredgewidth=0, **line),
         "reported": Line2D([], [], marker="s", color=_REPORT, markerfacecolor="none", markeredgewidth=0.8, **line),
     }
     if any(trace.queries["estimate"].notna().any() for trace in traces.values()):
         colour, marker = guesses.look
-        found[f"guess of {literal(guesses.attack, 24)}"] = Line2D(
+        handles[f"estimate of {literal(guesses.attack, 24)}"] = Line2D(
             [], [], marker=marker, color=colour, markerfacecolor="none", markeredgewidth=1.0, **line
         )
-    return found
+    return handles

@@ -1,4 +1,4 @@
-"""Changes in users' lives, marked in a figure over queries."""
+"""Marks of behaviour shifts in figures over the query index."""
 
 from __future__ import annotations
 
@@ -11,38 +11,45 @@ from sim.plots.labels import literal
 from sim.plots.style import MARK
 
 MOST_ROWS = 4
-"""Of panels for what is swept, and of names above a panel."""
+"""Maximum number of panel rows for swept values, and of rows of names above a panel."""
 MOST_LETTERS = 20
 _LETTER_IN, ROW_IN = 0.05, 0.11
-"""How much room a name above a panel takes, in inches."""
+"""Width of a letter and height of a row of names above a panel, in inches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A change in users' lives, in a figure over queries."""
+    """Mark of a behaviour shift in a figure over the query index."""
 
     name: str
     at: float
+    """Median query index over users."""
     low: float
+    """5 % quantile of the query index over users."""
     high: float
+    """95 % quantile of the query index over users."""
     ends: bool
+    """Whether the mark is the end of the shift."""
     row: int | None = None
-    """In which row above the panel its name stands, counted from the panel; None: nowhere."""
+    """Row of the name above the panel, counted from the panel; None if the name is not shown."""
     left: bool = False
-    """Whether the name stands to the left of the line."""
+    """Whether the name is to the left of the line."""
 
 
 def marks_of(shifts: pd.DataFrame) -> list[Mark]:
-    """Return the medians over users of where changes begin and end, and where nine in ten of them lie."""
-    found = []
+    """Return the median and the central 90 % range over users of the start and end of each shift."""
+    marks = []
     for (name, event), own in shifts.groupby(["shift", "event"], sort=False):
         at, low, high = (float(own["index"].quantile(q)) for q in (0.5, 0.05, 0.95))
-        found.append(Mark(str(name), at, low, high, event == "shift_end"))
-    return sorted(found, key=lambda mark: mark.at)
+        marks.append(Mark(str(name), at, low, high, event == "shift_end"))
+    return sorted(marks, key=lambda mark: mark.at)
 
 
 def placed(marks: list[Mark], span: tuple[float, float], width_in: float) -> list[Mark]:
-    """Give the names of the changes that begin rows above a panel that shows the span, so that none covers another."""
+    """Assign rows above a panel to the names of starting shifts so that no names overlap.
+
+    `span` is the range of the x axis, `width_in` the width of the panel in inches.
+    """
     low, high = span
     ends: list[float] = []
     placed = []
@@ -61,12 +68,12 @@ def placed(marks: list[Mark], span: tuple[float, float], width_in: float) -> lis
 
 
 def rows_above(marks: list[Mark]) -> int:
-    """Return how many rows of names stand above a panel."""
+    """Return the number of rows of names above a panel."""
     return max((mark.row + 1 for mark in marks if mark.row is not None), default=0)
 
 
 def draw_marks(panel: Axes, marks: list[Mark], *, labelled: bool) -> None:
-    """Draw the changes into a panel, with their names above it or without."""
+    """Draw the marks into a panel, optionally with their names above it."""
     for mark in marks:
         if mark.high > mark.low:
             panel.axvspan(mark.low, mark.high, color=MARK, alpha=0.08, linewidth=0, zorder=0.5)

@@ -1,4 +1,4 @@
-"""The figures that every run has, in its folder `figures`."""
+"""The standard figures of a run, in its directory `figures`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from sim.analysis.adaptation import Adaptation
 from sim.analysis.result import Result
 from sim.analysis.statistics import are_few
-from sim.analysis.sweep_labels import circumstances, in_order, named_apart, path_headings, swept_value
+from sim.analysis.sweep_labels import circumstances, in_order, path_headings, swept_value, with_distinct_names
 from sim.analysis.time_series import middle_points
 from sim.analysis.tournament import is_tournament, standings
 from sim.plots import style
@@ -25,16 +25,16 @@ from sim.storage.run_directory import RunDirectory
 def write_figures(result: Result) -> list[Any]:
     """Write `figures/tradeoff.*` and `figures/over_time.*` of a run.
 
-    Of one with three mechanisms and three attacks or more, also `figures/tournament.*`.
+    With at least three mechanisms and three attacks, also write `figures/tournament.*`.
 
-    Return where they are: paths, or run files where the run is under a URL.
+    Return the written files: paths, or run files if the run is at a URL.
     """
     run, points = result.run, result.points()
     summary = in_order(result.summary(), run)
     summary = summary.assign(circumstances=circumstances(summary, points))
     own, windows = users_of_few(result, summary)
-    over_time = named_apart(in_order(result.over_time(), run), points)
-    named, title = named_apart(summary, points), sweep_title(over_time, points)
+    over_time = with_distinct_names(in_order(result.over_time(), run), points)
+    named, title = with_distinct_names(summary, points), sweep_title(over_time, points)
     figures = {
         "tradeoff": tradeoff_figure(named, users=own),
         "over_time": over_time_figure(over_time, users=windows, title=title, shifts=result.shifts()),
@@ -45,35 +45,35 @@ def write_figures(result: Result) -> list[Any]:
 
 
 def users_of_few(result: Result, summary: pd.DataFrame) -> tuple[pd.DataFrame | None, pd.DataFrame | None]:
-    """Return the means of each user and those in each window, where a run has too few users for intervals; else None.
+    """Return the means of each user, overall and by window, if a run has too few users for intervals; otherwise None.
 
-    LPPMs are named apart, as in the tables that are drawn.
+    LPPMs have distinct names, as in the tables that are drawn.
     """
     if not summary["users"].map(are_few).any():
         return None, None
     points = result.points()
     own, windows = (
-        named_apart(table.assign(circumstances=circumstances(table, points)), points)
+        with_distinct_names(table.assign(circumstances=circumstances(table, points)), points)
         for table in (result.totals().users, result.user_series())
     )
     return own, windows
 
 
-def write_adaptation(run: RunDirectory, found: Adaptation) -> list[Any]:
-    """Write `figures/adaptation.*` of a run; return where they are."""
+def write_adaptation(run: RunDirectory, adaptation: Adaptation) -> list[Any]:
+    """Write `figures/adaptation.*` of a run and return the written files."""
     points = run.read_csv("points.csv")
-    course, summary = (
-        named_apart(table.assign(circumstances=circumstances(table, points)), points)
-        for table in (in_order(table, run) for table in (found.course, found.summary))
+    series, summary = (
+        with_distinct_names(table.assign(circumstances=circumstances(table, points)), points)
+        for table in (in_order(table, run) for table in (adaptation.time_series, adaptation.summary))
     )
-    users = found.user_courses
-    users = users if users.empty else named_apart(users, points)
-    title = "" if course["circumstances"].any() else sweep_title(course, points)
+    users = adaptation.user_time_series
+    users = users if users.empty else with_distinct_names(users, points)
+    title = "" if series["circumstances"].any() else sweep_title(series, points)
     return _written(
         run,
         {
             "adaptation": adaptation_figure(
-                replace(found, course=course, summary=summary, user_courses=users), title=title
+                replace(adaptation, time_series=series, summary=summary, user_time_series=users), title=title
             )
         },
     )
@@ -90,13 +90,13 @@ def _written(run: RunDirectory, figures: dict[str, Figure]) -> list[Any]:
 
 
 def sweep_title(frame: pd.DataFrame, points: pd.DataFrame) -> str:
-    """Say which sweep point is drawn, if one stands for all mechanisms that the sweep touches."""
+    """Return a title with the drawn sweep point, if it is the same for all swept mechanisms."""
     if len(points) == 1 or frame.empty:
         return ""
     swept = frame[frame.groupby("lppm")["point"].transform("nunique") > 1]
     middle = set(middle_points(swept).values())
     if len(middle) != 1:
-        return "each mechanism at the middle one of its sweep points"
+        return "each mechanism at its middle sweep point"
     values = points[points["point"] == middle.pop()].to_dict("records")[0]
     short = path_headings([path for path in points.columns if path != "point"])
     return ", ".join(f"{name} = {swept_value(values[path])}" for path, name in short.items())

@@ -1,4 +1,4 @@
-"""How far mechanisms are from knowing their users."""
+"""Distance between believed and true profiles over the query index."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sim.plots.marks import ROW_IN, draw_marks, marks_of, placed, rows_above
 from sim.plots.style import STYLE, Look
 
 _DODGE_PT = 5.0
-DISTANCE_LABEL = "distance of belief\nfrom truth"
+DISTANCE_LABEL = "distance of belief\nfrom true profile"
 
 
 def profiles_figure(
@@ -26,9 +26,9 @@ def profiles_figure(
     width: float,
     names: Mapping[str, Look] | None = None,
 ) -> Figure:
-    """Draw how far beliefs are from the truth by query index; takes a table of `beliefs.belief_distance`.
+    """Draw the distance between belief and true profile by query index, from a table of `beliefs.belief_distance`.
 
-    Where a mechanism has two to four users, each is drawn, given by `users` (`beliefs.user_belief_distances`).
+    Two to four users of a mechanism are drawn individually, given by `users` (`beliefs.user_belief_distances`).
     """
     distances = distances.assign(attack=distances.get("attack", ""))
     few = intervals.few_users(distances)
@@ -36,8 +36,8 @@ def profiles_figure(
     own_looks = style.own_looks(names, distances["lppm"])
     first, last = float(distances["index"].min()), float(distances["index"].max())
     span = (first, max(last, first + 1))
-    told = [] if shifts is None else marks_of(shifts[shifts["point"].isin(set(distances["point"]))])
-    marks = placed([mark for mark in told if mark.at <= span[1]], span, width - 0.8)
+    unplaced = [] if shifts is None else marks_of(shifts[shifts["point"].isin(set(distances["point"]))])
+    marks = placed([mark for mark in unplaced if mark.at <= span[1]], span, width - 0.8)
     above = ROW_IN * rows_above(marks)
     spread = intervals.note_on(distances, "bands", "distance", users=own_values)
     note = "; ".join(filter(None, ["total variation distance", spread]))
@@ -50,7 +50,7 @@ def profiles_figure(
             mean, low, high = (own[f"distance{end}"].to_numpy(float) for end in ("", "_low", "_high"))
             at = own["index"].to_numpy(float)
             curve = (at.tolist(), mean.round(9).tolist())
-            # Mechanisms that believe the same for ever are common, and would hide each other.
+            # Mechanisms with the same fixed belief are common; without an offset they would hide each other.
             aside = _DODGE_PT * seen.count(curve) / 72 / (width - 0.8)
             seen.append(curve)
             at = at + aside * (span[1] - span[0])

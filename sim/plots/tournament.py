@@ -1,4 +1,4 @@
-"""Every mechanism against every attack: a table whose cells are shaded by the adversary's error."""
+"""Standings of all mechanisms against all attacks, as a table shaded by the adversary error."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _LONGEST = 24
 _SIZE = 6.5
 _DARK = 0.6
 _BESIDE_PT = 14
-"""How far to the left of the cells the middle of a loss stands."""
+"""Distance of the centre of the losses from the cells, in points."""
 
 
 def tournament_figure(standings: pd.DataFrame, *, title: str = "", width: float | None = None) -> Figure:
-    """Draw a table of `tournament.standings`: a row for each mechanism, best first, a column for each attack.
+    """Draw a table of `tournament.standings`: one row per mechanism, best first, one column per attack.
 
-    The quality loss stands on the left. A frame marks the strongest attack on each mechanism.
+    The quality loss is on the left. A frame marks the strongest attack on each mechanism.
     """
     attacks = list(standings.columns.drop(STANDINGS))
     names = list(standings["lppm"])
@@ -41,12 +41,13 @@ def tournament_figure(standings: pd.DataFrame, *, title: str = "", width: float 
     least_in = names_in + _COLUMN_IN * columns
     if width < least_in:
         raise RequestError(
-            f"a table of {columns} attacks needs {least_in:.1f} in, got {width:g}: choose a larger --width, or attacks "
-            "with --attack"
+            f"width too small: a table of {columns} attacks needs at least {least_in:.1f} in, got {width:g}; increase "
+            "--width or select attacks with --attack",
+            code="width-too-small",
         )
-    note = f"{ERROR_LABEL} in the cells; framed: the strongest attack on the mechanism, by which they are ranked"
+    note = f"cells: {ERROR_LABEL}; framed: strongest attack on the mechanism, which determines the rank"
     if standings["rank"].isna().any():
-        note += "; below the line: those that do not reach the loss, at their own, and those without an optimal attack"
+        note += "; below the line: unranked mechanisms, which do not attain the loss or lack an attack"
     with rc_context(STYLE | {"axes.grid": False}):
         height = _ROW_IN * rows + _HEAD_IN
         figure = style.with_legend(width, height, {}, note, title=title)
@@ -57,9 +58,9 @@ def tournament_figure(standings: pd.DataFrame, *, title: str = "", width: float 
             _beside(panel, row, f"{standings['quality_loss_km'].iloc[row]:.2f}")
             for column in range(columns):
                 error = errors[row, column]
-                said = "–" if np.isnan(error) else f"{error:.2f}"
+                number = "–" if np.isnan(error) else f"{error:.2f}"
                 colour = "white" if error / top > _DARK else INK
-                panel.text(column, row, said, ha="center", va="center", fontsize=_SIZE, color=colour)
+                panel.text(column, row, number, ha="center", va="center", fontsize=_SIZE, color=colour)
             framed = attacks.index(standings["strongest"].iloc[row])
             panel.add_patch(_frame(framed, row))
         ranked = int(standings["rank"].notna().sum())

@@ -1,4 +1,4 @@
-"""Privacy against quality: the adversary's error against the quality loss."""
+"""Privacy-quality trade-off: adversary error against quality loss."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from sim.plots.labels import label_points
 from sim.plots.style import DIAGONAL, ERROR_LABEL, LINES, PAIR, QUALITY_LABEL, STYLE, Look, looks
 
 _HIGHEST_IN = 4.0
-"""A panel that could be wider is no higher."""
+"""Maximum height of a panel, in inches."""
 _PAGE_IN, _NARROWEST_IN = 7.0, 2.2
-"""On paper panels below one another are made smaller, down to this width, to be together no higher than this."""
+"""Maximum height of a printed figure, and the width down to which its panels shrink to fit, in inches."""
 
 
 def tradeoff_figure(
@@ -32,18 +32,18 @@ def tradeoff_figure(
     width: float | None = None,
     names: Mapping[str, Look] | None = None,
 ) -> Figure:
-    """Draw the adversary's error against the quality loss, a panel for each attack.
+    """Draw the adversary error against the quality loss, with one panel per attack.
 
-    Each LPPM is a line through its sweep points, sorted by loss, or a labelled dot when it has one point.
-    Bars are intervals; of two to four users the values of each are drawn instead, given by `users`, a table of the
-    means of each user (`totals`) with LPPMs named as in the summary. Above the dashed line P_AE = Q-bar the
-    adversary does worse than to believe the report. Expected figures are drawn where the summary has them. A figure is
-    as wide as its panels need, or as said, in inches. Looks are those of `names`, a table of `series_looks`, or by the
-    order of appearance.
+    Each LPPM is a line through its sweep points, sorted by loss, or a labelled dot if it has one point. Bars are
+    confidence intervals; for two to four users, the values of each are drawn instead, given by `users`, a table of the
+    means of each user (`totals`) with the LPPM names of the summary. Above the dashed line P_AE = Q-bar the adversary's
+    estimate is worse than the report itself. Expected metrics are drawn where recorded. `width` is in inches (default:
+    as needed by the panels). `names` gives the style of each curve, see `series_looks` (default: by order of
+    appearance).
     """
-    shown = intervals.preferred_figures(_with_series(summary)).dropna(subset=PAIR)
+    shown = intervals.preferred_metrics(_with_series(summary)).dropna(subset=PAIR)
     if shown.empty:
-        return style.empty_figure("no attack in this run: there is no adversary error to draw")
+        return style.empty_figure("this run has no attack, so the adversary error is undefined")
     shown = intervals.blank_few(shown, *PAIR)
     own_values = _values_of_few(shown, users)
     known, attacks = names or series_looks(summary), list(dict.fromkeys(shown["attack"]))
@@ -64,7 +64,7 @@ def tradeoff_figure(
     room = side if width is None else _below_one_another(side, share, rows)
     with rc_context(STYLE if width is None else STYLE | style.lines_for(width)):
         height = (min(room, _HIGHEST_IN) * share + 0.2) * rows + 0.45
-        note = intervals.note_on(shown, "bars", users=own_values) + ("; some go on beyond the frame" if cut else "")
+        note = intervals.note_on(shown, "bars", users=own_values) + ("; some exceed the axis limits" if cut else "")
         figure = style.with_legend(side * columns + 0.4, height, {} if direct else series, note, lines=not single)
         panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         for panel, attack in zip(panels.flat, attacks, strict=False):
@@ -84,14 +84,14 @@ def tradeoff_figure(
 
 
 def _with_series(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return the summary with a name for each curve: the LPPM and, where it is said, the circumstances."""
-    said = summary["circumstances"] if "circumstances" in summary else pd.Series("", index=summary.index)
-    names = [f"{lppm} ({text})" if text else lppm for lppm, text in zip(summary["lppm"], said, strict=True)]
-    return summary.assign(series=names, circumstances=said)
+    """Return the summary with a name for each curve: the LPPM and, if present, the circumstances."""
+    labels = summary["circumstances"] if "circumstances" in summary else pd.Series("", index=summary.index)
+    names = [f"{lppm} ({label})" if label else lppm for lppm, label in zip(summary["lppm"], labels, strict=True)]
+    return summary.assign(series=names, circumstances=labels)
 
 
 def series_looks(summary: pd.DataFrame) -> dict[str, Look]:
-    """Return a look for each curve: colour and marker tell the LPPM, the line the circumstances."""
+    """Return a style for each curve: colour and marker by LPPM, line style by circumstances."""
     summary = _with_series(summary)
     of_lppm = looks(summary["lppm"])
     curves = summary.drop_duplicates("series")
@@ -105,7 +105,7 @@ def series_looks(summary: pd.DataFrame) -> dict[str, Look]:
 
 
 def _values_of_few(shown: pd.DataFrame, users: pd.DataFrame | None) -> pd.DataFrame:
-    """Return the loss and error of each user of the series that have too few users for intervals."""
+    """Return the loss and error of each user for series with too few users for intervals."""
     columns = ["series", "point", "attack", "user", *PAIR]
     few = intervals.few_users(shown)
     if users is None or few.empty:
@@ -115,14 +115,15 @@ def _values_of_few(shown: pd.DataFrame, users: pd.DataFrame | None) -> pd.DataFr
 
 
 def _below_one_another(side: float, share: float, rows: int) -> float:
-    """Return how wide panels are on paper where so many, of this share of a square, stand below one another."""
+    """Return the panel width for print if `rows` panels, with height `share` times width, are stacked."""
     return min(side, max(_NARROWEST_IN, (_PAGE_IN / rows - 0.35) / share))
 
 
 def _limits(shown: pd.DataFrame, users: pd.DataFrame, *, room: float) -> tuple[tuple[float, float], bool]:
-    """Return the range of both axes, from zero, or closer in when all lie close together, and whether bars are cut.
+    """Return the limits of both axes, and whether bars exceed them.
 
-    Bars so long that the points would have less than half of the range are.
+    The limits start at zero, unless all points are close together. They cover at most twice the range of the points;
+    longer bars are cut off.
     """
     means = shown[PAIR].to_numpy(dtype=float)
     top = float(means.max()) or 1.0
@@ -137,7 +138,7 @@ def _limits(shown: pd.DataFrame, users: pd.DataFrame, *, room: float) -> tuple[t
 
 
 def _height(shown: pd.DataFrame, users: pd.DataFrame, limits: tuple[float, float]) -> float:
-    """Return how much of the range the panels need upwards, at least half: losses may be far larger than errors."""
+    """Return the fraction of the range that the y axis needs, at least 0.5; losses may be much larger than errors."""
     low, high = limits
     top = float(shown["adversary_error_km"].max())
     reach = float(np.nanmax([top, *shown["adversary_error_km_high"], *users["adversary_error_km"]]))
@@ -148,7 +149,7 @@ def _height(shown: pd.DataFrame, users: pd.DataFrame, limits: tuple[float, float
 def _tradeoff_panel(
     panel: Axes, rows: pd.DataFrame, names: dict[str, Look], limits: tuple[float, float], share: float
 ) -> None:
-    """Draw one attack: equal scales, from the lower limit, upwards only the share of the range that is needed."""
+    """Draw one attack with equal scales; the y axis covers only the fraction `share` of the range."""
     panel.plot(limits, limits, linestyle="--", color="#777777", linewidth=0.9, zorder=1, label=DIAGONAL)
     end = limits[0] + (share - 0.06) * (limits[1] - limits[0])
     panel.text(
@@ -190,7 +191,7 @@ def _bars(rows: pd.DataFrame, name: str) -> FloatArray:
 
 
 def _label_outer(panels: np.ndarray[Any, Any], count: int, error_label: str) -> None:
-    """Hide the panels beyond `count` and label the outer ones of the rest."""
+    """Hide the panels beyond `count` and label the outer ones of the others."""
     columns = panels.shape[1]
     for i, panel in enumerate(panels.flat):
         panel.set_visible(i < count)

@@ -1,4 +1,4 @@
-"""One small panel for each user."""
+"""Time series of single users, one small panel each."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ MOST_PANELS = 12
 
 
 def users_figure(
-    courses: pd.DataFrame,
+    series: pd.DataFrame,
     *,
     title: str = "",
     shifts: pd.DataFrame | None = None,
     width: float,
     names: Mapping[str, Look] | None = None,
 ) -> Figure:
-    """Draw the adversary's error by query index, or the quality loss without an attack, a panel for each user.
+    """Draw the adversary error by query index (without an attack: the quality loss), with one panel per user.
 
-    Takes a table of `time_series.user_courses` with one attack. Of many users the first twelve are drawn.
+    `series` is a table of `time_series.user_time_series` with one attack. At most the first twelve users are drawn.
     """
-    measure = "adversary_error_km" if courses["adversary_error_km"].notna().any() else "quality_loss_km"
-    users = list(dict.fromkeys(courses["user"]))
+    measure = "adversary_error_km" if series["adversary_error_km"].notna().any() else "quality_loss_km"
+    users = list(dict.fromkeys(series["user"]))
     drawn = users[:MOST_PANELS]
     columns = style.columns(width, len(drawn), least_in=1.1)
     rows = -(-len(drawn) // columns)
-    own_looks = style.own_looks(names, courses["lppm"])
-    attack = courses["attack"].iloc[0]
+    own_looks = style.own_looks(names, series["lppm"])
+    attack = series["attack"].iloc[0]
     note = style.against(attack) if attack else ""
     if len(drawn) < len(users):
         note = "; ".join(filter(None, [note, f"{len(drawn)} of {len(users)} users"]))
@@ -45,15 +45,15 @@ def users_figure(
         figure = style.with_legend(width, (high + 0.12) * rows + 0.45, own_looks, note, title=title)
         panels = style.grid(figure, [""], drawn, columns)
         for number, user in enumerate(drawn):
-            panel, own = panels["", user], courses[courses["user"] == user]
+            panel, own = panels["", user], series[series["user"] == user]
             if shifts is not None:
-                lived = shifts[(shifts["user"] == user) & shifts["point"].isin(set(own["point"]))]
-                draw_marks(panel, marks_of(lived), labelled=False)
-            for name, course in own.dropna(subset=[measure]).groupby("lppm", sort=False):
+                own_shifts = shifts[(shifts["user"] == user) & shifts["point"].isin(set(own["point"]))]
+                draw_marks(panel, marks_of(own_shifts), labelled=False)
+            for name, of_lppm in own.dropna(subset=[measure]).groupby("lppm", sort=False):
                 look = own_looks[str(name)]
-                at = (course["first_index"] + course["last_index"]).to_numpy(float) / 2
+                at = (of_lppm["first_index"] + of_lppm["last_index"]).to_numpy(float) / 2
                 every = max(1, len(at) // 4)
-                intervals.line(panel, at, course[measure].to_numpy(float), look, str(name), markevery=every)
+                intervals.line(panel, at, of_lppm[measure].to_numpy(float), look, str(name), markevery=every)
             panel.set_title(literal(user, letters), fontsize=7.5)
             panel.tick_params(labelbottom=number + columns >= len(drawn))
             if number + columns >= len(drawn):

@@ -1,7 +1,7 @@
-"""A report to look at: what a run found, a map to replay it on, and what was run; one file that asks nobody.
+"""HTML report of a run: results, charts, a replay on a map, and the configuration, in one self-contained file.
 
-`study` joins the runs that are shown, `charts` and `replay` turn them into the numbers that the page draws, `text` into
-what it says, and `page` puts all of it into one file with the style and the scripts of `assets`.
+`study` joins the runs of a page, `charts` and `replay` compute the data that the page draws, `text` and `tables` its
+text and tables, and `page` assembles one file with the styles and scripts of `assets`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ NAME = "report.html"
 
 
 def page(results: Sequence[Result], *, live: bool = False) -> str:
-    """Return the page of a run, or of several side by side; a live one asks its server for what is new."""
+    """Return the page of one run or of several compared runs; a live page polls its server for newer results."""
     return assembled(Study([result.frozen() for result in results]), live=live)
 
 
 def write(result: Result) -> RunFile:
-    """Write `report.html` of a run from what is in its directory; return where it is."""
+    """Write `report.html` of a run from its directory and return the file."""
     file = result.run.file(NAME)
     file.write_bytes(page([result]).encode())
     return file

@@ -1,4 +1,4 @@
-"""The numbers of the charts, as plain lists: what the page's script draws."""
+"""Data of the charts, as plain lists for the script of the page."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sim.analysis.event_log import SERIES
 from sim.analysis.result import Result
 from sim.analysis.statistics import FEWEST_USERS
 from sim.analysis.summary import LOSS_AND_ERROR, preferred
-from sim.analysis.time_series import efficiency_course
+from sim.analysis.time_series import efficiency_time_series
 from sim.plots.intervals import blank_few, few_users
 from sim.plots.marks import marks_of
 from sim.report.study import Study
 from sim.storage.errors import NotApplicable
 
 MOST_USERS = 40
-"""More panels than this nobody looks at."""
+"""Maximum number of users with a panel of their own."""
 
 LOSS, ERROR, EFFICIENCY = "quality loss Q\u0304", "adversary error P_AE", "efficiency P_AE / Q\u0304"
 _QUERY = {"label": "query index r", "unit": "", "whole": True}
@@ -30,7 +30,7 @@ Chart = dict[str, Any]
 
 
 def charts(study: Study) -> dict[str, Any]:
-    """Return every chart of a page, by the place it is drawn in."""
+    """Return all charts of a page by name."""
     of_users = study.joined([result.user_series() for result in study.results])
     return {
         "tradeoff": tradeoff(study),
@@ -42,7 +42,7 @@ def charts(study: Study) -> dict[str, Any]:
 
 
 def tradeoff(study: Study) -> Chart:
-    """Return the adversary's error against the quality loss, a panel for each attack."""
+    """Return the adversary error against the quality loss, with one panel per attack."""
     shown = blank_few(_best(study.summary).dropna(subset=list(LOSS_AND_ERROR)), *LOSS_AND_ERROR)
     own_values = _of_few(study.users.assign(**_preferred_pair(study.users)), shown)
     lines = {text: i for i, text in enumerate(dict.fromkeys(study.summary["circumstances"]))}
@@ -66,9 +66,9 @@ def tradeoff(study: Study) -> Chart:
 
 
 def over_time(study: Study, of_users: pd.DataFrame) -> list[Chart]:
-    """Return quality loss, adversary error and efficiency by query index, a panel for each attack."""
+    """Return quality loss, adversary error and efficiency by query index, with one panel per attack."""
     shown = _best(study.at_middle(study.joined([result.over_time() for result in study.results])))
-    efficiency = efficiency_course(of_users)
+    efficiency = efficiency_time_series(of_users)
     own_values = _of_few(_at_index(of_users.assign(efficiency=_efficiency(of_users))), shown)
     marks, note = _marks(study), _note(study, shown, "quality_loss_km", "bands", own_values)
     measures = (
@@ -77,46 +77,46 @@ def over_time(study: Study, of_users: pd.DataFrame) -> list[Chart]:
         (_plain(EFFICIENCY), efficiency, "efficiency"),
     )
     tables = [(axis, _at_index(table.dropna(subset=[name])), name) for axis, table, name in measures]
-    found = []
+    drawn = []
     for axis, table, name in tables:
         panels = _by_attack(study, blank_few(table, name), "at_index", name, own_values)
         if name == "quality_loss_km":
             panels = _once(panels)
         if panels:
-            found.append(_chart(_QUERY, axis, panels, note=note, marks=marks))
-    return found
+            drawn.append(_chart(_QUERY, axis, panels, note=note, marks=marks))
+    return drawn
 
 
 def _once(panels: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return one panel where all have the same curves: no attack changes what a report costs."""
+    """Return a single panel if all have the same curves; the quality loss does not depend on the attack."""
     same = all(panel["curves"] == panels[0]["curves"] for panel in panels)
     return [panels[0] | {"title": ""}] if same and len(panels) > 1 else panels
 
 
 def adaptation(study: Study) -> list[Chart]:
-    """Return the efficiency by the number of queries since the shift, a panel for each attack."""
-    course = study.adapted("course")
-    if course.empty:
+    """Return the efficiency by the number of queries since the shift, with one panel per attack."""
+    series = study.adapted("time_series")
+    if series.empty:
         return []
-    table = study.at_middle(course).dropna(subset=["efficiency"])
-    users = study.adapted("user_courses")
+    table = study.at_middle(series).dropna(subset=["efficiency"])
+    users = study.adapted("user_time_series")
     own_values = table.head(0).assign(user="") if users.empty else study.at_middle(users)
     panels = _by_attack(study, blank_few(table, "efficiency"), "queries_after", "efficiency", own_values)
     for curve in (curve for panel in panels for curve in panel["curves"]):
-        _break_at_nought(curve)
+        _break_at_shift(curve)
     marks = [{"x": 0.0, "low": 0.0, "high": 0.0, "name": name, "ends": False} for name in dict.fromkeys(table["shift"])]
     window = table["window"].iloc[0]
     note = (
-        f"windows of the last {window} queries, none with queries of both sides: the first after the shift ends "
-        f"{window} queries later"
+        f"windows of the last {window} queries, all before or all after the shift: the first window after the shift "
+        f"ends {window} queries after it"
     )
     note = "; ".join(filter(None, (note, _note(study, table, "efficiency", "bands", own_values))))
     x = {"label": "queries after the shift", "unit": "", "whole": True}
-    return [_chart(x, _plain(EFFICIENCY), panels, note=note, marks=marks, title="How they follow the shift")]
+    return [_chart(x, _plain(EFFICIENCY), panels, note=note, marks=marks, title="Adaptation to the shift")]
 
 
-def _break_at_nought(curve: dict[str, Any]) -> None:
-    """Leave a gap where windows would hold queries of both sides."""
+def _break_at_shift(curve: dict[str, Any]) -> None:
+    """Insert a gap where windows would contain queries from both sides of the shift."""
     for line in (curve, *(curve.get("each") or [])):
         after = next((i for i, x in enumerate(line["x"]) if x > 0), None)
         if after:
@@ -126,23 +126,23 @@ def _break_at_nought(curve: dict[str, Any]) -> None:
 
 
 def beliefs(study: Study) -> list[Chart]:
-    """Return how far what mechanisms believe is from the truth, by query index."""
+    """Return the distance between believed and true profiles by query index."""
     of_users = study.joined([_distances(result) for result in study.results])
     if of_users.empty:
         return []
     means = [mean_belief_distance(own) for _, own in of_users.groupby("lppm", sort=False)]
     table = blank_few(pd.concat(means, ignore_index=True).assign(attack=""), "distance")
     own_values = _of_few(of_users, table)
-    axis = _plain("distance of where a query is expected from the true profile")
-    note = "total variation distance; what a Markov mechanism expects moves with its last report"
-    said = "; ".join(filter(None, (note, _note(study, table, "distance", "bands", own_values))))
+    axis = _plain("distance of the belief from the true profile")
+    note = "total variation distance; the belief of a Markov mechanism depends on its last report"
+    note = "; ".join(filter(None, (note, _note(study, table, "distance", "bands", own_values))))
     curves = [
         _curve(study, lppm, own, "index", "distance")
         | _each(own_values[own_values["lppm"] == lppm], "index", "distance")
         for lppm, own in table.groupby("lppm", sort=False)
     ]
     panels = [{"title": "", "curves": curves}]
-    return [_chart(_QUERY, axis, panels, note=said, marks=_marks(study), title="What they believe")]
+    return [_chart(_QUERY, axis, panels, note=note, marks=_marks(study), title="Beliefs of the mechanisms")]
 
 
 def _distances(result: Result) -> pd.DataFrame:
@@ -153,17 +153,17 @@ def _distances(result: Result) -> pd.DataFrame:
 
 
 def user_by_user(study: Study, of_users: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return loss and error of single users by query index, for each measure and attack a panel for each user."""
+    """Return loss and error of single users by query index, with one panel per user for each measure and attack."""
     users = sorted(set(of_users["user"]))
     most = min(max(MOST_USERS // len(study.results), 1), len(users))
-    kept = [users[i] for i in np.unique(np.linspace(0, len(users) - 1, most).astype(int))]
-    note = "" if len(kept) == len(users) else f"{len(kept)} of {len(users):,} users, evenly among all by name"
-    table = _at_index(of_users[of_users["user"].isin(kept)])
+    shown = [users[i] for i in np.unique(np.linspace(0, len(users) - 1, most).astype(int))]
+    note = "" if len(shown) == len(users) else f"{len(shown)} of {len(users):,} users, evenly spaced by name"
+    table = _at_index(of_users[of_users["user"].isin(shown)])
     marks = _marks(study)
     attacks = list(dict.fromkeys(table["attack"]))
     choices = [(ERROR, "adversary_error_km", attack) for attack in attacks if attack]
     choices.append((LOSS, "quality_loss_km", attacks[0]))
-    found = []
+    entries = []
     for label, name, attack in choices:
         rows = table[table["attack"] == attack].dropna(subset=[name])
         panels = [
@@ -177,12 +177,12 @@ def user_by_user(study: Study, of_users: pd.DataFrame) -> list[dict[str, Any]]:
         ]
         chart = _chart(_QUERY, _km(label), panels, note=note, marks=marks)
         measure = " ".join(label.split()[:2])
-        found.append({"measure": measure, "attack": attack if name == "adversary_error_km" else "", "chart": chart})
-    return found
+        entries.append({"measure": measure, "attack": attack if name == "adversary_error_km" else "", "chart": chart})
+    return entries
 
 
 def _by_attack(study: Study, table: pd.DataFrame, x: str, y: str, users: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a panel for each attack; `users` are the values of users that are drawn one by one."""
+    """Return one panel per attack; `users` has the values of individually drawn users."""
     panels = []
     for attack, rows in table.groupby("attack", sort=False):
         of_attack = users[users["attack"] == attack]
@@ -195,7 +195,7 @@ def _by_attack(study: Study, table: pd.DataFrame, x: str, y: str, users: pd.Data
 
 
 def _each(users: pd.DataFrame, x: str, y: str) -> dict[str, Any]:
-    """Return the curves of single users, which are drawn thin where they are too few for an interval."""
+    """Return the curves of single users, drawn as thin lines if there are too few for an interval."""
     lines = [
         {"x": _numbers(own[x]), "y": _numbers(own[y])}
         for _, own in users.dropna(subset=[x, y]).groupby("user", sort=True)
@@ -204,7 +204,7 @@ def _each(users: pd.DataFrame, x: str, y: str) -> dict[str, Any]:
 
 
 def _of_few(users: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of users of the series that have too few of them for an interval."""
+    """Return the rows of users for series with too few users for an interval."""
     return users.merge(few_users(table), on=SERIES)
 
 
@@ -213,19 +213,19 @@ def _preferred_pair(users: pd.DataFrame) -> dict[str, Any]:
 
 
 def _efficiency(users: pd.DataFrame) -> Any:
-    """Return P_AE / Q-bar of each row, NaN where nothing is lost."""
+    """Return P_AE / Q-bar of each row; NaN if the loss is zero."""
     loss = users["quality_loss_km"].astype(float)
     return users["adversary_error_km"].astype(float) / loss.where(loss > 0)
 
 
 def _at_index(table: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of windows with the index in the middle of each, and both ends."""
+    """Return rows of windows with the middle index of each window and both ends."""
     middle_index = (table["first_index"] + table["last_index"]) / 2
     return table.assign(at_index=middle_index, at_index_low=table["first_index"], at_index_high=table["last_index"])
 
 
 def _marks(study: Study) -> list[dict[str, Any]]:
-    """Return where users' lives change, at the points that are drawn."""
+    """Return the marks of the behaviour shifts at the drawn sweep points."""
     drawn = study.at_middle(study.summary)
     tables = []
     for name, result in zip(study.names, study.results, strict=True):
@@ -247,8 +247,8 @@ def _chart(
     equal: bool = False,
     title: str = "",
 ) -> Chart:
-    kept = {"title": title, "x": x, "y": y, "equal": equal, "marks": list(marks), "note": note}
-    return kept | {"panels": list(panels)}
+    frame = {"title": title, "x": x, "y": y, "equal": equal, "marks": list(marks), "note": note}
+    return frame | {"panels": list(panels)}
 
 
 def _curve(study: Study, lppm: Any, rows: pd.DataFrame, x: str, y: str) -> dict[str, Any]:
@@ -259,13 +259,13 @@ def _curve(study: Study, lppm: Any, rows: pd.DataFrame, x: str, y: str) -> dict[
 
 
 def _numbers(values: Iterable[float]) -> list[float | None] | None:
-    """Return figures as the page needs them: five digits, None for none; None alone where there is none at all."""
-    found: list[float | None] = [None if pd.isna(value) else float(f"{value:.5g}") for value in values]
-    return found if any(value is not None for value in found) else None
+    """Return values with five significant digits, None for missing ones; None if all are missing."""
+    numbers: list[float | None] = [None if pd.isna(value) else float(f"{value:.5g}") for value in values]
+    return numbers if any(value is not None for value in numbers) else None
 
 
 def _best(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with the expected figures, where there are any, in the place of the realised."""
+    """Return the table with realised metrics replaced by the expected ones where recorded."""
     return table.assign(**{name + end: preferred(table, name, end) for name in LOSS_AND_ERROR for end in _ENDS})
 
 
@@ -282,9 +282,9 @@ def _against(attack: Any) -> str:
 
 
 def _note(study: Study, rows: pd.DataFrame, name: str, what: str, users: pd.DataFrame) -> str:
-    """Say what bars, bands and thin lines are, if there are any."""
+    """Return the note on bars, bands and thin lines."""
     drawn = blank_few(rows, name)[f"{name}_low"].notna().any()
-    parts = [f"{what}: 95 % intervals over {study.units}"] if drawn else []
+    parts = [f"{what}: 95 % confidence intervals over {study.units}"] if drawn else []
     if len(users):
-        parts.append(f"thin lines or small marks: single users (no intervals below {FEWEST_USERS} users)")
+        parts.append(f"thin lines or small marks: individual users (no intervals for fewer than {FEWEST_USERS} users)")
     return "; ".join(parts)

@@ -1,4 +1,4 @@
-"""HTML from values: whatever is not markup made here is text, whatever it contains."""
+"""HTML construction: all values except `Markup` objects are escaped."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from sim.plots.labels import printable
 
 
 class Markup(str):
-    """Text that is markup already."""
+    """String that is HTML markup."""
 
     __slots__ = ()
 
 
 def tag(name: str, *children: object, **attributes: object) -> Markup:
-    """Return an element. A trailing underscore of an attribute's name goes, inner ones are dashes.
+    """Return an element. In attribute names, trailing underscores are removed and inner ones become dashes.
 
     >>> print(tag("p", "a < b ", tag("b", "c"), class_="lead"))
     <p class="lead">a &lt; b <b>c</b></p>
     """
-    said = "".join(
+    text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
-    return Markup(f"<{name}{said}>{joined(children)}</{name}>")
+    return Markup(f"<{name}{text}>{joined(children)}</{name}>")
 
 
 def joined(children: Iterable[object]) -> Markup:
-    """Return several values one after another."""
+    """Concatenate values as markup."""
     return Markup("".join(escaped(child) for child in children))
 
 
 def escaped(value: object) -> Markup:
-    """Return a value as markup that shows it letter by letter; what cannot be seen is shown as a box.
+    """Escape a value; characters that are not printable become a replacement character.
 
     >>> print(escaped("<b>" + chr(0x202E)))
     &lt;b&gt;�
@@ -44,26 +44,26 @@ def escaped(value: object) -> Markup:
 
 
 def numbered_names(names: Sequence[str]) -> list[str]:
-    """Return names as they are shown, with numbers where several look alike.
+    """Return printable names, numbered where several are equal.
 
     >>> numbered_names(["a", "b" + chr(0x202E), "b" + chr(0x200E)])
     ['a', 'b�', 'b� (2)']
     """
     seen: dict[str, int] = {}
-    found = []
+    numbered = []
     for name in map(printable, names):
         seen[name] = seen.get(name, 0) + 1
-        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return found
+        numbered.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return numbered
 
 
 def typeset(line: str) -> Markup:
-    """Return text as it is set in print: symbols of loss and error, and no line break between a number and its unit."""
+    """Typeset the symbols of loss and error, and prevent line breaks between a number and its unit."""
     unbroken = re.sub(r"(?<=\d) (?=km\b|±)|(?<=±) (?=\d)", "\u00a0", line.replace("Q-bar", "Q\u0304"))
     return Markup(escaped(unbroken).replace("P_AE", tag("i", "P", tag("sub", "AE"))))
 
 
 def bulleted(lines: Iterable[str], kind: str) -> Markup:
-    """Return lines as a list; nothing without any."""
+    """Return lines as a bulleted list of this class; nothing if there are none."""
     items = [tag("li", line) for line in lines]
     return tag("ul", *items, class_=kind) if items else Markup("")

@@ -1,4 +1,7 @@
-"""One file with everything in it: markup, numbers, style and script. Nothing else may run, and nothing is asked for."""
+"""Assembly of the page: one file with markup, data, style and script.
+
+A content security policy allows only this style and script; the page makes no requests.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +25,15 @@ SCRIPTS = ("core.js", "layout.js", "charts.js", "reading.js", "tables.js", "trac
 LIVE = "live.js"
 LIVE_STYLE = "live.css"
 MOST_LETTERS = 4_900_000
-"""A page takes no more than this: what the rest leaves is for the map."""
+"""Maximum size of a page in characters; the replay gets what the other parts leave."""
 
 
 def assembled(study: Study, *, live: bool = False) -> str:
-    """Return the page of some runs; a live one asks its own server for newer ones."""
+    """Return the page of a study; a live page polls its own server for newer versions."""
     drawn = charts(study)
     style = _assets((*STYLES, LIVE_STYLE) if live else STYLES)
     script = _script((*SCRIPTS, LIVE) if live else SCRIPTS)
-    said = {
+    parts = {
         "version": importlib.metadata.version("lppm-sim"),
         "policy": policy(style, script, live=live),
         "title": escaped(text.title(study)),
@@ -39,24 +42,24 @@ def assembled(study: Study, *, live: bool = False) -> str:
         "answer": text.answer(study),
         "standings": tables.standings(study),
         "table": tables.table(study),
-        "tradeoff": _chart("tradeoff", drawn, "There is no attack in this run, so there is no error to draw."),
-        "time": _chart("time", drawn, "There is no query in this run."),
+        "tradeoff": _chart("tradeoff", drawn, "This run has no attack, so the adversary error is undefined."),
+        "time": _chart("time", drawn, "This run has no queries."),
         "adaptation": _chart("adaptation", drawn, None),
         "adapted": tables.adaptation(study),
-        "profiles": _chart("profiles", drawn, "No beliefs were kept in this run (record.snapshots)."),
-        "users": _chart("users", drawn, "There is no query in this run."),
-        "figures": tables.figures(study),
+        "profiles": _chart("profiles", drawn, "This run has no belief snapshots (set record.snapshots)."),
+        "users": _chart("users", drawn, "This run has no queries."),
+        "metrics": tables.metrics(study),
         "run": text.run(study),
         "script": script,
     }
     data = {"series": study.series, "charts": drawn}
     frame = _asset("page.html")
-    maps = replays(study, MOST_LETTERS - sum(map(len, (frame, _data(data), *said.values()))))
-    return Template(frame).substitute(said, replay=_map(maps), data=_data(data | {"replay": maps}))
+    maps = replays(study, MOST_LETTERS - sum(map(len, (frame, _data(data), *parts.values()))))
+    return Template(frame).substitute(parts, replay=_map(maps), data=_data(data | {"replay": maps}))
 
 
 def waiting(title: str) -> str:
-    """Return what a live page is before anything is finished: it asks its server until something is."""
+    """Return the live page before the first results; it polls its server until there are some."""
     style, script = _assets((*STYLES, LIVE_STYLE)), _script(("core.js", LIVE))
     return Template(_asset("waiting.html")).substitute(
         policy=policy(style, script, live=True), title=escaped(title), style=style, script=script
@@ -64,7 +67,7 @@ def waiting(title: str) -> str:
 
 
 def policy(style: str, script: str, *, live: bool = False) -> str:
-    """Return what a browser may do with the page: run this script, use this style, and nothing else."""
+    """Return the content security policy of the page: only this script and this style are allowed."""
     rules = {
         "default-src": "'none'",
         "style-src": _fingerprint(style),
@@ -82,11 +85,11 @@ def _fingerprint(content: str) -> str:
 
 
 def _chart(name: str, drawn: dict[str, Any], otherwise: str | None) -> Markup:
-    """Return the place of a chart, or why there is none."""
+    """Return the container of a chart, or the reason why there is none."""
     chart = drawn.get(name)
-    there = chart["panels"] if isinstance(chart, dict) else chart
+    content = chart["panels"] if isinstance(chart, dict) else chart
     kind = "chart small" if name == "users" else "chart"
-    if there:
+    if content:
         return tag("div", class_=kind, data_chart=name)
     return Markup("") if otherwise is None else tag("p", otherwise, class_="none")
 
@@ -98,12 +101,12 @@ def _map(maps: list[dict[str, Any]]) -> Markup:
 
 
 def _data(value: Any) -> str:
-    """Return numbers and names as JSON that can stand in a page: nothing in it ends the element or begins another."""
+    """Return JSON that is safe inside a script element: it cannot end the element or start another."""
     return json.dumps(_shown(value), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 def _shown(value: Any) -> Any:
-    """Return the same with names as they may be shown."""
+    """Replace unprintable characters in all strings of a value."""
     if isinstance(value, dict):
         return {key: _shown(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""What the map replays: of each mechanism one simulation, packed into a few letters a query.
+"""Data of the replay: one simulation per mechanism, packed into a few characters per query.
 
-Of several sweep points the middle one, of several replications the first. Users beyond the room that a page has are
-left out, and the page says so.
+The replay shows the first replication at the middle sweep point. Users that exceed the maximum size of a page are
+omitted, which the page reports.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from sim.report.study import Study
 from sim.storage.summary_rows import NO_POSITIONS, summarized
 
 MOST_ROADS = 60_000
-"""A map of more roads than this is black, and they would take the room of the users."""
-_FIRST_GUESS = 1.5
-"""About so many letters does a packed cell take."""
+"""Maximum number of roads on a map; more would be illegible and leave too little space for the users."""
+_LETTERS_PER_VALUE = 1.5
+"""Approximate number of characters of a packed value."""
 _REGULAR = 0.5
-"""Queries whose gaps vary by less than this part of their mean are played by the clock, others one by one."""
-_SINCE_1970_S = 100_000_000
-"""Times beyond this count from 1970; simulated lives begin at nought."""
+"""Coefficient of variation of the time between queries below which the replay runs by time, otherwise by query."""
+_CLOCK_FROM_S = 100_000_000
+"""Times above this are Unix times; simulated times start at zero."""
 _STEP_KM = 0.01
-"""Distances that the page cannot work out are given in steps of this."""
-_ON_GRID = ("manhattan", "euclidean")
-"""Distances that the page works out from the cells."""
+"""Resolution of distances that the page cannot compute from the cells."""
+_FROM_CELLS = ("manhattan", "euclidean")
+"""Distances that the page computes from the cells."""
 _KEYS = ["user", "index"]
 
 Packed = dict[str, str]
@@ -44,7 +44,7 @@ Packed = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Simulation:
-    """What one mechanism made of some users' queries; all of them by user, then query."""
+    """Reports and estimates of some users' queries under one mechanism; rows sorted by user, then query."""
 
     series: int
     point: int
@@ -53,11 +53,11 @@ class _Simulation:
     """Columns: user, index, time_s, cell."""
     space: OutputSpace
     shown: IntArray
-    """The cell at which what was reported is shown, -1 for none."""
-    said: IntArray
-    """Which of the different outputs it was."""
+    """Cell at which the report is shown, -1 for none."""
+    output_index: IntArray
+    """Position of the report among the distinct outputs."""
     named: Sequence[tuple[int, ...]]
-    """The cells that each of the different outputs names."""
+    """Cells that each of the distinct outputs covers."""
     loss_km: FloatArray
     estimates: dict[str, IntArray]
     errors_km: dict[str, FloatArray]
@@ -72,7 +72,7 @@ class _Simulation:
             self,
             truth=self.truth[kept],
             shown=self.shown[kept],
-            said=self.said[kept],
+            output_index=self.output_index[kept],
             loss_km=self.loss_km[kept],
             estimates={name: cells[kept] for name, cells in self.estimates.items()},
             errors_km={name: errors[kept] for name, errors in self.errors_km.items()},
@@ -81,7 +81,7 @@ class _Simulation:
 
 
 def replays(study: Study, room: int) -> list[dict[str, Any]]:
-    """Return what the map of each run needs, or why there is none; all of it in so many letters."""
+    """Return the replay data of each run, or the reason why there is none, in at most `room` characters."""
     return [
         {"run": name} | _replay(study, name, result, room // len(study.results))
         for name, result in zip(study.names, study.results, strict=True)
@@ -95,46 +95,48 @@ def _replay(study: Study, name: str, result: Result, room: int) -> dict[str, Any
     first = chosen.iloc[0]
     expected = query_counts(result.totals(), first["point"], first["own_lppm"], first["attack"])
     values = values_per_query(len(chosen), chosen["lppm"].nunique())
-    wanted = evenly(expected[result.trajectories().users], int(room / (_FIRST_GUESS * values)))
-    read = [_simulation(result, study, rows.iloc[0], wanted) for _, rows in chosen.groupby("lppm", sort=False)]
+    selected = evenly(expected[result.trajectories().users], int(room / (_LETTERS_PER_VALUE * values)))
+    read = [_simulation(result, study, rows.iloc[0], selected) for _, rows in chosen.groupby("lppm", sort=False)]
     simulations = [one for one in read if len(one.truth)]
     if not simulations:
-        return {"none": "The first replication of the middle sweep points, which is replayed, is not there yet."}
+        return {"none": "The replay shows the first replication at the middle sweep points, which is not finished yet."}
     same = [one for one in simulations if one.truth.equals(simulations[0].truth)]
     lengths = same[0].truth.groupby("user", sort=False).size()
     users, length = [str(user) for user in lengths.index], int(lengths.max())
-    found = _packed(result, same)
-    while (letters := _letters(found)) > room and len(users) * length > 1:
+    packed = _packed(result, same)
+    while (letters := _letters(packed)) > room and len(users) * length > 1:
         kept = lengths[users].clip(upper=length)
         fits = int(kept.sum() * 0.9 * room / letters)
         users, length = evenly(kept, fits), length if len(users) > 1 else max(fits, 1)
-        found = _packed(result, [one.of(users, length) for one in same])
+        packed = _packed(result, [one.of(users, length) for one in same])
     notes = []
     if len(same) < len(read):
-        notes.append("Mechanisms of other people than the first one's, or not simulated yet, are left out.")
-    if left_out := len(expected) - len(wanted) + len(lengths) - len(users):
-        notes.append(f"{len(users):,} of {len(users) + left_out:,} users are kept, so that the page stays below 5 MB.")
+        notes.append("Mechanisms with other users than the first one, or not simulated yet, are omitted.")
+    if left_out := len(expected) - len(selected) + len(lengths) - len(users):
+        notes.append(f"Shows {len(users):,} of {len(users) + left_out:,} users, to limit the page to 5 MB.")
     if length < lengths.max():
-        notes.append(f"Of each user the first {length:,} queries are kept, so that the page stays below 5 MB.")
-    return found | {"note": " ".join(notes), "shifts": _shifts(result, same[0].point, users, length)}
+        notes.append(f"Shows the first {length:,} queries of each user, to limit the page to 5 MB.")
+    return packed | {"note": " ".join(notes), "shifts": _shifts(result, same[0].point, users, length)}
 
 
 def _simulation(result: Result, study: Study, row: pd.Series[Any], users: Sequence[str]) -> _Simulation:
-    """Return what one mechanism made of some users in the first replication."""
+    """Return the simulation of some users under one mechanism, in the first replication."""
     point, lppm = int(row["point"]), row["own_lppm"]
     trajectories = result.trajectories().trajectories(lppm, point)
     table, beliefs = trajectories.rows, trajectories.beliefs
     table = table.filter(pc.is_in(table["user"], pa.array(users, pa.string())))
     space = result.output_space(lppm, point)
-    # As they are: in pandas a column with nulls is one of floats, which do not hold large numbers to the digit.
+    # Outputs are encoded before the conversion to pandas, which would round large integers in a column with nulls.
     outputs = table["output"].combine_chunks().dictionary_encode(null_encoding="encode")
-    frame = table.drop_columns(["output"]).to_pandas().assign(said=outputs.indices.to_numpy(zero_copy_only=False))
+    frame = (
+        table.drop_columns(["output"]).to_pandas().assign(output_index=outputs.indices.to_numpy(zero_copy_only=False))
+    )
     frame = frame.assign(place=frame["user"].map({user: i for i, user in enumerate(users)}))
     frame = frame.sort_values(["place", "index"], kind="stable", ignore_index=True)
     once = frame.drop_duplicates(_KEYS)
-    said = once["said"].to_numpy(np.int64)
-    different = outputs.dictionary.to_pylist()
-    shown = np.array([-1 if output is None else space.shown_at(output) for output in different], dtype=np.int64)
+    output_index = once["output_index"].to_numpy(np.int64)
+    distinct = outputs.dictionary.to_pylist()
+    shown = np.array([-1 if output is None else space.shown_at(output) for output in distinct], dtype=np.int64)
     of_attack = {str(attack): own for attack, own in frame.groupby("attack", sort=False)}
     return _Simulation(
         series=next(i for i, entry in enumerate(study.series) if entry["name"] == row["lppm"]),
@@ -142,9 +144,9 @@ def _simulation(result: Result, study: Study, row: pd.Series[Any], users: Sequen
         at=row["at"],
         truth=once[["user", "index", "time_s", "cell"]].reset_index(drop=True),
         space=space,
-        shown=shown[said],
-        said=said,
-        named=[() if output is None else space.cells(output) for output in different],
+        shown=shown[output_index],
+        output_index=output_index,
+        named=[() if output is None else space.cells(output) for output in distinct],
         loss_km=once["quality_loss_km"].to_numpy(np.float64),
         estimates={name: own["estimate"].to_numpy(np.int64) for name, own in of_attack.items()},
         errors_km={name: own["adversary_error_km"].to_numpy(np.float64) for name, own in of_attack.items()},
@@ -153,7 +155,7 @@ def _simulation(result: Result, study: Study, row: pd.Series[Any], users: Sequen
 
 
 def _packed(result: Result, simulations: Sequence[_Simulation]) -> dict[str, Any]:
-    """Return simulations of the same users as the page unpacks them."""
+    """Return simulations of the same users in the packed format of the page."""
     truth = simulations[0].truth
     lengths = truth.groupby("user", sort=False).size()
     users = [str(user) for user in lengths.index]
@@ -168,7 +170,7 @@ def _packed(result: Result, simulations: Sequence[_Simulation]) -> dict[str, Any
         "queries": [int(length) for length in lengths],
         "time_s": _pack(times),
         "cell": _pack_cells(truth["cell"].to_numpy(np.int64), cells),
-        "clock": "date" if times.min() > _SINCE_1970_S else "day",
+        "clock": "date" if times.min() > _CLOCK_FROM_S else "day",
         "distances": {"loss": quality, "error": privacy},
         "axis": "time" if _is_regular(truth) else "query",
         "lppms": [
@@ -191,20 +193,20 @@ def _packed(result: Result, simulations: Sequence[_Simulation]) -> dict[str, Any
 
 
 def _packed_names(one: _Simulation, cells: int) -> dict[str, Packed] | None:
-    """Return the cells that each output names, where they are several: from which place to which in one list."""
+    """Return the cells that each output covers, for regions and sets: concatenated cells and start positions."""
     if one.space.kind not in ("regions", "sets"):
         return None
-    used, said = np.unique(one.said, return_inverse=True)
+    used, position = np.unique(one.output_index, return_inverse=True)
     named = [one.named[place] for place in used]
     return {
-        "said": _pack(said.astype(np.uint32)),
+        "output": _pack(position.astype(np.uint32)),
         "start": _pack(np.cumsum([0, *map(len, named)]).astype(np.uint32)),
         "cells": _pack_cells(np.array([cell for own in named for cell in own], dtype=np.int64), cells),
     }
 
 
 def _packed_beliefs(beliefs: pd.DataFrame, users: Sequence[str]) -> dict[str, Any] | None:
-    """Return beliefs in 256 shades; the root makes small probabilities visible."""
+    """Return beliefs in 256 shades, with a square root scale that makes small probabilities visible."""
     if beliefs.empty:
         return None
     place = beliefs["user"].map({user: i for i, user in enumerate(users)})
@@ -227,7 +229,7 @@ def _world(result: Result, point: int) -> dict[str, Any]:
 
 
 def _roads(roads: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the roads to draw, each once for both directions."""
+    """Return the roads to draw, with both directions merged."""
     ends = np.sort(np.array([roads["edge_from"], roads["edge_to"]], dtype=np.int64), axis=0)
     ends = np.unique(ends[:, ends[0] != ends[1]], axis=1)
     if not ends.size or ends.shape[1] > MOST_ROADS:
@@ -242,8 +244,8 @@ def _roads(roads: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _shifts(result: Result, point: int, users: Sequence[str], length: int) -> list[dict[str, Any]]:
-    told, place = result.shifts(), {user: i for i, user in enumerate(users)}
-    own = told[(told["point"] == point) & (told["replication"] == 0)]
+    shifts, place = result.shifts(), {user: i for i, user in enumerate(users)}
+    own = shifts[(shifts["point"] == point) & (shifts["replication"] == 0)]
     return [
         {
             "user": place[row["user"]],
@@ -257,31 +259,31 @@ def _shifts(result: Result, point: int, users: Sequence[str], length: int) -> li
 
 
 def _is_regular(truth: pd.DataFrame) -> bool:
-    """Tell whether queries come at a beat: of half of the users, gaps vary little around their mean."""
+    """Return whether the times between queries are regular for at least half of the users."""
     gaps = truth.groupby("user", sort=False)["time_s"].diff().groupby(truth["user"])
     return bool((gaps.std() / gaps.mean()).median() < _REGULAR)
 
 
 def _pack_cells(values: IntArray, cells: int) -> Packed:
-    """Return cells; the number of cells stands for none of them."""
+    """Pack cells; the number of cells stands for no cell."""
     return _pack(values.astype(np.uint8 if cells < 2**8 else np.uint16 if cells < 2**16 else np.uint32))
 
 
 def _pack_km(values: FloatArray, distance: str) -> Packed | None:
-    """Return distances in steps, or nothing where the page can work them out from the cells."""
+    """Pack distances in steps of 10 m; None if the page can compute them from the cells."""
     steps = np.clip(np.rint(values / _STEP_KM), 0, 2**16 - 1)
-    return None if distance in _ON_GRID else _pack(steps.astype(np.uint16))
+    return None if distance in _FROM_CELLS else _pack(steps.astype(np.uint16))
 
 
 def _pack(values: NDArray[Any]) -> Packed:
-    """Return an array as text: base64 of zlib of its little-endian bytes."""
+    """Pack an array as text: base64 of the zlib-compressed little-endian bytes."""
     kind = {"u": "u", "i": "i", "f": "f"}[values.dtype.kind] + str(8 * values.dtype.itemsize)
     raw = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).tobytes()
     return {"type": kind, "packed": base64.b64encode(zlib.compress(raw, 9)).decode()}
 
 
 def _letters(value: Any) -> int:
-    """Return about how many letters something takes in the page."""
+    """Return the approximate number of characters of a value in the page."""
     if isinstance(value, dict):
         return sum(len(key) + 5 + _letters(item) for key, item in value.items())
     if isinstance(value, list):

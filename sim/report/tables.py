@@ -1,4 +1,4 @@
-"""Tables of the page: the definitions of `sim.analysis.tables` as HTML."""
+"""HTML tables of the page, from the definitions of `sim.analysis.tables`."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ from sim.storage.errors import RunError
 
 _SHADES = 8
 _TALL = 40
-"""A table of more rows than this scrolls."""
+"""Number of rows above which a table scrolls."""
 
 
 def html_table(table: Table) -> Markup:
-    """Return a table."""
+    """Return a table as HTML."""
     rows = [tag("tr", *(_cell(column, column.cell(row)) for column in table.columns)) for row in table.rows]
     return sortable([heading(column) for column in table.columns], rows, table.caption)
 
 
 def sortable(heads: Sequence[Markup], rows: Sequence[Markup], caption: str = "") -> Markup:
-    """Return a table to be sorted, in a place of its own that scrolls where the table is wider or very long."""
+    """Return a sortable table in a container that scrolls if the table is too wide or very long."""
     parts = [tag("caption", typeset(caption)) if caption else "", tag("thead", tag("tr", *heads)), tag("tbody", *rows)]
-    place = "wide tall" if len(rows) > _TALL else "wide"
-    return tag("div", tag("table", *parts, class_="sortable"), class_=place)
+    kind = "wide tall" if len(rows) > _TALL else "wide"
+    return tag("div", tag("table", *parts, class_="sortable"), class_=kind)
 
 
 def heading(column: Column) -> Markup:
-    """Return the head of a column."""
+    """Return the header cell of a column."""
     unit = joined([" ", tag("small", column.unit)]) if column.unit else ""
     kind = "number" if column.numeric else "text"
     return tag("th", typeset(column.heading), unit, scope="col", data_type=kind, title=column.meaning or None)
@@ -67,7 +67,7 @@ def _cell(column: Column, cell: Cell) -> Markup:
 
 
 def table(study: Study) -> Markup:
-    """Return loss and error: a row for each mechanism and sweep point, a column for each attack."""
+    """Return the table of loss and error: one row per mechanism and sweep point, one column per attack."""
     paths = list(dict.fromkeys(path for result in study.results for path in result.points().columns.drop("point")))
     over = {name: exceeded(result.manifest) for name, result in zip(study.names, study.results, strict=True)}
     rows = rows_by_attack(study.summary, ["run", "lppm", "point"])
@@ -87,7 +87,7 @@ def table(study: Study) -> Markup:
 
 
 def standings(study: Study) -> Markup:
-    """Return the standings of a tournament: cells are shaded by the error, the strongest attack's is bold."""
+    """Return the standings: cells shaded by the adversary error, the strongest attack in bold."""
     table = study.tournament
     if table.empty:
         return Markup("")
@@ -107,62 +107,63 @@ def standings(study: Study) -> Markup:
             cells.append(tag("td", inside, data_value="" if pd.isna(error) else f"{error:.6g}", class_=shade))
         rows.append(tag("tr", *cells))
     caption = (
-        "P_AE in km of every attack on every mechanism, best protection first; bold: the strongest attack, by which "
-        "they are ranked. Without a rank: mechanisms that do not reach the loss, at their own, and those against "
-        "which some attack cannot be computed."
+        "Adversary error P_AE, in km, of every attack on every mechanism, best protection first. Bold: strongest "
+        "attack, which determines the rank. Mechanisms without a rank do not attain the common quality loss (shown at "
+        "their nearest loss), or some attack cannot be computed against them."
     )
     return sortable(heads, rows, caption)
 
 
 def adaptation(study: Study) -> Markup:
-    """Return the table of how mechanisms followed a shift; nothing without a shift, or why it is not applicable."""
+    """Return the adaptation table, nothing without a shift, or the reason why it does not apply."""
     frame = study.adapted("summary")
     if frame.empty:
-        reasons = [found for found in study.adaptations if isinstance(found, RunError)]
-        return joined(tag("p", f"How mechanisms adapt cannot be told: {reason}", class_="none") for reason in reasons)
+        reasons = [error for error in study.adaptations if isinstance(error, RunError)]
+        return joined(tag("p", f"Adaptation is not available: {reason}", class_="none") for reason in reasons)
     labels = _labels([name for name in ("at", "attack") if frame[name].nunique() > 1])
     caption = adaptation_caption(frame, frame["window"].iloc[0], frame["recovered"].iloc[0])
     return html_table(Table([*labels, *ADAPTATION], frame.to_dict("records"), f"{caption}."))
 
 
-def figures(study: Study) -> Markup:
-    """Return the table of the metrics that were recorded, with the meaning of each, and which were not."""
+def metrics(study: Study) -> Markup:
+    """Return the table of the recorded metrics with their descriptions, and notes on those not recorded."""
     frame = study.metrics
     names = recorded_metrics(frame)
     labels = _labels([name for name in ("at", "attack") if frame[name].astype(bool).any()])
     caption = (
-        "What mechanisms promise under their own models (own), means over snapshots, beside what happened; "
+        "Measured metrics, and metrics predicted under the mechanism's own model (own; means over snapshots); "
         f"{table_spread_note(frame)}."
     )
     table = Table([*labels, *metrics_columns(names)], frame.to_dict("records"), caption)
-    meanings = [
-        part for name in names for part in (tag("dt", typeset(METRICS[name].heading)), tag("dd", METRICS[name].words))
-    ]
-    return joined([html_table(table), tag("dl", *meanings), bulleted(_not_recorded(study), "notes"), hindsight(study)])
+    descriptions: list[Markup] = []
+    for name in names:
+        descriptions += [tag("dt", typeset(METRICS[name].heading)), tag("dd", METRICS[name].description)]
+    notes = bulleted(_not_recorded(study), "notes")
+    return joined([html_table(table), tag("dl", *descriptions), notes, hindsight(study)])
 
 
 def hindsight(study: Study) -> Markup:
-    """Return the table of what attacks make of past queries; nothing where none revises its estimates."""
+    """Return the table of smoothing errors; nothing if no attack revises its estimates."""
     frame = study.hindsight
     if frame.empty:
         return Markup("")
     labels = _labels([name for name in ("at", "attack", "lag") if frame[name].astype(bool).any()])
     caption = f"{past_errors_caption(frame)}."
     return joined(
-        [tag("h3", "The past"), html_table(Table([*labels, *PAST_ERRORS], frame.to_dict("records"), caption))]
+        [tag("h3", "Past queries"), html_table(Table([*labels, *PAST_ERRORS], frame.to_dict("records"), caption))]
     )
 
 
-_LABELS = {"at": "with", "attack": "attack", "lag": "reports later"}
+_LABELS = {"at": "swept values", "attack": "attack", "lag": "lag (reports)"}
 
 
 def _labels(names: Sequence[str]) -> list[Column]:
-    """Return the columns that name a row."""
+    """Return the columns that identify a row."""
     return [lppm_column(), *(text_column(_LABELS[name], name) for name in names)]
 
 
 def _not_recorded(study: Study) -> Iterator[str]:
-    """Yield what to set for the metrics that a run has not recorded."""
+    """Yield which setting would record each missing metric."""
     for name, result in zip(study.names, study.results, strict=True):
         for line in unrecorded_metrics(result.metrics(), result.manifest):
             yield f"{name}: {line}" if study.compared else line

@@ -1,4 +1,4 @@
-"""What the page says: the answer in sentences and a table, and what was run."""
+"""Text of the page: results in sentences, and the configuration of the run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sim.analysis.result import Result
 from sim.analysis.summary import LOSS_AND_ERROR
 from sim.analysis.tables import table_spread_note
 from sim.report.markup import Markup, bulleted, joined, tag, typeset
-from sim.report.study import OF_PEOPLE, Study
+from sim.report.study import OF_USERS, Study
 from sim.report.tables import sortable
 from sim.scenario.models import RepeatUntil, Scenario
 from sim.storage.manifest import RunManifest
@@ -24,19 +24,19 @@ _FEW_DIFFERENCES, _MOST_DIFFERENCES = 8, 40
 
 
 def title(study: Study) -> str:
-    """Return what the page is called."""
+    """Return the title of the page."""
     *others, last = study.names
     return f"{', '.join(others)} and {last}" if others else last
 
 
 def lead(study: Study) -> Markup:
-    """Return the lines below the title: what was simulated, and how much."""
+    """Return the lines below the title: description, and numbers of users, mechanisms, attacks and queries."""
     lines = []
     for name, result in zip(study.names, study.results, strict=True):
         summary = study.summary[study.summary["run"] == name]
         counted = summary.drop_duplicates(["lppm", "point"])["queries"].sum()
-        described = result.manifest.scenario.description.strip()
-        about = f"{name}:" if study.compared else f"{described.rstrip('.')}." if described else ""
+        description = result.manifest.scenario.description.strip()
+        about = f"{name}:" if study.compared else f"{description.rstrip('.')}." if description else ""
         attacks = summary.loc[summary["attack"] != "", "attack"].nunique()
         amounts = [
             _counted(int(summary["users"].max()), "user"),
@@ -53,56 +53,56 @@ def _counted(number: int, one: str, many: str | None = None) -> str:
 
 
 def answer(study: Study) -> Markup:
-    """Return the sentences that say which mechanism protects best, and what to beware of."""
+    """Return the sentences on which mechanism protects best, and the warnings."""
     table = study.tournament
     lines: list[str] = []
     if not table.empty:
         lines = [sentences.tournament(table, *study.results[0].tournament_leads(table))]
-    in_part = []
-    for runs in study.people.values() if table.empty else ():
+    partial = []
+    for runs in study.user_groups.values() if table.empty else ():
         own = study.users[study.users["run"].isin(runs)]
         both = own[own.groupby("user")["run"].transform("nunique") == len(runs)]
         lines += sentences.comparisons(both)
         if len(both) < len(own):
-            in_part.append(
-                f"{', '.join(runs)}: compared over the {both['user'].nunique()} users whom all of them have."
+            partial.append(
+                f"{', '.join(runs)}: compared over the {both['user'].nunique()} users common to all of them."
             )
-    beware = [
+    caveats = [
         f"{name}: {warning}" if study.compared else warning
         for name, result in zip(study.names, study.results, strict=True)
         for warning in _warnings(result)
     ]
-    if len(study.people) > 1:
-        groups = " | ".join(", ".join(runs) for runs in study.people.values())
-        beware.insert(0, f"These runs are of different people ({groups}): only within a group are sentences told.")
-    beware += in_part
+    if len(study.user_groups) > 1:
+        groups = " | ".join(", ".join(runs) for runs in study.user_groups.values())
+        caveats.insert(0, f"These runs have different users ({groups}): mechanisms are compared only within a group.")
+    caveats += partial
     note = f"{table_spread_note(study.summary, study.units)}; differences are paired by user."
     note = note[0].upper() + note[1:]
     return joined(
         [
             *(_sentence(line) for line in lines or _alone(study)),
             tag("p", note, class_="note"),
-            bulleted(beware, "warning"),
+            bulleted(caveats, "warning"),
             _differences(study) if study.compared else "",
         ]
     )
 
 
 def _sentence(line: str) -> Markup:
-    """Return a sentence: its first part is the answer, what follows a semicolon are those behind."""
+    """Return a sentence; the part after the semicolon, on the other mechanisms, is set smaller."""
     answer, _, behind = line.partition("; ")
     return tag("p", typeset(answer), tag("span", typeset(behind), class_="behind") if behind else "")
 
 
 def _alone(study: Study) -> Iterator[str]:
-    """Yield what there is to say where nothing can be compared."""
+    """Yield a sentence per mechanism if nothing can be compared."""
     for row in study.at_middle(study.summary).to_dict("records"):
         loss, error = (_preferred(row, name) for name in LOSS_AND_ERROR)
         name = f"{row['lppm']} ({row['at']})" if row["at"] else row["lppm"]
         if row["attack"]:
-            yield f"Against {row['attack']}, {name} gives P_AE {error:.2f} km at {loss:.2f} km of quality loss."
+            yield f"Against {row['attack']}, {name}: adversary error {error:.2f} km at {loss:.2f} km of quality loss."
         else:
-            yield f"{name} costs {loss:.2f} km of quality loss. There is no attack in this run."
+            yield f"{name} has {loss:.2f} km of quality loss. This run has no attack."
 
 
 def _preferred(row: Mapping[Any, Any], name: str) -> float:
@@ -115,7 +115,7 @@ def _warnings(result: Result) -> list[str]:
 
 
 def run(study: Study) -> Markup:
-    """Return what was run: scenario, seed, versions, digest, and the command that repeats it."""
+    """Return the configuration: scenario, seed, versions, digest, and the command that reproduces the run."""
     parts: list[Markup] = []
     for name, result in zip(study.names, study.results, strict=True):
         parts += [tag("h3", name)] if study.compared else []
@@ -123,13 +123,15 @@ def run(study: Study) -> Markup:
         manifest = result.manifest
         notes = [
             *sentences.repetitions(manifest),
-            *sentences.found_changes(manifest),
+            *sentences.detected_changes(manifest),
             *sentences.hidden_channels(manifest.scenario),
             *_failures(manifest),
         ]
         parts.append(bulleted(notes, "notes"))
         whole = yaml.safe_dump(manifest.recorded_scenario, sort_keys=False, allow_unicode=True, width=100)
-        parts.append(tag("details", tag("summary", "The whole scenario, with every default"), tag("pre", whole)))
+        parts.append(
+            tag("details", tag("summary", "Complete scenario including defaults"), tag("pre", whole, tabindex=0))
+        )
     return joined(parts)
 
 
@@ -142,9 +144,9 @@ def _facts(result: Result) -> Iterator[Markup]:
         "seed": manifest.seed,
         "replications": _replications(manifest.scenario),
         "digest": tag("code", manifest.digest),
-        "run it again": tag("code", shlex.join(command)),
+        "reproduce with": tag("code", shlex.join(command)),
         "lppm-sim": f"{manifest.lppm_sim}, kernels {manifest.kernels}",
-        "with": versions,
+        "libraries": versions,
     }
     if manifest.files:
         facts["files"] = joined(
@@ -158,44 +160,44 @@ def _facts(result: Result) -> Iterator[Markup]:
 def _replications(scenario: Scenario) -> str:
     repeat = scenario.replications
     if isinstance(repeat, RepeatUntil):
-        return f"until means are within ± {repeat.until_half_width_km:g} km, at most {repeat.at_most}"
+        return f"until means are known within ± {repeat.until_half_width_km:g} km, at most {repeat.at_most}"
     return str(repeat)
 
 
 def _failures(manifest: RunManifest) -> list[str]:
     return [
-        f"Failed: {failed_where(failure)}: {failure['error']}. Alone: {failure['command']}"
+        f"Failed: {failed_where(failure)}: {failure['error']}. To reproduce: {failure['command']}"
         for failure in manifest.failures
     ]
 
 
 def _differences(study: Study) -> Markup:
-    """Return a table of what differs between the scenarios of the runs."""
+    """Return a table of the differences between the scenarios of the runs."""
     flat = [dict(_flat(result.manifest.recorded_scenario)) for result in study.results]
-    paths = sorted(set().union(*flat), key=lambda path: (path.split(".")[0] not in OF_PEOPLE, path))
+    paths = sorted(set().union(*flat), key=lambda path: (path.split(".")[0] not in OF_USERS, path))
     different = [path for path in paths if len({repr(own.get(path)) for own in flat}) > 1 and path != "name"]
     if not different:
-        return tag("p", "The scenarios of these runs are the same.")
+        return tag("p", "The scenarios of these runs are identical.")
     heads = [tag("th", name, scope="col", data_type="text") for name in ("setting", *study.names)]
     rows = [
-        tag("tr", tag("th", path, scope="row"), *(tag("td", _said(own.get(path))) for own in flat))
+        tag("tr", tag("th", path, scope="row"), *(tag("td", _setting(own.get(path))) for own in flat))
         for path in different[:_MOST_DIFFERENCES]
     ]
-    more = f", the first {len(rows)} of them" if len(different) > len(rows) else ""
+    more = f" (first {len(rows)} shown)" if len(different) > len(rows) else ""
     return tag(
         "details",
-        tag("summary", f"What differs between the runs: {len(different)} settings{more}"),
+        tag("summary", f"Differences between the scenarios: {len(different)} settings{more}"),
         sortable(heads, rows),
         open="" if len(different) <= _FEW_DIFFERENCES else None,
     )
 
 
-def _said(value: Any) -> str:
+def _setting(value: Any) -> str:
     return "–" if value is None else str(value)
 
 
 def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values of a scenario with their paths; things in lists go by their names."""
+    """Yield the values of a scenario with their paths; list items are identified by their names."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from _flat(item, f"{path}.{key}" if path else str(key))

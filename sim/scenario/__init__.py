@@ -1,1 +1,1 @@
-"""Scenarios: what a scenario file may hold, reading it, and the points of its sweep."""
+"""Scenarios: the models of a scenario file, reading it, and the points of its sweep."""

@@ -1,4 +1,4 @@
-"""From a file to a validated scenario, with every fault at once."""
+"""Load and validate a scenario file; all faults are reported together."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from sim.scenario.reading.source import Source, parse_value, read
 from sim.scenario.reading.validation import validate
 from sim.scenario.variants import Variants, frozen
 
-_MOST_PLACES = 4
+_MAX_PLACES = 4
 MOST_BAD_VALUES = 20
-"""Of a sweep, so many values or combinations that are wrong are described; the others are not validated."""
+"""Largest number of invalid values reported per swept path; the values after them are not validated."""
 _NOT_SWEPT = frozenset({"name", "description", "sweep"})
 
 
@@ -37,35 +37,35 @@ def load_file(
     data: str | Path | None = None,
     allow_code: AllowCode | None = None,
 ) -> Scenario:
-    """Read and validate a scenario file; `sim.load` explains the arguments."""
+    """Load and validate a scenario file; see `sim.load` for the arguments."""
     path = Path(path)
     source, code = read(path), CodeAccess(beside=path.parent).granted(allow_code)
     if "name" not in source.data:
-        source = source.overlay(("name",), _plain_name(path), "the file's name")
+        source = source.overlay(("name",), _plain_name(path), "the file name")
     return load_source(source, path.parent, code, settings=settings, data=data)
 
 
 def load_source(
     source: Source, folder: Path, code: CodeAccess, *, settings: Settings = (), data: str | Path | None = None
 ) -> Scenario:
-    """Validate the data of a scenario whose files lie in a folder, with some values changed."""
+    """Validate the data of a scenario with some values changed; file names are relative to `folder`."""
     place = Place(folder, data_folder(None if data is None else Path(data)), code)
     scenario = _validated(source, place)
     reached: list[tuple[str, list[Loc]]] = []
     for changed, value, where in _changes(settings):
-        locs = _meant(source, scenario, changed, where)
+        locs = _places_of(source, scenario, changed, where)
         for loc in locs:
             source = source.overlay(loc, value, where, model=scenario)
-        with _blamed_on(where, ""):
+        with _attributed_to(where, ""):
             scenario = _validated(source, place)
         reached.append((where, locs))
     _check_sweep(source, scenario, place)
-    _refuse_swept(source, scenario, reached)
+    _reject_swept(source, scenario, reached)
     return scenario
 
 
 def _plain_name(path: Path) -> str:
-    """Return a scenario's name from its file's, with what cannot stand in a name replaced."""
+    """Return the default name of a scenario: the file stem, with characters not allowed in names replaced."""
     name = "".join(
         letter if letter.isascii() and (letter.isalnum() or letter in "_.+-") else "-" for letter in path.stem
     )
@@ -78,49 +78,49 @@ def _validated(source: Source, place: Place) -> Scenario:
 
 
 @contextmanager
-def _blamed_on(where: str, path: str) -> Iterator[None]:
-    """Put all faults at what brought them in: without it the scenario was right, wherever they show.
+def _attributed_to(where: str, path: str) -> Iterator[None]:
+    """Attribute all faults to the setting or sweep value that caused them, since the scenario is valid without it.
 
-    One that shows at several places is one fault all the same, at the `path` that brought it in.
+    A fault that occurs in several places is reported once, at `path`.
     """
     try:
         yield
     except ScenarioError as error:
-        shown_at: dict[str, list[str]] = {}
+        paths_of: dict[tuple[str, str], list[str]] = {}
         for fault in error.faults:
-            shown_at.setdefault(fault.message, []).append(fault.path)
+            paths_of.setdefault((fault.message, fault.code), []).append(fault.path)
         raise ScenarioError(
-            Fault(where, paths[0], message)
+            Fault(where, paths[0], message, code)
             if len(paths) == 1
-            else Fault(where, path, f"{message} (in {_briefly(paths)})")
-            for message, paths in shown_at.items()
+            else Fault(where, path, f"{message} (in {_shortened(paths)})", code)
+            for (message, code), paths in paths_of.items()
         ) from None
 
 
 @contextmanager
 def _collected(faults: list[Fault]) -> Iterator[None]:
-    """Keep the faults for later, to raise all at once."""
+    """Collect faults instead of raising them."""
     try:
         yield
     except ScenarioError as error:
         faults += error.faults
 
 
-def _briefly(paths: Sequence[str]) -> str:
-    """Name a few places, without the end that all of them have.
+def _shortened(paths: Sequence[str]) -> str:
+    """List a few paths, without their common ending.
 
-    >>> _briefly(["lppms.0.design.remap", "lppms.2.design.remap"])
+    >>> _shortened(["lppms.0.design.remap", "lppms.2.design.remap"])
     'lppms.0 and lppms.2'
     """
     steps = [path.split(".") for path in paths]
     while all(len(each) > 1 and each[-1] == steps[0][-1] for each in steps):
         steps = [each[:-1] for each in steps]
     names = [".".join(each) for each in steps]
-    return listing(names if len(names) <= _MOST_PLACES else [*names[:_MOST_PLACES], "others"], "and")
+    return listing(names if len(names) <= _MAX_PLACES else [*names[:_MAX_PLACES], "others"], "and")
 
 
 def _changes(settings: Settings) -> Iterator[tuple[str, Any, str]]:
-    """Yield the path and the value of each setting, and how its faults are to be headed."""
+    """Yield path, value and origin of each setting; faults name the origin as their place."""
     if isinstance(settings, Mapping):
         yield from ((path, value, f"settings {path}") for path, value in settings.items())
         return
@@ -128,37 +128,38 @@ def _changes(settings: Settings) -> Iterator[tuple[str, Any, str]]:
         path, equals, text = setting.partition("=")
         if not equals or not path.strip():
             message = f"found {setting!r}, expected path=value, such as replications=10"
-            raise ScenarioError([Fault("--set", "", message)])
+            raise ScenarioError([Fault("--set", "", message, "invalid-setting")])
         yield path.strip(), parse_value(text, f"--set {path}"), f"--set {path}"
 
 
-def _meant(source: Source, scenario: Scenario, path: str, origin: str) -> list[Loc]:
-    """Return the places that a setting changes: below the sweep one key, which may be new, else what is there."""
+def _places_of(source: Source, scenario: Scenario, path: str, origin: str) -> list[Loc]:
+    """Return the places that a setting changes: one key of the sweep, which may be new, or existing places."""
     if (key := sweep_key(path)) is not None:
         return [("sweep", key)]
     try:
         return expand(scenario, source.data, path)
     except ScenarioError as error:
-        raise ScenarioError(Fault(origin, "", fault.message) for fault in error.faults) from None
+        raise ScenarioError(Fault(origin, "", fault.message, fault.code) for fault in error.faults) from None
 
 
-def _refuse_swept(source: Source, scenario: Scenario, reached: Sequence[tuple[str, list[Loc]]]) -> None:
-    """Refuse settings of what is swept: the sweep would overwrite them."""
+def _reject_swept(source: Source, scenario: Scenario, reached: Sequence[tuple[str, list[Loc]]]) -> None:
+    """Reject settings of swept values: the sweep would override them."""
     swept = {loc: path for path in scenario.sweep for loc in expand(scenario, source.data, path)}
     faults = []
     for where, locs in reached:
         lost = {loc: path for loc in locs for at, path in swept.items() if loc[: len(at)] == at}
         for path in dict.fromkeys(lost.values()):
             first = next(loc for loc in lost if lost[loc] == path)
-            what = "it" if len(lost) == len(locs) else f"`{dotted(first)}`, which it reaches,"
+            subject = "the path" if len(lost) == len(locs) else f"`{dotted(first)}`, which the path matches,"
             remedy = f"set `sweep.{path}=[...]` instead, or `sweep={{}}`"
-            faults.append(Fault(where, "", f"{what} is swept by `sweep.{path}`; {remedy}"))
+            message = f"{subject} is swept by `sweep.{path}`; {remedy}"
+            faults.append(Fault(where, "", message, "setting-is-swept"))
     if faults:
         raise ScenarioError(faults)
 
 
 def _check_sweep(source: Source, scenario: Scenario, place: Place) -> None:
-    """Validate every value of every swept path, alone and then all combinations."""
+    """Validate each value of each swept path, first alone, then in all combinations."""
     faults: list[Fault] = []
     reached: dict[Loc, str] = {}
     points = _Points(source, scenario, place)
@@ -169,9 +170,9 @@ def _check_sweep(source: Source, scenario: Scenario, place: Place) -> None:
         try:
             locs = expand(scenario, source.data, path, where=where)
         except ScenarioError as error:
-            faults += [Fault(fault.where, f"sweep.{path}", fault.message) for fault in error.faults]
+            faults += [Fault(fault.where, f"sweep.{path}", fault.message, fault.code) for fault in error.faults]
             continue
-        faults += [Fault(where, f"sweep.{path}", message) for message in _no_effect(locs, reached)]
+        faults += [Fault(where, f"sweep.{path}", *reason) for reason in _no_effect(locs, reached)]
         reached |= dict.fromkeys(locs, path)
         faults += _faults_of_values(source, points, path, values, locs)
     if faults:
@@ -183,53 +184,55 @@ def _check_sweep(source: Source, scenario: Scenario, place: Place) -> None:
 def _faults_of_values(
     source: Source, points: _Points, path: str, values: Sequence[Any], locs: Sequence[Loc]
 ) -> list[Fault]:
-    """Return what is wrong with the values of one swept path, each tried alone."""
+    """Return the faults of the values of one swept path, each tried alone."""
     faults: list[Fault] = []
     seen: set[Any] = set()
     bad = 0
     for i, value in enumerate(values):
-        there = source.where(("sweep", path, i))
+        where = source.where(("sweep", path, i))
         before = len(faults)
         if (key := frozen(value)) in seen:
-            faults.append(Fault(there, f"sweep.{path}", f"this value is given twice, found {shown(value)} again"))
+            message = f"this value is given twice, found {shown(value)} again"
+            faults.append(Fault(where, f"sweep.{path}", message, "duplicate-value"))
         seen.add(key)
-        with _collected(faults), _blamed_on(there, f"sweep.{path}"):
-            points.check(dict.fromkeys(locs, value), there)
+        with _collected(faults), _attributed_to(where, f"sweep.{path}"):
+            points.check(dict.fromkeys(locs, value), where)
         bad += len(faults) > before
         if bad == MOST_BAD_VALUES and i + 1 < len(values):
-            rest = f"{len(values) - i - 1:,} values after this one were not validated: {bad} before them are wrong"
-            faults.append(Fault(there, f"sweep.{path}", rest))
+            message = f"the {len(values) - i - 1:,} values after this one were not validated: {bad} values are invalid"
+            faults.append(Fault(where, f"sweep.{path}", message, "not-validated"))
             break
     return faults
 
 
-def _no_effect(locs: Sequence[Loc], reached: dict[Loc, str]) -> Iterator[str]:
-    """Say why sweeping these places would change nothing, or undo another path."""
+def _no_effect(locs: Sequence[Loc], reached: dict[Loc, str]) -> Iterator[tuple[str, str]]:
+    """Yield the reasons, each with its code, why sweeping these places changes nothing or overrides another path."""
     if locs[0][0] in _NOT_SWEPT:
-        yield f"cannot be swept: it changes no simulation; {listing(sorted(_NOT_SWEPT), 'and')} are said once"
+        fixed = listing(sorted(_NOT_SWEPT), "and")
+        yield f"cannot be swept: {fixed} do not affect the simulation", "not-sweepable"
     for other in dict.fromkeys(reached[loc] for loc in locs if loc in reached):
-        yield f"sets the same value as the path {other!r}: leave one of them out"
+        yield f"sets the same value as the path {other!r}: remove one of them", "overlapping-paths"
 
 
 def _check_combinations(source: Source, scenario: Scenario, points: _Points) -> None:
     places = {path: expand(scenario, source.data, path) for path in sorted(scenario.sweep)}
-    brought_in = [source.origins[loc] for loc in source.origins if loc[0] == "sweep"]
-    where = brought_in[-1] if brought_in else source.where(("sweep",), "key")
+    origins = [source.origins[loc] for loc in source.origins if loc[0] == "sweep"]
+    where = origins[-1] if origins else source.where(("sweep",), "key")
     for values in combinations(dict(sorted(scenario.sweep.items()))):
         changes = {loc: values[path] for path, locs in places.items() for loc in locs}
-        with _blamed_on(where, "sweep"):
+        with _attributed_to(where, "sweep"):
             points.check(changes, where)
 
 
 class _Points:
-    """Validates points of a sweep: quickly, and where one is wrong once more, for faults with their places."""
+    """Validation of the points of a sweep: fast for valid points, again in full for the places of the faults."""
 
     def __init__(self, source: Source, scenario: Scenario, place: Place) -> None:
         self._source, self._scenario, self._place = source, scenario, place
         self._variants = Variants(scenario, source.data, {"folder": place.folder, "data": place.data})
 
     def check(self, changes: dict[Loc, Any], where: str) -> None:
-        """Raise ScenarioError unless the scenario with these changes, brought in by `where`, is valid."""
+        """Raise ScenarioError if the scenario with these changes, whose origin is `where`, is invalid."""
         try:
             if next(findings(self._variants.plain(changes)), None) is None:
                 self._variants.validate(changes)

@@ -1,4 +1,4 @@
-"""The mechanisms of a scenario: a belief and a design each, with short names for common pairs."""
+"""The mechanisms (LPPMs) of a scenario: each has a belief and a design; common pairs have a short name."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from sim.belief.parameters import BeliefParameters
 from sim.components.registry import OneOf, registry
 from sim.components.short_names import Table, allow_short_names, expand, unset_expanded
 from sim.components.spec import Name, Spec
+from sim.errors import InvalidValue
 from sim.lppm.parameters import DesignParameters
 
 
 @cache
 def short_names() -> Table:
-    """Return what each short name of an LPPM stands for, from the short names of beliefs and designs."""
+    """Return the expansion of each short name of an LPPM, composed of the short names of beliefs and designs."""
     beliefs = {
         model.short_name: kind
         for kind, model in registry.kinds("belief").items()
@@ -39,35 +40,36 @@ def short_names() -> Table:
 
 
 class _ShortName:
-    """Annotate a field: one of the short names of LPPMs."""
+    """Annotation of a field that holds a short name of an LPPM."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return literal_schema(list(short_names()))
 
 
 class LPPMSpec(Spec):
-    """A mechanism: a belief about the user and a design that makes a channel of it. A short name names both."""
+    """Mechanism: a belief about the user, and a design that maps it to a channel. A short name stands for both."""
 
     kind: Annotated[str, _ShortName()] | None = None
     name: Name
-    """Name in logs and figures; by default the short name."""
+    """Name in logs and figures; default: the short name."""
     belief: Annotated[BeliefParameters, OneOf("belief")]
-    """What the mechanism believes about the user."""
+    """Belief about the user's location: the prior of the design."""
     design: Annotated[DesignParameters, OneOf("design")]
-    """How it makes a channel of that."""
+    """Design: maps the prior to the channel from which reports are drawn."""
     training: str | None = None
-    """Which training set; by default the first one."""
+    """Name of the training set; default: the first one."""
     learns_from: Literal["reports", "cells"] = "reports"
-    """What its belief learns from: its reports, which are public, or the user's real cells, the paper's full type."""
+    """Observations that the belief learns from: reports, the mechanism's own public reports; cells, the user's true
+    cells (the paper's full type), so that reports carry no channel and optimal attacks do not apply."""
 
     @property
     def full(self) -> bool:
-        """Whether it is of the full type: its reports carry no channel, so that no attack can be optimal."""
+        """Whether the mechanism is of the full type: its reports carry no channel, so no attack can be optimal."""
         return self.learns_from == "cells"
 
     @property
     def is_memoryless(self) -> bool:
-        """Whether its channel certainly stays the same, whatever it reports; unknown of custom classes."""
+        """Whether the channel never changes; False for custom components, where this is unknown."""
         if self.belief.is_custom or self.design.is_custom:
             return False
         return self.belief.memoryless or not self.design.uses_prior
@@ -82,9 +84,8 @@ class LPPMSpec(Spec):
     @model_validator(mode="after")
     def _learns(self) -> Self:
         if self.full and self.belief.memoryless:
-            raise ValueError(
-                f"`learns_from: cells` is for a belief that learns, found {self.belief.kind}, which never does"
-            )
+            message = f"`learns_from: cells` needs a belief that learns, found {self.belief.kind}, which does not learn"
+            raise InvalidValue(message, code="belief-does-not-learn")
         return self
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The scenario as a whole, as a pydantic model. Pure data: nothing is built here."""
+"""The pydantic model of a scenario. It holds data only: other modules build worlds and components from it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from sim.components.files import Place, files_of, parts_of
 from sim.components.permission import CodeAccess
 from sim.components.registry import ShortForm
 from sim.components.spec import Count, Name, Positive, Spec
+from sim.errors import InvalidValue
 from sim.interfaces import OutputSpace
 from sim.mobility.shifts.parameters import ShiftField
 from sim.mobility.statistics import Statistics
@@ -36,29 +37,30 @@ _LEFT_OUT: dict[str, dict[str, Any]] = {
     "attacks": {"decides": "optimal", "hindsight": None, "assumes": None},
     "record": {"posterior": False, "epsilon": "none"},
 }
-"""What is not written out in a scenario's canonical form where it is so."""
+"""Values that the canonical form omits, so that scenarios written before these keys existed keep their digest."""
 
 
 _NOWHERE = Place()
 
 
 class RepeatUntil(Spec):
-    """Repeat each mechanism at each point until its figures are sharp, instead of a fixed number of times."""
+    """Repeat each mechanism at each point until its metrics are precise enough, instead of a fixed number of times."""
 
     until_half_width_km: Positive
-    """Until Q-bar and every P_AE, means over the users, are within ± this: 95 % intervals over replications."""
+    """Target precision in km: stop when the 95 % confidence intervals over replications of the mean quality loss and of
+    every mean adversary error (means over the users) have at most this half-width."""
     at_least: Annotated[int, Field(ge=2, le=1_000_000)] = 5
-    """Not fewer replications than this: an interval from very few of them is not to be trusted."""
+    """Smallest number of replications; confidence intervals from very few replications are unreliable."""
     at_most: Annotated[int, Field(ge=2, le=1_000_000)]
-    """Not more than this, however wide the intervals still are; the end of the run tells which."""
+    """Largest number of replications, even if the intervals are still wider; the final message of the run lists such
+    cases."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.at_most < self.at_least:
-            unless = "" if "at_least" in self.model_fields_set else " unless said"
-            raise ValueError(
-                f"`at_most` must not be below `at_least`, which is {self.at_least}{unless}, found {self.at_most}"
-            )
+            default = "" if "at_least" in self.model_fields_set else " by default"
+            message = f"`at_most` must be at least `at_least`, which is {self.at_least}{default}, found {self.at_most}"
+            raise InvalidValue(message, code="out-of-range")
         return self
 
 
@@ -66,54 +68,60 @@ class Scenario(Spec):
     """One experiment: a world, users who move and query, mechanisms that protect them, adversaries, a sweep."""
 
     name: Name = "scenario"
-    """How it is called; as its file unless said."""
+    """Scenario name; default: the stem of the file name."""
     description: str = ""
-    """What it shows, in a sentence."""
+    """Description of the experiment in a sentence; it does not affect the results."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
-    """Same seed, same results, to the bit."""
+    """Seed of all random numbers; the same seed gives bit-identical results, whatever the number of workers."""
     replications: Count | RepeatUntil = 3
-    """How often each simulation is repeated with new randomness, or until when. One with exact figures is run once."""
+    """Number of times each simulation is repeated with other random numbers, or a mapping with the precision to reach;
+    a simulation whose expected metrics are exact runs once."""
     names: Literal["known", "hidden"] = "known"
-    """Whether adversaries see whose a report is, or a pseudonym that stays the same."""
+    """Identities that the adversaries see: known, the user's name with each report; hidden, a pseudonym, the same for
+    all reports of a user."""
     markov_restart: Literal["never", "daily"] = "never"
-    """Whether Markov models start anew each day: daily for traces cut into days, never for check-ins."""
+    """Restart of Markov models: daily, each day begins at the start profile (traces split into days); never, one
+    sequence per user (check-ins)."""
     world: WorldSpec = WorldSpec()
-    """Where everything happens."""
+    """Cells, roads and distances."""
     users: UsersSpec
-    """The test population."""
+    """Test population: the users who are protected and attacked."""
     shifts: list[ShiftField] = []
-    """Changes in their lives, applied in this order."""
+    """Changes of the users' behaviour during the simulation, applied in this order; default: none."""
     training: dict[Name, AnyTraining] = {}
-    """Named training sets for mechanisms and weaker adversaries."""
+    """Training sets by name, for mechanisms and for adversaries with `knows: training`; default: none."""
     lppms: Annotated[list[Annotated[LPPMSpec, ShortForm()]], Field(min_length=1)]
-    """The mechanisms to compare, each by a short name or as a mapping."""
+    """Mechanisms to compare, each a short name such as PEB-Exp or a mapping."""
     attacks: Annotated[list[AnyAttack], Field(validate_default=True)] = ["sporadic", "markov"]  # type: ignore[list-item]
-    """The optimal sporadic and the optimal Markov attack, both with the test statistics, unless said."""
+    """Adversaries, each a short name or a mapping; all observe the same reports. Default: the optimal sporadic and the
+    optimal Markov attack, which both know the user's test statistics."""
     sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
-    """Values to try, by path, such as ``lppms.*.design.epsilon_per_km: [0.5, 1, 2]``; several paths multiply."""
+    """Values to try, by path, such as ``lppms.*.design.epsilon_per_km: [0.5, 1, 2]``; every combination of the values
+    of all paths is simulated. Default: no sweep."""
 
     record: Annotated[RecordSpec, ShortForm(RecordSpec.short_key)] = RecordSpec()
-    """What is kept of a run: the log alone, ``summary``, or a mapping."""
+    """Data to record: ``queries``, ``summary``, or a mapping with further options."""
 
     @field_validator("sweep")
     @classmethod
     def _few_points(cls, sweep: dict[str, list[Any]]) -> dict[str, list[Any]]:
         if (points := math.prod(map(len, sweep.values()))) > MOST_POINTS:
-            raise ValueError(f"a sweep must have at most {MOST_POINTS:,} combinations of values, found {points:,}")
+            message = f"a sweep must have at most {MOST_POINTS:,} combinations of values, found {points:,}"
+            raise InvalidValue(message, code="too-many-points")
         return sweep
 
-    _place: Place = PrivateAttr(default_factory=lambda: _NOWHERE)  # a default would be copied deeply for each
+    _place: Place = PrivateAttr(default_factory=lambda: _NOWHERE)  # pydantic would deep-copy a plain default
 
     def locate(self, name: str) -> Path:
-        """Return where a file that the scenario names is to be found."""
+        """Return the path of a file named in the scenario."""
         return self._place.locate(name)
 
     def files(self) -> list[str]:
-        """Return the names of all files that the scenario reads."""
+        """Return the names of all input files, as written in the scenario."""
         return sorted(set(files_of(self)))
 
     def own_components(self) -> list[str]:
-        """Return every ``module:Class`` that the scenario names."""
+        """Return the names ``module:Class`` of all custom components."""
         return sorted({part.kind for part in parts_of(self) if isinstance(part, Custom)})
 
     def at(self, folder: Path, data: Path | None = None, code: CodeAccess | None = None) -> Self:
@@ -123,18 +131,18 @@ class Scenario(Spec):
         return self
 
     def beside(self, other: Scenario) -> Self:
-        """Take the place of another scenario, from which the custom components here have their access already."""
+        """Use the folders of another scenario, whose access the custom components already have."""
         self._place = other.place
         return self
 
     def allow_code_in(self, *models: BaseModel) -> None:
-        """Give the custom components of models, such as parts of this scenario, its access."""
+        """Grant the scenario's access to the custom components in models, such as parts of this scenario."""
         for part in (part for model in models for part in parts_of(model)):
             if isinstance(part, Custom):
                 part.allow(self._place.code)
 
     def build_world(self) -> World:
-        """Return the world."""
+        """Build the world."""
         return self.world.build(self.seed, self._place)
 
     def attack_context(
@@ -144,7 +152,11 @@ class Scenario(Spec):
         in_force: Mapping[str, Sequence[tuple[int, Statistics]]] | None = None,
         space: OutputSpace | None = None,
     ) -> AttackContext:
-        """Return what an attack of this scenario is built from."""
+        """Return the context that the attacks of this scenario are built with.
+
+        `known` and `in_force` map users to the statistics that adversaries have of them, over all queries and from
+        query numbers on.
+        """
         return AttackContext(
             world=world,
             known=known,
@@ -157,36 +169,36 @@ class Scenario(Spec):
 
     @property
     def place(self) -> Place:
-        """Where files and custom components are found."""
+        """Folders of input files and access to custom components."""
         return self._place
 
     @property
     def restart_s(self) -> int | None:
-        """The length after which Markov models start anew, in seconds."""
+        """Interval in seconds after which Markov models restart, or None."""
         return 86_400 if self.markov_restart == "daily" else None
 
-    def training_set(self, said: str | None) -> str | None:
-        """Return the name of the training set that is meant: the one said, else the first, if there is any."""
-        return said if said is not None else next(iter(self.training), None)
+    def training_set(self, name: str | None) -> str | None:
+        """Return the name of a training set; None stands for the first one, if there is one."""
+        return name if name is not None else next(iter(self.training), None)
 
     def knows_by_name(self, attack: AttackParameters) -> bool:
-        """Whether an adversary knows something else of each user, which she has to look up by name."""
+        """Return whether an adversary has statistics per user, which they must look up by the user's name."""
         if attack.knows != "training":
             return True
         name = self.training_set(attack.training)
         return name is not None and self.training[name].by_user
 
     def attacks_on(self, lppm: LPPMSpec) -> list[AttackParameters]:
-        """Return the attacks that can be computed against an LPPM: of the full type, those that need no channel."""
+        """Return the attacks that apply to an LPPM: all, or for the full type those that need no channel."""
         return [attack for attack in self.attacks if not (lppm.full and attack.needs_channel)]
 
     def is_exact(self, lppm: LPPMSpec) -> bool:
-        """Whether the expected figures of an LPPM are the same in every replication: then one is enough.
+        """Return whether the expected metrics of an LPPM are equal in every replication, so that one is enough.
 
-        So it is where people move alike each time and nothing shifts, the channel never changes and its outputs can be
-        listed, and every estimate follows from the current report alone. One attack that filters the past makes the
-        LPPM repeat with all of its attacks: beside that one, those with a fixed profile cost a look into a table. One's
-        own components may do anything.
+        This holds if the users move identically in every replication and do not shift, the channel never changes and
+        its outputs can be enumerated, and every estimate depends on the current report only. One attack that filters
+        past reports makes the LPPM repeat with all of its attacks; the additional cost of the memoryless ones is a
+        table lookup. Custom components are assumed to vary.
         """
         trained = [part for training in self.training.values() for part in parts_of(training)]
         return (
@@ -232,11 +244,11 @@ class Scenario(Spec):
         return to_html(self)
 
     def canonical(self, *, only: frozenset[str] | None = None) -> str:
-        """Return the scenario as JSON with every default written out: equal texts mean equal experiments.
+        """Return the scenario as JSON with all defaults: equal texts mean equal experiments.
 
-        The order of keys does not matter, so which training set is the first is written out as well. A short name
-        is left out beside what it stands for, as are the keys of a summary where each query is recorded, shifts where
-        there are none, and what is not recorded.
+        Keys are sorted, so components name their training set even if it is the default, the first one. Short names
+        are omitted in favour of their expansion. Unused options are omitted too: the summary window with a log of
+        queries, an empty list of shifts, and optional data that are not recorded.
         """
         data = self.model_dump(mode="json", include=None if only is None else set(only))
         for part in {"lppms", "attacks"} & data.keys():
@@ -254,14 +266,14 @@ class Scenario(Spec):
         if data.get("names") == "known":
             del data["names"]
         for part, defaults in _LEFT_OUT.items():
-            said = data.get(part, [])
-            for item in said if isinstance(said, list) else [said]:
+            items = data.get(part, [])
+            for item in items if isinstance(items, list) else [items]:
                 for name in [name for name, default in defaults.items() if name in item and item[name] == default]:
                     del item[name]
         return json.dumps(data, sort_keys=True)
 
     @property
     def digest(self) -> str:
-        """A fingerprint of what the scenario asks for, whatever it is called and however it is described."""
-        asked = frozenset(type(self).model_fields) - {"name", "description"}
-        return hashlib.sha256(self.canonical(only=asked).encode()).hexdigest()
+        """SHA-256 digest of the canonical form without name and description: it identifies the experiment."""
+        hashed = frozenset(type(self).model_fields) - {"name", "description"}
+        return hashlib.sha256(self.canonical(only=hashed).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The users of a scenario: how they move, when they query, and which of their queries are their past."""
+"""The users of a scenario: their mobility, when they query, and which of their queries belong to their past."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from sim.components.spec import Count, Days, Spec
+from sim.errors import InvalidValue
 from sim.mobility.demand.every_visit import EveryVisitParameters
 from sim.mobility.demand.parameters import AnyDemand
 from sim.mobility.parameters import AnyMobility
@@ -16,33 +17,37 @@ MOST_QUERIES = 100_000_000
 
 
 class UsersSpec(Spec):
-    """The test population: who is protected and attacked."""
+    """Test population: the users who are protected and attacked."""
 
     mobility: AnyMobility
-    """Where they go."""
+    """Mobility model: a synthetic one, or recorded traces (replay)."""
     demand: AnyDemand = EveryVisitParameters()
-    """When they query."""
+    """Times at which users query the service."""
     count: Count | None = None
-    """How many users: 10 synthetic ones, or all of a trace file, unless said."""
+    """Number of users; default: 10 synthetic users, or all users of a trace file."""
     queries: Count | None = None
-    """At most so many queries each."""
+    """Largest number of queries per user, not counting `past_queries`; synthetic users need `queries` or `days`."""
     days: Days | None = None
-    """At most so many days, after those of the past."""
+    """Largest number of days per user, counted from the end of `past_days`; synthetic users need `queries` or
+    `days`."""
     past_queries: Count | None = None
-    """So many first queries are the user's past: not simulated, there to be trained on."""
+    """Number of first queries that form the user's past: available as training data (own_past, other_user), not
+    simulated. Default: no past."""
     past_days: Days | None = None
-    """So many first days are the user's past: not simulated, there to be trained on."""
+    """Number of first days that form the user's past: available as training data (own_past, other_user), not
+    simulated. Default: no past."""
     past_share: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """This share of each recorded trace, such as its first half, is the user's past."""
+    """Share of each recorded trace, from its start, that forms the user's past: available as training data, not
+    simulated. Default: no past."""
 
     @property
     def same_each_time(self) -> bool:
-        """Whether every replication has the same queries, in whatever order: none of them is drawn at random."""
+        """Whether every replication has the same queries, possibly in another order: none is drawn at random."""
         if not isinstance(self.mobility, ReplayParameters):
             return False
         cuts = (self.queries, self.days, self.past_queries, self.past_days, self.past_share)
         if self.mobility.shuffle and any(cut is not None for cut in cuts):
-            return False  # what comes first, and is kept, is another part of the trace each time
+            return False  # each replication keeps another part of the trace
         if self.demand.random:
             return False
         return not (self.demand.between_visits and self.mobility.shuffle)
@@ -50,18 +55,23 @@ class UsersSpec(Spec):
     @model_validator(mode="after")
     def _ends(self) -> Self:
         if self.queries is None and self.days is None and not self.mobility.recorded:
-            raise ValueError("synthetic users live for ever: say how many `queries` or `days`, found neither")
+            message = "synthetic users need a number of `queries` or `days`, found neither: add one of them"
+            raise InvalidValue(message, code="missing-duration")
         pasts = [name for name in ("past_queries", "past_days", "past_share") if vars(self)[name] is not None]
         if len(pasts) > 1:
-            raise ValueError(f"`{'` and `'.join(pasts)}` say the same thing twice, allowed is one")
+            message = f"`{'` and `'.join(pasts)}` exclude each other: keep one of them"
+            raise InvalidValue(message, code="exclusive-keys")
         if self.past_share is not None and (self.days is not None or not self.mobility.recorded):
-            raise ValueError("`past_share` cuts a recorded trace: allowed with `mobility: replay` and without `days`")
+            message = "`past_share` is a share of a recorded trace: it needs `mobility: replay` and excludes `days`"
+            raise InvalidValue(message, code="needs-recorded-traces")
         if self.past_queries is not None and self.days is not None:
-            raise ValueError(
-                "`days` are counted from the end of `past_days`, found them with `past_queries`: "
+            message = (
+                "`days` and `past_queries` exclude each other: days are counted from the end of `past_days`; "
                 "use `past_days` and `days`, or `past_queries` and `queries`"
             )
-        asked = (self.count or 1) * ((self.queries or 0) + (self.past_queries or 0))
-        if asked > MOST_QUERIES:
-            raise ValueError(f"`count` users x `queries` must be at most {MOST_QUERIES:,}, found {asked:,}")
+            raise InvalidValue(message, code="exclusive-keys")
+        total = (self.count or 1) * ((self.queries or 0) + (self.past_queries or 0))
+        if total > MOST_QUERIES:
+            message = f"`count` users x `queries` must be at most {MOST_QUERIES:,}, found {total:,}"
+            raise InvalidValue(message, code="too-many-queries")
         return self

@@ -1,8 +1,8 @@
-"""Parameters that make no sense in the grid they are used in: a mechanism that hides nothing, or tells nothing.
+"""Implausible parameters for a grid: mechanisms without any protection, or without any information.
 
-`epsilon_per_km: 5000` is a legal value, but on cells of a kilometre it reports the true cell every time; with
-`epsilon_per_km: 1e-6` no report depends on the cell. Both are computed from epsilon and the size of the cells, from one
-row of the channel at most, so that a check stays cheap for any grid.
+`epsilon_per_km: 5000` is valid, but on cells of one kilometre the mechanism always reports the true cell; with
+`epsilon_per_km: 1e-6` reports are independent of the cell. Both cases are computed from epsilon and the cell size, with
+at most one row of the channel, so the check is fast for every grid.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from sim.scenario.models import Scenario
 from sim.world.grid import Grid
 
 NEVER = 1e-6
-"""A mechanism that reports another cell than the true one less often than this hides nothing."""
+"""A mechanism that reports another than the true cell with a smaller probability provides no protection."""
 INDEPENDENT = 0.01
-"""A mechanism whose epsilon times the region's diameter is below this tells nothing."""
+"""A mechanism whose epsilon times the diameter of the region is smaller provides no information."""
 _LATTICE = 20
 _MOST_VALUES = 4
 _ON_THE_GROUND = ("manhattan", "euclidean")
 _DETOUR = 4.0
-"""Ways by road are taken to be this much longer than along the grid, at most."""
+"""Assumed upper bound of the ratio of road distance to Manhattan distance."""
 
 
 def remarks(scenarios: Iterable[Scenario]) -> list[str]:
-    """Return a line for each LPPM and parameter that makes no sense, at any of the points of a sweep.
+    """Return a line for each LPPM and parameter that is implausible at a point of a sweep.
 
     Takes the scenario of each point (`sweep.points`); equal mechanisms on equal grids are evaluated once.
     """
     known: dict[tuple[str, str, str], list[tuple[str, str, float]]] = {}
-    found: dict[tuple[str, str, str], dict[float, int]] = {}
+    counts: dict[tuple[str, str, str], dict[float, int]] = {}
     number = 0
     for scenario in scenarios:
         number += 1
@@ -48,11 +48,11 @@ def remarks(scenarios: Iterable[Scenario]) -> list[str]:
             if key not in known:
                 known[key] = list(_remarks_on(lppm.design, scenario))
             for parameter, text, value in known[key]:
-                values = found.setdefault((lppm.name, parameter, text), {})
+                values = counts.setdefault((lppm.name, parameter, text), {})
                 values[value] = values.get(value, 0) + 1
     return [
         f"{name}: {parameter} {_listed(list(values))}{_at(sum(values.values()), number)}: {text}"
-        for (name, parameter, text), values in found.items()
+        for (name, parameter, text), values in counts.items()
     ]
 
 
@@ -71,14 +71,14 @@ _WITH_EPSILON = ExponentialParameters | OptimalQualityParameters | PlanarGeometr
 
 
 def _remarks_on(design: DesignParameters, scenario: Scenario) -> Iterator[tuple[str, str, float]]:
-    """Yield the parameter, what is wrong with it, and its value."""
+    """Yield parameter, problem and value of each implausible parameter."""
     budget_km = design.budget_km
     kind = scenario.world.quality_distance.kind
     grid = scenario.world.grid.build()
     if isinstance(design, _WITH_EPSILON) and design.epsilon_per_km is not None:
         yield from _remarks_on_epsilon(design, design.epsilon_per_km, kind, grid)
     if budget_km is not None and kind in _ON_THE_GROUND and budget_km > (longest := _diameter_km(grid, kind)):
-        text = f"no two cells are further apart than {longest:.3g} km, the budget cannot be spent"
+        text = f"larger than the largest distance between two cells, {longest:.3g} km: the mechanism cannot reach it"
         yield "quality_budget_km", text, budget_km
 
 
@@ -86,24 +86,25 @@ def _remarks_on_epsilon(design: Any, epsilon: float, kind: str, grid: Grid) -> I
     cell = f"{grid.width_km / grid.cols:.3g} x {grid.height_km / grid.rows:.3g} km"
     escape = escape_probability(design, epsilon, kind, grid)
     if escape is not None and escape < NEVER and grid.n_cells > 1:
-        text = f"on cells of {cell} the true cell is reported with probability above {1 - NEVER:g}, nothing is hidden"
+        text = f"no protection: on cells of {cell}, the true cell is reported with probability above {1 - NEVER:g}"
         yield "epsilon_per_km", text, epsilon
     longest = _diameter_km(grid, "manhattan") * (1 if kind in _ON_THE_GROUND else _DETOUR)
-    tells = kind not in ("matrix", "semantic") or not isinstance(design, ExponentialParameters)
-    if 0 < epsilon * longest < INDEPENDENT and tells:
+    bounded = kind not in ("matrix", "semantic") or not isinstance(design, ExponentialParameters)
+    if 0 < epsilon * longest < INDEPENDENT and bounded:
         ratio = math.exp((2 if isinstance(design, ExponentialParameters) else 1) * epsilon * longest)
         text = (
-            f"over a region of {grid.width_km:.3g} x {grid.height_km:.3g} km no report is more than {ratio:.6g} times "
-            "as likely from one cell as from another, it tells nothing"
+            f"almost no information in reports: in a region of {grid.width_km:.3g} x {grid.height_km:.3g} km, no "
+            f"report is more than {ratio:.6g} times as likely from one cell as from another"
         )
         yield "epsilon_per_km", text, epsilon
 
 
 def escape_probability(design: Any, epsilon: float, kind: str, grid: Grid) -> float | None:
-    """Return at most how often another cell than the true one is reported, from the middle of the grid, before a remap.
+    """Return an upper bound of the probability to report another than the true cell, before the remap.
 
-    Of an endless lattice twenty cells to each side count: more do not matter where epsilon is large. None where that is
-    not known from the geometry alone: of places, and of distances that are read from a file.
+    The true cell is in the middle of the grid. An infinite lattice is cut off after twenty cells on each side; cells
+    beyond do not matter for large epsilon. None if the probability does not follow from the geometry: for continuous
+    outputs, and for distances that are read from a file.
     """
     east, north = (np.arange(-_LATTICE, _LATTICE + 1) * side for side in _sides_km(grid))
     match design:
@@ -116,7 +117,7 @@ def escape_probability(design: Any, epsilon: float, kind: str, grid: Grid) -> fl
         case PlanarGeometricParameters():
             return _elsewhere(epsilon, east, north, manhattan=design.metric == "manhattan")
         case OptimalQualityParameters():
-            # The exponential mechanism of half the epsilon keeps the same promise, and loses no less.
+            # The exponential mechanism with half the epsilon has the same guarantee, and no smaller loss.
             return _elsewhere(epsilon / 2, east, north, manhattan=False)
         case PlanarLaplaceParameters() if design.discretise:
             reach = epsilon * min(_sides_km(grid)) / 2
@@ -125,7 +126,7 @@ def escape_probability(design: Any, epsilon: float, kind: str, grid: Grid) -> fl
 
 
 def _elsewhere(epsilon: float, east_km: Any, north_km: Any, *, manhattan: bool) -> float:
-    """Return the share of exp(-epsilon d) that is not at distance 0."""
+    """Return the share of the sum of exp(-epsilon d) over all cells that belongs to cells at distances d > 0."""
     across, up = np.abs(east_km)[None, :], np.abs(north_km)[:, None]
     distance_km = across + up if manhattan else np.hypot(across, up)
     others = float(np.exp(-epsilon * distance_km[distance_km > 0]).sum())
@@ -137,7 +138,7 @@ def _sides_km(grid: Grid) -> tuple[float, float]:
 
 
 def _diameter_km(grid: Grid, kind: str) -> float:
-    """Return the largest distance between two cells' centres."""
+    """Return the largest distance in km between two cell centres."""
     east = float(grid.col_x_km[-1] - grid.col_x_km[0])
     north = float(grid.row_y_km[-1] - grid.row_y_km[0])
     return math.hypot(east, north) if kind == "euclidean" else east + north

@@ -1,4 +1,4 @@
-"""What is recorded of a run."""
+"""Options for the data that a run records."""
 
 from __future__ import annotations
 
@@ -7,44 +7,48 @@ from typing import ClassVar, Literal, Self
 from pydantic import model_validator
 
 from sim.components.spec import Count, Spec
+from sim.errors import InvalidValue
 
 
 class RecordSpec(Spec):
-    """What is recorded of a run."""
+    """Data that a run records."""
 
     short_key: ClassVar[str] = "log"
 
     log: Literal["queries", "summary"] = "queries"
-    """One row per query and attack, or per `window` of queries and attack with the means of their metrics."""
+    """Rows of the event log: queries, one per query and attack; summary, one per `window` of queries and attack, with
+    the means of the metrics."""
     window: Count = 50
-    """Number of queries of a user in a row of `log: summary`, the last row maybe fewer: the resolution over time."""
+    """Number of consecutive queries of a user in one row of `log: summary`, the time resolution; a user's last row may
+    have fewer. No effect with `log: queries`."""
     expected: bool = True
-    """Also the metrics expected over the mechanism's noise, given the past and the true cell; slower."""
+    """Record the expected metrics as well: means over the mechanism's noise, given the past reports and the true cell;
+    slower."""
     snapshots: list[Count] = [1, 10, 30, 100, 300]
-    """Queries at which the mechanisms' learned profiles and the metrics under these are stored."""
+    """Query numbers, from 1, at which to store the profiles learned by the mechanisms and the metrics computed with
+    them."""
     posterior: bool = False
-    """Also, for each query, the entropy of the adversary's posterior and its mass at the true cell; cheap."""
+    """Record for each query the entropy of the adversary's posterior and its probability of the true cell; fast."""
     epsilon: Literal["none", "euclidean", "quality", "privacy"] = "none"
-    """Also, for each query, the exact epsilon of the channel, per km of this distance; slow where channels change."""
+    """Record for each query the exact epsilon of the channel, per km of this distance; slow if channels change."""
 
     @model_validator(mode="after")
     def _summary_has_means_alone(self) -> Self:
         given = [name for name in ("posterior", "epsilon") if vars(self)[name] not in (False, "none")]
         if self.log == "summary" and given:
-            raise ValueError(
-                f"`{given[0]}` is a figure of each query, but `log: summary` keeps means alone: set `log: queries`"
-            )
+            message = f"`{given[0]}` is recorded per query, but `log: summary` records means only: set `log: queries`"
+            raise InvalidValue(message, code="needs-query-log")
         return self
 
     @property
     def summary_window(self) -> int | None:
-        """Number of queries in a row of the log, None with one row per query."""
+        """Number of queries per row of the log; None with one row per query."""
         return self.window if self.log == "summary" else None
 
     def rows(self, queries: int) -> int:
-        """Return the number of rows of a number of queries of a user, for each attack."""
+        """Return the number of rows per attack for the queries of one user."""
         return -(-queries // (self.summary_window or 1))
 
     def unused(self) -> tuple[str, ...]:
-        """Return the keys without effect: those of a summary where each query has a row."""
+        """Return the keys without effect: those of a summary if each query has a row."""
         return ("log", "window") if self.summary_window is None else ()

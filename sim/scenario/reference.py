@@ -129,10 +129,8 @@ def _allowed(schema: dict[str, Any]) -> str:
 
 def _range(schema: dict[str, Any]) -> str:
     """Describe the range of a number; limits that only catch typing errors are omitted."""
-    low, high = (
-        schema.get("minimum", schema.get("exclusiveMinimum", 0)),
-        schema.get("maximum", schema.get("exclusiveMaximum")),
-    )
+    low = schema.get("minimum", schema.get("exclusiveMinimum", 0))
+    high = schema.get("maximum", schema.get("exclusiveMaximum"))
     above = "exclusiveMinimum" in schema or 0 < low <= 1e-3
     start = f"above {0 if low <= 1e-3 else low:g}" if above else f"{low:g}"
     if high is None or high >= 36_525:
@@ -168,19 +166,19 @@ def listing() -> dict[str, tuple[str, dict[str, str]]]:
 
 def _composition(parts: Mapping[str, Any]) -> str:
     remap = "" if parts["design"].get("remap", True) else ", without remap"
-    full = ", which learns from real cells" if parts.get("learns_from") == "cells" else ""
-    return f"Short for belief {parts['belief']['kind']}{full} with design {parts['design']['kind']}{remap}."
+    full = ", which learns from the true cells" if parts.get("learns_from") == "cells" else ""
+    return f"Short name for belief {parts['belief']['kind']}{full} with design {parts['design']['kind']}{remap}."
 
 
 def _knowledge(parts: Mapping[str, Any]) -> str:
-    whose = "the user's own statistics of the test (worst case)" if parts["knows"] == "test" else "training statistics"
+    whose = "the user's test statistics (worst case)" if parts["knows"] == "test" else "training statistics"
     attack = "Most likely path" if parts.get("decides") == "path" else "Optimal attack"
     past = ", with hindsight" if "hindsight" in parts else ""
     return f"{attack} with belief {parts['belief']['kind']} and {whose}{past}."
 
 
 def _identified(parts: Mapping[str, Any]) -> str:
-    return f"Tells which user is behind a pseudonym and where they are, by {parts['model']} models of all users."
+    return f"Infers the user behind a pseudonym and their location, with {parts['model']} models of all users."
 
 
 _HEAD = """\

@@ -47,7 +47,8 @@ def to_html(scenario: Scenario) -> str:
     )
     description = f"<p>{_escaped(scenario.description)}</p>" if scenario.description else ""
     return (
-        f"<div><p><b>{_escaped(scenario.name)}</b></p>{description}<table><tbody>{rows}</tbody></table>"
+        f"<div><p><b>{_escaped(scenario.name)}</b></p>{description}"
+        f'<table class="dataframe"><tbody>{rows}</tbody></table>'
         f"<details><summary>YAML</summary><pre>{_escaped(to_yaml(scenario))}</pre></details></div>"
     )
 

@@ -1,4 +1,4 @@
-"""The points of a sweep: every combination of the swept values, each a scenario of its own."""
+"""The points of a sweep: one scenario for each combination of the swept values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sim.scenario.reading.paths import combinations, expand
 from sim.scenario.variants import Variants
 
 SETTING = frozenset({"seed", "markov_restart", "world", "users", "shifts", "training"})
-"""The parts of a scenario that decide where people are and what is known of them."""
+"""Parts of a scenario that determine the users' movements and the training data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,51 +22,51 @@ class Point:
     values: dict[str, Any]
     scenario: Scenario
     setting: str
-    """What decides where people are and what is known of them, as text: points with the same share it."""
+    """Canonical text of the parts in `SETTING`; points with equal texts share movements and training data."""
 
 
 def points(scenario: Scenario) -> list[Point]:
-    """Return every combination of the swept values as a scenario of its own; a scenario without a sweep is one.
+    """Return a point for each combination of the swept values; a scenario without a sweep has one point.
 
-    They are numbered by the names of the paths, not by the order of the file, which a manifest does not keep.
+    Points are numbered with the paths in alphabetical order: a manifest does not preserve the order of the file.
     """
     plain = scenario.model_dump(mode="json", exclude_unset=True, exclude={"sweep"})
     swept = dict(sorted(scenario.sweep.items()))
     places = {path: expand(scenario, plain, path) for path in swept}
     variants, texts = Variants(scenario, plain), CanonicalTexts()
-    made = []
+    combined = []
     for index, values in enumerate(combinations(swept)):
         one = variants.scenario({loc: value for path, value in values.items() for loc in places[path]})
-        made.append(Point(index, values, one, texts.of(one, SETTING)))
-    return made
+        combined.append(Point(index, values, one, texts.of(one, SETTING)))
+    return combined
 
 
 class CanonicalTexts:
-    """Canonical texts of scenarios, made once for those that share the objects of their parts."""
+    """Cache of canonical texts: scenarios that share the objects of their parts share the text."""
 
     def __init__(self) -> None:
-        self._made: dict[Any, tuple[str, Scenario]] = {}
+        self._texts: dict[Any, tuple[str, Scenario]] = {}
 
     def of(self, scenario: Scenario, only: frozenset[str]) -> str:
         """Return `scenario.canonical(only=only)`."""
-        # Which training set is the first is written out with what is trained. Beside a text lies the scenario, so
-        # that an id stays that of one object.
+        # The canonical text names the first training set, so `training` is part of the key. The scenario is stored with
+        # its text to keep its objects alive: their ids stay unique.
         key = (only, *(id(getattr(scenario, part)) for part in sorted(only | {"training"})))
-        if key not in self._made:
-            self._made[key] = scenario.canonical(only=only), scenario
-        return self._made[key][0]
+        if key not in self._texts:
+            self._texts[key] = scenario.canonical(only=only), scenario
+        return self._texts[key][0]
 
 
-def models(found: Iterable[Point]) -> dict[str, Point]:
-    """Return, for each setting, the first point that differs from it in the seed alone: it stands for the others.
+def models(swept: Iterable[Point]) -> dict[str, Point]:
+    """Return, for each setting, its representative: the first point whose setting differs in the seed at most.
 
-    Whoever asks how many queries a simulation has asks of this one, so that the answer depends neither on what is
-    asked first nor on what is done already.
+    The number of queries of a simulation is estimated from the representative, so the estimate depends neither on
+    the order of requests nor on the progress of the run.
     """
     first: dict[str, Point] = {}
     model: dict[str, Point] = {}
-    for point in found:
+    for point in swept:
         if point.setting not in model:
-            alike = point.scenario.canonical(only=SETTING - {"seed"})
-            model[point.setting] = first.setdefault(alike, point)
+            without_seed = point.scenario.canonical(only=SETTING - {"seed"})
+            model[point.setting] = first.setdefault(without_seed, point)
     return model

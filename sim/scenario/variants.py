@@ -1,8 +1,8 @@
-"""Scenarios that differ in a few values: what they share is validated once.
+"""Variants of a scenario that differ in a few values: shared parts are validated once.
 
-The top-level parts of a scenario are validated independently of each other; what parts ask of each other is checked
-apart, on the plain data (`sim.scenario.consistency`). So of a sweep over several parts each value is validated once,
-and only values of the same part are validated in all their combinations.
+The top-level parts of a scenario are validated independently of each other; rules between parts are checked separately
+on the plain data (`sim.scenario.consistency`). In a sweep over several parts each value is therefore validated once,
+and only values of the same part are validated in all combinations.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from sim.scenario.reading.faults import Loc
 from sim.scenario.reading.paths import assign
 
 Changes = Mapping[Loc, Any]
-"""Values to set, by their place in the data; later ones are set on top of earlier ones."""
+"""Values to set, by their place in the data, applied in order."""
 
 
 class Variants:
-    """Makes scenarios from the data of a valid one with some values changed.
+    """Scenarios made from a valid one by changing some values.
 
-    `data` are the plain data that `scenario` was made of. Parts with the same changes are made once: two variants
-    then hold the same object. `validations` counts how many parts were validated.
+    `data` are the plain data of `scenario`. Parts with equal changes are built once, so two variants hold the same
+    object. `validations` counts the validated parts.
     """
 
     def __init__(self, scenario: Scenario, data: dict[str, Any], context: Mapping[str, Any] | None = None) -> None:
@@ -36,20 +36,20 @@ class Variants:
         self._set = frozenset(scenario.model_fields_set - {"sweep"})
         self._fields: dict[str, Any] = {name: getattr(scenario, name) for name in type(scenario).model_fields}
         self._plain: dict[Any, Any] = {}
-        self._made: dict[Any, Any] = {}
+        self._parts: dict[Any, Any] = {}
         self.validations = 0
 
     def plain(self, changes: Changes) -> dict[str, Any]:
-        """Return the data with the changes."""
+        """Return the plain data with the changes applied."""
         return self._data | {part: self._plain_part(part, own) for part, own in _by_part(changes).items()}
 
     def validate(self, changes: Changes) -> None:
-        """Raise pydantic's ValidationError unless the parts with changes are valid."""
+        """Validate the changed parts; raise pydantic's ValidationError if one is invalid."""
         for part, own in _by_part(changes).items():
             self._part(part, own)
 
     def scenario(self, changes: Changes) -> Scenario:
-        """Return the scenario with the changes, without a sweep; raise ValidationError if it is not valid."""
+        """Return the scenario with the changes, without a sweep; raise ValidationError if it is invalid."""
         parts = {part: self._part(part, own) for part, own in _by_part(changes).items()}
         fields = self._fields | parts | {"sweep": {}}
         made = Scenario.model_construct(_fields_set=set(self._set | parts.keys()), **fields)
@@ -60,7 +60,7 @@ class Variants:
         if key not in self._plain:
             touched = _elements(self._data.get(part), changes)
             data = {part: self._data[part]} if part in self._data else {}
-            if touched is not None:  # what is assigned to is copied
+            if touched is not None:  # `assign` copies its data: leave out the other elements
                 data = {part: [item if i in touched else None for i, item in enumerate(self._data[part])]}
             for loc, value in changes.items():
                 data = assign(data, loc, value, model=self._scenario)
@@ -68,41 +68,41 @@ class Variants:
         return self._plain[key]
 
     def _part(self, part: str, changes: Changes) -> Any:
-        """Return one validated part; elements of a list that have no changes are those of the valid scenario."""
+        """Return one validated part; unchanged elements of a list are taken from the valid scenario."""
         key = _key(part, changes)
-        if key not in self._made:
+        if key not in self._parts:
             data, touched = self._plain_part(part, changes), _elements(self._data.get(part), changes)
             if touched is not None:
                 data = _filled(data, self._fields[part], touched)
             made = _alone(part).model_validate({part: data}, context=self._context)
-            value = self._made[key] = getattr(made, part)
+            value = self._parts[key] = getattr(made, part)
             fresh = [made] if touched is None else [value[i] for i in touched if isinstance(i, int)]
             self._scenario.allow_code_in(*fresh)
             self.validations += 1
-        return self._made[key]
+        return self._parts[key]
 
 
 def _elements(data: Any, changes: Changes) -> set[str | int] | None:
-    """Return which elements of a list have changes; None where it is no list, or is replaced as a whole."""
+    """Return the indices of the changed elements of a list; None if it is not a list, or is replaced as a whole."""
     whole = not isinstance(data, list) or any(len(loc) < 2 for loc in changes)
     return None if whole else {loc[1] for loc in changes}
 
 
 def _filled(data: Sequence[Any], others: Sequence[Any], touched: Set[str | int]) -> list[Any]:
-    """Return a list with the touched elements of `data` and the others of `others`."""
+    """Return a list with the touched elements of `data` and the other elements of `others`."""
     return [new if i in touched else old for i, (new, old) in enumerate(zip(data, others, strict=True))]
 
 
 @cache
 def _alone(part: str) -> type[Spec]:
-    """Return a model with one field of the scenario, which asks of it what the scenario does."""
+    """Return a model with one field of the scenario and its validation."""
     info = Scenario.model_fields[part]
     fields: Any = {part: (info.annotation, info)}
     return create_model(f"Scenario_{part}", __base__=Spec, **fields)
 
 
 def _by_part(changes: Changes) -> dict[str, dict[Loc, Any]]:
-    """Return the changes of each top-level part."""
+    """Group the changes by top-level part."""
     parts: dict[str, dict[Loc, Any]] = {}
     for loc, value in changes.items():
         parts.setdefault(str(loc[0]), {})[loc] = value
@@ -114,7 +114,7 @@ def _key(part: str, changes: Changes) -> Any:
 
 
 def frozen(value: Any, *, typed: bool = False) -> Any:
-    """Return something hashable that is the same for values that are the same; `typed` tells 1, 1.0 and true apart.
+    """Return a hashable key that is equal for equal values; with `typed`, 1, 1.0 and true are different.
 
     >>> frozen([1, {"a": 2.0}]) == frozen([1.0, {"a": 2}])
     True

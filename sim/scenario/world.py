@@ -9,6 +9,7 @@ from pydantic import model_validator
 from sim.components.files import Place
 from sim.components.registry import OneOf
 from sim.components.spec import Spec
+from sim.errors import InvalidValue
 from sim.rng import stream
 from sim.world import World
 from sim.world.distances.manhattan import ManhattanParameters
@@ -21,28 +22,29 @@ Distance = Annotated[DistanceParameters, OneOf("distance")]
 
 
 class WorldSpec(Spec):
-    """Where everything happens: cells, roads, and how far apart two cells are."""
+    """World of the simulation: cells, roads, and distances between cells."""
 
     grid: Grid = SanFranciscoParameters()
-    """The cells."""
+    """Grid of cells, the possible locations."""
     roads: Roads | None = None
-    """The streets; commuters, taxis and road distances need some."""
+    """Road network; required by commuters, taxis, road distances and shifts of roads. Default: none."""
     privacy_distance: Distance = ManhattanParameters()
-    """d_P of the paper: how far off an adversary's estimate is."""
+    """Distance d_P from the true cell to the adversary's estimate: the adversary error, in km."""
     quality_distance: Distance = ManhattanParameters()
-    """d_Q of the paper: what a false report costs the user."""
+    """Distance d_Q from the true cell to the reported one: the user's quality loss, in km."""
 
     @model_validator(mode="after")
     def _roads_on_earth(self) -> Self:
         if self.roads is not None and self.roads.needs_earth and not self.grid.on_earth:
-            raise ValueError(
-                f"roads from a {self.roads.kind} file need a grid on earth, found a {self.grid.kind}; "
-                "allowed: san_francisco, region"
+            message = (
+                f"roads from a {self.roads.kind} file need a grid with geographic coordinates, "
+                f"found a {self.grid.kind}; allowed: san_francisco, region"
             )
+            raise InvalidValue(message, code="no-coordinates")
         return self
 
     def build(self, seed: int, place: Place) -> World:
-        """Return the world; files are found by `place`."""
+        """Build the world; `place` locates the files."""
         grid = self.grid.build()
         roads = None if self.roads is None else self.roads.build(grid, place, stream(seed, "roads"))
         privacy = self.privacy_distance.build(grid, roads, place)

@@ -1,1 +1,1 @@
-"""One simulation: population, engine, agents, stream, recorder."""
+"""One simulation: population, engine, agents, report stream and recorder."""

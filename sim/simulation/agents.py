@@ -1,4 +1,4 @@
-"""The agents, as SimPy processes: users who move and query, adversaries who listen and guess."""
+"""Agents as SimPy processes: users move and query, adversaries observe reports and estimate locations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Process = ProcessGenerator[simpy.Event, Any, None]
 def user(
     environment: simpy.Environment, trace: Trace, lppm: LPPM, stream: Stream, log: UserLog, rng: Generator
 ) -> Process:
-    """Live through a trace: at each query obfuscate the true cell, publish the report, learn from it.
+    """Replay a trace: at each query obfuscate the true cell, publish the report and update the mechanism with it.
 
     A mechanism of the full type (`full`) learns from the true cell instead, and its report carries no channel.
     """
@@ -42,7 +42,7 @@ def user(
 
 
 def adversary(attack: Attack, inbox: Inbox, log: AttackLog) -> Process:
-    """Listen for reports and answer each with a guess. Nothing here knows where anybody is."""
+    """Observe the reports in an inbox and record the guess for each. This process has no access to true locations."""
     while True:
         yield inbox.arrival()
         for report in inbox.take():

@@ -1,4 +1,4 @@
-"""What is recorded of one attack: its estimates, beliefs and revisions, by user and query."""
+"""Log of one attack: its estimates, posterior metrics and revised estimates, by user and query."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sim.world import World
 
 
 class Revision(NamedTuple):
-    """A past query that an attack estimated once more."""
+    """A revised estimate of a past query."""
 
     user: str
     index: int  # type: ignore[assignment]
@@ -28,7 +28,7 @@ class Revision(NamedTuple):
 
 
 class AttackLog:
-    """Records the answers of one adversary."""
+    """Record of the guesses of one adversary."""
 
     def __init__(self, name: str, users: Mapping[str, UserLog], world: World) -> None:
         self._name = name
@@ -39,31 +39,31 @@ class AttackLog:
 
     @property
     def estimate(self) -> IntArray:
-        """The estimates of all queries, user by user; -1 where there is none."""
+        """The estimated cells of all queries, user by user; -1 if missing."""
         return _cells(answers.estimate for answers in self._answers.values())
 
     @property
     def expected_error_km(self) -> FloatArray:
-        """The expected errors of all queries, user by user; NaN where there is none."""
+        """The expected errors of all queries in km, user by user; NaN if missing."""
         return _values(answers.expected_error_km for answers in self._answers.values())
 
     @property
     def posterior_entropy_bits(self) -> FloatArray:
-        """The entropies of the posteriors after all queries, user by user; NaN where there is none."""
+        """The entropies of the posteriors of all queries in bits, user by user; NaN if missing."""
         return _values(answers.entropy_bits for answers in self._answers.values())
 
     @property
     def posterior_at_truth(self) -> FloatArray:
-        """The posterior probabilities of the true cells, user by user; NaN where there is none."""
+        """The posterior probabilities of the true cells of all queries, user by user; NaN if missing."""
         return _values(answers.at_truth for answers in self._answers.values())
 
     @property
     def identity(self) -> list[str | None]:
-        """The user identified at each query, user by user."""
+        """The user name that the attack attributes to each query, user by user; None if missing."""
         return [identity for answers in self._answers.values() for identity in answers.identity]
 
     def guess(self, guess: Guess) -> None:
-        """Record the answer to a report."""
+        """Record the guess for a report."""
         name, index, estimate, by_output, posterior, identity, revised = guess
         answers = self._of(name, index, estimate)
         answers.estimate[index - 1] = estimate
@@ -76,33 +76,41 @@ class AttackLog:
             self._revise(name, index, revised)
         if answers.expected and by_output is not None:
             if answers.user.index != index:
-                raise RuntimeError(f"{self._name} answered query {index} of {name} after {answers.user.index}")
+                raise RuntimeError(
+                    f"attack {self._name} gave estimates by output for query {index} of {name} after query "
+                    f"{answers.user.index}: allowed only for the current query"
+                )
             answers.expected_error_km[index - 1] = self._error_km(answers, by_output)
 
     def conclude(self, guess: Guess) -> None:
-        """Record the final revisions of a user's past queries."""
+        """Record the revised estimates that an attack yields after the simulation."""
         self._of(guess.user, guess.index, guess.estimate)
         self._revise(guess.user, guess.index, guess.revised)
 
     def _of(self, name: str, index: int, estimate: int) -> _Answers:
-        """Return the answers about a user; refuse an estimate or a query that does not exist."""
+        """Return the answers about a user; raise RuntimeError if the cell or the query does not exist."""
         try:
             answers = self._answers[name]
             if not 0 <= operator.index(estimate) < self._n_cells or index < 1 or answers.output[index - 1] < 0:
-                raise ValueError("no such cell, or nothing was sent")
+                raise ValueError("unknown cell, or a query without a report")
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise RuntimeError(f"{self._name} answered cell {estimate} for query {index} of {name}") from error
+            raise RuntimeError(
+                f"attack {self._name} answered cell {estimate} for query {index} of {name}: unknown cell, user or query"
+            ) from error
         return answers
 
     def _revise(self, name: str, index: int, revised: Sequence[tuple[int, int]]) -> None:
         for past, estimate in revised:
             answers = self._of(name, past, estimate)
             if past >= index:
-                raise RuntimeError(f"{self._name} revised query {past} of {name} at query {index}: only earlier ones")
+                raise RuntimeError(
+                    f"attack {self._name} revised query {past} of {name} at query {index}: only earlier queries can be "
+                    "revised"
+                )
             self.revisions.append(Revision(answers.user.name, index, past, estimate))
 
     def _error_km(self, answers: _Answers, by_output: IntArray) -> float:
-        """Return the expected error. While channel and answers stay the same it depends on the cell alone."""
+        """Return the expected error in km; cached by cell while channel and estimates by output stay the same."""
         user = answers.user
         cached = answers.channel is user.channel and answers.by_output is by_output
         error_km = answers.errors_km.get(user.cell) if cached else None
@@ -116,7 +124,7 @@ class AttackLog:
 
 
 class _Answers:
-    """The answers of one adversary about one user, by query, and a cache of expected errors by cell."""
+    """Answers of one adversary about one user, by query, and a cache of expected errors by cell."""
 
     __slots__ = (
         "at_truth",

@@ -1,4 +1,4 @@
-"""Metrics of the channels in force, computed once while users share a channel."""
+"""Metrics of channels, cached while the same channel stays in use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sim.world.distance import Distance
 
 
 class ChannelMetrics:
-    """Computes and caches expected losses, exact epsilon and theoretical metrics of the last channel seen."""
+    """Expected losses, exact epsilon and theoretical metrics of channels, cached for the last channel."""
 
     def __init__(self, world: World, epsilon_in: Distance | None = None) -> None:
         self.world = world
@@ -20,20 +20,20 @@ class ChannelMetrics:
         self._last_theory: tuple[Channel, FloatArray, Theory] | None = None
 
     def losses_of(self, channel: Channel) -> dict[int, float]:
-        """Return the cache of a channel's expected losses by cell, shared by the users of the channel."""
+        """Return the cache of a channel's expected losses in km by cell; the users of the channel share it."""
         if self._last_losses is None or self._last_losses[0] is not channel:
             self._last_losses = (channel, {})
         return self._last_losses[1]
 
     def epsilon_of(self, channel: Channel) -> float:
-        """Return the exact epsilon of a channel."""
+        """Return the exact epsilon of a channel, per km."""
         assert self.epsilon_in is not None
         if self._last_epsilon is None or self._last_epsilon[0] is not channel:
             self._last_epsilon = (channel, exact_epsilon_per_km(channel, self.epsilon_in))
         return self._last_epsilon[1]
 
     def theory_of(self, channel: Channel, prior: FloatArray) -> Theory:
-        """Return the metrics of a channel under a prior."""
+        """Return the theoretical metrics of a channel under a prior."""
         last = self._last_theory
         if last is None or last[0] is not channel or last[1] is not prior:
             world = self.world

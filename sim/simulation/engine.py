@@ -1,4 +1,4 @@
-"""Run one simulation: users and adversaries in one SimPy environment, everybody carrying one kind of LPPM."""
+"""Run one simulation: users and adversaries in one SimPy environment, all users with the same LPPM."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def simulate(
 ) -> None:
     """Replay the traces of all users while every adversary observes the reports; the log records both.
 
-    `lppm_of` returns the mechanism of each user, `noise_of` the randomness it draws from. Where the log has
-    pseudonyms, the stream uses them, and their order decides who is first among simultaneous queries: the order of
-    users would reveal the names. After the last report each attack with `conclude` revises its estimates.
+    `lppm_of` returns the mechanism of each user, `noise_of` its random generator. If the log has pseudonyms, the stream
+    uses them, and simultaneous queries are ordered by pseudonym, because the order of users would reveal their names.
+    After the last report each attack with `conclude` revises its estimates.
     """
     starts = [int(trace.times_s[0]) for trace in traces if len(trace)]
     environment = simpy.Environment(initial_time=min(starts, default=0))
     stream = Stream(environment, log.pseudonyms)
     for name, attack in attacks.items():
         environment.process(agents.adversary(attack, stream.subscribe(), log.attack(name)))
-    called = log.pseudonyms
-    for trace in traces if called is None else sorted(traces, key=lambda trace: called[trace.user]):
+    pseudonyms = log.pseudonyms
+    for trace in traces if pseudonyms is None else sorted(traces, key=lambda trace: pseudonyms[trace.user]):
         lppm, noise = lppm_of(trace.user), noise_of(trace.user)
         environment.process(agents.user(environment, trace, lppm, stream, log.user(trace.user), noise))
     with _interrupted_between_events(environment):
@@ -49,7 +49,7 @@ def simulate(
 
 @contextmanager
 def _interrupted_between_events(environment: simpy.Environment) -> Iterator[None]:
-    """Let Ctrl-C come between two events. In a compiled kernel an exception gets lost, or turned into another one."""
+    """Delay Ctrl-C until the current event ends: a compiled kernel may lose or replace an exception."""
     before = signal.getsignal(signal.SIGINT)
     if not interrupts.is_default(before) or threading.current_thread() is not threading.main_thread():
         yield
@@ -57,7 +57,7 @@ def _interrupted_between_events(environment: simpy.Environment) -> Iterator[None
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         interrupts.record()
-        signal.signal(signal.SIGINT, before)  # a second one comes at once
+        signal.signal(signal.SIGINT, before)  # a second Ctrl-C is not delayed
         event = environment.event()
         event.callbacks.append(_interrupt)
         event.succeed()

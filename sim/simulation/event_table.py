@@ -1,7 +1,8 @@
-"""The rows of one simulation in the event log.
+"""Event log of one simulation as an Arrow table.
 
 One row per query and attack, or per window of queries and attack, sorted by user, query and attack. The row of a shift
-precedes the rows of its first query, or of the window that holds it. Revised estimates follow all other rows.
+precedes the rows of its first query, or of the window that contains this query. Revised estimates follow all other
+rows.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _Constants = Mapping[str, str | int]
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """The records of one simulation; traces, users and the arrays of each attack are in the same order of users."""
+    """Records of one simulation; traces, users and the arrays of each attack have the same order of users."""
 
     world: World
     traces: Sequence[Trace]
@@ -41,7 +42,7 @@ class Simulation:
 def event_table(
     simulation: Simulation, *, point: int, lppm: str, replication: int, window: int | None = None
 ) -> pa.Table:
-    """Return the rows of one simulation, or of its windows of so many queries."""
+    """Return the rows of one simulation: one per query, or one per `window` queries of a user."""
     if not sum(map(len, simulation.traces)):
         return schema.EVENTS.empty_table()
     _require_answers(simulation, lppm)
@@ -62,11 +63,11 @@ def _require_answers(simulation: Simulation, lppm: str) -> None:
     for values in (outputs, *(attack.estimate for attack in simulation.attacks.values())):
         if values.min() < 0:
             users = np.repeat(list(simulation.users), [len(trace) for trace in simulation.traces])
-            raise RuntimeError(f"not every query of {users[values.argmin()]} was answered by every attack, with {lppm}")
+            raise RuntimeError(f"an attack on {lppm} did not answer every query of {users[values.argmin()]}")
 
 
 def _query_columns(simulation: Simulation) -> QueryColumns:
-    """Return what is known of each query, and of each query and attack, one user after another."""
+    """Return the columns of all queries, and of all queries and attacks, user by user."""
     users, traces = simulation.users.values(), simulation.traces
     lengths = np.array([len(trace) for trace in traces], dtype=np.int64)
     cells: IntArray = _joined(trace.cells for trace in traces)
@@ -86,14 +87,14 @@ def _query_columns(simulation: Simulation) -> QueryColumns:
 
 
 def _withheld(user: UserLog) -> NDArray[np.bool_]:
-    """Return which queries of a user have no report."""
+    """Return a mask of the queries of a user without a report."""
     if user.no_report is None:
         return np.zeros(len(user.output), dtype=bool)
     return np.equal(user.output, user.no_report)
 
 
 def _losses_km(simulation: Simulation, cells: IntArray, outputs: IntArray) -> FloatArray:
-    """Return d_Q between cells and outputs: looked up, or as recorded where outputs are not cells."""
+    """Return d_Q between cells and outputs in km: looked up, or as recorded if outputs are not cells."""
     recorded = [user.loss_km for user in simulation.users.values() if user.loss_km is not None]
     if recorded:
         return _joined(recorded)
@@ -101,7 +102,7 @@ def _losses_km(simulation: Simulation, cells: IntArray, outputs: IntArray) -> Fl
 
 
 def _attack_columns(simulation: Simulation, cells: IntArray, index: IntArray) -> dict[str, NDArray[Any]]:
-    """Return the columns of estimates and of what they are based on, shape (n_queries, n_attacks) each."""
+    """Return the columns of estimates, errors and posterior metrics, each of shape (n_queries, n_attacks)."""
     attacks = list(simulation.attacks.values())
     if not attacks:
         return {}
@@ -121,7 +122,7 @@ def _attack_columns(simulation: Simulation, cells: IntArray, index: IntArray) ->
 
 
 def _rows(columns: QueryColumns, simulation: Simulation, labels: _Constants) -> pa.Table:
-    """Return a row for each entry and attack, or for each entry where there is no attack."""
+    """Return a row for each entry and attack, or for each entry if the simulation has no attack."""
     attacks = max(len(simulation.attacks), 1)
     entries = int(columns.lengths.sum())
     user_of_row = np.repeat(np.arange(len(simulation.users)), columns.lengths * attacks)
@@ -153,7 +154,7 @@ _NULL_IF_NAN = (
 
 
 def _revised_rows(simulation: Simulation, labels: _Constants) -> pa.Table | None:
-    """Return a row for each revised estimate; its cell is where the user was at the revised query."""
+    """Return a row for each revised estimate, with the true cell of the revised query."""
     traces = {trace.user: trace for trace in simulation.traces}
     revisions = [(revision, name) for name, attack in simulation.attacks.items() for revision in attack.revisions]
     if not revisions:
@@ -191,7 +192,7 @@ def _shift_rows(simulation: Simulation, labels: _Constants) -> pa.Table:
 def _with_shifts(
     rows: pa.Table, shift_rows: pa.Table, columns: QueryColumns, simulation: Simulation, step: int
 ) -> pa.Table:
-    """Insert each row of a shift before the rows of its query; an entry of the columns stands for `step` queries."""
+    """Insert each row of a shift before the rows of its query; an entry of the columns covers `step` queries."""
     attacks = max(len(simulation.attacks), 1)
     starts = (np.cumsum(columns.lengths) - columns.lengths) * attacks
     first_row = dict(zip(simulation.users, starts.tolist(), strict=True))
@@ -201,7 +202,7 @@ def _with_shifts(
 
 
 def _events(columns: Mapping[str, Any], constants: _Constants, rows: int) -> pa.Table:
-    """Return a table of the event log from columns and constants; other columns are null."""
+    """Return rows of the event log from columns and constants; all other columns are null."""
     arrays: dict[str, Any] = {name: pa.repeat(pa.scalar(value), rows) for name, value in constants.items()} | {
         **columns
     }
@@ -212,5 +213,5 @@ def _events(columns: Mapping[str, Any], constants: _Constants, rows: int) -> pa.
 
 
 def _joined(parts: Iterable[Any]) -> NDArray[Any]:
-    """Return the values of all users one after another."""
+    """Return the values of all users, concatenated."""
     return np.concatenate([np.asarray(part) for part in parts])

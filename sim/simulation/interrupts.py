@@ -1,7 +1,7 @@
 """Distinguish a real Ctrl-C from a `KeyboardInterrupt`, `SystemExit` or the like that component code raises.
 
-Only the operating system may stop a run. An exception of component code that would end the program, whatever its
-class, is a failure of that component; a handler that records each SIGINT distinguishes the two.
+Only SIGINT may stop a run. An exception of component code that would end the program is a failure of that component,
+whatever its class. A signal handler that records each SIGINT distinguishes the two.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from sim.errors import InputError
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, with a message that says what was kept and what was lost."""
+    """Ctrl-C, with a message that states which results are saved and which are lost."""
 
 
 class ComponentExit(InputError):
     """Component code raised an exception that would have ended the program."""
 
+    code = "component-exit"
+
 
 class _Signals:
-    """Whether SIGINT arrived since the outermost `recorded` block began, and how many such blocks are open."""
+    """Whether SIGINT arrived since the outermost `recorded` block began, and the number of open blocks."""
 
     received = False
     depth = 0
@@ -45,12 +47,12 @@ def handle(_signal: int, _frame: FrameType | None) -> NoReturn:
 
 
 def interrupted() -> bool:
-    """Return whether SIGINT arrived, in the only thread that it stops."""
+    """Return whether SIGINT arrived; always False outside the main thread, which SIGINT does not stop."""
     return _Signals.received and threading.current_thread() is threading.main_thread()
 
 
 def is_default(handler: Any) -> bool:
-    """Return whether a handler of SIGINT raises KeyboardInterrupt and does nothing else that matters."""
+    """Return whether a SIGINT handler is Python's default or `handle`."""
     return handler in (signal.default_int_handler, handle)
 
 
@@ -92,7 +94,7 @@ def _recording_handler() -> Iterator[None]:
 
 @contextmanager
 def explained(message: str) -> Iterator[None]:
-    """Let an interrupt of the block say what is true then."""
+    """Convert an interrupt of the block into `Interrupted` with this message."""
     try:
         yield
     except Interrupted:
@@ -105,12 +107,15 @@ _STOPS = "_lppm_sim_stops_the_run"
 
 
 def stop_run(error: BaseException) -> None:
-    """Let an exception of the caller, such as one of a progress callback, end the run wherever it is raised."""
+    """Mark an exception of the caller, such as one of a progress callback, so that it ends the run."""
     setattr(error, _STOPS, True)
 
 
 def reraise_interrupt(error: BaseException) -> None:
-    """Raise KeyboardInterrupt if SIGINT arrived, whatever component code made of it, and what `stop_run` marked."""
+    """Raise KeyboardInterrupt if SIGINT arrived, and any exception that `stop_run` marked.
+
+    Component code may have replaced the KeyboardInterrupt with another exception.
+    """
     if interrupted():
         raise error if isinstance(error, KeyboardInterrupt) else KeyboardInterrupt from error
     for candidate in (error, error.__cause__):  # SimPy raises a copy
@@ -127,13 +132,13 @@ def contained(doing: str) -> Iterator[None]:
         raise
     except BaseException as error:
         reraise_interrupt(error)
-        if isinstance(error.__context__, BrokenPipeError):  # rich ends the program when nobody reads its output
+        if isinstance(error.__context__, BrokenPipeError):  # rich exits when its output pipe is closed
             raise
         raise ComponentExit(f"{doing}: {described(error)}") from error
 
 
 def described(error: BaseException) -> str:
-    """Return what was raised where, and what to raise instead."""
+    """Return the exception, the place where it was raised, and which exceptions to raise instead."""
     return (
         f"{raised_at(error)} raised {error!r}, which would end the program: raise a ValueError or RuntimeError instead"
     )
@@ -149,7 +154,7 @@ def raised_at(error: BaseException) -> str:
 
 @contextmanager
 def sigint_blocked() -> Iterator[None]:
-    """Let processes and threads that are started in the block never receive SIGINT; this one receives it afterwards."""
+    """Block SIGINT: processes and threads started in the block never receive it, this one receives it afterwards."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

@@ -1,10 +1,10 @@
-"""The users in one replication: their lives, their pseudonyms and their statistics."""
+"""Users of one replication: their lives (past and test traces), pseudonyms and statistics."""
 
 from __future__ import annotations
 
 from functools import cache, cached_property
 
-from sim.errors import InputError, input_errors
+from sim.errors import InputError, InvalidValue, input_errors
 from sim.interfaces import Demand, Mobility
 from sim.mobility.statistics import Statistics, check_cells, regimes, statistics
 from sim.mobility.traces import DAY_S, Life, Trace, live
@@ -15,7 +15,7 @@ from sim.simulation.setting import Setting, gaps_note, seconds
 
 
 class Population:
-    """One replication of the users: the past and test trace of each, and the statistics of both."""
+    """Users of one replication: past and test trace of each user, and the statistics of both."""
 
     def __init__(self, setting: Setting, replication: int) -> None:
         self.setting = setting
@@ -27,7 +27,7 @@ class Population:
 
     @cached_property
     def lives(self) -> dict[str, Life]:
-        """The past and the test of each user, with all shifts."""
+        """The past and the test trace of each user, with all shifts applied."""
         setting = self.setting
         lives = {user: self._live(user, setting.mobility, setting.demand) for user in setting.users}
         if not self.scenario.shifts:
@@ -40,7 +40,7 @@ class Population:
 
     @cached_property
     def pseudonyms(self) -> dict[str, str] | None:
-        """The pseudonym of each user, where names are hidden: numbers in random order."""
+        """The pseudonym of each user, numbered in random order; None if the adversary knows the names."""
         if self.scenario.names == "known":
             return None
         users = self.setting.users
@@ -49,7 +49,7 @@ class Population:
 
     @cached_property
     def candidates(self) -> list[str]:
-        """The users in random order: an adversary breaks ties by the first, which must not depend on the user."""
+        """The users in random order: an adversary breaks ties by the first, so the order must not reveal the user."""
         users = self.setting.users
         drawn = stream(self.scenario.seed, "candidates", self.replication).permutation(len(users))
         return [users[place] for place in drawn]
@@ -60,7 +60,7 @@ class Population:
         return [life.test for life in self.lives.values()]
 
     def _live(self, user: str, mobility: Mobility, demand: Demand, past: int | None = None) -> Life:
-        """Return a user's life; `past` is the number of queries of the past, where it is known already."""
+        """Return a user's life; `past` is the number of queries in the past, if already known."""
         spec = self.scenario.users
         share = spec.past_share if past is None else None
         past_s = seconds(spec.past_days) or 0
@@ -81,9 +81,10 @@ class Population:
             for trace in (life.past, life.test):
                 check_cells(trace, self.setting.world.grid.n_cells)
             if not len(life.test):
-                raise ValueError(
-                    f"{user} never queries in the test; in her past she does {len(life.past)} times"
-                    f"{gaps_note(mobility, demand, [user])}"
+                raise InvalidValue(
+                    f"{user} never queries in the test (queries in the past: {len(life.past)})"
+                    f"{gaps_note(mobility, demand, [user])}",
+                    code="no-queries",
                 )
         return life
 
@@ -93,7 +94,10 @@ class Population:
         return self.setting.users
 
     def knowledge(self, training: str | None) -> StatisticsOf:
-        """Return the statistics of each user from a training set (default: the first; without any: no data)."""
+        """Return the statistics of each user from a training set.
+
+        The default is the first training set of the scenario, or no data if the scenario has none.
+        """
         name = self.scenario.training_set(training)
         if name is None:
             return NothingParameters().statistics("", self)
@@ -112,13 +116,13 @@ class Population:
         return self._past(user, queries, days)
 
     def truth(self, user: str) -> Statistics:
-        """Return the user's own statistics in the whole test: what the paper's worst-case adversary has."""
+        """Return the statistics of a user's whole test trace, which the paper's worst-case adversary knows."""
         return self._test(user)
 
     def regimes(self, user: str) -> list[tuple[int, Statistics]]:
-        """Return the user's statistics in force, each with its first query (from 1).
+        """Return a user's statistics between shifts, each with the index of its first query (from 1).
 
-        Without shifts these are the statistics of the whole test, from query 1 on.
+        Without shifts these are the statistics of the whole test, from query 1.
         """
         return self._regimes(user)
 
@@ -138,8 +142,9 @@ class Population:
         until = len(past) if days is None else int(past.times_s.searchsorted(life.origin_s + int(days * DAY_S)))
         if not until:
             raise InputError(
-                f"training: {user} has no past to learn from: give the users a longer one, such as "
-                "`past_queries: 100`, or leave her out"
+                f"training: {user} has no query in the past to train on: give the users a longer past, such as "
+                "`past_queries: 100`, or leave this user out",
+                code="no-past",
             )
         return self._count(past.part(0, until if queries is None else min(until, queries)))
 

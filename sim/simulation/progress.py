@@ -1,4 +1,4 @@
-"""Count how far a run is, so that an interrupted one says what is kept, what is lost and how to resume."""
+"""Progress of a run, and the message of an interrupted run: which chunks are saved and which work is lost."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Progress(Protocol):
     """Progress callback of a run."""
 
     def start(self, queries: int, *, chunks: int, skipped: int) -> None:
-        """Announce an approximate number of queries in a number of chunks; `skipped` chunks exist already.
+        """Announce work: the approximate number of queries, the number of chunks, and of those skipped as finished.
 
-        Called again with the additional work when metrics turn out to need more replications.
+        Called again with the additional work if metrics need more replications to be precise.
         """
         ...
 
@@ -28,7 +28,7 @@ class Progress(Protocol):
         ...
 
     def end_chunk(self) -> None:
-        """Count a chunk that was written or given up."""
+        """Count a chunk that was written or has failed."""
         ...
 
 
@@ -46,7 +46,7 @@ class Silent:
 
 
 class Tally:
-    """Passes progress on, and knows which part of the work is finished."""
+    """Progress callback that forwards to another one and counts finished work."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -56,7 +56,7 @@ class Tally:
         self._began_s: float | None = None
 
     def plan(self, place: object, *, chunks: int, kept: int) -> None:
-        """Note where the run is written, how many chunks it has so far, and how many of them are finished."""
+        """Record where the run is written, its number of chunks so far, and how many of them are finished."""
         self._place, self._planned, self._kept = str(place), chunks, kept
 
     def keep(self, queries: int) -> None:
@@ -65,11 +65,11 @@ class Tally:
         self._finished += queries
 
     def give_up(self, queries: int) -> None:
-        """Count a failed chunk with an approximate number of queries: no interrupt loses them."""
+        """Count a failed chunk with an approximate number of queries, which an interrupt does not lose."""
         self._finished += queries
 
     def start(self, queries: int, *, chunks: int, skipped: int) -> None:
-        """Pass on what is to be simulated."""
+        """Forward the announced work."""
         self._began_s = self._began_s or time.monotonic()
         self._progress.start(queries, chunks=chunks, skipped=skipped)
 
@@ -79,35 +79,35 @@ class Tally:
         try:
             self._progress.advance(queries)
         except BaseException as error:
-            stop_run(error)  # it is raised amid component code, whose failure it is not
+            stop_run(error)  # raised within component code, but not a failure of the component
             raise
 
     def end_chunk(self) -> None:
-        """Pass on that a chunk has ended."""
+        """Forward the end of a chunk."""
         self._progress.end_chunk()
 
     def interrupted(self) -> str:
-        """Return what an interrupt keeps and loses now."""
+        """Return the message for an interrupt now: which chunks are saved and which work is lost."""
         if self._place is None:
-            return "interrupted while the run was prepared; no chunk was simulated or changed"
+            return "interrupted during preparation; no chunk was simulated or changed"
         left = self._planned - self._kept
         kept = f"interrupted; {self._kept} of {self._planned} chunks are finished and kept in {self._place}"
         if not left:
-            return f"{kept}; its tables, figures and report may be missing or old until the run is resumed"
+            return f"{kept}; its tables, figures and report may be missing or outdated until the run is resumed"
         again = "the other starts" if left == 1 else f"the other {left} start"
         return f"{kept}; {again} again from the beginning: {self._lost()}"
 
     def _lost(self) -> str:
         lost = self._simulated - self._finished
         if lost <= 0 or self._began_s is None:  # a Dask cluster reports the queries of whole chunks
-            return "what was simulated of unfinished chunks is lost"
+            return "simulated queries of unfinished chunks are lost"
         taken_s = (time.monotonic() - self._began_s) * lost / self._simulated
         return f"about {lost:,} simulated queries are lost, {taken_s:,.0f} s of work"
 
 
 @contextmanager
 def explained_interrupt(tally: Tally) -> Iterator[None]:
-    """Let Ctrl-C in a run say what is kept and what is lost."""
+    """Convert Ctrl-C in a run into `Interrupted`, which states what is saved and what is lost."""
     try:
         yield
     except KeyboardInterrupt as error:

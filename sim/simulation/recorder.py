@@ -1,4 +1,4 @@
-"""The truth side of one simulation: records queries and guesses and turns them into rows of the event log."""
+"""Recorder of one simulation: collects true queries, reports and guesses, and converts them to the event log."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from sim.world.distance import Distance
 
 @dataclass
 class SimulationLog:
-    """Collects the reports and guesses of one simulation in arrays; distances are looked up together at the end.
+    """Reports and guesses of one simulation in arrays; distances are looked up in one pass at the end.
 
-    Each user and each adversary writes through its own handle, `user` and `attack`. Expected metrics are sums over z of
-    f(z | z^{r-1}, x^r) times the distance: given the past reports and the true cell, only the mechanism's current noise
-    is averaged out.
+    Each user and each adversary writes through a separate handle, `user` and `attack`. Expected metrics are sums over z
+    of f(z | z^{r-1}, x^r) times the distance: conditional on the past reports and the true cell, they average over the
+    mechanism's current noise.
     """
 
     world: World
@@ -34,10 +34,10 @@ class SimulationLog:
     window: int | None = None
     """Number of queries of a user that share a row with the means of their metrics (default: one row per query)."""
     shifts: Sequence[Shift] = ()
-    """Changes of behaviour: one row each, before the rows of the query."""
+    """Behaviour shifts: one row each, before the rows of their query."""
     snapshot_at: frozenset[int] = frozenset()
     pseudonyms: Mapping[str, str] | None = None
-    """The pseudonym of each user, where names are hidden."""
+    """Pseudonym of each user; None if the adversary knows the names."""
     epsilon_in: Distance | None = None
     """Distance in which the exact epsilon of each channel is recorded (default: not recorded)."""
     tick: Tick | None = None
@@ -60,11 +60,11 @@ class SimulationLog:
         self._attacks = {name: AttackLog(name, by_public_name, self.world) for name in self.attacks}
 
     def user(self, name: str) -> UserLog:
-        """Return the handle that records what a user sends."""
+        """Return the handle that records the reports of a user."""
         return self._users[name]
 
     def attack(self, name: str) -> AttackLog:
-        """Return the handle that records what an adversary answers."""
+        """Return the handle that records the guesses of an adversary."""
         return self._attacks[name]
 
     def table(self, *, point: int, lppm: str, replication: int) -> pa.Table:

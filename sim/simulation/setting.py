@@ -1,4 +1,4 @@
-"""The setting of a scenario: what is the same in every replication and for every LPPM."""
+"""Setting of a scenario: world, mobility, demand and training sets, shared by all replications and LPPMs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cache, cached_property
 
 from sim.belief.home import HomeProfileParameters
 from sim.components.files import parts_of
-from sim.errors import InputError, input_errors
+from sim.errors import InputError, InvalidValue, input_errors
 from sim.interfaces import Demand, Mobility, MobilityCapabilities
 from sim.mobility.demand.every_visit import EveryVisit
 from sim.mobility.demand.parameters import DemandParameters
@@ -25,7 +25,7 @@ from sim.world import World
 
 
 class Setting:
-    """The world of a scenario, its mobility and demand, and the training sets of other people; built on first use."""
+    """World of a scenario, its mobility and demand, and its training sets of other people; built on first use."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -40,7 +40,7 @@ class Setting:
 
     @cached_property
     def mobility(self) -> Mobility:
-        """Where the users go."""
+        """The mobility model of the users: where they are at which time."""
         users = self.scenario.users
         with input_errors("users.mobility"):
             mobility = users.mobility.build(self.world, self.scenario.seed, self.scenario.place)
@@ -49,7 +49,7 @@ class Setting:
 
     @cached_property
     def demand(self) -> Demand:
-        """When the users query."""
+        """The demand model of the users: when they query."""
         with input_errors("users.demand"):
             return self.scenario.users.demand.build()
 
@@ -59,28 +59,28 @@ class Setting:
         with input_errors("users"):
             users = list(self.mobility.users(self.scenario.users.count))
         if not users:
-            raise InputError("users: nobody is left to simulate: the selection is empty")
+            raise InputError("users: no user to simulate: the selection is empty", code="no-users")
         return users
 
     @cached_property
     def shifts(self) -> Shifts:
-        """The changes of the users' behaviour."""
+        """The behaviour shifts of the users."""
         return Shifts(self.scenario, self.world, self.users, self.mobility, self.demand)
 
     def readings(self) -> dict[str, dict[str, int]]:
-        """Return, for the users and each training set of others, what was read of their trace file and what it lacks.
+        """Return statistics of the trace files read, for the users and for each training set of other people.
 
-        Rows outside the region, irregular times and, for demands that query between visits, where the positions of
-        their queries come from: see `sim.mobility.gaps.Coverage`.
+        They count rows, rows outside the region and irregular times. For demands that query between visits they also
+        count recorded, carried and cut queries: see `sim.mobility.gaps.Coverage`.
         """
         with input_errors("users"):
-            found = {"users": self._reading(self.mobility, self.demand, self.scenario.users)}
+            readings = {"users": self._reading(self.mobility, self.demand, self.scenario.users)}
         for name, spec in self.scenario.training.items():
             if isinstance(spec, OthersParameters):
                 with input_errors(f"training.{name}"):
                     mobility, demand = self._mobility_of_others(spec), self._demand_of_others(spec)
-                    found[f"training.{name}"] = self._reading(mobility, demand, spec)
-        return {where: reading for where, reading in found.items() if reading}
+                    readings[f"training.{name}"] = self._reading(mobility, demand, spec)
+        return {where: reading for where, reading in readings.items() if reading}
 
     def _reading(self, mobility: Mobility, demand: Demand, spec: UsersSpec | OthersParameters) -> dict[str, int]:
         if not isinstance(mobility, Replay):
@@ -93,7 +93,7 @@ class Setting:
         schedules = [schedule(demand, mobility.times_s(user), max_gap_s=gap_s) for user in users]
         counts = Coverage()
         for plan in schedules:
-            if plan is None:  # a custom demand, or visits and the queries that a shift adds
+            if plan is None:  # a custom demand, or visits plus the queries that a shift adds
                 return reading | {"gaps": sum(count_gaps(mobility.times_s(user), max_gap_s=gap_s) for user in users)}
             counts += plan.coverage(self._taken(plan, spec))
         return (
@@ -103,12 +103,12 @@ class Setting:
         )
 
     def _adds_queries(self, spec: UsersSpec | OthersParameters) -> bool:
-        """Tell whether a shift makes these people query between their visits."""
+        """Return whether a shift adds queries between the visits of these people."""
         shifts = self.scenario.shifts if isinstance(spec, UsersSpec) else []
         return any(shift.adds_queries for shift in shifts)
 
     def _taken(self, plan: Schedule, spec: UsersSpec | OthersParameters) -> int:
-        """Return how many of a recorded user's queries the past and the test take together."""
+        """Return the number of a recorded user's queries that belong to the past or the test."""
         origin_s = plan.first_s // DAY_S * DAY_S
         if isinstance(spec, OthersParameters):
             queries, days = self._limits_of_others(spec)
@@ -137,7 +137,7 @@ class Setting:
         return self.demand if spec.demand is None else spec.demand.build()
 
     def _limits_of_others(self, spec: OthersParameters) -> tuple[int | None, float | None]:
-        """Return how many queries and days each of them has at most."""
+        """Return the maximum number of queries and of days of each person in a training set."""
         if spec.queries is not None or spec.days is not None or isinstance(spec.mobility, ReplayParameters):
             return spec.queries, spec.days
         return self.scenario.users.queries, self.scenario.users.days
@@ -151,39 +151,42 @@ class Setting:
         _require_times(mobility, spec.demand or scenario.users.demand, scenario, days)
         traces = []
         for user in mobility.users(spec.count):
-            # A synthetic stranger has a name of her own, or she would be a test user under another roof.
+            # Synthetic people of a training set have other names than the test users: the name seeds their life.
             name = user if MobilityCapabilities.finite.of(mobility) else f"{training}/{user}"
             moves, moments = (stream(scenario.seed, role, name, "training") for role in ("moves", "moments"))
             life = live(mobility, demand, name, moves=moves, moments=moments, queries=queries, until_s=seconds(days))
             traces.append(life.test)
         if not sum(map(len, traces)):
-            raise ValueError(
-                f"none of these {len(traces)} people ever queries: give them more `queries` or `days`"
-                f"{gaps_note(mobility, demand, [trace.user for trace in traces])}"
+            raise InvalidValue(
+                f"none of the {len(traces)} people ever queries: increase `queries` or `days`"
+                f"{gaps_note(mobility, demand, [trace.user for trace in traces])}",
+                code="no-queries",
             )
         return statistics(traces, n_cells=self.world.grid.n_cells, restart_s=scenario.restart_s)
 
 
 def _require_times(mobility: Mobility, demand: DemandParameters, scenario: Scenario, *days: float | None) -> None:
-    """Refuse to count seconds in a trace file that tells an order of visits but no times."""
+    """Raise InvalidValue if the scenario needs times and the trace file has only an order of visits."""
     if MobilityCapabilities.timed.of(mobility):
         return
     daily = scenario.markov_restart == "daily"
     if any(isinstance(part, HomeProfileParameters) for part in parts_of(scenario)):
-        raise ValueError(
-            "the trace file tells the order of visits but no times, found the belief home, which asks for the hours "
-            "of the night: take another belief"
+        raise InvalidValue(
+            "the trace file has an order of visits but no times, and the belief `home` needs the hours of the night: "
+            "choose another belief",
+            code="times-missing",
         )
     if demand.kind in ("periodic", "poisson") or any(length is not None for length in days) or daily:
-        raise ValueError(
-            "the trace file tells the order of visits but no times: allowed are `demand: every_visit`, `queries`, "
-            f"`past_queries` and `markov_restart: never`, found {demand.kind}"
-            f"{', a length in days' if any(days) else ''}{', markov_restart: daily' if daily else ''}"
+        raise InvalidValue(
+            "the trace file has an order of visits but no times: allowed are `demand: every_visit`, `queries`, "
+            f"`past_queries` and `markov_restart: never`, got demand {demand.kind}"
+            f"{', a length in days' if any(days) else ''}{', markov_restart: daily' if daily else ''}",
+            code="times-missing",
         )
 
 
 def gaps_note(mobility: Mobility, demand: Demand, users: Sequence[str]) -> str:
-    """Return a note that queries in gaps between recorded visits are cut, with the remedy; empty without gaps."""
+    """Return a note that queries in gaps between recorded visits are omitted, with the remedy; empty without gaps."""
     if not isinstance(mobility, Replay) or mobility.max_gap_s is None or isinstance(demand, EveryVisit):
         return ""
     gap_s = mobility.max_gap_s
@@ -191,11 +194,11 @@ def gaps_note(mobility: Mobility, demand: Demand, users: Sequence[str]) -> str:
     if not gaps:
         return ""
     return (
-        f"; no queries are asked in {gaps:,} gap{'s' if gaps > 1 else ''} of over {gap_s:g} s between visits: raise "
-        "`max_gap_s` of the replay, use `demand: every_visit`, or leave out users with few visits by `select`"
+        f"; queries in {gaps:,} gap{'s' if gaps > 1 else ''} of over {gap_s:g} s between visits are omitted: increase "
+        "`max_gap_s` of the replay, use `demand: every_visit`, or exclude users with few visits with `select`"
     )
 
 
 def seconds(days: float | None) -> int | None:
-    """Return a number of days in seconds."""
+    """Convert a number of days to seconds; None stays None."""
     return None if days is None else int(days * DAY_S)

@@ -1,4 +1,4 @@
-"""When the shifts of a scenario are in force, and for which users."""
+"""Schedule of the shifts of a scenario: affected users, time windows and queries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sim.errors import InputError, input_errors
+from sim.errors import InputError, InvalidValue, input_errors
 from sim.interfaces import Mobility, MobilityCapabilities
 from sim.mobility.shifts.context import ShiftContext
 from sim.mobility.shifts.life import ShiftedLife, Window
@@ -26,7 +26,7 @@ class ShiftSchedule:
         self._users_of = {spec.name: self._concerned(spec) for spec in shifts}
 
     def concerns(self, spec: AnyShift, user: str) -> bool:
-        """Return whether a shift changes the behaviour of a user whose test is long enough."""
+        """Return whether a shift affects a user, provided that their test is long enough."""
         return user in self._users_of[spec.name]
 
     def _concerned(self, spec: AnyShift) -> frozenset[str]:
@@ -38,14 +38,14 @@ class ShiftSchedule:
             return frozenset(users)
 
     def _test_begins_s(self, life: Life) -> int:
-        """Return the beginning of the test; for a past counted in queries, the midnight before the first query."""
+        """Return the start of the test in s; for a past counted in queries, the midnight before the first query."""
         population = self._population
         if population.past_queries is not None or population.past_share is not None:
             return int(life.test.times_s[0]) // DAY_S * DAY_S
         return life.origin_s + int((population.past_days or 0) * DAY_S)
 
     def window(self, spec: AnyShift, life: ShiftedLife) -> Window | None:
-        """Return when a shift is in force, None if the user's test ends before."""
+        """Return the time window of a shift; None if the user's test ends before it."""
         if spec.at_query is not None and spec.at_query > len(life.cells):
             return None
         if spec.at_query is not None:
@@ -57,7 +57,7 @@ class ShiftSchedule:
         return Window(from_s, until_s, np.inf if spec.for_queries is None else spec.for_queries)
 
     def queries(self, spec: AnyShift, life: ShiftedLife) -> tuple[int, int] | None:
-        """Return the first query of a shift and the first one after it, from 0; None if it has no query."""
+        """Return the first query of a shift and the first query after it, counted from 0; None if it has no query."""
         window = life.windows.get(spec.name) or self.window(spec, life)
         if window is None:
             return None
@@ -73,30 +73,28 @@ class ShiftSchedule:
         return (start, stop) if stop > start else None
 
     def require_effect(self, spec: AnyShift, lives: Sequence[ShiftedLife]) -> None:
-        """Refuse a shift that changes none of these lives."""
+        """Raise InputError if a shift changes none of these lives."""
         if any(shift.name == spec.name for life in lives for shift in life.shifts):
             return
         if spec.at_query is not None:
-            begins = f"begins with query {spec.at_query}"
-            ends = f"ends with query {max(len(life.cells) for life in lives)}"
+            starts = f"starts at query {spec.at_query}"
+            longest = f"has {max(len(life.cells) for life in lives)} queries"
         else:
             days = [(life.times_s[-1] - self._test_begins_s(life.base)) / DAY_S for life in lives]
-            begins, ends = f"begins after {spec.at_day:g} days", f"ends after {max(days):.1f}"
-        reason = f"it {begins}, the longest test of its users {ends}"
+            starts, longest = f"starts after {spec.at_day:g} days", f"ends after {max(days):.1f} days"
+        reason = f"{starts}, the longest test of its users {longest}"
         windows = [(life, self.window(spec, life)) for life in lives if spec.for_days is not None]
         if any(window is not None and window.from_s <= life.times_s[-1] for life, window in windows):
-            reason = (
-                f"it {begins} and lasts {spec.for_days:g} days, in which none of its users has a query; "
-                "give it more `for_days`"
-            )
-        raise InputError(f"shifts.{spec.name}: it reaches nobody: {reason}")
+            reason = f"{starts} and lasts {spec.for_days:g} days without a query of its users; increase `for_days`"
+        raise InputError(f"shifts.{spec.name}: the shift never takes effect: {reason}", code="shift-without-effect")
 
 
 def _require_no_days(spec: AnyShift) -> None:
-    """Refuse durations in days with a trace file that has an order of visits but no times."""
+    """Raise InvalidValue for durations in days with a trace file that has an order of visits but no times."""
     for key, value in (("at_day", spec.at_day), ("for_days", spec.for_days)):
         if value is not None:
-            raise ValueError(
-                "the trace file tells the order of visits but no times: allowed are `at_query` and `for_queries`, "
-                f"found `{key}`"
+            raise InvalidValue(
+                "the trace file has an order of visits but no times: allowed are `at_query` and `for_queries`, "
+                f"got `{key}`",
+                code="times-missing",
             )

@@ -1,7 +1,7 @@
-"""The shifts of a scenario, applied to the users' lives.
+"""Apply the shifts of a scenario to the users' lives.
 
-Shifts by time come first: other roads, then other rates of queries, each of which changes how a life goes on. Shifts of
-places follow: each has other cells for all queries, and a share of them is taken.
+Shifts that change times come first: other roads, then other query rates, each of which generates the rest of a life
+again. Shifts of places follow: each has new cells for all queries, and replaces a share of the current cells by them.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from sim.world.roads.graph import Roads
 
 LiveAgain = Callable[[str, Mobility, Demand], Life]
-"""Generate a user's life, as long as the scenario says, with another mobility or demand and the same randomness."""
+"""Generate a user's life of the scenario's length again, with another mobility or demand and the same randomness."""
 
 
 class Shifts:
-    """Applies the shifts of a scenario to lives."""
+    """Shifts of a scenario, applied to the lives of a replication."""
 
     def __init__(
         self, scenario: Scenario, world: World, users: Sequence[str], mobility: Mobility, demand: Demand
@@ -43,7 +43,7 @@ class Shifts:
         self._changed_roads: dict[tuple[str, ...], Roads] = {}
 
     def lives(self, replication: int, lives: Mapping[str, Life], live_again: LiveAgain) -> dict[str, Life]:
-        """Return the lives of one replication with all shifts in them."""
+        """Return the lives of one replication with all shifts applied."""
         shifted = {}
         for user, life in lives.items():
             shifted[user] = ShiftedLife(user, replication, lives, life, self._mobility, lambda: self._context.demand)
@@ -57,7 +57,7 @@ class Shifts:
         return {user: life.changed() for user, life in shifted.items()}
 
     def _change_roads(self, life: ShiftedLife, live_again: LiveAgain) -> None:
-        """Take other routes: by the mobility model if it can, otherwise by the cells of the trace."""
+        """Change the routes: with the mobility model if it supports rerouting, otherwise between the trace's cells."""
         usual, windows = self._world.roads, self._road_windows(life)
         if not windows:
             return
@@ -85,7 +85,7 @@ class Shifts:
         return {name: window for name, window in windows.items() if window is not None}
 
     def _roads(self, changes: tuple[str, ...]) -> Roads:
-        """Return the roads with some changes in force, the same for all users."""
+        """Return the roads with these changes applied, the same for all users."""
         assert self._world.roads is not None
         if not changes:
             return self._world.roads
@@ -99,7 +99,7 @@ class Shifts:
         return self._changed_roads[changes]
 
     def _change_rates(self, life: ShiftedLife, live_again: LiveAgain) -> None:
-        """Change the rate of queries, by one shift after another in the order of their starts."""
+        """Change the query rate, one shift after another in the order of their starts."""
         rates = [
             spec
             for spec in self._shifts
@@ -116,7 +116,10 @@ class Shifts:
             life.life = live_again(life.user, life.mobility, life.demand())
 
     def _until_time(self, window: Window, life: ShiftedLife) -> Window:
-        """Return a window of a number of queries as one that ends at a time, before the number of queries changes."""
+        """Convert a window that ends after a number of queries to one that ends at a time.
+
+        Called before another shift changes the query rate.
+        """
         if np.isinf(window.for_queries):
             return window
         start, count = int(life.times_s.searchsorted(window.from_s)), int(window.for_queries)
@@ -126,12 +129,12 @@ class Shifts:
         return Window(window.from_s, int(times_s[end]) if end < times_s.size else np.inf, np.inf)
 
     def _demand_with(self, spec: RateParameters, window: Window, life: ShiftedLife) -> Callable[[], Demand]:
-        """Return what makes the demand of one life: its draws start anew each time."""
+        """Return a factory of the demand of one life; each demand it returns starts with the same random stream."""
         inner, user, replication = life.demand, life.user, life.replication
         return lambda: spec.build(inner(), window, self._context.stream(spec.name, user, replication))
 
     def _change_places(self, life: ShiftedLife) -> None:
-        """Record all shifts, and put queries at other places, in the order of their starts."""
+        """Record all shifts and replace cells of queries, in the order of the shifts' starts."""
         pending = [
             (spec, queries)
             for spec in self._shifts

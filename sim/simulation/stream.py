@@ -1,4 +1,4 @@
-"""The stream of reports: all that an adversary ever receives."""
+"""Stream of reports: the only input of an adversary."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sim.events import Report
 
 
 class Inbox:
-    """One adversary's end of the stream. She wakes once per instant, however many users report in it."""
+    """Inbox of one adversary, who wakes once per instant, whatever the number of reports in it."""
 
     def __init__(self, environment: simpy.Environment) -> None:
         self._environment = environment
@@ -24,18 +24,18 @@ class Inbox:
         self._reports.append(report)
 
     def arrival(self) -> simpy.Event:
-        """Return the event to wait for: there is something to take."""
+        """Return the event that occurs when the inbox has a report."""
         return self._arrival
 
     def take(self) -> list[Report]:
-        """Return what has arrived, in the order it was sent, and start afresh."""
+        """Return the reports that have arrived, in the order of sending, and empty the inbox."""
         reports, self._reports = self._reports, []
         self._arrival = self._environment.event()
         return reports
 
 
 class Stream:
-    """Hands every published report to every inbox, under the user's name or under a pseudonym."""
+    """Stream that delivers every published report to every inbox, under the user's name or a pseudonym."""
 
     def __init__(self, environment: simpy.Environment, pseudonyms: Mapping[str, str] | None = None) -> None:
         self._environment = environment
@@ -43,13 +43,13 @@ class Stream:
         self._inboxes: list[Inbox] = []
 
     def subscribe(self) -> Inbox:
-        """Return a new inbox that gets all reports from now on."""
+        """Return a new inbox that receives all reports from now on."""
         inbox = Inbox(self._environment)
         self._inboxes.append(inbox)
         return inbox
 
     def publish(self, report: Report) -> None:
-        """Send a report to everybody who listens."""
+        """Send a report to all inboxes."""
         if self._pseudonyms is not None:
             report = report._replace(user=self._pseudonyms[report.user])
         for inbox in self._inboxes:

@@ -1,4 +1,4 @@
-"""What is recorded of one user: outputs, losses and snapshots of what the mechanism believes."""
+"""Log of one user: outputs, quality losses and snapshots of the mechanism's belief."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _space_of = ChannelCapabilities.space.of
 
 
 def missing_cells(queries: int) -> array[int]:
-    """Return an array with cell -1 for each query; single items are written in half the time of a NumPy array."""
+    """Return an array with cell -1 for each query; writing single items is twice as fast as in a NumPy array."""
     return array("q", [-1]) * queries
 
 
@@ -39,7 +39,7 @@ class Snapshot:
 
 
 class UserLog:
-    """Records the reports of one user."""
+    """Record of the reports of one user."""
 
     __slots__ = (
         "_channel_with_outputs",
@@ -82,7 +82,7 @@ class UserLog:
         self.loss_km: array[float] | None = None
         """Losses of outputs that are not cells."""
         self.no_report: int | None = None
-        """The output that stands for no report, if the channel has one."""
+        """The output that means "no report", if the channel has one."""
         self._channel_with_outputs: Channel | None = None
         """The last channel whose outputs are not cells."""
         self.index = 0
@@ -91,11 +91,11 @@ class UserLog:
         self.channel: Channel | None = None
         self._row: FloatArray | None = None
         self._losses_km: dict[int, float] | None = None
-        """Expected losses of the channel by cell, from its second query on."""
+        """Expected losses of the channel in km by cell, from its second query on."""
 
     @property
     def stays(self) -> bool:
-        """Whether the last query and the one before had the same channel."""
+        """Whether the last two queries had the same channel."""
         return self._losses_km is not None
 
     @property
@@ -123,7 +123,7 @@ class UserLog:
             self._tick(1)
 
     def _expect(self, query: Query, channel: Channel) -> None:
-        """Record the expected loss. While the channel stays it depends on the cell alone."""
+        """Record the expected loss, cached by cell while the channel stays the same."""
         if channel is not self.channel:
             self.channel, self._losses_km = channel, None
         elif self._losses_km is None:
@@ -140,7 +140,7 @@ class UserLog:
         self.expected_loss_km[query.index - 1] = loss_km
 
     def snapshot(self, query: Query, lppm: LPPM, channel: Channel) -> None:
-        """Record a mechanism's belief before this query; of a fixed belief only the first snapshot is stored."""
+        """Record a mechanism's belief before this query; a fixed belief is recorded at the first snapshot only."""
         belief = lppm.belief
         if belief is not None and (query.index == min(self.snapshot_at) or not BeliefCapabilities.fixed.of(belief)):
             prior = belief.prior(query.time_s)

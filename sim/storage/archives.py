@@ -1,7 +1,7 @@
 """Archives of arrays (.npz) with a checksum over all of their bytes.
 
 Zip has checksums of contents, but none of names, sizes and methods. The archive's comment therefore holds the SHA-256
-of everything before its digits. Archives of earlier versions have no comment and can still be read.
+of all bytes before the digits. Archives of earlier versions have no comment and can still be read.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ def packed(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def verify(content: bytes) -> None:
-    """Raise a DamagedArchive if the checksum does not match; an archive of an earlier version has none."""
+    """Raise DamagedArchive if the checksum does not match; archives of earlier versions have none."""
     body, digits = content[:-_DIGITS], content[-_DIGITS:]
     if body.endswith(_MARKER):
         if hashlib.sha256(body).hexdigest().encode() != digits:
             raise DamagedArchive("its checksum does not match")
-    # No single flipped bit makes the end of an archive with a comment look like that of one without.
+    # No single flipped bit turns the end of an archive with a comment into that of one without.
     elif not (content[-_END_BYTES:].startswith(_END) and content.endswith(_NO_COMMENT)):
-        raise DamagedArchive("it is not a whole archive")
+        raise DamagedArchive("it is not a complete archive")
 
 
 def unpacked(content: bytes, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
-    """Return the arrays of an archive, or those of some names that are in it."""
+    """Return the arrays of an archive, or those with the given names."""
     verify(content)
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive if names is None or name in names}
-    except Exception as error:  # zipfile, zlib and NumPy raise all sorts on the damaged archives of earlier versions
+    except Exception as error:  # zipfile, zlib and NumPy raise many types for damaged archives of earlier versions
         raise DamagedArchive(str(error) or type(error).__name__) from error

@@ -22,9 +22,9 @@ _temporary_number = itertools.count()
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """Give a file to write that takes its name only when it is whole and on the disk.
+    """Open a file for writing that takes its name only when it is complete and on the disk.
 
-    The temporary name contains host and process, so that `prepare` can remove files of dead writers.
+    The temporary name contains host and process, so that `prepare` can remove files of terminated writers.
     """
     temporary = path.with_name(temporary_name(path.name))
     try:
@@ -43,7 +43,7 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename durable, where the system lets a folder be synced."""
+    """Make a rename durable, if the system can sync folders."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -62,13 +62,13 @@ def temporary_name(name: str) -> str:
 
 
 def writer_is_dead(name: str) -> bool:
-    """Tell whether a name is that of a temporary file whose writer is surely dead."""
+    """Return whether a name is that of a temporary file whose writer has certainly terminated."""
     match = TEMPORARY.fullmatch(name)
     return match is not None and _is_dead(match["host"], int(match["pid"]))
 
 
 def is_stale(modified_s: float | None) -> bool:
-    """Tell whether a temporary file is so old that no writer is at work on it."""
+    """Return whether a temporary file is too old to belong to an active writer."""
     return modified_s is not None and time.time() - modified_s > _STALE_S
 
 
@@ -77,7 +77,7 @@ def _host() -> str:
 
 
 def _is_dead(host: str, pid: int) -> bool:
-    """Tell whether a process is surely gone: only a process of this machine can be."""
+    """Return whether a process has certainly terminated; always False for processes of other machines."""
     if os.name != "posix" or host != _host():
         return False
     try:
@@ -90,7 +90,7 @@ def _is_dead(host: str, pid: int) -> bool:
 
 
 def _is_zombie(pid: int) -> bool:
-    """Tell whether a process has ended and only waits for its parent to notice; where the system says so."""
+    """Return whether a process has terminated but is not yet reaped, if the system provides its state."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):

@@ -53,5 +53,7 @@ def named_errors(place: str, verb: str, kind: type[Exception] = OSError) -> Iter
     except kind as error:
         number = error.errno if isinstance(error, OSError) else None
         cause = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-        hint = " Free some space and run again: finished parts are kept." if number in _FULL else ""
-        raise RunError(f"cannot {verb} {place}: {cause.rstrip('.')}.{hint}", code="file-error") from error
+        full = number in _FULL
+        hint = " Free disk space and repeat the command: finished parts are preserved." if full else ""
+        code = "disk-full" if full else "file-error"
+        raise RunError(f"cannot {verb} {place}: {cause.rstrip('.')}.{hint}", code=code) from error

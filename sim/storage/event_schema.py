@@ -67,25 +67,25 @@ COLUMNS = (
     Column(INDEX, pa.int32(), "Index r of the query, from 1; of a window its last query.", required=True),
     Column(TIME_S, pa.int64(), "Time of the query.", "s", required=True),
     Column(CELL, pa.int32(), "True cell x of the user; -1 in rows of windows.", required=True),
-    Column(OUTPUT, pa.int64(), "Reported output z; null in rows of windows and where nothing was reported."),
+    Column(OUTPUT, pa.int64(), "Reported output z; null in rows of windows and if nothing was reported."),
     Column(LPPM, pa.string(), "Name of the mechanism.", required=True),
-    Column(ATTACK, pa.string(), "Name of the attack; null where the scenario has none."),
+    Column(ATTACK, pa.string(), "Name of the attack; null if the scenario has none."),
     Column(ESTIMATED_INDEX, pa.int32(), "Index of the estimated query; below `index` in a revised estimate."),
     Column(ESTIMATE, pa.int32(), "Cell estimated by the attack."),
     Column(QUALITY_LOSS_KM, pa.float64(), "Quality distance d_Q between cell and output.", "km"),
     Column(ADVERSARY_ERROR_KM, pa.float64(), "Privacy distance d_P between cell and estimate.", "km"),
-    Column(EXPECTED_QUALITY_LOSS_KM, pa.float64(), "Loss expected over the mechanism's noise.", "km"),
-    Column(EXPECTED_ADVERSARY_ERROR_KM, pa.float64(), "Error expected over the mechanism's noise.", "km"),
+    Column(EXPECTED_QUALITY_LOSS_KM, pa.float64(), "Quality loss expected over the mechanism's noise.", "km"),
+    Column(EXPECTED_ADVERSARY_ERROR_KM, pa.float64(), "Adversary error expected over the mechanism's noise.", "km"),
     Column(POSTERIOR_ENTROPY_BITS, pa.float64(), "Entropy of the attack's posterior.", "bit", since=3),
     Column(POSTERIOR_AT_TRUTH, pa.float64(), "Posterior probability of the true cell.", since=3),
     Column(EPSILON_PER_KM, pa.float64(), "Exact epsilon of the channel.", "1/km", since=3),
-    Column(IDENTITY, pa.string(), "User that the attack identified, where names are hidden.", since=3),
+    Column(IDENTITY, pa.string(), "User that the attack identified; null if names are known.", since=3),
 )
 
 _FIELDS: list[pa.Field[Any]] = [pa.field(column.name, column.type, nullable=not column.required) for column in COLUMNS]
 EVENTS: pa.Schema = pa.schema(_FIELDS)
 
 MEASURES = (QUALITY_LOSS_KM, ADVERSARY_ERROR_KM, EXPECTED_QUALITY_LOSS_KM, EXPECTED_ADVERSARY_ERROR_KM)
-"""The columns that are averaged: realised and expected loss and error."""
+"""The metrics that summaries average: realised and expected loss and error."""
 
 TEXT_COLUMNS = tuple(column.name for column in COLUMNS if column.type == pa.string())

@@ -1,11 +1,11 @@
-"""Write a run's events as one file, for programs that want one.
+"""Export the event log of a run as one file.
 
-The values are those of the log, unchanged. A spreadsheet runs text that starts with ``=``, ``+``, ``-`` or
-``@`` as a formula; ids are kept as they are all the same, since an altered id would no longer match its own
-data. Import a CSV of names you do not trust as text, or use JSON lines or Parquet.
+The values are those of the log, unchanged. Spreadsheets evaluate text that starts with ``=``, ``+``, ``-`` or ``@`` as
+a formula. User ids are not escaped, since an altered id would no longer match the original data. Import a CSV file with
+untrusted names as text, or use JSON lines or Parquet.
 
-An epsilon may be infinite. CSV says ``inf``; JSON has no such number, and JSON lines say ``"Infinity"``, which both
-Python's `float` and JavaScript's `Number` read.
+An epsilon may be infinite. CSV files contain ``inf``. JSON has no infinite number, so JSON lines contain
+``"Infinity"``, which Python's `float` and JavaScript's `Number` parse.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ROW_GROUP = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was written, and where the reader finds what the columns mean."""
+    """Path and number of rows of an exported file, and a hint where its columns are described."""
 
     path: Path
     rows: int
@@ -47,34 +47,41 @@ def export(
 ) -> Exported:
     """Write all finished parts, in the order of their ids, as one CSV, JSON lines or Parquet file.
 
-    The file takes its name when it is whole. One part is in memory at a time. A Parquet file carries the
-    manifest in its metadata, under the key ``lppm-sim``.
+    The file is written atomically, with one part in memory at a time. A Parquet file has the manifest in its metadata,
+    under the key ``lppm-sim``.
     """
     if format not in _WRITERS:
-        raise RequestError(f"format must be one of {', '.join(get_args(Format))}, got {format!r}")
+        message = f"format must be one of {', '.join(get_args(Format))}, got {format!r}"
+        raise RequestError(message, code="unsupported-format")
     path = checked_destination(run, destination, overwrite=overwrite, example="events.csv")
     with atomic_file(path) as file:
         rows = _WRITERS[format](file, run)
-    return Exported(path, rows, f"{run.describe('manifest.json')} says what cells and outputs stand for")
+    return Exported(path, rows, f"{run.describe('manifest.json')} describes the cells and outputs")
 
 
 def checked_destination(
     run: RunDirectory, destination: str | os.PathLike[str], *, overwrite: bool, example: str
 ) -> Path:
-    """Return the path of a file that may be written, made from a run."""
+    """Return the path of a file that is made from a run, if it may be written."""
     path = Path(destination)
     if str(destination) == "-":
-        raise RequestError("the destination must be a file, got '-': standard output cannot be taken back")
+        message = "the destination must be a file, got '-': standard output is not supported"
+        raise RequestError(message, code="not-a-local-file")
     if is_url(destination):
-        raise RequestError(f"the destination must be a file on this machine, got {destination}")
+        message = f"the destination must be a file on this machine, got {destination}"
+        raise RequestError(message, code="not-a-local-file")
     if path.is_dir():
-        raise RequestError(f"{path} is a folder: name the file to write, such as {path / example}")
+        message = f"{path} is a folder: name the file to write, such as {path / example}"
+        raise RequestError(message, code="is-a-folder")
     if path.exists() and not overwrite:
-        raise RequestError(f"{path} exists: choose another name, or replace it with --overwrite")
+        message = f"{path} exists: choose another name, or replace it with --overwrite"
+        raise RequestError(message, code="file-exists")
     if not path.parent.is_dir():
-        raise RequestError(f"{path.parent} is no folder: make it first")
+        message = f"folder {path.parent} does not exist: create it first"
+        raise RequestError(message, code="folder-not-found")
     if run.in_folder and path.parent.resolve() == (run.path / "events").resolve():
-        raise RequestError(f"{path.parent} holds the parts of the run and nothing else: choose another folder")
+        message = f"{path.parent} is reserved for the parts of the run: choose another folder"
+        raise RequestError(message, code="inside-run-directory")
     return path
 
 
@@ -98,7 +105,7 @@ def _write_jsonl(file: BinaryIO, run: RunDirectory) -> int:
 
 
 def _finite(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row as JSON can say it."""
+    """Return a row with an infinite epsilon as text, since JSON has no infinity."""
     return row | {EPSILON_PER_KM: "Infinity"} if row[EPSILON_PER_KM] == math.inf else row
 
 
@@ -114,15 +121,15 @@ def _write_parquet(file: BinaryIO, run: RunDirectory) -> int:
 
 
 def _regrouped(run: RunDirectory) -> Iterator[pa.Table]:
-    """Join small parts: a row group for each would make the file large and slow."""
-    waiting: list[pa.Table] = []
+    """Yield tables of several parts: a row group per small part would make the file large and slow."""
+    pending: list[pa.Table] = []
     for table in run.tables():
-        waiting.append(table)
-        if sum(part.num_rows for part in waiting) >= _ROW_GROUP:
-            yield pa.concat_tables(waiting)
-            waiting = []
-    if waiting:
-        yield pa.concat_tables(waiting)
+        pending.append(table)
+        if sum(part.num_rows for part in pending) >= _ROW_GROUP:
+            yield pa.concat_tables(pending)
+            pending = []
+    if pending:
+        yield pa.concat_tables(pending)
 
 
 _WRITERS: dict[str, Callable[[BinaryIO, RunDirectory], int]] = {

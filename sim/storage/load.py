@@ -64,15 +64,18 @@ def load(
 
 
 def _recorded(path: Path) -> tuple[Source, Path]:
-    """Return the scenario of a run, and the folder that its file names are relative to."""
+    """Return the scenario of a run and the base folder of its file names."""
     try:
         manifest = decode(path.read_bytes(), str(path)).content
         return Source(name=str(path), data=dict(manifest["scenario"])), Path(manifest["folder"])
     except OSError as error:
-        raise ScenarioError([Fault(str(path), "", f"the file cannot be read: {error.strerror}")]) from None
+        raise ScenarioError(
+            [Fault(str(path), "", f"the file cannot be read: {error.strerror}", "file-error")]
+        ) from None
     except DamagedManifest as error:
-        repaired = f"`lppm-sim run SCENARIO -o {shlex.quote(str(path.parent))}` rebuilds it"
-        message = f"this is no manifest of a run, or a damaged one: {error}; with the scenario file, {repaired}"
-        raise ScenarioError([Fault(str(path), "", message)]) from None
+        command = f"`lppm-sim run SCENARIO -o {shlex.quote(str(path.parent))}`"
+        message = f"not the manifest of a run, or damaged: {error}; {command} rebuilds it from the scenario file"
+        raise ScenarioError([Fault(str(path), "", message, "damaged-manifest")]) from None
     except (ValueError, KeyError, TypeError) as error:
-        raise ScenarioError([Fault(str(path), "", f"this is no manifest of a run: {error!r}")]) from None
+        message = f"not the manifest of a run: {error!r}"
+        raise ScenarioError([Fault(str(path), "", message, "damaged-manifest")]) from None

@@ -1,4 +1,4 @@
-"""The manifest of a run: what was asked for, what it was made with, and how far it is.
+"""The manifest of a run: its scenario, the versions and files it was made with, and its progress.
 
 `sim.storage.manifest_file` reads and writes it.
 """
@@ -20,7 +20,7 @@ from sim.scenario.reading.validation import validate
 from sim.storage.errors import RunError
 
 FREE_KEYS = ("name", "description", "replications")
-"""Keys of a scenario that do not decide the content of a part."""
+"""Keys of a scenario that do not affect the content of a part."""
 
 _JSON_NAMES = {
     "dict": "an object",
@@ -34,7 +34,7 @@ _JSON_NAMES = {
 
 
 class DamagedManifest(ValueError):
-    """A manifest that cannot be used; the message says why."""
+    """A manifest that cannot be used; the message is the reason."""
 
 
 class _Entry(BaseModel):
@@ -44,7 +44,7 @@ class _Entry(BaseModel):
 
 
 class RecordedWorld(_Entry):
-    """A world and the sweep points that lie in it."""
+    """A world and its sweep points."""
 
     points: list[int]
     grid: dict[str, Any]
@@ -52,7 +52,7 @@ class RecordedWorld(_Entry):
     roads: dict[str, Any] | None = None
     """Counts, nodes and edges of the road graph, as `Roads.describe` returns them."""
     traces: dict[str, dict[str, Any]]
-    """How much of each trace file was read, by its place in the scenario."""
+    """Counts of the rows and users read from each trace file, by its place in the scenario."""
 
 
 class Repetition(_Entry):
@@ -107,7 +107,7 @@ class _ScenarioKeys(_Entry):
 
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
-    """What decides the content of a run's parts; two runs with different identities never share a directory."""
+    """Inputs that determine the content of a run's parts; runs with different identities never share a directory."""
 
     schema_version: int
     scenario: Mapping[str, Any]
@@ -128,20 +128,20 @@ class RunIdentity:
 
     @property
     def digest(self) -> str:
-        """Digest of all that decides the content of the parts."""
+        """Digest of the identity."""
         scenario = {key: value for key, value in self.scenario.items() if key not in FREE_KEYS}
-        decides = [self.schema_version, scenario, self.files, self.kernels.split()[0], self.lppm_sim]
-        return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+        inputs = [self.schema_version, scenario, self.files, self.kernels.split()[0], self.lppm_sim]
+        return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 
 class RunManifest(_Entry):
-    """The content of `manifest.json`, verified. The file is written from `content`, so that its values stay as read."""
+    """Verified content of `manifest.json`. The file is written from `content`, which preserves the values read."""
 
     schema_version: int
     scenario_keys: _ScenarioKeys = Field(alias="scenario", repr=False)
-    """Keys of the scenario; damage to them is detected even if its components are not installed."""
+    """Required keys of the scenario; they are verified even if its components are not installed."""
     folder: str
-    """The folder that file names of the scenario are relative to."""
+    """Base folder of the file names in the scenario."""
     digest: str
     seed: int
     files: dict[str, str]
@@ -164,7 +164,7 @@ class RunManifest(_Entry):
     failures: list[dict[str, Any]] = []
     """Chunks that failed, each with its error and the command that repeats it."""
     tables: dict[str, str] = {}
-    """SHA-256 of tables from which others take values."""
+    """SHA-256 of tables that other tables are derived from."""
     exceeded_budgets: list[ExceededBudget] = []
 
     _content: dict[str, Any] = PrivateAttr(default_factory=dict)
@@ -174,7 +174,7 @@ class RunManifest(_Entry):
     def of(cls, content: Mapping[str, Any], *, scenario: Scenario | None = None, place: str = "manifest.json") -> Self:
         """Return the manifest with this content; raises DamagedManifest.
 
-        `scenario` is its scenario, if that is validated already; `place` names the file in messages.
+        `scenario` is the validated scenario, if available; `place` is the file name in messages.
         """
         try:
             manifest = cls.model_validate(dict(content))
@@ -187,12 +187,12 @@ class RunManifest(_Entry):
 
     @cached_property
     def scenario(self) -> Scenario:
-        """The scenario as it was asked for, validated once; input files need not exist and no code is imported."""
+        """The scenario, validated once; input files need not exist and no code is imported."""
         return validate(Scenario, Source(name=self._place, data=self.recorded_scenario))
 
     @property
     def recorded_scenario(self) -> dict[str, Any]:
-        """The scenario in its canonical form, as the run recorded it; `scenario` is its model."""
+        """The recorded scenario in canonical form; `scenario` is its model."""
         return dict(self._content["scenario"])
 
     @property
@@ -202,12 +202,12 @@ class RunManifest(_Entry):
 
     @property
     def identity(self) -> RunIdentity:
-        """What decides the content of the run's parts."""
+        """The identity of the run."""
         return RunIdentity.of(self._content)
 
     @property
     def repeats_until_sharp(self) -> bool:
-        """Whether the number of replications depends on the metrics, so that it may still grow."""
+        """Whether the number of replications depends on the precision of the metrics, so that it may still increase."""
         return isinstance(self.scenario_keys.replications, dict)
 
     def updated(self, **changes: Any) -> Self:
@@ -216,28 +216,28 @@ class RunManifest(_Entry):
         return type(self).of(self._content | changes, scenario=scenario, place=self._place)
 
     def with_scenario_of(self, other: RunManifest) -> Self:
-        """Return this manifest with the validated scenario of another one, if both recorded the same."""
+        """Return this manifest with the validated scenario of another one, if both are equal."""
         if "scenario" in other.__dict__ and other.recorded_scenario == self.recorded_scenario:
             self.__dict__["scenario"] = other.scenario
         return self
 
     def world_of(self, point: int) -> RecordedWorld:
-        """Return the world that a sweep point lies in."""
+        """Return the world of a sweep point."""
         for world in self.worlds:
             if point in world.points:
                 return world
-        raise RunError(f"{self._place} does not tell the world of point {point}: run the scenario again.")
+        raise RunError(f"{self._place} has no world for point {point}: run the scenario again.", code="no-such-point")
 
 
 @dataclass(frozen=True, slots=True)
 class OtherSchema:
-    """A manifest of another schema version: its parts cannot be read, but it can be compared with."""
+    """A manifest of another schema version: its parts cannot be read, but its identity can be compared."""
 
     content: dict[str, Any]
 
     @property
     def identity(self) -> RunIdentity:
-        """What decides the content of the run's parts."""
+        """The identity of the run."""
         return RunIdentity.of(self.content)
 
 

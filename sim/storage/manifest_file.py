@@ -1,6 +1,6 @@
 """The file `manifest.json`: written with a checksum, verified when it is read.
 
-A manifest of an earlier version of lppm-sim has no checksum and is still held to its keys and types.
+Manifests of earlier versions of lppm-sim have no checksum; their keys and types are verified.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _PREFIX = "sha256:"
 
 
 def encode(content: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a manifest, with its checksum; NaN and infinity are refused."""
+    """Return the bytes of a manifest with its checksum; raises ValueError for NaN and infinity."""
     full = {key: value for key, value in content.items() if key != _CHECKSUM}
     try:
         full[_CHECKSUM] = _checksum(full)
         text = json.dumps(full, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
     except ValueError as error:
-        raise ValueError(f"the manifest must hold finite numbers only: {error}") from error
+        raise ValueError(f"content must have finite numbers only: {error}") from error
     return f"{text}\n".encode()
 
 
@@ -36,7 +36,7 @@ def decode(raw: bytes, place: str = "manifest.json") -> RunManifest | OtherSchem
     except (ValueError, RecursionError) as error:
         raise DamagedManifest(f"it is not JSON ({error})") from error
     if not isinstance(content, dict):
-        raise DamagedManifest(f"it must hold an object, got {type(content).__name__}")
+        raise DamagedManifest(f"it must be a JSON object, got {type(content).__name__}")
     _verify_checksum(content.pop(_CHECKSUM, None), content, raw)
     version = content.get("schema_version")
     if type(version) is not int:
@@ -45,14 +45,14 @@ def decode(raw: bytes, place: str = "manifest.json") -> RunManifest | OtherSchem
 
 
 class ManifestCache:
-    """The manifest parsed last, and the bytes it was parsed from: a run that goes on writes new ones."""
+    """Cache of the last parsed manifest and its bytes: a run in progress replaces its manifest."""
 
     def __init__(self) -> None:
         self._parsed: tuple[bytes, RunManifest | OtherSchema] | None = None
         self._known: RunManifest | None = None
 
     def parsed(self, raw: bytes, place: str) -> RunManifest | OtherSchema:
-        """Return the manifest with these bytes, parsed only if they are new."""
+        """Return the manifest with these bytes; it is parsed only if they differ from the last ones."""
         last = self._parsed
         if last is None or last[0] != raw:
             manifest = decode(raw, place)
@@ -63,21 +63,21 @@ class ManifestCache:
         return last[1]
 
     def adopt(self, manifest: RunManifest) -> None:
-        """Take the scenario of a manifest that was written: it need not be validated again."""
+        """Use the scenario of a manifest that was written, which need not be validated again."""
         self._known = manifest
 
     def __reduce__(self) -> tuple[type[ManifestCache], tuple[()]]:
-        """Pickle without the content: another process reads its own."""
+        """Pickle without the content: each process reads the file."""
         return ManifestCache, ()
 
 
 def _verify_checksum(checksum: object, content: Mapping[str, Any], raw: bytes) -> None:
-    # A flipped bit in the key must not make it a manifest of an earlier version.
+    # A flipped bit in the key must not turn it into a manifest of an earlier version.
     if checksum is None and f'"{_PREFIX}'.encode() not in raw:
         return
     try:
         expected = _checksum(content)
-    except ValueError as error:  # NaN, or half a character
+    except ValueError as error:  # NaN, or an unpaired surrogate
         raise DamagedManifest(str(error)) from error
     if checksum != expected:
         raise DamagedManifest("its checksum does not match: it was changed after the run wrote it")

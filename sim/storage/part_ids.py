@@ -1,4 +1,4 @@
-"""Ids of parts: ``<point>-<first>-<last>-<digest>``, with the sweep point and the replications that a part holds."""
+"""Ids of parts: ``<point>-<first>-<last>-<digest>``, with the sweep point and the replications of a part."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Part files: the rows of some simulations as Parquet, with checksums over every byte that a reader uses.
 
-Parquet's own page checksums cover neither page headers nor the footer, and thereby neither statistics nor notes. A part
-therefore holds a checksum of its footer and one of each column, as stored, in the footer's key-value metadata. The
-footer is verified before it is parsed, a column before it is decoded, so that reading costs a hash of the compressed
-bytes that are read. Parts of earlier versions have page checksums alone and can still be read.
+Parquet's page checksums cover neither page headers nor the footer, and thus neither statistics nor notes. A part
+therefore contains a checksum of its footer and one of each column, as stored, in the footer's key-value metadata. The
+footer is verified before it is parsed and a column before it is decoded, at the cost of hashing the compressed bytes
+that are read. Parts of earlier versions have page checksums only and can still be read.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 from sim.storage.errors import DamagedRun
 from sim.storage.event_schema import EVENTS, MEASURES, SCHEMA_VERSION
 
-# Realised distances take few values and shrink as a dictionary; expected ones are all different and shrink
-# a little when their bytes are split. The types are plain, so that pandas, polars and DuckDB read them as is.
+# Realised distances take few values, so dictionaries compress them well. Expected distances are all different;
+# splitting their bytes compresses them a little. The types are plain, so pandas, polars and DuckDB read them directly.
 _SPLIT = [name for name in EVENTS.names if name.startswith(("expected_", "posterior_"))]
 PARQUET_OPTIONS: dict[str, Any] = {
     "compression": "zstd",
@@ -34,11 +34,11 @@ PARQUET_OPTIONS: dict[str, Any] = {
     "store_schema": False,
 }
 
-# No single flipped bit turns these keys into that of earlier versions, which had the notes alone.
+# No single flipped bit turns these keys into the key of earlier versions, which stored the notes only.
 _ABOUT = "lppm_sim_part"
 _CHECKSUMS = "lppm_sim_checksums"
 _EARLIER_NOTES = b"lppm_sim"
-# JSON has no line break in a text, and the notes are the only other text behind the statistics in a footer.
+# JSON texts contain no line break, and the notes are the only other text after the statistics in a footer.
 _MARKER = b"lppm-sim part checksums:\n"
 _DIGITS = 16
 _TAIL_BYTES = 8
@@ -48,24 +48,26 @@ _MAGIC = b"PAR1"
 class DamagedPart(DamagedRun):
     """A part that exists and cannot be read."""
 
+    code = "damaged-part"
+
 
 def encode(
     table: pa.Table, *, part: str, run: str | None, notes: Mapping[str, Any], snapshots: str | None = None
 ) -> bytes:
-    """Return the bytes of a part: rows, the part's id, notes, and digests of its run and of its snapshots."""
+    """Return the bytes of a part: rows, id, notes, and the digests of its run and of its snapshots."""
     sink = io.BytesIO()
     about = {"notes": notes, "part": part, "run": run, "snapshots": snapshots}
     text = json.dumps(about, sort_keys=True, allow_nan=False)
     blank = _MARKER + b"0" * _DIGITS * (1 + len(EVENTS.names))
     with pq.ParquetWriter(sink, EVENTS, **PARQUET_OPTIONS) as writer:
-        # Not as metadata of the table: without a stored Arrow schema that is dropped.
+        # Metadata of the table would be dropped, since no Arrow schema is stored.
         writer.add_key_value_metadata({_ABOUT: text, _CHECKSUMS: blank.decode()})
         writer.write_table(_checked(table))
     return _with_checksums(sink.getvalue())
 
 
 def _with_checksums(content: bytes) -> bytes:
-    """Fill in the checksums of the columns, then that of the footer, which covers them."""
+    """Insert the checksums of the columns, then that of the footer, which covers them."""
     file = pa.BufferReader(content)
     metadata = pq.read_metadata(file)
     columns = "".join(_column_digest(file, metadata, column) for column in range(metadata.num_columns))
@@ -78,28 +80,28 @@ def _with_checksums(content: bytes) -> bytes:
 
 
 class Part:
-    """A part that is open. What it gives out is verified first; what is wrong is a DamagedPart with the remedy."""
+    """An open part. Data are verified before they are returned; damage raises DamagedPart with the remedy."""
 
     def __init__(self, file: pa.NativeFile, *, place: str, remedy: str) -> None:
         self._file, self._place, self._remedy = file, place, remedy
         with self._named():
             self._columns = _verified_footer(file)
-            # Page checksums, where there are none of whole columns.
+            # Parts without column checksums have page checksums.
             self._parquet = pq.ParquetFile(file, page_checksum_verification=self._columns is None)
             schema = self._parquet.schema_arrow
             if schema.names != EVENTS.names or schema.types != EVENTS.types:
-                raise ValueError(f"it has not the columns of schema version {SCHEMA_VERSION}")
+                raise ValueError(f"its columns are not those of schema version {SCHEMA_VERSION}")
             known: dict[bytes, bytes] = self._parquet.metadata.metadata or {}
             about = self._about(known)
         self.notes: dict[str, Any] = about["notes"]
         self.part: str | None = about["part"]
-        """The part's id, None from an earlier version."""
+        """Id of the part; None in parts of earlier versions."""
         self.run: str | None = about["run"]
-        """The digest of the run that it belongs to, None from an earlier version."""
+        """Digest of the run; None in parts of earlier versions."""
         self.snapshots: str | None = about["snapshots"]
-        """The digest of its file of snapshots, None if it has none."""
+        """Digest of the file of snapshots; None if there is none."""
         self.knows_snapshots = self._columns is not None
-        """Whether it was written with the digest of its snapshots; parts of an earlier version were not."""
+        """Whether the part records the digest of its snapshots; parts of earlier versions do not."""
 
     @property
     def metadata(self) -> pq.FileMetaData:
@@ -107,14 +109,14 @@ class Part:
         return self._parquet.metadata
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the rows, or some columns of them."""
+        """Return the rows, with all or some columns."""
         names = EVENTS.names if columns is None else list(columns)
         with self._named():
             self._verify(names)
             return self._parquet.read(columns=names)
 
     def verify(self) -> None:
-        """Verify all columns, without decoding them where that is possible."""
+        """Verify all columns, without decoding them if there are column checksums."""
         with self._named():
             if self._columns is None:
                 self._parquet.read()
@@ -168,12 +170,12 @@ def opened(source: os.PathLike[str] | BinaryIO, *, place: str, remedy: str) -> I
 
 
 def _verified_footer(file: pa.NativeFile) -> list[str] | None:
-    """Verify the footer before anything parses it; return the checksums of the columns, None if there are none."""
+    """Verify the footer before it is parsed; return the checksums of the columns, or None if there are none."""
     size = file.size()
     tail = _read(file, max(size - _TAIL_BYTES, 0), _TAIL_BYTES)
     length = int.from_bytes(tail[:4], "little")
     if tail[4:] != _MAGIC or length > size - _TAIL_BYTES:
-        raise ValueError("it is not a whole Parquet file")
+        raise ValueError("it is not a complete Parquet file")
     footer = _read(file, size - _TAIL_BYTES - length, length)
     if (marker := footer.rfind(_MARKER)) < 0:
         return None
@@ -185,7 +187,7 @@ def _verified_footer(file: pa.NativeFile) -> list[str] | None:
 
 
 def _footer_digest(footer: bytes, place: int) -> str:
-    """Return the checksum of a footer without the digits at this place, which are its own."""
+    """Return the checksum of a footer without the digits at `place`, which hold the checksum."""
     return hashlib.sha256(footer[:place] + footer[place + _DIGITS :]).hexdigest()[:_DIGITS]
 
 
@@ -204,15 +206,15 @@ def _read(file: pa.NativeFile, start: int, length: int) -> bytes:
     file.seek(start)
     content = file.read(length)
     if len(content) != length:
-        raise ValueError("it is cut short")
+        raise ValueError("it is truncated")
     return content
 
 
 def _checked(table: pa.Table) -> pa.Table:
-    """Return the table in the types of the contract, or say which column breaks it."""
+    """Return the table with the types of the schema; raise ValueError for the first column that violates it."""
     if table.column_names != EVENTS.names:
         wrong = sorted(set(table.column_names) ^ set(EVENTS.names)) or "their order"
-        raise ValueError(f"an event table must have the columns of EVENTS, they differ in {wrong}")
+        raise ValueError(f"table must have the columns of EVENTS, they differ in {wrong}")
     table = table.cast(EVENTS)
     for name in MEASURES:
         infinite = table[name].filter(pc.invert(pc.is_finite(table[name])))

@@ -1,7 +1,7 @@
 """The run directory: all files of a run, in a folder or under a URL. No other module reads or writes them.
 
-Every file appears whole or not at all (see `sim.storage.backends`): a kill at any moment loses at most the file being
-written. The same content gives the same bytes, wherever the run is.
+Files are written atomically (see `sim.storage.backends`): if the process is killed, at most the file being written is
+lost. Equal content gives equal bytes in every back end.
 """
 
 from __future__ import annotations
@@ -51,13 +51,17 @@ _NAMES = {
 class DamagedManifestError(DamagedRun):
     """A manifest that exists and cannot be used."""
 
+    code = "damaged-manifest"
+
     def __init__(self, message: str, reason: str) -> None:
         super().__init__(message)
         self.reason = reason
 
 
 class _DamagedSnapshots(DamagedRun):
-    """Snapshots that exist and cannot be read."""
+    """Snapshots that cannot be read."""
+
+    code = "damaged-snapshots"
 
 
 class PartCheck(NamedTuple):
@@ -65,33 +69,35 @@ class PartCheck(NamedTuple):
 
     part: str
     fault: str | None
-    """Why it, or its snapshots, cannot be read."""
+    """Reason why the part or its snapshots cannot be read; None if both are intact."""
     run: str | None
-    """The digest of the run that it belongs to; None where that is not known."""
+    """Digest of the run that the part belongs to; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunDirectory:
-    """A run in a folder or under a URL; `str` says where. Making one touches nothing: see `create` and `open`."""
+    """A run in a folder or under a URL. The constructor reads and writes nothing: see `create` and `open`."""
 
     place: str | os.PathLike[str]
     only: tuple[str, ...] | None = None
-    """The only parts that are read, see `frozen`; None reads all finished parts."""
+    """Ids of the parts to read, see `frozen`; None for all finished parts."""
     digest: str | None = None
-    """Digest of the run, written into its parts; a part with another one is refused."""
+    """Digest of the run, recorded in its parts; a part with another digest is rejected."""
     manifest_cache: ManifestCache = field(default_factory=ManifestCache, repr=False, compare=False)
 
     @classmethod
     def create(cls, place: str | os.PathLike[str]) -> RunDirectory:
-        """Make the directory, or take up an existing run in it, and remove what killed writers left."""
+        """Create the directory, or resume an existing run in it; remove temporary files of terminated writers."""
         run = cls(place)
-        if (file := _file_on_the_way(run._storage)) is not None:
-            raise RequestError(f"{file} is a file, but a run needs a folder. Choose another place with -o.")
+        if (file := _obstructing_file(run._storage)) is not None:
+            message = f"{file} is a file, but a run needs a folder. Choose another folder with -o."
+            raise RequestError(message, code="not-a-folder")
         unknown = set(run._storage.names()) - _NAMES
         if not run.has(MANIFEST) and any(not TEMPORARY.fullmatch(name) for name in unknown):
             raise RequestError(
-                f"{run} is not empty and is no run directory (found {min(unknown)!r}, "
-                "no manifest.json). Choose another folder with -o."
+                f"{run} is not empty and not a run directory (found {min(unknown)!r}, no manifest.json). "
+                "Choose another folder with -o.",
+                code="folder-not-empty",
             )
         run.clean()
         return run
@@ -100,59 +106,62 @@ class RunDirectory:
     def open(cls, place: str | os.PathLike[str]) -> RunDirectory:
         """Open an existing run for reading."""
         run = cls(place)
-        hint = "A run directory is what `lppm-sim run` makes, by default below outputs/."
+        hint = "`lppm-sim run` creates run directories, by default in outputs/."
         if (kind := run._storage.kind()) != "folder":
-            what = "is a file, not a run directory" if kind else "does not exist"
-            raise RequestError(f"{run} {what}. {hint}")
+            problem = "is a file, not a run directory" if kind else "does not exist"
+            raise RequestError(f"{run} {problem}. {hint}", code="not-a-run" if kind else "run-not-found")
         needed = (MANIFEST, "events") if run._storage.empty_folders else (MANIFEST,)
         missing = [name for name in needed if not run.has(name)]
         if missing:
             if run.parts():
                 hint = f"{run.how_to_repair()} rebuilds it from the scenario and the parts."
-            raise RequestError(f"{run} is no run directory: it has no {' and no '.join(missing)}. {hint}")
+            message = f"{run} is not a run directory: it has no {' and no '.join(missing)}. {hint}"
+            raise RequestError(message, code="not-a-run")
         manifest = run.manifest()
         run._require_parts(manifest)
         return replace(run, digest=manifest.identity.digest)
 
     def _require_parts(self, manifest: RunManifest) -> None:
-        """Refuse a finished run that lacks parts: its metrics would be those of something else."""
+        """Reject a finished run that lacks parts: its metrics would be wrong."""
         lost = sorted(set(manifest.parts) - set(self.parts())) if manifest.finished else []
         if lost:
             raise DamagedRun(
-                f"{self} has lost {len(lost):,} of the {len(manifest.parts):,} parts of its finished run, first "
-                f"{self.part_path(lost[0])}. {self.how_to_repair()} simulates them again, and nothing else."
+                f"{self} is finished, but {len(lost):,} of its {len(manifest.parts):,} parts are missing, first "
+                f"{self.part_path(lost[0])}. {self.how_to_repair()} simulates only these again.",
+                code="missing-parts",
             )
 
     def clean(self) -> None:
-        """Make the folder of parts and remove the temporary files of writers that are dead."""
+        """Create the folder of parts, and remove temporary files of terminated writers."""
         self._storage.prepare("events", "", "snapshots", "figures")
 
     @property
     def path(self) -> Path:
-        """The folder of a run that is in one; a run under a URL has none."""
+        """The folder of the run; raises RequestError for a run under a URL."""
         if isinstance(self._storage, Folder):
             return self._storage.root
-        raise RequestError(f"{self} is no folder of this machine, which this needs: copy the run into one first.")
+        message = f"{self} must be a local folder for this operation: copy the run into a folder first."
+        raise RequestError(message, code="not-a-local-folder")
 
     @property
     def in_folder(self) -> bool:
-        """Whether the run is in a folder, and `path` can be asked for."""
+        """Whether the run is in a folder, so that it has a `path`."""
         return isinstance(self._storage, Folder)
 
     @property
     def shared(self) -> bool:
-        """Whether other processes see the same run; one in `memory://` only its own does."""
+        """Whether other processes can access the run; False for `memory://`."""
         return self._storage.shared
 
     def describe(self, name: str = "") -> str:
-        """Return what to call the run, or a file or folder in it, in a message."""
+        """Return the path or URL of the run, or of a file or folder in it, for messages."""
         return self._storage.describe(name)
 
     def __str__(self) -> str:
         return self.describe()
 
     def has(self, name: str) -> bool:
-        """Tell whether the run has a file or folder of this name."""
+        """Return whether the run has a file or folder of this name."""
         return self._storage.kind(name) is not None
 
     @property
@@ -164,7 +173,7 @@ class RunDirectory:
         return RunFile(self._storage, "/".join(plain_name(part) for part in name.split("/")))
 
     def part_path(self, part_id: str) -> RunFile:
-        """Return where the part is or will be."""
+        """Return the file of a part, which need not exist."""
         return RunFile(self._storage, f"events/{plain_name(part_id)}.parquet")
 
     def write_part(
@@ -175,10 +184,10 @@ class RunDirectory:
         *,
         snapshots: Mapping[str, NDArray[Any]] | None = None,
     ) -> RunFile:
-        """Write the rows of some whole simulations, with notes about them; an older part of that id is replaced.
+        """Write the rows of one or more complete simulations, with notes; an existing part of this id is replaced.
 
-        `snapshots`, arrays such as learned profiles, go to `snapshots/<part_id>.npz` first: a part that exists is
-        complete. It holds the digest of its snapshots.
+        `snapshots`, arrays such as learned profiles, are written to `snapshots/<part_id>.npz` first, so an existing
+        part is complete. The part records the digest of its snapshots.
         """
         digest = None
         if snapshots is not None:
@@ -189,12 +198,12 @@ class RunDirectory:
         return self._write(self.part_path(part_id).name, content)
 
     def notes(self, part_id: str) -> dict[str, Any]:
-        """Return the notes that a part was written with."""
+        """Return the notes of a part."""
         with self.open_part(part_id) as part:
             return part.notes
 
     def frozen(self) -> RunDirectory:
-        """Return the run restricted to the parts that exist now, so that all results are of the same parts."""
+        """Return the run restricted to the parts that exist now, so that all results use the same parts."""
         return replace(self, only=tuple(self.parts()))
 
     def parts(self) -> list[str]:
@@ -205,13 +214,13 @@ class RunDirectory:
         return sorted(name.removesuffix(".parquet") for name in names if name.endswith(".parquet"))
 
     def read_part(self, part_id: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the rows of one part, or of some columns."""
+        """Return the rows of one part, with all or some columns."""
         with self.open_part(part_id) as part:
             return part.read(columns)
 
     @contextmanager
     def open_part(self, part_id: str) -> Iterator[Part]:
-        """Open one part of this run, to read some of it at a time."""
+        """Open one part of this run for partial reading."""
         with self._any_part(part_id) as part:
             if self.digest is not None and part.run not in (None, self.digest):
                 raise part.fault("it belongs to another run: scenario, input files, kernels or version differ")
@@ -219,23 +228,23 @@ class RunDirectory:
 
     @contextmanager
     def _any_part(self, part_id: str) -> Iterator[Part]:
-        """Open one part, whichever run it belongs to."""
+        """Open one part, even if it belongs to another run."""
         place = self.part_path(part_id)
-        remedy = f"{self.how_to_repair()} simulates it again, and nothing else."
+        remedy = f"{self.how_to_repair()} simulates only this part again."
         with (
             self._storage.open(place.name) as source,
             part_files.opened(source, place=str(place), remedy=remedy) as part,
         ):
             if part.part not in (None, part_id):
-                raise part.fault(f"it holds part {part.part}")
+                raise part.fault(f"it contains part {part.part}")
             yield part
 
     def how_to_repair(self) -> str:
-        """Return the command that repairs a damaged run, for a message."""
+        """Return the command that repairs a damaged run, for messages."""
         return f"`lppm-sim run SCENARIO -o {shlex.quote(str(self))}`"
 
     def tables(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """Yield the parts one after another in the order of their ids, so that memory holds one at a time."""
+        """Yield the tables of the parts in the order of their ids, with one part in memory at a time."""
         for part_id in self.parts():
             yield self.read_part(part_id, columns)
 
@@ -246,8 +255,8 @@ class RunDirectory:
     def survey(self, *, thorough: bool = True) -> list[PartCheck]:
         """Check each part.
 
-        A thorough check reads every byte, of snapshots too, and compares checksums. The other looks at the end of each
-        part alone, which finds torn ones.
+        A thorough check reads all bytes, also of snapshots, and compares checksums. Otherwise only the footer of each
+        part is read, which detects truncated parts.
         """
         return [self._checked_part(part_id, thorough=thorough) for part_id in self.parts()]
 
@@ -264,12 +273,12 @@ class RunDirectory:
         return PartCheck(part_id, None, run)
 
     def snapshots(self, part_id: str, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
-        """Return the snapshots of one part, or only those with some names; an empty mapping if it wrote none."""
+        """Return the snapshots of one part, all or those with the given names; empty if there are none."""
         with self.open_part(part_id) as part:
             return self.snapshots_of(part_id, part, names)
 
     def snapshots_of(self, part_id: str, part: Part, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
-        """Return the arrays of a part that is open."""
+        """Return the snapshots of an open part."""
         archive = self._archive(part_id, part)
         if archive is None:
             return {}
@@ -277,7 +286,7 @@ class RunDirectory:
             return archives.unpacked(archive, names)
 
     def _archive(self, part_id: str, part: Part) -> bytes | None:
-        """Return the file of a part's snapshots, verified; None when the part wrote none."""
+        """Return the verified bytes of a part's snapshots; None if the part has none."""
         name = _snapshots_name(part_id)
         exists = self.has(name)
         with self._named_archive(name):
@@ -298,27 +307,28 @@ class RunDirectory:
         except archives.DamagedArchive as error:
             raise _DamagedSnapshots(
                 f"{self.describe(name)} cannot be read: {str(error).rstrip('.')}. "
-                f"{self.how_to_repair()} simulates its part again, and nothing else."
+                f"{self.how_to_repair()} simulates only this part again."
             ) from error
 
     def write_manifest(self, manifest: RunManifest) -> RunFile:
-        """Write `manifest.json`, with its checksum; NaN and infinity are refused."""
+        """Write `manifest.json` with its checksum; raises ValueError for NaN and infinity."""
         self.manifest_cache.adopt(manifest)
         return self._write(MANIFEST, encode(manifest.content))
 
     def manifest(self) -> RunManifest:
-        """Return the manifest, verified: its checksum, the keys that it must have and their types."""
+        """Return the manifest; its checksum, required keys and types are verified."""
         manifest = self.any_manifest()
         if isinstance(manifest, OtherSchema):
             raise RequestError(
                 f"{self.describe(MANIFEST)}: schema_version must be {SCHEMA_VERSION}, got "
                 f"{manifest.content['schema_version']!r}. "
-                "The run was written by another version of lppm-sim; use that one to read it."
+                "The run was written by another version of lppm-sim; use that version to read it.",
+                code="other-schema-version",
             )
         return manifest
 
     def any_manifest(self) -> RunManifest | OtherSchema:
-        """Return the manifest, also of a run that another version wrote. It is parsed again only if it has changed."""
+        """Return the manifest, also of another schema version; it is parsed again only if it has changed."""
         try:
             return self.manifest_cache.parsed(self._storage.read(MANIFEST), self.describe(MANIFEST))
         except DamagedManifest as error:
@@ -329,13 +339,13 @@ class RunDirectory:
             ) from error
 
     def write_csv(self, name: str, frame: pd.DataFrame) -> RunFile:
-        """Write a table, numbers in the shortest form that reads back to the same value."""
+        """Write a table; numbers have the shortest form that parses to the same value."""
         return self._write(plain_name(name), write_csv(frame))
 
     def read_csv(self, name: str) -> pd.DataFrame:
-        """Read a table that `write_csv` wrote; names stay text, whatever they look like.
+        """Read a table of `write_csv`; names are read as text even if they look like numbers.
 
-        The manifest has the checksum of `points.csv`, from which other tables take values.
+        The checksum of `points.csv`, from which other tables are derived, is verified with the manifest.
         """
         content = self._storage.read(plain_name(name))
         checksum = self.manifest().tables.get(name) if self.has(MANIFEST) else None
@@ -343,11 +353,12 @@ class RunDirectory:
             return read_csv(content, checksum)
         except ValueError as error:
             raise DamagedRun(
-                f"{self.describe(name)} is damaged: {str(error).rstrip('.')}. {self.how_to_repair()} writes it again."
+                f"{self.describe(name)} is damaged: {str(error).rstrip('.')}. {self.how_to_repair()} writes it again.",
+                code="damaged-table",
             ) from error
 
     def write_figure(self, name: str, content: bytes) -> RunFile:
-        """Write a picture as `figures/<name>`."""
+        """Write a figure as `figures/<name>`."""
         return self._write(f"figures/{plain_name(name)}", content)
 
     def _write(self, name: str, content: bytes) -> RunFile:
@@ -355,8 +366,8 @@ class RunDirectory:
         return RunFile(self._storage, name)
 
 
-def _file_on_the_way(storage: Storage) -> str | None:
-    """Return the file that is where a run should be, or a folder above it."""
+def _obstructing_file(storage: Storage) -> str | None:
+    """Return the file at the place of a run or of one of its parent folders, or None."""
     if isinstance(storage, Folder):
         with named_errors(str(storage.root), "use"):
             above = (storage.root, *storage.root.parents)

@@ -1,4 +1,4 @@
-"""One file of a run, wherever the run is."""
+"""A file of a run, in a folder or under a URL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """A file of a run, wherever the run is; `str` says where."""
+    """A file of a run, in a folder or under a URL; `str` returns its path or URL."""
 
     storage: Storage
     name: str
@@ -22,15 +22,15 @@ class RunFile:
         return self.storage.kind(self.name) is not None
 
     def read_bytes(self) -> bytes:
-        """Return its content."""
+        """Return the content."""
         return self.storage.read(self.name)
 
     def read_text(self) -> str:
-        """Return its content as text."""
+        """Return the content as text."""
         return self.read_bytes().decode()
 
     def write_bytes(self, content: bytes) -> None:
-        """Replace its content, whole or not at all."""
+        """Replace the content atomically."""
         self.storage.write(self.name, content)
 
     def unlink(self) -> None:
@@ -38,7 +38,7 @@ class RunFile:
         self.storage.remove(self.name)
 
     def written_s(self) -> float | None:
-        """Return when it was written, in seconds since 1970; None if it does not exist or the time is unknown."""
+        """Return the time of the last write, in seconds since 1970; None if unknown, or if the file does not exist."""
         return self.storage.written_s(self.name)
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class RunFile:
 
 
 def plain_name(name: str) -> str:
-    """Return a name of a file that stays in its folder, or raise a ValueError."""
+    """Return the name if it is a plain file name, without folders; raise ValueError otherwise."""
     if not _PLAIN_NAME.fullmatch(name):
-        raise ValueError(f"a file name must be letters, digits, dots, dashes, underscores, got {name!r}")
+        raise ValueError(f"name must consist of letters, digits, dots, dashes and underscores, got {name!r}")
     return name

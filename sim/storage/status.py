@@ -1,7 +1,6 @@
-"""Progress of a run, read from its directory: whether it continues, was killed or is finished.
+"""Progress of a run, read from its directory: in progress, interrupted or finished.
 
-Nothing is written or locked, so that a running simulation is not disturbed. Unreadable files are reported and not
-counted.
+Nothing is written or locked, so a simulation in progress is not disturbed. Unreadable files are reported, not counted.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
 
 RECENT = 20
-"""The rate is that of the last so many chunks."""
+"""Number of last chunks from which the rate is computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Progress of a run. Durations are in seconds, times in seconds since 1970; None is unknown."""
+    """Progress of a run. Durations are in seconds, times in seconds since 1970; None means unknown."""
 
     run: str
     finished: bool
-    """All planned parts exist, and the run has written its final manifest."""
+    """Whether all planned parts exist and the final manifest is written."""
     planned: int | None
     more_may_follow: bool
-    """The number of replications depends on the metrics, so that more chunks may be needed."""
+    """Whether more chunks may be needed, since the number of replications depends on the precision of the metrics."""
     done: int
     rows: int
     last_part_at_s: float | None
@@ -38,17 +37,17 @@ class Status:
     chunks_per_s: float | None
     rows_per_s: float | None
     left_s: float | None
-    """At that rate, without the chunks that failed."""
+    """Remaining time at the current rate, without the chunks that failed."""
     torn: list[str]
-    """Parts that exist and cannot be read: the next run simulates them again."""
+    """Parts that exist and cannot be read; resuming the run simulates them again."""
     failed: list[dict[str, Any]]
-    """Chunks that were given up, and the command that repeats each alone."""
+    """Chunks that failed, each with the command that repeats it alone."""
     faults: list[str]
-    """What else cannot be read."""
+    """Messages about other files that cannot be read."""
 
 
 def status(place: str | os.PathLike[str], *, now_s: float | None = None) -> Status:
-    """Look at a run, from the outside."""
+    """Return the progress of a run at a path or URL; `now_s` is the current time, for tests."""
     run, manifest, faults = _opened(place)
     planned = None if manifest is None else set(manifest.parts)
     rows: dict[str, int] = {}
@@ -65,7 +64,7 @@ def status(place: str | os.PathLike[str], *, now_s: float | None = None) -> Stat
     rate = None if recent is None else len(recent[0]) / recent[1]
     missing = None if planned is None else len(planned) - len(rows)
     finished = manifest is not None and manifest.finished and not missing
-    to_come = None if missing is None else max(missing - len(failed), 0)
+    remaining = None if missing is None else max(missing - len(failed), 0)
     last = max(times.values(), default=None)
     return Status(
         run=str(place),
@@ -78,7 +77,7 @@ def status(place: str | os.PathLike[str], *, now_s: float | None = None) -> Stat
         last_part_age_s=None if last is None else max((time.time() if now_s is None else now_s) - last, 0.0),
         chunks_per_s=rate,
         rows_per_s=None if recent is None else sum(rows[part] for part in recent[0]) / recent[1],
-        left_s=0.0 if finished else None if rate is None or to_come is None else to_come / rate,
+        left_s=0.0 if finished else None if rate is None or remaining is None else remaining / rate,
         torn=torn,
         failed=failed,
         faults=faults,
@@ -86,17 +85,17 @@ def status(place: str | os.PathLike[str], *, now_s: float | None = None) -> Stat
 
 
 def failed_where(failure: Mapping[str, Any]) -> str:
-    """Name the chunk that failed, or the simulations of it, by an entry of the manifest's failures."""
-    known = [f"point {failure['point']}"] if "point" in failure else []
+    """Describe a failed chunk by point, replications and LPPMs, from an entry of the manifest's failures."""
+    labels = [f"point {failure['point']}"] if "point" in failure else []
     match failure.get("replications"):
         case [first, last]:
-            known.append(f"replication {first}" if first == last else f"replications {first} to {last}")
+            labels.append(f"replication {first}" if first == last else f"replications {first} to {last}")
     lppms = failure.get("lppms")
-    return ", ".join([*known, *(map(str, lppms) if isinstance(lppms, list) else ())]) or str(failure.get("chunk", "?"))
+    return ", ".join([*labels, *(map(str, lppms) if isinstance(lppms, list) else ())]) or str(failure.get("chunk", "?"))
 
 
 def _opened(place: str | os.PathLike[str]) -> tuple[RunDirectory, RunManifest | None, list[str]]:
-    """Return the run, its manifest, and what is wrong with that: parts can be counted all the same."""
+    """Return the run, its manifest, and messages about its damage; without a manifest, parts are still counted."""
     try:
         run = RunDirectory.open(place)
         return run, run.manifest(), []
@@ -107,27 +106,27 @@ def _opened(place: str | os.PathLike[str]) -> tuple[RunDirectory, RunManifest | 
 
 
 def _times(run: RunDirectory, parts: Mapping[str, int], faults: list[str]) -> dict[str, float]:
-    """Return when each part came, as far as that is known."""
+    """Return the time at which each part was written, if known."""
     times = {part: _written(run, f"events/{part}.parquet", faults) for part in parts}
     return {part: moment for part, moment in times.items() if moment is not None}
 
 
-def _recent(times: Mapping[str, float], begun_s: float | None) -> tuple[Sequence[str], float] | None:
-    """Return the last parts and the seconds that they took together.
+def _recent(times: Mapping[str, float], started_s: float | None) -> tuple[Sequence[str], float] | None:
+    """Return the last parts and the total time in seconds that they duration_s.
 
-    A run writes its manifest before it simulates, so only parts after that count: the time in which nothing ran,
-    between a kill and going on, does not.
+    A run writes its manifest before it simulates. Only parts written after it count, so the idle time between an
+    interruption and the resumption is excluded.
     """
-    if begun_s is None:
+    if started_s is None:
         return None
-    since = sorted((moment, part) for part, moment in times.items() if moment > begun_s)
-    moments = [begun_s, *(moment for moment, _ in since)][-RECENT - 1 :]
-    took = moments[-1] - moments[0]
-    return ([part for _, part in since[-RECENT:]], took) if took > 0 else None
+    since = sorted((moment, part) for part, moment in times.items() if moment > started_s)
+    moments = [started_s, *(moment for moment, _ in since)][-RECENT - 1 :]
+    duration_s = moments[-1] - moments[0]
+    return ([part for _, part in since[-RECENT:]], duration_s) if duration_s > 0 else None
 
 
 def _written(run: RunDirectory, name: str, faults: list[str]) -> float | None:
-    """Return when a file was written; a failure is added to the faults, since parts can be counted all the same."""
+    """Return the time of the last write of a file; append a failure to `faults`, since parts can still be counted."""
     try:
         return run.file(name).written_s()
     except RunError as error:

@@ -1,7 +1,7 @@
 """Summary rows (`record: summary`): one row of the event log for a window of consecutive queries of a user.
 
 Such a row has the last index and time of its queries and the means of their metrics. It has no cell, output, estimate
-or posterior. Readers see a row with a weight, the number of its queries; a result that needs more raises NotApplicable.
+or posterior. Readers get each row with a weight, the number of its queries; results that need more raise NotApplicable.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
 
 WEIGHT = "queries"
-"""Column of rows in memory: the number of queries that a row stands for; absent where it is 1 in all rows."""
+"""Column of rows in memory: number of queries that a row represents; absent if it is 1 in all rows."""
 
 _SIMULATION = [schema.POINT, schema.LPPM, schema.ATTACK, schema.USER, schema.REPLICATION]
 COLUMNS = [*_SIMULATION, schema.EVENT, schema.INDEX]
 """Columns from which `weights` are computed."""
 
 Windows = frozenset[tuple[int, int]]
-"""First and last index of the queries of each summary row; empty where each query has its own rows."""
+"""First and last query index of each summary row; empty if each query has its own rows."""
 
-NO_POSITIONS = "The log of this run holds sums alone (record.log: summary), no positions to replay."
+NO_POSITIONS = "The event log of this run contains means only (record.log: summary), no positions to replay."
 
 
 @dataclass(frozen=True, slots=True)
 class QueryColumns:
-    """Columns of the event log by query, one user after another: n entries, of each user as many as `lengths` has."""
+    """Columns of the event log by query, concatenated over users: n entries, sum of `lengths`."""
 
     event: str
     lengths: IntArray
     """Number of entries of each user, shape (n_users,)."""
     by_query: dict[str, NDArray[Any]]
-    """Columns that are the same for all attacks, shape (n,) each."""
+    """Columns common to all attacks, shape (n,) each."""
     by_attack: dict[str, NDArray[Any]]
     """Columns that differ by attack, shape (n, n_attacks) each."""
 
@@ -65,12 +65,12 @@ def averaged(columns: QueryColumns, size: int) -> QueryColumns:
 
 
 def _means(values: FloatArray, starts: IntArray, sizes: IntArray) -> FloatArray:
-    """Return the means of each column over each window; NaN where no query of the window has a value."""
+    """Return the mean of each column over each window; NaN if no query of the window has a value."""
     counts = np.add.reduceat(~np.isnan(values), starts, axis=0, dtype=np.int64)
     if ((counts > 0) & (counts < sizes[:, None])).any():
         raise RuntimeError(
-            "an attack foresaw its answers to some queries and not to others, and a summary cannot tell to how "
-            "many: foresee all or none, or set record.log to queries"
+            "an attack predicted its estimates for some queries of a window only, which a summary cannot represent: "
+            "predict all or none, or set record.log to queries"
         )
     sums: FloatArray = np.add.reduceat(values, starts, axis=0)
     return sums / sizes[:, None]
@@ -87,12 +87,12 @@ def any_summary(events: pa.ChunkedArray[Any]) -> bool:
 
 
 def of_queries(events: pa.ChunkedArray[Any]) -> pa.BooleanArray:
-    """Return which rows are about queries, single ones or several."""
+    """Return a mask of the rows that represent one or several queries."""
     return pc.or_(pc.equal(events, pa.scalar(schema.QUERY_EVENT)), _is_summary(events))
 
 
 def weights_of(rows: pa.Table) -> IntArray:
-    """Return the number of queries that each row stands for."""
+    """Return the number of queries that each row represents."""
     if WEIGHT not in rows.column_names:
         return np.ones(rows.num_rows, dtype=np.int64)
     return rows[WEIGHT].to_numpy()
@@ -107,21 +107,21 @@ def windows_in(rows: pa.Table) -> Windows:
     return Windows((index - queries + 1, index) for index, queries in pairs if queries > 1)
 
 
-def nearest_ends(wanted: IntArray, windows: Windows) -> IntArray:
-    """Return the indices nearest to those wanted, each once, at which no window is cut; the last one is the log's.
+def nearest_ends(targets: IntArray, windows: Windows) -> IntArray:
+    """Return the distinct query indices nearest to `targets` that do not split a window; the last one is unchanged.
 
     >>> nearest_ends(np.array([2, 4, 7]), Windows({(1, 3), (4, 6)}))
     array([3, 7])
     """
-    possible = _possible_ends(int(wanted[-1]), windows)
-    above = possible.searchsorted(wanted)
+    possible = _possible_ends(int(targets[-1]), windows)
+    above = possible.searchsorted(targets)
     below = np.maximum(above - 1, 0)
-    nearer_below = wanted - possible[below] < possible[above] - wanted
+    nearer_below = targets - possible[below] < possible[above] - targets
     return np.unique(possible[np.where(nearer_below & (below < above), below, above)])
 
 
 def _possible_ends(last: int, windows: Windows) -> IntArray:
-    """Return the indices up to the last at which no window is cut.
+    """Return the query indices up to `last` that do not split a window.
 
     >>> _possible_ends(7, Windows({(1, 3), (4, 6)}))
     array([3, 6, 7])
@@ -134,46 +134,50 @@ def _possible_ends(last: int, windows: Windows) -> IntArray:
 
 
 def require_uncut(ends: IntArray, windows: Windows, run: RunDirectory) -> None:
-    """Refuse time windows with these ends if a summary row spans two of them."""
+    """Reject time windows with these ends if a summary row spans two of them."""
     for first, last in sorted(windows):
         inside = ends[(ends >= first) & (ends < last)]
         if len(inside):
             fits = math.gcd(*ends[:-1].tolist())
             raise NotApplicable(
-                f"{run} is a summary, with one row for queries {first} to {last}: figures of those up to "
-                f"{inside[0]} alone cannot be told. Set record.window to {fits} or a divisor of it, or record.log to "
-                "queries, and run the scenario into another folder."
+                f"{run} is a summary with one row for queries {first} to {last}, so metrics up to query {inside[0]} "
+                f"are not available. Set record.window to {fits} or a divisor of it, or record.log to queries, and run "
+                "the scenario into another folder.",
+                code="window-splits-rows",
             )
 
 
 def require_uncut_by_shift(first: IntArray, last: IntArray, shift: IntArray, run: RunDirectory) -> None:
-    """Refuse rows with these first and last queries if a shift, given by its first query, lies within one."""
+    """Reject rows with these first and last queries if a shift, given by its first query, splits one."""
     cut = np.flatnonzero((first < shift) & (shift <= last))
     if cut.size:
         row = int(cut[0])
         raise NotApplicable(
-            f"{run} is a summary, with one row for queries {first[row]} to {last[row]}, but the shift comes at "
-            f"query {shift[row]}: what was before and after it cannot be told. Set record.window to a divisor of "
-            f"{shift[row] - 1}, or record.log to queries, and run the scenario into another folder."
+            f"{run} is a summary with one row for queries {first[row]} to {last[row]}, but the shift starts at query "
+            f"{shift[row]}, so metrics before and after it are not available. Set record.window to a divisor of "
+            f"{shift[row] - 1}, or record.log to queries, and run the scenario into another folder.",
+            code="window-splits-rows",
         )
 
 
 def require_whole_rows(window: int, queries_per_row: int, run: RunDirectory) -> None:
-    """Refuse a time window that is not a multiple of the queries of a row."""
+    """Reject a time window that is not a multiple of the number of queries per row."""
     if window % queries_per_row:
         raise NotApplicable(
-            f"{run} is a summary with one row for {queries_per_row} queries, which windows of {window} would cut: ask "
-            f"for a window of {-(-window // queries_per_row) * queries_per_row}, or another multiple of "
-            f"{queries_per_row}."
+            f"{run} is a summary with one row for {queries_per_row} queries, which windows of {window} would split: "
+            f"choose a window of {-(-window // queries_per_row) * queries_per_row}, or another multiple of "
+            f"{queries_per_row}.",
+            code="window-splits-rows",
         )
 
 
 def require_cells(run: RunDirectory, events: pa.ChunkedArray[Any]) -> None:
-    """Refuse summary rows, which have no cells."""
+    """Reject summary rows, which have no cells."""
     if any_summary(events):
         raise NotApplicable(
-            f"{run} is a summary, without the cells that users were in: set record.log to queries and run the scenario "
-            "into another folder."
+            f"{run} is a summary without the users' cells: set record.log to queries, and run the scenario into "
+            "another folder.",
+            code="needs-query-log",
         )
 
 
@@ -182,9 +186,9 @@ def _is_summary(events: pa.ChunkedArray[Any]) -> pa.BooleanArray:
 
 
 def weights(table: pa.Table) -> pa.Array[Any]:
-    """Return the number of queries of each row: a window begins after the last query of the one before.
+    """Return the number of queries of each row: a window starts after the last query of the previous one.
 
-    Takes the columns COLUMNS of a whole part.
+    `table` has the columns COLUMNS of a whole part.
     """
     frame = table.to_pandas()
     summary = frame[schema.EVENT] == schema.SUMMARY_EVENT

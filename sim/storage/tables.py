@@ -13,13 +13,13 @@ _TEXT_COLUMNS = (*TEXT_COLUMNS, "lag")
 
 
 def write_csv(frame: pd.DataFrame) -> bytes:
-    """Return a table as CSV, numbers in the shortest form that reads back to the same value."""
+    """Return a table as CSV; numbers have the shortest form that parses to the same value."""
     text: str = frame.to_csv(None, index=False, lineterminator="\n")
     return text.encode()
 
 
 def read_csv(content: bytes, checksum: str | None) -> pd.DataFrame:
-    """Return the table that `write_csv` wrote, names as text; raises a ValueError if the SHA-256 does not match."""
+    """Return a table of `write_csv`, with names as text; raises ValueError if the SHA-256 does not match."""
     if checksum is not None and hashlib.sha256(content).hexdigest() != checksum:
         raise ValueError("its checksum does not match")
     dtypes = dict.fromkeys(_TEXT_COLUMNS, "str")

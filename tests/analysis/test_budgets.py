@@ -1,4 +1,4 @@
-"""Budgets that a run exceeds are found, said and marked; chance alone is not reported."""
+"""Exceeded quality budgets are detected, reported and marked; insignificant excesses are not."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def summary(lppm: str = "SP-Exp", point: int = 0, **changes: Any) -> dict[str, A
     return row | changes
 
 
-def found(scenario: Scenario, *rows: dict[str, Any]) -> list[tuple[int, str, float, float]]:
+def exceeded_budgets(scenario: Scenario, *rows: dict[str, Any]) -> list[tuple[int, str, float, float]]:
     table = pd.DataFrame(rows)
-    exceeded = budgets.found_exceeded([(0, scenario), (1, scenario)], table)
+    exceeded = budgets.exceeded_budgets([(0, scenario), (1, scenario)], table)
     return [(one["point"], one["lppm"], one["asked_km"], one["realised_km"]) for one in exceeded]
 
 
@@ -47,24 +47,24 @@ def budgeted(make_scenario: MakeScenario) -> Scenario:
     ("changes", "is_exceeded"),
     [
         ({}, True),
-        ({"quality_loss_km_low": 0.2}, False),  # its interval, or the least of a few users, reaches the budget
-        ({"quality_loss_km": 0.31, "quality_loss_km_low": 0.305}, False),  # too little to speak of
-        ({"expected_quality_loss_km": 0.33, "quality_loss_km_low": -2.0}, True),  # without the noise of reports
+        ({"quality_loss_km_low": 0.2}, False),  # the lower limit, or the least of a few users, is below the budget
+        ({"quality_loss_km": 0.31, "quality_loss_km_low": 0.305}, False),  # excess below the tolerance
+        ({"expected_quality_loss_km": 0.33, "quality_loss_km_low": -2.0}, True),  # expected: no sampling noise
         ({"expected_quality_loss_km": 0.31}, False),
         ({"expected_quality_loss_km": 0.29}, False),
-        ({"quality_loss_km_low": NAN}, True),  # one user, once, but with many queries and far above
+        ({"quality_loss_km_low": NAN}, True),  # no interval, but many queries and a large excess
         ({"quality_loss_km_low": NAN, "queries": 20}, False),
         ({"quality_loss_km_low": NAN, "quality_loss_km": 0.36}, False),
         ({"quality_loss_km": NAN, "quality_loss_km_low": NAN}, False),
     ],
 )
-def test_a_budget_is_exceeded_when_chance_does_not_explain_it(
+def test_budget_is_exceeded_if_the_excess_is_significant(
     changes: dict[str, Any], is_exceeded: bool, budgeted: Scenario
 ) -> None:
-    assert bool(found(budgeted, summary(**changes))) == is_exceeded
+    assert bool(exceeded_budgets(budgeted, summary(**changes))) == is_exceeded
 
 
-def test_the_worst_comes_first_and_each_counts_once(budgeted: Scenario) -> None:
+def test_largest_excess_comes_first_and_each_lppm_counts_once(budgeted: Scenario) -> None:
     rows = [
         summary("PEB-LH", quality_loss_km=1.5, quality_loss_km_low=1.2),
         summary(),
@@ -72,52 +72,56 @@ def test_the_worst_comes_first_and_each_counts_once(budgeted: Scenario) -> None:
         summary(point=1, quality_loss_km=3.0),
         summary("identity", quality_loss_km=9.0),
     ]
-    assert found(budgeted, *rows) == [(1, "SP-Exp", 0.3, 3.0), (0, "SP-Exp", 0.3, 0.85), (0, "PEB-LH", 1.0, 1.5)]
+    assert exceeded_budgets(budgeted, *rows) == [
+        (1, "SP-Exp", 0.3, 3.0),
+        (0, "SP-Exp", 0.3, 0.85),
+        (0, "PEB-LH", 1.0, 1.5),
+    ]
 
 
-def test_the_warning_has_the_figures_and_counts_the_rest() -> None:
+def test_warning_has_the_losses_and_counts_the_rest() -> None:
     one = {"point": 0, "lppm": "SP-Exp", "at": "quality_budget_km 0.3", "asked_km": 0.3, "realised_km": 0.85}
     many = [one, one | {"at": "", "asked_km": 0.0}, one, one, one]
     first, second, third, rest = sentences.warnings(a_manifest(exceeded_budgets=many))
     assert first == (
-        "SP-Exp (quality_budget_km 0.3) lost more than its budget: asked 0.3 km, realised 0.85 km (+183 %)"
+        "SP-Exp (quality_budget_km 0.3) exceeded its quality budget of 0.3 km: the loss was 0.85 km (+183 %)"
     )
-    assert second.startswith("SP-Exp lost more than its budget: asked 0 km, realised 0.85 km (nothing was to be lost)")
-    assert "a budget holds on the mechanism's own model" in third
-    assert rest == "2 more losses are above their budgets: see `exceeded_budgets` in manifest.json"
+    assert second == "SP-Exp exceeded its quality budget of 0 km: the loss was 0.85 km"
+    assert "a budget holds under the mechanism's own model" in third
+    assert rest == "2 more losses exceed their budgets: see `exceeded_budgets` in manifest.json"
     assert sentences.warnings(a_manifest(exceeded_budgets=[one] * 4))[-1].startswith(
-        "1 more loss is above its budget: see"
+        "1 more loss exceeds its budget: see"
     )
 
 
-def test_a_run_says_it_in_the_manifest_the_terminal_and_the_report(
+def test_manifest_terminal_and_report_warn_about_exceeded_budgets(
     make_scenario: MakeScenario, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Trained on people who stay in one corner, tried on those who do not."""
+    """The mechanism is trained on users whose behaviour differs from that of the test users."""
     scenario = make_scenario(
         lppms=[{"kind": "SP-Exp"}, {"kind": "Exp"}],
         sweep={"lppms.*.design.quality_budget_km": [0.2, 1.0]},
     )
     result = sim.run(scenario, out=tmp_path / "run", figures=False)
-    asked = {0: 0.2, 1: 1.0}
+    budgets_km = {0: 0.2, 1: 1.0}
     table = result.summary().drop_duplicates(["point", "lppm"])
     losses = dict(zip(zip(table["point"], table["lppm"], strict=True), table["expected_quality_loss_km"], strict=True))
-    wanted = {key for key, loss in losses.items() if loss > 1.05 * asked[key[0]]}
-    assert wanted, "the scenario is to exceed a budget"
-    assert len(wanted) < len(losses), "and to keep one"
+    expected = {key for key, loss in losses.items() if loss > 1.05 * budgets_km[key[0]]}
+    assert expected, "the scenario must exceed a budget"
+    assert len(expected) < len(losses), "the scenario must meet a budget"
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
-    assert {(one["point"], one["lppm"]) for one in manifest["exceeded_budgets"]} == wanted
+    assert {(one["point"], one["lppm"]) for one in manifest["exceeded_budgets"]} == expected
     print_result(result)
     printed = capsys.readouterr().out
     lines = [line for line in printed.splitlines() if line.startswith("│")]
     marked = [line for line in lines if " ! " in line]
-    assert len(marked) == len(wanted)
-    point, lppm = max(wanted, key=lambda key: losses[key] / asked[key[0]])
+    assert len(marked) == len(expected)
+    point, lppm = max(expected, key=lambda key: losses[key] / budgets_km[key[0]])
     warning = (
-        f"{lppm} (quality_budget_km {asked[point]:g}) lost more than its budget: asked {asked[point]:g} km, realised "
-        f"{losses[point, lppm]:.2f} km (+{100 * (losses[point, lppm] / asked[point] - 1):.0f} %)"
+        f"{lppm} (quality_budget_km {budgets_km[point]:g}) exceeded its quality budget of {budgets_km[point]:g} km: "
+        f"the loss was {losses[point, lppm]:.2f} km (+{100 * (losses[point, lppm] / budgets_km[point] - 1):.0f} %)"
     )
     assert warning in " ".join(printed.split())
     page = report.page([result])
     assert warning in page
-    assert page.count(" !</b>") == len(wanted)
+    assert page.count(" !</b>") == len(expected)

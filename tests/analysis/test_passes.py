@@ -1,4 +1,4 @@
-"""Reading a run: each part, and its snapshots, at most twice for all tables, figures and the report."""
+"""Passes over a run: each part and its snapshots are read at most twice for all tables, figures and the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The error about past queries, against a plain reading of the log; and readers of the log that it must not disturb."""
+"""Smoothing errors against a direct computation, and other readers of the log, which ignore revised estimates."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ import sim
 from sim import report
 from sim.analysis.beliefs import belief_distance
 from sim.analysis.result import Result
-from sim.analysis.smoothing_error import past_error
+from sim.analysis.smoothing_error import smoothing_errors
 from sim.analysis.trajectories import user_trace
 from sim.execution.cost.estimate import estimate
 from sim.scenario.models import Scenario
 from sim.storage.event_schema import EVENTS
 from sim.storage.load import load
 from sim.storage.run_directory import RunDirectory
-from tests.support import MakeScenario, done, faults
+from tests.support import MakeScenario, assert_fault, done, faults
 
-SAID: dict[str, Any] = {
+CHANGES: dict[str, Any] = {
     "replications": 2,
     "users": {"count": 3, "queries": 12, "mobility": {"kind": "markov"}},
     "lppms": ["SP-Exp", {"kind": "PEB-Exp", "name": "full", "learns_from": "cells"}],
     "shifts": [{"kind": "adopt", "what": "trace", "at_query": 6}],
     "record": {"snapshots": [1, 4, 12]},
 }
-BACK = [
+ATTACKS = [
     "markov",
     {"kind": "smoothing", "hindsight": {"lags": [2, 4]}},
     {"kind": "path", "hindsight": {"lags": [3], "final": False}},
@@ -47,21 +47,21 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
         "seed": 3,
         "world": {"grid": {"kind": "rectangle", "rows": 3, "cols": 3, "width_km": 3.0, "height_km": 3.0}},
         "training": {"others": {"kind": "others", "count": 4, "queries": 20}},
-        "attacks": BACK,
+        "attacks": ATTACKS,
     }
-    scenario = Scenario.model_validate(make | SAID)
-    return sim.run(scenario, out=tmp_path_factory.mktemp("runs") / "back", figures=False, chunk_queries=1)
+    scenario = Scenario.model_validate(make | CHANGES)
+    return sim.run(scenario, out=tmp_path_factory.mktemp("runs") / "smoothing", figures=False, chunk_queries=1)
 
 
-def test_every_figure_is_that_of_a_plain_reading(result: Result) -> None:
+def test_smoothing_errors_equal_a_direct_computation(result: Result) -> None:
     events = result.events()
     events = events[events["estimate"].notna()]
     errors: dict[tuple[Any, ...], float] = {}
     for row in events.to_dict("records"):
         key = (row["lppm"], row["attack"], row["user"], row["replication"], row["index"], int(row["estimated_index"]))
-        assert key not in errors, "nothing is said twice"
+        assert key not in errors, "each estimate is recorded once"
         errors[key] = row["adversary_error_km"]
-    told = past_error(result.run)
+    errors_by_lag = smoothing_errors(result.run)
     expected = {
         (lppm, attack, lag)
         for lppm, attack, lags in (
@@ -72,8 +72,8 @@ def test_every_figure_is_that_of_a_plain_reading(result: Result) -> None:
         )
         for lag in lags
     }
-    assert {(row["lppm"], row["attack"], row["lag"]) for row in told.to_dict("records")} == expected
-    for row in told.to_dict("records"):
+    assert {(row["lppm"], row["attack"], row["lag"]) for row in errors_by_lag.to_dict("records")} == expected
+    for row in errors_by_lag.to_dict("records"):
         means, before = [], []
         for user in sorted(set(events["user"])):
             pairs = [
@@ -97,24 +97,24 @@ def test_every_figure_is_that_of_a_plain_reading(result: Result) -> None:
         assert row["gain_km_high"] == pytest.approx(row["gain_km"] + half)
 
 
-def test_lags_come_in_order_and_the_end_last(result: Result) -> None:
+def test_lags_are_sorted_with_final_last(result: Result) -> None:
     for _, rows in result.hindsight().groupby(["lppm", "attack"]):
         lags = [np.inf if lag == "final" else int(lag) for lag in rows["lag"]]
         assert lags == sorted(lags)
 
 
-def test_the_table_is_written_and_printed(result: Result) -> None:
+def test_table_is_written_and_printed(result: Result) -> None:
     written = result.run.read_csv("hindsight.csv")
     assert written["lag"].tolist() == result.hindsight()["lag"].tolist()
     assert written["gain_km"].to_numpy() == pytest.approx(result.hindsight()["gain_km"].to_numpy())
     text = done("summarize", str(result.run))
-    assert "Adversary error about past queries s" in text
+    assert "Adversary error of past queries" in text
     assert "Not computed against full" in text
     assert "markov, smoothing, path." in text
 
 
-def test_the_past_disturbs_no_other_reader(result: Result, tmp_path: Path) -> None:
-    """The same log without those rows: every table is the same, and so is what is drawn of beliefs and users."""
+def test_revised_estimates_change_no_other_table(result: Result, tmp_path: Path) -> None:
+    """All other tables, belief distances and traces are the same without the rows of revised estimates."""
     bare = RunDirectory.create(tmp_path / "bare")
     for part in result.run.parts():
         frame = result.run.read_part(part).to_pandas()
@@ -130,14 +130,14 @@ def test_the_past_disturbs_no_other_reader(result: Result, tmp_path: Path) -> No
         pd.testing.assert_frame_equal(getattr(result, table)(), getattr(other, table)())
     points = [("SP-Exp", 0), ("full", 0)]
     pd.testing.assert_frame_equal(belief_distance(result.run, points=points), belief_distance(bare, points=points))
-    asked: dict[str, Any] = {"lppm": "SP-Exp", "point": 0, "attack": "smoothing", "user": "user-001"}
-    one_trace, other_trace = (user_trace(run, **asked) for run in (result.run, bare))
+    selection: dict[str, Any] = {"lppm": "SP-Exp", "point": 0, "attack": "smoothing", "user": "user-001"}
+    one_trace, other_trace = (user_trace(run, **selection) for run in (result.run, bare))
     pd.testing.assert_frame_equal(one_trace.queries, other_trace.queries)
 
 
-def test_who_assumes_what_is_true_answers_with_the_report(make_scenario: MakeScenario, tmp_path: Path) -> None:
+def test_correct_assumption_makes_the_estimate_equal_the_report(make_scenario: MakeScenario, tmp_path: Path) -> None:
     """With the mechanism's own belief and design, and d_P = d_Q, the optimal estimate is the remapped output."""
-    said = {
+    changes = {
         "users": {"count": 2, "queries": 12, "mobility": {"kind": "markov"}},
         "lppms": [{"kind": "MK-Exp", "design": {"epsilon_per_km": 0.7}}],
         "attacks": [
@@ -145,7 +145,7 @@ def test_who_assumes_what_is_true_answers_with_the_report(make_scenario: MakeSce
             {"kind": "markov-trained", "name": "wrong", "assumes": {"kind": "exponential", "epsilon_per_km": 0.1}},
         ],
     }
-    events = sim.run(make_scenario(**said), out=tmp_path / "run", figures=False).events()
+    events = sim.run(make_scenario(**changes), out=tmp_path / "run", figures=False).events()
     right, wrong = (events[events["attack"] == name] for name in ("right", "wrong"))
     assert (right["estimate"] == right["output"]).all()
     assert right["expected_adversary_error_km"].to_numpy() == pytest.approx(
@@ -154,58 +154,57 @@ def test_who_assumes_what_is_true_answers_with_the_report(make_scenario: MakeSce
     assert not (wrong["estimate"] == wrong["output"]).all()
 
 
-def test_who_keeps_channels_hidden_needs_an_attack_without(write: Callable[..., Path]) -> None:
+def test_mechanism_without_channel_needs_an_attack_without_channel(write: Callable[..., Path]) -> None:
     lppms = "[SP-Exp, {kind: PEB-Exp, learns_from: cells}]"
     (fault,) = faults(write(lppms=lppms))
-    assert "lppms.1.learns_from: it learns from real cells" in fault
-    assert "add `face-value` or one with `assumes` to the attacks" in fault
-    assert len(faults(write(lppms=lppms, attacks=None))) == 1  # those that there are unless said
+    assert_fault(fault, "lppms.1.learns_from [no-applicable-attack]", "`face-value`", "`assumes`")
+    assert len(faults(write(lppms=lppms, attacks=None))) == 1  # with the default attacks
     for enough in ("[face-value, markov]", "[{kind: markov, assumes: exponential}]", "[]"):
         load(write(lppms=lppms, attacks=enough))
 
 
-def test_a_summary_has_no_place_for_the_past(write: Callable[..., Path]) -> None:
-    found = faults(write(attacks="[markov, smoothing, {kind: path, name: p}]", record="summary"))
-    assert [fault.split(": ")[1] for fault in found] == ["attacks.1", "attacks.2"]
-    assert "of which `record: summary` keeps nothing" in found[0]
+def test_summarized_log_cannot_record_revised_estimates(write: Callable[..., Path]) -> None:
+    first, second = faults(write(attacks="[markov, smoothing, {kind: path, name: p}]", record="summary"))
+    assert_fault(first, "attacks.1 [needs-query-log]", "`record: summary`")
+    assert_fault(second, "attacks.2 [needs-query-log]", "`record: summary`")
     load(write(attacks="[{kind: path, hindsight: null}]", record="{log: summary}"))
 
 
-def test_the_rows_are_counted_beforehand(result: Result) -> None:
+def test_cost_estimate_counts_the_rows(result: Result) -> None:
     scenario = Scenario.model_validate(result.manifest.recorded_scenario)
     assert estimate(scenario, measure=False).rows == len(result.events()[result.events()["event"] == "query"])
 
 
-def test_check_tells_which_attacks_are_left_out(write: Callable[..., Path]) -> None:
-    said = write(lppms="[SP-Exp, {kind: PEB-Exp, name: full, learns_from: cells}]", attacks="[markov, face-value]")
-    told = " ".join(done("check", said).split())
+def test_check_reports_attacks_that_cannot_be_computed(write: Callable[..., Path]) -> None:
+    path = write(lppms="[SP-Exp, {kind: PEB-Exp, name: full, learns_from: cells}]", attacks="[markov, face-value]")
+    printed = " ".join(done("check", path).split())
     assert (
-        "Not computed against full, which learns from real cells and so keeps its channels to itself: markov." in told
+        "Not computed against full, which learns from true cells and therefore publishes no channel: markov." in printed
     )
     assert "Not computed" not in done("check", write())
 
 
-def test_lags_are_those_that_were_asked_for_however_short_a_trace_is(
-    make_scenario: MakeScenario, tmp_path: Path
-) -> None:
-    """A lag of all but one query is said at the last report alone, and is no last word."""
+def test_lags_are_the_requested_ones_also_for_short_traces(make_scenario: MakeScenario, tmp_path: Path) -> None:
+    """The largest lag occurs at the last report only, but its estimates are not final."""
     attacks = [
         {"kind": "smoothing", "hindsight": {"lags": [1, 3], "final": False}},
         {"kind": "path", "hindsight": {"lags": [1, 2, 3], "final": False}},
     ]
     users = {"count": 2, "queries": 4, "mobility": "favourites"}
-    told = sim.run(
+    errors_by_lag = sim.run(
         make_scenario(attacks=attacks, users=users, lppms=["SP-Exp"]), out=tmp_path / "run", figures=False
     ).hindsight()
-    found = {attack: own["lag"].tolist() for attack, own in told.groupby("attack")}
-    assert found == {"smoothing": ["1", "3"], "path": ["1", "2", "3"]}
-    assert told.loc[(told["attack"] == "path") & (told["lag"] == "3"), "guesses"].tolist() == [2]
+    lags = {attack: own["lag"].tolist() for attack, own in errors_by_lag.groupby("attack")}
+    assert lags == {"smoothing": ["1", "3"], "path": ["1", "2", "3"]}
+    assert errors_by_lag.loc[
+        (errors_by_lag["attack"] == "path") & (errors_by_lag["lag"] == "3"), "guesses"
+    ].tolist() == [2]
 
 
-def test_the_page_has_a_table_of_the_past(result: Result) -> None:
+def test_page_has_a_table_of_smoothing_errors(result: Result) -> None:
     page = report.page([result])
-    table = page[page.index("<h3>The past</h3>") :]
-    told = result.hindsight()
-    assert table[: table.index("</table>")].count("<tr>") == 1 + len(told)
-    for row in told.to_dict("records"):
+    table = page[page.index("<h3>Past queries</h3>") :]
+    errors_by_lag = result.hindsight()
+    assert table[: table.index("</table>")].count("<tr>") == 1 + len(errors_by_lag)
+    for row in errors_by_lag.to_dict("records"):
         assert f'data-value="{row["gain_km"]:.6g}"' in table

@@ -1,4 +1,4 @@
-"""What is shown around a mean: users' own values where they are few, else intervals within a metric's bounds."""
+"""Spread around a mean: the range over few users, otherwise intervals within a metric's bounds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def units(*values: float) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("number", [2, 3, 4])
-def test_below_five_users_the_ends_are_the_users_own_extremes(number: int) -> None:
+def test_spread_of_fewer_than_five_users_is_their_range(number: int) -> None:
     values = [0.2, 0.9, 0.4, 0.5][:number]
     (row,) = with_spread(summary(number, 0.5, 3.0), units(*values), ["hit_rate"], SERIES).to_dict("records")
     assert (row["hit_rate"], row["hit_rate_low"], row["hit_rate_high"]) == (0.5, min(values), max(values))
@@ -49,10 +49,10 @@ def test_below_five_users_the_ends_are_the_users_own_extremes(number: int) -> No
     assert format_metric(row, "hit_rate", 2) == ("0.50", f"({min(values):.2f} to {max(values):.2f})")
 
 
-@example(0.5, 1.0)  # cut at both ends, by the same amount
+@example(0.5, 1.0)  # truncated at both ends by the same amount
 @given(st.floats(0, 1), st.floats(0, 20))
 @settings(deadline=None, max_examples=50)
-def test_an_interval_stays_within_the_bounds_of_its_metric_and_holds_the_mean(mean: float, half: float) -> None:
+def test_interval_is_truncated_at_the_bounds_of_its_metric(mean: float, half: float) -> None:
     (row,) = with_spread(summary(5, mean, half), units(), ["hit_rate"], SERIES).to_dict("records")
     assert 0 <= row["hit_rate_low"] <= mean <= row["hit_rate_high"] <= 1
     low, high = mean - half, mean + half
@@ -76,20 +76,20 @@ def test_differences_have_no_bounds() -> None:
 
 
 @pytest.mark.parametrize("replications", [1, 4, 5])
-def test_a_single_user_has_an_interval_over_five_replications_or_more(replications: int) -> None:
+def test_single_user_has_an_interval_over_at_least_five_replications(replications: int) -> None:
     (row,) = with_spread(summary(1, 0.5, 0.1, replications), units(0.5), ["hit_rate"], SERIES).to_dict("records")
     assert np.isnan(row["hit_rate_low"]) == (replications < 5)
     exact = with_spread(summary(1, 0.5, 0.0, replications), units(0.5), ["hit_rate"], SERIES)
-    assert exact["hit_rate_low"].item() == 0.5  # exact figures need no second replication
-    words = "no intervals of one user" if replications < 5 else "95 % intervals over replications"
-    assert words in spread_note([row["spread"]], "replications")
+    assert exact["hit_rate_low"].item() == 0.5  # exact metrics need no second replication
+    note = "no intervals for one user" if replications < 5 else "95 % confidence intervals over replications"
+    assert note in spread_note([row["spread"]], "replications")
 
 
 # ------------------------------------------------------------------------------------------------------- whole runs
 
 
 def run_of(users: int, out: Path) -> Result:
-    """Return a run with a shift, a sweep and snapshots, of so many users."""
+    """Return a run with a shift, a sweep and snapshots, and this number of users."""
     scenario = {
         "name": "few",
         "seed": 3,
@@ -112,11 +112,11 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Result]:
 
 
 def bands(figure: Figure) -> list[PolyCollection]:
-    return [found for axes in figure.axes for found in axes.collections if isinstance(found, PolyCollection)]
+    return [band for axes in figure.axes for band in axes.collections if isinstance(band, PolyCollection)]
 
 
 def thin(figure: Figure) -> list[tuple[list[float], list[float]]]:
-    """Return the values of single users: what is drawn without a name of its own and half transparent."""
+    """Return the values of single users, which are drawn half transparent."""
     drawn = [line for axes in figure.axes for line in axes.get_lines() if line.get_alpha() == 0.5]
     return [
         (np.asarray(line.get_xdata(), float).tolist(), np.asarray(line.get_ydata(), float).tolist()) for line in drawn
@@ -125,17 +125,17 @@ def thin(figure: Figure) -> list[tuple[list[float], list[float]]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("users", [1, 2, 5])
-def test_figures_draw_single_users_or_bands_and_nothing_below_zero(
+def test_figures_show_single_users_or_bands_and_nothing_below_zero(
     kind: str, users: int, results: dict[int, Result]
 ) -> None:
     figure = for_print.draw(results[users].run, kind, width=7.16)
     assert bool(thin(figure)) == (users == 2)
     note = figure.legends[0].get_title().get_text().replace("\n", " ")
-    assert ("single users (no intervals below 5 users)" in note) == (users == 2)
-    assert ("intervals over users" in note) == (users == 5)
+    assert ("individual users (no intervals for fewer than 5 users)" in note) == (users == 2)
+    assert ("confidence intervals over users" in note) == (users == 5)
     for axes in figure.axes:
         low, high = axes.get_ylim()
-        # Room for half a marker at zero, no more.
+        # The margin below zero has room for half a marker only.
         assert low >= -0.05 * (high - low)
         values = [line.get_ydata() for line in axes.get_lines() if line.get_label() != plots.DIAGONAL]
         assert all(np.nanmin(np.asarray(own, dtype=float)) >= 0 for own in values)
@@ -143,23 +143,23 @@ def test_figures_draw_single_users_or_bands_and_nothing_below_zero(
         assert band.get_datalim(band.axes.transData).y0 >= 0  # type: ignore[union-attr]
 
 
-def test_the_thin_lines_are_the_users_own_values(results: dict[int, Result]) -> None:
-    """Of a trade-off figure: each user's losses and errors, in the order of the loss."""
+def test_thin_lines_are_the_values_of_single_users(results: dict[int, Result]) -> None:
+    """In the trade-off figure: each user's losses and errors, sorted by loss."""
     users = results[2].totals().users
     figure = for_print.draw(results[2].run, "tradeoff", width=7.16)
     expected = [f"expected_{name}" for name in PAIR]
-    wanted = [
+    expected_lines = [
         tuple(own.sort_values(expected[0])[expected].to_numpy().T.tolist())
         for _, own in users.groupby(["lppm", "attack", "user"])
     ]
-    assert sorted(thin(figure)) == sorted(wanted)
+    assert sorted(thin(figure)) == sorted(expected_lines)
     ordinary, _ = of_run.users_of_few(results[2], results[2].summary())
     assert ordinary is not None
     assert of_run.users_of_few(results[5], results[5].summary()) == (None, None)
     assert of_run.users_of_few(results[1], results[1].summary()) == (None, None)
 
 
-def test_a_wide_interval_is_cut_at_zero_in_figures() -> None:
+def test_wide_intervals_are_truncated_at_zero_in_figures() -> None:
     rows = []
     for index, mean in enumerate((0.4, 0.5, 0.45)):
         key = {"point": 0, "lppm": "SP", "attack": "markov", "users": 5, "first_index": index + 1}
@@ -173,14 +173,14 @@ def test_a_wide_interval_is_cut_at_zero_in_figures() -> None:
         for axes in figure.axes:
             low, high = axes.get_ylim()
             assert low >= -0.05 * (high - low)
-            assert high < 1.6, "the lines, not their bands, decide how much is seen"
+            assert high < 1.6, "the lines, not their bands, determine the limits"
     assert all(band.get_datalim(band.axes.transData).y0 >= 0 for band in bands(plots.over_time_figure(table)))  # type: ignore[union-attr]
 
 
-def test_tables_show_the_range_of_two_users_and_the_files_keep_their_intervals(results: dict[int, Result]) -> None:
+def test_tables_show_the_range_of_two_users_and_files_have_intervals(results: dict[int, Result]) -> None:
     result = results[2]
     printed = " ".join(done("summarize", result.path, "--metrics", "--at", "1").split())
-    assert "in brackets the range of the users' own values (fewer than 5: no intervals)" in printed
+    assert "range over users in parentheses (no intervals for fewer than 5 users)" in printed
     assert "±" not in printed
     users = result.totals().users
     for _, own in users.groupby(SERIES):
@@ -188,7 +188,7 @@ def test_tables_show_the_range_of_two_users_and_the_files_keep_their_intervals(r
         assert f"{error.mean():.3f} ({error.min():.3f} to {error.max():.3f})" in printed
     page = report.page([result])
     assert "±" not in page[page.index("<body") : page.index('id="data"')]
-    assert not re.search(r"protects best|is ahead", page)
+    assert not re.search(r"protects best|ranks first", page)
     written = result.run.read_csv("summary.csv")
     for row in written.to_dict("records"):
         losses = users.loc[(users[SERIES] == [row[name] for name in SERIES]).all(axis=1), "quality_loss_km"]
@@ -198,7 +198,7 @@ def test_tables_show_the_range_of_two_users_and_the_files_keep_their_intervals(r
 
 def test_tables_of_five_users_show_intervals(results: dict[int, Result]) -> None:
     printed = done("summarize", results[5].path)
-    assert "95 % intervals over users" in " ".join(printed.split())
+    assert "95 % confidence intervals over users" in " ".join(printed.split())
     row = results[5].summary().iloc[0]
     half = row["expected_quality_loss_km_high"] - row["expected_quality_loss_km"]
     assert f"{row['expected_quality_loss_km']:.3f} ± {half:.3f}" in printed

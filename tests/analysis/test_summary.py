@@ -1,3 +1,5 @@
+"""Summaries, windows, curves, shifts and replications against pandas and scipy on small logs."""
+
 from __future__ import annotations
 
 import itertools
@@ -20,12 +22,12 @@ from sim.analysis.event_log import SERIES, merge_sums, read_shifts
 from sim.analysis.replications import replication_half_widths, replication_means, variance_ratio
 from sim.analysis.statistics import intervals
 from sim.analysis.summary import per_user, read_totals, summarize, summarize_users, tradeoff
-from sim.analysis.sweep_labels import circumstances, named_apart
+from sim.analysis.sweep_labels import circumstances, with_distinct_names
 from sim.analysis.windows import read_halves, read_over_time
 from sim.storage.errors import RunError
 from sim.storage.event_schema import EVENTS, MEASURES
 from sim.storage.run_directory import RunDirectory
-from tests.support import a_manifest
+from tests.support import a_manifest, raises_code
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -80,7 +82,7 @@ def test_per_user_means_count_queries_only(tmp_path: Path) -> None:
 
 
 def test_shifts_are_listed_once(tmp_path: Path) -> None:
-    """Each mechanism lives through them; the table tells of the user's life."""
+    """A shift occurs under each mechanism, but is one event of the user."""
     nothing = {"attack": None, "estimated_index": None}
 
     def shift(name: str, index: int, **where: Any) -> dict[str, Any]:
@@ -95,9 +97,9 @@ def test_shifts_are_listed_once(tmp_path: Path) -> None:
         queries([1, 2]),
         [shift("move", 1, user="bob"), shift("away", 1, user="bob"), shift("away", 5, replication=1, point=1)],
     )
-    found = read_shifts(run)
-    assert found.columns.tolist() == ["point", "replication", "shift", "event", "user", "index", "time_s"]
-    assert found.values.tolist() == [
+    table = read_shifts(run)
+    assert table.columns.tolist() == ["point", "replication", "shift", "event", "user", "index", "time_s"]
+    assert table.values.tolist() == [
         [0, 0, "away", "shift", "ann", 2, 20],
         [0, 0, "away", "shift_end", "ann", 3, 30],
         [0, 0, "move", "shift", "bob", 1, 10],
@@ -107,7 +109,7 @@ def test_shifts_are_listed_once(tmp_path: Path) -> None:
     assert per_user(run)["queries"].sum() == 5
 
 
-def test_there_are_no_shifts_unless_somebody_changes(tmp_path: Path) -> None:
+def test_log_without_changes_has_no_shifts(tmp_path: Path) -> None:
     assert read_shifts(write(tmp_path, queries([1, 2]))).empty
 
 
@@ -119,7 +121,7 @@ def test_missing_values_do_not_count(tmp_path: Path) -> None:
 
 
 def test_interval_over_users(tmp_path: Path) -> None:
-    """Users count alike, however many queries and replications they have."""
+    """Users have equal weights, whatever their numbers of queries and replications."""
     run = write(
         tmp_path,
         queries([1, 1, 1, 1], user="ann") + queries([3, 3], user="ann", replication=1),
@@ -129,8 +131,8 @@ def test_interval_over_users(tmp_path: Path) -> None:
     assert summary[["users", "replications", "queries"]].values.tolist() == [[3, 2, 9]]
     means = [2.0, 5.0, 9.0]
     low, high = stats.t.interval(0.95, 2, np.mean(means), stats.sem(means))
-    found = summary[["quality_loss_km", "quality_loss_km_low", "quality_loss_km_high"]].iloc[0]
-    np.testing.assert_allclose(found.astype(float), [np.mean(means), low, high], rtol=1e-12)
+    table = summary[["quality_loss_km", "quality_loss_km_low", "quality_loss_km_high"]].iloc[0]
+    np.testing.assert_allclose(table.astype(float), [np.mean(means), low, high], rtol=1e-12)
     np.testing.assert_allclose(summary["adversary_error_km_high"], 2 * high, rtol=1e-12)
     assert summary["expected_quality_loss_km"].isna().all()
 
@@ -139,11 +141,11 @@ def test_interval_over_replications_of_one_user(tmp_path: Path) -> None:
     parts = [queries([v], replication=i) for i, v in enumerate([1.0, 2.0, 6.0])]
     summary = summarize(write(tmp_path, *parts))
     low, high = stats.t.interval(0.95, 2, 3, stats.sem([1, 2, 6]))
-    found = summary[["quality_loss_km", "quality_loss_km_low", "quality_loss_km_high"]].iloc[0]
-    np.testing.assert_allclose(found.astype(float), [3, low, high], rtol=1e-12)
+    table = summary[["quality_loss_km", "quality_loss_km_low", "quality_loss_km_high"]].iloc[0]
+    np.testing.assert_allclose(table.astype(float), [3, low, high], rtol=1e-12)
 
 
-def test_no_interval_of_a_single_run(tmp_path: Path) -> None:
+def test_no_interval_for_a_single_simulation(tmp_path: Path) -> None:
     run = write(tmp_path, queries([1, 2]))
     summary = summarize(run)
     assert summary["quality_loss_km"].item() == 1.5
@@ -178,7 +180,7 @@ def test_summary_without_attack(tmp_path: Path) -> None:
     assert summary["adversary_error_km"].isna().all()
 
 
-def test_result_does_not_depend_on_packing(tmp_path: Path) -> None:
+def test_result_does_not_depend_on_the_distribution_over_parts(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     runs = [
         queries(rng.random(37).tolist(), point=p, replication=r, user=u, lppm=lppm)
@@ -192,12 +194,12 @@ def test_result_does_not_depend_on_packing(tmp_path: Path) -> None:
 
 
 def compact_at(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Merge sums whenever there are more rows than this."""
+    """Merge sums whenever there are more than `rows` rows."""
     for module in (event_log, summary):
         monkeypatch.setattr(module, "COMPACT_ROWS", rows)
 
 
-def test_merging_now_and_then_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_periodic_merging_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [queries([float(i), 1.0], user=f"u{i % 7}", replication=i) for i in range(30)]
     run = write(tmp_path, *parts)
     whole = per_user(run), read_over_time(run)
@@ -207,7 +209,7 @@ def test_merging_now_and_then_changes_nothing(tmp_path: Path, monkeypatch: pytes
 
 
 def random_log(seed: int, *, users: int, replications: int) -> list[list[dict[str, Any]]]:
-    """Return the rows of a study, a list for each simulation: some figures are missing, some rows do not count."""
+    """Return the rows of each simulation; some metrics are missing, some rows are not online estimates."""
     rng = np.random.default_rng(seed)
     simulations = []
     for point, replication, lppm in itertools.product(range(2), range(replications), ["A", "B"]):
@@ -229,10 +231,10 @@ def random_log(seed: int, *, users: int, replications: int) -> list[list[dict[st
 
 
 def plain_summary(events: pd.DataFrame) -> pd.DataFrame:
-    """Compute the summary from the whole log at once, with pandas and scipy, series by series."""
-    about_itself = events["estimated_index"].isna() | (events["estimated_index"] == events["index"])
-    rows = events[(events["event"] == "query") & about_itself].assign(attack=lambda frame: frame["attack"].fillna(""))
-    found = []
+    """Compute the summary from the whole log with pandas and scipy, series by series."""
+    is_online = events["estimated_index"].isna() | (events["estimated_index"] == events["index"])
+    rows = events[(events["event"] == "query") & is_online].assign(attack=lambda frame: frame["attack"].fillna(""))
+    table = []
     for series, own in rows.groupby(SERIES, sort=True):
         one = dict(zip(SERIES, series, strict=True))
         numbers = {name: own[key].nunique() for name, key in (("users", "user"), ("replications", "replication"))}
@@ -244,16 +246,16 @@ def plain_summary(events: pd.DataFrame) -> pd.DataFrame:
             half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values) if len(values) > 1 else np.nan
             mean = values.mean() if len(values) else np.nan
             one |= {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
-        found.append(one)
-    return pd.DataFrame(found)
+        table.append(one)
+    return pd.DataFrame(table)
 
 
 @pytest.mark.parametrize("compact", [10**6, 40, 1])
 @pytest.mark.parametrize(("users", "replications"), [(3, 12), (1, 12), (1, 1), (2, 1)])
-def test_the_stream_is_the_whole_frame(
+def test_incremental_summary_equals_that_of_the_whole_log(
     users: int, replications: int, compact: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However often replications are folded together, and with simulations in any order."""
+    """The merging frequency and the order of simulations do not matter."""
     compact_at(compact, monkeypatch)
     simulations = random_log(4, users=users, replications=replications)
     order = np.random.default_rng(5).permutation(len(simulations))
@@ -265,8 +267,8 @@ def test_the_stream_is_the_whole_frame(
     assert summary["replications"].eq(replications).all()
 
 
-def test_folded_replications_are_those_of_pandas_to_the_bit(tmp_path: Path) -> None:
-    """Until there are too many of them to keep."""
+def test_means_over_replications_are_bitwise_those_of_pandas(tmp_path: Path) -> None:
+    """Below the merging limit, the order of summation is the same."""
     run = write(tmp_path, *random_log(6, users=3, replications=5))
     users, read = per_user(run), read_totals(run)
     by_user = users.groupby([*SERIES, "user"], as_index=False, sort=True)[list(MEASURES)].mean()
@@ -275,7 +277,7 @@ def test_folded_replications_are_those_of_pandas_to_the_bit(tmp_path: Path) -> N
     assert read.users["queries"].sum() == users["queries"].sum()
 
 
-def test_what_was_read_once_serves_all_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_pass_serves_all_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = write(tmp_path, *random_log(7, users=3, replications=5))
     run.write_csv("points.csv", pd.DataFrame({"point": [0, 1], "epsilon_per_km": [0.5, 1]}))
     alone = tradeoff(run), read_over_time(run), user_points(per_user(run))
@@ -296,14 +298,14 @@ def test_what_was_read_once_serves_all_tables(tmp_path: Path, monkeypatch: pytes
     assert sorted(reads) == sorted(2 * run.parts())
 
 
-def test_memory_holds_groups_and_no_replications(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is kept between parts does not grow with their number."""
+def test_memory_does_not_grow_with_replications(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows retained between parts do not grow with the number of parts."""
     compact_at(20, monkeypatch)
-    kept: list[int] = []
+    retained: list[int] = []
     merge = merge_sums
 
     def watched(pieces: list[pa.Table], keys: list[str]) -> pa.Table:
-        kept.append(sum(piece.num_rows for piece in pieces))
+        retained.append(sum(piece.num_rows for piece in pieces))
         return merge(pieces, keys)
 
     for module in (event_log, summary):
@@ -311,11 +313,11 @@ def test_memory_holds_groups_and_no_replications(tmp_path: Path, monkeypatch: py
     run = write(tmp_path, *random_log(8, users=3, replications=40))
     groups_of_a_part, groups = 3 * 2, 2 * 3 * (2 + 1)
     assert len(read_totals(run).users) == groups
-    assert max(kept) <= 20 + groups_of_a_part
-    assert sum(kept) == groups * 40
-    kept.clear()
+    assert max(retained) <= 20 + groups_of_a_part
+    assert sum(retained) == groups * 40
+    retained.clear()
     read_over_time(run, window=4)
-    assert max(kept) <= 2 * groups * 2 + groups_of_a_part * 2
+    assert max(retained) <= 2 * groups * 2 + groups_of_a_part * 2
 
 
 def test_over_time_windows(tmp_path: Path) -> None:
@@ -351,12 +353,12 @@ def test_over_time_makes_about_twenty_windows_of_nearly_equal_length(
 
 
 def test_window_must_be_positive(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"window must be in \[1, inf\), got 0"):
+    with pytest.raises(ValueError, match=r"^window\b.*\[1, inf\), got 0"):
         read_over_time(write(tmp_path, queries([1])), window=0)
 
 
 def test_empty_runs(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="no finished part"):
+    with raises_code(RunError, "no-results"):
         summarize(write(tmp_path / "none"))
     shifts = write(tmp_path / "shifts", [row(event="shift")])
     assert summarize(shifts).empty
@@ -364,14 +366,14 @@ def test_empty_runs(tmp_path: Path) -> None:
     assert loss_curves(per_user(shifts), [1.0]).empty
 
 
-def test_torn_part_stops_analysis(tmp_path: Path) -> None:
+def test_damaged_part_is_an_error(tmp_path: Path) -> None:
     run = write(tmp_path, queries([1]), queries([2]))
     run.part_path("part1").write_bytes(b"PAR1 torn")
     with pytest.raises(RunError, match=r"part1\.parquet"):
         summarize(run)
 
 
-def test_tradeoff_adds_the_swept_values(tmp_path: Path) -> None:
+def test_tradeoff_has_the_swept_values(tmp_path: Path) -> None:
     run = write(tmp_path, queries([1], point=0) + queries([2], point=1))
     run.write_csv("points.csv", pd.DataFrame({"point": [0, 1], "epsilon_per_km": [0.5, 1], "users": [7, 8]}))
     frame = tradeoff(run)
@@ -434,7 +436,7 @@ def test_curves_average_replications_and_equal_losses_and_prefer_expected() -> N
     values=st.lists(st.floats(0, 100), min_size=2, max_size=30),
     split=st.integers(1, 5),
 )
-def test_intervals_are_scipys(values: list[float], split: int) -> None:
+def test_intervals_equal_those_of_scipy(values: list[float], split: int) -> None:
     units = pd.DataFrame({"point": [i % split for i in range(len(values))], **dict.fromkeys(MEASURES, values)})
     frame = intervals(units, ["point"])
     for point, low in zip(frame["point"], frame["quality_loss_km_low"], strict=True):
@@ -446,7 +448,7 @@ def test_intervals_are_scipys(values: list[float], split: int) -> None:
             assert low == pytest.approx(np.mean(own) - half, abs=1e-9)
 
 
-def test_rows_are_told_apart_by_what_else_is_swept() -> None:
+def test_labels_distinguish_other_swept_parameters() -> None:
     frame = pd.DataFrame({"lppm": ["SP", "SP", "SP", "identity"], "point": [0, 1, 2, 0]})
     points = pd.DataFrame(
         {
@@ -456,7 +458,7 @@ def test_rows_are_told_apart_by_what_else_is_swept() -> None:
             "users.count": [4, 4, 8],
         }
     )
-    assert named_apart(frame, points)["lppm"].tolist() == [
+    assert with_distinct_names(frame, points)["lppm"].tolist() == [
         "SP (training few)",
         "SP (training few)",
         "SP (training many)",
@@ -464,15 +466,15 @@ def test_rows_are_told_apart_by_what_else_is_swept() -> None:
     ]
     assert circumstances(frame, points) == ["count 4", "count 4", "count 8", ""]
     only_strength = points[["point", "lppms.*.design.epsilon_per_km"]]
-    assert named_apart(frame, only_strength)["lppm"].tolist() == frame["lppm"].tolist()
+    assert with_distinct_names(frame, only_strength)["lppm"].tolist() == frame["lppm"].tolist()
     assert circumstances(frame, only_strength) == [""] * 4
 
 
-Figures = Mapping[str, Sequence[float]]
+ByUser = Mapping[str, Sequence[float]]
 
 
-def of_replications(sampled: Figures, expected: Figures | None = None) -> pd.DataFrame:
-    """Return a table as `per_user` makes it: one LPPM and attack, figures by user and replication."""
+def of_replications(sampled: ByUser, expected: ByUser | None = None) -> pd.DataFrame:
+    """Return a table as of `per_user` with one LPPM and attack and these losses by user and replication."""
     return pd.DataFrame(
         [
             {
@@ -493,7 +495,7 @@ def of_replications(sampled: Figures, expected: Figures | None = None) -> pd.Dat
     )
 
 
-def test_replications_count_by_the_mean_over_users() -> None:
+def test_replication_means_are_means_over_users() -> None:
     sampled, expected = {"ann": [1, 2, 6], "bob": [5, 7, 7]}, {"ann": [2, 2, 4], "bob": [6, 7, 8]}
     means = replication_means(of_replications(sampled))
     assert means["quality_loss_km"].tolist() == [3, 4.5, 6.5]
@@ -504,9 +506,9 @@ def test_replications_count_by_the_mean_over_users() -> None:
     assert better[["quality_loss_km", "adversary_error_km"]].values.tolist() == [[4, 12], [4.5, 13.5], [6, 18]]
 
 
-def test_the_variance_ratio_is_that_of_the_means_over_independent_users() -> None:
+def test_variance_ratio_is_that_of_the_means_over_independent_users() -> None:
     sampled, expected = {"ann": [1, 2, 6], "bob": [5, 7, 7]}, {"ann": [2, 2, 4], "bob": [6, 7, 8]}
-    table = variance_ratio(of_replications(sampled, expected)).set_index("figure")
+    table = variance_ratio(of_replications(sampled, expected)).set_index("metric")
     loss = table.T["quality_loss_km"]
     assert loss[["users", "replications"]].tolist() == [2, 3]
     variance = {name: sum(np.var(v, ddof=1) for v in of.values()) / 4 for name, of in (("s", sampled), ("e", expected))}
@@ -518,21 +520,21 @@ def test_the_variance_ratio_is_that_of_the_means_over_independent_users() -> Non
     assert table.loc["adversary_error_km", "ratio"] == pytest.approx(4 / 9 * variance["s"] / variance["e"])
 
 
-def test_the_variance_ratio_is_the_ratio_of_the_replications_that_are_needed() -> None:
-    """Movements with variance 1, the same in both figures, and noise with variance 3 in the sampled one alone."""
+def test_variance_ratio_is_the_ratio_of_the_required_replications() -> None:
+    """Movements have variance 1 in both metrics, noise has variance 3 in the sampled metric only."""
     rng = np.random.default_rng(5)
     moved = {f"u{i}": rng.normal(size=200) for i in range(20)}
     sampled = {user: (values + rng.normal(scale=3**0.5, size=200)).tolist() for user, values in moved.items()}
     users = of_replications(sampled, {user: values.tolist() for user, values in moved.items()})
-    found = variance_ratio(users).set_index("figure").loc["quality_loss_km"]
-    assert found["ratio"] == pytest.approx(4, rel=0.1)
-    assert found["removed_share"] == pytest.approx(3 / 4, rel=0.1)
+    table = variance_ratio(users).set_index("metric").loc["quality_loss_km"]
+    assert table["ratio"] == pytest.approx(4, rel=0.1)
+    assert table["removed_share"] == pytest.approx(3 / 4, rel=0.1)
     means = users.groupby("replication")[["quality_loss_km", "expected_quality_loss_km"]].mean()
-    assert found["sampled_km2"] == pytest.approx(means["quality_loss_km"].var(), rel=0.3)
-    assert found["expected_km2"] == pytest.approx(means["expected_quality_loss_km"].var(), rel=0.3)
+    assert table["sampled_km2"] == pytest.approx(means["quality_loss_km"].var(), rel=0.3)
+    assert table["expected_km2"] == pytest.approx(means["expected_quality_loss_km"].var(), rel=0.3)
 
 
-def test_exact_figures_need_infinitely_fewer_replications_and_a_single_one_tells_nothing() -> None:
+def test_variance_ratio_of_exact_metrics_is_infinite_and_needs_two_replications() -> None:
     exact = of_replications({"ann": [1, 2, 6]}, {"ann": [0.1 + 0.2, 0.3, 0.3]})
     assert variance_ratio(exact)["ratio"].tolist() == [np.inf, np.inf]
     assert variance_ratio(of_replications({"ann": [1]}, {"ann": [1]})).empty
@@ -542,18 +544,18 @@ def test_exact_figures_need_infinitely_fewer_replications_and_a_single_one_tells
 
 
 @pytest.mark.parametrize("last", [1, 2, 5, 6, 7])
-def test_the_middle_one_of_an_odd_number_of_queries_is_in_the_last_half(last: int, tmp_path: Path) -> None:
+def test_middle_of_an_odd_number_of_queries_is_in_the_last_half(last: int, tmp_path: Path) -> None:
     run = write(tmp_path, queries([float(i) for i in range(1, last + 1)]))
-    found = read_halves(run).set_index("half")
+    table = read_halves(run).set_index("half")
     first = [i for i in range(1, last + 1) if i <= last / 2]
     rest = [i for i in range(1, last + 1) if i > last / 2]
-    assert found["queries"].to_dict() == {half: len(own) for half, own in (("first", first), ("last", rest)) if own}
+    assert table["queries"].to_dict() == {half: len(own) for half, own in (("first", first), ("last", rest)) if own}
     means = {half: np.mean(own) for half, own in (("first", first), ("last", rest)) if own}
-    assert found["quality_loss_km"].to_dict() == pytest.approx(means)
+    assert table["quality_loss_km"].to_dict() == pytest.approx(means)
 
 
-def test_the_halves_are_those_of_the_longest_trace(tmp_path: Path) -> None:
-    """The indices are cut at one place for everybody, half of the highest index of the run."""
+def test_halves_are_those_of_the_longest_trace(tmp_path: Path) -> None:
+    """The boundary is the same for all users: half of the highest index of the run."""
     run = write(tmp_path, queries([1, 2, 3, 4, 5, 6, 7], user="ann"), queries([1, 2, 3, 4, 5], user="bob"))
-    found = read_halves(run).set_index(["user", "half"])["queries"].to_dict()
-    assert found == {("ann", "first"): 3, ("ann", "last"): 4, ("bob", "first"): 3, ("bob", "last"): 2}
+    table = read_halves(run).set_index(["user", "half"])["queries"].to_dict()
+    assert table == {("ann", "first"): 3, ("ann", "last"): 4, ("bob", "first"): 3, ("bob", "last"): 2}

@@ -1,8 +1,9 @@
-"""Every mechanism against every attack: standings worked out by hand, and the figure of them."""
+"""Standings of all mechanisms against all attacks: values computed by hand, and their figure."""
 
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from sim.scenario.models import Scenario
 from sim.storage.errors import RequestError
 from sim.storage.event_schema import MEASURES
 from sim.storage.load import load
-from tests.support import SMALL, done
+from tests.support import SMALL, done, raises_code
 
 
 def summary(*rows: tuple[str, int, str, float, float]) -> pd.DataFrame:
@@ -49,10 +50,10 @@ SWEPT = summary(
 )
 
 
-def test_mechanisms_stand_at_one_loss_by_their_strongest_attack() -> None:
+def test_standings_are_at_one_loss_by_the_strongest_attack() -> None:
     table = standings(SWEPT, 2.0)
     assert table["lppm"].tolist() == ["fine", "poor", "full", "bare"]
-    assert table["rank"].tolist() == [1, 2, pd.NA, pd.NA], "weak attacks alone rank nobody"
+    assert table["rank"].tolist() == [1, 2, pd.NA, pd.NA], "a mechanism without all attacks has no rank"
     assert table["strongest"].tolist() == ["a", "a", "b", "a"]
     assert table["quality_loss_km"].tolist() == [2.0, 2.0, 2.0, 0.0]
     assert table["adversary_error_km"].tolist() == pytest.approx([1.4, 0.85, 1.2, 0.0])
@@ -61,7 +62,7 @@ def test_mechanisms_stand_at_one_loss_by_their_strongest_attack() -> None:
 
 
 def of_users(errors: dict[tuple[str, int, str], list[float]], losses: dict[tuple[str, int], float]) -> pd.DataFrame:
-    """Return the means of users, named by numbers, who all have the mean loss of a point."""
+    """Return the means of users who all have the mean loss of a point."""
     rows = [
         {"lppm": lppm, "point": point, "attack": attack, "user": f"u{i}", "adversary_error_km": error}
         | {"quality_loss_km": losses[lppm, point]}
@@ -72,9 +73,9 @@ def of_users(errors: dict[tuple[str, int, str], list[float]], losses: dict[tuple
 
 
 @pytest.mark.parametrize("users", [2, 5, 8])
-def test_a_lead_is_paired_by_user_and_its_mean_is_that_of_the_standings(users: int) -> None:
+def test_leads_are_paired_by_user_and_agree_with_the_standings(users: int) -> None:
     rng = np.random.default_rng(4)
-    level = 5 * rng.random(users)  # users differ by far more than mechanisms
+    level = 5 * rng.random(users)  # users differ much more than mechanisms
     losses = {("A", 0): 1.0, ("A", 1): 3.0, ("B", 0): 0.5, ("B", 1): 2.5, ("C", 0): 1.0, ("C", 1): 2.0}
     errors = {
         (lppm, point, attack): (level + loss + {"A": 0.6, "B": 0.3, "C": 0.0}[lppm] + 0.05 * rng.random(users)).tolist()
@@ -83,11 +84,11 @@ def test_a_lead_is_paired_by_user_and_its_mean_is_that_of_the_standings(users: i
     }
     rows = [(lppm, p, attack, losses[lppm, p], float(np.mean(own))) for (lppm, p, attack), own in errors.items()]
     table = standings(summary(*rows), 1.8)
-    found, number = leads(summary(*rows), of_users(errors, losses), table)
+    leads_km, number = leads(summary(*rows), of_users(errors, losses), table)
     assert number == users
     first, *others = table.to_dict("records")
     for row in others:
-        lead, half = found[row["lppm"]]
+        lead, half = leads_km[row["lppm"]]
         assert lead == pytest.approx(first["adversary_error_km"] - row["adversary_error_km"])
         weights = {name: (1.8 - losses[name, 0]) / (losses[name, 1] - losses[name, 0]) for name in "ABC"}
         one, other = (
@@ -96,25 +97,25 @@ def test_a_lead_is_paired_by_user_and_its_mean_is_that_of_the_standings(users: i
         )
         interval = stats.ttest_rel(one, other).confidence_interval(0.95)
         assert (lead - half, lead + half) == pytest.approx((interval.low, interval.high))
-    text = sentences.tournament(table, found, number)
+    text = sentences.tournament(table, leads_km, number)
     if users < 5:
-        assert "At 1.8 km of quality loss, 2 users are too few to tell which mechanism protects better: A has" in text
+        assert "At 1.8 km of quality loss, 2 users are too few for a significance test: A has" in text
         assert "±" not in text
     else:
-        assert "At 1.8 km of quality loss, A protects best: P_AE" in text
-    level_found = {name: (lead, 2 * lead) for name, (lead, _) in found.items()}
+        assert "At 1.8 km of quality loss, A protects best: adversary error" in text
+    level_found = {name: (lead, 2 * lead) for name, (lead, _) in leads_km.items()}
     level_text = sentences.tournament(table, level_found, 5)
-    assert "there is no significant difference between A, B and C: A has P_AE" in level_text
-    assert level_text.count("not significant") == 2
+    assert "the differences between A, B and C are not significant: A has adversary error" in level_text
+    assert level_text.count("lower, not significant") == 2
 
 
-def test_a_mechanism_without_any_figure_is_left_out() -> None:
+def test_mechanism_without_any_error_is_excluded() -> None:
     rows = summary(("x", 0, "a", 1.0, np.nan), ("y", 0, "a", 1.0, 0.6))
     assert standings(rows)["lppm"].tolist() == ["y"]
 
 
-def test_unless_said_the_loss_is_one_that_most_reach() -> None:
-    """All three curves go from 1.0 to 2.0; the middle of the tenths there."""
+def test_default_loss_is_one_that_most_mechanisms_attain() -> None:
+    """All three curves cover 1.0 to 2.0 km; the middle multiple of 0.1 km is used."""
     assert common_loss_km(SWEPT) == 1.5
     assert standings(SWEPT)["quality_loss_km"].tolist() == [1.5, 1.5, 1.5, 0.0]
     narrow = summary(("x", 0, "a", 1.01, 1.0), ("x", 1, "a", 1.03, 2.0))
@@ -122,14 +123,14 @@ def test_unless_said_the_loss_is_one_that_most_reach() -> None:
     assert standings(narrow)["adversary_error_km"].tolist() == pytest.approx([1.5])
 
 
-def test_who_does_not_reach_the_loss_shows_the_point_nearest_to_it() -> None:
+def test_mechanism_that_does_not_attain_the_loss_shows_its_nearest_point() -> None:
     table = standings(SWEPT, 2.8).set_index("lppm")
     assert table.loc["fine", "rank"] == 1
     assert (table.loc["poor", "quality_loss_km"], table.loc["poor", "a"]) == (2.5, 1.1)
     assert table["rank"].isna().sum() == 3
 
 
-def test_without_a_sweep_each_stands_at_its_own_loss_and_equals_share_a_rank() -> None:
+def test_without_a_sweep_each_mechanism_has_its_own_loss_and_ties_share_a_rank() -> None:
     rows = [("x", 0, "a", 1.0, 0.5), ("y", 0, "a", 2.0, 0.7), ("z", 0, "a", 3.0, 0.7)]
     table = standings(summary(*rows))
     assert common_loss_km(summary(*rows)) is None
@@ -138,7 +139,7 @@ def test_without_a_sweep_each_stands_at_its_own_loss_and_equals_share_a_rank() -
     assert table["quality_loss_km"].tolist() == [2.0, 3.0, 1.0]
 
 
-def test_expected_figures_are_used_where_there_are_any() -> None:
+def test_expected_metrics_are_preferred() -> None:
     rows = summary(("x", 0, "a", 1.0, 0.5), ("y", 0, "a", 1.0, 0.6))
     rows.loc[0, ["expected_quality_loss_km", "expected_adversary_error_km"]] = [1.1, 0.9]
     table = standings(rows)
@@ -146,14 +147,14 @@ def test_expected_figures_are_used_where_there_are_any() -> None:
     assert table[["quality_loss_km", "a"]].to_numpy().tolist() == [[1.1, 0.9], [1.0, 0.6]]
 
 
-def test_a_tournament_has_three_of_each() -> None:
+def test_tournament_has_at_least_three_mechanisms_and_attacks() -> None:
     three = [(lppm, 0, attack, 1.0, 1.0) for lppm in "xyz" for attack in "abc"]
     assert is_tournament(summary(*three))
     assert not is_tournament(summary(*[row for row in three if row[0] != "z"]))
     assert not is_tournament(summary(*[(*row[:2], "" if row[2] == "c" else row[2], *row[3:]) for row in three]))
 
 
-def test_the_figure_says_every_number_and_frames_the_strongest() -> None:
+def test_figure_has_every_number_and_frames_the_strongest_attack() -> None:
     figure = tournament_figure(standings(SWEPT, 2.0), width=4.0)
     (panel,) = figure.axes
     cells = [text.get_text() for text in panel.texts if not isinstance(text, Annotation)]
@@ -165,15 +166,17 @@ def test_the_figure_says_every_number_and_frames_the_strongest() -> None:
     assert names == ["fine", "poor", "full", "bare"]
 
 
-def test_numbers_are_readable_and_apart_at_the_least_width() -> None:
+def test_numbers_are_legible_at_the_minimum_width() -> None:
     attacks = [f"attack-{number}" for number in range(9)]
     rows = [
         (lppm, 0, attack, 1.0, 10.0 + i) for lppm in ("x", "y-with-a-long-name") for i, attack in enumerate(attacks)
     ]
     table = standings(summary(*rows))
-    with pytest.raises(RequestError, match=r"a table of 9 attacks needs (\S+) in, got 3\.5: choose") as refused:
+    with raises_code(RequestError, "width-too-small") as refused:
         tournament_figure(table, width=3.5)
-    figure = tournament_figure(table, width=float(str(refused.value).split()[6]) + 0.05)
+    match = re.search(r"at least (\S+) in, got 3\.5", str(refused.value))
+    assert match
+    figure = tournament_figure(table, width=float(match[1]) + 0.05)
     (panel,) = figure.axes
     seen = [text for text in figure.findobj(Text) if text.get_text().strip()]
     assert min(float(text.get_fontsize()) for text in seen) >= 6.5
@@ -190,13 +193,13 @@ MANY = SMALL.replace(
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Return a run with so many attacks that standings take the place of a sentence on each, and what it printed."""
+    """Return a run with enough attacks for standings instead of a sentence on each, and its output."""
     folder = tmp_path_factory.mktemp("many")
     (folder / "many.yaml").write_text(MANY)
     return folder / "run", done("run", folder / "many.yaml", "-o", folder / "run", "--no-figures")
 
 
-def test_a_run_with_many_attacks_prints_and_keeps_its_standings(many: tuple[Path, str]) -> None:
+def test_run_with_many_attacks_prints_and_writes_its_standings(many: tuple[Path, str]) -> None:
     folder, printed = many
     table = pd.read_csv(folder / "tournament.csv")
     again = Result.open(folder).tournament().astype({"rank": float})
@@ -208,10 +211,12 @@ def test_a_run_with_many_attacks_prints_and_keeps_its_standings(many: tuple[Path
     for row in table.itertuples():
         assert f"{row.adversary_error_km:.3f}" in printed
     assert "Not computed against full" in printed
-    assert "users are too few to tell which mechanism protects better" in printed
+    assert "users are too few for a significance test" in " ".join(printed.split())
 
 
-def test_its_figure_is_drawn_with_the_others(many: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figure_of_the_standings_is_drawn_with_the_others(
+    many: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("tradeoff_figure", "over_time_figure"):
         monkeypatch.setattr(of_run, name, lambda *_, **__: Figure())
     monkeypatch.setattr(of_run, "_written", lambda _, figures: figures)
@@ -221,14 +226,14 @@ def test_its_figure_is_drawn_with_the_others(many: tuple[Path, str], monkeypatch
     assert [label.get_text() for label in panel.get_yticklabels()] == Result.open(many[0]).tournament()["lppm"].tolist()
 
 
-def test_the_page_has_the_standings_first_and_shaded(many: tuple[Path, str]) -> None:
+def test_page_has_the_standings_first_and_shaded(many: tuple[Path, str]) -> None:
     folder, _ = many
     page = report.page([Result.open(folder)])
     table = pd.read_csv(folder / "tournament.csv")
     ranked = table[table["rank"].notna()]
     answer = page[page.index('data-part="answer"') : page.index('data-part="standings"')]
     first = ranked.iloc[0]
-    assert f"users are too few to tell which mechanism protects better: {first['lppm']} has " in answer
+    assert f"users are too few for a significance test: {first['lppm']} has " in answer
     assert f"under the strongest of 6 attacks on it, {first['strongest']}" in answer
     standings_of_page = page[page.index('data-part="standings"') : page.index('data-part="table"')]
     assert standings_of_page.count("<tr>") == 1 + len(table)
@@ -237,7 +242,7 @@ def test_the_page_has_the_standings_first_and_shaded(many: tuple[Path, str]) -> 
     assert "\u2013" in standings_of_page
 
 
-def test_something_else_that_is_swept_leaves_no_tournament(many: tuple[Path, str], tmp_path: Path) -> None:
+def test_no_tournament_if_other_parameters_are_swept(many: tuple[Path, str], tmp_path: Path) -> None:
     swept = MANY.replace('sweep: {"lppms.*.design.epsilon_per_km": [0.5, 2]}', "sweep: {users.count: [1, 2]}")
     scenario = load_text(swept, tmp_path)
     assert sim.run(scenario, out=tmp_path / "run", figures=False).tournament().empty

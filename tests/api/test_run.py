@@ -166,7 +166,7 @@ def test_unknown_figure_is_refused(result: sim.Result) -> None:
 def test_html_has_the_table_and_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = sim.run(SCENARIO, out=tmp_path / "<i>run", figures=False)
     page = result._repr_html_()
-    assert page.count("<table") == 1
+    assert page.count('<table class="dataframe"') == 1
     assert "±" in page
     assert "<i>run" not in page
     assert "result.report()" in page

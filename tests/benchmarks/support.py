@@ -1,4 +1,4 @@
-"""Shared by the tests of the benchmark: next to no work."""
+"""Minimal amount of work and calls of the command, for the tests of the benchmark."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAMES = [row.name for row in ROWS]
 
 
 def bench(*words: str | Path) -> Result:
-    """Invoke the command; a traceback is never an answer."""
+    """Invoke the command; raise an unexpected error."""
     result = CliRunner().invoke(main, [str(word) for word in words])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -42,7 +42,7 @@ def bench(*words: str | Path) -> Result:
 
 
 def refused(*words: str | Path) -> str:
-    """Return the message to a request that is wrong."""
+    """Return the message for an invalid request."""
     result = bench(*words)
     assert result.exit_code == 2, result.output
     assert result.stdout == ""

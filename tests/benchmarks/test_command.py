@@ -1,4 +1,4 @@
-"""The command: rows are printed as they are measured, JSON is written, the exit code tells missed targets."""
+"""The command prints rows when they are measured, writes JSON, and exits with 1 if a target is missed."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ CHEAP = ("mk", "remap")
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the command do next to no work."""
+    """Reduce the work of the command to a minimum."""
     monkeypatch.setattr(scale, "QUICK", TINY)
     monkeypatch.setattr(scale, "FULL", replace(TINY, rounds=1))
 
 
 def aim(monkeypatch: pytest.MonkeyPatch, **targets: float) -> None:
-    """Set other targets; what is measured stays the same."""
+    """Set other targets for the same metrics."""
     changed = [replace(row, target=targets.get(row.name, row.target)) for row in rows.ROWS]
     monkeypatch.setattr(rows, "ROWS", tuple(changed))
 
 
 @pytest.mark.usefixtures("tiny")
-def test_met_targets_end_with_0_and_missed_ones_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_exit_code_is_0_for_met_and_1_for_missed_targets(monkeypatch: pytest.MonkeyPatch) -> None:
     aim(monkeypatch, mk=1e9, remap=1e-9)
     result = bench("--quick", *CHEAP)
     assert result.exit_code == 0
-    assert result.stderr == "measuring mk: an MK query\nmeasuring remap: the remap of all outputs\n"
+    assert [line.split(":")[0] for line in result.stderr.splitlines()] == ["measuring mk", "measuring remap"]
     for changed in ({"mk": 1e-9, "remap": 1e-9}, {"mk": 1e9, "remap": 1e9}):
         aim(monkeypatch, **changed)
         assert bench("--quick", *CHEAP).exit_code == 1
 
 
 @pytest.mark.usefixtures("tiny")
-def test_a_skipped_row_is_not_a_missed_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_skipped_row_is_reported_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "qif", None)
     assert "skipped: qif is not installed (pip install qif)" in bench("--quick", "qif").stdout
 
@@ -72,22 +72,24 @@ def test_the_json_holds_the_table_the_machine_and_the_samples(quick: bool, tmp_p
 
 
 @pytest.mark.usefixtures("tiny")
-def test_a_file_is_not_overwritten_unless_asked_to(tmp_path: Path) -> None:
+def test_a_file_is_not_overwritten_by_default(tmp_path: Path) -> None:
     out = tmp_path / "bench.json"
     out.write_text("mine")
-    assert "is there already" in refused("--quick", "-o", out, "mk")
+    assert f"{out} exists" in refused("--quick", "-o", out, "mk")
     assert out.read_text() == "mine"
     bench("--quick", "-o", out, "--overwrite", "mk")
     assert json.loads(out.read_text())["rows"]
-    assert "does not exist: nothing was measured" in refused("--quick", "-o", tmp_path / "no" / "x.json", "mk")
+    assert str(tmp_path / "no") in refused("--quick", "-o", tmp_path / "no" / "x.json", "mk")
 
 
-def test_an_unknown_row_suggests_the_nearest() -> None:
+def test_an_unknown_row_suggests_the_nearest_row() -> None:
     message = refused("peb-lagre")
-    assert f"no row 'peb-lagre'. Did you mean 'peb-large'? Rows: {', '.join(NAMES)}" in message
+    assert "'peb-lagre'" in message
+    assert "'peb-large'" in message
+    assert ", ".join(NAMES) in message
 
 
-def test_rows_are_printed_as_they_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_are_printed_when_they_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
     def measured(_scale: Scale) -> Measurement:
         printed.append(capsys.readouterr().out)
         return Measurement(1.0, 1.0)
@@ -105,7 +107,7 @@ def test_the_table_is_readable(capsys: pytest.CaptureFixture[str]) -> None:
     a = Outcome("a", "what", "limit [of it]", "s", "at_most", 12, 3.36e-4, 2.8e-5, 12.0, True, "a note")
     b = replace(a, name="b", direction="at_least", target=30, measured=0.0015, limit=2.0, ratio=1333.3, met=False)
     c = replace(a, name="c", unit="bytes", target=1.2, measured=7.2e8, limit=6e8, ratio=1.2, note="")
-    d = Outcome("d", "what", "limit", "s", "at_least", 50, note="skipped: no such thing")
+    d = Outcome("d", "what", "limit", "s", "at_least", 50, note="skipped: not installed")
     table = TargetTable([Row("peb-large", "what", "limit", "at_most", 1, "s", lambda _scale: Measurement(1, 1))])
     for outcome in (a, b, c, d):
         table.add(outcome)
@@ -120,11 +122,11 @@ def test_the_table_is_readable(capsys: pytest.CaptureFixture[str]) -> None:
         ["a", "336 us", "28 us", "12x", "<= 12x", "yes", "what; limit [of it]; a note"],
         ["b", "1.5 ms", "2 s", "1,333x", ">= 30x", "no", "what; limit [of it]; a note"],
         ["c", "720 MB", "600 MB", "1.2x", "<= 1.2x", "yes", "what; limit [of it]"],
-        ["d", "", "", "", ">= 50x", "skipped", "what; limit; skipped: no such thing"],
+        ["d", "", "", "", ">= 50x", "skipped", "what; limit; skipped: not installed"],
     ]
     assert f"numpy {np.__version__}" in machine
 
 
 def test_several_threads_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "8")
-    assert "unset OPENBLAS_NUM_THREADS=8" in refused("--quick", "mk")
+    assert "OPENBLAS_NUM_THREADS=8" in refused("--quick", "mk")

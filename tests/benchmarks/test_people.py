@@ -1,4 +1,4 @@
-"""The city of the benchmark, its people and the timed simulation."""
+"""City of the benchmark, its users and the timed simulation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sim.lppm.designs.identity import Identity
 from sim.lppm.mechanism import Mechanism
 
 
-def test_the_user_is_always_the_same() -> None:
+def test_a_user_always_has_the_same_trace() -> None:
     one, again = City((3, 4)), City((3, 4))
     assert one.trace("ann", 9).cells.tolist() == again.trace("ann", 9).cells.tolist()
     assert one.trace("ann", 30).cells.tolist() != one.trace("bob", 30).cells.tolist()
@@ -33,7 +33,7 @@ def test_a_run_stamps_every_query(model: str, expected: bool) -> None:
         assert 0 < contest.worst_gap <= GAP
 
 
-def test_the_cost_at_r_is_the_mean_before_it_and_a_share_of_the_log() -> None:
+def test_the_cost_at_r_is_the_mean_of_the_last_queries_and_a_share_of_the_log() -> None:
     run = Run(stamps_s=(1.0, 3.0, 6.0, 10.0), simulated_s=12.0, tabled_s=2.0)
     assert run.total_s == 14
     assert run.per_query_s(until=4, window=1) == 4 + 0.5
@@ -41,17 +41,17 @@ def test_the_cost_at_r_is_the_mean_before_it_and_a_share_of_the_log() -> None:
     assert run.per_query_s(until=2, window=1) == 2 + 0.5
 
 
-def test_a_run_is_one_of_the_simulator() -> None:
-    """The adversary hears every report, in order of time and then of people."""
+def test_a_timed_run_uses_the_engine() -> None:
+    """The adversary observes every report, in order of time and then of users."""
     city = City((3, 4))
     traces = [city.trace(name, 3) for name in ("ann", "bob")]
-    heard: list[tuple[str, int, int]] = []
+    observed: list[tuple[str, int, int]] = []
 
     class Listener:
         def observe(self, report: Report) -> Guess:
-            heard.append((report.user, report.index, report.output))
+            observed.append((report.user, report.index, report.output))
             return Guess(report.user, report.index, report.output)
 
     mechanism = Mechanism(belief=FixedProfile(profile=np.full(12, 1 / 12)), design=Identity(n_cells=12))
     timed_run(city, traces, lambda _user: mechanism, Listener())
-    assert heard == [(trace.user, i + 1, trace.cells[i]) for i in range(3) for trace in traces]
+    assert observed == [(trace.user, i + 1, trace.cells[i]) for i in range(3) for trace in traces]

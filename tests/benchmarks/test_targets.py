@@ -1,4 +1,4 @@
-"""Targets and timing: ratios, and which round and case count."""
+"""Targets and timing: ratios, and the round and case that count."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from benchmarks.timing import Samples, median_case, seconds_of, side_by_side, sl
     ],
 )
 def test_a_target_is_a_ceiling_or_a_floor(direction: Any, measured: float, ratio: float, met: bool) -> None:
-    found = Measurement(measured, 10.0)
-    row = Row("x", "what", "beside", direction, 3.0, "s", lambda _scale: found)
-    assert row.ratio(found) == pytest.approx(ratio)
-    assert row.met(found) is met
-    assert row.met(replace(found, fault="wrong")) is False
-    assert row.ratios(found) == [row.ratio(found)]
+    result = Measurement(measured, 10.0)
+    row = Row("x", "what", "beside", direction, 3.0, "s", lambda _scale: result)
+    assert row.ratio(result) == pytest.approx(ratio)
+    assert row.met(result) is met
+    assert row.met(replace(result, fault="wrong")) is False
+    assert row.ratios(result) == [row.ratio(result)]
     rounds = Samples((measured, 20.0), (10.0, 10.0))
-    assert row.ratios(replace(found, samples={"case": rounds})) == [
-        row.ratio(found),
+    assert row.ratios(replace(result, samples={"case": rounds})) == [
+        row.ratio(result),
         2.0 if direction == "at_most" else 0.5,
     ]
 
 
-def test_the_best_round_counts_and_then_the_median_or_the_worst_case() -> None:
+def test_the_best_round_counts_and_then_the_median_or_the_slowest_case() -> None:
     cases = {
         "a": Samples((5.0, 4.0), (1.0, 2.0)),
         "b": Samples((9.0, 6.0), (2.0, 3.0)),
@@ -47,15 +47,15 @@ def test_the_best_round_counts_and_then_the_median_or_the_worst_case() -> None:
     assert slowest_case(cases) == (4.0, 1.0)
 
 
-def test_limit_and_thing_take_turns() -> None:
+def test_limit_and_work_alternate() -> None:
     turns: list[str] = []
 
     def noted(what: str, cost: float) -> float:
         turns.append(what)
         return cost + len(turns)
 
-    samples = side_by_side(lambda: noted("thing", 10), lambda: noted("limit", 0), rounds=2)
-    assert turns == ["limit", "thing", "limit", "thing"]
+    samples = side_by_side(lambda: noted("work", 10), lambda: noted("limit", 0), rounds=2)
+    assert turns == ["limit", "work", "limit", "work"]
     assert samples == Samples(measured=(12, 14), limit=(1, 3))
 
 

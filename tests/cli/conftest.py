@@ -1,4 +1,4 @@
-"""A finished run, made by the command line."""
+"""A finished run, created by the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support import SMALL, lppm_sim
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
-    """Return a run that the command line has made, and what it said."""
+    """Return the directory of a finished run and the result of the command."""
     folder = tmp_path_factory.mktemp("finished")
     (folder / "small.yaml").write_text(SMALL)
     return folder / "run", lppm_sim("run", folder / "small.yaml", "-o", folder / "run", "--no-figures")
@@ -21,5 +21,5 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
 
 @pytest.fixture
 def a_run(finished: tuple[Path, Result], tmp_path: Path) -> Path:
-    """Return a copy of a run, to do with as one likes."""
+    """Return a modifiable copy of a finished run."""
     return Path(shutil.copytree(finished[0], tmp_path / "run"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 HOSTILE_NAMES = ["[bold]SP[/bold]", "[red", "a[/]b", "plain:star:"]
-"""Names that rich would take for markup."""
+"""Names that rich would interpret as markup."""
 
 
 def table(text: str) -> list[list[str]]:

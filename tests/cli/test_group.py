@@ -1,4 +1,4 @@
-"""All commands: help, version, unknown and former commands."""
+"""All commands: help, version, unknown and removed commands."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from sim.cli import main
 from tests.support import done, refused
 
 
-def test_an_unknown_command_suggests_the_nearest() -> None:
-    assert "No such command 'rnu'. Did you mean 'run'? Commands: run, watch, check, new, list," in refused("rnu")
+def test_unknown_command_suggests_the_nearest() -> None:
+    assert "'rnu'. Did you mean 'run'? Commands: run, watch, check, new, list," in refused("rnu")
     assert "Did you mean" not in refused("horse")
     assert "Missing argument 'SCENARIO'" in refused("run")
 
@@ -17,13 +17,13 @@ def test_an_unknown_command_suggests_the_nearest() -> None:
 def test_help_and_version() -> None:
     assert done("--version") == "lppm-sim 0.1.0\n"
     text = done("--help")
-    named = re.findall(r"^  ([a-z-]+)  ", text.split("Commands:")[1], re.MULTILINE)
-    assert named == [name for name, command in main.commands.items() if not command.hidden]
-    for name in named:
+    names = re.findall(r"^  ([a-z-]+)  ", text.split("Commands:")[1], re.MULTILINE)
+    assert names == [name for name, command in main.commands.items() if not command.hidden]
+    for name in names:
         assert done(name, "-h").startswith(f"Usage: main {name} ")
 
 
-def test_the_former_command_bench_names_its_replacement() -> None:
+def test_removed_command_bench_names_its_replacement() -> None:
     assert "bench" not in refused("rnu")
-    for words in ((), ("--quick", "-o", "x.json"), ("row", "--costs", "--cells", "9")):
-        assert "run `make bench` in a copy of the repository" in refused("bench", *words)
+    for arguments in ((), ("--quick", "-o", "x.json"), ("row", "--costs", "--cells", "9")):
+        assert "`make bench`" in refused("bench", *arguments)

@@ -1,4 +1,4 @@
-"""Progress is plain lines on stderr, a bar on a terminal, and nothing on stdout."""
+"""Progress is printed as lines of text on stderr, or as a bar on a terminal; nothing goes to stdout."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_progress_is_plain_lines_on_stderr(capsys: Capture, monkeypatch: pytest.
     assert lines[-1].endswith(" 0 s left")
 
 
-def test_a_quick_run_shows_no_progress(capsys: Capture) -> None:
+def test_quick_run_prints_no_progress(capsys: Capture) -> None:
     for queries in (0, 300):
         with Bar("x") as bar:
             bar.start(queries)
@@ -40,7 +40,7 @@ def test_a_quick_run_shows_no_progress(capsys: Capture) -> None:
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_terminal_gets_a_bar(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_on_a_terminal_is_a_bar(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
     with Bar("[b]x") as bar:
@@ -61,22 +61,22 @@ def test_more_queries_than_were_announced_raise_the_total(capsys: Capture, monke
     assert [line.split()[3] for line in capsys.readouterr().err.splitlines()] == ["200/200", "300/300"]
 
 
-def test_progress_on_a_pipe_is_a_line_now_and_then(
+def test_progress_of_bytes_on_a_pipe_is_printed_as_lines(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sim.cli.progress.LINE_EVERY_S", 0.0)
     with BytesBar("gowalla") as bar:
         bar(50_000_000, 200_000_000)
-    out, said = capsys.readouterr()
+    out, err = capsys.readouterr()
     assert out == ""
-    assert said.startswith("gowalla: 50/200 MB, ")
+    assert err.startswith("gowalla: 50/200 MB, ")
     monkeypatch.setattr("sim.cli.progress.LINE_EVERY_S", 1000.0)
     with BytesBar("gowalla") as bar:
         bar(50, 200)
     assert capsys.readouterr() == ("", "")
 
 
-def test_progress_on_a_terminal_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_of_bytes_on_a_terminal_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True

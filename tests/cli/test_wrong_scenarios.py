@@ -1,4 +1,4 @@
-"""Wrong scenarios and settings: every fault is reported with its place, and nothing is written."""
+"""Invalid scenarios and settings: every fault is reported with its place, and nothing is written."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ attacks: sporadic
 REPLAYED = ("--set", "training={}", "--set", "users={mobility: {kind: replay, file: t.csv}}")
 
 
-def test_all_faults_come_at_once_each_with_its_place(small: Path) -> None:
+def test_all_faults_are_reported_together_with_their_places(small: Path) -> None:
     Path("wrong.yaml").write_text(FAULTS)
-    found = {}
+    faults = {}
     for line in refused("run", "wrong.yaml").splitlines():
         match = re.fullmatch(r"wrong\.yaml:(\d+:\d+): ([\w.]+): (.+)", line)
         assert match, line
-        found[match[2]] = (match[1], match[3])
+        faults[match[2]] = (match[1], match[3])
     lines = FAULTS.splitlines()
     where = {
         "sede": (1, "sede"),
@@ -55,73 +55,75 @@ def test_all_faults_come_at_once_each_with_its_place(small: Path) -> None:
         "lppms.2.training": (14, "pats"),
         "attacks": (15, "sporadic"),
     }
-    assert {path: place for path, (place, _) in found.items()} == {
+    assert {path: place for path, (place, _) in faults.items()} == {
         path: f"{line}:{lines[line - 1].index(word) + 1}" for path, (line, word) in where.items()
     }
     hints = {
         "sede": "did you mean 'seed'?",
-        "replications": "remove the quotes",
+        "replications": "quotes",
         "world.grid.kind": "did you mean 'rectangle'?",
         "lppms.0": "did you mean 'SP-Exp'?",
         "lppms.2.training": "did you mean 'past'?",
-        "attacks": "must be a list, found text 'sporadic'",
+        "attacks": "'sporadic'",
     }
-    assert {path for path, words in hints.items() if words not in found[path][1]} == set()
+    assert {path for path, hint in hints.items() if hint not in faults[path][1]} == set()
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "place", "code"),
     [
-        (b"", "x.yaml:1:1: the file is empty"),
-        (b"\x89PNG\r\n\x1a\n\x00\x00", "not a text file: found a NUL byte"),
-        (b"name: caf\xe9\n", "x.yaml:1:10: not UTF-8 text: found byte 0xe9"),
-        (SMALL.encode("utf-16"), "x.yaml:1:1: the file is UTF-16 or UTF-32 text: save it as UTF-8"),
-        (b"#" * (MAX_BYTES + 1), "too large for a scenario"),
-        (b"name: a\nname: b\n", "x.yaml:2:1: name: this key is given twice: first in line 1, column 1"),
-        (b"- a\n- b\n", "x.yaml:1:1: a scenario is a mapping"),
-        (b"users: [\n", "not valid YAML"),
-        (b"users: {\tcount: 3\n", "x.yaml:"),
+        (b"", "x.yaml:1:1: ", "empty-file"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", "x.yaml:3:1: ", "not-utf8"),
+        (b"name: caf\xe9\n", "x.yaml:1:10: ", "not-utf8"),
+        (SMALL.encode("utf-16"), "x.yaml:1:1: ", "not-utf8"),
+        (b"#" * (MAX_BYTES + 1), "x.yaml: ", "too-large"),
+        (b"name: a\nname: b\n", "x.yaml:2:1: name: ", "duplicate-key"),
+        (b"- a\n- b\n", "x.yaml:1:1: ", "wrong-type"),
+        (b"users: [\n", "x.yaml:2:1: ", "invalid-yaml"),
+        (b"users: {\tcount: 3\n", "x.yaml:", "invalid-yaml"),
     ],
 )
-def test_what_is_no_scenario_is_refused(small: Path, content: bytes, words: str) -> None:
+def test_invalid_scenario_files_are_refused(small: Path, content: bytes, place: str, code: str) -> None:
     Path("x.yaml").write_bytes(content)
     for command in (("run", "x.yaml"), ("check", "x.yaml"), ("traces", "x.yaml", "-o", "t.csv")):
-        assert words in refused(*command)
+        (line,) = [line for line in refused(*command).splitlines() if f"[{code}]" in line]
+        assert line.startswith(place)
     assert sorted(path.name for path in Path().iterdir()) == ["small.yaml", "x.yaml"]
 
 
 def test_a_missing_scenario_suggests_another(small: Path) -> None:
-    assert refused("run", "smal.yaml") == "smal.yaml: there is no such file (did you mean 'small.yaml'?)\n"
-    assert refused("run", ".") == ".: this is a folder, but a scenario is a YAML file\n"
+    assert refused("run", "smal.yaml").endswith(" (did you mean 'small.yaml'?) [file-not-found]\n")
+    assert refused("run", ".").endswith(" [is-a-folder]\n")
 
 
-def test_a_missing_trace_file_is_told_with_its_place(small: Path) -> None:
+def test_missing_trace_file_is_reported_with_its_place(small: Path) -> None:
     text = SMALL.replace("kind: favourites, places: 4", "kind: replay, file: gone.csv")
     Path("x.yaml").write_text(text.replace("{others: {kind: others, count: 8, queries: 30}}", "{none: nothing}"))
-    assert refused("run", "x.yaml") == (
-        "x.yaml:6:63: users.mobility.file: file 'gone.csv' does not exist (looked for gone.csv)\n"
-    )
+    message = refused("run", "x.yaml")
+    assert message.startswith("x.yaml:6:63: users.mobility.file: ")
+    assert "'gone.csv'" in message
 
 
 @pytest.mark.parametrize("table", ["", "a,b\n1,2\n", "user,time,cell\nann,0,99\n", "user,time,cell\nann,x,3\n", "\x00"])
-def test_a_trace_file_that_makes_no_sense_is_refused(small: Path, table: str) -> None:
+def test_invalid_trace_file_is_rejected(small: Path, table: str) -> None:
     Path("t.csv").write_text(table)
-    said = refused("run", small, "-o", "run", *REPLAYED)
-    assert re.match(r"users(\.mobility)?: .*t\.csv", said)
+    message = refused("run", small, "-o", "run", *REPLAYED)
+    assert re.match(r"users(\.mobility)?: .*t\.csv", message)
     assert not Path("run/manifest.json").exists()
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "parts"),
     [
-        (["--set", "seed"], "--set: found 'seed', expected path=value"),
-        (["--set", "sed=3"], "the scenario has no 'sed' (did you mean 'seed'?)"),
-        (["--set", "users.count=[1"], "--set users.count: the value '[1' cannot be read"),
-        (["--set", "users.count=many"], "--set users.count: users.count: must be a whole number, found text 'many'"),
-        (["--seed", "-1"], "--set seed: seed: must be at least 0, found -1"),
-        (["--seed", "many"], "'many' is not a valid integer"),
-        (["--colour", "red"], "No such option"),
+        (["--set", "seed"], ["--set: ", "'seed'", "path=value"]),
+        (["--set", "sed=3"], ["--set sed: ", "did you mean 'seed'?"]),
+        (["--set", "users.count=[1"], ["--set users.count: ", "'[1'"]),
+        (["--set", "users.count=many"], ["--set users.count: users.count: ", "'many'"]),
+        (["--seed", "-1"], ["--set seed: seed: ", "at least 0", "found -1"]),
+        (["--seed", "many"], ["--seed", "'many'"]),
+        (["--colour", "red"], ["--colour"]),
     ],
 )
-def test_wrong_settings_are_refused(small: Path, words: list[str], said: str) -> None:
-    assert said in refused("check", small, *words)
+def test_invalid_settings_are_rejected(small: Path, arguments: list[str], parts: list[str]) -> None:
+    message = refused("check", small, *arguments)
+    assert all(part in message for part in parts)

@@ -1,4 +1,4 @@
-"""What a line means, told line by line; and the quick way, which must say the same or nothing."""
+"""Parsing of lines: the line-by-line parser, and the fast parser, which must agree with it or return None."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def rows(block: bytes, layout: Layout) -> list[dict[str, Any]]:
 
 
 def fault(line: bytes, layout: Layout = SNAP) -> str:
-    found = parse(GOOD[layout] + line + b"\n" + GOOD[layout], layout)
-    assert found.table.num_rows == 2
-    assert found.lines == 3
-    ((number, reason),) = found.faults
+    result = parse(GOOD[layout] + line + b"\n" + GOOD[layout], layout)
+    assert result.table.num_rows == 2
+    assert result.lines == 3
+    ((number, reason),) = result.faults
     assert number == 1
     return reason
 
 
-def test_good_lines() -> None:
+def test_valid_lines() -> None:
     assert rows(GOOD[SNAP], SNAP) == [
         {"user": "0", "time_s": 1287532527, "lat": 30.2359091167, "lon": -97.7951395833, "location": "22847"}
     ]
@@ -53,81 +53,79 @@ def test_good_lines() -> None:
 
 @pytest.mark.parametrize("layout", GOOD)
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-def test_good_lines_go_the_quick_way(layout: Layout, end: bytes) -> None:
+def test_valid_lines_use_the_fast_parser(layout: Layout, end: bytes) -> None:
     block = GOOD[layout].replace(b"\n", end) * 3
     table = quick(block, layout, 3)
     assert table is not None
     assert table.equals(slow(block, layout).table)
-    assert quick(block.rstrip(), layout, 3) is not None  # the last line of a file may have no end
+    assert quick(block.rstrip(), layout, 3) is not None  # the last line of a file may lack a line break
     assert rows(block.rstrip(), layout) == rows(block, layout)
 
 
 @pytest.mark.parametrize(
-    ("line", "reason"),
+    ("line", "parts"),
     [
-        (b"58186", "must have 5 fields, found 1: '58186'"),
-        (b"0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t1\t2", "must have 5 fields, found 6: "),
-        (b"\t2010-10-19T23:55:27Z\t30.2\t-97.7\t1", "must name a user, found nothing"),
-        (b"0\t\t30.2\t-97.7\t1", "time_s must be seconds or ISO-8601 text, found nothing"),
-        (b"0\t2010-02-30T00:00:00Z\t30.2\t-97.7\t1", "time_s must be seconds or ISO-8601 text, found '2010-02-30"),
-        (
-            b"0\t1287532527000\t30.2\t-97.7\t1",
-            "time_s must be seconds, not milliseconds or less, found '1287532527000'",
-        ),
-        (b"0\t2010-10-19T23:55:27Z\t90.1\t-97.7\t1", "lat must be degrees in [-90, 90], found '90.1'"),
-        (b"0\t2010-10-19T23:55:27Z\t30.2\t-180.5\t1", "lon must be degrees in [-180, 180], found '-180.5'"),
-        (b"0\t2010-10-19T23:55:27Z\tnan\t-97.7\t1", "lat must be degrees in [-90, 90], found 'nan'"),
-        (b"0\t2010-10-19T23:55:27Z\t30.2\t\t1", "lon must be degrees in [-180, 180], found nothing"),
-        (b"0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t\xff\xfe", "is not UTF-8 text: "),
-        (b"\x1b[2J\t2010-10-19T23:55:27Z\tx\t-97.7\t1", "lat must be degrees in [-90, 90], found 'x'"),
-        (b"0\t\x1b[2J\t30.2\t-97.7\t1", r"time_s must be seconds or ISO-8601 text, found '\x1b[2J'"),
-        (b"x" * 1000, f"must have 5 fields, found 1: '{'x' * 39}…'"),
+        (b"58186", ["5 fields", "found 1: '58186'"]),
+        (b"0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t1\t2", ["5 fields", "found 6: "]),
+        (b"\t2010-10-19T23:55:27Z\t30.2\t-97.7\t1", ["user ", "found nothing"]),
+        (b"0\t\t30.2\t-97.7\t1", ["time_s ", "ISO 8601", "found nothing"]),
+        (b"0\t2010-02-30T00:00:00Z\t30.2\t-97.7\t1", ["time_s ", "ISO 8601", "found '2010-02-30"]),
+        (b"0\t1287532527000\t30.2\t-97.7\t1", ["time_s ", "milliseconds", "found '1287532527000'"]),
+        (b"0\t2010-10-19T23:55:27Z\t90.1\t-97.7\t1", ["lat ", "[-90, 90]", "found '90.1'"]),
+        (b"0\t2010-10-19T23:55:27Z\t30.2\t-180.5\t1", ["lon ", "[-180, 180]", "found '-180.5'"]),
+        (b"0\t2010-10-19T23:55:27Z\tnan\t-97.7\t1", ["lat ", "[-90, 90]", "found 'nan'"]),
+        (b"0\t2010-10-19T23:55:27Z\t30.2\t\t1", ["lon ", "[-180, 180]", "found nothing"]),
+        (b"0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t\xff\xfe", ["UTF-8", "found "]),
+        (b"\x1b[2J\t2010-10-19T23:55:27Z\tx\t-97.7\t1", ["lat ", "[-90, 90]", "found 'x'"]),
+        (b"0\t\x1b[2J\t30.2\t-97.7\t1", ["time_s ", r"found '\x1b[2J'"]),
+        (b"x" * 1000, ["5 fields", f"found 1: '{'x' * 39}…'"]),
     ],
 )
-def test_what_is_wrong_with_a_check_in(line: bytes, reason: str) -> None:
-    assert fault(line).startswith(reason)
+def test_reason_names_the_invalid_field_of_a_check_in(line: bytes, parts: list[str]) -> None:
+    assert all(part in fault(line) for part in parts)
 
 
 @pytest.mark.parametrize(
-    ("line", "reason"),
+    ("line", "parts"),
     [
-        (b"37.75134 -122.39488 0", "must have 4 fields, found 3"),
-        (b"37.75134 -122.39488 2 1213084687", "occupied must be 0 or 1, found '2'"),
-        (b"37.75134 -122.39488 0x1 1213084687", "occupied must be 0 or 1, found '0x1'"),
-        (b"37.75134 -122.39488 0 0x10", "time_s must be seconds or ISO-8601 text, found '0x10'"),
-        (b"-122.39488 37.75134 0 1213084687", "lat must be degrees in [-90, 90], found '-122.39488'"),
+        (b"37.75134 -122.39488 0", ["4 fields", "found 3"]),
+        (b"37.75134 -122.39488 2 1213084687", ["occupied ", "0 or 1", "found '2'"]),
+        (b"37.75134 -122.39488 0x1 1213084687", ["occupied ", "0 or 1", "found '0x1'"]),
+        (b"37.75134 -122.39488 0 0x10", ["time_s ", "ISO 8601", "found '0x10'"]),
+        (b"-122.39488 37.75134 0 1213084687", ["lat ", "[-90, 90]", "found '-122.39488'"]),
     ],
 )
-def test_what_is_wrong_with_a_cabs_point(line: bytes, reason: str) -> None:
-    assert fault(line, CABS).startswith(reason)
+def test_reason_names_the_invalid_field_of_a_cab_point(line: bytes, parts: list[str]) -> None:
+    assert all(part in fault(line, CABS) for part in parts)
 
 
-def test_what_is_wrong_in_csv() -> None:
-    assert fault(b'"0",1,37.6,-122.3,330', CSV).startswith("has quotes, which are not read here: ")
-    assert fault(b"0,1.5,37.6,-122.3,330", CSV) == "order must be a whole number, found '1.5'"
+def test_reason_names_the_invalid_field_of_a_csv_line() -> None:
+    assert "quotes" in fault(b'"0",1,37.6,-122.3,330', CSV)
+    assert fault(b"0,1.5,37.6,-122.3,330", CSV).startswith("order ")
+    assert fault(b"0,1.5,37.6,-122.3,330", CSV).endswith("found '1.5'")
 
 
-def test_times_without_a_zone_are_utc_and_fractions_are_cut_off() -> None:
+def test_times_without_a_zone_are_utc_and_fractions_are_truncated() -> None:
     texts = (b"2010-10-19 23:55:27", b"2010-10-20T01:55:27+02:00", b"2010-10-19T23:55:27.9Z", b"1287532527.9")
     block = b"".join(b"0\t" + text + b"\t30\t-97\tx\n" for text in texts)
     assert [row["time_s"] for row in rows(block, SNAP)] == [1287532527] * 4
 
 
 def test_blank_lines_are_neither_rows_nor_faults() -> None:
-    found = parse(b"\n" + GOOD[SNAP] + b"\r\n  \n", SNAP)
-    assert (found.table.num_rows, found.lines, found.faults) == (1, 4, [])
+    result = parse(b"\n" + GOOD[SNAP] + b"\r\n  \n", SNAP)
+    assert (result.table.num_rows, result.lines, result.faults) == (1, 4, [])
     assert parse(b"", SNAP).lines == 0
 
 
-def test_a_carriage_return_inside_a_line_ends_no_line() -> None:
+def test_carriage_return_inside_a_line_does_not_end_it() -> None:
     block = b"a\rb\t2010-10-19T23:55:27Z\t30\t-97\tx\n"
     assert [row["user"] for row in rows(block, SNAP)] == ["a\rb"]
 
 
-def test_a_bad_line_makes_only_its_own_piece_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_line_slows_down_only_its_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     good = GOOD[SNAP]
     block = good * 5000 + b"bad\n" + good * 3000 + b"y" * 200_000 + b"\n" + good * 10 + b"worse"
-    plain = slow(block, SNAP)
+    expected = slow(block, SNAP)
     read: list[int] = []
 
     def spy(piece: bytes, layout: Layout) -> Rows:
@@ -135,11 +133,11 @@ def test_a_bad_line_makes_only_its_own_piece_slow(monkeypatch: pytest.MonkeyPatc
         return slow(piece, layout)
 
     monkeypatch.setattr(lines, "slow", spy)
-    found = parse(block, SNAP)
-    assert [line for line, _ in found.faults] == [5000, 8001, 8012]
-    assert found.faults == plain.faults
-    assert found.lines == plain.lines
-    assert found.table.equals(plain.table)
+    result = parse(block, SNAP)
+    assert [line for line, _ in result.faults] == [5000, 8001, 8012]
+    assert result.faults == expected.faults
+    assert result.lines == expected.lines
+    assert result.table.equals(expected.table)
     assert sum(read) < 1500
 
 
@@ -173,15 +171,15 @@ def blocks(draw: st.DrawFn) -> tuple[bytes, Layout]:
 @given(blocks())
 @example((b"0\t0000-01-01T00:00:00Z\t1\t1\tx\n", SNAP))
 @example((b"0,0x10,1,1,x\n", CSV))
-@example(("\ufeff".encode() + GOOD[SNAP], SNAP))  # only a file begins with a mark
-def test_the_quick_way_gives_the_same_or_nothing(drawn: tuple[bytes, Layout]) -> None:
+@example(("\ufeff".encode() + GOOD[SNAP], SNAP))  # a byte order mark is removed at the start of a file only
+def test_fast_parser_agrees_with_the_slow_one_or_returns_none(drawn: tuple[bytes, Layout]) -> None:
     block, layout = drawn
-    plain = slow(block, layout)
-    table = quick(block, layout, plain.lines)
+    expected = slow(block, layout)
+    table = quick(block, layout, expected.lines)
     if table is not None:
-        assert plain.faults == []
-        assert table.equals(plain.table)
-    found = parse(block, layout)
-    assert found.faults == plain.faults
-    assert found.lines == plain.lines
-    assert found.table.equals(plain.table)
+        assert expected.faults == []
+        assert table.equals(expected.table)
+    result = parse(block, layout)
+    assert result.faults == expected.faults
+    assert result.lines == expected.lines
+    assert result.table.equals(expected.table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from sim.cli import main
 from sim.execution.failures import FailedChunks
 from sim.scenario.models import Scenario
 from sim.simulation.interrupts import ComponentExit
-from tests.support import ROOT, MakeScenario, lppm_sim
+from tests.support import ROOT, MakeScenario, lppm_sim, raises_code
 
 pytestmark = pytest.mark.usefixtures("plain_kernels", "fork_server")
 
@@ -28,7 +29,7 @@ from sim.mobility.synthetic.favourites import Favourites
 
 
 class Leave(BaseException):
-    """Nothing that `except Exception` catches."""
+    """Exception that `except Exception` does not catch."""
 
 
 def leave(how):
@@ -69,7 +70,7 @@ ERRORS = {
 
 @pytest.fixture
 def leaving(make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Scenario]:
-    """Return a function that makes a scenario with a design that leaves in some way."""
+    """Return a function that makes a scenario with a design that ends the program in some way."""
     name = f"leaving_{abs(hash(tmp_path))}"
     (tmp_path / f"{name}.py").write_text(LEAVING)
     monkeypatch.chdir(tmp_path)
@@ -78,8 +79,11 @@ def leaving(make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.Mon
 
     def make(how: str, when: str = "call", **changes: Any) -> Scenario:
         design = {"kind": f"{name}:Leaving", "how": how, "when": when}
-        own = {"name": "leaving", "belief": "fixed_profile", "design": design}
-        return make_scenario(**({"lppms": [own], "attacks": ["sporadic"]} | changes)).at(tmp_path, None)
+        leaving = {"name": "leaving", "belief": "fixed_profile", "design": design}
+        users = {"count": 2, "queries": 4, "mobility": "favourites"}
+        return make_scenario(**({"lppms": [leaving], "attacks": ["sporadic"], "users": users} | changes)).at(
+            tmp_path, None
+        )
 
     return make
 
@@ -90,35 +94,35 @@ def write(scenario: Scenario, path: Path) -> Path:
 
 
 @pytest.mark.parametrize("where", [{}, {"workers": 2}, {"dask": "local", "workers": 2}])
-def test_code_that_would_end_the_program_fails_its_chunk_alone(
+def test_code_that_would_end_the_program_fails_only_its_chunk(
     where: dict[str, Any], leaving: Callable[..., Scenario], tmp_path: Path
 ) -> None:
     hows = ["nothing", *ERRORS, "nothing else"]
     scenario = leaving("nothing", sweep={"lppms.leaving.design.how": hows})
     with pytest.raises(FailedChunks) as caught:
         sim.run(scenario, out=tmp_path / "run", figures=False, **where)
-    found = {failure["values"]["lppms.leaving.design.how"]: failure for failure in caught.value.failures}
-    assert {how: failure["error"] for how, failure in found.items()} == ERRORS
-    assert all("in leave" in failure["traceback"] for failure in found.values())
+    failures = {failure["values"]["lppms.leaving.design.how"]: failure for failure in caught.value.failures}
+    assert {how: failure["error"] for how, failure in failures.items()} == ERRORS
+    assert all("in leave" in failure["traceback"] for failure in failures.values())
     assert set(sim.Result.open(tmp_path / "run").events()["point"]) == {0, len(hows) - 1}
 
 
-def test_a_worker_that_exits_is_replaced_like_one_that_is_killed(
-    leaving: Callable[..., Scenario], tmp_path: Path
-) -> None:
+def test_a_worker_that_exits_is_replaced(leaving: Callable[..., Scenario], tmp_path: Path) -> None:
     scenario = leaving("nothing", sweep={"lppms.leaving.design.how": ["nothing", "os exit"]})
-    with pytest.raises(FailedChunks, match=r"its worker died 3 times \(exit code 0\)"):
+    with pytest.raises(FailedChunks) as caught:
         sim.run(scenario, out=tmp_path / "run", figures=False, workers=2)
+    assert [failure["error"] for failure in caught.value.failures] == ["its worker died 3 times (exit code 0)"]
     assert set(sim.Result.open(tmp_path / "run").events()["point"]) == {0}
 
 
 @pytest.mark.parametrize("how", ERRORS)
-def test_code_that_leaves_while_it_is_made_is_a_named_error(
+def test_an_exit_during_construction_is_reported_with_its_place(
     how: str, leaving: Callable[..., Scenario], tmp_path: Path
 ) -> None:
     scenario = leaving(how, when="made")
-    with pytest.raises(ComponentExit, match=r"leaving_\d+\.py', line \d+, in leave raised .*which would end the progr"):
+    with raises_code(ComponentExit, "component-exit") as error:
         sim.run(scenario, out=tmp_path / "run", figures=False)
+    assert re.search(r"leaving_\d+\.py', line \d+, in leave raised ", str(error.value))
     file = write(scenario, tmp_path / "study.json")
     for result in (lppm_sim("run", file, "-o", "run"), lppm_sim("check", file, "--limit", "60")):
         assert result.exit_code == 2
@@ -126,9 +130,7 @@ def test_code_that_leaves_while_it_is_made_is_a_named_error(
 
 
 @pytest.mark.parametrize("how", ERRORS)
-def test_code_that_leaves_when_it_is_used_never_ends_a_command_well(
-    how: str, leaving: Callable[..., Scenario], tmp_path: Path
-) -> None:
+def test_an_exit_during_use_fails_the_command(how: str, leaving: Callable[..., Scenario], tmp_path: Path) -> None:
     file = write(leaving(how), tmp_path / "study.json")
     checked = lppm_sim("check", file, "--limit", "60")
     assert checked.exit_code == 2
@@ -139,12 +141,12 @@ def test_code_that_leaves_when_it_is_used_never_ends_a_command_well(
     assert f"replication 0, leaving: {ERRORS[how]}" in ended.stderr
     chunk = ended.stderr.split("--chunk ")[1].split()[0]
     alone = CliRunner().invoke(main, ["run", str(file), "-o", "run", "--chunk", chunk])
-    assert isinstance(alone.exception, RuntimeError), "shown with its traceback"
+    assert isinstance(alone.exception, RuntimeError), "its traceback is shown"
     assert alone.exit_code == 1
 
 
 @pytest.mark.parametrize("when", ["call", "made"])
-def test_check_component_reports_code_that_leaves(when: str, leaving: Callable[..., Scenario]) -> None:
+def test_check_component_reports_an_exit(when: str, leaving: Callable[..., Scenario]) -> None:
     kind = leaving("exit").model_dump(mode="json")["lppms"][0]["design"]["kind"]
     result = lppm_sim("check-component", kind, "--as", "design", "--set", "how=exit", "--set", f"when={when}")
     assert result.exit_code == 1

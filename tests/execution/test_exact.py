@@ -35,7 +35,7 @@ def recorded(make_scenario: MakeScenario, tmp_path: Path) -> MakeScenario:
     pd.DataFrame(rows, columns=["user", "time_s", "cell"]).to_csv(tmp_path / "traces.csv", index=False)
 
     def make(**changes: Any) -> Scenario:
-        said: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "replications": 3,
             "world": {"grid": {"kind": "rectangle", "rows": 2, "cols": 3, "width_km": 3.0, "height_km": 2.0}},
             "users": {"mobility": {"kind": "replay", "file": str(tmp_path / "traces.csv")}, "past_share": 0.3},
@@ -43,22 +43,22 @@ def recorded(make_scenario: MakeScenario, tmp_path: Path) -> MakeScenario:
             "lppms": ["SP-Exp", "PEB-LH"],
             "attacks": ["sporadic"],
         }
-        return make_scenario(**(said | changes))
+        return make_scenario(**(settings | changes))
 
     return make
 
 
 NOT_EXACT: dict[str, dict[str, Any]] = {
-    "another attack filters": {"attacks": ["sporadic", "markov"]},
+    "another attack is a filter": {"attacks": ["sporadic", "markov"]},
     "an attack learns": {"attacks": [{"name": "learns", "belief": "estimated_profile"}]},
-    "nothing is expected": {"record": {"expected": False}},
-    "an attack of one's own": {"attacks": [{"kind": "mine:Attack", "name": "mine"}]},
-    "a design of one's own": {"lppms": [{"name": "a", "belief": "fixed_profile", "design": "mine:Design"}]},
-    "a belief of one's own": {"lppms": [{"name": "a", "belief": "mine:Belief", "design": "identity"}]},
-    "training with a class of one's own": {"training": {"others": {"kind": "others", "mobility": "mine:Mobility"}}},
-    "outputs may be too many to list": {"lppms": ["Dummies"]},
+    "expected metrics are off": {"record": {"expected": False}},
+    "custom attack": {"attacks": [{"kind": "mine:Attack", "name": "mine"}]},
+    "custom design": {"lppms": [{"name": "a", "belief": "fixed_profile", "design": "mine:Design"}]},
+    "custom belief": {"lppms": [{"name": "a", "belief": "mine:Belief", "design": "identity"}]},
+    "custom mobility in training": {"training": {"others": {"kind": "others", "mobility": "mine:Mobility"}}},
+    "too many outputs to enumerate": {"lppms": ["Dummies"]},
     "outputs are places": {"lppms": [{"kind": "PL", "design": {"discretise": False}}]},
-    "the mechanism filters": {"lppms": ["MK-Exp"]},
+    "the mechanism is a filter": {"lppms": ["MK-Exp"]},
     "the mechanism learns": {"lppms": ["PEB-LH"]},
     "a budget needs the prior": {
         "lppms": [
@@ -75,8 +75,8 @@ EXACT: dict[str, dict[str, Any]] = {
     "a budget": {"lppms": [{"kind": "SP-Exp", "design": {"quality_budget_km": 0.5, "remap": False}}]},
     "trained attacks as well": {"attacks": ["sporadic", "sporadic-trained"]},
     "no attack": {"attacks": []},
-    "outputs that are no cells": {"lppms": ["SP-Cloak", "Drop"]},
-    "no prior is asked for": {
+    "outputs that are not cells": {"lppms": ["SP-Cloak", "Drop"]},
+    "no prior is needed": {
         "lppms": [
             {"name": "a", "belief": "estimated_profile", "design": {"kind": "location_hiding", "remap": False}},
             {"name": "b", "belief": "markov_filter", "design": "identity"},
@@ -86,7 +86,7 @@ EXACT: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", NOT_EXACT)
-def test_whatever_may_differ_is_repeated(name: str, recorded: MakeScenario) -> None:
+def test_inexact_metrics_are_repeated(name: str, recorded: MakeScenario) -> None:
     chunks = plan(recorded(**({"lppms": ["SP-Exp"]} | NOT_EXACT[name])))
     assert [chunk.replications for chunk in chunks] == [range(0, 1), range(1, 2), range(2, 3)]
 
@@ -103,19 +103,17 @@ def test_whatever_may_differ_is_repeated(name: str, recorded: MakeScenario) -> N
         {"mobility": {"kind": "mine:Mobility"}, "queries": 5},
     ],
 )
-def test_people_who_move_anew_are_repeated(users: dict[str, Any], recorded: MakeScenario, tmp_path: Path) -> None:
+def test_random_users_are_repeated(users: dict[str, Any], recorded: MakeScenario, tmp_path: Path) -> None:
     replay = {"kind": "replay", "file": str(tmp_path / "traces.csv")}
     mobility = users.get("mobility", {})
-    said = users | {"mobility": mobility if "kind" in mobility else replay | mobility}
-    chunks = plan(recorded(users=said, lppms=["SP-Exp"], training={}))
+    settings = users | {"mobility": mobility if "kind" in mobility else replay | mobility}
+    chunks = plan(recorded(users=settings, lppms=["SP-Exp"], training={}))
     assert [chunk.replications for chunk in chunks] == [range(0, 1), range(1, 2), range(2, 3)]
 
 
 @pytest.mark.parametrize("replications", [3, until(0.01)])
 @pytest.mark.parametrize("name", EXACT)
-def test_exact_figures_are_not_repeated_and_others_beside_them_are(
-    name: str, replications: Any, recorded: MakeScenario
-) -> None:
+def test_exact_metrics_are_not_repeated_and_others_are(name: str, replications: Any, recorded: MakeScenario) -> None:
     scenario = recorded(**({"lppms": ["SP-Exp"], "replications": replications} | EXACT[name]))
     lppms = [lppm.name for lppm in scenario.lppms]
     planned = [(chunk.replications, name) for chunk in plan(scenario) for name in chunk.lppms]
@@ -124,25 +122,25 @@ def test_exact_figures_are_not_repeated_and_others_beside_them_are(
     assert [chunk.lppms for chunk in both] == [(*lppms, "PEB-LH"), ("PEB-LH",)]
 
 
-def test_periodic_queries_are_the_same_each_time(recorded: MakeScenario, tmp_path: Path) -> None:
+def test_periodic_queries_are_exact(recorded: MakeScenario, tmp_path: Path) -> None:
     replay = {"kind": "replay", "file": str(tmp_path / "traces.csv")}
     users = {"mobility": replay, "demand": {"kind": "periodic", "period_s": 2}}
     assert len(plan(recorded(users=users, training={}, lppms=["SP-Exp"]))) == 1
 
 
 @pytest.mark.parametrize("name", EXACT)
-def test_other_randomness_gives_the_same_expected_figures(name: str, recorded: MakeScenario, tmp_path: Path) -> None:
-    """Another seed does what another replication would: noise is all that it changes here."""
+def test_another_seed_gives_the_same_expected_metrics(name: str, recorded: MakeScenario, tmp_path: Path) -> None:
+    """Another seed changes only the noise, as another replication would."""
     logs = []
     for seed in range(3):
         scenario = recorded(**({"seed": seed, "lppms": ["SP-Exp"]} | EXACT[name]))
         assert all(scenario.is_exact(lppm) for lppm in scenario.lppms)
         logs.append(run(scenario, tmp_path / str(seed)).per_user())
-    for figure in ("expected_quality_loss_km", "expected_adversary_error_km"):
-        values = np.array([log[figure] for log in logs], dtype=float)
+    for metric in ("expected_quality_loss_km", "expected_adversary_error_km"):
+        values = np.array([log[metric] for log in logs], dtype=float)
         np.testing.assert_allclose(values, values[[0] * 3], rtol=0, atol=1e-12)
     if any(lppm.design.kind != "identity" for lppm in scenario.lppms):
-        assert len({tuple(log["quality_loss_km"]) for log in logs}) > 1, "what is sampled differs"
+        assert len({tuple(log["quality_loss_km"]) for log in logs}) > 1, "sampled metrics differ"
 
 
 def test_a_whole_trace_in_another_order_is_exact(recorded: MakeScenario, tmp_path: Path) -> None:
@@ -153,12 +151,12 @@ def test_a_whole_trace_in_another_order_is_exact(recorded: MakeScenario, tmp_pat
         assert len(plan(scenario)) == 1
         logs.append(run(scenario, tmp_path / str(seed)))
     assert len({tuple(log.events()["cell"]) for log in logs}) > 1, "the order differs"
-    for figure in ("expected_quality_loss_km", "expected_adversary_error_km"):
-        values = np.array([log.per_user()[figure] for log in logs], dtype=float)
+    for metric in ("expected_quality_loss_km", "expected_adversary_error_km"):
+        values = np.array([log.per_user()[metric] for log in logs], dtype=float)
         np.testing.assert_allclose(values, values[[0] * 3], rtol=0, atol=1e-12)
 
 
-def test_the_exact_figures_are_those_of_all_that_can_happen(recorded: MakeScenario, tmp_path: Path) -> None:
+def test_exact_metrics_equal_the_sum_over_all_reports(recorded: MakeScenario, tmp_path: Path) -> None:
     """Q-bar and P_AE as the mean over every sequence of reports, weighted with its probability."""
     epsilon, queries = 0.8, 3
     scenario = recorded(
@@ -166,7 +164,7 @@ def test_the_exact_figures_are_those_of_all_that_can_happen(recorded: MakeScenar
         users={"mobility": {"kind": "replay", "file": str(tmp_path / "traces.csv")}, "queries": queries},
         training={},
     )
-    found = run(scenario, tmp_path / "run").per_user().set_index("user")
+    metrics = run(scenario, tmp_path / "run").per_user().set_index("user")
     at = [(cell % 3, cell // 3) for cell in range(6)]
     distance = np.array([[abs(a - c) + abs(b - d) for c, d in at] for a, b in at], dtype=float)
     channel = np.exp(-epsilon * distance)
@@ -180,11 +178,11 @@ def test_the_exact_figures_are_those_of_all_that_can_happen(recorded: MakeScenar
             probability = np.prod([channel[x, z] for x, z in zip(cells, reports, strict=True)])
             loss += probability * np.mean([distance[x, z] for x, z in zip(cells, reports, strict=True)])
             error += probability * np.mean([distance[x, guess[z]] for x, z in zip(cells, reports, strict=True)])
-        assert found.loc[user, "expected_quality_loss_km"] == pytest.approx(loss, abs=1e-12)
-        assert found.loc[user, "expected_adversary_error_km"] == pytest.approx(error, abs=1e-12)
+        assert metrics.loc[user, "expected_quality_loss_km"] == pytest.approx(loss, abs=1e-12)
+        assert metrics.loc[user, "expected_adversary_error_km"] == pytest.approx(error, abs=1e-12)
 
 
-def test_a_single_user_with_exact_figures_has_an_interval_without_width(recorded: MakeScenario, tmp_path: Path) -> None:
+def test_a_single_user_with_exact_metrics_has_an_interval_of_width_zero(recorded: MakeScenario, tmp_path: Path) -> None:
     replay = {"kind": "replay", "file": str(tmp_path / "traces.csv"), "select": {"users": ["ann"]}}
     scenario = recorded(users={"mobility": replay, "past_share": 0.3}, lppms=["SP-Exp", "PEB-LH"])
     result = run(scenario, tmp_path / "run")
@@ -194,5 +192,5 @@ def test_a_single_user_with_exact_figures_has_an_interval_without_width(recorded
     for name in ("expected_quality_loss_km", "expected_adversary_error_km"):
         assert exact[f"{name}_low"] == exact[name] == exact[f"{name}_high"]
         assert learned[f"{name}_low"] < learned[name] < learned[f"{name}_high"]
-    assert pd.isna(exact["quality_loss_km_low"]), "of the sampled figure one replication says nothing"
+    assert pd.isna(exact["quality_loss_km_low"]), "one replication gives no interval of the sampled metric"
     assert estimate(scenario).exact == ("SP-Exp",)

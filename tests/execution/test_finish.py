@@ -1,4 +1,4 @@
-"""The end of a run: what is reported when chunks fail, results do not apply or parts are damaged."""
+"""End of a run: errors if chunks fail, results do not apply or parts are damaged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support import MakeScenario
 
 
 class FirstFails:
-    """A pool whose first chunk fails."""
+    """Pool whose first chunk fails."""
 
     def __init__(self) -> None:
         self._pool = InProcess(PopulationCache())
@@ -33,11 +33,11 @@ class FirstFails:
     def close(self) -> None: ...
 
 
-def test_damage_is_reported_beside_failed_chunks(
+def test_damage_is_reported_together_with_failed_chunks(
     make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def damaged(*_: object, **__: object) -> None:
-        raise DamagedRun("p.parquet cannot be read: it is cut short.")
+        raise DamagedRun("p.parquet cannot be read: truncated file.")
 
     monkeypatch.setattr(finish, "write_results", damaged)
     scenario = make_scenario(replications=2)
@@ -45,11 +45,11 @@ def test_damage_is_reported_beside_failed_chunks(
         sim.run(scenario, out=tmp_path, pool=FirstFails(), chunk_queries=1)
     lines = str(raised.value).splitlines()
     assert "not simulated" in lines[1]
-    assert lines[-2] == "The tables are incomplete: p.parquet cannot be read: it is cut short."
+    assert lines[-2].endswith("p.parquet cannot be read: truncated file.")
 
 
 @pytest.mark.parametrize("error", [DamagedRun("p.parquet cannot be read."), NotApplicable("a window cuts the shift.")])
-def test_a_result_that_does_not_apply_is_left_out_and_damage_is_not(
+def test_a_result_that_does_not_apply_is_omitted_and_damage_is_raised(
     make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def adaptation(_: sim.Result) -> None:

@@ -1,4 +1,4 @@
-"""The paper's first claim for learning mechanisms, and ours for those beyond it, on real check-ins."""
+"""Claims about learning mechanisms on real check-ins: that of the paper, and those for mechanisms beyond it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_peb_exp_lies_above_sp_exp_on_gowalla_at_one_kilometre(real_data: Path, 
 
 @pytest.mark.slow
 @pytest.mark.data
-def test_what_learns_beyond_the_paper_lies_above_peb_exp_on_gowalla(real_data: Path, tmp_path: Path) -> None:
+def test_learning_mechanisms_beyond_the_paper_lie_above_peb_exp_on_gowalla(real_data: Path, tmp_path: Path) -> None:
     text = (ROOT / "scenarios" / "beyond" / "mk-gowalla.yaml").read_text()
     path = tmp_path / "mk-gowalla.yaml"
     path.write_text(text.replace("data:gowalla.parquet", "data:gowalla_sf_ccs17.csv.gz"))
@@ -66,6 +66,6 @@ def test_what_learns_beyond_the_paper_lies_above_peb_exp_on_gowalla(real_data: P
     }
     scenario = load(path, settings=settings, data=real_data)
     table = sim.run(scenario, out=tmp_path / "run", figures=False).at_loss([1.0], against="PEB-Exp")
-    apart = dict(zip(table["lppm"], table["difference_km"].tolist(), strict=True))
-    assert apart["PEB-MK-Exp"] > apart["RPEB-Exp"] - 0.05 > 0
-    assert apart["PEB-MK-Exp"] > apart["MK-Exp"]
+    differences_km = dict(zip(table["lppm"], table["difference_km"].tolist(), strict=True))
+    assert differences_km["PEB-MK-Exp"] > differences_km["RPEB-Exp"] - 0.05 > 0
+    assert differences_km["PEB-MK-Exp"] > differences_km["MK-Exp"]

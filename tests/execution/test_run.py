@@ -1,4 +1,4 @@
-"""Whole runs: same seed, same bytes; nobody's choice disturbs anybody else."""
+"""Whole runs: the same seed gives the same bytes, and components do not affect each other."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 import sim
-from sim.errors import UserError
 from sim.events import Guess, Report
 from sim.execution.failures import FailedChunks
+from sim.scenario.reading.faults import ScenarioError
 from tests.support import MakeScenario, files, plan
 from tests.support import log_of as run
 
@@ -37,7 +37,7 @@ def moves(events: pd.DataFrame) -> pd.DataFrame:
     return events[columns].drop_duplicates().sort_values(columns, ignore_index=True)
 
 
-def test_another_lppm_leaves_all_movements_as_they_were(make_scenario: MakeScenario, tmp_path: Path) -> None:
+def test_another_lppm_does_not_change_movements(make_scenario: MakeScenario, tmp_path: Path) -> None:
     one = run(make_scenario(lppms=["SP-Exp"]), tmp_path / "a")
     two = run(
         make_scenario(lppms=["identity", {"kind": "MK-LH", "design": {"quality_budget_km": 0.5}}]), tmp_path / "b"
@@ -45,13 +45,13 @@ def test_another_lppm_leaves_all_movements_as_they_were(make_scenario: MakeScena
     pd.testing.assert_frame_equal(moves(one), moves(two))
 
 
-def test_a_swept_parameter_leaves_all_movements_as_they_were(make_scenario: MakeScenario, tmp_path: Path) -> None:
+def test_a_swept_parameter_does_not_change_movements(make_scenario: MakeScenario, tmp_path: Path) -> None:
     events = run(make_scenario(sweep={"lppms.*.design.epsilon_per_km": [0.5, 2]}), tmp_path / "a")
     one, two = (moves(events[events["point"] == point]) for point in (0, 1))
     pd.testing.assert_frame_equal(one, two)
 
 
-def test_one_more_user_lppm_or_attack_leaves_the_others_rows_as_they_were(
+def test_an_additional_user_lppm_or_attack_does_not_change_other_rows(
     make_scenario: MakeScenario, tmp_path: Path
 ) -> None:
     small = make_scenario(lppms=["PEB-Exp"], attacks=["markov"])
@@ -62,13 +62,15 @@ def test_one_more_user_lppm_or_attack_leaves_the_others_rows_as_they_were(
         users=users.model_dump(exclude_unset=True),
     )
     few, many = run(small, tmp_path / "a"), run(large, tmp_path / "b")
-    kept = many.query("lppm == 'PEB-Exp' and attack == 'markov' and user != 'user-004'")
+    common = many.query("lppm == 'PEB-Exp' and attack == 'markov' and user != 'user-004'")
     keys = ["user", "index"]
-    pd.testing.assert_frame_equal(few.sort_values(keys, ignore_index=True), kept.sort_values(keys, ignore_index=True))
+    pd.testing.assert_frame_equal(few.sort_values(keys, ignore_index=True), common.sort_values(keys, ignore_index=True))
 
 
 @pytest.mark.parametrize("lppm", ["SP-Exp", "MK-Exp", "PEB-LH"])
-def test_two_users_interleaved_equal_the_two_apart(lppm: str, make_scenario: MakeScenario, tmp_path: Path) -> None:
+def test_two_interleaved_users_equal_the_same_users_in_separate_runs(
+    lppm: str, make_scenario: MakeScenario, tmp_path: Path
+) -> None:
     table = pd.DataFrame(
         {"user": list("abab" * 6), "time": range(24), "cell": [0, 7, 1, 7, 5, 8, 0, 9, 1, 7, 0, 12] * 2}
     )
@@ -81,7 +83,7 @@ def test_two_users_interleaved_equal_the_two_apart(lppm: str, make_scenario: Mak
         )
         frames.append(run(scenario, tmp_path / who))
     both, *apart = frames
-    # Midnight of the first day is the same for all of them, so times agree too.
+    # The first day starts at the same midnight for all users, so times agree too.
     joined = pd.concat(apart).sort_values(["user", "index", "attack"], ignore_index=True)
     pd.testing.assert_frame_equal(both.sort_values(["user", "index", "attack"], ignore_index=True), joined)
 
@@ -97,9 +99,8 @@ def test_two_users_interleaved_equal_the_two_apart(lppm: str, make_scenario: Mak
         ("PEB-LH", "estimated_profile"),
     ],
 )
-@pytest.mark.parametrize("distance", ["manhattan", "euclidean"])
-@pytest.mark.parametrize("expected", [True, False])
-def test_an_adversary_with_the_mechanisms_own_belief_can_only_repeat_the_report(
+@pytest.mark.parametrize(("distance", "expected"), [("manhattan", True), ("euclidean", True), ("manhattan", False)])
+def test_an_adversary_with_the_belief_of_the_mechanism_estimates_the_output(
     lppm: str, belief: str, distance: str, expected: bool, make_scenario: MakeScenario, tmp_path: Path
 ) -> None:
     world = make_scenario().world.model_dump(exclude_unset=True)
@@ -118,17 +119,17 @@ def test_an_adversary_with_the_mechanisms_own_belief_can_only_repeat_the_report(
         )
 
 
-def test_realised_figures_agree_with_expected_ones(make_scenario: MakeScenario, tmp_path: Path) -> None:
+def test_realised_metrics_agree_with_expected_ones(make_scenario: MakeScenario, tmp_path: Path) -> None:
     scenario = make_scenario(replications=20, lppms=["SP-Exp", "PEB-Exp"])
     events = run(scenario, tmp_path / "run")
     for measure in ("quality_loss_km", "adversary_error_km"):
         for _, rows in events.groupby(["lppm", "attack"]):
             difference = rows[measure] - rows[f"expected_{measure}"]
-            # Given the past, realised minus expected has mean 0: a martingale, so five standard errors are a lot.
+            # Given the past, realised minus expected has mean 0 (a martingale): five standard errors are a wide margin.
             assert abs(difference.mean()) < 5 * difference.std() / len(difference) ** 0.5
 
 
-def test_what_a_mechanism_that_never_changes_loses_is_the_same_in_every_replication_given_the_cell(
+def test_the_expected_loss_of_a_fixed_mechanism_depends_only_on_the_cell(
     make_scenario: MakeScenario, tmp_path: Path
 ) -> None:
     events = run(make_scenario(replications=2, lppms=["SP-Exp"]), tmp_path / "run")
@@ -146,7 +147,7 @@ def test_each_replication_has_noise_of_its_own_and_each_user_too(make_scenario: 
         attacks=[],
         users=users,
         training={"none": "nothing"},
-        record={"expected": False},  # or one replication would do
+        record={"expected": False},  # otherwise one replication suffices
     )
     events = run(scenario, tmp_path / "run")
     drawn = {key: tuple(rows["output"]) for key, rows in events.groupby(["user", "replication"])}
@@ -154,7 +155,7 @@ def test_each_replication_has_noise_of_its_own_and_each_user_too(make_scenario: 
 
 
 def test_without_attacks_there_is_a_row_per_query(make_scenario: MakeScenario, tmp_path: Path) -> None:
-    result = sim.run(make_scenario(attacks=[], lppms=["SP-Exp"]), out=tmp_path / "run")
+    result = sim.run(make_scenario(attacks=[], lppms=["SP-Exp"]), out=tmp_path / "run", figures=False)
     events = result.events()
     assert len(events) == 3 * 25
     assert events["attack"].isna().all()
@@ -162,7 +163,7 @@ def test_without_attacks_there_is_a_row_per_query(make_scenario: MakeScenario, t
     assert result.summary()["quality_loss_km"].gt(0).all()
 
 
-def test_expected_figures_can_be_switched_off(make_scenario: MakeScenario, tmp_path: Path) -> None:
+def test_expected_metrics_can_be_switched_off(make_scenario: MakeScenario, tmp_path: Path) -> None:
     on = run(make_scenario(), tmp_path / "on")
     off = run(make_scenario(record={"expected": False}), tmp_path / "off")
     assert off["expected_quality_loss_km"].isna().all()
@@ -171,39 +172,41 @@ def test_expected_figures_can_be_switched_off(make_scenario: MakeScenario, tmp_p
     pd.testing.assert_series_equal(on["estimate"], off["estimate"])
 
 
-def test_mechanisms_that_a_sweep_does_not_touch_run_once(make_scenario: MakeScenario) -> None:
+def test_mechanisms_that_a_sweep_does_not_change_run_once(make_scenario: MakeScenario) -> None:
     scenario = make_scenario(lppms=["SP-Exp", "SP-LH"], sweep={"lppms.*.design.epsilon_per_km": [0.5, 1, 2]})
     assert [chunk.lppms for chunk in plan(scenario)] == [("SP-Exp", "SP-LH"), ("SP-Exp",), ("SP-Exp",)]
 
 
-def test_two_mechanisms_of_one_name_are_refused_from_python_too(make_scenario: MakeScenario, tmp_path: Path) -> None:
+def test_two_mechanisms_of_one_name_are_refused_in_python_too(make_scenario: MakeScenario, tmp_path: Path) -> None:
     twice = [{"kind": "SP-Exp", "design": {"epsilon_per_km": epsilon}} for epsilon in (0.1, 5.0)]
-    with pytest.raises(UserError, match="two of the lppms are called 'SP-Exp'"):
+    with pytest.raises(ScenarioError) as error:
         run(make_scenario(lppms=twice), tmp_path / "run")
+    assert "lppms" in str(error.value)
+    assert "'SP-Exp'" in str(error.value)
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(("estimate", "shift"), [(-1, 0), (99, 0), (3, -1)])
-def test_an_attack_that_answers_nonsense_is_stopped(
+def test_an_attack_with_invalid_answers_fails(
     estimate: int, shift: int, make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Nonsense:
+    class Invalid:
         def __init__(self, **given: Any) -> None: ...
 
         def observe(self, report: Report) -> Guess:
             return Guess(report.user, max(report.index + shift, 1), estimate)
 
-    module = types.ModuleType("nonsense")
-    module.__dict__["Nonsense"] = Nonsense
+    module = types.ModuleType("invalid")
+    module.__dict__["Invalid"] = Invalid
     module.__file__ = __file__
-    monkeypatch.setitem(sys.modules, "nonsense", module)
+    monkeypatch.setitem(sys.modules, "invalid", module)
     monkeypatch.setattr("sim.execution.inputs.source_file", lambda _name, _access: Path(__file__))
     monkeypatch.setenv("LPPM_SIM_ALLOW_CODE", "1")
-    with pytest.raises(FailedChunks, match=r"RuntimeError: .*answered"):
-        run(make_scenario(attacks=[{"kind": "nonsense:Nonsense", "name": "nonsense"}]), tmp_path / "run")
+    with pytest.raises(FailedChunks, match="RuntimeError: "):
+        run(make_scenario(attacks=[{"kind": "invalid:Invalid", "name": "invalid"}]), tmp_path / "run")
 
 
-def test_snapshots_hold_what_was_believed(make_scenario: MakeScenario, tmp_path: Path) -> None:
+def test_snapshots_hold_the_belief_of_the_mechanism(make_scenario: MakeScenario, tmp_path: Path) -> None:
     scenario = make_scenario(record={"snapshots": [1, 7]})
     result = sim.run(scenario, out=tmp_path / "run", figures=False)
     (part,) = result.run.parts()

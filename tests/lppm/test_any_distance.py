@@ -1,4 +1,4 @@
-"""Every design in a world where errors and losses are counted by roads and by the kinds of places."""
+"""Every design in a world with road and semantic distances for loss and error."""
 
 from __future__ import annotations
 
@@ -28,40 +28,42 @@ AnyDesign = Annotated[DesignParameters, OneOf("design")]
 
 
 def designs() -> list[dict[str, Any]]:
-    """Return each kind with its defaults and, if it has one, with a budget."""
-    found: list[dict[str, Any]] = []
+    """Return each kind with its defaults and, if supported, with a budget."""
+    parameters: list[dict[str, Any]] = []
     for kind, spec in registry.kinds("design").items():
         if kind != "module:Class":
-            found.append({"kind": kind})
-            found += (
+            parameters.append({"kind": kind})
+            parameters += (
                 [{"kind": kind, "quality_budget_km": BUDGET_KM}] if "quality_budget_km" in spec.model_fields else []
             )
-    return found
+    return parameters
 
 
-@pytest.mark.parametrize("said", designs(), ids=lambda said: f"{said['kind']}{'-budget' if len(said) > 1 else ''}")
 @pytest.mark.parametrize(
-    ("quality", "privacy"), [(BY_ROAD, BY_KIND), (BY_KIND, BY_ROAD)], ids=["lost on roads", "lost in kind"]
+    "parameters", designs(), ids=lambda parameters: f"{parameters['kind']}{'-budget' if len(parameters) > 1 else ''}"
 )
-def test_every_design_counts_by_the_distances_of_the_world(
-    said: dict[str, Any], quality: Distance, privacy: Distance
+@pytest.mark.parametrize(
+    ("quality", "privacy"), [(BY_ROAD, BY_KIND), (BY_KIND, BY_ROAD)], ids=["loss by road", "loss by kind"]
+)
+def test_every_design_uses_the_distances_of_the_world(
+    parameters: dict[str, Any], quality: Distance, privacy: Distance
 ) -> None:
     world = World(grid=GRID, roads=ROADS, privacy_distance=privacy, quality_distance=quality)
-    channel = TypeAdapter(AnyDesign).validate_python(said).build(world)(PRIOR)
+    channel = TypeAdapter(AnyDesign).validate_python(parameters).build(world)(PRIOR)
     matrix = channel.matrix()
     assert matrix.sum(axis=1) == pytest.approx(np.ones(12))
-    figures = theory(channel, PRIOR, quality=quality, privacy=privacy)
+    metrics = theory(channel, PRIOR, quality=quality, privacy=privacy)
     own = getattr(channel, "loss_of_km", None)
     loss = sum(
         PRIOR[x] * matrix[x, z] * (own(x, z) if own is not None else quality.matrix_km[x, z])
         for x, z in np.argwhere(matrix > 0)
     )
-    assert figures.quality_loss_km == pytest.approx(loss)
+    assert metrics.quality_loss_km == pytest.approx(loss)
     error = sum(
         min((PRIOR * matrix[:, z]) @ privacy.matrix_km[:, y] for y in range(12)) for z in range(matrix.shape[1])
     )
-    assert figures.adversary_error_km == pytest.approx(error)
-    nothing_told = min(PRIOR @ privacy.matrix_km[:, y] for y in range(12))
-    assert -1e-12 <= error <= nothing_told + 1e-9
-    if "quality_budget_km" in said:
+    assert metrics.adversary_error_km == pytest.approx(error)
+    without_report = min(PRIOR @ privacy.matrix_km[:, y] for y in range(12))
+    assert -1e-12 <= error <= without_report + 1e-9
+    if "quality_budget_km" in parameters:
         assert loss <= BUDGET_KM + 1e-4

@@ -1,4 +1,4 @@
-"""Cached channels: read again, whole or not at all, wherever the folder is and however many processes write."""
+"""Cache of channels: atomic files, verification, and a folder shared by several processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sim.lppm.cache import ChannelCache, Solved
 
 
 class Maker:
-    """Makes an array and counts how often."""
+    """Function that returns an array and counts its calls."""
 
     def __init__(self, value: float = 1.0) -> None:
         self.value, self.calls = value, 0
@@ -33,7 +33,7 @@ CHANNELS = ChannelCache()
 
 
 def cached(digest: str, make: Maker) -> FloatArray:
-    """Return what is cached, with nothing to verify."""
+    """Return the cached channel without verification."""
     return CHANNELS.channel(digest, make, lambda _: None)
 
 
@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def test_made_once_in_memory_and_once_on_disk(folder: Path) -> None:
+def test_channel_is_computed_once_and_cached_in_memory_and_on_disk(folder: Path) -> None:
     maker = Maker()
     for _ in range(3):
         assert cached("a", maker).tolist() == np.ones((3, 3)).tolist()
@@ -68,7 +68,7 @@ def test_off_writes_nothing_to_disk(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert not folder.exists()
 
 
-def test_the_default_is_the_cache_folder_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_folder_is_the_cache_folder_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(cache.VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     CHANNELS.clear_memory()
@@ -84,18 +84,29 @@ def sealed(*arrays: Any) -> bytes:
     return sink.getvalue() + hashlib.sha256(sink.getvalue()).digest()
 
 
-HARMS = ["torn", "empty", "foreign", "changed", "other type", "pickled", "no array", "half an array", "folder", "pipe"]
+DAMAGES = [
+    "torn",
+    "empty",
+    "foreign",
+    "changed",
+    "other type",
+    "pickled",
+    "no array",
+    "half an array",
+    "folder",
+    "pipe",
+]
 
 
-@pytest.mark.parametrize("harm", HARMS)
-def test_a_damaged_file_is_computed_again_with_a_notice(
-    folder: Path, harm: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_file_is_recomputed_with_a_notice(
+    folder: Path, damage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     maker = Maker()
     cached("a", maker)
     path = folder / "a.npy"
     whole = path.read_bytes()
-    match harm:
+    match damage:
         case "torn":
             path.write_bytes(whole[:150])
         case "empty":
@@ -122,14 +133,14 @@ def test_a_damaged_file_is_computed_again_with_a_notice(
     CHANNELS.clear_memory()
     assert cached("a", maker).tolist() == np.ones((3, 3)).tolist()
     assert maker.calls == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"cached channel {path} is not used but computed again: ")
-    assert said.count("\n") == 1
-    if harm != "folder":
+    notice = capsys.readouterr().err
+    assert f"cached channel {path}: " in notice
+    assert notice.count("\n") == 1
+    if damage != "folder":
         assert path.read_bytes() == whole
 
 
-def test_every_flipped_bit_of_a_cached_file_is_found(folder: Path) -> None:
+def test_every_flipped_bit_is_detected(folder: Path) -> None:
     cached("a", Maker())
     path = folder / "a.npy"
     whole = path.read_bytes()
@@ -139,22 +150,22 @@ def test_every_flipped_bit_of_a_cached_file_is_found(folder: Path) -> None:
             cache._read(path)
 
 
-def test_what_is_not_verified_is_neither_read_nor_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unverified_solutions_are_neither_read_nor_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     maker = Maker()
     for _ in range(2):
-        CHANNELS.channel("a", maker, lambda _: "it is wrong")
+        CHANNELS.channel("a", maker, lambda _: "test fault")
         CHANNELS.clear_memory()
     assert maker.calls == 2
     assert not folder.exists()
-    assert capsys.readouterr().err == "", "nothing was there that could be wrong"
+    assert capsys.readouterr().err == "", "no file existed that could be faulty"
     cached("a", maker)
     CHANNELS.clear_memory()
-    CHANNELS.channel("a", maker, lambda solved: "it is wrong" if solved.certificate[0].tolist() == [0, 1] else None)
+    CHANNELS.channel("a", maker, lambda solved: "test fault" if solved.certificate[0].tolist() == [0, 1] else None)
     assert maker.calls == 4
-    assert capsys.readouterr().err.endswith("a.npy is not used but computed again: it is wrong\n")
+    assert capsys.readouterr().err.endswith("a.npy: test fault\n")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+@pytest.mark.skipif(os.name != "posix", reason="file modes exist on POSIX only")
 def test_folder_and_files_are_private(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = os.umask(0)
     try:
@@ -174,14 +185,14 @@ def test_folder_and_files_are_private(folder: Path, tmp_path: Path, monkeypatch:
         os.umask(before)
 
 
-def test_a_folder_that_cannot_be_written_to_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_folder_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "file" / "below"))
     CHANNELS.clear_memory()
     assert cached("a", Maker()).tolist() == np.ones((3, 3)).tolist()
 
 
-def test_many_may_write_the_same(folder: Path) -> None:
+def test_concurrent_writes_of_one_file_leave_a_whole_file(folder: Path) -> None:
     folder.mkdir()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: cache._write(folder / "a.npy", Maker(float(number % 2))()), range(40)))
@@ -189,7 +200,7 @@ def test_many_may_write_the_same(folder: Path) -> None:
     assert cache._read(folder / "a.npy").channel.tolist() in (np.zeros((3, 3)).tolist(), np.ones((3, 3)).tolist())
 
 
-def test_a_failed_write_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_leaves_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: Path, target: Path) -> Path:
         raise OSError("no space left on device")
 
@@ -198,7 +209,7 @@ def test_a_failed_write_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyP
     assert list(folder.iterdir()) == []
 
 
-def test_the_oldest_go_when_there_is_too_much(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oldest_files_are_removed_from_a_full_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "_TIDY_EVERY_BYTES", 1)
     for number in range(4):
         cached(f"{number}", Maker())
@@ -219,7 +230,7 @@ def test_memory_holds_the_most_recently_used(monkeypatch: pytest.MonkeyPatch) ->
     assert maker.calls == 4
 
 
-def test_digests_tell_everything_apart() -> None:
+def test_digests_differ_for_different_inputs() -> None:
     one = np.arange(4.0)
     parts = [
         (one,),
@@ -230,7 +241,7 @@ def test_digests_tell_everything_apart() -> None:
         (one, 1.0),
         (one, None),
     ]
-    digests = [cache.digest_of(*said) for said in [*parts, (np.nextafter(one, 9),)]]
+    digests = [cache.digest_of(*inputs) for inputs in [*parts, (np.nextafter(one, 9),)]]
     assert cache.digest_of(one) == cache.digest_of(one.copy())
     assert digests[0] == digests[3] or (one + 1e-16 != one).any()
     assert len(set(digests)) == len(digests) - (digests[0] == digests[3])

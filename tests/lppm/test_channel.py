@@ -1,4 +1,4 @@
-"""Every channel against its own matrix: rows, columns, samples, and the promises of the mechanisms."""
+"""Channels compared with their matrices: rows, columns and samples; privacy guarantees of the mechanisms."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ MADE: dict[str, Callable[[], BaseChannel]] = {
     "matrix": lambda: MatrixChannel(np.random.default_rng(1).dirichlet(np.ones(12), size=12)),
     "wide matrix": lambda: SPARSE,
     "exponential": lambda: exponential(MANHATTAN, 0.9),
-    "exponential, nothing": lambda: exponential(MANHATTAN, 0.0),
-    "exponential, nearly all": lambda: exponential(MANHATTAN, 80.0),
+    "exponential, epsilon 0": lambda: exponential(MANHATTAN, 0.0),
+    "exponential, large epsilon": lambda: exponential(MANHATTAN, 80.0),
     "exponential, euclidean": lambda: exponential(EUCLIDEAN, 0.9),
     "exponential, one row": lambda: exponential(line(7), 0.5),
     "exponential, one cell": lambda: exponential(line(1), 0.5),
     "hiding": lambda: location_hiding(12, 0.3),
-    "hiding, never there": lambda: location_hiding(12, 0.0),
+    "hiding, alpha 0": lambda: location_hiding(12, 0.0),
     "hiding, two cells": lambda: location_hiding(2, 0.4),
     "hiding, one cell": lambda: location_hiding(1, 0.0),
     "identity": lambda: identity(5),
@@ -69,7 +69,7 @@ def channel(request: pytest.FixtureRequest) -> BaseChannel:
     return MADE[request.param]()
 
 
-def test_row_likelihood_and_columns_are_those_of_the_matrix(channel: BaseChannel) -> None:
+def test_row_likelihood_and_columns_match_the_matrix(channel: BaseChannel) -> None:
     matrix = channel.matrix()
     assert matrix.shape == (channel.n_cells, channel.n_outputs)
     assert (matrix >= 0).all()
@@ -86,7 +86,7 @@ def test_row_likelihood_and_columns_are_those_of_the_matrix(channel: BaseChannel
         np.testing.assert_allclose(channel.columns(table, outputs[:1]), sums[:1], rtol=0, atol=1e-14)
 
 
-def test_samples_are_as_frequent_as_the_row_says(channel: BaseChannel) -> None:
+def test_sample_frequencies_match_the_row(channel: BaseChannel) -> None:
     rng = np.random.default_rng(5)
     for cell in {0, channel.n_cells // 2, channel.n_cells - 1}:
         outputs = [channel.sample(cell, rng) for _ in range(2000)]
@@ -130,14 +130,14 @@ def test_no_sample_is_out_of_range_or_impossible(channel: BaseChannel, number: f
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.2, 0.7, 1.0])
-def test_hiding_shares_the_rest_among_the_other_cells(alpha: float) -> None:
+def test_location_hiding_draws_other_cells_uniformly(alpha: float) -> None:
     matrix = location_hiding(6, alpha).matrix()
     assert np.diag(matrix).tolist() == [alpha] * 6
     np.testing.assert_allclose(matrix[~np.eye(6, dtype=bool)], (1 - alpha) / 5, rtol=1e-15)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 1 / 3, 0.7, 1.0])
-def test_likelihoods_of_remapped_hiding_take_two_values_exactly(alpha: float) -> None:
+def test_likelihoods_of_remapped_location_hiding_take_two_values(alpha: float) -> None:
     channel = remapped(location_hiding(12, alpha))
     for output in range(12):
         inside = channel.table == output
@@ -146,7 +146,7 @@ def test_likelihoods_of_remapped_hiding_take_two_values_exactly(alpha: float) ->
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 2.0, 8.0])
-def test_fast_and_generic_exponential_are_the_same_channel(epsilon: float) -> None:
+def test_fast_and_generic_exponential_agree(epsilon: float) -> None:
     fast = ExponentialChannel(distance=MANHATTAN, epsilon_per_km=epsilon)
     kernel = np.exp(-epsilon * MANHATTAN.matrix_km)
     np.testing.assert_allclose(fast.matrix(), kernel / kernel.sum(axis=1, keepdims=True), rtol=1e-12)
@@ -156,18 +156,18 @@ def test_fast_and_generic_exponential_are_the_same_channel(epsilon: float) -> No
 
 @pytest.mark.parametrize("distance", [MANHATTAN, EUCLIDEAN], ids=lambda distance: distance.kind)
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 4.0])
-def test_exponential_keeps_its_promise_also_when_remapped(distance: Distance, epsilon: float) -> None:
+def test_exponential_guarantees_twice_epsilon_also_when_remapped(distance: Distance, epsilon: float) -> None:
     # f(z|x) / f(z|x') is e^(eps (d(x',z) - d(x,z))) times a ratio of normalisations, each at most e^(eps d(x,x')).
-    promise = np.exp(2 * epsilon * distance.matrix_km)
+    bound = np.exp(2 * epsilon * distance.matrix_km)
     base = exponential(distance, epsilon)
     for channel in (base, remapped(base, distance)):
         matrix = channel.matrix()
         for output in range(12):
-            ratio_limit = promise * matrix[None, :, output]
+            ratio_limit = bound * matrix[None, :, output]
             assert (matrix[:, None, output] <= ratio_limit * (1 + 1e-12)).all()
 
 
-def test_the_promise_has_the_factor_two_because_of_the_normalisation() -> None:
+def test_normalisation_requires_the_factor_two() -> None:
     likelihood = exponential(line(3), 1.0).likelihood(0)
     assert math.e < likelihood[0] / likelihood[1] < math.e**2
 
@@ -184,7 +184,7 @@ def test_the_fast_path_builds_no_matrix() -> None:
 
 @pytest.mark.parametrize("distance", [MANHATTAN, EUCLIDEAN], ids=lambda distance: distance.kind)
 @pytest.mark.parametrize("seed", range(4))
-def test_under_its_own_model_the_best_guess_is_the_output_and_errs_by_the_loss(distance: Distance, seed: int) -> None:
+def test_under_the_same_prior_the_optimal_estimate_is_the_output(distance: Distance, seed: int) -> None:
     sparse = np.random.default_rng(seed).dirichlet(np.full(12, 0.3)).round(2)
     prior = sparse / sparse.sum()
     for base in (
@@ -202,7 +202,7 @@ def test_under_its_own_model_the_best_guess_is_the_output_and_errs_by_the_loss(d
         assert guesses[sent].tolist() == np.flatnonzero(sent).tolist()
 
 
-def test_what_is_shared_cannot_be_changed() -> None:
+def test_shared_arrays_are_read_only() -> None:
     channel = remapped(exponential(MANHATTAN, 0.4))
     for shared in (channel.table, channel.likelihood(4), exponential(EUCLIDEAN, 1.0).matrix()):
         with pytest.raises(ValueError, match="read-only"):
@@ -238,18 +238,18 @@ def test_what_is_shared_cannot_be_changed() -> None:
         (lambda: RemappedChannel(identity(2), np.array([0, 2])), r"in \[0, 1\], got 0 to 2"),
     ],
 )
-def test_what_makes_no_channel_is_refused(make: Callable[[], object], message: str) -> None:
+def test_invalid_arguments_are_rejected(make: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
 
 
-def test_likelihoods_are_kept_for_a_few_channels_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of a large population would fill the memory."""
+def test_likelihoods_are_cached_for_a_few_channels_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The likelihoods of a large population would fill the memory."""
     base = location_hiding(6, 0.5)
     channels = [RemappedChannel(base, np.arange(6)) for _ in range(20)]
     size = channels[0].likelihoods()[1].nbytes
-    monkeypatch.setattr("sim.lppm.channel._KEPT_BYTES", 5 * size)
+    monkeypatch.setattr("sim.lppm.channel._LIKELIHOODS_BYTES", 5 * size)
     for made in channels:
         assert made.likelihoods() is made.likelihoods()
-    assert [made in channel_module._KEPT for made in channels] == [False] * 15 + [True] * 5
+    assert [made in channel_module._LIKELIHOODS for made in channels] == [False] * 15 + [True] * 5
     assert channels[0].likelihoods()[1] == pytest.approx(base.matrix().T)

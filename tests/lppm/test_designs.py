@@ -1,4 +1,4 @@
-"""Designs: the budget is met, the function is pure, the prior matters only where it says so."""
+"""Designs: the budget is met, the function is pure, the prior matters only if `uses_prior` is true."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from sim.interfaces import Design, FloatArray
 from sim.lppm.calibration import expected_loss_km
@@ -46,7 +47,7 @@ def loss_km(design: Design, prior: FloatArray, distance: Distance) -> float:
 @pytest.mark.parametrize("name", DESIGNS)
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000), share=st.floats(1e-9, 1.0) | st.just(0.0))
-def test_the_budget_is_met_on_the_design_s_own_model(
+def test_expected_loss_under_the_prior_is_the_budget(
     kind: str, remap: bool, name: str, seed: int, share: float
 ) -> None:
     distance, prior = DISTANCES[kind], sparse_prior(seed)
@@ -58,7 +59,7 @@ def test_the_budget_is_met_on_the_design_s_own_model(
 
 @pytest.mark.parametrize("name", DESIGNS)
 @pytest.mark.parametrize("kind", DISTANCES)
-def test_a_budget_too_large_reveals_nothing(name: str, kind: str) -> None:
+def test_excessive_budget_reveals_nothing(name: str, kind: str) -> None:
     distance, prior = DISTANCES[kind], sparse_prior(3)
     design = made(DESIGNS[name], distance=distance, quality_budget_km=50.0)
     matrix = design(prior).matrix()
@@ -66,14 +67,14 @@ def test_a_budget_too_large_reveals_nothing(name: str, kind: str) -> None:
     assert loss_km(design, prior, distance) == pytest.approx((prior @ distance.matrix_km).min(), abs=1e-12)
 
 
-def test_hiding_without_remap_loses_most_when_it_never_reveals() -> None:
+def test_location_hiding_without_remap_loses_most_at_alpha_zero() -> None:
     distance, prior = DISTANCES["manhattan"], sparse_prior(3)
     channel = LocationHiding(LocationHidingParameters(quality_budget_km=50.0, remap=False), distance=distance)(prior)
     assert isinstance(channel, LocationHidingChannel)
     assert channel.reveal_probability == 0.0
 
 
-def test_never_telling_the_truth_in_two_cells_would_tell_it() -> None:
+def test_location_hiding_with_two_cells_and_alpha_zero_reveals_the_cell() -> None:
     distance = manhattan(Grid.rectangle(rows=1, cols=2, width_km=2.0, height_km=1.0))
     prior = np.array([0.5, 0.5])
     assert (
@@ -90,21 +91,21 @@ def test_never_telling_the_truth_in_two_cells_would_tell_it() -> None:
 
 @pytest.mark.parametrize("name", DESIGNS)
 @pytest.mark.parametrize("remap", [True, False])
-def test_a_budget_of_nought_tells_the_truth(name: str, remap: bool) -> None:
+def test_zero_budget_reports_the_true_cell(name: str, remap: bool) -> None:
     channel = made(DESIGNS[name], distance=DISTANCES["manhattan"], quality_budget_km=0.0, remap=remap)(sparse_prior(1))
     assert channel.matrix().tolist() == np.eye(12).tolist()
 
 
 @pytest.mark.parametrize("name", DESIGNS)
 @pytest.mark.parametrize("budget_km", [0.0, 1.0])
-def test_one_cell_or_a_certain_cell_has_nothing_to_lose(name: str, budget_km: float) -> None:
+def test_one_cell_or_a_certain_cell_has_no_loss(name: str, budget_km: float) -> None:
     alone = manhattan(Grid.rectangle(rows=1, cols=1, width_km=1.0, height_km=1.0))
     for distance, prior in ((alone, np.ones(1)), (DISTANCES["manhattan"], np.eye(12)[5])):
         design = made(DESIGNS[name], distance=distance, quality_budget_km=budget_km)
         assert loss_km(design, prior, distance) == pytest.approx(0.0, abs=1e-12)
 
 
-def test_more_budget_is_spent_on_less_information() -> None:
+def test_larger_budget_gives_smaller_epsilon() -> None:
     prior, distance = sparse_prior(8), DISTANCES["manhattan"]
     epsilons = [
         channel.base.epsilon_per_km  # type: ignore[attr-defined]
@@ -118,7 +119,7 @@ def test_more_budget_is_spent_on_less_information() -> None:
     assert epsilons == sorted(epsilons, reverse=True)
 
 
-def test_expected_loss_serves_any_channel() -> None:
+def test_expected_loss_accepts_any_channel() -> None:
     distance, prior = DISTANCES["euclidean"], sparse_prior(2)
 
     class Foreign:
@@ -148,21 +149,21 @@ def test_expected_loss_serves_any_channel() -> None:
         LocationHiding(LocationHidingParameters(quality_budget_km=0.5, remap=False), distance=DISTANCES["manhattan"]),
     ],
 )
-def test_a_design_is_a_pure_function_of_the_prior_s_contents(design: Design) -> None:
+def test_design_is_a_pure_function_of_the_prior(design: Design) -> None:
     first, second = sparse_prior(1), sparse_prior(2)
     before = first.copy()
-    wanted = [design(prior).matrix().copy() for prior in (first, second)]
-    assert np.abs(wanted[0] - wanted[1]).max() > 0 or not design.uses_prior  # type: ignore[attr-defined]
+    expected = [design(prior).matrix().copy() for prior in (first, second)]
+    assert np.abs(expected[0] - expected[1]).max() > 0 or not design.uses_prior  # type: ignore[attr-defined]
     assert first.tolist() == before.tolist()
     again = pickle.loads(pickle.dumps(design))
     buffer = np.empty(12)
     for one in (design, again):
-        for prior, matrix in ((first, wanted[0]), (second, wanted[1]), (first, wanted[0])):
+        for prior, matrix in ((first, expected[0]), (second, expected[1]), (first, expected[0])):
             buffer[:] = prior
             assert one(buffer).matrix().tolist() == matrix.tolist()
 
 
-def test_a_fixed_base_is_shared_and_priors_are_ignored_where_they_do_not_matter() -> None:
+def test_fixed_base_is_shared_and_irrelevant_priors_are_ignored() -> None:
     distance = DISTANCES["manhattan"]
     remapped = Exponential(ExponentialParameters(epsilon_per_km=0.4), distance=distance)
     one, two = remapped(sparse_prior(1)), remapped(sparse_prior(2))
@@ -182,11 +183,11 @@ def test_a_fixed_base_is_shared_and_priors_are_ignored_where_they_do_not_matter(
     assert Identity(n_cells=3)(np.ones(3) / 3).matrix().tolist() == np.eye(3).tolist()
 
 
-def test_what_makes_no_design_is_refused() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     distance = DISTANCES["manhattan"]
-    with pytest.raises(ValueError, match="`reveal_probability` and `quality_budget_km` exclude each other"):
+    with pytest.raises(ValidationError, match=r"reveal_probability.*quality_budget_km"):
         LocationHiding(LocationHidingParameters(reveal_probability=0.1, quality_budget_km=2.0), distance=distance)
-    with pytest.raises(ValueError, match=r"(?s)quality_budget_km.*input_value=-1.0"):
+    with pytest.raises(ValidationError, match=r"(?s)quality_budget_km.*input_value=-1.0"):
         LocationHiding(LocationHidingParameters(quality_budget_km=-1.0), distance=distance)
-    with pytest.raises(ValueError, match=r"(?s)epsilon_per_km.*Input should be"):
+    with pytest.raises(ValidationError, match=r"(?s)epsilon_per_km.*input_value=nan"):
         Exponential(ExponentialParameters(epsilon_per_km=float("nan")), distance=distance)

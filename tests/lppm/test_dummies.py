@@ -1,4 +1,4 @@
-"""Dummies against enumeration of all sets: probabilities, samples, and what a set tells."""
+"""Dummies compared with enumeration of all sets: probabilities, samples and posteriors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from sim.errors import InvalidValue
 from sim.interfaces import FloatArray
 from sim.lppm.designs import dummies
 from sim.lppm.designs.dummies import Dummies, DummiesChannel, DummiesParameters, Members, log_symmetric
@@ -19,7 +21,7 @@ from sim.lppm.outputs import Sets
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 from tests.lppm.own_model import error_km, optimal_error_km
-from tests.support import made
+from tests.support import made, raises_code
 
 GRID = Grid.rectangle(rows=2, cols=3, width_km=3.0, height_km=2.0)
 N = GRID.n_cells
@@ -30,7 +32,7 @@ def some_prior(seed: int) -> FloatArray:
 
 
 def enumerated(weights: FloatArray, k: int) -> FloatArray:
-    """Return f[cell, set] from its definition: products over dummies, normalised over all sets of them."""
+    """Return f[cell, set] by its definition: products over dummies, normalised over all sets of dummies."""
     space = Sets(N, k + 1)
     matrix = np.zeros((N, space.count))
     for cell in range(N):
@@ -43,7 +45,7 @@ def enumerated(weights: FloatArray, k: int) -> FloatArray:
 @pytest.mark.parametrize("k", range(N))
 @settings(max_examples=4, deadline=None)
 @given(seed=st.integers(0, 1000))
-def test_a_set_is_as_likely_as_the_product_of_its_weights(k: int, seed: int) -> None:
+def test_probability_of_a_set_is_proportional_to_the_product_of_weights(k: int, seed: int) -> None:
     prior = some_prior(seed)
     for source, weights in (("belief", np.maximum(prior, 1e-3 / N)), ("uniform", np.full(N, 1 / N))):
         channel = Dummies(DummiesParameters(dummies=k, dummies_from=source), n_cells=N)(prior)  # type: ignore[arg-type]
@@ -51,18 +53,18 @@ def test_a_set_is_as_likely_as_the_product_of_its_weights(k: int, seed: int) -> 
         assert channel.n_outputs == math.comb(N, k + 1)
 
 
-def test_symmetric_polynomials_keep_their_digits() -> None:
+def test_symmetric_polynomials_are_accurate() -> None:
     weights = [1.0, 1e-12, 0.5, 1e-9, 1e-15, 0.25, 1e-3, 1e-6]
-    found = np.exp(log_symmetric(np.log(weights), 6))
+    sums = np.exp(log_symmetric(np.log(weights), 6))
     for count in range(len(weights) + 1):
         for degree in range(7):
             exact = sum(math.prod(map(Fraction, some)) for some in combinations(weights[:count], degree))
-            assert found[count, degree] == pytest.approx(float(exact), rel=1e-12, abs=0)
+            assert sums[count, degree] == pytest.approx(float(exact), rel=1e-12, abs=0)
     assert math.exp(log_symmetric(np.zeros(40), 20)[-1, -1]) == pytest.approx(math.comb(40, 20), rel=1e-12)
 
 
 @pytest.mark.parametrize("k", [1, 3])
-def test_samples_are_as_likely_as_said(k: int) -> None:
+def test_sample_frequencies_match_the_row(k: int) -> None:
     channel = Dummies(DummiesParameters(dummies=k), n_cells=N)(some_prior(5))
     rng, draws = np.random.default_rng(1), 3000
     for cell in (0, 3, 5):
@@ -72,7 +74,7 @@ def test_samples_are_as_likely_as_said(k: int) -> None:
         assert (np.abs(drawn - row) <= 5 * np.sqrt(row * (1 - row) / draws) + 1 / draws).all()
 
 
-def test_even_dummies_leave_the_prior_within_the_set() -> None:
+def test_uniform_dummies_leave_the_prior_restricted_to_the_set() -> None:
     prior = some_prior(2)
     channel: Any = Dummies(DummiesParameters(dummies=2, dummies_from="uniform"), n_cells=N)(prior)
     for output in range(channel.n_outputs):
@@ -82,7 +84,7 @@ def test_even_dummies_leave_the_prior_within_the_set() -> None:
         assert np.flatnonzero(posterior).tolist() == cells
 
 
-def test_dummies_by_a_right_belief_leave_nearly_the_even_distribution() -> None:
+def test_dummies_from_the_prior_leave_a_nearly_uniform_posterior() -> None:
     """p(x | S) is proportional to 1 / e_k(pi without x): with one dummy, to 1 / (1 - pi(x))."""
     prior = np.array([0.3, 0.2, 0.2, 0.1, 0.1, 0.1])
     channel: Any = Dummies(DummiesParameters(dummies=1), n_cells=N)(prior)
@@ -96,9 +98,7 @@ def test_dummies_by_a_right_belief_leave_nearly_the_even_distribution() -> None:
 
 @pytest.mark.parametrize("source", ["belief", "uniform"])
 @pytest.mark.parametrize("listed", [True, False])
-def test_the_optimal_attack_makes_the_least_error_that_can_be_made(
-    source: Any, listed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_optimal_attack_attains_the_minimum_error(source: Any, listed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     prior, distance = some_prior(7), manhattan(GRID)
     matrix = Dummies(DummiesParameters(dummies=2, dummies_from=source), n_cells=N)(prior).matrix()
     if not listed:
@@ -108,7 +108,7 @@ def test_the_optimal_attack_makes_the_least_error_that_can_be_made(
     assert error_km(channel, prior, distance, matrix) == pytest.approx(least_km, abs=1e-9)
 
 
-def test_too_many_sets_are_not_listed() -> None:
+def test_too_many_sets_cannot_be_enumerated() -> None:
     channel: Any = Dummies(DummiesParameters(dummies=7), n_cells=250)(np.full(250, 1 / 250))
     assert channel.countless
     output = channel.sample(17, np.random.default_rng(0))
@@ -118,28 +118,35 @@ def test_too_many_sets_are_not_listed() -> None:
     expected[list(cells)] = 1 / math.comb(249, 7)
     np.testing.assert_allclose(channel.likelihood(output), expected, rtol=1e-9, atol=0)
     for ask in (channel.matrix, channel.likelihoods, lambda: channel.row(0)):
-        with pytest.raises(ValueError, match="sets of 8 of 250 cells, too many to list: ask for `likelihood` of one"):
+        with raises_code(InvalidValue, "too-many-outputs") as error:
             ask()
+        assert "8 of 250 cells" in str(error.value)
 
 
-def test_nothing_is_lost() -> None:
+def test_quality_loss_is_zero() -> None:
     channel: Any = Dummies(DummiesParameters(dummies=2), n_cells=N)(some_prior(1))
     assert channel.loss_of_km(3, 0) == channel.expected_loss_of_km(3) == 0
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("parameters", "pattern"),
     [
-        ({"dummies": N}, rf"dummies must be in \[0, {N - 1}\], the other cells of the grid, got {N}"),
         ({"dummies": -1}, r"(?s)dummies.*input_value=-1"),
         ({"dummies_from": "somewhere"}, r"(?s)dummies_from.*somewhere"),
     ],
 )
-def test_what_dummies_refuse(said: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        made(Dummies, n_cells=N, **said)
+def test_invalid_parameters_are_rejected(parameters: dict[str, Any], pattern: str) -> None:
+    with pytest.raises(ValidationError, match=pattern):
+        made(Dummies, n_cells=N, **parameters)
 
 
-def test_every_cell_has_a_weight() -> None:
-    with pytest.raises(ValueError, match=r"weights must have shape \(6,\) and be positive, got \(6,\), 0.0"):
+def test_more_dummies_than_other_cells_are_rejected() -> None:
+    with raises_code(InvalidValue, "too-many-dummies") as error:
+        made(Dummies, n_cells=N, dummies=N)
+    assert f"[0, {N - 1}]" in str(error.value)
+    assert str(error.value).endswith(f"got {N}")
+
+
+def test_weights_must_be_positive() -> None:
+    with pytest.raises(ValueError, match=r"^weights\b.*\(6,\), 0.0$"):
         DummiesChannel(np.eye(6)[0], members=Members(Sets(6, 2)))

@@ -1,4 +1,4 @@
-"""The exact epsilon of a channel is what its definition says, for any channel and any distance."""
+"""The exact epsilon of a channel compared with its definition, for any channel and distance."""
 
 from __future__ import annotations
 
@@ -41,37 +41,37 @@ def by_definition(matrix: FloatArray, distance_km: FloatArray) -> float:
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10_000), n=st.integers(1, 5), outputs=st.integers(1, 5), zeros=st.booleans())
-def test_it_is_the_least_that_the_definition_allows(seed: int, n: int, outputs: int, zeros: bool) -> None:
+def test_exact_epsilon_matches_the_definition(seed: int, n: int, outputs: int, zeros: bool) -> None:
     rng = np.random.default_rng(seed)
     matrix = rng.dirichlet(np.ones(outputs), size=n)
     if zeros:
-        matrix = np.column_stack([matrix, np.zeros(n)])  # an output that never comes tells nothing
-    distance_km = rng.uniform(0.1, 3.0, size=(n, n))  # not the same in both directions
+        matrix = np.column_stack([matrix, np.zeros(n)])  # an output that never occurs is uninformative
+    distance_km = rng.uniform(0.1, 3.0, size=(n, n))  # asymmetric
     np.fill_diagonal(distance_km, 0.0)
     distance = Distance(kind="file", matrix_km=distance_km)
     want = by_definition(matrix, distance_km)
     assert exact_epsilon_per_km(MatrixChannel(matrix), distance) == pytest.approx(want, rel=1e-9)
 
 
-def test_each_direction_has_its_own_distance() -> None:
+def test_each_direction_uses_its_distance() -> None:
     rows = [0.6, 0.4], [0.3, 0.7]
     assert of_matrix(*rows, between_km=[[0, 1], [2, 0]]) == pytest.approx(math.log(2))
     assert of_matrix(*rows, between_km=[[0, 2], [1, 0]]) == pytest.approx(math.log(0.7 / 0.4))
 
 
-def test_what_tells_cells_apart_for_sure_promises_nothing() -> None:
+def test_impossible_outputs_give_an_infinite_epsilon() -> None:
     assert of_matrix([1.0, 0.0], [0.5, 0.5], between_km=[[0, 1], [1, 0]]) == math.inf
     assert exact_epsilon_per_km(identity(6), manhattan(GRID)) == math.inf
     assert exact_epsilon_per_km(exponential(manhattan(GRID), 1e4), manhattan(GRID)) == math.inf  # underflow
 
 
-def test_cells_at_no_distance_must_not_differ_but_by_rounding() -> None:
+def test_cells_at_distance_zero_may_differ_by_rounding_only() -> None:
     nowhere = [[0, 0], [0, 0]]
     assert of_matrix([0.5, 0.5], [0.5 + 1e-15, 0.5 - 1e-15], between_km=nowhere) == 0.0
     assert of_matrix([0.5, 0.5], [0.5 + 1e-9, 0.5 - 1e-9], between_km=nowhere) == math.inf
 
 
-def test_a_channel_that_tells_nothing_promises_all() -> None:
+def test_uninformative_channel_has_epsilon_zero() -> None:
     assert exact_epsilon_per_km(exponential(manhattan(GRID), 0.0), manhattan(GRID)) == 0.0
     everything_to_one = RemappedChannel(exponential(manhattan(GRID), 2.0), np.full(6, 3))
     assert exact_epsilon_per_km(everything_to_one, manhattan(GRID)) == 0.0
@@ -84,27 +84,27 @@ def test_location_hiding_has_a_closed_form() -> None:
 
 
 class Countless:
-    """A channel with too many outputs to list, which says what it promises in one way, in another or not at all."""
+    """A channel with too many outputs to enumerate, which states its epsilon in either form or not at all."""
 
     countless = True
 
-    def __init__(self, **said: Any) -> None:
-        vars(self).update(said)
+    def __init__(self, **attributes: Any) -> None:
+        vars(self).update(attributes)
 
 
-def test_a_channel_that_cannot_be_listed_speaks_for_itself() -> None:
+def test_channel_with_too_many_outputs_states_its_epsilon() -> None:
     distance = manhattan(GRID)
 
-    def of(**said: Any) -> float:
-        return exact_epsilon_per_km(Countless(**said), distance)  # type: ignore[arg-type]
+    def of(**attributes: Any) -> float:
+        return exact_epsilon_per_km(Countless(**attributes), distance)  # type: ignore[arg-type]
 
     assert of() == math.inf
     assert of(epsilon_per_km=0.7) == 0.7
     assert of(epsilon_per_km=0.7, epsilon_in_per_km=lambda given: 0.3 if given is distance else 0.4) == 0.3
 
 
-def test_reports_spend_the_sum() -> None:
-    """On a trace of two reports the epsilon of the joint channel, in the larger of both distances, is no more."""
+def test_epsilon_of_a_trace_is_at_most_the_sum() -> None:
+    """The joint channel of two reports has at most the sum of their epsilons, in the larger of both distances."""
     channels = [MatrixChannel(geometric_matrix(GRID, epsilon)) for epsilon in (0.4, 0.9)]
     joint = MatrixChannel(np.asarray(np.kron(channels[0].matrix(), channels[1].matrix()), dtype=np.float64))
     one = euclidean(GRID).matrix_km
@@ -116,8 +116,8 @@ def test_reports_spend_the_sum() -> None:
 
 
 @pytest.mark.parametrize("remapped", [False, True])
-def test_another_package_finds_the_same_epsilon(remapped: bool) -> None:
-    qif = pytest.importorskip("qif", reason="no other package to compare with: pip install qif")
+def test_qif_computes_the_same_epsilon(remapped: bool) -> None:
+    qif = pytest.importorskip("qif", reason="qif is not installed")
     for distance in (euclidean(GRID), manhattan(GRID)):
         for matrix in (laplace_matrix(GRID, 0.8), exponential(distance, 0.8).matrix()):
             base = MatrixChannel(matrix)

@@ -1,4 +1,4 @@
-"""The mechanism asks its belief, designs once per prior, and learns from reports alone."""
+"""The mechanism designs one channel per prior of its belief and learns from reports only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DISTANCE = manhattan(Grid.rectangle(rows=2, cols=3, width_km=3.0, height_km=2.0)
 
 
 class Filter:
-    """A belief that multiplies likelihoods in and writes down what it is asked."""
+    """A belief that multiplies its prior by likelihoods and records all calls."""
 
     def __init__(self, *, fixed: bool = False) -> None:
         self.fixed = fixed
@@ -49,7 +49,7 @@ class Counting:
         return identity(6)
 
 
-def test_it_designs_once_per_prior() -> None:
+def test_mechanism_designs_once_per_prior() -> None:
     belief, design = Filter(), Counting()
     mechanism: LPPM = Mechanism(belief=belief, design=design)
     first = mechanism.channel(5)
@@ -61,7 +61,7 @@ def test_it_designs_once_per_prior() -> None:
     assert belief.asked == [5, 9, 12]
 
 
-def test_it_learns_by_the_channel_of_the_report() -> None:
+def test_belief_learns_the_likelihood_under_the_channel_of_the_report() -> None:
     belief = Filter()
     mechanism = Mechanism(
         belief=belief, design=LocationHiding(LocationHidingParameters(reveal_probability=0.4), distance=DISTANCE)
@@ -73,7 +73,7 @@ def test_it_learns_by_the_channel_of_the_report() -> None:
     assert mechanism.channel(8) is not sent
 
 
-def test_a_fixed_belief_is_not_told() -> None:
+def test_fixed_belief_is_not_updated() -> None:
     belief = Filter(fixed=True)
     mechanism = Mechanism(
         belief=belief, design=Exponential(ExponentialParameters(epsilon_per_km=1.0), distance=DISTANCE)
@@ -88,7 +88,7 @@ def test_a_fixed_belief_is_not_told() -> None:
     "design",
     [Identity(n_cells=6), Exponential(ExponentialParameters(epsilon_per_km=1.0, remap=False), distance=DISTANCE)],
 )
-def test_a_design_that_ignores_priors_asks_for_one_only(design: Identity | Exponential) -> None:
+def test_design_that_ignores_priors_requests_a_single_prior(design: Identity | Exponential) -> None:
     belief = Filter()
     mechanism = Mechanism(belief=belief, design=design)
     for time_s in range(3):
@@ -98,8 +98,8 @@ def test_a_design_that_ignores_priors_asks_for_one_only(design: Identity | Expon
     assert len(belief.seen) == 3
 
 
-def test_the_best_guess_is_the_output_all_along_a_trace() -> None:
-    # The adversary of the same belief: the weighted medians of prior times likelihood give back each output.
+def test_optimal_estimate_is_the_output_along_a_trace() -> None:
+    # For an adversary with the same belief, the weighted medians of prior times likelihood equal each output.
     belief, rng = Filter(), np.random.default_rng(3)
     mechanism = Mechanism(
         belief=belief, design=Exponential(ExponentialParameters(epsilon_per_km=0.5), distance=DISTANCE)
@@ -116,14 +116,14 @@ def test_the_best_guess_is_the_output_all_along_a_trace() -> None:
 
 
 class InPlace(Filter):
-    """A belief that hands out its own array and changes it in place."""
+    """A belief that returns its internal array and modifies it in place."""
 
     def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
         self.state[:] = self.state * likelihood / (self.state @ likelihood)
         return self.state
 
 
-def test_a_belief_that_learns_in_place_is_asked_again() -> None:
+def test_belief_that_learns_in_place_is_queried_again() -> None:
     mechanism = Mechanism(
         belief=InPlace(), design=Exponential(ExponentialParameters(epsilon_per_km=0.4), distance=DISTANCE)
     )
@@ -132,10 +132,10 @@ def test_a_belief_that_learns_in_place_is_asked_again() -> None:
     mechanism.observe(sure)
     second = mechanism.channel(1)
     assert second is not first
-    assert second.likelihoods()[0].tolist() == [5]  # she is known to be in 5: every output is remapped to it
+    assert second.likelihoods()[0].tolist() == [5]  # the user is known to be in cell 5: every output is remapped to it
 
 
-def test_the_full_type_learns_from_real_cells_alone() -> None:
+def test_full_type_learns_from_true_cells_only() -> None:
     belief, design = Filter(), Counting()
     mechanism = Mechanism(belief=belief, design=design, learns_from="cells")
     assert mechanism.full
@@ -149,8 +149,8 @@ def test_the_full_type_learns_from_real_cells_alone() -> None:
     assert not Mechanism(belief=belief, design=design).full
 
 
-def test_a_full_profile_is_the_histogram_of_past_cells_and_fades_in() -> None:
-    """With the truth as likelihood the maximum likelihood profile is the histogram: r^-1/2 initial, the rest that."""
+def test_full_profile_is_the_histogram_of_past_cells() -> None:
+    """With true cells as likelihoods, the maximum likelihood profile is the histogram; the initial weight is r^-1/2."""
     initial = np.full(6, 1 / 6)
     belief = EstimatedProfile(EstimatedProfileParameters(gap=1e-9), initial_profile=initial)
     mechanism = Mechanism(
@@ -164,6 +164,6 @@ def test_a_full_profile_is_the_histogram_of_past_cells_and_fades_in() -> None:
     assert belief.prior(9) == pytest.approx(5**-0.5 * initial + (1 - 5**-0.5) * seen, abs=1e-6)
 
 
-def test_what_a_mechanism_learns_from_is_one_of_two() -> None:
-    with pytest.raises(ValueError, match=r"learns_from must be one of \('reports', 'cells'\), got 'truth'"):
+def test_unknown_learns_from_is_rejected() -> None:
+    with pytest.raises(ValueError, match=r"^learns_from\b.*'reports', 'cells'.*'truth'$"):
         Mechanism(belief=Filter(), design=Counting(), learns_from="truth")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Mechanisms whose outputs are no cells, from the scenario file to the report and the map."""
+"""Mechanisms whose outputs are not cells, from the scenario file to the report and the map."""
 
 from __future__ import annotations
 
@@ -57,27 +57,27 @@ def written(result: Result) -> Path:
 
 
 def log_of(result: Result, lppm: str) -> pd.DataFrame:
-    """Return the rows against one attack: outputs as they were logged, missing ones too."""
-    events = pd.concat([table.to_pandas(types_mapper=_kept) for table in result.run.tables()])
+    """Return the rows of one LPPM against one attack, with missing outputs as missing values."""
+    events = pd.concat([table.to_pandas(types_mapper=_nullable) for table in result.run.tables()])
     return events[(events["lppm"] == lppm) & (events["attack"] == "markov") & (events["point"] == 0)]
 
 
-def _kept(kind: Any) -> Any:
+def _nullable(kind: Any) -> Any:
     return pd.Int64Dtype() if str(kind) == "int64" else None
 
 
-def test_the_manifest_says_what_outputs_stand_for(result: Result) -> None:
-    said = result.manifest.output_spaces
-    assert (said["SP-Snap"], said["Drop"]) == ("cells", {"kind": "cells_or_nothing"})
-    found = {lppm: trajectories.output_space(result.run, lppm, 0) for lppm in said}
-    assert isinstance(found["SP-Cloak"], Regions)
-    assert found["SP-Cloak"] == found["PEB-Cloak"]
-    assert found["SP-Cloak"].cells(0) == tuple(range(12))
-    assert (found["SP-Snap"], found["Drop"], found["Dummies"]) == (Cells(12), CellsOrNothing(12), Sets(12, 2))
+def test_manifest_describes_output_spaces(result: Result) -> None:
+    entries = result.manifest.output_spaces
+    assert (entries["SP-Snap"], entries["Drop"]) == ("cells", {"kind": "cells_or_nothing"})
+    spaces = {lppm: trajectories.output_space(result.run, lppm, 0) for lppm in entries}
+    assert isinstance(spaces["SP-Cloak"], Regions)
+    assert spaces["SP-Cloak"] == spaces["PEB-Cloak"]
+    assert spaces["SP-Cloak"].cells(0) == tuple(range(12))
+    assert (spaces["SP-Snap"], spaces["Drop"], spaces["Dummies"]) == (Cells(12), CellsOrNothing(12), Sets(12, 2))
     assert trajectories.output_space(result.run, "Dummies", 1) == Sets(12, 3)
 
 
-def test_a_dropped_report_has_no_output_but_a_loss_and_a_guess(result: Result) -> None:
+def test_dropped_report_has_a_loss_and_an_estimate_but_no_output(result: Result) -> None:
     log = log_of(result, "Drop")
     dropped = log["output"].isna()
     assert 0 < dropped.sum() < len(log)
@@ -89,7 +89,7 @@ def test_a_dropped_report_has_no_output_but_a_loss_and_a_guess(result: Result) -
     assert log["estimate"].between(0, 11).all()
 
 
-def test_the_log_holds_what_an_output_costs(result: Result) -> None:
+def test_log_holds_the_loss_of_each_output(result: Result) -> None:
     for lppm in ("SP-Cloak", "PEB-Cloak"):
         space, log = trajectories.output_space(result.run, lppm, 0), log_of(result, lppm)
         for cell, output, km in zip(log["cell"], log["output"], log["quality_loss_km"], strict=True):
@@ -103,20 +103,20 @@ def test_the_log_holds_what_an_output_costs(result: Result) -> None:
     assert dummies["expected_adversary_error_km"].notna().all()
 
 
-def test_a_learning_mechanism_spends_its_budget_in_expectation(result: Result) -> None:
-    """On its own model, which the users' lives need not follow: nobody loses more than the plane costs."""
+def test_learning_mechanism_spends_its_budget_in_expectation(result: Result) -> None:
+    """The budget holds under the mechanism's own prior, from which users may differ; the whole grid bounds the loss."""
     learned = log_of(result, "PEB-Cloak")["expected_quality_loss_km"].astype(float)
     assert learned.nunique() > 2
     assert 0.3 < learned.mean() < 2
 
 
-# What is drawn of it ---------------------------------------------------------------------------------------------
+# Report and map ---------------------------------------------------------------------------------------------
 
 
-def test_the_replay_shows_regions_at_their_centres_and_names_their_cells(result: Result, written: Path) -> None:
-    found = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', written.read_text(), re.DOTALL)
-    assert found is not None
-    (replay,) = json.loads(found.group(1))["replay"]
+def test_replay_shows_regions_at_their_centres_and_lists_their_cells(result: Result, written: Path) -> None:
+    script = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', written.read_text(), re.DOTALL)
+    assert script is not None
+    (replay,) = json.loads(script.group(1))["replay"]
     lppms = ["SP-Cloak", "SP-Snap", "Drop", "Dummies", "PEB-Cloak", "Places"]
     for packed, lppm in zip(replay["lppms"], lppms, strict=True):
         space, log = trajectories.output_space(result.run, lppm, 0), log_of(result, lppm)
@@ -130,12 +130,12 @@ def test_the_replay_shows_regions_at_their_centres_and_names_their_cells(result:
             np.testing.assert_allclose(unpacked(packed["km"]) / 100, log["quality_loss_km"].to_numpy(float), atol=0.005)
         assert (packed["named"] is None) == (lppm in ("SP-Snap", "Drop", "Places"))
         if packed["named"] is not None:
-            said, start, cells = (unpacked(packed["named"][name]).tolist() for name in ("said", "start", "cells"))
-            named = [tuple(cells[start[place] : start[place + 1]]) for place in said]
+            numbers, start, cells = (unpacked(packed["named"][name]).tolist() for name in ("said", "start", "cells"))
+            named = [tuple(cells[start[place] : start[place + 1]]) for place in numbers]
             assert named == [space.cells(output) for output in outputs if output is not None]
 
 
-def test_none_is_told_from_every_cell() -> None:
+def test_missing_output_differs_from_every_cell() -> None:
     for cells in (2**8 - 1, 2**8, 2**16 - 1, 2**16):
         assert unpacked(_pack_cells(np.array([0, cells - 1, cells]), cells)).tolist() == [0, cells - 1, cells]
 
@@ -145,7 +145,7 @@ def unpacked(packed: dict[str, str]) -> Any:
     return np.frombuffer(raw, dtype=np.dtype(f"<{packed['type'][0]}{int(packed['type'][1:]) // 8}"))
 
 
-def test_the_replay_says_what_was_reported(result: Result, written: Path, browser_page: Page) -> None:
+def test_replay_describes_reports(result: Result, written: Path, browser_page: Page) -> None:
     page = browser_page
     page.goto(written.as_uri())
     page.wait_for_selector(".map[data-frames]")
@@ -153,34 +153,35 @@ def test_the_replay_says_what_was_reported(result: Result, written: Path, browse
     user = log_of(result, "Drop")["user"].iloc[0]
     for lppm in ("SP-Cloak", "Drop", "Dummies", "Places"):
         label = "Dummies, dummies 1" if lppm == "Dummies" else lppm
-        page.get_by_label("Protected by").select_option(label=label)
+        page.get_by_label("Mechanism", exact=True).select_option(label=label)
         page.get_by_label("Follow", exact=True).select_option(label=user)
         log = log_of(result, lppm)
         log = log[log["user"] == user].set_index("index")
         index = int(log["output"].isna().idxmax()) if lppm == "Drop" else 3
-        page.get_by_label("Moment").evaluate(
+        page.get_by_label("Time", exact=True).evaluate(
             "(range, to) => { range.value = to; range.dispatchEvent(new Event('input')) }", index
         )
-        said = page.locator(".replay-words > *").all_text_contents()[2]
+        sentence = page.locator(".replay-words > *").all_text_contents()[2]
         km, output = float(log["quality_loss_km"][index]), log["output"][index]
         space = trajectories.output_space(result.run, lppm, 0)
         match lppm:
             case "Drop":
-                assert said == f"Reports nothing: loss {round(km, 2):g} km."
+                assert sentence == f"Report: none, loss {round(km, 2):g} km."
             case "Places":
-                place = f"a place in or next to cell {space.shown_at(output)}"
-                assert said == f"Reports {place}: loss {round(km, 2):g} km."
+                place = f"a point in or next to cell {space.shown_at(output)}"
+                assert sentence == f"Report: {place}, loss {round(km, 2):g} km."
             case "Dummies":
-                assert said == "Reports 2 cells, one of them the true one: loss 0 km."
+                assert sentence == "Report: a set of 2 cells including the true one, loss 0 km."
             case _:
                 count = len(space.cells(output))
                 around = f"around cell {space.shown_at(output)}"
                 assert (
-                    said == f"Reports a region of {count} cell{'s' * (count > 1)} {around}: loss {round(km, 2):g} km."
+                    sentence
+                    == f"Report: a region of {count} cell{'s' * (count > 1)} {around}, loss {round(km, 2):g} km."
                 )
 
 
-def test_a_map_shows_a_region_at_its_centre_and_a_set_at_its_cells(
+def test_map_shows_regions_at_their_centres_and_sets_at_their_cells(
     result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -199,31 +200,34 @@ def test_a_map_shows_a_region_at_its_centre_and_a_set_at_its_cells(
                 assert shown == (space.shown_at(output),)
 
 
-# What is refused -------------------------------------------------------------------------------------------------
+# Invalid designs -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("design", "words"),
+    ("design", "values", "code"),
     [
+        ("{kind: dummies, dummies: 12}", ["lppms.x.design: dummies", "[0, 11]", "got 12"], "too-many-dummies"),
+        ("{kind: dummies, quality_budget_km: 1}", ["`quality_budget_km`", "`dummies`"], "unsupported-budget"),
         (
-            "{kind: dummies, dummies: 12}",
-            "lppms.x.design: dummies must be in [0, 11], the other cells of the grid, got 12",
+            "{kind: cloaking, k: 30, population: 20}",
+            ["`k`", "`population`", "found 30", " 20"],
+            "k-exceeds-population",
         ),
-        (
-            "{kind: dummies, quality_budget_km: 1}",
-            "the service answers for every cell of the set, so that nothing is lost",
-        ),
-        ("{kind: cloaking, k: 30, population: 20}", "`k` must be at most `population`, found 30 of 20 people"),
-        ("{kind: cloaking, population: 5}", "`k` must be at most `population`, found 10 of 5 people"),
-        ("{kind: cloaking, k: 3, quality_budget_km: 1}", "`k` and `quality_budget_km` exclude each other"),
+        ("{kind: cloaking, population: 5}", ["`k`", "`population`", "found 10", " 5"], "k-exceeds-population"),
+        ("{kind: cloaking, k: 3, quality_budget_km: 1}", ["`k`", "`quality_budget_km`"], "exclusive-keys"),
         (
             "{kind: snapping, cells_per_side: 2, quality_budget_km: 1}",
-            "`cells_per_side` and `quality_budget_km` exclude",
+            ["`cells_per_side`", "`quality_budget_km`"],
+            "exclusive-keys",
         ),
-        ("{kind: dropping, drop_probability: 0.2, quality_budget_km: 1}", "`drop_probability` and `quality_budget_km`"),
+        (
+            "{kind: dropping, drop_probability: 0.2, quality_budget_km: 1}",
+            ["`drop_probability`", "`quality_budget_km`"],
+            "exclusive-keys",
+        ),
     ],
 )
-def test_a_scenario_is_told_what_cannot_be(design: str, words: str, tmp_path: Path) -> None:
+def test_invalid_design_in_a_scenario_is_rejected(design: str, values: list[str], code: str, tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text(
         re.sub(
             r"lppms:.*?attacks",
@@ -232,4 +236,6 @@ def test_a_scenario_is_told_what_cannot_be(design: str, words: str, tmp_path: Pa
             flags=re.S,
         ).split("sweep:")[0]
     )
-    assert words in " ".join(refused("run", tmp_path / "x.yaml", "-o", tmp_path / "run").split())
+    message = " ".join(refused("run", tmp_path / "x.yaml", "-o", tmp_path / "run").split())
+    assert f"[{code}]" in message
+    assert all(value in message for value in values)

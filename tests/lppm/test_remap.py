@@ -1,4 +1,4 @@
-"""Remapping and expected loss against enumeration, and the fast paths against the generic one."""
+"""Remapping and expected loss compared with enumeration; fast paths compared with the generic one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALPHAS = (0.0, 1e-9, 0.1, 0.25, 0.5, 0.9, 1.0)
 
 
 def world(rows: int, cols: int, kind: str = "manhattan") -> Distance:
-    """Return a grid of uneven spacing."""
+    """Return a distance on a grid with different spacing of rows and columns."""
     y_km = np.cumsum(0.3 + 0.17 * (np.arange(rows) % 3)).repeat(cols)
     x_km = np.tile(np.cumsum(0.4 + 0.11 * (np.arange(cols) % 2)), rows)
     north, east = np.abs(y_km[:, None] - y_km), np.abs(x_km[:, None] - x_km)
@@ -30,7 +30,7 @@ def world(rows: int, cols: int, kind: str = "manhattan") -> Distance:
 
 @st.composite
 def grids_and_priors(draw: st.DrawFn) -> tuple[Distance, FloatArray]:
-    """Draw small grids, single rows and cells among them, with priors full of zeros and ties."""
+    """Draw small grids, including single rows and cells, with priors that have many zeros and ties."""
     rows, cols = draw(st.integers(1, 4)), draw(st.integers(1, 5))
     n = rows * cols
     counts = draw(st.lists(st.sampled_from((0, 0, 1, 1, 2, 5, 1000)), min_size=n, max_size=n))
@@ -68,7 +68,7 @@ def at(table: FloatArray, choice: IntArray) -> FloatArray:
 
 @settings(deadline=None)
 @given(st.data())
-def test_the_fast_remap_costs_what_enumeration_finds(data: st.DataObject) -> None:
+def test_cost_of_the_fast_remap_matches_enumeration(data: st.DataObject) -> None:
     distance, prior = data.draw(grids_and_priors())
     channel = data.draw(channels(distance))
     cost = costs(channel.matrix(), prior, distance)
@@ -80,7 +80,7 @@ def test_the_fast_remap_costs_what_enumeration_finds(data: st.DataObject) -> Non
 
 @settings(deadline=None)
 @given(st.data())
-def test_ties_fall_alike_in_the_fast_and_the_generic_path(data: st.DataObject) -> None:
+def test_fast_and_generic_path_break_ties_equally(data: st.DataObject) -> None:
     distance, prior = data.draw(grids_and_priors())
     channel = data.draw(channels(distance))
     slow = remap_matrix(channel.matrix(), prior, distance)
@@ -89,7 +89,7 @@ def test_ties_fall_alike_in_the_fast_and_the_generic_path(data: st.DataObject) -
 
 @pytest.mark.parametrize("kind", ["manhattan", "euclidean"])
 @pytest.mark.parametrize("seed", range(5))
-def test_without_ties_every_path_finds_the_same_table(kind: str, seed: int) -> None:
+def test_all_paths_agree_without_ties(kind: str, seed: int) -> None:
     distance = world(3, 4, kind)
     prior = random_prior(12, seed)
     for base in (
@@ -102,8 +102,8 @@ def test_without_ties_every_path_finds_the_same_table(kind: str, seed: int) -> N
 
 
 @st.composite
-def places_and_priors(draw: st.DrawFn) -> tuple[Distance, FloatArray]:
-    """Draw any distances, one way not as far as the other, with many that are equal, and priors as on grids."""
+def distances_and_priors(draw: st.DrawFn) -> tuple[Distance, FloatArray]:
+    """Draw arbitrary asymmetric distances with many ties, and priors as on grids."""
     grid, prior = draw(grids_and_priors())
     n = prior.size
     lengths = draw(st.lists(st.sampled_from((0.3, 1.0, 1.0, 2.5, 40.0)), min_size=n * n, max_size=n * n))
@@ -113,8 +113,8 @@ def places_and_priors(draw: st.DrawFn) -> tuple[Distance, FloatArray]:
 
 
 @settings(deadline=None, max_examples=200)
-@given(places_and_priors(), st.sampled_from(ALPHAS))
-def test_hiding_under_any_distance_is_remapped_as_by_the_generic_path(
+@given(distances_and_priors(), st.sampled_from(ALPHAS))
+def test_location_hiding_matches_the_generic_path_for_any_distance(
     case: tuple[Distance, FloatArray], alpha: float
 ) -> None:
     distance, prior = case
@@ -126,7 +126,7 @@ def test_hiding_under_any_distance_is_remapped_as_by_the_generic_path(
 
 
 @pytest.mark.parametrize("shape", [(1, 90), (60, 2), (3, 41), (40, 3)])
-def test_long_axes_are_remapped_like_short_ones(shape: tuple[int, int]) -> None:
+def test_long_axes_match_the_generic_path(shape: tuple[int, int]) -> None:
     distance = world(*shape)
     for seed, epsilon in enumerate((0.0, 0.3, 2.0)):
         channel, prior = exponential(distance, epsilon), random_prior(distance.n_cells, seed)
@@ -134,7 +134,7 @@ def test_long_axes_are_remapped_like_short_ones(shape: tuple[int, int]) -> None:
         assert channel.remap(prior, distance).tolist() == slow.tolist()
 
 
-def test_a_tie_goes_to_the_lowest_cell() -> None:
+def test_tie_goes_to_the_lowest_cell() -> None:
     distance = world(2, 2)
     nothing = ExponentialChannel(distance=distance, epsilon_per_km=0.0)
     assert nothing.remap(np.full(4, 0.25), distance).tolist() == [0, 0, 0, 0]
@@ -142,7 +142,7 @@ def test_a_tie_goes_to_the_lowest_cell() -> None:
     assert nothing.remap(np.array([0.0, 0.5, 0.0, 0.5]), distance).tolist() == [1, 1, 1, 1]
 
 
-def test_an_output_without_posterior_mass_keeps_itself() -> None:
+def test_output_without_posterior_mass_is_unchanged() -> None:
     distance = world(2, 3)
     prior = np.array([0.5, 0.0, 0.0, 0.0, 0.5, 0.0])
     own = list(range(6))
@@ -154,8 +154,8 @@ def test_an_output_without_posterior_mass_keeps_itself() -> None:
 
 @pytest.mark.parametrize("kind", ["manhattan", "euclidean"])
 @pytest.mark.parametrize("share", [1e-289, 1e-291, 1e-320, 5e-324])
-def test_hiding_has_the_same_floor_under_every_distance(share: float, kind: str) -> None:
-    # A truth-teller's output 2 has the weight of its own cell alone.
+def test_location_hiding_has_the_same_floor_for_every_distance(share: float, kind: str) -> None:
+    # Without noise, output 2 has the weight of its own cell only.
     distance, prior = world(1, 5, kind), np.array([1.0, 0.0, share, 0.0, 0.0])
     never = LocationHidingChannel(n_cells=5, reveal_probability=0.0)
     truth = LocationHidingChannel(n_cells=5, reveal_probability=1.0)
@@ -166,8 +166,8 @@ def test_hiding_has_the_same_floor_under_every_distance(share: float, kind: str)
 
 
 @pytest.mark.parametrize("exponent", [600.0, 700.0, 740.0, 744.4, 745.0, 746.0])
-def test_weights_too_small_for_their_digits_are_no_posterior(exponent: float) -> None:
-    # Around exp(-745) half the total rounds to nought, and then the first cell would be the median.
+def test_denormal_weights_count_as_no_posterior_mass(exponent: float) -> None:
+    # Around exp(-745) half of the total rounds to zero, and the first cell would become the median.
     distance = world(1, 5)
     prior = np.array([0.0, 0.0, 1.0, 0.0, 0.0])
     channel = ExponentialChannel(distance=distance, epsilon_per_km=exponent / distance.matrix_km[2, 4])
@@ -177,15 +177,15 @@ def test_weights_too_small_for_their_digits_are_no_posterior(exponent: float) ->
 
 @pytest.mark.parametrize("kind", ["manhattan", "euclidean"])
 @pytest.mark.parametrize("alpha", [0.0, 1e-3])
-def test_hiding_is_exact_where_one_cell_is_all_but_certain(alpha: float, kind: str) -> None:
-    # "Not there" leaves the specks of the profile's floor: a difference of sums would see nothing of them.
+def test_location_hiding_is_exact_for_an_almost_certain_cell(alpha: float, kind: str) -> None:
+    # Excluding the likely cell leaves tiny probabilities, which a difference of sums would lose to rounding.
     distance = world(3, 3, kind)
     prior = np.array([1e-30, 3e-30, 1e-30, 2e-30, 1.0, 1e-30, 9e-30, 2e-30, 2e-30])
     channel = LocationHidingChannel(n_cells=9, reveal_probability=alpha)
     assert channel.remap(prior, distance).tolist() == remap_matrix(channel.matrix(), prior, distance).tolist()
 
 
-def test_outputs_that_are_no_cells_fall_back_to_the_best_cell_of_the_prior() -> None:
+def test_outputs_other_than_cells_fall_back_to_the_best_cell_of_the_prior() -> None:
     distance = world(1, 3)
     wide = MatrixChannel(np.array([[0.5, 0.5, 0, 0, 0], [0, 0.5, 0.5, 0, 0], [0, 0, 0.5, 0, 0.5]]))
     prior = np.array([0.2, 0.5, 0.3])
@@ -209,7 +209,7 @@ def test_loss_is_the_sum_over_cells_and_outputs(data: st.DataObject) -> None:
 
 @settings(max_examples=60)
 @given(st.data())
-def test_a_likelihood_after_the_remap_is_the_sum_over_the_outputs_sent_there(data: st.DataObject) -> None:
+def test_likelihood_after_remap_sums_over_the_mapped_outputs(data: st.DataObject) -> None:
     distance, _ = data.draw(grids_and_priors())
     n = distance.n_cells
     channel = data.draw(channels(distance))

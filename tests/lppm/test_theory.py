@@ -1,4 +1,4 @@
-"""The figures of a channel on paper against plain loops over cells and outputs, and closed forms."""
+"""Theoretical metrics of a channel compared with loops over cells and outputs, and with closed forms."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ GRID = Grid.rectangle(rows=2, cols=3, width_km=3.0, height_km=2.0)
 N = GRID.n_cells
 MANHATTAN, EUCLIDEAN = manhattan(GRID), euclidean(GRID)
 UPHILL = Distance(kind="file", matrix_km=EUCLIDEAN.matrix_km * (1 + np.triu(np.ones((N, N)))))
-"""Longer one way than the other: taken the wrong way round, it is another distance."""
+"""An asymmetric distance, which detects swapped arguments."""
 UNIFORM = np.full(N, 1 / N)
 PROFILE = np.array([0.4, 0.25, 0.2, 0.1, 0.05, 0.0])
 NOWHERE_KM = 7.0
 
 
 class MaybeNothing(MatrixChannel):
-    """A channel whose last output is no report at all, which costs so many km."""
+    """A channel whose last output means no report, at a loss of `NOWHERE_KM`."""
 
     def __init__(self, matrix: FloatArray) -> None:
         super().__init__(matrix)
@@ -45,18 +45,18 @@ class MaybeNothing(MatrixChannel):
 
 
 class Countless(MaybeNothing):
-    """One that cannot list its outputs, and knows its epsilon."""
+    """A channel that cannot enumerate its outputs and states its epsilon."""
 
     def __init__(self, matrix: FloatArray) -> None:
         super().__init__(matrix)
         self.countless, self.epsilon_per_km = True, 1.25
 
     def likelihoods(self) -> tuple[IntArray, FloatArray]:
-        raise AssertionError("there are too many")
+        raise AssertionError("too many outputs")
 
 
-def plain(channel: Channel, prior: FloatArray, quality_km: FloatArray, privacy_km: FloatArray) -> Theory:
-    """Return the figures in the plainest way; `quality_km` is [cell, output]."""
+def summed(channel: Channel, prior: FloatArray, quality_km: FloatArray, privacy_km: FloatArray) -> Theory:
+    """Return the metrics by direct summation; `quality_km` is [cell, output]."""
     matrix = channel.matrix()
     loss = error = left_bits = worst = 0.0
     for output in range(channel.n_outputs):
@@ -74,7 +74,7 @@ def plain(channel: Channel, prior: FloatArray, quality_km: FloatArray, privacy_k
 
 
 def channels() -> st.SearchStrategy[FloatArray]:
-    """Return matrices [cell, output] with some zeros, and outputs that never come."""
+    """Return matrices [cell, output] with zeros and with outputs that never occur."""
     entry = st.integers(0, 3)
     return st.lists(st.lists(entry, min_size=N + 1, max_size=N + 1), min_size=N, max_size=N).map(_normalised)
 
@@ -87,61 +87,61 @@ def _normalised(weights: list[list[int]]) -> FloatArray:
 
 @given(channels(), st.sampled_from([UNIFORM, PROFILE]), st.sampled_from([MANHATTAN, UPHILL]))
 @settings(max_examples=25, deadline=None)
-def test_figures_are_those_of_plain_loops(matrix: FloatArray, prior: FloatArray, privacy: Distance) -> None:
+def test_metrics_match_direct_summation(matrix: FloatArray, prior: FloatArray, privacy: Distance) -> None:
     with_nothing = np.column_stack([MANHATTAN.matrix_km, np.full(N, NOWHERE_KM)])
-    found = theory(MaybeNothing(matrix), prior, quality=MANHATTAN, privacy=privacy)
-    wanted = plain(MatrixChannel(matrix), prior, with_nothing, privacy.matrix_km)
-    assert found[:4] == pytest.approx(wanted[:4], abs=1e-12)
+    metrics = theory(MaybeNothing(matrix), prior, quality=MANHATTAN, privacy=privacy)
+    expected = summed(MatrixChannel(matrix), prior, with_nothing, privacy.matrix_km)
+    assert metrics[:4] == pytest.approx(expected[:4], abs=1e-12)
     among_cells = matrix[:, :N] + np.outer(matrix[:, N], UNIFORM)
-    found = theory(MatrixChannel(among_cells), prior, quality=UPHILL, privacy=privacy)
-    wanted = plain(MatrixChannel(among_cells), prior, UPHILL.matrix_km, privacy.matrix_km)
-    assert found[:4] == pytest.approx(wanted[:4], abs=1e-12)
+    metrics = theory(MatrixChannel(among_cells), prior, quality=UPHILL, privacy=privacy)
+    expected = summed(MatrixChannel(among_cells), prior, UPHILL.matrix_km, privacy.matrix_km)
+    assert metrics[:4] == pytest.approx(expected[:4], abs=1e-12)
 
 
-def test_who_tells_the_truth_loses_nothing_and_hides_nothing() -> None:
-    found = theory(identity(N), PROFILE, quality=MANHATTAN, privacy=EUCLIDEAN, epsilon_in=EUCLIDEAN)
-    assert found == Theory(0.0, 0.0, 0.0, 0.0, math.inf)
+def test_identity_has_no_loss_and_no_privacy() -> None:
+    metrics = theory(identity(N), PROFILE, quality=MANHATTAN, privacy=EUCLIDEAN, epsilon_in=EUCLIDEAN)
+    assert metrics == Theory(0.0, 0.0, 0.0, 0.0, math.inf)
 
 
-def test_a_report_that_tells_nothing_leaves_all_of_the_prior() -> None:
-    """Every output is as likely from everywhere: the best guess is that without any report."""
-    found = theory(location_hiding(N, 1 / N), PROFILE, quality=MANHATTAN, privacy=EUCLIDEAN, epsilon_in=EUCLIDEAN)
-    assert found.quality_loss_km == pytest.approx(float(PROFILE @ MANHATTAN.matrix_km.mean(axis=1)))
-    assert found.adversary_error_km == pytest.approx(float((PROFILE @ EUCLIDEAN.matrix_km).min()))
+def test_uninformative_report_leaves_the_prior() -> None:
+    """Every output is equally likely from every cell: the optimal estimate is that without a report."""
+    metrics = theory(location_hiding(N, 1 / N), PROFILE, quality=MANHATTAN, privacy=EUCLIDEAN, epsilon_in=EUCLIDEAN)
+    assert metrics.quality_loss_km == pytest.approx(float(PROFILE @ MANHATTAN.matrix_km.mean(axis=1)))
+    assert metrics.adversary_error_km == pytest.approx(float((PROFILE @ EUCLIDEAN.matrix_km).min()))
     positive = PROFILE[PROFILE > 0]
-    assert found.entropy_bits == pytest.approx(-float(positive @ np.log2(positive)))
-    assert found.worst_loss_km == 3.0
-    assert found.epsilon_per_km == pytest.approx(0.0, abs=1e-12)
+    assert metrics.entropy_bits == pytest.approx(-float(positive @ np.log2(positive)))
+    assert metrics.worst_loss_km == 3.0
+    assert metrics.epsilon_per_km == pytest.approx(0.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("distance", [MANHATTAN, EUCLIDEAN], ids=["manhattan", "euclidean"])
 @pytest.mark.parametrize("prior", [UNIFORM, PROFILE], ids=["uniform", "profile"])
-def test_a_remapped_mechanism_loses_what_the_adversary_errs(distance: Distance, prior: FloatArray) -> None:
+def test_loss_of_a_remapped_mechanism_is_the_adversary_error(distance: Distance, prior: FloatArray) -> None:
     for design in (
         Exponential(ExponentialParameters(epsilon_per_km=0.8), distance=distance),
         LocationHiding(LocationHidingParameters(reveal_probability=0.3), distance=distance),
     ):
-        found = theory(design(prior), prior, quality=distance, privacy=distance)
-        assert found.adversary_error_km == pytest.approx(found.quality_loss_km, abs=1e-12)
-        assert found.quality_loss_km > 0
+        metrics = theory(design(prior), prior, quality=distance, privacy=distance)
+        assert metrics.adversary_error_km == pytest.approx(metrics.quality_loss_km, abs=1e-12)
+        assert metrics.quality_loss_km > 0
 
 
-def test_the_exact_epsilon_is_that_of_location_hiding() -> None:
-    """The ratio is alpha by (1 - alpha) / (n - 1), and neighbours are nearest."""
+def test_exact_epsilon_of_location_hiding() -> None:
+    """The ratio is alpha to (1 - alpha) / (n - 1); neighbouring cells have the smallest distance."""
     reveal = 0.4
-    found = theory(location_hiding(N, reveal), UNIFORM, quality=MANHATTAN, privacy=MANHATTAN, epsilon_in=EUCLIDEAN)
-    assert found.epsilon_per_km == pytest.approx(math.log(reveal * (N - 1) / (1 - reveal)))
+    metrics = theory(location_hiding(N, reveal), UNIFORM, quality=MANHATTAN, privacy=MANHATTAN, epsilon_in=EUCLIDEAN)
+    assert metrics.epsilon_per_km == pytest.approx(math.log(reveal * (N - 1) / (1 - reveal)))
 
 
-def test_of_outputs_beyond_number_the_loss_is_known_and_a_promise_that_is_told() -> None:
+def test_too_many_outputs_leave_the_loss_and_the_stated_epsilon() -> None:
     matrix = np.column_stack([0.5 * np.eye(N), np.full(N, 0.5)])
-    found = theory(Countless(matrix), PROFILE, quality=MANHATTAN, privacy=EUCLIDEAN, epsilon_in=EUCLIDEAN)
-    assert found.quality_loss_km == pytest.approx(0.5 * NOWHERE_KM)
-    assert found[1:] == (None, None, None, 1.25)
+    metrics = theory(Countless(matrix), PROFILE, quality=MANHATTAN, privacy=EUCLIDEAN, epsilon_in=EUCLIDEAN)
+    assert metrics.quality_loss_km == pytest.approx(0.5 * NOWHERE_KM)
+    assert metrics[1:] == (None, None, None, 1.25)
 
 
-def test_a_cell_without_mass_makes_no_loss_the_worst() -> None:
-    """Only the last cell, where nobody is, has the loss of no report, or reports the other corner."""
+def test_worst_loss_ignores_cells_without_mass() -> None:
+    """Only the last cell, which has no mass, loses by a missing report or reports the opposite corner."""
     far = np.eye(N)
     far[N - 1] = far[0]
     assert theory(MatrixChannel(far), PROFILE, quality=MANHATTAN, privacy=MANHATTAN).worst_loss_km == 0.0
@@ -152,6 +152,6 @@ def test_a_cell_without_mass_makes_no_loss_the_worst() -> None:
     assert theory(MaybeNothing(matrix), UNIFORM, quality=MANHATTAN, privacy=MANHATTAN).worst_loss_km == NOWHERE_KM
 
 
-def test_entropy_never_falls_below_nought_by_rounding() -> None:
+def test_entropy_is_never_negative() -> None:
     joint = np.diag(np.random.default_rng(5).dirichlet(np.ones(50)))
     assert 0.0 <= conditional_entropy_bits(joint) < 1e-12

@@ -1,4 +1,4 @@
-"""The 22 panels: which there are, what their tables hold, and their pictures."""
+"""The 22 panels: names, tables and figures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sim.paper.studies import STUDIES, Study
 from sim.plots import pictures
 
 
-def test_the_panels_are_those_of_the_paper() -> None:
+def test_panels_are_those_of_the_paper() -> None:
     names = [panel.name for panel in PANELS]
     assert len(set(names)) == 22
     assert names[0] == "eval1-exp1-a-brightkite-exp"
@@ -38,14 +38,14 @@ def test_the_panels_are_those_of_the_paper() -> None:
 
 
 def halves(lppm: str, rows: list[tuple[str, int, str, float, float]]) -> pd.DataFrame:
-    """Return a table of `halves` with rows of user, point, half, loss, error."""
+    """Return a table with one row per half of a trace, given user, point, half, loss and error."""
     frame = pd.DataFrame(rows, columns=["user", "point", "half", "quality_loss_km", "adversary_error_km"])
     empty = {"expected_quality_loss_km": np.nan, "expected_adversary_error_km": np.nan}
     return frame.assign(lppm=lppm, attack="markov", replication=0, queries=10, **empty)
 
 
 def two_users(lppm: str) -> pd.DataFrame:
-    """Two users: at equal loss the first half gives 0.5, the last 1.0 of it, and the other user half as much."""
+    """Return two users: the error of "a" is 0.5 (first half) or 1.0 (last half) of the loss, that of "b" half of it."""
     return halves(
         lppm,
         [
@@ -57,25 +57,25 @@ def two_users(lppm: str) -> pd.DataFrame:
     )
 
 
-def test_who_learns_is_seen_in_each_half_and_the_others_as_a_whole() -> None:
+def test_learning_mechanisms_have_one_series_per_half() -> None:
     users = series_of(pd.concat([two_users("peb"), two_users("mk-rich")], ignore_index=True))
     assert set(users["lppm"]) == {"peb-first", "peb-last", "mk-rich"}
     panel = next(panel for panel in PANELS if panel.name == "eval2-exp21-a-brightkite-exp")
-    found = table(panel, users)
-    assert list(found.columns) == COLUMNS
-    assert list(dict.fromkeys(found["series"])) == ["mk-rich", "peb-first", "peb-last"], "in the order of the panel"
-    assert found.groupby("series")["quality_loss_km"].apply(list).tolist() == [AT_KM.tolist()] * 3
-    at_two = found[found["quality_loss_km"] == 2.0].set_index("series")
+    curves = table(panel, users)
+    assert list(curves.columns) == COLUMNS
+    assert list(dict.fromkeys(curves["series"])) == ["mk-rich", "peb-first", "peb-last"], "in the order of the panel"
+    assert curves.groupby("series")["quality_loss_km"].apply(list).tolist() == [AT_KM.tolist()] * 3
+    at_two = curves[curves["quality_loss_km"] == 2.0].set_index("series")
     assert at_two["users"].tolist() == [2, 2, 2]
-    figures = at_two[["mean_km", "min_km", "max_km"]].T.to_dict("list")
-    assert figures["peb-first"] == pytest.approx([0.75, 0.5, 1.0])
-    assert figures["peb-last"] == pytest.approx([1.5, 1.0, 2.0])
-    assert figures["mk-rich"] == pytest.approx([1.125, 0.75, 1.5])
-    beyond = found[(found["quality_loss_km"] == 3.0)]
-    assert beyond["users"].tolist() == [1, 1, 1], "nothing is extrapolated"
+    metrics = at_two[["mean_km", "min_km", "max_km"]].T.to_dict("list")
+    assert metrics["peb-first"] == pytest.approx([0.75, 0.5, 1.0])
+    assert metrics["peb-last"] == pytest.approx([1.5, 1.0, 2.0])
+    assert metrics["mk-rich"] == pytest.approx([1.125, 0.75, 1.5])
+    beyond = curves[(curves["quality_loss_km"] == 3.0)]
+    assert beyond["users"].tolist() == [1, 1, 1], "curves are not extrapolated"
 
 
-def test_pictures_are_the_same_bytes_and_say_what_is_synthetic() -> None:
+def test_figures_are_deterministic_and_have_the_note() -> None:
     panel = PANELS[0]
     curves = pd.DataFrame(
         {"series": "sp-rich", "quality_loss_km": AT_KM, "users": 5, "mean_km": AT_KM, "min_km": 0.0, "max_km": 4.0}
@@ -87,10 +87,10 @@ def test_pictures_are_the_same_bytes_and_say_what_is_synthetic() -> None:
     assert figure.get_supxlabel().endswith("\nmade up")
     (axes,) = figure.axes
     assert axes.get_title() == "Brightkite, Exp"
-    assert draw_all(dict.fromkeys((panel.name for panel in PANELS), curves)).get_supxlabel().endswith("such a loss")
+    assert draw_all(dict.fromkeys((panel.name for panel in PANELS), curves)).get_supxlabel().endswith("this loss")
 
 
-def test_a_mean_over_fewer_users_is_drawn_thin() -> None:
+def test_mean_over_fewer_users_is_not_a_solid_line() -> None:
     users = np.where(AT_KM > 2, 3, 5)
     curves = pd.DataFrame(
         {"series": "sp-rich", "quality_loss_km": AT_KM, "users": users, "mean_km": AT_KM, "min_km": 0, "max_km": 4}

@@ -1,4 +1,4 @@
-"""The whole command on a few points of small studies: real runs, all panels, all claims."""
+"""The command `paper` on small studies: real runs, all panels, all claims."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from sim.simulation.setting import Setting
 from tests.support import done, files, refused
 
 FULL = Study.scenario
-KEPT = {"exp": [0.2, 3], "lh": [0.3, 0.8]}
+VALUES = {"exp": [0.2, 3], "lh": [0.3, 0.8]}
 
 
 def small(self: Study, file: Path, *, quick: bool = False, log: str = "queries") -> Scenario:
-    """Return a study with two points, fifteen queries and two replications: seconds instead of minutes."""
-    asked = FULL(self, file, quick=quick, log=log)
-    data: dict[str, Any] = asked.model_dump(mode="json", exclude_unset=True)
+    """Return a study with two points, 16 queries and two replications, which takes seconds instead of minutes."""
+    full = FULL(self, file, quick=quick, log=log)
+    data: dict[str, Any] = full.model_dump(mode="json", exclude_unset=True)
     (path,) = data["sweep"]
-    data["sweep"] = {path: KEPT[self.base]}
+    data["sweep"] = {path: VALUES[self.base]}
     data["replications"] = 1 if quick else 2
     data["users"]["queries"] = 16
     if log == "summary":
         data["record"]["window"] = 8
-    place = asked.place
+    place = full.place
     return Scenario.model_validate(data, context={"folder": place.folder, "data": place.data}).at(*place)
 
 
 @contextmanager
 def small_studies(folder: Path) -> Iterator[pytest.MonkeyPatch]:
-    """Let the command simulate small studies of synthetic people in a folder."""
+    """Make the command simulate small studies of synthetic populations in a folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Study, "scenario", small)
         patch.chdir(folder)
@@ -53,24 +53,24 @@ def small_studies(folder: Path) -> Iterator[pytest.MonkeyPatch]:
 
 @pytest.fixture(scope="module")
 def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with what the command makes of synthetic people."""
+    """Return a folder with the output of the command for synthetic populations."""
     folder = tmp_path_factory.mktemp("paper")
     with small_studies(folder):
-        (folder / "said").write_text(done("paper", "--workers", "1"))
+        (folder / "stdout").write_text(done("paper", "--workers", "1"))
     return folder
 
 
-def test_every_panel_is_there_in_three_forms(paper: Path) -> None:
+def test_every_panel_is_written_in_three_formats(paper: Path) -> None:
     out = paper / "outputs" / "paper-synthetic"
     expected = {f"{panel.name}.{suffix}" for panel in PANELS for suffix in ("csv", "pdf", "png")}
     assert {path.name for path in (out / "panels").iterdir()} == expected
     for panel in PANELS:
-        found = pd.read_csv(out / "panels" / f"{panel.name}.csv")
-        assert list(found.columns) == COLUMNS
-        assert list(dict.fromkeys(found["series"])) == list(panel.series)
-        assert len(found) == len(AT_KM) * len(panel.series)
-        assert found["mean_km"].notna().any()
-        known = found.dropna()
+        curves = pd.read_csv(out / "panels" / f"{panel.name}.csv")
+        assert list(curves.columns) == COLUMNS
+        assert list(dict.fromkeys(curves["series"])) == list(panel.series)
+        assert len(curves) == len(AT_KM) * len(panel.series)
+        assert curves["mean_km"].notna().any()
+        known = curves.dropna()
         assert (known["min_km"] <= known["mean_km"] + 1e-12).all()
         assert (known["mean_km"] <= known["max_km"] + 1e-12).all()
     assert (out / "all-panels.png").stat().st_size > 50_000
@@ -85,41 +85,42 @@ def test_panels_come_from_the_logs_of_ordinary_runs(paper: Path) -> None:
         pd.testing.assert_frame_equal(again, pd.read_csv(out / "panels" / f"{panel.name}.csv"), check_exact=False)
 
 
-def test_halves_are_those_of_the_log(paper: Path) -> None:
+def test_halves_match_the_log(paper: Path) -> None:
     result = sim.Result.open(paper / "outputs" / "paper-synthetic" / "runs" / "mk-taxicab-exp-synthetic")
     events = result.events()
-    found = read_halves(result.run)
+    halves = read_halves(result.run)
     keys = ["point", "lppm", "attack", "user", "replication"]
     by_hand = events.assign(half=(events["index"] > 8).map({False: "first", True: "last"}))
     means = by_hand.groupby([*keys, "half"], as_index=False)["adversary_error_km"].mean()
-    both = found.merge(means, on=[*keys, "half"], suffixes=("", "_by_hand"), validate="one_to_one")
-    assert len(both) == len(found) == len(means)
+    both = halves.merge(means, on=[*keys, "half"], suffixes=("", "_by_hand"), validate="one_to_one")
+    assert len(both) == len(halves) == len(means)
     assert both["adversary_error_km"].to_numpy() == pytest.approx(both["adversary_error_km_by_hand"].to_numpy())
-    assert (found["queries"] == 8).all()
+    assert (halves["queries"] == 8).all()
 
 
-def test_claims_and_figures_say_that_the_people_are_synthetic(paper: Path) -> None:
+def test_claims_state_that_the_populations_are_synthetic(paper: Path) -> None:
     out = paper / "outputs" / "paper-synthetic"
     page = (out / "claims.md").read_text()
-    assert "Synthetic people stand in for brightkite, gowalla, taxicab" in page
+    assert "Synthetic populations replace brightkite, gowalla, taxicab" in page
     assert page.count("\n## ") >= 20
     assert re.search(r"\| TaxiCab, LH \| peb-last - peb-first \| [+-]\d+\.\d ± \d+\.\d % \| \d+ \|", page)
-    said = " ".join((paper / "said").read_text().split())
-    assert re.search(r"[\d,]+ queries were simulated; all took", said)
-    assert "claims.md, all-panels.png and the 22 panels as PDF, PNG and CSV are in outputs/paper-synthetic" in said
+    printed = " ".join((paper / "stdout").read_text().split())
+    assert re.search(r"simulated [\d,]+ queries", printed)
+    assert "claims.md, all-panels.png" in printed
+    assert "outputs/paper-synthetic" in printed
 
 
-def test_a_second_time_nothing_is_simulated(paper: Path) -> None:
+def test_second_call_simulates_nothing(paper: Path) -> None:
     before = files(paper / "outputs")
     with small_studies(paper) as patch:
-        patch.setattr(reproduce, "pictures", lambda *_: {})  # drawing takes longest, and was tried
+        patch.setattr(reproduce, "pictures", lambda *_: {})  # drawing is slow and tested elsewhere
         printed = done("paper", "--workers", "1")
-    assert "nothing was left to simulate; all took" in " ".join(printed.split())
+    assert "simulated 0 queries" in " ".join(printed.split())
     assert files(paper / "outputs") == before
 
 
-def test_quick_goes_on_to_the_whole(paper: Path, tmp_path: Path) -> None:
-    """One study: the replications of a quick run are the first ones of the whole."""
+def test_quick_run_is_resumed_by_the_full_run(paper: Path, tmp_path: Path) -> None:
+    """The replications of a quick run are the first ones of the full study."""
     source = write_traces("brightkite", tmp_path)
     study = STUDIES[0]
     sim.run(small(study, source, quick=True), out=tmp_path / "run", figures=False)
@@ -143,7 +144,7 @@ def test_summaries_give_the_same_curves(study: Study, paper: Path, tmp_path: Pat
 # ------------------------------------------------------------------------------------------------------ the studies
 
 
-def test_the_scenarios_are_the_studies() -> None:
+def test_every_study_has_a_scenario() -> None:
     assert {path.stem for path in scenario_folder().glob("*.yaml")} == {study.name for study in STUDIES}
 
 
@@ -154,7 +155,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
-def test_a_study_is_what_the_paper_says(study: Study, sources: dict[str, Path]) -> None:
+def test_study_has_the_parameters_of_the_paper(study: Study, sources: dict[str, Path]) -> None:
     scenario = study.scenario(sources[study.dataset])
     assert scenario.replications == {"exp": 20, "lh": 40}[study.base]
     ((path, values),) = scenario.sweep.items()
@@ -175,10 +176,10 @@ def test_a_study_is_what_the_paper_says(study: Study, sources: dict[str, Path]) 
     quick = study.scenario(sources[study.dataset], quick=True, log="summary")
     assert quick.replications in (1, 2)
     length = len(Population(Setting(quick), 0).traces[0])
-    assert (quick.record.log, 2 * quick.record.window) == ("summary", length), "a row for each half"
+    assert (quick.record.log, 2 * quick.record.window) == ("summary", length), "one row per half"
 
 
-def test_data_are_found_by_either_name(tmp_path: Path) -> None:
+def test_data_sets_are_found_by_either_name(tmp_path: Path) -> None:
     assert found_in(None) == {}
     assert found_in(tmp_path) == {}
     (tmp_path / "gowalla_sf_ccs17.csv.gz").touch()
@@ -188,12 +189,12 @@ def test_data_are_found_by_either_name(tmp_path: Path) -> None:
         "taxicab": tmp_path / "cabspotting.parquet",
     }
     (tmp_path / "gowalla.parquet").touch()
-    assert found_in(tmp_path)["gowalla"] == tmp_path / "gowalla.parquet", "what was imported comes first"
+    assert found_in(tmp_path)["gowalla"] == tmp_path / "gowalla.parquet", "the imported file has precedence"
 
 
-def test_a_data_folder_without_data_and_a_url_are_refused(tmp_path: Path) -> None:
+def test_empty_data_folder_and_url_are_rejected(tmp_path: Path) -> None:
     assert "nowhere" in refused("paper", "--data", "nowhere")
-    said = " ".join(refused("paper", "--data", tmp_path).split())
-    assert "has none of brightkite.parquet, brightkite_sf_ccs17.csv.gz" in said
-    assert "expected a folder of this machine" in " ".join(refused("paper", "-o", "s3://bucket/x").split())
+    message = " ".join(refused("paper", "--data", tmp_path).split())
+    assert "brightkite.parquet, brightkite_sf_ccs17.csv.gz" in message
+    assert "s3://bucket/x" in refused("paper", "-o", "s3://bucket/x")
     assert not list(tmp_path.iterdir())

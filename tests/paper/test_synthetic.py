@@ -1,4 +1,4 @@
-"""Synthetic stand-ins for the paper's data: always the same, kept when whole, and fit for all ten studies."""
+"""Synthetic replacements of the paper's data sets: deterministic, reused if intact, suitable for all ten studies."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def apart(some: IntArray, others: IntArray | FloatArray) -> float:
 
 
 def staying(cells: IntArray) -> float:
-    """Return how much more often two visits in a row are in one cell than two by chance."""
+    """Return the excess frequency of consecutive visits in the same cell over that of random pairs of visits."""
     share = histogram(cells) / cells.size
     return float((cells[1:] == cells[:-1]).mean() - (share**2).sum())
 
@@ -72,14 +72,14 @@ def test_another_process_writes_the_same_bytes(files: dict[str, Path], tmp_path:
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
-def test_a_whole_file_is_kept(
+def test_intact_file_is_not_changed(
     dataset: str, files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = Path(shutil.copy(files[dataset], tmp_path))
     before = path.stat()
 
     def refuse(*_: object) -> None:
-        raise AssertionError("a file that is there was made again")
+        raise AssertionError("an intact file was written again")
 
     monkeypatch.setattr(synthetic, "_people", refuse)
     assert write_traces(dataset, tmp_path) == path
@@ -87,7 +87,7 @@ def test_a_whole_file_is_kept(
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_a_torn_file_is_written_again(files: dict[str, Path], tmp_path: Path) -> None:
+def test_truncated_file_is_written_again(files: dict[str, Path], tmp_path: Path) -> None:
     whole = files["taxicab"].read_bytes()
     path = tmp_path / files["taxicab"].name
     path.write_bytes(whole[: len(whole) // 2])
@@ -95,7 +95,7 @@ def test_a_torn_file_is_written_again(files: dict[str, Path], tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("changed", ["cell", "user", "moment", "notes"])
-def test_a_changed_file_is_written_again(changed: str, files: dict[str, Path], tmp_path: Path) -> None:
+def test_modified_file_is_written_again(changed: str, files: dict[str, Path], tmp_path: Path) -> None:
     path = tmp_path / files["taxicab"].name
     traces = trace_file.read(files["taxicab"])
     match changed:
@@ -114,7 +114,7 @@ def test_a_changed_file_is_written_again(changed: str, files: dict[str, Path], t
     assert write_traces("taxicab", tmp_path).read_bytes() == files["taxicab"].read_bytes()
 
 
-def test_another_recipe_is_another_file(
+def test_changed_recipe_replaces_the_file(
     files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = Path(shutil.copy(files["taxicab"], tmp_path))
@@ -126,20 +126,20 @@ def test_another_recipe_is_another_file(
     assert trace_file.read(path).notes["recipe"]["scenario"]["seed"] == 99
 
 
-def test_other_data_sets_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"one of brightkite, gowalla, taxicab, got 'geolife'"):
+def test_unknown_data_set_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^dataset\b.*gowalla.*'geolife'$"):
         write_traces("geolife", tmp_path)
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
-def test_the_file_says_that_it_is_synthetic(dataset: str, files: dict[str, Path]) -> None:
-    found = describe(load(files[dataset]))
-    assert found.source == f"synthetic, in place of {dataset}"
+def test_metadata_states_that_the_file_is_synthetic(dataset: str, files: dict[str, Path]) -> None:
+    description = describe(load(files[dataset]))
+    assert description.source == f"synthetic, in place of {dataset}"
     assert trace_file.read(files[dataset]).notes["synthetic"] is True
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
-def test_every_study_has_its_people(study: Study, files: dict[str, Path]) -> None:
+def test_every_study_finds_its_users(study: Study, files: dict[str, Path]) -> None:
     file = files[study.dataset]
     setting = Setting(study.scenario(file))
     lives = Population(setting, 0).lives
@@ -157,7 +157,7 @@ def test_every_study_has_its_people(study: Study, files: dict[str, Path]) -> Non
 
 
 @pytest.mark.parametrize("dataset", CHECKINS)
-def test_other_people_go_elsewhere(dataset: str, files: dict[str, Path]) -> None:
+def test_other_users_visit_other_cells(dataset: str, files: dict[str, Path]) -> None:
     setting = Setting(Study("mk", dataset, "exp").scenario(files[dataset]))
     rich = setting.others("rich").profile
     assert min(apart(histogram(trace.cells), rich) for trace in Population(setting, 0).traces) > 0.4
@@ -173,7 +173,7 @@ def test_checkins_are_correlated_in_time_and_shuffled_ones_are_not(dataset: str,
     assert abs(stays["sp"]) < 0.05
 
 
-def test_some_users_change_their_habits_in_gowalla_alone(files: dict[str, Path]) -> None:
+def test_only_gowalla_has_users_with_a_behaviour_shift(files: dict[str, Path]) -> None:
     changes = {}
     for dataset in CHECKINS:
         people = cells_of(Study("mk", dataset, "exp"), files[dataset])
@@ -184,14 +184,14 @@ def test_some_users_change_their_habits_in_gowalla_alone(files: dict[str, Path])
 
 
 def test_checkins_are_heavy_tailed_and_the_two_sets_differ(files: dict[str, Path]) -> None:
-    found = {dataset: trace_file.read(files[dataset]) for dataset in CHECKINS}
-    for traces in found.values():
+    traces_of = {dataset: trace_file.read(files[dataset]) for dataset in CHECKINS}
+    for traces in traces_of.values():
         counts = np.sort(np.bincount(traces.user))
         assert (counts >= 300).sum() >= 25
         assert np.median(counts) < 10
         assert counts[-30:].sum() > 0.25 * counts.sum()
     grid = Grid.san_francisco()
-    assert apart(*(histogram(grid.cell_of(traces.lat, traces.lon)) for traces in found.values())) > 0.2
+    assert apart(*(histogram(grid.cell_of(traces.lat, traces.lon)) for traces in traces_of.values())) > 0.2
 
 
 def test_cabs_drive_from_cell_to_cell_and_wait(files: dict[str, Path]) -> None:
@@ -202,7 +202,7 @@ def test_cabs_drive_from_cell_to_cell_and_wait(files: dict[str, Path]) -> None:
         assert staying(cells) > 0.3
 
 
-def test_cabs_are_seen_often_on_days_of_san_francisco(files: dict[str, Path]) -> None:
+def test_cabs_report_often_on_local_days(files: dict[str, Path]) -> None:
     traces = trace_file.read(files["taxicab"])
     assert len(traces.users) == 12
     for number in range(12):

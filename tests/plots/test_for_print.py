@@ -182,7 +182,7 @@ def test_the_efficiency_is_that_of_the_courses(run: RunDirectory) -> None:
     figure = draw(run, "efficiency", attacks=["markov"])
     (panel,) = visible(figure)
     (line,) = [line for line in panel.get_lines() if line.get_label() == "SP-Exp"]
-    table = time_series.efficiency_course(time_series.user_courses(run))
+    table = time_series.efficiency_time_series(time_series.user_time_series(run))
     own = table[(table["lppm"] == "SP-Exp") & (table["attack"] == "markov")]
     assert list(line.get_ydata()) == pytest.approx(own["efficiency"].tolist())  # type: ignore[arg-type]
     assert "identity" not in legend_names(figure)
@@ -334,7 +334,7 @@ def test_wrong_requests_are_told_what_is_right(run: RunDirectory, tmp_path: Path
         ("x.jpg", r"must end in \.pdf, \.svg, \.png, \.eps, got .*x\.jpg"),
         ("x", "must end in"),
         ("there.pdf", "there.pdf exists: choose another name, or replace it with --overwrite"),
-        ("no/x.pdf", "is no folder: make it first"),
+        ("no/x.pdf", "does not exist"),
     ):
         with pytest.raises(RequestError, match=said):
             write_figure(run, "tradeoff", tmp_path / name)
@@ -352,9 +352,9 @@ def test_widths() -> None:
 def test_what_a_run_has_not_is_told(tmp_path: Path) -> None:
     run = run_of(tmp_path, SMALL + "record: {log: summary, window: 4}\n")
     for kind in ("profiles", "map"):
-        with pytest.raises(RunError, match="is a summary, without the cells"):
+        with pytest.raises(RunError, match="is a summary"):
             draw(run, kind)
     run.write_manifest(run.manifest().updated(worlds=[]))
-    with pytest.raises(RunError, match=r"manifest\.json does not tell the world of point 0"):
+    with pytest.raises(RunError, match=r"manifest\.json has no world for point 0"):
         draw(run, "map", lppms=["identity"])
     assert not summarize(run).empty

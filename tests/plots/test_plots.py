@@ -555,7 +555,7 @@ def test_the_level_is_drawn_where_there_are_few_lines() -> None:
 @pytest.mark.usefixtures("unsettled")
 def test_adaptation_of_nobody_says_so() -> None:
     found = adapted(["SP"], ["a"])
-    figure = plots.adaptation_figure(Adaptation(found.summary, found.users, found.course.iloc[:0], 10, 0.9))
+    figure = plots.adaptation_figure(Adaptation(found.summary, found.users, found.time_series.iloc[:0], 10, 0.9))
     assert "nobody has 10 queries" in figure.texts[0].get_text()
 
 

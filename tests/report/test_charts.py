@@ -1,10 +1,9 @@
-"""The report's charts and tables in a browser: drawn to be read, by pointer and by keys, at every width."""
+"""Charts and tables of the report in a browser: drawing, selection, tooltips and sorting, at several widths."""
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,15 +16,14 @@ from sim.analysis.result import Result
 from sim.plots.labels import printable
 from sim.report.page import SCRIPTS
 from sim.scenario.models import Scenario
-from sim.storage.run_directory import RunDirectory
-from tests.support import HOSTILE, rename_hostile
+from tests.support import HOSTILE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
 WIDTHS = (400, 1280, 2000)
 PARTS = SCRIPTS[: SCRIPTS.index("tables.js")]
-"""What draws charts: these scripts alone, outside of a page with a policy, can be called one by one."""
+"""Scripts that draw charts; in a page without a content security policy their functions can be called directly."""
 
 CROSSING = """() => {
   const wrong = [];
@@ -42,7 +40,7 @@ CROSSING = """() => {
   }
   return wrong;
 }"""
-"""Texts of a plot that cover each other (lines of text may touch) or leave the page."""
+"""Texts of a plot that overlap (lines of text may touch) or leave the page."""
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +95,7 @@ def data_of(page: Page) -> dict[str, Any]:
 
 
 def pressed(page: Page, chart: str) -> dict[str, bool]:
-    """Return which entries of a chart's legend are switched on."""
+    """Return whether each entry of a chart's legend is switched on."""
     buttons = page.locator(f"[data-chart={chart}] .legend button[aria-pressed]").all()
     return {button.inner_text(): button.get_attribute("aria-pressed") == "true" for button in buttons}
 
@@ -121,16 +119,16 @@ def chart(curves: list[dict[str, Any]], marks: list[dict[str, Any]] | None = Non
     return {**axes, **rest, "panels": [{"title": "", "curves": curves}]}
 
 
-def course(*charts: dict[str, Any]) -> dict[str, Any]:
-    """Return the data of a page with charts over time of the series a and b."""
+def time_data(*charts: dict[str, Any]) -> dict[str, Any]:
+    """Return the data of a page with time series of a and b."""
     series = [{"name": name, "look": [i, i, 0]} for i, name in enumerate("ab")]
     return {"series": series, "charts": {"time": list(charts)}}
 
 
-# ---------------------------------------------------------------------------------------------------- what is drawn
+# ---------------------------------------------------------------------------------------------------- drawing
 
 
-def test_axes_are_labelled_and_nothing_is_covered_or_cut_off_at_any_width(page: Page) -> None:
+def test_axes_are_labelled_and_texts_do_not_overlap_at_any_width(page: Page) -> None:
     columns = {}
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
@@ -155,7 +153,7 @@ def test_axes_are_labelled_and_nothing_is_covered_or_cut_off_at_any_width(page: 
     assert set(page.locator("[data-chart=time] .x-label").all_inner_texts()) == {"query index r"}
 
 
-def test_a_trade_off_has_one_scale_and_its_diagonal(page: Page) -> None:
+def test_tradeoff_has_equal_scales_and_a_diagonal(page: Page) -> None:
     plot = page.locator("[data-chart=tradeoff] .plot").first
     ticks: list[dict[str, Any]] = plot.evaluate(
         """plot => [...plot.querySelectorAll(".axes text")].map((text) => ({
@@ -173,24 +171,24 @@ def test_a_trade_off_has_one_scale_and_its_diagonal(page: Page) -> None:
     assert plot.locator(".diagonal text").text_content() == "PAE = Q\u0304"
 
 
-def test_names_of_shifts_and_long_numbers_do_not_cross(parts: Page) -> None:
+def test_names_of_shifts_and_long_numbers_do_not_overlap(parts: Page) -> None:
     names = ["a new job far away", "another", "a house", "at the very end"]
     marks = [
         {"x": at, "low": at, "high": at, "name": name, "ends": False}
         for at, name in zip((30, 32, 60, 99), names, strict=True)
     ]
     parts.set_viewport_size({"width": 500, "height": 900})
-    parts.evaluate("drawCharts", course(chart([curve("a", [1, 50, 100], [1, 2, 3])], marks)))
+    parts.evaluate("drawCharts", time_data(chart([curve("a", [1, 50, 100], [1, 2, 3])], marks)))
     assert sorted(parts.locator(".mark text").all_text_contents()) == sorted(names)
     assert parts.evaluate(CROSSING) == []
-    parts.evaluate("drawCharts", course(chart([curve("a", [1, 1e6], [1, 1e9])])))
+    parts.evaluate("drawCharts", time_data(chart([curve("a", [1, 1e6], [1, 1e9])])))
     assert parts.evaluate(CROSSING) == []
 
 
-def test_a_line_has_a_gap_where_a_value_is_missing_and_a_lonely_point_its_marker(parts: Page) -> None:
-    parts.evaluate("drawCharts", course(chart([curve("a", [1, 2, 3, 4, 5, 6], [1, 2, None, 3, None, 1])])))
+def test_missing_values_leave_gaps_and_isolated_points_have_markers(parts: Page) -> None:
+    parts.evaluate("drawCharts", time_data(chart([curve("a", [1, 2, 3, 4, 5, 6], [1, 2, None, 3, None, 1])])))
     assert (parts.locator(".plot .line").get_attribute("d") or "").count("M") == 3
-    parts.evaluate("drawCharts", course(chart([curve("a", [1], [0])])))
+    parts.evaluate("drawCharts", time_data(chart([curve("a", [1], [0])])))
     assert parts.locator(".plot .marker").count() == 1
 
 
@@ -207,10 +205,10 @@ def test_ticks_are_round_numbers(parts: Page) -> None:
     assert texts(0.0012, 0.0031, 4, False) == ["0.0015", "0.0020", "0.0025", "0.0030"]
 
 
-# ---------------------------------------------------------------------------------------------------- what is chosen
+# ---------------------------------------------------------------------------------------------------- selection
 
 
-def test_a_legend_switches_a_series_in_all_charts(page: Page) -> None:
+def test_legend_toggles_a_series_in_all_charts(page: Page) -> None:
     before = {name: lines(page, name) for name in ("tradeoff", "time", "users")}
     entry(page, "time", "SP-Exp").click()
     for name, count in before.items():
@@ -228,7 +226,7 @@ def test_a_legend_switches_a_series_in_all_charts(page: Page) -> None:
     assert {name: lines(page, name) for name in before} == before
 
 
-def test_users_are_small_charts_of_a_chosen_measure_and_attack(page: Page) -> None:
+def test_users_have_small_charts_of_the_selected_measure_and_attack(page: Page) -> None:
     users = page.locator("[data-chart=users]")
     choices = data_of(page)["charts"]["users"]
     for choice in choices:
@@ -240,10 +238,10 @@ def test_users_are_small_charts_of_a_chosen_measure_and_attack(page: Page) -> No
     assert len({choice["measure"] for choice in choices}) > 1
 
 
-def test_many_users_are_shown_when_asked_for(parts: Page) -> None:
+def test_many_users_are_shown_on_request(parts: Page) -> None:
     many = chart([])
     many["panels"] = [{"title": f"user {i}", "curves": [curve("a", [1, 2], [i, 1])]} for i in range(30)]
-    data = course() | {"charts": {"users": [{"measure": "loss", "attack": "", "chart": many}]}}
+    data = time_data() | {"charts": {"users": [{"measure": "loss", "attack": "", "chart": many}]}}
     parts.evaluate("document.querySelector('[data-chart]').dataset.chart = 'users'")
     parts.evaluate("drawCharts", data)
     assert parts.locator(".panel").count() == 24
@@ -255,32 +253,32 @@ def test_many_users_are_shown_when_asked_for(parts: Page) -> None:
     assert parts.locator(".panel").count() == 24
 
 
-def test_newer_data_keep_what_is_switched_off(parts: Page) -> None:
+def test_newer_data_preserve_hidden_series(parts: Page) -> None:
     both = [curve("a", [1, 2], [1, 2]), curve("b", [1, 2], [2, 1], 1)]
-    parts.evaluate("drawCharts", course(chart(both)))
+    parts.evaluate("drawCharts", time_data(chart(both)))
     entry(parts, "time", "b").click()
     longer = [curve("a", [1, 2, 3], [1, 2, 3]), curve("b", [1, 2, 3], [2, 1, 1], 1)]
-    parts.evaluate("drawCharts", course(chart(longer), chart(longer)))
+    parts.evaluate("drawCharts", time_data(chart(longer), chart(longer)))
     assert pressed(parts, "time") == {"a": True, "b": False}
     assert lines(parts, "time") == 2
 
 
-# ---------------------------------------------------------------------------------------------------- what is read
+# ---------------------------------------------------------------------------------------------------- tooltips
 
 
-def test_the_pointer_reads_a_point_with_interval_unit_and_swept_value_and_a_shift(page: Page) -> None:
+def test_tooltip_has_interval_unit_swept_value_and_shift(page: Page) -> None:
     drawn = data_of(page)["charts"]["tradeoff"]["panels"][0]["curves"][0]
     last = max(range(len(drawn["x"])), key=lambda i: float(drawn["x"][i]))
     colour = page.locator("[data-chart=tradeoff] .plot").first.locator(".marker[fill='var(--series-0)']")
     colour.nth(len(drawn["x"]) - 1).hover()
     page.locator(".tip").wait_for()
-    said = page.locator(".tip").inner_text()
-    assert said.startswith(drawn["name"])
-    assert drawn["at"][last] in said
+    text = page.locator(".tip").inner_text()
+    assert text.startswith(drawn["name"])
+    assert drawn["at"][last] in text
     for value, low, high in (("y", "low", "high"), ("x", "x_low", "x_high")):
         number, ends = f"{drawn[value][last]:.3g} km", (f"{drawn[end][last]:.3g}" for end in (low, high))
-        assert number in said
-        assert " to ".join(ends) in said
+        assert number in text
+        assert " to ".join(ends) in text
     page.mouse.move(5, 5)
     assert page.locator(".tip").is_hidden()
     shift = page.locator("[data-chart=time] .plot").first.locator(".mark line")
@@ -292,7 +290,7 @@ def test_the_pointer_reads_a_point_with_interval_unit_and_swept_value_and_a_shif
     assert "new job: 21" in page.locator(".tip").inner_text()
 
 
-def test_keys_read_a_course_and_go_to_the_next_chart(page: Page) -> None:
+def test_arrow_keys_read_a_time_series_and_select_the_next_chart(page: Page) -> None:
     charts = data_of(page)["charts"]["time"]
     plots = page.locator("[data-chart=time] .plot")
     plots.first.focus()
@@ -310,18 +308,13 @@ def test_keys_read_a_course_and_go_to_the_next_chart(page: Page) -> None:
     assert page.locator(".tip").is_hidden()
 
 
-def test_hostile_names_are_text_in_charts_and_tips(result: Result, browser_page: Page, tmp_path: Path) -> None:
-    shutil.copytree(result.run.path, tmp_path / "run")
-    stranger = RunDirectory(tmp_path / "run")
-    stranger = rename_hostile(stranger)
-    file = tmp_path / "report.html"
-    file.write_text(report.page([Result(stranger)]), encoding="utf-8")
-    browser_page.goto(file.as_uri())
-    names = [f"{name} lppm" for name in HOSTILE[:3]]
+def test_hostile_names_are_text_in_charts_and_tooltips(browser_page: Page, hostile_report: Path) -> None:
+    browser_page.goto(hostile_report.as_uri())
+    names = [f"{name} lppm" for name in HOSTILE[:2]]
     assert list(pressed(browser_page, "tradeoff")) == names
     assert browser_page.locator(".mark text").first.text_content() == f"{HOSTILE[0][:23]}\u2026"
     assert browser_page.locator("[data-chart=users] .panel-title").all_text_contents() == [
-        f"{printable(name)} user" for name in sorted(HOSTILE)
+        f"{printable(name)} user" for name in sorted(HOSTILE[:3])
     ]
     browser_page.locator("[data-chart=time] .plot").first.focus()
     browser_page.keyboard.press("End")
@@ -331,7 +324,7 @@ def test_hostile_names_are_text_in_charts_and_tips(result: Result, browser_page:
     assert browser_page.locator("img, main script").count() == 0
 
 
-# ---------------------------------------------------------------------------------------------------- tables, looks
+# ---------------------------------------------------------------------------------------------------- tables and style
 
 
 def test_tables_sort_by_click_and_by_key(page: Page) -> None:
@@ -360,7 +353,7 @@ def test_tables_sort_by_click_and_by_key(page: Page) -> None:
         for name, value in zip(table.locator("tbody th").all_inner_texts(), swept, strict=True)
         if value == swept[0]
     ]
-    assert same == sorted(same), "rows that are alike keep their order"
+    assert same == sorted(same), "sorting is stable"
     page.keyboard.press("Enter")
     assert heads.nth(column).get_attribute("aria-sort") == "descending"
     assert cells(column) == [*sorted(filter(None, swept), key=lambda value: -float(value)), *swept[len(given) :]]
@@ -369,7 +362,7 @@ def test_tables_sort_by_click_and_by_key(page: Page) -> None:
     assert table.locator("tbody tr").all_inner_texts() == given_rows
 
 
-def test_dark_on_a_dark_screen_and_light_in_print(page: Page) -> None:
+def test_dark_colour_scheme_on_screen_and_light_in_print(page: Page) -> None:
     paper = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(paper)
     page.emulate_media(color_scheme="dark")
@@ -380,7 +373,7 @@ def test_dark_on_a_dark_screen_and_light_in_print(page: Page) -> None:
     assert page.locator("th > button").first.is_visible()
 
 
-def test_no_part_of_the_script_takes_the_name_of_another() -> None:
+def test_scripts_have_distinct_top_level_names() -> None:
     top = re.compile(r"^(?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
     names = [name for part in SCRIPTS for name in top.findall(asset(part))]
     assert sorted(names) == sorted(set(names))
@@ -389,23 +382,17 @@ def test_no_part_of_the_script_takes_the_name_of_another() -> None:
 # ---------------------------------------------------------------------------------------------------------- few users
 
 
-def test_two_users_are_drawn_one_by_one_and_nothing_below_zero(
-    result: Result, browser_page: Page, tmp_path: Path
-) -> None:
-    scenario = result.manifest.recorded_scenario | {"users": result.manifest.recorded_scenario["users"] | {"count": 2}}
-    few = sim.run(Scenario.model_validate(scenario), out=tmp_path / "run", figures=False)
-    path = tmp_path / "report.html"
-    path.write_text(report.page([few]), encoding="utf-8")
-    browser_page.goto(path.as_uri())
+def test_few_users_are_drawn_individually_and_nothing_is_below_zero(browser_page: Page, small_report: Path) -> None:
+    browser_page.goto(small_report.as_uri())
     for chart in ("tradeoff", "time", "profiles"):
         panels = browser_page.locator(f"[data-chart={chart}] .plot")
         panels.first.wait_for()
         assert browser_page.locator(f"[data-chart={chart}] .band").count() == 0
         for panel in panels.all():
-            # Mechanisms that differ have a line, or dots, for each of the two.
-            assert panel.locator("path.user, circle.user").count() >= 2
+            # Each of two mechanisms has a line, or a dot, for each of three users.
+            assert panel.locator("path.user, circle.user").count() >= 6
     ticks = browser_page.locator("[data-chart] .axes text").all_text_contents()
     assert ticks
     assert not any(text.startswith(("-", "\u2212")) for text in ticks)
     notes = browser_page.locator("[data-chart=tradeoff] .note").all_inner_texts()
-    assert notes == ["thin lines or small marks: single users (no intervals below 5 users)"]
+    assert notes == ["thin lines or small marks: individual users (no intervals for fewer than 5 users)"]

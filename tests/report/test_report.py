@@ -1,4 +1,4 @@
-"""The report: its numbers are those of the log, its names are text, and it is one file that asks nobody."""
+"""Report: its numbers are those of the log, names are text, and the file makes no requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support import HOSTILE, MakeScenario, done, refused, rename_hostile
 
 
 class Reader(HTMLParser):
-    """Takes a page apart: its elements, and the whole text in each of a kind."""
+    """Parser of a page: its elements, and the text of each by tag."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -53,9 +53,9 @@ class Reader(HTMLParser):
 
 
 def data_of(page: str) -> dict[str, Any]:
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    data: dict[str, Any] = json.loads(found[1])
+    match = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert match is not None
+    data: dict[str, Any] = json.loads(match[1])
     return data
 
 
@@ -91,11 +91,20 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return sim.run(Scenario.model_validate(scenario), out=out, figures=False, chunk_queries=1)
 
 
-# ------------------------------------------------------------------------------------------------------- the numbers
+@pytest.fixture(scope="module")
+def page(result: Result) -> str:
+    return report.page([result])
 
 
-def test_the_curves_are_those_of_the_summary(result: Result) -> None:
-    data = data_of(report.page([result]))
+@pytest.fixture(scope="module")
+def data(page: str) -> dict[str, Any]:
+    return data_of(page)
+
+
+# ------------------------------------------------------------------------------------------------------- numbers
+
+
+def test_curves_equal_the_summary(result: Result, data: dict[str, Any]) -> None:
     assert [entry["name"] for entry in data["series"]] == ["SP-Exp", "PEB-LH"]
     chart, summary = data["charts"]["tradeoff"], result.summary()
     assert [panel["title"] for panel in chart["panels"]] == ["against sporadic", "against markov"]
@@ -109,7 +118,7 @@ def test_the_curves_are_those_of_the_summary(result: Result) -> None:
                 "y": "adversary_error_km",
             }.items():
                 assert curve[key] == pytest.approx(own[f"expected_{column}"].tolist(), rel=1e-4)
-            # Three users are too few for intervals, and each is drawn instead.
+            # Three users are too few for intervals and are drawn individually.
             assert [curve[key] for key in ("x_low", "x_high", "low", "high")] == [None] * 4
             users = result.totals().users
             users = users[(users["lppm"] == name) & (users["attack"] == attack)]
@@ -117,13 +126,12 @@ def test_the_curves_are_those_of_the_summary(result: Result) -> None:
             for line, (_, of_user) in zip(curve["each"], users.groupby("user"), strict=True):
                 assert line["x"] == pytest.approx(of_user["expected_quality_loss_km"].tolist(), rel=1e-4)
                 assert line["y"] == pytest.approx(of_user["expected_adversary_error_km"].tolist(), rel=1e-4)
-    assert chart["note"] == "thin lines or small marks: single users (no intervals below 5 users)"
+    assert chart["note"] == "thin lines or small marks: individual users (no intervals for fewer than 5 users)"
     swept = next(curve for curve in chart["panels"][0]["curves"] if curve["name"] == "SP-Exp")
     assert swept["at"] == ["epsilon_per_km 2", "epsilon_per_km 0.5"]
 
 
-def test_the_courses_are_those_of_the_tables_with_the_shift_marked(result: Result) -> None:
-    data = data_of(report.page([result]))
+def test_time_series_equal_the_tables_and_mark_the_shift(result: Result, data: dict[str, Any]) -> None:
     loss, error, efficiency = data["charts"]["time"]
     over_time = result.over_time()
     own = over_time[(over_time["lppm"] == "SP-Exp") & (over_time["attack"] == "markov") & (over_time["point"] == 0)]
@@ -137,8 +145,8 @@ def test_the_courses_are_those_of_the_tables_with_the_shift_marked(result: Resul
         assert [(mark["x"], mark["name"], mark["ends"]) for mark in chart["marks"]] == [(13.0, "new_places", False)]
 
 
-def test_single_users_have_a_panel_each(result: Result) -> None:
-    choices = data_of(report.page([result]))["charts"]["users"]
+def test_each_user_has_a_panel(result: Result, data: dict[str, Any]) -> None:
+    choices = data["charts"]["users"]
     assert [(choice["measure"].split()[0], choice["attack"]) for choice in choices] == [
         ("adversary", "sporadic"),
         ("adversary", "markov"),
@@ -155,23 +163,23 @@ def test_single_users_have_a_panel_each(result: Result) -> None:
     assert curve["y"][0] == pytest.approx(mean, rel=1e-4)
 
 
-def test_beliefs_have_a_chart(result: Result) -> None:
-    (chart,) = data_of(report.page([result]))["charts"]["profiles"]
+def test_beliefs_have_a_chart(data: dict[str, Any]) -> None:
+    (chart,) = data["charts"]["profiles"]
     curves = {curve["name"]: curve for curve in chart["panels"][0]["curves"]}
     assert curves["PEB-LH"]["x"] == [1, 10, 20]
     assert all(0 < y < 1 for y in curves["PEB-LH"]["y"])
 
 
-# -------------------------------------------------------------------------------------------------------- the replay
+# -------------------------------------------------------------------------------------------------------- replay
 
 
-def test_the_replay_holds_the_first_replication_at_the_middle_point(result: Result) -> None:
-    (found,) = data_of(report.page([result]))["replay"]
+def test_replay_has_the_first_replication_at_the_middle_point(result: Result, data: dict[str, Any]) -> None:
+    (replay,) = data["replay"]
     events = result.events()
     rows = events[(events["replication"] == 0) & (events["event"] == "query")]
-    users = found["users"]
+    users = replay["users"]
     assert sorted(users) == sorted(set(rows["user"]))
-    for one, lppm in zip(found["lppms"], ["SP-Exp", "PEB-LH"], strict=True):
+    for one, lppm in zip(replay["lppms"], ["SP-Exp", "PEB-LH"], strict=True):
         own = rows[(rows["lppm"] == lppm) & (rows["point"] == rows.loc[rows["lppm"] == lppm, "point"].min())]
         assert one["at"] == ("epsilon_per_km 0.5" if lppm == "SP-Exp" else "")
         for attack in ("sporadic", "markov"):
@@ -179,16 +187,16 @@ def test_the_replay_holds_the_first_replication_at_the_middle_point(result: Resu
             (estimate,) = (entry["cell"] for entry in one["estimates"] if entry["attack"] == attack)
             assert unpacked(estimate).tolist() == of_attack["estimate"].tolist()
             assert unpacked(one["output"]).tolist() == of_attack["output"].tolist()
-            assert unpacked(found["cell"]).tolist() == of_attack["cell"].tolist()
-            assert unpacked(found["time_s"]).tolist() == of_attack["time_s"].tolist()
-    assert found["queries"] == [25] * 3
-    assert found["note"] == ""
-    assert [(shift["user"], shift["index"]) for shift in found["shifts"]] == [(0, 13), (1, 13), (2, 13)]
+            assert unpacked(replay["cell"]).tolist() == of_attack["cell"].tolist()
+            assert unpacked(replay["time_s"]).tolist() == of_attack["time_s"].tolist()
+    assert replay["queries"] == [25] * 3
+    assert replay["note"] == ""
+    assert [(shift["user"], shift["index"]) for shift in replay["shifts"]] == [(0, 13), (1, 13), (2, 13)]
 
 
-def test_the_map_has_the_roads_and_the_beliefs(result: Result) -> None:
-    (found,) = data_of(report.page([result]))["replay"]
-    roads, drawn = result.manifest.worlds[0].roads, found["world"]["roads"]
+def test_map_has_the_roads_and_the_beliefs(result: Result, data: dict[str, Any]) -> None:
+    (replay,) = data["replay"]
+    roads, drawn = result.manifest.worlds[0].roads, replay["world"]["roads"]
     assert roads is not None
     places = list(zip(unpacked(drawn["x_m"]).tolist(), unpacked(drawn["y_m"]).tolist(), strict=True))
     ends = zip(unpacked(drawn["from"]).tolist(), unpacked(drawn["to"]).tolist(), strict=True)
@@ -197,18 +205,20 @@ def test_the_map_has_the_roads_and_the_beliefs(result: Result) -> None:
     assert {frozenset((places[a], places[b])) for a, b in ends} == {
         frozenset((true_places[a], true_places[b])) for a, b in true_ends
     }
-    beliefs = found["lppms"][1]["beliefs"]
+    beliefs = replay["lppms"][1]["beliefs"]
     assert (beliefs["user"], beliefs["index"]) == ([0, 0, 0, 1, 1, 1, 2, 2, 2], [1, 10, 20] * 3)
     shades = unpacked(beliefs["value"]).reshape(9, 20)
     (part,) = [part for part in result.run.parts() if part.startswith("0000-0000") and result.run.snapshots(part)]
-    kept = result.run.snapshots(part)
+    recorded = result.run.snapshots(part)
     for row, (user, index) in enumerate(zip(beliefs["user"], beliefs["index"], strict=True)):
-        same = (kept["lppm"] == "PEB-LH") & (kept["user"] == found["users"][user]) & (kept["index"] == index)
-        (truth,) = kept["profile"][same & (kept["replication"] == 0)]
+        same = (
+            (recorded["lppm"] == "PEB-LH") & (recorded["user"] == replay["users"][user]) & (recorded["index"] == index)
+        )
+        (truth,) = recorded["profile"][same & (recorded["replication"] == 0)]
         assert (shades[row] / 255) ** 2 * beliefs["top"][row] == pytest.approx(truth, abs=truth.max() / 128)
 
 
-def test_what_does_not_fit_is_left_out_and_said(make_scenario: MakeScenario, tmp_path: Path) -> None:
+def test_users_that_exceed_the_size_limit_are_omitted_and_reported(make_scenario: MakeScenario, tmp_path: Path) -> None:
     users = {"count": 12, "queries": 200, "mobility": {"kind": "favourites", "places": 4}}
     study = Study([sim.run(make_scenario(users=users), out=tmp_path / "run", figures=False)])
     (whole,) = replays(study, 10**6)
@@ -217,58 +227,59 @@ def test_what_does_not_fit_is_left_out_and_said(make_scenario: MakeScenario, tmp
     (half,) = replays(study, letters // 2)
     assert 3 <= len(half["users"]) < 12
     assert half["queries"] == [200] * len(half["users"])
-    assert f"{len(half['users'])} of 12 users are kept" in half["note"]
+    assert f"{len(half['users'])} of 12 users" in half["note"]
     assert len(json.dumps(half)) <= letters // 2 + 200
     (little,) = replays(study, 2_000)
     assert len(little["users"]) == 1
     kept = little["queries"][0]
     assert 1 < kept < 200
-    assert f"the first {kept} queries are kept" in little["note"]
+    assert f"first {kept} queries" in little["note"]
     assert unpacked(little["cell"]).tolist() == unpacked(whole["cell"])[:kept].tolist()
 
 
-def test_a_page_stays_below_its_limit(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = report.page([result])
-    monkeypatch.setattr(sys.modules["sim.report.page"], "MOST_LETTERS", len(whole) - 600)
+def test_page_size_is_limited(result: Result, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["sim.report.page"], "MOST_LETTERS", len(page) - 600)
     smaller = report.page([result])
-    assert len(smaller) <= len(whole) - 600 + 200
-    assert "so that the page stays below 5 MB" in data_of(smaller)["replay"][0]["note"]
+    assert len(smaller) <= len(page) - 600 + 200
+    assert "5 MB" in data_of(smaller)["replay"][0]["note"]
 
 
-def test_no_query_is_lost_where_replications_differ_in_length(make_scenario: MakeScenario, tmp_path: Path) -> None:
+def test_no_query_is_lost_if_replications_differ_in_length(make_scenario: MakeScenario, tmp_path: Path) -> None:
     users = {"count": 3, "days": 3, "mobility": "commuters", "demand": {"kind": "poisson", "per_hour": 0.5}}
     world = {"grid": {"kind": "rectangle", "rows": 4, "cols": 5, "width_km": 5.0, "height_km": 4.0}, "roads": "lattice"}
     scenario = make_scenario(users=users, world=world, replications=4, training={"none": "nothing"}, lppms=["SP-LH"])
     result = sim.run(scenario, out=tmp_path / "run", figures=False)
-    (found,) = replays(Study([result]), 10**6)
+    (replay,) = replays(Study([result]), 10**6)
     events = result.events()
     rows = events[(events["replication"] == 0) & (events["attack"] == "markov")]
     lengths = rows.groupby("user").size()
     assert len(set(events[events["attack"] == "markov"].groupby(["replication", "user"]).size())) > 3
-    assert found["queries"] == lengths[found["users"]].tolist()
-    assert found["note"] == ""
+    assert replay["queries"] == lengths[replay["users"]].tolist()
+    assert replay["note"] == ""
 
 
-def test_a_run_whose_first_replication_failed_has_a_page(result: Result, tmp_path: Path) -> None:
+def test_run_without_its_first_replication_has_a_page(result: Result, tmp_path: Path) -> None:
     torn = RunDirectory.open(shutil.copytree(result.path, tmp_path / "run"))
     for part in torn.parts():
         if part.split("-")[1] == "0000":
             torn.part_path(part).unlink()
     page = report.page([Result(torn)])
-    assert "is not there yet" in data_of(page)["replay"][0]["none"]
+    assert "not finished yet" in data_of(page)["replay"][0]["none"]
     assert data_of(page)["charts"]["tradeoff"]["panels"]
 
 
-def test_a_summary_has_no_replay_and_the_page_says_why(make_scenario: MakeScenario, tmp_path: Path) -> None:
+def test_summarized_log_has_no_replay_and_the_page_gives_the_reason(
+    make_scenario: MakeScenario, tmp_path: Path
+) -> None:
     scenario = make_scenario(record={"log": "summary", "window": 5})
     page = report.page([sim.run(scenario, out=tmp_path / "run", figures=False)])
     assert "none" in data_of(page)["replay"][0]
     reader = Reader(page)
-    assert any("record.log: summary" in line for line in reader.texts["p"])
+    assert any("record.log" in line for line in reader.texts["p"])
     assert ("div", {"class": "map"}) not in reader.tags
 
 
-# ---------------------------------------------------------------------------------------------------------- the page
+# ---------------------------------------------------------------------------------------------------------- page
 
 
 def test_names_are_text_whatever_they_contain(result: Result, tmp_path: Path) -> None:
@@ -288,43 +299,42 @@ def test_names_are_text_whatever_they_contain(result: Result, tmp_path: Path) ->
     assert any(f"Against {HOSTILE[1]} attack" in line for line in reader.texts["p"])
 
 
-def test_the_policy_allows_this_style_and_this_script_alone(result: Result) -> None:
-    page = report.page([result])
+def test_policy_allows_only_this_style_and_script(page: str) -> None:
     (policy,) = [a["content"] for tag, a in Reader(page).tags if a.get("http-equiv") == "Content-Security-Policy"]
     assert policy is not None
     assert "connect-src" not in policy
     assert policy.startswith("default-src 'none'; ")
     for tag, rule in (("style", "style-src"), ("script", "script-src")):
-        found = re.search(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
-        assert found is not None
-        digest = base64.b64encode(hashlib.sha256(found[1].encode()).digest()).decode()
+        match = re.search(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        assert match is not None
+        digest = base64.b64encode(hashlib.sha256(match[1].encode()).digest()).decode()
         assert f"{rule} 'sha256-{digest}'" in policy
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
 
 
-def test_the_page_says_what_was_run(result: Result) -> None:
-    text = " ".join(line for lines in Reader(report.page([result])).texts.values() for line in lines)
+def test_page_has_the_configuration(result: Result, page: str) -> None:
+    text = " ".join(line for lines in Reader(page).texts.values() for line in lines)
     manifest = result.manifest
-    for said in (manifest.digest, f"lppm-sim run {result.path}/manifest.json", "numpy", "epsilon_per_km"):
-        assert said in text
+    for entry in (manifest.digest, f"lppm-sim run {result.path}/manifest.json", "numpy", "epsilon_per_km"):
+        assert entry in text
 
 
-def test_the_same_run_gives_the_same_page(result: Result) -> None:
-    assert report.page([result]) == report.page([Result.open(result.path)])
+def test_same_run_gives_the_same_page(result: Result, page: str) -> None:
+    assert page == report.page([Result.open(result.path)])
 
 
-def test_a_run_without_attacks_or_beliefs_has_a_page(make_scenario: MakeScenario, tmp_path: Path) -> None:
+def test_run_without_attacks_or_beliefs_has_a_page(make_scenario: MakeScenario, tmp_path: Path) -> None:
     scenario = make_scenario(attacks=[], lppms=["identity"], record={"snapshots": []})
     page = report.page([sim.run(scenario, out=tmp_path / "run", figures=False)])
     lines = Reader(page).texts["p"]
-    assert any("no attack in this run" in line for line in lines)
+    assert any("has no attack" in line for line in lines)
     assert any("record.snapshots" in line for line in lines)
 
 
-# ------------------------------------------------------------------------------------------------------- the commands
+# ------------------------------------------------------------------------------------------------------- commands
 
 
-def test_every_run_ends_by_writing_its_report(small: Path) -> None:
+def test_every_run_writes_its_report(small: Path) -> None:
     done("run", small, "-o", "with")
     page = Path("with/report.html").read_bytes()
     done("run", small, "-o", "without", "--no-figures")
@@ -355,28 +365,28 @@ def test_runs_are_compared_side_by_side(small: Path) -> None:
     reader = Reader(page)
     assert "seed" in reader.texts["th"]
     assert not any("(one)" in line and "(two)" in line for line in reader.texts["p"])
-    assert any("different people (one | two)" in line for line in reader.texts["li"])
-    assert "is there already" in refused("compare", "one", "two")
-    assert "two or more" in refused("compare", "one")
-    assert "named twice" in refused("compare", "one", "./one", "-o", "other.html")
-    assert "must end in .html" in refused("compare", "one", "two", "-o", "x.pdf")
+    assert any("(one | two)" in line for line in reader.texts["li"])
+    assert "compare.html" in refused("compare", "one", "two")
+    assert refused("compare", "one")
+    assert "one" in refused("compare", "one", "./one", "-o", "other.html")
+    assert ".html" in refused("compare", "one", "two", "-o", "x.pdf")
     done("compare", "one", "two", "--overwrite")
 
 
-def test_runs_with_the_same_figures_show_no_lead(small: Path) -> None:
+def test_runs_with_the_same_metrics_show_no_lead(small: Path) -> None:
     done("run", small, "-o", "one", "--no-figures")
     done("run", small, "-o", "two", "--no-figures")
     done("compare", "one", "two")
     lines = [line for line in Reader(Path("compare.html").read_text(encoding="utf-8")).texts["p"] if "Against" in line]
     assert lines
-    assert all("users are too few to tell which mechanism protects better" in line for line in lines)
+    assert all("users are too few for a significance test" in line for line in lines)
     assert any(
-        "scenarios of these runs are the same" in line for line in Reader(Path("compare.html").read_text()).texts["p"]
+        "scenarios of these runs are identical" in line for line in Reader(Path("compare.html").read_text()).texts["p"]
     )
 
 
-def test_the_table_is_the_summary(result: Result) -> None:
-    reader = Reader(section(report.page([result]), "answer"))
+def test_table_equals_the_summary(result: Result, page: str) -> None:
+    reader = Reader(section(page, "answer"))
     cells = [a["data-value"] for tag, a in reader.tags if tag == "td" and "data-value" in a]
     shown = np.array([float(value or "nan") for value in cells]).reshape(-1, 4)
     summary = result.summary().set_index(["lppm", "point", "attack"])
@@ -387,7 +397,7 @@ def test_the_table_is_the_summary(result: Result) -> None:
         assert row.tolist() == pytest.approx([epsilon, loss, *errors], rel=1e-5, nan_ok=True)
 
 
-def test_a_part_that_comes_while_the_page_is_made_is_not_seen(
+def test_part_written_while_the_page_is_rendered_is_ignored(
     result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = RunDirectory.open(shutil.copytree(result.path, tmp_path / "run"))
@@ -399,44 +409,42 @@ def test_a_part_that_comes_while_the_page_is_made_is_not_seen(
     read = Result.totals
 
     def slowly(self: Result) -> Any:
-        found = read(self)
+        totals = read(self)
         for part, content in zip(late, contents, strict=True):
             part.write_bytes(content)
-        return found
+        return totals
 
     monkeypatch.setattr(Result, "totals", slowly)
     assert report.page([Result(run)]) == expected
     assert report.page([Result(run)]) != expected
 
 
-def test_more_of_the_same_people_are_compared_over_those_in_common(small: Path) -> None:
+def test_runs_with_different_numbers_of_users_are_compared_over_common_users(small: Path) -> None:
     done("run", small, "-o", "three", "--no-figures")
     done("run", small, "--set", "users.count=2", "-o", "two", "--no-figures")
     done("compare", "three", "two")
     reader = Reader(Path("compare.html").read_text(encoding="utf-8"))
-    assert "three, two: compared over the 2 users whom all of them have." in reader.texts["li"]
-    assert not any("different people" in line for line in reader.texts["li"])
+    assert "three, two: compared over the 2 users common to all of them." in reader.texts["li"]
+    assert not any("different users" in line for line in reader.texts["li"])
     verdicts = [line for line in reader.texts["p"] if line.startswith("Against")]
     assert verdicts
     assert all("(three)" in line and "(two)" in line for line in verdicts)
 
 
-def test_how_mechanisms_follow_a_shift_is_the_table_of_the_adaptation(
-    make_scenario: MakeScenario, tmp_path: Path
-) -> None:
+def test_adaptation_table_equals_the_analysis(make_scenario: MakeScenario, tmp_path: Path) -> None:
     users = {"count": 4, "queries": 130, "mobility": {"kind": "favourites", "places": 4}}
     shifts = [{"kind": "relocate", "at_query": 61}]
     result = sim.run(make_scenario(users=users, shifts=shifts), out=tmp_path / "run", figures=False)
     reader = Reader(section(report.page([result]), "time"))
     rows = [line.split("±") for line in reader.texts["tr"]]
-    found = result.adaptation().summary
-    assert found["pooled_censored"].any()
-    for row in found.to_dict("records"):
+    summary = result.adaptation().summary
+    assert summary["pooled_censored"].any()
+    for row in summary.to_dict("records"):
         own = [cells for cells in rows if cells[0].startswith(row["lppm"] + row["attack"])]
         assert len(own) == 1
         sign = "> " if row["pooled_censored"] else ""
-        told = f"{row['censored']} of {row['users']}{sign}{row['pooled_queries_to_recover']:.0f}"
-        assert own[0][-1].endswith(told)
+        ending = f"{row['censored']} of {row['users']}{sign}{row['pooled_queries_to_recover']:.0f}"
+        assert own[0][-1].endswith(ending)
         assert f"{row['efficiency_before']:.3f}" in own[0][0]
     (chart,) = data_of(report.page([result]))["charts"]["adaptation"]
     curve = chart["panels"][0]["curves"][0]
@@ -444,9 +452,7 @@ def test_how_mechanisms_follow_a_shift_is_the_table_of_the_adaptation(
     assert [mark["x"] for mark in chart["marks"]] == [0.0]
 
 
-def test_shifts_are_marked_where_they_are_at_the_point_that_is_drawn(
-    make_scenario: MakeScenario, tmp_path: Path
-) -> None:
+def test_shifts_are_marked_at_the_drawn_sweep_point(make_scenario: MakeScenario, tmp_path: Path) -> None:
     scenario = make_scenario(
         shifts=[{"kind": "new_places", "at_query": 13}], sweep={"shifts.new_places.at_query": [9, 13, 20]}
     )

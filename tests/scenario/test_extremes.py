@@ -1,4 +1,4 @@
-"""Kinds of every type, numbers of every size and names with a slip: refused at the edge, each in words."""
+"""Extreme input: kinds of any type, numbers of any size and misspelt names are refused with a clear message."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from sim.attack import bayesian, identification
 from sim.components.registry import FAMILIES, registry
 from sim.components.spec import SMALLEST, Spec
 from sim.scenario.lppms import short_names
-from sim.scenario.reading.faults import ScenarioError
+from sim.scenario.reading.faults import Fault, ScenarioError
 from sim.scenario.reading.paths import assign
 from sim.scenario.reference import SECTIONS
 from sim.storage.load import load
@@ -52,7 +53,7 @@ COMPONENTS: tuple[tuple[str | int, ...], ...] = (
     ("training", "others", "demand"),
     ("shifts", 0),
 )
-NO_KINDS: tuple[Any, ...] = (
+INVALID_KINDS: tuple[Any, ...] = (
     ["a", "b"],
     [],
     [["a"]],
@@ -69,12 +70,13 @@ NO_KINDS: tuple[Any, ...] = (
 )
 
 
-def faults_of(data: dict[str, Any], folder: Path) -> list[Any]:
+def faults_of(data: dict[str, Any], folder: Path) -> list[Fault]:
+    """Return the faults of a scenario given as data."""
     path = folder / "s.yaml"
     path.write_text(json.dumps(data))
-    with pytest.raises(ScenarioError) as refused:
+    with pytest.raises(ScenarioError) as error:
         load(path)
-    return refused.value.faults
+    return error.value.faults
 
 
 @pytest.mark.parametrize("names", ["known", "hidden"])
@@ -83,14 +85,14 @@ def faults_of(data: dict[str, Any], folder: Path) -> list[Any]:
 def test_a_kind_of_any_type_is_a_fault_with_its_place(
     place: tuple[str | int, ...], log: str, names: str, tmp_path: Path
 ) -> None:
-    for kind in NO_KINDS:
-        base = FULL | {"names": names, "record": log}  # what parts ask of each other looks at kinds too
+    for kind in INVALID_KINDS:
+        base = FULL | {"names": names, "record": log}  # the rules between parts read kinds too
         data = assign(base, (*place, "kind"), kind)
         faults = faults_of(data, tmp_path)
         own = ".".join(map(str, place[:2]))
         assert any(fault.path.startswith(own) for fault in faults), (kind, faults)
         assert all(fault.where.startswith(str(tmp_path)) and len(str(fault)) < 2000 for fault in faults)
-        # Every attack needs a channel: the kind of each LPPM is looked at.
+        # If every attack needs a channel, the rules read the kind of each LPPM.
         if place[0] == "lppms":
             assert faults_of(assign(data, ("attacks",), ["sporadic"]), tmp_path)
 
@@ -102,13 +104,13 @@ def test_parts_of_any_type_are_faults(place: tuple[str, ...], value: Any, tmp_pa
 
 
 def floats() -> Iterator[tuple[str, type[Spec], str, bool]]:
-    """Yield each key of each model that may hold a number with a fraction, and whether it holds a list of them."""
+    """Yield each key of each model whose value is a float or a list of floats."""
     models = {f"{family}.{kind}": spec for family in FAMILIES for kind, spec in registry.kinds(family).items()}
     for name, spec in (models | {name: spec for name, (_, spec) in SECTIONS.items()}).items():
         schema = spec.model_json_schema()
         schema = schema["$defs"][spec.__name__] if "$ref" in schema else schema
-        for key, said in schema["properties"].items():
-            for option in (said, *said.get("anyOf", [])):
+        for key, value in schema["properties"].items():
+            for option in (value, *value.get("anyOf", [])):
                 if option.get("type") == "number":
                     yield f"{name}.{key}", spec, key, False
                 if option.get("type") == "array" and option["items"].get("type") == "number":
@@ -116,15 +118,13 @@ def floats() -> Iterator[tuple[str, type[Spec], str, bool]]:
 
 
 @pytest.mark.parametrize(("name", "spec", "key", "listed"), [pytest.param(*row, id=row[0]) for row in floats()])
-def test_numbers_as_good_as_zero_are_refused_wherever_they_stand(
-    name: str, spec: type[Spec], key: str, listed: bool
-) -> None:
+def test_subnormal_numbers_are_refused_for_every_key(name: str, spec: type[Spec], key: str, listed: bool) -> None:
     del name
     for number in (1e-320, 5e-324, 1e-308, -1e-320, 0.99 * SMALLEST):
         value = [number] if listed else number
-        with pytest.raises(ValueError, match=key) as refused:
+        with pytest.raises(ValidationError, match=key) as error:
             spec.model_validate({key: value})
-        assert any(error["loc"][0] == key for error in refused.value.errors())  # type: ignore[attr-defined]
+        assert any(detail["loc"][0] == key for detail in error.value.errors())
 
 
 def test_the_full_scenario_is_valid(tmp_path: Path) -> None:
@@ -141,12 +141,12 @@ def test_minus_zero_is_zero(tmp_path: Path) -> None:
     assert digests[0] == digests[1]
 
 
-def slips(name: str) -> list[str]:
-    """Return a name in capital letters, in small ones, and with two letters that changed places."""
+def misspelt(name: str) -> list[str]:
+    """Return a name in upper case, in lower case, and with two letters swapped."""
     at = max(len(name) // 2, 1)
-    turned = name[: at - 1] + name[at] + name[at - 1] + name[at + 1 :]
+    swapped = name[: at - 1] + name[at] + name[at - 1] + name[at + 1 :]
     same = name.upper(), name.lower()
-    return [wrong for wrong in (*same, *([turned] if len(name) > 3 else [])) if wrong != name]
+    return [wrong for wrong in (*same, *([swapped] if len(name) > 3 else [])) if wrong != name]
 
 
 KINDS_AT: dict[str, list[str]] = {
@@ -164,19 +164,19 @@ KINDS_AT: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("place", KINDS_AT)
-def test_the_nearest_name_comes_before_the_list(place: str, tmp_path: Path) -> None:
+def test_the_suggestion_comes_before_the_list_of_kinds(place: str, tmp_path: Path) -> None:
     names = KINDS_AT[place]
     loc = tuple(int(step) if step.isdigit() else step for step in place.split("."))
     base = FULL | {"lppms": [{"name": "x", "belief": "fixed_profile", "design": "exponential"}]}
     for name, mapping in itertools.product(names, (False, True)):
-        for wrong in slips(name):
+        for wrong in misspelt(name):
             if wrong in names:
                 continue
             faults = faults_of(assign(base, loc, {"kind": wrong} if mapping else wrong), tmp_path)
-            said = [fault.message for fault in faults if "did you mean" in fault.message]
-            assert said, (wrong, faults)
-            near, _, rest = said[0].partition("(did you mean '")
-            assert not any(f" {other}," in near for other in names)
-            meant, _, allowed = rest.partition("'?)")
+            messages = [fault.message for fault in faults if "did you mean" in fault.message]
+            assert messages, (wrong, faults)
+            start, _, rest = messages[0].partition("(did you mean '")
+            assert not any(f" {other}," in start for other in names)
+            suggested, _, allowed = rest.partition("'?)")
             assert name in allowed
-            assert meant == name or wrong not in (name.upper(), name.lower()), (wrong, meant)
+            assert suggested == name or wrong not in (name.upper(), name.lower()), (wrong, suggested)

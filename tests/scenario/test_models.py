@@ -1,4 +1,4 @@
-"""The scenario as data: what is equal is equal in every writing, and what differs has another digest."""
+"""The scenario model: equal scenarios in any notation have equal digests, different ones have different digests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sim.scenario.reading.faults import Loc
 from sim.scenario.reading.paths import assign
 from sim.scenario.reading.source import parse_text
 from sim.scenario.reference import listing
-from tests.support import MakeScenario
+from tests.support import MakeScenario, raises_code
 
 LONG_FORMS = {
     "SP-LH": ("fixed_profile", {"kind": "location_hiding"}),
@@ -60,7 +60,7 @@ LONG_FORMS = {
 
 
 @pytest.mark.parametrize("short", LONG_FORMS)
-def test_a_short_name_is_the_long_form(short: str, make_scenario: MakeScenario) -> None:
+def test_a_short_name_equals_its_long_form(short: str, make_scenario: MakeScenario) -> None:
     belief, design = LONG_FORMS[short]
     long: dict[str, Any] = {"name": short, "belief": {"kind": belief}, "design": design}
     long |= {"learns_from": "cells"} if "full" in short else {}
@@ -93,14 +93,14 @@ LONG_ATTACKS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("short", bayesian.SHORT_NAMES)
-def test_a_short_attack_is_the_long_form(short: str, make_scenario: MakeScenario) -> None:
+def test_a_short_attack_equals_its_long_form(short: str, make_scenario: MakeScenario) -> None:
     expected = make_scenario(attacks=[{"name": short, **LONG_ATTACKS[short]}])
     assert make_scenario(attacks=[short]).canonical() == expected.canonical()
     assert make_scenario(attacks=[short]).digest != make_scenario(attacks=[{"kind": "markov", "name": "x"}]).digest
 
 
-def test_what_an_attack_leaves_out_is_not_written_out(make_scenario: MakeScenario) -> None:
-    """Scenarios of older versions keep their digest."""
+def test_the_canonical_form_omits_options_added_later(make_scenario: MakeScenario) -> None:
+    """Scenarios of earlier versions keep their digest."""
     assert not {"decides", "hindsight", "assumes"} & json.loads(make_scenario().canonical())["attacks"][0].keys()
 
 
@@ -111,18 +111,19 @@ def test_hindsight_of_a_short_name_can_be_changed(make_scenario: MakeScenario) -
     assert (attack.decides, attack.hindsight.lags, attack.hindsight.final) == ("path", [3], True)
 
 
-@pytest.mark.parametrize("said", [{"hindsight": {}}, {"decides": "path"}])
-def test_only_a_filter_looks_back(said: dict[str, Any], make_scenario: MakeScenario) -> None:
-    with pytest.raises(ValueError, match="needs the belief markov_filter, found 'fixed_profile'"):
-        make_scenario(attacks=[{"name": "x", "belief": "fixed_profile", **said}])
+@pytest.mark.parametrize("option", [{"hindsight": {}}, {"decides": "path"}])
+def test_hindsight_and_paths_need_a_filter(option: dict[str, Any], make_scenario: MakeScenario) -> None:
+    with pytest.raises(ValidationError, match=r"markov_filter.*'fixed_profile'"):
+        make_scenario(attacks=[{"name": "x", "belief": "fixed_profile", **option}])
 
 
-def test_what_never_learns_is_not_of_the_full_type(make_scenario: MakeScenario) -> None:
-    with pytest.raises(ValueError, match="is for a belief that learns, found fixed_profile, which never does"):
+def test_a_belief_that_does_not_learn_cannot_learn_from_cells(make_scenario: MakeScenario) -> None:
+    with raises_code(ValidationError, "belief-does-not-learn") as error:
         make_scenario(lppms=[{"kind": "SP-Exp", "learns_from": "cells"}])
+    assert "fixed_profile" in str(error.value)
 
 
-def test_who_needs_no_channel(make_scenario: MakeScenario) -> None:
+def test_attacks_on_the_full_type_need_no_channel(make_scenario: MakeScenario) -> None:
     attacks: list[Any] = ["sporadic", "smoothing", "face-value", {"kind": "markov", "name": "m", "assumes": "identity"}]
     scenario = make_scenario(attacks=attacks, lppms=["SP-Exp", {"kind": "PEB-Exp", "learns_from": "cells"}])
     known, hidden = ([attack.name for attack in scenario.attacks_on(lppm)] for lppm in scenario.lppms)
@@ -133,13 +134,13 @@ def test_who_needs_no_channel(make_scenario: MakeScenario) -> None:
 
 @pytest.mark.parametrize("queries", [1, 2, 5, 6, 30])
 @pytest.mark.parametrize("final", [True, False])
-def test_guesses_about_the_past_are_counted_beforehand(queries: int, final: bool) -> None:
+def test_the_number_of_revised_guesses_is_known_in_advance(queries: int, final: bool) -> None:
     pairs = {(r, r - lag) for r in range(1, queries + 1) for lag in (1, 5) if r > lag}
     pairs |= {(queries, s) for s in range(1, queries)} if final else set()
     assert Hindsight(final=final).guesses(queries) == len(pairs)
 
 
-def test_an_identification_is_told_by_its_model_and_not_by_its_short_name(make_scenario: MakeScenario) -> None:
+def test_the_digest_of_an_identification_depends_on_its_model(make_scenario: MakeScenario) -> None:
     short = make_scenario(attacks=["identification-markov"])
     long = {"kind": "identification", "model": "markov", "name": "identification-markov"}
     assert make_scenario(attacks=[long]).canonical() == short.canonical()
@@ -149,7 +150,7 @@ def test_an_identification_is_told_by_its_model_and_not_by_its_short_name(make_s
     assert not attack.is_memoryless
 
 
-def test_a_short_name_can_be_given_more(make_scenario: MakeScenario) -> None:
+def test_a_short_name_can_have_further_keys(make_scenario: MakeScenario) -> None:
     lppm: dict[str, Any] = {
         "kind": "PEB-Exp",
         "name": "x",
@@ -206,6 +207,7 @@ OTHER_TEXT = {"markov_restart": "daily", "initial": "uniform", "solver": "em", "
 
 
 def leaves(data: Any, loc: Loc = ()) -> Iterator[tuple[Loc, Any]]:
+    """Yield location and value of every scalar."""
     if isinstance(data, dict | list):
         for step, child in data.items() if isinstance(data, dict) else enumerate(data):
             yield from leaves(child, (*loc, step))
@@ -214,7 +216,7 @@ def leaves(data: Any, loc: Loc = ()) -> Iterator[tuple[Loc, Any]]:
 
 
 def another(loc: Loc, value: Any) -> Any:
-    """Return another value that is legal at a place, or None where values are names, kinds or null."""
+    """Return another valid value for a location; None for names, kinds and null."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
@@ -231,7 +233,7 @@ def test_the_digest_changes_with_any_value() -> None:
     changes = {loc: other for loc, value in leaves(data) if (other := another(loc, value)) is not None}
     digests = {Scenario.model_validate(assign(data, loc, other)).digest for loc, other in changes.items()}
     assert len(changes) > 60
-    assert len(digests | {scenario.digest}) == len(changes) + 1, "each change has a digest of its own"
+    assert len(digests | {scenario.digest}) == len(changes) + 1, "each change has another digest"
 
 
 def test_the_digest_changes_with_kinds_and_names(make_scenario: MakeScenario) -> None:
@@ -252,7 +254,7 @@ def test_the_digest_changes_with_kinds_and_names(make_scenario: MakeScenario) ->
     assert len({scenario.digest for scenario in [base, *variants]}) == 1 + len(variants)
 
 
-def test_the_digest_does_not_change_with_the_writing() -> None:
+def test_the_digest_does_not_depend_on_the_notation() -> None:
     block = """
         # A comment.
         users:
@@ -276,20 +278,20 @@ def test_the_digest_does_not_change_with_the_writing() -> None:
     assert one.canonical() == two.canonical()
 
 
-def test_the_digest_does_not_change_with_what_it_is_called(make_scenario: MakeScenario) -> None:
+def test_the_digest_does_not_depend_on_name_and_description(make_scenario: MakeScenario) -> None:
     assert make_scenario().digest == make_scenario(name="other", description="Other.").digest
 
 
-def test_which_training_set_is_the_first_is_part_of_the_experiment(make_scenario: MakeScenario) -> None:
+def test_the_digest_depends_on_the_first_training_set(make_scenario: MakeScenario) -> None:
     sets = {"a": {"kind": "nothing"}, "b": {"kind": "others", "count": 2}}
-    turned = dict(reversed(sets.items()))
-    assert make_scenario(training=sets).digest != make_scenario(training=turned).digest
+    reverse = dict(reversed(sets.items()))
+    assert make_scenario(training=sets).digest != make_scenario(training=reverse).digest
     named = [{"kind": "SP-Exp", "training": "b"}]
-    one, two = (make_scenario(training=order, lppms=named) for order in (sets, turned))
-    assert one.digest == two.digest, "the order of keys does not matter where nothing hangs on it"
+    one, two = (make_scenario(training=order, lppms=named) for order in (sets, reverse))
+    assert one.digest == two.digest, "the order does not matter if no component uses the default"
 
 
-def test_the_canonical_form_writes_every_default_out_and_reads_back(make_scenario: MakeScenario) -> None:
+def test_the_canonical_form_contains_all_defaults_and_can_be_read(make_scenario: MakeScenario) -> None:
     scenario = make_scenario(lppms=["PEB-Exp"], attacks=["markov-trained", "sporadic"])
     data = json.loads(scenario.canonical())
     assert data["lppms"][0]["belief"]["fading"] == 0.5
@@ -303,7 +305,7 @@ def test_the_canonical_form_writes_every_default_out_and_reads_back(make_scenari
 # ------------------------------------------------------------------------------------------------ the rest
 
 
-def test_files_are_found_wherever_they_stand(make_scenario: MakeScenario) -> None:
+def test_files_of_all_parts_are_listed(make_scenario: MakeScenario) -> None:
     replay: dict[str, Any] = {"kind": "replay", "file": "users.csv"}
     scenario = make_scenario(
         world={
@@ -316,7 +318,7 @@ def test_files_are_found_wherever_they_stand(make_scenario: MakeScenario) -> Non
     assert scenario.files() == ["data:d.npy", "edges.csv", "nodes.csv", "others.csv", "users.csv"]
 
 
-def test_a_scenario_never_changes(make_scenario: MakeScenario) -> None:
+def test_a_scenario_is_immutable(make_scenario: MakeScenario) -> None:
     scenario = make_scenario()
     with pytest.raises(ValidationError, match="frozen"):
         scenario.seed = 4  # type: ignore[misc]
@@ -324,7 +326,7 @@ def test_a_scenario_never_changes(make_scenario: MakeScenario) -> None:
         scenario.lppms[0].name = "x"  # type: ignore[misc]
 
 
-def test_validation_leaves_its_input_alone() -> None:
+def test_validation_does_not_change_its_input() -> None:
     data = copy.deepcopy(FULL)
     Scenario.model_validate(data)
     assert data == FULL
@@ -335,18 +337,18 @@ def test_markov_models_restart_daily_or_never(make_scenario: MakeScenario) -> No
     assert make_scenario(markov_restart="daily").restart_s == 86_400
 
 
-def test_the_place_is_kept_apart_from_the_content(make_scenario: MakeScenario, tmp_path: Path) -> None:
+def test_the_digest_does_not_depend_on_the_folder(make_scenario: MakeScenario, tmp_path: Path) -> None:
     (tmp_path / "a.csv").touch()
     scenario = make_scenario()
     digest = scenario.digest
     assert scenario.at(tmp_path, None).locate("a.csv") == tmp_path / "a.csv"
     assert scenario.digest == digest
-    with pytest.raises(ValueError, match=r"'b\.csv' does not exist"):
+    with pytest.raises(ValueError, match=r"'b\.csv'"):
         scenario.locate("b.csv")
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_kind_is_listed_with_one_line_that_ends(family: str) -> None:
+def test_every_kind_is_listed_with_a_sentence(family: str) -> None:
     _, kinds = listing()[family]
     assert len(kinds) >= 3
     for kind, line in kinds.items():
@@ -355,9 +357,9 @@ def test_every_kind_is_listed_with_one_line_that_ends(family: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("replications", "words"),
     [
-        ({"until_half_width_km": 0.02, "at_most": 3}, "`at_least`, which is 5 unless said, found 3"),
+        ({"until_half_width_km": 0.02, "at_most": 3}, "`at_least`, which is 5 by default, found 3"),
         ({"until_half_width_km": 0.02, "at_least": 9, "at_most": 8}, "`at_least`, which is 9, found 8"),
         ({"until_half_width_km": 0.02, "at_least": 1, "at_most": 8}, "greater than or equal to 2"),
         ({"until_half_width_km": 0, "at_most": 8}, "greater than or equal to 0.000001"),
@@ -365,25 +367,29 @@ def test_every_kind_is_listed_with_one_line_that_ends(family: str) -> None:
         ({"at_most": 8}, "until_half_width_km"),
     ],
 )  # fmt: skip
-def test_a_search_for_the_number_of_replications_has_sensible_ends(
-    said: dict[str, Any], words: str, make_scenario: MakeScenario
+def test_the_limits_of_the_number_of_replications_are_validated(
+    replications: dict[str, Any], words: str, make_scenario: MakeScenario
 ) -> None:
-    with pytest.raises(ValidationError) as caught:
-        make_scenario(replications=said)
-    assert words in str(caught.value)
+    with pytest.raises(ValidationError) as error:
+        make_scenario(replications=replications)
+    assert words in str(error.value)
 
 
-def test_a_number_of_replications_stays_a_number(make_scenario: MakeScenario) -> None:
+def test_the_canonical_form_keeps_a_fixed_number_of_replications(make_scenario: MakeScenario) -> None:
     assert json.loads(make_scenario(replications=7).canonical())["replications"] == 7
-    sought = make_scenario(replications={"until_half_width_km": 0.02, "at_most": 9})
-    assert json.loads(sought.canonical())["replications"] == {"until_half_width_km": 0.02, "at_least": 5, "at_most": 9}
-    assert Scenario.model_validate(json.loads(sought.canonical())).digest == sought.digest
+    adaptive = make_scenario(replications={"until_half_width_km": 0.02, "at_most": 9})
+    assert json.loads(adaptive.canonical())["replications"] == {
+        "until_half_width_km": 0.02,
+        "at_least": 5,
+        "at_most": 9,
+    }
+    assert Scenario.model_validate(json.loads(adaptive.canonical())).digest == adaptive.digest
 
 
 # ------------------------------------------------------------------------------------------------ shifts
 
 
-def test_a_shift_is_called_by_its_kind_unless_said(make_scenario: MakeScenario) -> None:
+def test_the_default_name_of_a_shift_is_its_kind(make_scenario: MakeScenario) -> None:
     shifts = [{"kind": "new_places", "at_query": 3}, {"kind": "adopt", "name": "like bob", "at_query": 4}]
     scenario = make_scenario(shifts=shifts)
     assert [shift.name for shift in scenario.shifts] == ["new_places", "like bob"]
@@ -391,30 +397,30 @@ def test_a_shift_is_called_by_its_kind_unless_said(make_scenario: MakeScenario) 
     assert named.digest == scenario.digest
 
 
-def test_without_shifts_the_scenario_is_what_it_was(make_scenario: MakeScenario) -> None:
+def test_the_canonical_form_omits_an_empty_list_of_shifts(make_scenario: MakeScenario) -> None:
     assert make_scenario(shifts=[]).canonical() == make_scenario().canonical()
     assert "shifts" not in make_scenario().canonical()
     assert "shifts" in make_scenario(shifts=[{"kind": "new_places", "at_query": 3}]).canonical()
 
 
-def test_a_life_that_shifts_is_repeated(make_scenario: MakeScenario, tmp_path: Path) -> None:
+def test_a_scenario_with_shifts_is_repeated(make_scenario: MakeScenario, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("user,order,cell\n" + "".join(f"a,{i},{i % 5}\n" for i in range(9)))
     users = {"mobility": {"kind": "replay", "file": str(tmp_path / "t.csv")}}
-    said: dict[str, Any] = {"users": users, "training": {}, "attacks": ["sporadic"], "lppms": ["SP-Exp"]}
-    plain, shifted = make_scenario(**said), make_scenario(**said, shifts=[{"kind": "relocate", "at_query": 3}])
+    parts: dict[str, Any] = {"users": users, "training": {}, "attacks": ["sporadic"], "lppms": ["SP-Exp"]}
+    plain, shifted = make_scenario(**parts), make_scenario(**parts, shifts=[{"kind": "relocate", "at_query": 3}])
     assert [scenario.is_exact(scenario.lppms[0]) for scenario in (plain, shifted)] == [True, False]
 
 
 @pytest.mark.parametrize("lppm", ["PEB-full-Exp", {"kind": "PEB-full-LH"}, {"kind": "PEB-Exp", "learns_from": "cells"}])
-def test_nobody_who_can_attack_the_full_type_is_found_in_the_file_itself(lppm: Any) -> None:
-    """Before short names are filled in, so that `check` says it too."""
-    ((where, problem),) = findings({"lppms": [lppm], "attacks": ["sporadic"]})
-    assert where[:2] == ("lppms", 0)
-    assert "every attack here needs one" in problem
+def test_a_full_type_lppm_without_an_applicable_attack_is_refused(lppm: Any) -> None:
+    """The rule holds for short names before they are expanded."""
+    (finding,) = findings({"lppms": [lppm], "attacks": ["sporadic"]})
+    assert finding.loc[:2] == ("lppms", 0)
+    assert finding.code == "no-applicable-attack"
 
 
 def test_a_scenario_can_be_read_from_its_canonical_form(make_scenario: MakeScenario) -> None:
-    """A manifest holds that form: every default is written out, and must not count as given."""
+    """The form in manifests contains all defaults, which must not count as set by the user."""
     belief = {"regularise": {"prior_reports": 2}, "forget": {"window": 3}}
     scenario = make_scenario(
         lppms=[{"kind": "PEB-Exp", "belief": belief}, *[name for name in short_names() if name != "PEB-Exp"]]

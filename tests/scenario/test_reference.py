@@ -23,7 +23,7 @@ SPECS = [spec for _, spec in SECTIONS.values()] + [
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.__name__)
-def test_every_key_of_every_kind_is_explained(spec: type[Spec]) -> None:
+def test_every_key_of_every_kind_is_described(spec: type[Spec]) -> None:
     assert line(spec).endswith(".")
     assert [key.name for key in keys(spec)] == [name for name in spec.model_fields if name != "kind"]
     for key in keys(spec):
@@ -53,6 +53,7 @@ def test_every_key_has_a_row() -> None:
 
 
 def key(spec: type[Spec], name: str) -> Key:
+    """Return the entry of one key."""
     return next(key for key in keys(spec) if key.name == name)
 
 

@@ -36,19 +36,20 @@ def counted(trace: Trace, restart_s: int | None = None) -> tuple[FloatArray, Flo
     return profile, transition
 
 
-def replay(tmp_path: Path, table: dict[str, Any], **said: Any) -> dict[str, Any]:
+def replay(tmp_path: Path, table: dict[str, Any], **settings: Any) -> dict[str, Any]:
     pd.DataFrame(table).to_csv(tmp_path / "t.csv", index=False)
-    return {"mobility": {"kind": "replay", "file": str(tmp_path / "t.csv")} | said}
+    return {"mobility": {"kind": "replay", "file": str(tmp_path / "t.csv")} | settings}
 
 
-def message(make: Callable[[], Any]) -> str:
+def error_of(make: Callable[[], Any]) -> InputError:
+    """Return the error that a call raises."""
     with pytest.raises(InputError) as raised:
         make()
-    return str(raised.value)
+    return raised.value
 
 
 def trips(days: Sequence[int], user: str = "a", minutes: int = 90) -> dict[str, list[Any]]:
-    """Return rows as in Geolife: on each of these days a trip with a row a minute, and nothing in between."""
+    """Return rows as in Geolife: a trip with one row per minute on each of these days."""
     times = [day * 86_400 + 28_800 + minute * 60 for day in days for minute in range(minutes)]
     return {"user": [user] * len(times), "time": times, "cell": [number % 20 for number in range(len(times))]}
 

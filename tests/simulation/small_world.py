@@ -28,12 +28,12 @@ N = GRID.n_cells
 
 
 def uphill(distance: Distance) -> Distance:
-    """Return a distance that is longer from a cell to one of a higher number than back."""
+    """Return an asymmetric distance, which is longer from a cell to one of a higher number than back."""
     return Distance(kind="file", matrix_km=distance.matrix_km * (1 + np.triu(np.ones((N, N)))))
 
 
 WORLD = World(grid=GRID, roads=None, quality_distance=manhattan(GRID), privacy_distance=uphill(euclidean(GRID)))
-"""With a privacy distance that is another one the other way round, so that no figure may take it so."""
+"""World with an asymmetric privacy distance, so that a metric with swapped arguments would differ."""
 
 
 ONE_WAY = replace(WORLD, quality_distance=uphill(manhattan(GRID)))
@@ -51,7 +51,7 @@ TRACES = [
 
 
 def opened(channel: Channel, *, queries: int = 4) -> tuple[SimulationLog, list[Report]]:
-    """Return a log of one user who stays in cell 1, and the reports she will send."""
+    """Return a log of one user who stays in cell 1, and the reports of this user."""
     log = SimulationLog(world=WORLD, traces=[Trace("ann", np.arange(queries), np.ones(queries, int))], attacks=["a"])
     return log, [Report("ann", index, index - 1, 1, channel) for index in range(1, queries + 1)]
 
@@ -73,7 +73,7 @@ PSEUDONYMS = {"ann": "user B", "bob": "user A"}
 
 
 def hidden(attacks: Sequence[str] = ("a",)) -> SimulationLog:
-    """Return a log of two users who have sent two reports each under other names, and of answers to all of them."""
+    """Return a log of two users with pseudonyms, each with two reports."""
     traces = [Trace(name, np.arange(2), np.array([cell, cell + 1])) for name, cell in (("ann", 1), ("bob", 3))]
     log = SimulationLog(world=WORLD, traces=traces, attacks=list(attacks), pseudonyms=PSEUDONYMS)
     for trace in traces:

@@ -1,4 +1,4 @@
-"""A search for secrets in everything that can be reached from an object."""
+"""Search for secrets in all objects that are reachable from an object."""
 
 from __future__ import annotations
 
@@ -24,43 +24,43 @@ SECRETS = (Query, Visit, Trace, Life, *LOGS, Population, simpy.Environment, *SUS
 
 
 def reachable(root: Any) -> Iterator[Any]:
-    """Yield all objects that can be reached from one, as a debugger could, without passing through modules.
+    """Yield all objects that are reachable from `root`, as for a debugger, without passing through modules.
 
-    Partial functions, bound methods, cells of closures, properties and containers refer to their parts in a way that
-    the garbage collector knows. Functions, classes, arrays and weak references need a closer look.
+    The garbage collector knows the parts of partial functions, bound methods, closures, properties and containers.
+    Functions, classes, arrays and weak references need special treatment.
     """
-    seen: dict[int, Any] = {}  # holds the objects, so that no number is used twice
+    seen: dict[int, Any] = {}  # holds the objects, so that no id is reused
     stack = [root]
     while stack:
-        thing = stack.pop()
-        if id(thing) in seen or isinstance(thing, types.ModuleType | types.CodeType):
+        item = stack.pop()
+        if id(item) in seen or isinstance(item, types.ModuleType | types.CodeType):
             continue
-        seen[id(thing)] = thing
-        yield thing
-        stack.append(type(thing))
-        stack += _parts(thing)
+        seen[id(item)] = item
+        yield item
+        stack.append(type(item))
+        stack += _parts(item)
 
 
-def _parts(thing: Any) -> list[Any]:
-    """Return the objects to which one refers directly."""
-    if isinstance(thing, types.FunctionType):  # not its globals, which are its module
-        state = (thing.__closure__, thing.__defaults__, thing.__kwdefaults__, thing.__dict__, thing.__annotations__)
+def _parts(item: Any) -> list[Any]:
+    """Return the objects to which an object refers directly."""
+    if isinstance(item, types.FunctionType):  # not its globals, which are its module
+        state = (item.__closure__, item.__defaults__, item.__kwdefaults__, item.__dict__, item.__annotations__)
         return [part for part in state if part]
-    if isinstance(thing, type):
-        return [*vars(thing).values(), *thing.__bases__]
-    if isinstance(thing, weakref.ReferenceType):
-        return [thing(), *gc.get_referents(thing)]
-    if isinstance(thing, np.ndarray):
-        return [thing.base, thing.tolist() if thing.dtype.hasobject else None]
-    return gc.get_referents(thing)
+    if isinstance(item, type):
+        return [*vars(item).values(), *item.__bases__]
+    if isinstance(item, weakref.ReferenceType):
+        return [item(), *gc.get_referents(item)]
+    if isinstance(item, np.ndarray):
+        return [item.base, item.tolist() if item.dtype.hasobject else None]
+    return gc.get_referents(item)
 
 
 def secrets(root: Any, traces: Iterable[Trace] = ()) -> list[Any]:
-    """Return what of an object's reach is secret by its type, or is an array that shares memory with a trace."""
+    """Return reachable objects of secret types, and arrays that share memory with a trace."""
     cells = [trace.cells for trace in traces]
     return [
-        thing
-        for thing in reachable(root)
-        if isinstance(thing, SECRETS)
-        or (isinstance(thing, np.ndarray) and any(np.may_share_memory(thing, truth) for truth in cells))
+        item
+        for item in reachable(root)
+        if isinstance(item, SECRETS)
+        or (isinstance(item, np.ndarray) and any(np.may_share_memory(item, truth) for truth in cells))
     ]

@@ -1,8 +1,8 @@
-"""Whole simulations on tiny worlds against the full joint table: every row of the log is computed by brute force.
+"""Whole simulations of small worlds equal the full joint table: every row of the log is computed by enumeration.
 
-The first test uses nothing of the simulator's mathematics or state: channels, remaps, filters, profile estimates and
-expected metrics come from sums over all sequences of cells and a search over all supports. The last test sums the
-simulator's own steps over all possible reports.
+The first test uses no code of the simulator for channels, remaps, filters, profile estimates and expected metrics: they
+are sums over all sequences of cells and a search over all supports. The last test sums the steps of the simulator over
+all possible reports.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ ROWS, COLS = 2, 3
 N = ROWS * COLS
 QUERIES = 4
 EPSILON = 0.9
-LEARNING_EPSILON = 1.7  # for PEB: with less, remaps merge outputs until the likeliest profile is not unique
+LEARNING_EPSILON = 1.7  # for PEB: with a lower value remaps merge outputs, and the likeliest profile is not unique
 ALPHA = 0.4
 FADING = 0.5
 
 
 def distances(kind: str) -> Array:
-    """Work out distances between cells of 1 km x 1 km; directed ones are longer one way than the other."""
+    """Return distances in km between cells of 1 km x 1 km; directed ones are asymmetric."""
     places = [(cell // COLS, cell % COLS) for cell in range(N)]
     if kind == "directed":
         return distances("manhattan") * (1 + 0.3 * np.triu(np.ones((N, N))))
@@ -57,7 +57,7 @@ def distances(kind: str) -> Array:
 
 
 def best(weights: Array, distance: Array) -> int:
-    """Return the lowest of the cells with the least expected distance."""
+    """Return the first of the cells with the minimum expected distance."""
     costs = [sum(weights[x] * distance[x, y] for x in range(N)) for y in range(N)]
     limit = min(costs) + 1e-12 * weights.sum() * distance.max()
     return next(y for y in range(N) if costs[y] <= limit)
@@ -200,7 +200,7 @@ def log_of(
         protection["belief"] = {"fading": FADING, "gap": 1e-12}
     grid = {"kind": "rectangle", "rows": ROWS, "cols": COLS, "width_km": float(COLS), "height_km": float(ROWS)}
     settings: dict[str, Any] = {
-        "replications": 4,
+        "replications": 2,
         "world": {"grid": grid, "privacy_distance": spec(privacy, folder), "quality_distance": spec(quality, folder)},
         "users": {"mobility": {"kind": "replay", "file": str(folder / "traces.csv")}, "past_queries": PAST},
         "training": {"own": "own_past"},
@@ -235,7 +235,7 @@ def test_every_row_against_the_joint_table(
 ) -> None:
     p, d = distances(privacy), distances(quality)
     events, snapshots = log_of(lppm, privacy, quality, make_scenario, tmp_path)
-    assert len(events) == 2 * 4 * 2 * QUERIES
+    assert len(events) == 2 * 2 * 2 * QUERIES
     belief, design = lppm.split("-")
     for (user, replication, attack), rows in events.groupby(["user", "replication", "attack"]):
         past, test = TRACES[str(user)][:PAST], TRACES[str(user)][PAST:]
@@ -251,8 +251,9 @@ def test_every_row_against_the_joint_table(
             assert f[x, z] > 0
             assert row["quality_loss_km"] == pytest.approx(d[x, z], abs=1e-12)
             assert row["expected_quality_loss_km"] == pytest.approx(float(f[x] @ d[x]), abs=1e-12)
-            hers = prior_of(str(attack), counted(test), channels, outputs)
-            answers = [best(hers * f[:, output], p) if (hers * f[:, output]).any() else -1 for output in range(N)]
+            known_prior = prior_of(str(attack), counted(test), channels, outputs)
+            joint = known_prior[:, None] * f
+            answers = [best(joint[:, output], p) if joint[:, output].any() else -1 for output in range(N)]
             assert row["estimate"] == answers[z]
             assert row["adversary_error_km"] == pytest.approx(p[x, answers[z]], abs=1e-12)
             error = sum(f[x, output] * p[x, answers[output]] for output in range(N) if f[x, output] > 0)
@@ -262,11 +263,11 @@ def test_every_row_against_the_joint_table(
 
 
 def counted_from(cells: Sequence[int], first: int) -> tuple[Array, Array]:
-    """Return the histogram of the queries from one on, counted from 0, and the transitions that end in one of them."""
+    """Return the histogram of the queries from `first` on, counted from 0, and the transitions to them."""
     profile = np.array([cells[first:].count(x) for x in range(N)]) / len(cells[first:])
     pairs = list(itertools.pairwise(cells))[max(first - 1, 0) :]
     leaving = [[b for x, b in pairs if x == a] for a in range(N)]
-    rows = [[found.count(b) / len(found) for b in range(N)] if found else profile for found in leaving]
+    rows = [[cells.count(b) / len(cells) for b in range(N)] if cells else profile for cells in leaving]
     return profile, np.array(rows)
 
 
@@ -290,7 +291,7 @@ def changing_prior(
 
 @pytest.mark.parametrize("lppm", ["SP-Exp", "MK-LH"])
 def test_statistics_in_force_against_the_joint_table(lppm: str, make_scenario: MakeScenario, tmp_path: Path) -> None:
-    """With the third query she takes over the other's life; one adversary knows it, another one the whole test."""
+    """At the third query each user adopts the other's trace; some adversaries know this, others the whole test."""
     d = distances("manhattan")
     attacks = [
         {"kind": kind, "name": f"{kind} {knows}", "knows": knows}
@@ -316,11 +317,11 @@ def test_statistics_in_force_against_the_joint_table(lppm: str, make_scenario: M
         for _, row in rows.sort_values("index").iterrows():
             x, z = test[row["index"] - 1], int(row["output"])
             f = channel(design, prior_of(MODELS[belief], counted(past), channels, outputs), d)
-            hers = changing_prior(kind, known, channels, outputs)
+            known_prior = changing_prior(kind, known, channels, outputs)
             if knows == "test":
-                differ += not np.allclose(hers, changing_prior(kind, [whole] * 4, channels, outputs))
-            # A report that she holds impossible: first the profile in force instead, then all cells alike.
-            priors = [hers, known[len(outputs)][0], np.full(N, 1 / N)]
+                differ += not np.allclose(known_prior, changing_prior(kind, [whole] * 4, channels, outputs))
+            # For a report with probability zero the prior is the profile in force, then the uniform profile.
+            priors = [known_prior, known[len(outputs)][0], np.full(N, 1 / N)]
             answers = [
                 next((best(prior * f[:, o], d) for prior in priors if (prior * f[:, o]).any()), -1) for o in range(N)
             ]
@@ -336,9 +337,7 @@ def test_statistics_in_force_against_the_joint_table(lppm: str, make_scenario: M
 @pytest.mark.parametrize("design", ["Exp", "LH", "Exp budget", "LH budget"])
 @pytest.mark.parametrize("model", ["sporadic", "markov"])
 @pytest.mark.parametrize("distance", ["manhattan", "euclidean"])
-def test_a_remapped_mechanism_gives_as_much_error_as_it_costs_on_its_own_model(
-    model: str, design: str, distance: str
-) -> None:
+def test_error_equals_loss_of_a_remapped_mechanism_under_its_own_model(model: str, design: str, distance: str) -> None:
     """P_AE = Q-bar at each of three queries, in exact expectation over all cells and all reports."""
     grid = Grid.rectangle(rows=ROWS, cols=COLS, width_km=float(COLS), height_km=float(ROWS))
     measure = manhattan(grid) if distance == "manhattan" else euclidean(grid)
@@ -365,18 +364,18 @@ def test_a_remapped_mechanism_gives_as_much_error_as_it_costs_on_its_own_model(
             joint = reached * likelihood
             if not joint.any():
                 continue
-            hers, his = copy.deepcopy(attack), copy.deepcopy(mechanism)
+            next_attack, next_mechanism = copy.deepcopy(attack), copy.deepcopy(mechanism)
             report = Report("ann", index + 1, index, int(output), channel)
-            guess = hers.observe(report)
-            his.observe(report)
+            guess = next_attack.observe(report)
+            next_mechanism.observe(report)
             loss[index] += joint @ measure.matrix_km[:, output]
             error[index] += joint @ measure.matrix_km[:, guess.estimate]
-            walk(index + 1, joint @ move, his, hers)
+            walk(index + 1, joint @ move, next_mechanism, next_attack)
 
     walk(0, start, mechanism, twin)
     assert error == pytest.approx(loss, abs=1e-9)
     assert loss.min() > 0.1
     if budget:
-        # Where a report leaves so little in doubt that even silence costs less, the budget cannot be spent.
+        # If a report leaves little uncertainty, even no information costs less than the budget.
         assert loss[0] == pytest.approx(0.7, abs=1e-4)
         assert loss.max() < 0.7 + 1e-4

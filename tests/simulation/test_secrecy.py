@@ -1,4 +1,4 @@
-"""No adversary can reach the truth: one that searches everything it is handed finds nothing."""
+"""No adversary has access to true locations: a search of all its inputs finds none."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from tests.support import MakeScenario
 
 
 class Spy:
-    """An adversary who looks for secrets in what she is given."""
+    """Adversary that searches its reports for secrets."""
 
     def __init__(self) -> None:
-        self.found: list[Any] = []
+        self.secrets: list[Any] = []
         self.traces: Sequence[Trace] = ()
 
     def observe(self, report: Report) -> Guess:
-        self.found += secrets(report, self.traces)
+        self.secrets += secrets(report, self.traces)
         return Guess(report.user, report.index, 0)
 
 
@@ -73,24 +73,24 @@ FORGETS = {"half_life_days": 1.0, "adaptive": True, "recent": 3, "queries_per_fa
         *("RPEB-LH", "PEB-MK-Exp"),
     ],
 )
-def test_a_report_leads_to_nothing_secret(lppm: str | dict[str, Any], make_scenario: MakeScenario) -> None:
+def test_a_report_gives_no_access_to_secrets(lppm: str | dict[str, Any], make_scenario: MakeScenario) -> None:
     spy = Spy()
     spied(with_a_past(make_scenario, lppms=[lppm]), spy)
-    assert spy.found == []
+    assert spy.secrets == []
 
 
 class Burglar(Spy):
-    """An own attack that also searches everything its constructor was given."""
+    """Custom attack that also searches the arguments of its constructor."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__()
         self.given = given
         given["statistics_of"]("user-001")
-        self.found += secrets(given)
+        self.secrets += secrets(given)
 
 
 @pytest.mark.parametrize("knows", ["test", "training"])
-def test_an_own_attack_is_given_nothing_secret(
+def test_a_custom_attack_receives_no_secrets(
     knows: str, make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = types.ModuleType("burglary")
@@ -105,7 +105,7 @@ def test_an_own_attack_is_given_nothing_secret(
     )
     assert isinstance(burglar, Burglar)
     spied(scenario, burglar)
-    assert burglar.found == []
+    assert burglar.secrets == []
     assert secrets(burglar.given, population.traces) == []
 
 
@@ -121,32 +121,32 @@ def test_an_own_attack_is_given_nothing_secret(
         {"name": "home", "belief": {"kind": "home", "half_life_days": 1.0}, "design": "exponential"},
     ],
 )
-def test_a_belief_learns_from_reports_alone(spec: Any, make_scenario: MakeScenario) -> None:
-    """A twin that is told the released reports, and nothing else, believes the same to the bit, and holds no secret."""
+def test_a_belief_learns_only_from_reports(spec: Any, make_scenario: MakeScenario) -> None:
+    """A twin that observes only the released reports has exactly the same prior, and neither holds a secret."""
     scenario = with_a_past(make_scenario, queries=40, lppms=[spec])
     population = Population(Setting(scenario), 0)
-    log = SimulationLog(world=population.setting.world, traces=population.traces, attacks=["ear"], expected=False)
+    log = SimulationLog(world=population.setting.world, traces=population.traces, attacks=["listener"], expected=False)
     made, twins = Mechanisms(scenario.lppms[0], population), Mechanisms(scenario.lppms[0], population)
     carried = {trace.user: made.of(trace.user) for trace in population.traces}
-    heard: list[Report] = []
+    reports_seen: list[Report] = []
 
-    class Ear:
+    class Listener:
         def observe(self, report: Report) -> Guess:
-            heard.append(report)
+            reports_seen.append(report)
             return Guess(report.user, report.index, 0)
 
     simulate(
         traces=population.traces,
         lppm_of=carried.__getitem__,
         noise_of=lambda user: stream(1, user),
-        attacks={"ear": Ear()},
+        attacks={"listener": Listener()},
         log=log,
     )
     for user, mechanism in carried.items():
         twin = twins.of(user)
         assert isinstance(mechanism, Mechanism)
         assert isinstance(twin, Mechanism)
-        reports = [report for report in heard if report.user == user]
+        reports = [report for report in reports_seen if report.user == user]
         for report in reports:
             assert report.channel is not None
             twin.belief.observe(report.time_s, report.channel.likelihood(report.output))
@@ -157,7 +157,7 @@ def test_a_belief_learns_from_reports_alone(spec: Any, make_scenario: MakeScenar
 
 
 @pytest.mark.parametrize("attack", [*bayesian.SHORT_NAMES, *identification.SHORT_NAMES])
-def test_the_shipped_attacks_hold_nothing_secret(attack: str, make_scenario: MakeScenario) -> None:
+def test_the_shipped_attacks_hold_no_secrets(attack: str, make_scenario: MakeScenario) -> None:
     scenario = with_a_past(make_scenario, attacks=[attack], lppms=["PEB-Exp"])
     population = Population(Setting(scenario), 0)
     built = scenario.attacks[0].build(
@@ -171,4 +171,4 @@ def test_the_spy_reports_a_secret_in_the_channel() -> None:
     trace = Trace("ann", np.array([0]), np.array([3]))
     spy = Spy()
     spy.observe(Report("ann", 1, 0, 3, lambda: trace))  # type: ignore[arg-type]
-    assert spy.found == [trace]
+    assert spy.secrets == [trace]

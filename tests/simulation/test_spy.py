@@ -1,4 +1,4 @@
-"""The search for secrets finds a secret wherever an object can hide it."""
+"""The search for secrets finds a secret in every place where an object can hold it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.simulation.spy import secrets
 
 
 class Plain:
-    """A channel without secrets, in which the tests hide one."""
+    """Channel without secrets, in which the tests hide one."""
 
     def __init__(self, hidden: Any = None) -> None:
         self.hidden = hidden
 
     def method(self) -> None:
-        """Do nothing: bound, it holds its object."""
+        """Do nothing; a bound method holds its object."""
 
 
 def report_with(channel: Any) -> Report:
@@ -109,7 +109,7 @@ def test_the_spy_follows_a_weak_reference() -> None:
 
 
 def test_the_spy_finds_suspended_frames() -> None:
-    """A generator or a coroutine holds its local variables; it counts as secret whatever they are."""
+    """Generators and coroutines hold their local variables, so they count as secret."""
 
     def generate() -> Iterator[int]:
         yield 0
@@ -127,6 +127,5 @@ def test_the_spy_finds_suspended_frames() -> None:
 def test_the_spy_finds_the_cells_of_a_trace(part: slice) -> None:
     trace = Trace("ann", np.array([0, 1, 2]), np.array([3, 4, 5]))
     for array in (trace.cells[part], np.asarray(trace.cells[part], dtype=np.int64).view(np.uint64)):
-        found = secrets(Plain(array), [trace])
-        assert any(thing is array for thing in found)
+        assert any(secret is array for secret in secrets(Plain(array), [trace]))
     assert secrets(Plain(trace.cells.copy()), [trace]) == []

@@ -1,4 +1,4 @@
-"""The stream of reports: everybody gets all of them, in order, and is woken once per instant."""
+"""Stream of reports: every inbox gets all reports in order, and its adversary wakes once per instant."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sim.lppm.channel import identity
 from sim.simulation.stream import Inbox, Stream
 
 
-def test_an_adversary_wakes_once_per_instant_and_misses_nothing() -> None:
+def test_an_adversary_wakes_once_per_instant_and_gets_every_report() -> None:
     environment = simpy.Environment()
     stream = Stream(environment)
     woken: list[tuple[int, list[str]]] = []

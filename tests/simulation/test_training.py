@@ -1,4 +1,4 @@
-"""What a population is trained on: other people, its past, its test, nothing."""
+"""Training data of a population: other people, the past, the test, or nothing."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sim.mobility.traces import Life, live
 from sim.simulation import population, setting
 from sim.simulation.population import Population
 from sim.simulation.setting import Setting
-from tests.simulation.recorded_users import FAVOURITES, N_CELLS, counted, message, replay
+from tests.simulation.recorded_users import FAVOURITES, N_CELLS, counted, error_of, replay
 from tests.support import MakeScenario
 
 DAY_S = 86_400
 
 
 def spied(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Life]]:
-    """Return a list in which everybody who lives leaves her name and her life."""
+    """Return a list to which the name and the life of every generated user are added."""
     seen: list[tuple[str, Life]] = []
 
     def spy(mobility: Any, demand: Any, user: str, **rest: Any) -> Life:
@@ -32,23 +32,21 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Life]]:
     return seen
 
 
-def test_others_are_the_same_in_every_replication_and_as_many_as_said(
-    make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_others_are_the_same_in_every_replication(make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = spied(monkeypatch)
     scenario = make_scenario(training={"crowd": {"kind": "others", "count": 8, "queries": 30}})
     setting = Setting(scenario)
     first = Population(setting, 0).knowledge("crowd")("user-001")
-    assert Population(setting, 1).knowledge("crowd")("user-002") is first, "counted once, shared by all"
+    assert Population(setting, 1).knowledge("crowd")("user-002") is first, "computed once, shared by all"
     assert first.n_visits == 8 * 30
     assert [user for user, _ in seen] == [f"crowd/user-{i:03d}" for i in range(1, 9)]
     cells = np.concatenate([life.test.cells for _, life in seen])
     np.testing.assert_allclose(first.profile, np.bincount(cells, minlength=N_CELLS) / 240)
-    apart = Population(Setting(scenario), 5).knowledge("crowd")("user-001")
-    assert apart.profile.tolist() == first.profile.tolist()
+    separate = Population(Setting(scenario), 5).knowledge("crowd")("user-001")
+    assert separate.profile.tolist() == first.profile.tolist()
 
 
-def test_strangers_are_not_the_test_users_under_another_name(
+def test_people_of_training_sets_differ_from_test_users(
     make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = spied(monkeypatch)
@@ -58,22 +56,24 @@ def test_strangers_are_not_the_test_users_under_another_name(
         population.knowledge(name)
     assert population.lives
     assert len(seen) == 9
-    ways = {tuple(life.test.cells) for _, life in seen}
-    assert len(ways) == 9
+    traces = {tuple(life.test.cells) for _, life in seen}
+    assert len(traces) == 9
     mobility: Any = population.setting.mobility
-    assert len({tuple(mobility.profile(user)) for user, _ in seen}) == 9, "they also like other places"
+    assert len({tuple(mobility.profile(user)) for user, _ in seen}) == 9, "their places differ too"
 
 
 @pytest.mark.parametrize(
-    ("said", "length"),
+    ("settings", "length"),
     [({}, 25), ({"queries": 7}, 7), ({"count": 2}, 25), ({"demand": "poisson", "queries": 4}, 4)],
 )
-def test_others_live_as_the_users_unless_said(said: dict[str, Any], length: int, make_scenario: MakeScenario) -> None:
-    population = Population(Setting(make_scenario(training={"t": {"kind": "others"} | said})), 0)
-    assert population.knowledge("t")("user-001").n_visits == said.get("count", 10) * length
+def test_others_live_as_the_users_by_default(
+    settings: dict[str, Any], length: int, make_scenario: MakeScenario
+) -> None:
+    population = Population(Setting(make_scenario(training={"t": {"kind": "others"} | settings})), 0)
+    assert population.knowledge("t")("user-001").n_visits == settings.get("count", 10) * length
 
 
-def test_others_may_move_in_their_own_way(make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_may_have_another_mobility(make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = spied(monkeypatch)
     others = {"kind": "others", "count": 2, "mobility": {"kind": "markov", "step_s": 500}, "days": 0.5}
     population = Population(Setting(make_scenario(training={"t": others})), 0)
@@ -83,40 +83,40 @@ def test_others_may_move_in_their_own_way(make_scenario: MakeScenario, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("said", "length"), [({}, 40), ({"queries": 12}, 12), ({"days": 0.05}, 9), ({"days": 0.05, "queries": 5}, 5)]
+    ("settings", "length"), [({}, 40), ({"queries": 12}, 12), ({"days": 0.05}, 9), ({"days": 0.05, "queries": 5}, 5)]
 )
 @pytest.mark.parametrize("kind", ["own_past", "other_user"])
 def test_the_past_is_counted_from_its_beginning(
-    kind: str, said: dict[str, Any], length: int, make_scenario: MakeScenario
+    kind: str, settings: dict[str, Any], length: int, make_scenario: MakeScenario
 ) -> None:
-    # One query each 500 s: 0.05 days are 4,320 s and hold those at 0, 500 ... 4,000.
+    # One query every 500 s: 0.05 days are 4,320 s, with queries at 0, 500, ..., 4,000 s.
     users = {"count": 3, "queries": 10, "past_queries": 40, "mobility": {"kind": "markov", "step_s": 500}}
-    population = Population(Setting(make_scenario(users=users, training={"past": {"kind": kind} | said})), 0)
-    whose = {"user-001": "user-002", "user-002": "user-003", "user-003": "user-001"}
+    population = Population(Setting(make_scenario(users=users, training={"past": {"kind": kind} | settings})), 0)
+    next_user = {"user-001": "user-002", "user-002": "user-003", "user-003": "user-001"}
     for user in population.setting.users:
         known = population.knowledge("past")(user)
-        past = population.lives[user if kind == "own_past" else whose[user]].past
+        past = population.lives[user if kind == "own_past" else next_user[user]].past
         profile, transition = counted(past.part(0, length))
         assert known.n_visits == length
         np.testing.assert_allclose(known.profile, profile, rtol=1e-12)
         np.testing.assert_allclose(known.transition, transition, rtol=1e-12)
 
 
-def test_the_past_is_another_one_in_each_replication(make_scenario: MakeScenario) -> None:
+def test_the_past_differs_between_replications(make_scenario: MakeScenario) -> None:
     users = {"count": 2, "queries": 10, "past_queries": 40, "mobility": FAVOURITES}
     setting = Setting(make_scenario(users=users, training={"past": "own_past"}))
     one, two = (Population(setting, replication).knowledge("past")("user-001") for replication in (0, 1))
     assert one.profile.tolist() != two.profile.tolist()
 
 
-def test_nothing_is_uniform(make_scenario: MakeScenario) -> None:
+def test_training_on_nothing_is_uniform(make_scenario: MakeScenario) -> None:
     for training, name in (({"none": "nothing"}, "none"), ({"none": "nothing"}, None), ({}, None)):
         known = Population(Setting(make_scenario(training=training)), 0).knowledge(name)("user-001")
         assert known.profile.tolist() == [1 / N_CELLS] * N_CELLS
         assert (known.transition == 1 / N_CELLS).all()
 
 
-def test_a_bound_is_trained_on_the_test_itself(make_scenario: MakeScenario) -> None:
+def test_own_test_trains_on_the_test(make_scenario: MakeScenario) -> None:
     population = Population(Setting(make_scenario(training={"past": "nothing", "truth": "own_test"})), 0)
     for user, life in population.lives.items():
         profile, transition = counted(life.test)
@@ -125,13 +125,13 @@ def test_a_bound_is_trained_on_the_test_itself(make_scenario: MakeScenario) -> N
         assert known.transition == pytest.approx(transition)
 
 
-def test_the_first_training_set_is_meant_unless_said(make_scenario: MakeScenario) -> None:
+def test_the_default_is_the_first_training_set(make_scenario: MakeScenario) -> None:
     sets = {"z": {"kind": "others", "count": 2}, "a": {"kind": "nothing"}}
     population = Population(Setting(make_scenario(training=sets)), 0)
     assert population.knowledge(None)("user-001") is population.knowledge("z")("user-001")
 
 
-def test_what_is_known_is_counted_once_and_shared(make_scenario: MakeScenario) -> None:
+def test_statistics_are_computed_once_and_shared(make_scenario: MakeScenario) -> None:
     users = {"count": 2, "queries": 10, "past_queries": 10, "mobility": FAVOURITES}
     sets = {"crowd": {"kind": "others"}, "own": {"kind": "own_past"}, "next": {"kind": "other_user"}, "none": "nothing"}
     population = Population(Setting(make_scenario(users=users, training=sets)), 0)
@@ -145,7 +145,7 @@ def test_what_is_known_is_counted_once_and_shared(make_scenario: MakeScenario) -
     assert not know["own"]("user-001").profile.flags.writeable
 
 
-def test_a_replay_is_trained_on_other_people_of_the_file(make_scenario: MakeScenario, tmp_path: Path) -> None:
+def test_a_replay_can_train_on_other_users_of_the_file(make_scenario: MakeScenario, tmp_path: Path) -> None:
     table = {"user": list("abc") * 4, "time": range(12), "cell": [0, 1, 2] * 4}
     users = replay(tmp_path, table, select={"users": ["a"]})
     others = {"kind": "others", "mobility": users["mobility"] | {"select": {"exclude": {"users": ["a"]}}}}
@@ -155,32 +155,32 @@ def test_a_replay_is_trained_on_other_people_of_the_file(make_scenario: MakeScen
     assert population.knowledge("t")("a").profile[:3].tolist() == [0, 0.5, 0.5]
 
 
-def test_a_user_without_a_past_is_not_trained_on_nothing_in_silence(
-    make_scenario: MakeScenario, tmp_path: Path
-) -> None:
+def test_training_on_a_missing_past_is_refused(make_scenario: MakeScenario, tmp_path: Path) -> None:
     table = {"user": list("aaab"), "time": [80_000, 90_000, 180_000, 100_000], "cell": range(4)}
     users = replay(tmp_path, table) | {"past_days": 2}
     know = Population(
         Setting(make_scenario(users=users, training={"p": {"kind": "own_past", "days": 0.5}})), 0
     ).knowledge("p")
-    assert message(lambda: know("b")).startswith("users: b never queries in the test")
+    error = error_of(lambda: know("b"))
+    assert (error.code, str(error).split()[:2]) == ("no-queries", ["users:", "b"])
     table = {"user": list("aab"), "time": [80_000, 180_000, 100_000], "cell": range(3)}
     users = replay(tmp_path, table) | {"past_days": 1, "count": 1}
     know = Population(
         Setting(make_scenario(users=users, training={"p": {"kind": "own_past", "days": 0.5}})), 0
     ).knowledge("p")
-    assert message(lambda: know("a")).startswith("training: a has no past to learn from")
+    error = error_of(lambda: know("a"))
+    assert (error.code, str(error).split()[:2]) == ("no-past", ["training:", "a"])
 
 
-def test_others_who_never_query_are_not_trained_on_in_silence(make_scenario: MakeScenario) -> None:
+def test_training_on_others_without_queries_is_refused(make_scenario: MakeScenario) -> None:
     others = {"kind": "others", "count": 4, "days": 1e-6}
     population = Population(Setting(make_scenario(training={"t": others})), 0)
-    assert message(lambda: population.knowledge("t")).startswith("training.t: none of these 4 people ever queries")
+    error = error_of(lambda: population.knowledge("t"))
+    assert error.code == "no-queries"
+    assert str(error).startswith("training.t: none of the 4 ")
 
 
-def test_the_only_user_has_no_other_user(make_scenario: MakeScenario) -> None:
+def test_the_past_of_another_user_needs_two_users(make_scenario: MakeScenario) -> None:
     users = {"count": 1, "queries": 5, "past_queries": 5, "mobility": FAVOURITES}
     population = Population(Setting(make_scenario(users=users, training={"p": "other_user"})), 0)
-    assert message(lambda: population.knowledge("p")) == (
-        "training.p: training on another user requires at least two users, found one"
-    )
+    assert str(error_of(lambda: population.knowledge("p"))).startswith("training.p: ")

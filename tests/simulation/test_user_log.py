@@ -27,43 +27,43 @@ from tests.simulation.small_world import (
     send,
 )
 
-NOWHERE_KM = 4.0
+NO_REPORT_KM = 4.0
 
 
 class Shy(MatrixChannel):
-    """Tell the truth or nothing at all, each half of the time."""
+    """Channel that reports the true cell or nothing, each with probability 1/2."""
 
     def __init__(self) -> None:
         super().__init__(np.column_stack([0.5 * np.eye(N), np.full(N, 0.5)]))
         self.space, self.countless = CellsOrNothing(N), False
 
     def loss_of_km(self, cell: int, output: int) -> float:
-        return NOWHERE_KM if output == N else float(WORLD.quality_distance.matrix_km[cell, output])
+        return NO_REPORT_KM if output == N else float(WORLD.quality_distance.matrix_km[cell, output])
 
     def expected_loss_of_km(self, cell: int) -> float:
-        return 0.5 * NOWHERE_KM
+        return 0.5 * NO_REPORT_KM
 
 
-def test_no_report_is_no_output_and_costs_what_its_channel_says() -> None:
+def test_a_query_without_report_has_no_output_and_the_loss_of_its_channel() -> None:
     log, _ = opened(Shy())
     for index, output in enumerate([1, N, 1, N], start=1):
         send(log, index, output, Shy())
         log.attack("a").guess(Guess("ann", index, 0))
     table = log.table(point=0, lppm="mine", replication=0)
     assert table["output"].to_pylist() == [1, None, 1, None]
-    assert table["quality_loss_km"].to_pylist() == [0.0, NOWHERE_KM, 0.0, NOWHERE_KM]
-    assert table["expected_quality_loss_km"].to_pylist() == [0.5 * NOWHERE_KM] * 4
+    assert table["quality_loss_km"].to_pylist() == [0.0, NO_REPORT_KM, 0.0, NO_REPORT_KM]
+    assert table["expected_quality_loss_km"].to_pylist() == [0.5 * NO_REPORT_KM] * 4
 
 
-def test_the_promise_is_that_of_the_channel_in_force_and_may_be_none() -> None:
+def test_epsilon_is_that_of_the_current_channel_and_may_be_infinite() -> None:
     mild, sharp = (exponential(WORLD.quality_distance, epsilon_per_km) for epsilon_per_km in (0.5, 3.0))
     traces = [Trace("ann", np.arange(4), np.ones(4, int))]
     log = SimulationLog(world=WORLD, traces=traces, attacks=[], epsilon_in=WORLD.quality_distance)
     for index, channel in enumerate([mild, mild, sharp, identity(N)], start=1):
         send(log, index, 1, channel)
-    found = log.table(point=0, lppm="mine", replication=0)["epsilon_per_km"].to_pylist()
+    epsilons = log.table(point=0, lppm="mine", replication=0)["epsilon_per_km"].to_pylist()
     ratios = [_worst_ratio(channel.matrix(), WORLD.quality_distance.matrix_km) for channel in (mild, sharp)]
-    assert found == [pytest.approx(ratios[0])] * 2 + [pytest.approx(ratios[1]), math.inf]
+    assert epsilons == [pytest.approx(ratios[0])] * 2 + [pytest.approx(ratios[1]), math.inf]
 
 
 def _worst_ratio(matrix: FloatArray, apart_km: FloatArray) -> float:
@@ -71,7 +71,7 @@ def _worst_ratio(matrix: FloatArray, apart_km: FloatArray) -> float:
     return max(float(np.log(matrix[x, z] / matrix[y, z]) / apart_km[x, y]) for x, y in pairs for z in range(N))
 
 
-def test_a_snapshot_tells_what_its_channel_promises_on_what_is_believed() -> None:
+def test_a_snapshot_has_the_metrics_of_its_channel_under_the_belief() -> None:
     design = Exponential(ExponentialParameters(epsilon_per_km=0.7), distance=WORLD.quality_distance)
     made: list[Mechanism] = []
 

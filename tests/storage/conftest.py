@@ -1,4 +1,4 @@
-"""Places for runs: a folder, memory, a file system that renames, and an object store."""
+"""Storage back ends for tests: a folder, memory, a file system with renames, and an object store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support import a_manifest
 
 @pytest.fixture(scope="session")
 def object_store() -> Iterator[str]:
-    """Serve an object store on this machine and return a bucket of it."""
+    """Start an object store on this machine and return the URL of a bucket."""
     server = pytest.importorskip("moto.server", reason="no object store to try: pip install 'moto[server]' s3fs")
     pytest.importorskip("s3fs", reason="no driver of object stores to try: pip install s3fs")
     import fsspec  # type: ignore[import-untyped]
@@ -31,7 +31,7 @@ def object_store() -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
             patch.setenv(name, value)
-        # Not `mkdir`: where a slow answer is asked for again, the bucket is there already.
+        # Not `mkdir`: if a slow request is repeated, the bucket exists.
         fsspec.filesystem("s3").makedirs("studies", exist_ok=True)
         yield "s3://studies"
     fsspec.filesystem("s3").clear_instance_cache()
@@ -40,7 +40,7 @@ def object_store() -> Iterator[str]:
 
 @pytest.fixture
 def shelf(tmp_path: Path) -> str:
-    """Return the URL of a file system that shows half-written files and renames, as sftp:// does."""
+    """Return the URL of a file system with renames, in which incomplete files are visible, like sftp://."""
     import fsspec
     from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 
@@ -57,7 +57,7 @@ def shelf(tmp_path: Path) -> str:
 
 @pytest.fixture(params=["folder", "memory", "shelf", "object store"])
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Return a place for runs: a folder, and URLs of each sort."""
+    """Return the parent folder or URL of runs, for each back end."""
     if request.param == "memory":
         from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]
 
@@ -74,6 +74,7 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def run(home: str) -> RunDirectory:
+    """Return an empty run in each back end."""
     run = RunDirectory.create(f"{home}/run")
     run.write_manifest(a_manifest())
     return run
@@ -81,6 +82,7 @@ def run(home: str) -> RunDirectory:
 
 @pytest.fixture
 def local(tmp_path: Path) -> RunDirectory:
+    """Return an empty run in a folder."""
     run = RunDirectory.create(tmp_path / "run")
     run.write_manifest(a_manifest())
     return run

@@ -15,7 +15,7 @@ from tests.storage.helpers import flips
 ARRAYS: dict[str, Any] = {"profile": np.arange(12.0).reshape(3, 4), "user": np.array(["ann", "bob"])}
 
 
-def test_every_flipped_bit_of_an_archive_is_found_or_changes_nothing() -> None:
+def test_every_flipped_bit_of_an_archive_is_detected() -> None:
     content = archives.packed(ARRAYS)
     for changed in flips(content, bits=tuple(range(8))):
         with pytest.raises(archives.DamagedArchive):
@@ -23,9 +23,9 @@ def test_every_flipped_bit_of_an_archive_is_found_or_changes_nothing() -> None:
     for length in range(len(content)):
         with pytest.raises(archives.DamagedArchive):
             archives.unpacked(content[:length])
-    found = archives.unpacked(content, ["user", "none"])
-    assert list(found) == ["user"]
-    assert found["user"].tolist() == ["ann", "bob"]
+    arrays = archives.unpacked(content, ["user", "none"])
+    assert list(arrays) == ["user"]
+    assert arrays["user"].tolist() == ["ann", "bob"]
 
 
 def test_archives_of_earlier_versions_are_read() -> None:
@@ -33,5 +33,5 @@ def test_archives_of_earlier_versions_are_read() -> None:
     np.savez_compressed(sink, **ARRAYS)
     assert archives.unpacked(sink.getvalue())["profile"].tolist() == ARRAYS["profile"].tolist()
     for changed in flips(sink.getvalue()):
-        with suppress(archives.DamagedArchive):  # less is promised of these: no other error than the named one
+        with suppress(archives.DamagedArchive):  # without a checksum: at least no other exception type
             archives.unpacked(changed)

@@ -1,3 +1,5 @@
+"""Export of the event log as one file."""
+
 from __future__ import annotations
 
 import csv
@@ -16,12 +18,13 @@ from sim.storage.errors import RequestError, RunError
 from sim.storage.event_schema import EVENTS, MEASURES
 from sim.storage.export import Format, export
 from sim.storage.run_directory import RunDirectory
-from tests.support import a_manifest
+from tests.support import a_manifest, raises_code
 
 HOSTILE = ["=cmd|' /C calc'!A0", "+1", "-2", "@x", 'quo"te', "comma,", "new\nline", "<script>", "007", "é"]
 
 
 def rows(point: int) -> list[dict[str, Any]]:
+    """Return rows with hostile names and with missing values."""
     return [
         {
             "event": "shift" if i == 2 else "query",
@@ -50,6 +53,7 @@ def rows(point: int) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunDirectory:
+    """Return a run with two parts."""
     run = RunDirectory.create(tmp_path / "run")
     run.write_manifest(a_manifest(scenario={"name": "exported"}))
     for point in (0, 1):
@@ -62,13 +66,13 @@ def test_csv_has_every_value(run: RunDirectory, tmp_path: Path) -> None:
     assert done.rows == 20
     assert "manifest.json" in done.hint
     with done.path.open(newline="", encoding="utf-8") as file:
-        found = list(csv.DictReader(file))
-    assert [row["user"] for row in found] == HOSTILE * 2
-    assert found[0]["output"] == ""
-    assert found[1]["attack"] == ""
+        exported = list(csv.DictReader(file))
+    assert [row["user"] for row in exported] == HOSTILE * 2
+    assert exported[0]["output"] == ""
+    assert exported[1]["attack"] == ""
     expected = [row["quality_loss_km"] for row in rows(0) + rows(1)]
-    assert [float(row["quality_loss_km"]) for row in found] == expected
-    assert list(found[0]) == EVENTS.names
+    assert [float(row["quality_loss_km"]) for row in exported] == expected
+    assert list(exported[0]) == EVENTS.names
 
 
 def test_jsonl_has_every_value(run: RunDirectory, tmp_path: Path) -> None:
@@ -78,22 +82,22 @@ def test_jsonl_has_every_value(run: RunDirectory, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", get_args(Format))
-def test_an_infinite_epsilon_comes_back(run: RunDirectory, tmp_path: Path, kind: Format) -> None:
-    endless = [row | {"epsilon_per_km": math.inf if row["index"] < 3 else None} for row in rows(1)]
-    run.write_part("p1", pa.Table.from_pylist(endless, schema=EVENTS))
+def test_an_infinite_epsilon_is_preserved(run: RunDirectory, tmp_path: Path, kind: Format) -> None:
+    infinite = [row | {"epsilon_per_km": math.inf if row["index"] < 3 else None} for row in rows(1)]
+    run.write_part("p1", pa.Table.from_pylist(infinite, schema=EVENTS))
     path = export(run, tmp_path / "x", kind).path
-    found = {
+    epsilons = {
         "csv": lambda: pd.read_csv(path)["epsilon_per_km"],
         "jsonl": lambda: pd.DataFrame([_strict(line) for line in path.read_text().splitlines()])["epsilon_per_km"],
         "parquet": lambda: pd.read_parquet(path)["epsilon_per_km"],
     }[kind]()
-    wanted = [row["epsilon_per_km"] for row in rows(0) + endless]
-    pd.testing.assert_series_equal(found.astype(float), pd.Series(wanted, dtype=float), check_names=False)
+    expected = [row["epsilon_per_km"] for row in rows(0) + infinite]
+    pd.testing.assert_series_equal(epsilons.astype(float), pd.Series(expected, dtype=float), check_names=False)
 
 
 def _strict(line: str) -> Any:
-    """Read a line as the standard has it, without Infinity or NaN as numbers."""
-    return json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    """Parse a line as standard JSON, without Infinity or NaN as numbers."""
+    return json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
 
 
 def test_parquet_has_every_value_and_the_manifest(run: RunDirectory, tmp_path: Path) -> None:
@@ -117,30 +121,35 @@ def test_same_bytes_twice_and_no_silent_overwrite(run: RunDirectory, tmp_path: P
     path = tmp_path / "x"
     export(run, path, kind)
     first = path.read_bytes()
-    with pytest.raises(RequestError, match="x exists: choose another name, or replace it with --overwrite"):
+    with raises_code(RequestError, "file-exists") as error:
         export(run, path, kind)
+    assert str(path) in str(error.value)
+    assert "--overwrite" in str(error.value)
     path.write_bytes(b"other")
     export(run, path, kind, overwrite=True)
     assert path.read_bytes() == first
 
 
 def test_bad_requests(run: RunDirectory, tmp_path: Path) -> None:
-    with pytest.raises(RequestError, match="one of csv, jsonl, parquet, got 'xls'"):
+    with raises_code(RequestError, "unsupported-format") as error:
         export(run, tmp_path / "x", "xls")  # type: ignore[arg-type]
-    with pytest.raises(RequestError, match="got '-'"):
+    assert "csv, jsonl, parquet, got 'xls'" in str(error.value)
+    with raises_code(RequestError, "not-a-local-file"):
         export(run, "-", "csv")
-    with pytest.raises(RequestError, match="is a folder"):
+    with raises_code(RequestError, "is-a-folder"):
         export(run, tmp_path, "csv")
-    with pytest.raises(RequestError, match="is no folder: make it first"):
+    with raises_code(RequestError, "folder-not-found") as error:
         export(run, tmp_path / "no" / "x.csv", "csv")
-    with pytest.raises(RequestError, match="holds the parts of the run"):
+    assert str(tmp_path / "no") in str(error.value)
+    with raises_code(RequestError, "inside-run-directory"):
         export(run, run.path / "events" / "x.parquet", "parquet")
     assert run.parts() == ["p0", "p1"]
 
 
 @pytest.mark.parametrize("kind", get_args(Format))
-def test_a_torn_part_leaves_no_file(run: RunDirectory, tmp_path: Path, kind: Format) -> None:
+def test_a_damaged_part_leaves_no_file(run: RunDirectory, tmp_path: Path, kind: Format) -> None:
     run.part_path("p1").write_bytes(b"PAR1")
-    with pytest.raises(RunError, match=r"p1\.parquet cannot be read"):
+    with raises_code(RunError, "damaged-part") as error:
         export(run, tmp_path / "x", kind)
+    assert "p1.parquet" in str(error.value)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]

@@ -16,7 +16,7 @@ from sim.storage.manifest import DamagedManifest, OtherSchema, RunManifest
 from sim.storage.manifest_file import decode, encode
 from sim.storage.run_directory import RunDirectory
 from tests.storage.helpers import flips
-from tests.support import HOSTILE, MakeScenario, a_manifest, manifest_content
+from tests.support import HOSTILE, MakeScenario, a_manifest, manifest_content, raises_code
 
 
 def test_manifest(run: RunDirectory) -> None:
@@ -30,7 +30,7 @@ def test_manifest(run: RunDirectory) -> None:
     assert path.read_bytes() == before
 
 
-def test_every_flipped_bit_of_a_manifest_is_found_or_changes_nothing() -> None:
+def test_every_flipped_bit_of_a_manifest_is_detected_or_harmless() -> None:
     world = {"points": [0], "grid": {"x": 1.5}, "traces": {}}
     content = manifest_content(scenario={"name": "é"}, seed=3, worlds=[world])
     encoded = encode(content)
@@ -40,13 +40,13 @@ def test_every_flipped_bit_of_a_manifest_is_found_or_changes_nothing() -> None:
             assert decode(changed).content == content
 
 
-def test_a_manifest_without_checksum_is_held_to_keys_and_types() -> None:
-    """Those of earlier versions have none."""
+def test_keys_and_types_of_a_manifest_without_checksum_are_verified() -> None:
+    """Manifests of earlier versions have no checksum."""
     content = manifest_content(notes=[{"point": 0, "lppm": "SP"}], failures=[])
     assert decode(json.dumps(content).encode()).content == content
     for key in manifest_content().keys() - {"schema_version"}:
         without = {name: value for name, value in content.items() if name != key}
-        with pytest.raises(DamagedManifest, match=f"`{key}` is missing"):
+        with pytest.raises(DamagedManifest, match=f"`{key}`"):
             decode(json.dumps(without).encode())
     for key in content:
         for strange in (None, 1.5, [[3]], {"a": 3} if key != "scenario" else {}):
@@ -65,13 +65,13 @@ def test_a_manifest_without_checksum_is_held_to_keys_and_types() -> None:
 @pytest.mark.parametrize(
     "raw", [b"", b"{", b"[]", b"null", b"\xff", b"{}", b"[" * 100_000, b'{"a": ' + b"9" * 5000 + b"}"]
 )
-def test_what_is_no_manifest_is_named(raw: bytes) -> None:
+def test_an_invalid_manifest_is_refused(raw: bytes) -> None:
     with pytest.raises(DamagedManifest):
         decode(raw)
 
 
-def test_it_is_parsed_again_only_if_it_has_changed(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that goes on writes new manifests, and so do other processes."""
+def test_a_manifest_is_parsed_again_only_if_it_has_changed(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run in progress and other processes write new manifests."""
     parsed = counted(monkeypatch)
     run.write_manifest(a_manifest(parts=["a"], finished=False))
     reader = RunDirectory.open(run.place)
@@ -98,7 +98,7 @@ def test_the_scenario_is_validated_once_while_the_manifest_changes(
     assert reader.manifest().scenario.name == "other"
 
 
-def test_a_run_parses_its_manifest_a_few_times_and_validates_no_scenario_again(
+def test_a_run_parses_its_manifest_at_most_twice_and_never_validates_the_scenario_again(
     make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scenario = make_scenario()
@@ -106,10 +106,10 @@ def test_a_run_parses_its_manifest_a_few_times_and_validates_no_scenario_again(
     monkeypatch.setattr("sim.storage.manifest.validate", lambda *_: pytest.fail("the scenario is validated again"))
     result = sim.run(scenario, out=tmp_path / "run")
     assert result.manifest.scenario is scenario
-    assert len(parsed) <= 2, "the one of the beginning, and the final one"
+    assert len(parsed) <= 2, "the first and the final one"
 
 
-def test_a_pickled_run_directory_has_no_manifest_in_it(local: RunDirectory) -> None:
+def test_a_pickled_run_directory_contains_no_manifest(local: RunDirectory) -> None:
     assert local.manifest().parts == []
     assert b"scenario" not in pickle.dumps(local)
     assert pickle.loads(pickle.dumps(local)).manifest() == local.manifest()
@@ -125,8 +125,8 @@ def test_the_scenario_needs_neither_input_files_nor_custom_code() -> None:
     assert recorded.own_components() == ["no_such_module:Design"]
 
 
-def test_a_scenario_that_is_not_valid_is_named_and_the_rest_can_be_read() -> None:
-    """It may come from another version, or from a package that is not installed."""
+def test_an_invalid_scenario_is_reported_and_the_rest_can_be_read() -> None:
+    """The scenario may need another version, or a package that is not installed."""
     content = manifest_content(scenario={"name": HOSTILE[0]}, parts=["a"])
     manifest = RunManifest.of(content, place="run/manifest.json")
     assert manifest.parts == ["a"]
@@ -137,16 +137,18 @@ def test_a_scenario_that_is_not_valid_is_named_and_the_rest_can_be_read() -> Non
 def test_a_manifest_of_another_schema_is_compared_but_not_read(local: RunDirectory) -> None:
     content = {"schema_version": 2, "scenario": {"name": "old", "seed": 1}, "lppm_sim": "0.1"}
     local.file("manifest.json").write_bytes(encode(content))
-    found = local.any_manifest()
-    assert isinstance(found, OtherSchema)
-    assert found.content == content
-    assert (found.identity.schema_version, found.identity.files, found.identity.kernels) == (2, {}, "plain")
-    with pytest.raises(RequestError, match="schema_version must be 3, got 2"):
+    manifest = local.any_manifest()
+    assert isinstance(manifest, OtherSchema)
+    assert manifest.content == content
+    identity = manifest.identity
+    assert (identity.schema_version, identity.files, identity.kernels) == (2, {}, "plain")
+    with raises_code(RequestError, "other-schema-version") as error:
         local.manifest()
+    assert "must be 3, got 2" in str(error.value)
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """Return a list to which every manifest that is parsed is added."""
+    """Return a list that records every parsed manifest."""
     parsed: list[bytes] = []
 
     def count(raw: bytes, place: str) -> RunManifest | OtherSchema:

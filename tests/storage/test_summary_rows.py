@@ -1,7 +1,8 @@
-"""A log of means over windows of queries tells the same as one of every query."""
+"""A summary log, with means over windows of queries, gives the same metrics as a log of all queries."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -27,7 +28,7 @@ from sim.mobility.traces import Trace
 from sim.scenario.models import Scenario
 from sim.scenario.sweep import points
 from sim.simulation.recorder import SimulationLog
-from sim.storage.errors import RunError
+from sim.storage.errors import NotApplicable
 from sim.storage.event_schema import EVENTS, MEASURES
 from sim.storage.load import load
 from sim.storage.run_directory import RunDirectory
@@ -35,7 +36,7 @@ from sim.storage.summary_rows import Windows, _possible_ends, nearest_ends, requ
 from sim.world import World
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
-from tests.support import MakeScenario, done, faults
+from tests.support import MakeScenario, assert_faults, done, faults, raises_code
 
 KEYS = ["point", "replication", "lppm", "user", "attack"]
 WINDOW = 4
@@ -56,7 +57,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 class Pair:
-    """The same study of four users, two logs of it."""
+    """One study of four users, recorded as queries and as a summary."""
 
     def __init__(
         self, folder: Path, *, window: int = WINDOW, expected: bool = True, chunk_queries: int = 1, **changes: Any
@@ -85,10 +86,12 @@ class Pair:
 
 @pytest.fixture(scope="module", params=VARIANTS)
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    """Return both logs of a variant."""
     return Pair(tmp_path_factory.mktemp("pair"), **VARIANTS[request.param])
 
 
 def same(one: pd.DataFrame, other: pd.DataFrame) -> None:
+    """Check that two tables are equal up to rounding, and not empty."""
     assert len(one)
     pd.testing.assert_frame_equal(one, other, rtol=1e-9, atol=1e-9)
 
@@ -105,7 +108,7 @@ TABLES: Mapping[str, Callable[[Result], pd.DataFrame]] = {
 }
 
 
-def test_every_table_is_the_same_from_either_log(pair: Pair) -> None:
+def test_every_table_is_equal_for_both_logs(pair: Pair) -> None:
     for read in TABLES.values():
         if pair.scenarios["queries"].attacks or read is not TABLES["curves"]:
             same(read(pair.summary), read(pair.queries))
@@ -113,7 +116,7 @@ def test_every_table_is_the_same_from_either_log(pair: Pair) -> None:
     assert summary.empty == (not pair.scenarios["queries"].record.expected)
     noise = [name for name in summary.columns if name.endswith("_km2")]
     assert summary.empty or (queries[noise].max() > 1e-6).any()
-    # A variance that is nothing but rounding has no ratio to speak of.
+    # A variance of rounding errors has no meaningful ratio.
     known = (queries[noise] > 1e-12).all(axis="columns")
     pd.testing.assert_frame_equal(summary[known], queries[known], rtol=1e-6)
     np.testing.assert_allclose(summary[noise], queries[noise], rtol=1e-9, atol=1e-12)
@@ -127,20 +130,20 @@ def test_each_row_has_the_means_of_its_window(pair: Pair) -> None:
     queries["window"] = (queries["index"] - 1) // pair.window
     groups = queries.groupby([*KEYS, "window"], dropna=False, sort=True)
     by_hand = groups.agg({"index": "last", "time_s": "last"} | dict.fromkeys(MEASURES, "mean")).reset_index()
-    found = summary.assign(window=(summary["index"] - 1) // pair.window).sort_values([*KEYS, "window"])
+    windows = summary.assign(window=(summary["index"] - 1) // pair.window).sort_values([*KEYS, "window"])
     columns = [*KEYS, "window", "index", "time_s", *MEASURES]
-    same(found[columns].reset_index(drop=True), by_hand[columns].astype(found[columns].dtypes))
+    same(windows[columns].reset_index(drop=True), by_hand[columns].astype(windows[columns].dtypes))
 
 
-def test_rows_of_a_summary_tell_no_cell(pair: Pair) -> None:
-    found = pair.summary.events()
-    assert list(found.columns) == EVENTS.names
-    assert set(found["event"]) == {"summary"}
-    assert set(found["cell"]) == {-1}
-    assert found[["output", "estimate", "estimated_index"]].isna().all(axis=None)
+def test_summary_rows_have_no_cell(pair: Pair) -> None:
+    events = pair.summary.events()
+    assert list(events.columns) == EVENTS.names
+    assert set(events["event"]) == {"summary"}
+    assert set(events["cell"]) == {-1}
+    assert events[["output", "estimate", "estimated_index"]].isna().all(axis=None)
 
 
-def test_rows_are_counted_before_and_after(pair: Pair) -> None:
+def test_the_estimated_number_of_rows_is_exact(pair: Pair) -> None:
     per_simulation = sum(-(-length // pair.window) for length in LENGTHS.values())
     scenario = pair.scenarios["summary"]
     cost = estimate(scenario, measure=False)
@@ -150,17 +153,17 @@ def test_rows_are_counted_before_and_after(pair: Pair) -> None:
 
 
 def test_snapshots_are_the_same(pair: Pair) -> None:
-    found = [
+    snapshots = [
         [result.run.snapshots(part) for part in sorted(result.run.parts(), key=lambda part: part[:14])]
         for result in (pair.summary, pair.queries)
     ]
-    assert sum(len(part["index"]) for part in found[0])
-    for one, other in zip(*found, strict=True):
+    assert sum(len(part["index"]) for part in snapshots[0])
+    for one, other in zip(*snapshots, strict=True):
         for name in one:
             np.testing.assert_array_equal(one[name], other[name])
 
 
-def test_windows_that_the_log_has_are_the_same(tmp_path: Path) -> None:
+def test_windows_of_whole_rows_are_equal(tmp_path: Path) -> None:
     pair = Pair(tmp_path, attacks=["sporadic", "markov"])
     for window in (4, 8, 12, 20, 24, 100):
         same(*(read_over_time(result.run, window=window) for result in (pair.summary, pair.queries)))
@@ -168,55 +171,55 @@ def test_windows_that_the_log_has_are_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("window", [1, 3, 6, 7, 10])
-def test_a_window_that_would_cut_one_is_refused(window: int, tmp_path: Path) -> None:
+def test_a_window_that_splits_rows_is_refused(window: int, tmp_path: Path) -> None:
     pair = Pair(tmp_path, attacks=["sporadic"], lppms=["identity"])
-    with pytest.raises(RunError, match=rf"queries \d+ to \d+.*Set record.window to {window} or a divisor of it"):
+    with raises_code(NotApplicable, "window-splits-rows") as error:
         read_over_time(pair.summary.run, window=window)
-    with pytest.raises(RunError):
+    assert re.search(rf"queries \d+ to \d+.*record\.window to {window}\b", str(error.value))
+    with raises_code(NotApplicable, "window-splits-rows"):
         read_over_time(pair.summary.run, window=window, extent=pair.summary.totals().extent)
 
 
-def test_halves_that_would_cut_a_window_are_refused(tmp_path: Path) -> None:
+def test_halves_that_split_rows_are_refused(tmp_path: Path) -> None:
     pair = Pair(tmp_path, attacks=["sporadic"], lppms=["identity"], window=8)
-    with pytest.raises(RunError) as refusal:
+    with raises_code(NotApplicable, "window-splits-rows") as error:
         read_halves(pair.summary.run)
-    assert str(refusal.value) == (
-        f"{pair.summary.run} is a summary, with one row for queries 9 to 16: figures of those up to 12 alone cannot be "
-        "told. Set record.window to 12 or a divisor of it, or record.log to queries, and run the scenario into another "
-        "folder."
-    )
+    assert str(error.value).startswith(f"{pair.summary.run} ")
+    assert "queries 9 to 16" in str(error.value)
+    assert "up to query 12" in str(error.value)
+    assert "record.window to 12" in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("window", "ends"), [(4, [4, 8, 12, 16, 20, 24]), (10, [10, 20, 24]), (13, [13, 24]), (1000, [24])]
 )
-def test_the_course_has_the_nearest_windows(window: int, ends: list[int], tmp_path: Path) -> None:
+def test_a_time_series_uses_the_nearest_windows(window: int, ends: list[int], tmp_path: Path) -> None:
     pair = Pair(tmp_path, attacks=["sporadic"], window=window)
-    course = read_over_time(pair.summary.run)
-    assert sorted(set(course["last_index"])) == ends
-    same(course, read_over_time(pair.queries.run, window=window))
-    same(course, pair.summary.over_time())
+    series = read_over_time(pair.summary.run)
+    assert sorted(set(series["last_index"])) == ends
+    same(series, read_over_time(pair.queries.run, window=window))
+    same(series, pair.summary.over_time())
 
 
-def test_the_course_of_single_queries_is_that_of_the_other_log(tmp_path: Path) -> None:
+def test_the_time_series_of_single_queries_is_equal_for_both_logs(tmp_path: Path) -> None:
     pair = Pair(tmp_path, attacks=["sporadic"], window=1)
     same(pair.summary.over_time(), pair.queries.over_time())
 
 
-@pytest.mark.parametrize(("end", "cuts"), [(4, False), (5, True), (7, True), (8, False)])
-def test_what_cuts_a_window(end: int, cuts: bool, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=f"up to {end} alone") if cuts else nullcontext():
+@pytest.mark.parametrize(("end", "splits"), [(4, False), (5, True), (7, True), (8, False)])
+def test_ends_inside_a_row_are_refused(end: int, splits: bool, tmp_path: Path) -> None:
+    with pytest.raises(NotApplicable, match=rf"\bquery {end}\b") if splits else nullcontext():
         require_uncut(np.array([end, 24]), Windows({(5, 8)}), RunDirectory(tmp_path))
 
 
-def test_the_nearest_end_is_taken() -> None:
+def test_nearest_ends_do_not_split_rows() -> None:
     windows = Windows({(1, 10), (11, 20), (21, 30), (31, 40), (31, 37)})
     assert _possible_ends(40, windows).tolist() == [10, 20, 30, 40]
     assert nearest_ends(np.array([2, 14, 16, 31, 40]), windows).tolist() == [10, 20, 30, 40]
     assert nearest_ends(np.array([12, 38, 40]), windows).tolist() == [10, 40]
 
 
-def test_either_log_may_stand_beside_the_other(make_scenario: MakeScenario, tmp_path: Path) -> None:
+def test_both_logs_in_one_run(make_scenario: MakeScenario, tmp_path: Path) -> None:
     users = {"count": 3, "queries": 20, "mobility": "favourites"}
     sweep = {"record.log": ["queries", "summary"]}
     result = sim.run(make_scenario(users=users, record={"window": 5}, sweep=sweep), out=tmp_path / "run", figures=False)
@@ -226,7 +229,7 @@ def test_either_log_may_stand_beside_the_other(make_scenario: MakeScenario, tmp_
         same(queries.reset_index(drop=True), summary.reset_index(drop=True))
 
 
-def test_blocks_of_replications_are_merged_alike(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merging_blocks_of_replications_is_equal_for_both_logs(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (event_log, summary):
         monkeypatch.setattr(module, "COMPACT_ROWS", 3)
     same(read_totals(pair.summary.run).users, read_totals(pair.queries.run).users)
@@ -234,7 +237,7 @@ def test_blocks_of_replications_are_merged_alike(pair: Pair, monkeypatch: pytest
     same(per_user(pair.summary.run), per_user(pair.queries.run))
 
 
-def test_figures_decide_alike_how_often_to_repeat(make_scenario: MakeScenario, tmp_path: Path) -> None:
+def test_the_number_of_replications_is_equal_for_both_logs(make_scenario: MakeScenario, tmp_path: Path) -> None:
     until: dict[str, Any] = {"until_half_width_km": 0.1, "at_least": 3, "at_most": 30}
     numbers = []
     for log in ("queries", "summary"):
@@ -246,7 +249,7 @@ def test_figures_decide_alike_how_often_to_repeat(make_scenario: MakeScenario, t
     assert max(numbers[0]) > until["at_least"]
 
 
-def test_a_summary_goes_on_where_it_was_stopped(make_scenario: MakeScenario, tmp_path: Path) -> None:
+def test_an_interrupted_summary_resumes(make_scenario: MakeScenario, tmp_path: Path) -> None:
     scenario = make_scenario(replications=4, record={"log": "summary", "window": 10})
     whole = sim.run(scenario, out=tmp_path / "run", figures=False, chunk_queries=1)
     before = whole.events()
@@ -259,8 +262,8 @@ def test_a_summary_goes_on_where_it_was_stopped(make_scenario: MakeScenario, tmp
 
 
 @pytest.mark.parametrize(("silent", "fits"), [({2}, False), ({1, 2, 3}, True), ({4}, True), ({3, 4}, False)])
-def test_figures_are_there_for_all_of_a_window_or_for_none(silent: set[int], fits: bool, tmp_path: Path) -> None:
-    """So it is for a user, and for one who has no query there is no row."""
+def test_expected_metrics_need_all_queries_of_a_window(silent: set[int], fits: bool, tmp_path: Path) -> None:
+    """Users without queries have no row."""
     grid = Grid.rectangle(rows=1, cols=3, width_km=3.0, height_km=1.0)
     world = World(grid=grid, roads=None, quality_distance=manhattan(grid), privacy_distance=manhattan(grid))
     trace = Trace("ann", np.arange(4), np.array([0, 1, 2, 1]))
@@ -272,7 +275,7 @@ def test_figures_are_there_for_all_of_a_window_or_for_none(silent: set[int], fit
         foreseen = None if index in silent else np.zeros(grid.n_cells, dtype=np.int64)
         log.attack("own").guess(Guess("ann", index, 0, foreseen))
     if not fits:
-        with pytest.raises(RuntimeError, match="foresaw its answers to some queries and not to others"):
+        with pytest.raises(RuntimeError, match=r"\brecord\.log\b"):
             log.table(point=0, lppm="SP", replication=0)
         return
     table = log.table(point=0, lppm="SP", replication=0)
@@ -280,13 +283,13 @@ def test_figures_are_there_for_all_of_a_window_or_for_none(silent: set[int], fit
     run.write_part("one", table)
     means = per_user(run)
     assert means[["queries", "adversary_error_km", "expected_adversary_error_km"]].values.tolist() == [[4, 1.0, 1.0]]
-    found = table.to_pydict()
-    assert (found["user"], found["index"], found["time_s"]) == (["ann", "ann"], [3, 4], [2, 3])
-    assert found["adversary_error_km"] == [1.0, 1.0]
-    assert found["expected_adversary_error_km"] == [None if 1 in silent else 1.0, None if 4 in silent else 1.0]
+    columns = table.to_pydict()
+    assert (columns["user"], columns["index"], columns["time_s"]) == (["ann", "ann"], [3, 4], [2, 3])
+    assert columns["adversary_error_km"] == [1.0, 1.0]
+    assert columns["expected_adversary_error_km"] == [None if 1 in silent else 1.0, None if 4 in silent else 1.0]
 
 
-def test_a_text_alone_says_which_log(write: Callable[..., Path]) -> None:
+def test_the_short_form_of_record_is_the_log(write: Callable[..., Path]) -> None:
     scenario = load(write(record="summary"))
     assert (scenario.record.log, scenario.record.window) == ("summary", 50)
     assert load(write(record="summary"), settings=["record.window=20"]).record.window == 20
@@ -297,15 +300,17 @@ def test_a_text_alone_says_which_log(write: Callable[..., Path]) -> None:
     assert [point.scenario.record.summary_window for point in points(swept)] == [3, 4]
 
 
-def test_another_text_is_refused(write: Callable[..., Path]) -> None:
-    allowed = "must be one of queries, summary"
-    assert faults(write(record="sumary")) == [f"6:9: record: found text 'sumary' (did you mean 'summary'?), {allowed}"]
-    assert faults(write(record="{log: all}")) == [f"6:15: record.log: {allowed}, found text 'all'"]
-    assert "must be at least 1" in faults(write(record="{log: summary, window: 0}"))[0]
-    assert "mapping" in faults(write(record="7"))[0]
+def test_an_unknown_log_is_refused(write: Callable[..., Path]) -> None:
+    allowed = "one of queries, summary"
+    wrong = ("6:9: record [unknown-value]", "'sumary' (did you mean 'summary'?)", allowed)
+    assert_faults(faults(write(record="sumary")), wrong)
+    assert_faults(faults(write(record="{log: all}")), ("6:15: record.log [unknown-value]", allowed, "'all'"))
+    window = faults(write(record="{log: summary, window: 0}"))
+    assert_faults(window, ("6:32: record.window [out-of-range]", "at least 1", "found 0"))
+    assert_faults(faults(write(record="7")), ("6:9: record [wrong-type]", "mapping"))
 
 
-def test_a_summary_has_chunks_of_its_own_and_its_window_counts(make_scenario: MakeScenario) -> None:
+def test_chunk_ids_depend_on_the_log_and_its_window(make_scenario: MakeScenario) -> None:
     def ids(**record: Any) -> list[str]:
         return [chunk.id for chunk in Plan(tasks(points(make_scenario(record=record)))).chunks()]
 
@@ -314,7 +319,7 @@ def test_a_summary_has_chunks_of_its_own_and_its_window_counts(make_scenario: Ma
     assert make_scenario(record="summary").digest != make_scenario().digest
 
 
-def test_every_command_takes_a_summary(small: Path) -> None:
+def test_every_command_accepts_a_summary(small: Path) -> None:
     text = small.read_text().replace("replications: 1", "replications: 2")
     small.write_text(text + "record: {log: summary, window: 5}\n")
     rows = 3 * 3 * 2 * (3 + 2) * 2  # windows, users, attacks, simulations of a replication, replications

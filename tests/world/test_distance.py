@@ -169,7 +169,7 @@ def test_bad_npy_files_are_rejected(tmp_path: Path) -> None:
     for content in (b"", b"not an array", whole.read_bytes()[:-8]):
         path.write_bytes(content)
         rejected("unreadable-file", 20)
-    with raises_code(InvalidValue, "unsupported-file-type") as error:
+    with raises_code(InvalidValue, "unsupported-format") as error:
         from_file(tmp_path / "d.txt", 2)
     assert re.search(r"\.npy or \.csv, got '\.txt'", str(error.value))
 

@@ -9,20 +9,20 @@ from sim.cli.options import ScenarioCommand, ScenarioOptions, scenario_options
 
 @click.command(cls=ScenarioCommand)
 @scenario_options
-@click.option("--time/--no-time", "measure", default=True, help="Estimate the time by simulating a few users.")
+@click.option("--time/--no-time", "measure", default=True, help="Estimate the run time by simulating a few users.")
 @click.option(
     "--limit",
     "limit_s",
     type=click.FloatRange(0.1, 86_400),
     default=2.5,
     show_default=True,
-    help="Seconds for measuring; parts that take longer are listed as not measured.",
+    help="Time limit of the measurement in seconds; parts that take longer are not measured.",
 )
 def check(scenario: ScenarioOptions, *, measure: bool, limit_s: float) -> None:
     """Validate SCENARIO and estimate its cost.
 
-    Writes nothing. Time and memory are estimated from a few users, within --limit seconds. Without --allow-code, custom
-    components are not imported and nothing is estimated.
+    Estimates run time, memory and disk space by simulating a few users for at most --limit seconds. Writes no files.
+    Without --allow-code, custom components are not imported and nothing is estimated.
     """
     from sim.cli.kernels import load_kernels
     from sim.cli.output.cost import print_cost, print_not_loaded, print_remarks

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from sim.errors import InputError
+
 
 @click.command(name="check-component")
 @click.argument("component", metavar="COMPONENT")
@@ -11,13 +13,16 @@ import click
     "--as",
     "family",
     type=click.Choice(["mobility", "demand", "belief", "design", "attack"]),
-    help="Family of the component, if its methods do not determine it.",
+    help="Family of the component, required if its methods do not determine it.",
 )
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter; may be repeated.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the component; may be repeated."
+)
 def check_component(component: str, family: str | None, settings: tuple[str, ...]) -> None:
     """Run the contract checks on a component.
 
-    COMPONENT is a registered kind (see `lppm-sim list`), or a custom MODULE:CLASS, whose code is imported and run.
+    COMPONENT is a kind from `lppm-sim list`, or a custom class MODULE:CLASS, whose code is imported and run. Exits
+    with code 1 if a check fails.
     """
     from sim.checks import check as check_all
     from sim.cli.output.components import print_checks
@@ -25,7 +30,9 @@ def check_component(component: str, family: str | None, settings: tuple[str, ...
 
     for setting in settings:
         if not setting.partition("=")[0].isidentifier() or "=" not in setting:
-            raise click.UsageError(f"--set: found {setting!r}, expected name=value, such as epsilon_per_km=1")
+            raise InputError(
+                f"--set: found {setting!r}, expected NAME=VALUE, such as epsilon_per_km=1", code="invalid-setting"
+            )
     parameters = {name: parse_value(value) for name, _, value in (setting.partition("=") for setting in settings)}
     outcomes = check_all(component, family=family, parameters=parameters)
     print_checks(component, outcomes)

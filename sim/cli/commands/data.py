@@ -1,4 +1,4 @@
-"""The commands `data import` and `data describe`: parsing and printing only. Heavy imports wait inside."""
+"""The commands `data import` and `data describe`; heavy modules are imported inside the functions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class _Region(click.ParamType):  # type: ignore[type-arg]
     name = "region"
 
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> Any:
-        """Return four bounds, or the word all."""
+        """Return four bounds, or "all"."""
         if value == "all" or not isinstance(value, str):
             return value
         try:
-            south, north, west, east = (float(word) for word in value.split(","))
+            south, north, west, east = (float(bound) for bound in value.split(","))
         except ValueError:
             self.fail(f"found {value!r}, expected four numbers LAT0,LAT1,LON0,LON1 or all", param, context)
         if not -90 <= south < north <= 90 or not -180 <= west < east <= 180:
@@ -32,26 +32,26 @@ class _Region(click.ParamType):  # type: ignore[type-arg]
 def data() -> None:
     """Import and describe real data sets.
 
-    Raw downloads become a trace file for the mobility `replay`. docs/data.md names the sources.
+    `data import` converts raw downloads to a trace file, which the mobility model `replay` reads.
     """
 
 
 @data.command(name="import")
 @click.argument("source", type=click.Choice(_SOURCES))
 @click.argument("raw", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("-o", "--out", required=True, help="Trace file to write, NAME.parquet.")
+@click.option("-o", "--out", required=True, metavar="FILE", help="Trace file to write, NAME.parquet.")
 @click.option(
     "--region",
     type=_Region(),
     metavar="LAT0,LAT1,LON0,LON1",
-    help="Keep this region, in degrees, or `all`  [default: the paper's San Francisco]",
+    help="Region to import, in degrees, or `all`.  [default: the paper's region of San Francisco]",
 )
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 def import_data(source: str, raw: tuple[Path, ...], out: str, region: Any, overwrite: bool) -> None:
     """Convert raw downloads to a trace file.
 
-    RAW is SNAP's loc-SOURCE_totalCheckins.txt, gzipped or not, or CRAWDAD's folder of new_<cab>.txt. Unreadable
-    lines are counted, shown and skipped.
+    RAW is the file loc-SOURCE_totalCheckins.txt of SNAP, optionally gzipped, or the folder of files new_<cab>.txt of
+    CRAWDAD. Invalid lines are skipped and reported.
     """
     from sim.cli.output.data import print_import
     from sim.cli.progress import BytesBar
@@ -63,19 +63,17 @@ def import_data(source: str, raw: tuple[Path, ...], out: str, region: Any, overw
         with BytesBar(source) as bar:
             counts = import_traces(source, raw, out, region=box, overwrite=overwrite, progress=bar)
     except KeyboardInterrupt:
-        raise UserError("stopped; nothing was written") from None
+        raise UserError("interrupted; nothing was written", code="interrupted") from None
     print_import(counts, Path(out), box)
 
 
 @data.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "-o", "--out", type=click.Path(path_type=Path), help="Picture  [default: FILE's name and .png, beside it]"
-)
-@click.option("--overwrite", is_flag=True, help="Replace an existing picture named by -o.")
-@click.option("--figure/--no-figure", default=True, help="Draw the picture.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="PNG", help="Figure file.  [default: FILE.png]")
+@click.option("--overwrite", is_flag=True, help="Replace an existing file named by -o.")
+@click.option("--figure/--no-figure", default=True, help="Draw a figure.  [default: yes]")
 def describe(file: Path, out: Path | None, overwrite: bool, figure: bool) -> None:
-    """Describe a trace file in numbers and a picture.
+    """Describe a trace file in numbers and a figure.
 
     FILE is an output of `data import`, or a CSV file with a header.
     """
@@ -83,21 +81,23 @@ def describe(file: Path, out: Path | None, overwrite: bool, figure: bool) -> Non
     from sim.datasets.describing import describe as describe_traces
     from sim.datasets.describing import load, picture
     from sim.datasets.trace_file import check_output
-    from sim.errors import input_errors
+    from sim.errors import InputError, input_errors
     from sim.escaping import visible
     from sim.storage.atomic import atomic_file
 
     path = file.with_name(f"{file.name}.png") if out is None else out
     if figure and out is not None:
         if out.suffix.lower() != ".png":
-            raise click.UsageError(f"-o: found {str(out)!r}, expected a name that ends with .png")
+            raise InputError(
+                f"-o: found {str(out)!r}, expected a name that ends with .png", code="unsupported-file-type"
+            )
         check_output(out, inputs=[file], overwrite=overwrite)
-    with input_errors("the file cannot be described"):
+    with input_errors("cannot describe the file"):
         traces = load(file)
-    found = describe_traces(traces)
-    print_description(found, file)
+    description = describe_traces(traces)
+    print_description(description, file)
     if figure:
-        content = picture(traces, found, title=file.name)
+        content = picture(traces, description, title=file.name)
         with atomic_file(path) as target:
             target.write(content)
-        click.echo(visible(f"\nthe picture is in {path}"))
+        click.echo(visible(f"\nwrote {path}"))

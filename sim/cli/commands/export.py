@@ -13,11 +13,24 @@ from sim.escaping import visible
 
 @click.command()
 @click.argument("run_directory", metavar="RUN")
-@click.option("--format", "form", type=click.Choice(["csv", "jsonl", "parquet"]), default="csv", show_default=True)
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="File  [default: <RUN's name>.<format> here]")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["csv", "jsonl", "parquet"]),
+    default="csv",
+    show_default=True,
+    help="File format.",
+)
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File to write.  [default: <name of RUN>.<format> in the current folder]",
+)
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 def export(run_directory: str, form: Literal["csv", "jsonl", "parquet"], out: Path | None, overwrite: bool) -> None:
-    """Write the event log of RUN as one file."""
+    """Write the event log of RUN to one file."""
     from sim.storage.export import export as export_run
     from sim.storage.run_directory import RunDirectory
 

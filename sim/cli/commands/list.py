@@ -10,11 +10,12 @@ from sim.cli.suggestions import require_known
 @click.command(name="list")
 @click.argument("family", required=False)
 @click.argument("kind", required=False)
-@click.option("--markdown", is_flag=True, help="Print the whole reference of keys as Markdown.")
+@click.option("--markdown", is_flag=True, help="Print the complete reference of scenario keys as Markdown.")
 def list_components(family: str | None, kind: str | None, markdown: bool) -> None:
-    """List all kinds of components and their keys.
+    """List the available components and their keys.
 
-    Without arguments, one line per kind; with FAMILY, the kinds of one family; with FAMILY and KIND, the keys.
+    Without arguments, prints one line per component. With FAMILY, such as `design`, prints the components of one
+    family. With FAMILY and KIND, prints the keys of one component.
     """
     from sim.cli.output.components import print_keys, print_listing
     from sim.scenario import reference
@@ -27,10 +28,10 @@ def list_components(family: str | None, kind: str | None, markdown: bool) -> Non
     if family is None:
         print_listing(families)
         return
-    require_known(family, families, what="family", plural="Families")
+    require_known(family, families, noun="family", plural="Families", code="unknown-family")
     kinds = families[family][1]
     if kind is None:
         print_listing({family: families[family]})
         return
-    require_known(kind, kinds, what=f"kind of {family}", plural="Kinds")
+    require_known(kind, kinds, noun=f"kind of {family}", plural="Kinds", code="unknown-kind")
     print_keys(family, kind, kinds[kind])

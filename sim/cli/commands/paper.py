@@ -1,4 +1,4 @@
-"""The command `paper`: parsing and printing only. Heavy imports wait inside."""
+"""The command `paper`: parsing and printing only. Heavy modules are imported inside the function."""
 
 from __future__ import annotations
 
@@ -7,27 +7,33 @@ from pathlib import Path
 
 import click
 
+from sim.errors import InputError
+
 
 @click.command()
 @click.option(
     "--data",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     envvar="LPPM_SIM_DATA",
-    help="Folder of trace files, see docs/data.md; missing data sets are replaced by synthetic users.",
+    help="Folder of trace files; missing data sets are replaced by synthetic populations.",
 )
-@click.option("--synthetic", is_flag=True, help="Use synthetic users even if data are available.")
-@click.option("--quick", is_flag=True, help="One or two replications instead of 20 and 40: all panels in minutes.")
-@click.option("-o", "--out", help="Folder  [default: in outputs/, named after the options]")
+@click.option("--synthetic", is_flag=True, help="Use synthetic populations even if data are available.")
+@click.option("--quick", is_flag=True, help="Run 1 or 2 replications instead of 20 or 40: takes minutes.")
+@click.option("-o", "--out", metavar="DIR", help="Output folder.  [default: outputs/paper..., by options]")
 @click.option(
     "--log",
     type=click.Choice(["queries", "summary"]),
     default="queries",
     show_default=True,
-    help="Record each query (0.3 GB in total) or only the means of each half.",
+    help="Log every query (0.3 GB in total), or only the means of each half of a trace.",
 )
-@click.option("--workers", type=click.IntRange(1, 1024), help="Processes to share the work  [default: one per core]")
 @click.option(
-    "--dask", metavar="ADDRESS", help="Run on the Dask cluster at ADDRESS; `local` starts one with --workers."
+    "--workers", type=click.IntRange(1, 1024), help="Number of worker processes.  [default: number of processors]"
+)
+@click.option(
+    "--dask",
+    metavar="ADDRESS",
+    help="Run on the Dask cluster at ADDRESS; `local` starts one on this machine with --workers processes.",
 )
 def paper(
     data: Path | None,
@@ -38,10 +44,10 @@ def paper(
     workers: int | None,
     dask: str | None,
 ) -> None:
-    """Reproduce the paper's whole evaluation.
+    """Reproduce the evaluation of the paper.
 
-    Runs its ten studies (scenarios/paper), draws its 22 panels and tests its claims. Existing results are
-    reused: the command resumes after an interruption, or after --quick in the same folder.
+    Runs the ten studies of Oya, Troncoso and Pérez-González (EuroS&P 2019), draws the 22 panels and tests the claims.
+    Existing results are reused: an interrupted run is resumed, and a full run extends a --quick run in the same folder.
     """
     from sim.cli.output.paper import print_evaluation
     from sim.execution.pool import usable_cores
@@ -51,29 +57,32 @@ def paper(
     from sim.paper.synthetic import write_traces
 
     if out is not None and "://" in out:
-        raise click.UsageError(f"-o: found {out!r}, expected a folder of this machine")
-    found = {} if synthetic else found_in(data)
-    if data is not None and not synthetic and not found:
+        raise InputError(f"-o must be a local folder, found {out!r}", code="not-a-local-file")
+    files = {} if synthetic else found_in(data)
+    if data is not None and not synthetic and not files:
         names = ", ".join(name for names in DATASETS.values() for name in names)
-        raise click.UsageError(f"{data} has none of {names}: see docs/data.md, or use --synthetic")
-    chosen = f"paper{'-quick' if quick else ''}{'' if found else '-synthetic'}"
-    folder = Path("outputs") / chosen if out is None else Path(out)
+        raise InputError(
+            f"{data} has none of {names}: import a data set with `lppm-sim data import`, or use --synthetic",
+            code="file-not-found",
+        )
+    default_name = f"paper{'-quick' if quick else ''}{'' if files else '-synthetic'}"
+    folder = Path("outputs") / default_name if out is None else Path(out)
     sources = {}
     for name in DATASETS:
-        if name in found:
-            sources[name] = Source(found[name])
+        if name in files:
+            sources[name] = Source(files[name])
         else:
-            click.echo(f"{name}: {_why(name, data, synthetic)}, so synthetic people stand in for it", err=True)
+            click.echo(f"{name}: using a synthetic population, because {_reason(name, data, synthetic)}", err=True)
             sources[name] = Source(write_traces(name, folder / "synthetic"), is_synthetic=True)
     count = workers if workers is not None or dask is not None else usable_cores()
     print_evaluation(reproduce(folder, sources, progress_of=Bar, quick=quick, log=log, workers=count, dask=dask))
 
 
-def _why(name: str, data: Path | None, synthetic: bool) -> str:
+def _reason(name: str, data: Path | None, synthetic: bool) -> str:
     from sim.paper.studies import DATASETS
 
     if synthetic:
-        return "you asked for it"
+        return "--synthetic is set"
     if data is None:
-        return "no data folder was given (--data)"
+        return "--data is not set"
     return f"{os.fspath(data)} has neither {' nor '.join(DATASETS[name])}"

@@ -1,4 +1,4 @@
-"""The command `plot`: the figures of a run, or one figure for a paper."""
+"""The command `plot`: the figures of a run, or one figure for a publication."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from sim.cli.options import file_stem
+from sim.errors import InputError
 from sim.escaping import visible
 
 
@@ -17,31 +18,39 @@ from sim.escaping import visible
     "--figure",
     "kind",
     type=click.Choice(["tradeoff", "over_time", "efficiency", "adaptation", "tournament", "users", "profiles", "map"]),
-    help="Draw only this figure, for a paper.",
+    help="Draw a single figure in print quality.",
 )
 @click.option(
     "-o",
     "--out",
     type=click.Path(path_type=Path),
-    help="With --figure: file, .pdf, .svg, .png or .eps  [default: <RUN's name>-<figure>.pdf here]",
+    metavar="FILE",
+    help="With --figure: PDF, SVG, PNG or EPS file.  [default: <name of RUN>-<figure>.pdf in the current folder]",
 )
 @click.option(
-    "--width", metavar="WIDTH", help="With --figure: column (3.5 in), page (7.16 in) or inches.  [default: column]"
+    "--width", metavar="WIDTH", help="With --figure: column (3.5 in), page (7.16 in), or inches.  [default: column]"
 )
-@click.option("--lppm", "lppms", multiple=True, metavar="NAME", help="With --figure: this LPPM; may be repeated.")
-@click.option("--attack", "attacks", multiple=True, metavar="NAME", help="With --figure: this attack; may be repeated.")
-@click.option("--user", "users", multiple=True, metavar="ID", help="With --figure users or map: this user.")
+@click.option(
+    "--lppm", "lppms", multiple=True, metavar="NAME", help="With --figure: show only this LPPM; may be repeated."
+)
+@click.option(
+    "--attack", "attacks", multiple=True, metavar="NAME", help="With --figure: show only this attack; may be repeated."
+)
+@click.option(
+    "--user", "users", multiple=True, metavar="ID", help="With --figure users or map: show this user; may be repeated."
+)
 @click.option("--overwrite", is_flag=True, help="With --figure: replace an existing file.")
-def plot(run_directory: str, kind: str | None, **asked: Any) -> None:
-    """Draw the figures of RUN again, or one figure for a paper.
+def plot(run_directory: str, kind: str | None, **options: Any) -> None:
+    """Draw the figures of RUN, or one figure for a publication.
 
-    With --figure, writes one file as wide as a column or a page, with embedded fonts.
+    Without --figure, draws all figures of RUN again. With --figure, writes one file with embedded fonts, as wide as a
+    column or a page.
     """
     if kind is not None:
-        _plot_for_print(run_directory, kind, **asked)
+        _plot_for_print(run_directory, kind, **options)
         return
-    if wrong := [f"--{name.removesuffix('s')}" for name, value in asked.items() if value]:
-        raise click.UsageError(f"{', '.join(wrong)}: say with --figure which figure that is for")
+    if unused := [f"--{name.removesuffix('s')}" for name, value in options.items() if value]:
+        raise InputError(f"{', '.join(unused)}: needs --figure", code="missing-option")
     from contextlib import suppress
 
     from sim.analysis.result import Result
@@ -57,11 +66,11 @@ def plot(run_directory: str, kind: str | None, **asked: Any) -> None:
         click.echo(visible(str(path)))
 
 
-def _plot_for_print(run_directory: str, kind: str, *, out: Path | None, width: str | None, **asked: Any) -> None:
+def _plot_for_print(run_directory: str, kind: str, *, out: Path | None, width: str | None, **options: Any) -> None:
     from sim.plots.for_print import width_in, write_figure
     from sim.storage.run_directory import RunDirectory
 
     destination = out or Path(f"{file_stem(run_directory)}-{kind}.pdf")
     inches = width_in(width or "column")
-    path = write_figure(RunDirectory.open(run_directory), kind, destination, width=inches, **asked)
+    path = write_figure(RunDirectory.open(run_directory), kind, destination, width=inches, **options)
     click.echo(visible(str(path)))

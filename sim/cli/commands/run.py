@@ -16,19 +16,20 @@ def _shard(_context: click.Context, _parameter: click.Parameter, text: str | Non
         return None
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        raise click.BadParameter(f"{text!r} is not I/N with I from 1 to N, such as 3/8")
+        raise click.BadParameter(f"found {text!r}, expected I/N with I from 1 to N, such as 3/8")
     return int(match[1]), int(match[2])
 
 
 @click.command(cls=ScenarioCommand)
 @scenario_options
 @run_options
-@click.option("--shard", callback=_shard, metavar="I/N", help="Simulate only the I-th of N shards, for job arrays.")
-@click.option("--chunk", metavar="ID", help="Simulate only this chunk; a failure shows its traceback.")
+@click.option("--shard", callback=_shard, metavar="I/N", help="Simulate only shard I of N, for job arrays.")
+@click.option("--chunk", metavar="ID", help="Simulate only this chunk; a failure prints its traceback.")
 @click.option(
     "--chunk-queries",
     type=click.IntRange(1),
-    help="Queries per chunk of replications; results do not depend on it  [default: 10,000]",
+    metavar="N",
+    help="Number of queries per chunk; results do not depend on it.  [default: 10,000]",
 )
 def run(
     scenario: ScenarioOptions,
@@ -38,9 +39,10 @@ def run(
     chunk: str | None,
     chunk_queries: int | None,
 ) -> None:
-    """Run SCENARIO into a run directory.
+    """Run SCENARIO and write a run directory.
 
-    Writes an event log, tables, figures and a report. A second run resumes an interrupted one.
+    SCENARIO is a YAML file, or example:NAME for a scenario from `lppm-sim new --list`. The run directory receives the
+    event log, tables, figures and a report. An interrupted run is resumed by the same command.
     """
     from sim.cli.kernels import load_kernels
     from sim.cli.output.result import print_result, print_shard
@@ -66,7 +68,7 @@ def run(
         )
     with explained(f"interrupted; the simulation is complete and kept in {result.run}"):
         if chunk is not None:
-            click.echo(visible(f"chunk {chunk} is in {result.run}"))
+            click.echo(visible(f"wrote chunk {chunk} to {result.run}"))
         elif shard is not None:
             print_shard(shard, result)
         else:

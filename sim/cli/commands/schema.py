@@ -7,7 +7,10 @@ import click
 
 @click.command()
 def schema() -> None:
-    """Print the JSON schema of scenarios."""
+    """Print the JSON schema of scenario files.
+
+    Editors use the schema to complete and check keys.
+    """
     from sim.scenario.load import schema as schema_text
 
     click.echo(schema_text())

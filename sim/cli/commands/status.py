@@ -11,14 +11,14 @@ import click
 def status(run_directory: str, as_json: bool) -> None:
     """Show the progress of RUN.
 
-    Reads only: use it during a run from another shell, after an interruption, or at the end.
+    The command only reads. Use it while RUN is in progress, after an interruption, or at the end.
     """
     import dataclasses
     import json
 
-    from sim.storage.status import status as look
+    from sim.storage.status import status as read_status
 
-    progress = look(run_directory)
+    progress = read_status(run_directory)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(progress), indent=2))
         return

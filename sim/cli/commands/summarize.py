@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from sim.errors import InputError
+
 
 @click.command()
 @click.argument("run_directory", metavar="RUN")
@@ -13,17 +15,16 @@ import click
     type=click.FloatRange(0),
     multiple=True,
     metavar="KM",
-    help="Also print the adversary error at this quality loss; may be repeated.",
+    help="Also print the adversary error at this quality loss in km; may be repeated.",
 )
-@click.option(
-    "--against", metavar="LPPM", help="With --at: the LPPM that others are compared with  [default: the first]"
-)
-@click.option("--metrics", is_flag=True, help="Print further metrics, and privacy guarantees next to measured values.")
+@click.option("--against", metavar="LPPM", help="With --at: reference LPPM of the comparisons.  [default: first LPPM]")
+@click.option("--metrics", is_flag=True, help="Also print further metrics, with theoretical next to measured values.")
 def summarize(run_directory: str, losses_km: tuple[float, ...], against: str | None, metrics: bool) -> None:
-    """Recompute the tables of RUN from its event log.
+    """Recompute and print the tables of RUN.
 
-    Writes summary.csv and metrics.csv and prints the table. With --at, reads the error off each user's trade-off curve
-    and compares LPPMs paired by user. With --metrics, prints hit rate, entropy, worst loss and epsilon where recorded.
+    Writes summary.csv and metrics.csv from the event log and prints the summary. With --at, interpolates each user's
+    trade-off curve and compares LPPMs paired by user. With --metrics, prints hit rate, entropy, worst loss and epsilon
+    if recorded.
     """
     from sim.analysis.result import Result
     from sim.cli.output.equal_loss import print_at_loss
@@ -31,7 +32,7 @@ def summarize(run_directory: str, losses_km: tuple[float, ...], against: str | N
     from sim.cli.output.result import print_result
 
     if against is not None and not losses_km:
-        raise click.UsageError("--against needs a quality loss to compare at, such as --at 1")
+        raise InputError("--against needs --at, such as --at 1", code="missing-option")
     result = Result.open(run_directory)
     compared = result.at_loss(losses_km, against=against) if losses_km else None
     result.run.write_csv("summary.csv", result.summary())

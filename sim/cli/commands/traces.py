@@ -12,23 +12,32 @@ from sim.escaping import visible
 
 @click.command(cls=ScenarioCommand)
 @scenario_options
-@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="CSV file; .gz compresses it.")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="CSV file to write; .gz compresses it.",
+)
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 def traces(scenario: ScenarioOptions, *, out: Path, overwrite: bool) -> None:
-    """Write SCENARIO's true traces as CSV.
+    """Write the true traces of SCENARIO as CSV.
 
-    The file lists the cells from which users query, in the format of the mobility `replay`.
+    The file lists the cells of all queries, in the format that the mobility model `replay` reads.
     """
-    from sim.errors import input_errors
+    from sim.errors import InputError, input_errors
     from sim.mobility.recorded.replay import write_csv
     from sim.simulation.population import Population
     from sim.simulation.setting import Setting
 
     if out.exists() and not overwrite:
-        raise click.UsageError(f"{out} is there already: choose another name or add --overwrite, nothing was written")
+        raise InputError(
+            f"{out} exists: choose another name, or use --overwrite; nothing was written", code="file-exists"
+        )
     study = scenario.load_with_consent()
     population = Population(Setting(study), 0)
     traces = population.traces
-    with input_errors("the traces cannot be written"):
+    with input_errors("cannot write the traces"):
         write_csv(out, traces, population.setting.world.grid)
     click.echo(visible(f"wrote {sum(map(len, traces)):,} queries of {len(traces)} users to {out}"))

@@ -1,4 +1,4 @@
-"""The command `watch`: run a scenario and serve its report meanwhile."""
+"""The command `watch`: run a scenario and serve its report while it runs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ from sim.cli.options import RunOptions, ScenarioCommand, ScenarioOptions, run_op
 @click.command(cls=ScenarioCommand)
 @scenario_options
 @run_options
-@click.option("--chunk-queries", type=click.IntRange(1), help="As for `run`; smaller chunks appear sooner.")
-@click.option("--port", type=click.IntRange(1024, 65535), help="Port of the page  [default: any free port]")
+@click.option(
+    "--chunk-queries",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of queries per chunk; smaller chunks update the page more often.  [default: 10,000]",
+)
+@click.option("--port", type=click.IntRange(1024, 65535), help="Port of the page.  [default: any free port]")
 @click.option("--open", "in_browser", is_flag=True, help="Open the page in a browser.")
 @click.option("--once", is_flag=True, help="Exit when the run ends instead of serving the page until Ctrl-C.")
 def watch(
@@ -23,10 +28,10 @@ def watch(
     in_browser: bool,
     once: bool,
 ) -> None:
-    """Run SCENARIO and serve its report meanwhile.
+    """Run SCENARIO and serve a live report.
 
-    Like `run`, with a page that shows the results so far. The page is available on this machine only, at an address
-    with a secret token, which is printed first.
+    Works like `run`, and serves a page with the results so far. The page is available on this machine only, at an
+    address with a secret token, which is printed at the start.
     """
     import webbrowser
 
@@ -41,15 +46,15 @@ def watch(
     options.require_lasting_directory()
     study = scenario.load_with_consent()
     load_kernels()
-    place, bar = options.out or default_directory(study), Bar(study.name)
-    with served(study.name, place, bar, port=port or 0) as server:
-        click.echo(f"watch it at {server.address}", err=True)
+    directory, bar = options.out or default_directory(study), Bar(study.name)
+    with served(study.name, directory, bar, port=port or 0) as server:
+        click.echo(f"live report: {server.address}", err=True)
         if in_browser and not webbrowser.open(server.ticket()):
-            click.echo("no browser could be opened: open this address yourself", err=True)
+            click.echo("cannot open a browser: open this address manually", err=True)
         with bar:
             result = run_scenario(
                 study,
-                out=place,
+                out=directory,
                 progress=server.progress,
                 figures=options.figures,
                 workers=options.processes(),
@@ -71,6 +76,6 @@ def _serve_until_interrupt(address: str) -> None:
     from contextlib import suppress
 
     with suppress(KeyboardInterrupt):
-        click.echo(f"the page stays at {address} until Ctrl-C", err=True)
+        click.echo(f"serving {address} until Ctrl-C", err=True)
         while True:
             time.sleep(3600)

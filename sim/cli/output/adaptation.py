@@ -1,4 +1,4 @@
-"""How mechanisms adapt to a shift, as a table."""
+"""Table of the adaptation of mechanisms to a shift."""
 
 from __future__ import annotations
 
@@ -32,22 +32,24 @@ _MOST_ROWS = 30
 
 
 def print_first_shift(result: Result) -> None:
-    """Print how mechanisms adapt to the first shift, if that is defined and the table is short."""
+    """Print the adaptation to the first shift, if it is defined and the table is short."""
     try:
         adaptation = result.adaptation()
     except NotApplicable as error:
-        stdout().print(f"[yellow]note:[/] {escape(f'how mechanisms adapt cannot be told: {error}')}", highlight=False)
+        stdout().print(
+            f"[yellow]note:[/] {escape(f'adaptation to the shift is not available: {error}')}", highlight=False
+        )
         return
     if len(adaptation.summary) <= _MOST_ROWS:
         print_adaptation(result, adaptation)
     else:
         stdout().print(
-            f"{len(adaptation.summary)} rows of how mechanisms adapt are in adaptation.csv.", highlight=False
+            f"The adaptation to shifts ({len(adaptation.summary)} rows) is in adaptation.csv.", highlight=False
         )
 
 
 def print_adaptation(result: Result, adaptation: Adaptation, against: str | None = None) -> None:
-    """Print the efficiency of each mechanism around a shift, its time to recover, and the queries lost."""
+    """Print the efficiency of each mechanism around a shift, its recovery time and the queries lost."""
     points = result.points()
     summary = in_order(with_spread(adaptation.summary, adaptation.users, OF_USER, SERIES), result.run)
     against = summary["lppm"].iloc[0] if against is None else against
@@ -65,8 +67,8 @@ def print_adaptation(result: Result, adaptation: Adaptation, against: str | None
     print_table(Table(columns, rows_with_swept_values(summary, points), caption))
     if left_out := int(adaptation.summary["left_out"].max()):
         stdout().print(
-            f"Who has no loss before the shift, or not {adaptation.window} queries from it to the next change or the "
-            f"end, is left out: {left_out} of the users at most.",
+            f"Up to {left_out} users are omitted: they have no quality loss before the shift, or fewer than "
+            f"{adaptation.window} queries between the shift and the next change or the end.",
             highlight=False,
         )
 

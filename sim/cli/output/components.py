@@ -1,4 +1,4 @@
-"""Components: their kinds and parameters (`list`), the outcome of contract checks (`check-component`)."""
+"""Output of `list` (kinds and keys of components) and `check-component` (results of contract checks)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def print_listing(families: dict[str, tuple[str, dict[str, str]]]) -> None:
 
 
 def print_keys(family: str, kind: str, line: str) -> None:
-    """Print the keys of one kind: allowed values, default, meaning. A short name has the keys of its parts."""
+    """Print the keys of one kind with allowed values, default and meaning; short names have the keys of their parts."""
     console = stdout()
     console.print(f"[bold]{escape(kind)}[/]  {escape(line)}", highlight=False)
     short = {"lppm": short_names(), "attack": bayesian.SHORT_NAMES}.get(family, {}).get(kind, {})
@@ -43,7 +43,7 @@ def print_keys(family: str, kind: str, line: str) -> None:
     if table.row_count:
         console.print(table, highlight=False)
     else:
-        console.print("It has no keys.", highlight=False)
+        console.print("This component has no keys.", highlight=False)
 
 
 def print_checks(component: str, outcomes: Sequence[CheckResult]) -> None:

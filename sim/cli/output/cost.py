@@ -1,4 +1,4 @@
-"""What `check` prints: the estimated cost of a scenario, and remarks on it."""
+"""Output of `check`: the estimated cost of a scenario, and remarks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def print_cost(scenario: Scenario, cost: Cost) -> None:
         ("scenario", f"{scenario.name} is valid ({_digest(scenario)}seed {scenario.seed})"),
         ("points", f"{cost.points} x {_replications(scenario)}"),
         *(
-            ("exact", f"{name}: its expected figures need no repetition, it is run once (see docs/performance.md)")
+            ("exact", f"{name}: simulated once, because its expected metrics do not vary between replications")
             for name in cost.exact
         ),
         ("users", f"{cost.users:,}" if cost.users else "not counted"),
@@ -35,10 +35,10 @@ def print_cost(scenario: Scenario, cost: Cost) -> None:
             "event log",
             f"{about}{span(least.rows, cost.rows)} rows, about {log_size}" if cost.rows else "not counted",
         ),
-        ("memory", f"about {data_size(cost.peak_bytes, digits=0)} in each process that simulates"),
+        ("memory", f"about {data_size(cost.peak_bytes, digits=0)} per worker process"),
         *(("note", note) for note in _more_than_installed(cost.peak_bytes)),
         ("time", _time(least, cost)),
-        *(("note", f"not measured: {what}") for what in cost.unmeasured),
+        *(("note", f"not measured: {part}") for part in cost.unmeasured),
         *(("note", note) for note in sentences.left_out(cost.readings)),
         *(("note", note) for note in sentences.hidden_channels(scenario)),
     ):
@@ -55,7 +55,7 @@ def _replications(scenario: Scenario) -> str:
     if not isinstance(replications, RepeatUntil):
         return f"{replications} replications"
     number = span(replications.at_least, replications.at_most)
-    return f"{number} replications, until all figures are within ± {replications.until_half_width_km:g} km"
+    return f"{number} replications, until all metrics are within ± {replications.until_half_width_km:g} km"
 
 
 def _more_than_installed(peak_bytes: int) -> list[str]:
@@ -63,7 +63,7 @@ def _more_than_installed(peak_bytes: int) -> list[str]:
     installed = installed_bytes()
     if installed is None or peak_bytes <= installed:
         return []
-    return [f"that is more memory than this machine has ({data_size(installed)}): reduce users, queries or cells"]
+    return [f"this exceeds the memory of this machine ({data_size(installed)}): reduce users, queries or cells"]
 
 
 def _time(least: Cost, cost: Cost) -> str:
@@ -81,10 +81,8 @@ def print_remarks(remarks: Sequence[str]) -> None:
 
 
 def print_not_loaded(scenario: Scenario, names: Sequence[str]) -> None:
-    """Print that a scenario is valid, except for its custom components, which were not imported."""
-    print(
-        f"{scenario.name} is valid as far as it can be checked without running its custom code, which was not loaded:"
-    )
+    """Print that a scenario is valid except for its custom components, which were not imported."""
+    print(f"{scenario.name} is valid as far as it can be checked without its custom code, which was not imported:")
     for name in names:
         print(f"  {name}  ({scenario.place.code.located(name)})")
-    print("If you trust this code, add --allow-code to check it too and to estimate time and disk.")
+    print("If you trust this code, use --allow-code to check it too and to estimate the cost.")

@@ -15,16 +15,16 @@ from sim.escaping import escape, visible
 
 
 def print_import(counts: Counts, path: Path, region: Box | None) -> None:
-    """Print how many lines were imported and rejected, and the path of the trace file."""
+    """Print the numbers of imported and rejected lines, and the path of the trace file."""
     lines = [("lines", f"{counts.lines:,}")]
     if counts.unreadable:
-        lines.append(("unreadable", f"{counts.unreadable:,} lines, left out; the first of them:"))
+        lines.append(("invalid", f"{counts.unreadable:,} lines, skipped; the first ones:"))
         lines += [("", line) for line in counts.first_unreadable]
     if region is not None:
-        lines.append(("outside", f"{counts.outside:,} rows, left out; the region is {_box(region)}"))
-    lines.append(("kept", f"{counts.kept:,} rows of {counts.users:,} users"))
+        lines.append(("outside", f"{counts.outside:,} rows outside the region, skipped; the region is {_box(region)}"))
+    lines.append(("imported", f"{counts.kept:,} rows of {counts.users:,} users"))
     if counts.duplicates:
-        lines.append(("", f"{counts.duplicates:,} of them repeat another row in every column; they are kept"))
+        lines.append(("", f"including {counts.duplicates:,} rows that repeat another row in every column"))
     lines.append(("wrote", f"{path} ({path.stat().st_size / 1e6:,.1f} MB)"))
     _print(lines)
 
@@ -32,23 +32,23 @@ def print_import(counts: Counts, path: Path, region: Box | None) -> None:
 def print_description(description: Description, path: Path) -> None:
     """Print the description of a trace file."""
     grid = description.grid
-    span = "an order without times"
+    span = "none, rows are only ordered"
     if description.span_s is not None:
         first, last = description.span_s
         span = f"{_moment(first)} to {_moment(last)} UTC, {(last - first) / 86_400:,.1f} days"
-    which = "the paper's grid" if description.of_paper else f"a grid of {grid.rows} x {grid.cols} over the region"
+    grid_name = "the paper's grid" if description.of_paper else f"a grid of {grid.rows} x {grid.cols} over the region"
     quantiles = ", ".join(f"{_share(share)} {rows:,}" for share, rows in description.rows_per_user)
     name, most = description.most_rows
     lines = [
         ("file", f"{path}{f' ({description.source})' if description.source else ''}"),
         ("rows", f"{description.rows:,} of {description.users:,} users"),
         ("time", span),
-        ("place", _box(description.extent)),
+        ("extent", _box(description.extent)),
         (
             "region",
-            f"{description.inside:,} rows in {description.cells_visited:,} of {grid.n_cells:,} cells of {which}",
+            f"{description.inside:,} rows in {description.cells_visited:,} of {grid.n_cells:,} cells of {grid_name}",
         ),
-        ("per user", f"{quantiles}; most: user {name} with {most:,}"),
+        ("per user", f"{quantiles} rows; maximum: user {name}, {most:,} rows"),
         ("", f"{description.users_with_many:,} users have at least {MANY_ROWS} rows in the region"),
     ]
     for number, (lat, lon, rows) in enumerate(description.points):
@@ -57,9 +57,9 @@ def print_description(description: Description, path: Path) -> None:
     if description.good_days is not None:
         days = list(description.good_days.values())
         enough = sum(count >= MANY_DAYS for count in days)
-        lines.append(("good days", f"{sum(days):,} days from midnight to midnight (UTC-7) without a silence over 2 h"))
-        lines.append(("", f"{enough:,} of {len(days):,} cabs have at least {MANY_DAYS} of them"))
-    _print(lines, description.warts)
+        lines.append(("good days", f"{sum(days):,} days from midnight to midnight (UTC-7) without a gap over 2 h"))
+        lines.append(("", f"{enough:,} of {len(days):,} cabs have at least {MANY_DAYS} good days"))
+    _print(lines, description.warnings)
 
 
 def _print(lines: Iterable[tuple[str, str]], notes: Iterable[str] = ()) -> None:
@@ -82,4 +82,4 @@ def _moment(seconds: int) -> str:
 
 
 def _share(share: float) -> str:
-    return {0.0: "least", 0.5: "median", 1.0: "most"}.get(share, f"{share:.0%}")
+    return {0.0: "min", 0.5: "median", 1.0: "max"}.get(share, f"{share:.0%}")

@@ -1,4 +1,4 @@
-"""Mechanisms compared at equal quality loss (`summarize --at`)."""
+"""Comparison of mechanisms at equal quality loss (`summarize --at`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sim.cli.output.tables import print_table
 
 
 def print_at_loss(compared: pd.DataFrame) -> None:
-    """Print the adversary error of each mechanism at given quality losses, and its difference to a reference."""
+    """Print the adversary error of each mechanism at given quality losses, and its difference from a reference."""
     against = compared["against"].iloc[0] if len(compared) else ""
     shown = _at_loss_shown(compared)
     circumstances = [text_column("with", "circumstances")] if compared["circumstances"].astype(bool).any() else []
@@ -21,7 +21,7 @@ def print_at_loss(compared: pd.DataFrame) -> None:
 
 
 def _at_loss_shown(compared: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of `ranking.at_loss` with the extremes over users instead of intervals if users are few."""
+    """Return a table of `ranking.at_loss`, with extremes over users instead of intervals if there are few users."""
     few = compared["users"].map(are_few)
     shown = compared.assign(**{SPREAD: few.map({True: OWN_VALUES, False: INTERVAL})})
     for name in ("error_km", "difference_km"):

@@ -12,17 +12,17 @@ from sim.escaping import escape
 
 
 def print_metrics(result: Result) -> None:
-    """Print further metrics of each mechanism and attack, those in km first, and the meaning of each."""
+    """Print further metrics of each mechanism and attack, those in km first, and their definitions."""
     console = stdout()
     metrics, points = in_order(result.shown_metrics(), result.run), result.points()
     shown = recorded_metrics(metrics)
     distances = [name for name in shown if name.endswith(("_loss_km", "_error_km"))]
     labels = [lppm_column(), text_column("attack", "attack"), *swept_columns(swept_paths(points))]
     rows = rows_with_swept_values(metrics, points)
-    console.print(f"More metrics; {table_spread_note(metrics)}", style="italic", highlight=False)
+    console.print(f"Further metrics; {table_spread_note(metrics)}", style="italic", highlight=False)
     for names in filter(None, (distances, [name for name in shown if name not in distances])):
         print_table(Table([*labels, *metrics_columns(names)], rows, ""))
     for name in shown:
-        console.print(f"{METRICS[name].heading:>20}  {METRICS[name].words}", highlight=False)
+        console.print(f"{METRICS[name].heading:>20}  {METRICS[name].description}", highlight=False)
     for line in unrecorded_metrics(metrics, result.manifest):
         console.print(f"[yellow]note:[/] {escape(line)}", highlight=False)

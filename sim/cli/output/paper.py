@@ -1,4 +1,4 @@
-"""Output of `paper`: the claims in a table, and where the files are."""
+"""Output of `paper`: a table of the claims, and the folder of the files."""
 
 from __future__ import annotations
 
@@ -9,29 +9,28 @@ from sim.escaping import escape
 from sim.paper.claims.verdicts import Finding
 from sim.paper.reproduce import Evaluation
 
-_COLOURS = {"holds": "green", "does not hold": "red", "cannot be told": "yellow"}
+_COLOURS = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
 
 
 def print_evaluation(evaluation: Evaluation) -> None:
-    """Print every claim with its verdict, how long it took, and where the files are."""
+    """Print all claims with their verdicts, the time taken and the folder of the files."""
     console = stdout()
     table = Table()
     table.add_column("section", no_wrap=True)
-    table.add_column("the paper says", ratio=3)
-    table.add_column("measured, in % of Q-bar", ratio=2)
+    table.add_column("claim", ratio=3)
+    table.add_column("measured (% of Q-bar)", ratio=2)
     table.add_column("verdict", no_wrap=True)
     for finding in evaluation.findings:
         verdict = f"[{_COLOURS[finding.verdict]}]{finding.verdict}[/]"
         table.add_row(escape(finding.section), escape(finding.claim), escape(_range(finding)), verdict)
     console.print(table)
-    simulated = (
-        f"{evaluation.simulated:,} queries were simulated" if evaluation.simulated else "nothing was left to simulate"
-    )
-    rest = evaluation.queries - evaluation.simulated
-    before = f" ({rest:,} were there already)" if rest and evaluation.simulated else ""
-    console.print(f"{simulated}{before}; all took {duration(evaluation.seconds)}", highlight=False)
+    reused = evaluation.queries - evaluation.simulated
+    earlier = f" and reused {reused:,}" if reused else ""
     console.print(
-        f"claims.md, all-panels.png and the {len(evaluation.tables)} panels as PDF, PNG and CSV are in "
+        f"simulated {evaluation.simulated:,} queries{earlier} in {duration(evaluation.seconds)}", highlight=False
+    )
+    console.print(
+        f"wrote claims.md, all-panels.png and {len(evaluation.tables)} panels (PDF, PNG, CSV) to "
         f"{escape(str(evaluation.folder))}",
         highlight=False,
         soft_wrap=True,

@@ -1,4 +1,4 @@
-"""The adversary error about past queries, as a table."""
+"""Table of the adversary error about past queries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_ROWS = 30
 def print_hindsight(result: Result, errors: pd.DataFrame) -> None:
     """Print the error about past queries of each attack that revises its estimates, if the table is short."""
     if len(errors) > _MOST_ROWS:
-        stdout().print(f"{len(errors)} rows about past queries are in hindsight.csv.", highlight=False)
+        stdout().print(f"The errors about past queries ({len(errors)} rows) are in hindsight.csv.", highlight=False)
         return
     points, errors = result.points(), in_order(errors, result.run)
     labels = [lppm_column(), text_column("attack", "attack"), *swept_columns(swept_paths(points))]

@@ -1,4 +1,4 @@
-"""What a run prints at the end: its tables, conclusions and notes, and where its files are."""
+"""Output of `run` at the end: tables, conclusions, notes and the run directory."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sim.cli.output.terminal import stdout
 from sim.escaping import escape
 
 _MOST_ATTACKS = 5
-"""With more, the table of all would be wider than a terminal."""
+"""Maximum number of attacks in one table; more would exceed the width of a terminal."""
 _MOST_NOTES = 8
 
 
 def print_result(result: Result, *, redrawn: bool = True) -> None:
-    """Print the tables, conclusions and notes of a run, and its directory; older figures are named as such."""
+    """Print the tables, conclusions and notes of a run, and its directory; outdated figures are marked as such."""
     console = stdout()
     manifest = result.manifest
     lppms = [lppm.name for lppm in manifest.scenario.lppms]
@@ -39,7 +39,7 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
         print_hindsight(result, result.shown_hindsight())
     for line in (
         *sentences.repetitions(manifest),
-        *sentences.found_changes(manifest),
+        *sentences.detected_changes(manifest),
         *sentences.hidden_channels(manifest.scenario),
     ):
         console.print(escape(line), highlight=False)
@@ -47,22 +47,22 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
     for warning in warnings[:_MOST_NOTES]:
         console.print(f"[yellow]note:[/] {escape(warning)}", highlight=False)
     if len(warnings) > _MOST_NOTES:
-        console.print(f"{len(warnings) - _MOST_NOTES} more such notes are in the report.", highlight=False)
+        console.print(f"{len(warnings) - _MOST_NOTES} more notes are in the report.", highlight=False)
     drawn = [name for name in ("figures", "report.html") if result.run.has(name)]
     *some, last = ["event log", "summary.csv", "metrics.csv", *(drawn if redrawn else [])]
-    older = f"; {' and '.join(drawn)} there are older" if drawn and not redrawn else ""
-    place = escape(str(result.run))
-    console.print(f"\n{', '.join(some)} and {last} are in {place}{older}", highlight=False, soft_wrap=True)
+    outdated = f"; {' and '.join(drawn)} are from an earlier run" if drawn and not redrawn else ""
+    directory = escape(str(result.run))
+    console.print(f"\n{', '.join(some)} and {last} are in {directory}{outdated}", highlight=False, soft_wrap=True)
 
 
 def print_shard(shard: tuple[int, int], result: Result) -> None:
-    """Print that a shard is done, how many chunks are missing, and which command summarizes the run."""
+    """Print that a shard is complete, the number of missing chunks, and the command that finishes the run."""
     planned = len(result.manifest.parts)
     missing = planned - len(result.run.parts())
-    rest = f"{missing:,} of {planned:,} chunks are still missing" if missing > 0 else f"all {planned:,} are there"
+    rest = f"{missing:,} of {planned:,} chunks are missing" if missing > 0 else f"all {planned:,} chunks are complete"
     stdout().print(
-        f"shard {shard[0]}/{shard[1]} is done, {rest} in {escape(str(result.run))}.\n"
-        "When all shards have ended, the same command without --shard sums up and draws.",
+        f"shard {shard[0]}/{shard[1]} is complete, {rest} in {escape(str(result.run))}.\n"
+        "When all shards are complete, run the same command without --shard to write tables, figures and the report.",
         highlight=False,
         soft_wrap=True,
     )

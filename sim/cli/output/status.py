@@ -1,4 +1,4 @@
-"""What `status` prints: how far a run is, and how to continue."""
+"""Output of `status`: the progress of a run, and how to resume it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_LISTED = 5
 
 
 def print_status(status: Status) -> None:
-    """Print the progress of a run, and how to continue an unfinished one."""
+    """Print the progress of a run, and how to resume an unfinished one."""
     console = stdout()
     planned = "?" if status.planned is None else f"{status.planned:,}"
     state = f"{status.done:,} of {planned} chunks" + (" planned so far" if status.more_may_follow else "")
@@ -26,25 +26,25 @@ def print_status(status: Status) -> None:
         lines.append(("last part", f"{duration(status.last_part_age_s)} ago ({moment})"))
     if not status.finished:
         if status.chunks_per_s is not None and status.rows_per_s is not None:
-            lines.append(("rate", f"{status.chunks_per_s:,.3g} chunks/s, {status.rows_per_s:,.0f} rows/s at last"))
+            lines.append(("rate", f"{status.chunks_per_s:,.3g} chunks/s, {status.rows_per_s:,.0f} rows/s recently"))
         if status.left_s is not None:
-            more = ", or more: figures decide" if status.more_may_follow else ""
+            more = ", or more until all metrics are precise enough" if status.more_may_follow else ""
             lines.append(("time left", f"about {duration(status.left_s)}{more}"))
-        lines.append(("", _what_next(status)))
+        lines.append(("", _next_step(status)))
     for part in status.torn[:_MOST_LISTED]:
-        lines.append(("torn", f"{part}: it is simulated again by the next run"))
+        lines.append(("damaged", f"{part}: the next run simulates it again"))
     for failure in status.failed[:_MOST_LISTED]:
-        lines.append(("failed", f"{failed_where(failure)}: {failure.get('error', 'for an unknown reason')}"))
-        lines += [("", f"alone: {failure['command']}")] if "command" in failure else []
-    for name, listed in (("torn", status.torn), ("failed", status.failed)):
+        lines.append(("failed", f"{failed_where(failure)}: {failure.get('error', 'unknown error')}"))
+        lines += [("", f"to repeat it: {failure['command']}")] if "command" in failure else []
+    for name, listed in (("damaged", status.torn), ("failed", status.failed)):
         lines += [(name, f"and {len(listed) - _MOST_LISTED:,} more: see --json")] if len(listed) > _MOST_LISTED else []
     lines += [("note", fault) for fault in status.faults]
     for name, text in lines:
         console.print(f"{name:>10}  {escape(text)}", highlight=False, soft_wrap=True)
 
 
-def _what_next(status: Status) -> str:
-    """Return how to continue an unfinished run."""
+def _next_step(status: Status) -> str:
+    """Return how to finish an unfinished run."""
     if status.planned is not None and status.done == status.planned and not status.more_may_follow:
-        return "All chunks are there: the command that started it, without --shard, sums up."
-    return "If it has stopped, the command that started it goes on from there."
+        return "All chunks are complete: repeat the command that started the run, without --shard, to finish it."
+    return "If the run has stopped, repeat the command that started it to resume."

@@ -33,7 +33,7 @@ def print_summary(
     """Print the quality loss of each mechanism and the error of each attack, in km, with their spread.
 
     `summary` comes from `with_spread`. LPPMs and attacks keep the given order; those introduced by a sweep follow. A
-    swept value is shown for the mechanisms it affects. `over_budget` holds the points and LPPMs whose loss is marked.
+    swept value is shown for the mechanisms it affects. The losses of points and LPPMs in `over_budget` are marked.
     """
     attacks = list(dict.fromkeys([*attacks, *filter(None, summary["attack"])]))
     places = {lppm: place for place, lppm in enumerate(dict.fromkeys([*lppms, *summary["lppm"]]))}
@@ -64,12 +64,12 @@ def print_standings(table: pd.DataFrame, *, drawn: bool) -> None:
             [
                 *rank_columns(3),
                 metric_column("P_AE", "adversary_error_km", unit="km"),
-                text_column("of the strongest attack", "strongest"),
+                text_column("strongest attack", "strongest"),
             ],
             table.to_dict("records"),
             "Quality loss Q-bar and adversary error P_AE of the strongest attack, in km; "
-            + (f"ranked at {loss.iloc[0]:g} km of loss" if same else "each at its own loss"),
+            + (f"ranked at {loss.iloc[0]:g} km of loss" if same else "each at its configured loss"),
         )
     )
-    places = "tournament.csv and figures/tournament" if drawn else "tournament.csv"
-    stdout().print(f"All attacks are in {places}, with intervals in summary.csv.", highlight=False)
+    files = "tournament.csv and figures/tournament" if drawn else "tournament.csv"
+    stdout().print(f"All attacks are in {files}, confidence intervals in summary.csv.", highlight=False)

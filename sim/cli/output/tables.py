@@ -14,7 +14,7 @@ from sim.escaping import escape
 
 
 def print_table(table: Table) -> None:
-    """Print a table below its caption, if it has one."""
+    """Print a table and its caption, if any."""
     printed = rich.table.Table()
     for column in table.columns:
         printed.add_column(escape(column.heading), justify="right" if column.numeric else "left")
@@ -35,7 +35,7 @@ def rows_with_swept_values(frame: pd.DataFrame, points: pd.DataFrame) -> list[Ro
 
 
 def swept_paths(points: pd.DataFrame) -> Sequence[str]:
-    """Return the paths that are swept."""
+    """Return the paths of swept values."""
     return [path for path in points.columns if path != "point"]
 
 

@@ -1,4 +1,4 @@
-"""The console that results are printed on, and sizes and durations in words."""
+"""The console for results, and formatting of sizes and durations."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Cost estimates: queries, time and memory of a scenario before it is run."""
+"""Cost estimates: queries, CPU time and memory of a scenario before it is run."""

@@ -1,6 +1,7 @@
-"""Do work for a limited time, with limited memory, in a child process; collect what it reports.
+"""Run a generator in a child process with limited time and memory, and collect its items.
 
-A linear program, a compiled kernel or the reading of a file cannot be interrupted from Python: a process can.
+A linear program, a compiled kernel or the reading of a file cannot be interrupted from Python, but a process can be
+killed.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ Report = TypeVar("Report")
 Ending = Literal["finished", "time", "memory", "died"]
 
 LEAST_BYTES = 500_000_000
-"""A child process may take half of the memory that is free, but this much in any case."""
+"""Minimum memory limit of a child process, which may use half of the free memory."""
 
 
 @dataclass(slots=True)
 class Collected(Generic[Report]):
-    """What was reported until the work ended, and why it ended."""
+    """Items that the work reported, and the reason why it ended."""
 
     reports: list[Report] = field(default_factory=list)
     ending: Ending = "died"
@@ -44,11 +45,11 @@ class _Ended:
 
 
 def collect(work: Callable[[], Iterable[Report]], *, limit_s: float) -> Collected[Report]:
-    """Collect what `work` yields until it ends or `limit_s` seconds have passed. An error in it is raised here.
+    """Collect the items that `work` yields until it ends or `limit_s` seconds have passed; re-raise an error in it.
 
-    The work is done in a child process, which is killed at the limit. Where there is no fork, where this process has
-    several threads, which a fork would not copy, or may have no children (daemonic), it is done here: then the limit is
-    checked after each report.
+    The work runs in a child process, which is killed at the limit. It runs in this process if the platform cannot fork,
+    if this process has several threads (a fork would not copy them), or if it is daemonic and may have no children.
+    Then the limit is checked after each item.
     """
     can_fork = hasattr(os, "fork") and sys.platform != "darwin"
     if not can_fork or threading.active_count() > 1 or multiprocessing.current_process().daemon:
@@ -60,7 +61,7 @@ def collect(work: Callable[[], Iterable[Report]], *, limit_s: float) -> Collecte
     deadline_s = time.monotonic() + limit_s
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of threads outside Python, as of BLAS
+            warnings.simplefilter("ignore", DeprecationWarning)  # about threads outside Python, such as those of BLAS
             process.start()
         sender.close()
         _receive(receiver, collected, deadline_s)
@@ -91,8 +92,8 @@ def _receive(receiver: Connection, collected: Collected[Report], deadline_s: flo
 
 
 def _report(work: Callable[[], Iterable[Report]], sender: Connection, limit_s: float) -> None:
-    """Send each report, then how the work ended; the body of the child process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, and the parent ends this process
+    """Send each item, then the reason for the end; the main function of the child process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, which kills this process
     _limit(limit_s)
     ended = _Ended("finished")
     try:
@@ -114,7 +115,7 @@ def _report(work: Callable[[], Iterable[Report]], sender: Connection, limit_s: f
 
 
 def _limit(limit_s: float) -> None:
-    """Limit the memory of this process, and its CPU time in case the parent process dies."""
+    """Limit the memory of this process, and its CPU time in case the parent process dies first."""
     import resource
 
     if (free := _free_bytes()) is not None:
@@ -129,7 +130,7 @@ def _limit(limit_s: float) -> None:
 
 
 def _free_bytes() -> int | None:
-    """Return how much memory is available, None where the system does not tell."""
+    """Return the available memory in bytes; None if the system does not report it."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:

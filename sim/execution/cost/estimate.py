@@ -1,4 +1,4 @@
-"""What a scenario would take: work counted by arithmetic, lives and time estimated from a sample."""
+"""Estimate the cost of a scenario: its work is counted, its CPU time and random lengths are estimated from a sample."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from sim.scenario.sweep import Point, points
 
 BYTES_PER_ROW = 23
 LIMIT_S = 2.5
-"""Seconds that measuring may take; with the start of Python and the reading of a scenario less than five."""
+"""Default time limit of the measurements in s; `lppm-sim check` then takes less than 5 s in total."""
 KERNEL_BYTES = 110_000_000
-"""Memory of compiled kernels, where they are not loaded yet."""
+"""Memory of compiled kernels, added if they are not loaded yet."""
 MOST_SETTINGS = 50
-"""Largest number of settings that are measured; others are assumed to equal the nearest of these."""
+"""Maximum number of settings that are measured; others are assumed to equal the nearest measured one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """How much work a scenario is; at most, where it repeats until its metrics are precise."""
+    """Estimated cost of a scenario; the maximum if a stopping rule determines the number of replications."""
 
     points: int
     users: int
@@ -43,36 +43,36 @@ class Cost:
     queries: int
     rows: int
     seconds: float | None
-    """CPU time; None if it was not measured at all."""
+    """CPU time in s; None if it was not measured."""
     peak_bytes: int = 0
-    """Memory of the largest process, an estimate."""
+    """Estimated peak memory of the largest process."""
     approximate: bool = False
     """Whether users, queries and rows are estimated from a sample."""
     unmeasured: tuple[str, ...] = ()
-    """What could not be measured or tried."""
+    """Descriptions of parts of the scenario that could not be measured or checked."""
     incomplete: bool = False
-    """Whether the time of an LPPM is missing: then the time is a lower bound."""
+    """Whether the time of an LPPM is missing, so that `seconds` is a lower bound."""
     readings: dict[str, dict[str, int]] = field(default_factory=dict)
-    """What was read of each trace file."""
+    """Statistics of each trace file read: see `sim.simulation.setting.Setting.readings`."""
     least: Cost | None = None
-    """What it is at least, where the number of replications is open."""
+    """Minimum cost, if a stopping rule determines the number of replications."""
     exact: tuple[str, ...] = ()
-    """The LPPMs whose metrics need one replication alone, at some point at least."""
+    """LPPMs whose metrics are exact with one replication, at least at one point."""
 
 
 def estimate(
     scenario: Scenario, swept: list[Point] | None = None, *, measure: bool = True, limit_s: float = LIMIT_S
 ) -> Cost:
-    """Count the work of a scenario and, if `measure`, estimate its time from a few users of its first replication.
+    """Count the work of a scenario and, if `measure`, estimate its CPU time from a few users of its first replication.
 
-    `swept` are the points of its sweep, where they are known already.
-    What takes longer than `limit_s` seconds, planning included, is given up; the answer says what was not measured.
+    `swept` are the points of its sweep (default: computed). Measurements stop after `limit_s` seconds, planning
+    included; `Cost.unmeasured` lists what is missing.
     """
     began_s = time.monotonic()
     work = tasks(points(scenario) if swept is None else swept)
     settings = {task.point.setting: task.point for task in work}
     if measure:
-        kernels.compiled()  # what loading them takes is no part of a query
+        kernels.compiled()  # the time of loading them must not count as time of a query
     probes = _middle_points(work) if measure else {}
     left_s = max(limit_s - (time.monotonic() - began_s), 0.2 * limit_s)
     job = partial(
@@ -87,7 +87,7 @@ def estimate(
 
 
 def installed_bytes() -> int | None:
-    """Return the memory of this machine; None where the system does not tell."""
+    """Return the memory of this machine in bytes; None if the system does not report it."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -95,15 +95,15 @@ def installed_bytes() -> int | None:
 
 
 def _middle_points(work: Sequence[Task]) -> dict[str, Point]:
-    """Return, of each LPPM, the point in the middle of those where it is simulated."""
+    """Return, for each LPPM, the middle one of the points at which it is simulated."""
     own: dict[str, list[Point]] = {}
     for task in work:
         own.setdefault(task.lppm, []).append(task.point)
-    return {lppm: found[len(found) // 2] for lppm, found in own.items()}
+    return {lppm: own_points[len(own_points) // 2] for lppm, own_points in own.items()}
 
 
 def _spread(items: Sequence[Point], count: int) -> list[Point]:
-    """Return `count` items at even distances, or all if there are fewer."""
+    """Return `count` evenly spaced items, or all if there are fewer."""
     if len(items) <= count:
         return list(items)
     return [items[len(items) * k // count] for k in range(count)]
@@ -111,7 +111,7 @@ def _spread(items: Sequence[Point], count: int) -> list[Point]:
 
 @dataclass(frozen=True, slots=True)
 class _People:
-    """How many users a setting has and how many queries they make, as far as that is known."""
+    """Number of users of a setting and of their queries, as far as known, and the time to generate their lives."""
 
     users: int
     lengths: Sequence[int]
@@ -122,12 +122,12 @@ class _People:
 
     @property
     def mean(self) -> float:
-        """Queries of a user, on average."""
+        """The mean number of queries of a user."""
         return sum(self.lengths) / len(self.lengths)
 
     @property
     def total(self) -> float:
-        """Queries of all users in one simulation."""
+        """The number of queries of all users in one simulation."""
         return self.scaled(sum(self.lengths))
 
     def scaled(self, total: float) -> float:
@@ -142,7 +142,7 @@ def _cost(
     probes: dict[str, Point],
     limit_s: float,
 ) -> Cost:
-    """Put together what was counted and what was measured."""
+    """Combine counts and measurements."""
     prepared = {report.setting: report for report in collected.reports if isinstance(report, Prepared)}
     rates = {report.lppm: report for report in collected.reports if isinstance(report, Rate)}
     people_of = _people_of(settings, prepared)
@@ -178,7 +178,7 @@ def _cost(
 
 
 def _people_of(settings: dict[str, Point], prepared: dict[str, Prepared]) -> dict[str, _People]:
-    """Return the people of each setting: as measured, as the scenario tells, or as in the last one measured."""
+    """Return the users of each setting: as measured, as given in the scenario, or as in the last measured setting."""
     last: Prepared | None = next(iter(prepared.values()), None)
     people_of = {}
     for key, point in settings.items():
@@ -199,7 +199,7 @@ def _people_of(settings: dict[str, Point], prepared: dict[str, Prepared]) -> dic
 
 
 def _guess(scenario: Scenario) -> int:
-    """Return how many queries a user may make of whom nothing could be measured, by the size of a trace file."""
+    """Return an approximate number of queries of an unmeasured user, from the size of a trace file if there is one."""
     users = scenario.users
     if isinstance(users.mobility, ReplayParameters):
         rows = rows_of_file(scenario.locate(users.mobility.file))
@@ -209,20 +209,20 @@ def _guess(scenario: Scenario) -> int:
 
 
 def rows_of_file(path: Path) -> int:
-    """Return about how many rows a trace file has: by its footer, or by its size and its first lines."""
+    """Return the approximate number of rows of a trace file: from its footer, or from its size and some lines."""
     if path.suffix == ".parquet":
         return int(pq.ParquetFile(path).metadata.num_rows)
     with path.open("rb") as file:
         head = file.read(65_536)
         file.seek(path.stat().st_size // 2)  # later lines may be longer: numbers grow
         head += file.read(65_536)
-    packed = 5 if path.suffix in (".gz", ".bz2", ".xz", ".zip") else 1  # as text of this kind is
+    packed = 5 if path.suffix in (".gz", ".bz2", ".xz", ".zip") else 1  # typical compression ratio of such text
     lines = head.count(b"\n") if packed == 1 else len(head) / 40
     return round(path.stat().st_size * packed * max(lines, 1) / max(len(head), 1))
 
 
 def _rows_by_task(work: Sequence[Task], people_of: dict[str, _People]) -> dict[tuple[int, str], float]:
-    """Return how many rows of the event log one simulation of each task leaves."""
+    """Return the number of rows in the event log of one simulation of each task."""
     rows: dict[tuple[int, str], float] = {}
     known: dict[tuple[str, int, int, bool], float] = {}
     for task in work:
@@ -236,7 +236,7 @@ def _rows_by_task(work: Sequence[Task], people_of: dict[str, _People]) -> dict[t
 
 
 def _rows(scenario: Scenario, lppm: LPPMSpec, lengths: Iterable[int]) -> int:
-    """Return the number of rows that one simulation writes, given the number of queries of each user."""
+    """Return the number of rows in the event log of one simulation, given the number of queries of each user."""
     attacks = scenario.attacks_on(lppm)
     past = [
         attack.hindsight
@@ -250,7 +250,7 @@ def _rows(scenario: Scenario, lppm: LPPMSpec, lengths: Iterable[int]) -> int:
 def _seconds(
     work: Sequence[Task], times: dict[tuple[int, str], int], people_of: dict[str, _People], rates: dict[str, Rate]
 ) -> float:
-    """Return the CPU time of all simulations whose LPPM was measured, and of what comes before them."""
+    """Return the CPU time in s of all simulations with measured LPPMs, and of building worlds, lives and training."""
     total_s = sum(own.once_s for own in people_of.values())
     replications: dict[str, int] = {}
     for task in work:
@@ -265,14 +265,14 @@ def _seconds(
 
 
 def _some(work: Sequence[Task]) -> list[Task]:
-    """Return some tasks that stand for all: the memory they take differs by world, people and kinds of components."""
+    """Return a sample of tasks: memory depends on the world, the users and the kinds of components only."""
     return (
         [work[len(work) * k // MOST_SETTINGS] for k in range(MOST_SETTINGS)] if len(work) > MOST_SETTINGS else [*work]
     )
 
 
 def _peak(task: Task, own: _People, rows: dict[tuple[int, str], float]) -> float:
-    """Return the memory that the chunk of a task takes, beyond that of the code."""
+    """Return the memory in bytes of the chunk of a task, in addition to that of the code."""
     scenario = task.point.scenario
     alone = isinstance(scenario.replications, RepeatUntil)
     names = [task.lppm] if alone else [lppm.name for lppm in scenario.lppms]
@@ -292,7 +292,7 @@ def _peak(task: Task, own: _People, rows: dict[tuple[int, str], float]) -> float
 
 
 def _bytes_here() -> int:
-    """Return the memory of this process, with all that a run imports but for figures."""
+    """Return the memory in bytes of this process, with everything that a run without figures imports."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:
@@ -308,11 +308,11 @@ def _unmeasured(
     probes: dict[str, Point],
     limit_s: float,
 ) -> list[str]:
-    """Say what is missing, and why."""
+    """Return descriptions of missing measurements, with reasons."""
     why = {
         "time": f"not within {limit_s:g} s",
-        "memory": "it needs more memory than is free",
-        "died": "its process was ended from outside",
+        "memory": "needs more memory than is free",
+        "died": "its process was killed",
     }.get(collected.ending, f"not within {limit_s:g} s")
     prepared = [report for report in collected.reports if isinstance(report, Prepared)]
     unchecked = [report.unchecked for report in prepared if report.unchecked is not None]
@@ -320,6 +320,6 @@ def _unmeasured(
     if not prepared:
         return [*missing, f"world, users and training data ({why})"]
     if (skipped := len(settings) - len(prepared)) > 0:
-        missing.append(f"{skipped:,} of {len(settings):,} settings of the sweep, taken to be like their neighbours")
+        missing.append(f"{skipped:,} of {len(settings):,} settings of the sweep, assumed to equal the nearest ones")
     slow = [lppm for lppm in probes if lppm not in rates]
     return [*missing, *([f"{', '.join(slow)} ({why})"] if slow else [])]

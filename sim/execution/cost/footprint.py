@@ -1,4 +1,4 @@
-"""How much memory a simulation takes at its peak, from the sizes of what it holds at the same time."""
+"""Estimate the peak memory of a simulation from the sizes of the objects that it holds at the same time."""
 
 from __future__ import annotations
 
@@ -30,21 +30,22 @@ from sim.scenario.models import Scenario
 NUMBER = 8
 """Bytes of a number."""
 ROW_BYTES = 260
-"""Bytes that a row of the event log takes until it is written: its columns, and the arrays that they are made of."""
+"""Bytes of a row of the event log before it is written: its columns, and the arrays from which they are made."""
 USER_BYTES = 6_000
-"""Bytes of the objects that each user has, however short the trace."""
+"""Bytes of the objects of each user, whatever the length of the trace."""
 QUERY_BYTES = 90
 """Bytes of a query of the test, in the trace, the statistics and the log of its outputs."""
 FILE_ROW_BYTES = 150
 """Bytes of a row of a trace file while it is read."""
 FIGURES_BYTES = 90_000_000
-"""Bytes of the libraries for figures, and of what they draw."""
+"""Bytes of the plotting libraries and of their figures."""
 
 
 def peak_bytes(scenario: Scenario, *, users: int, queries: float, past: float, rows: int, file_rows: int = 0) -> float:
-    """Return the memory that a process takes beyond its code to run a chunk of a scenario.
+    """Return the memory in bytes, in addition to that of the code, of a process that runs a chunk of a scenario.
 
-    `queries` and `past` are those of one user, on average; `rows` are those of the event log in one chunk.
+    `queries` and `past` are the mean numbers of queries of a user in the test and the past; `rows` is the number of
+    rows in the event log of one chunk.
     """
     cells = scenario.world.grid.rows * scenario.world.grid.cols
     matrix = cells**2 * NUMBER
@@ -64,7 +65,7 @@ def peak_bytes(scenario: Scenario, *, users: int, queries: float, past: float, r
 
 
 def _world(scenario: Scenario) -> float:
-    """Return how many matrices over all pairs of cells there are whoever is simulated."""
+    """Return the number of matrices over all pairs of cells, independent of the users."""
     world = scenario.world
     count = 1.0 + (world.privacy_distance != world.quality_distance)
     others = [spec.mobility for spec in scenario.training.values() if isinstance(spec, OthersParameters)]
@@ -73,11 +74,11 @@ def _world(scenario: Scenario) -> float:
     count += any(_has_metric(lppm.design) for lppm in scenario.lppms)
     count += scenario.record.epsilon not in ("none", "quality", "privacy")
     count += any(isinstance(lppm.belief, GravityFilterParameters) for lppm in scenario.lppms) * 8
-    return count + 1  # made on the way
+    return count + 1  # a temporary one
 
 
 def _transitions(scenario: Scenario) -> int:
-    """Return how many transition matrices each user has, for adversaries and mechanisms that follow her."""
+    """Return the number of transition matrices of each user, in Markov adversaries and mechanisms."""
     of_each = {name for name, spec in scenario.training.items() if spec.by_user}
     stretches = 1 + 3 * len(scenario.shifts)
     known = set[str]()
@@ -101,7 +102,7 @@ def _follows(attack: Any) -> bool:
 
 
 def _lppm(lppm: LPPMSpec, *, users: int, queries: float, cells: int) -> float:
-    """Return the bytes of what all users' mechanisms hold, and of what designing a channel takes for a while."""
+    """Return the bytes of all users' mechanisms, and of the temporary memory to design a channel."""
     matrix = cells**2 * NUMBER
     shared = isinstance(lppm.belief, FixedProfileParameters)
     of_user = _belief(lppm.belief, queries, cells) + 2 * cells * NUMBER
@@ -119,7 +120,7 @@ def _lppm(lppm: LPPMSpec, *, users: int, queries: float, cells: int) -> float:
 
 
 def _belief(belief: Any, queries: float, cells: int) -> float:
-    """Return the bytes of a belief about one user after a number of reports: their likelihoods, cell by cell."""
+    """Return the bytes of a belief about one user after a number of reports, mainly their likelihoods by cell."""
     row = cells * NUMBER
     match belief:
         case EstimatedProfileParameters():
@@ -146,7 +147,7 @@ def _has_metric(design: DesignParameters) -> bool:
 
 
 def _hindsight(attack: AttackParameters, queries: float) -> float:
-    """Return how many reports an adversary who looks back keeps of each user."""
+    """Return the number of reports of each user that an adversary with hindsight stores."""
     hindsight = attack.hindsight if isinstance(attack, BayesianParameters) else None
     if hindsight is None:
         return 0.0

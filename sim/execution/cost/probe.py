@@ -1,4 +1,4 @@
-"""Measure a scenario on a sample of it: a few users' lives, and a few of their queries for each LPPM."""
+"""Measure a scenario on a sample: generate the lives of a few users, and simulate each LPPM with them."""
 
 from __future__ import annotations
 
@@ -34,63 +34,63 @@ from sim.simulation.population import Population
 from sim.simulation.setting import Setting
 
 LONGEST_PROBE = 300
-"""Queries of one user that are simulated to estimate the time: the cost of a mechanism that learns grows with them."""
+"""Maximum number of simulated queries of one user; the cost of a mechanism that learns grows with their number."""
 EXACT_USERS, EXACT_QUERIES = 2_000, 100_000
-"""Where there are no more users and queries, past and test, all of them live, and queries are counted exactly."""
+"""Maximum numbers of users and of queries (past and test) for which all lives are generated and counted exactly."""
 SAMPLED_USERS = 20
-"""Number of users whose lives are generated where there are more."""
+"""Maximum number of users whose lives are generated otherwise."""
 SAMPLED_OTHERS = 20
 SAMPLED_QUERIES = 50_000
-"""Approximate number of queries of all sampled users; where lives are long, fewer users are sampled."""
+"""Approximate number of queries of all sampled users: fewer users are sampled if their lives are long."""
 LONGEST_PAST_DAYS, LONGEST_PAST = 30.0, 5_000
 PROBED_USERS = 4
 _SHORT_S = 1.0
-"""A probe that took less is timed once more."""
+"""Probes that take less time are repeated, and the faster one counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What is known of the people of one setting."""
+    """Measurements of the users of one setting."""
 
     setting: str
     users: int
     lengths: tuple[int, ...]
     """Number of queries of each sampled user."""
     past: float
-    """How many queries the past of a user has, on average."""
+    """Mean number of queries in the past of a user."""
     exact: bool
     """Whether all users were sampled."""
     once_s: float
-    """Time for the world and the training sets of other people."""
+    """CPU time to build the world and the training sets of other people."""
     each_s: float
-    """Time to let one user live, in each replication."""
+    """CPU time to generate the life of one user, in each replication."""
     readings: dict[str, dict[str, int]]
-    """What was read of each trace file."""
+    """Statistics of each trace file read."""
     unchecked: str | None = None
-    """What could not be checked on a sample."""
+    """Description of a rule that could not be checked on a sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Time to simulate one LPPM: once for each simulation, and for each user with a number of queries."""
+    """CPU time to simulate one LPPM: fixed for each simulation, plus that of each user with a number of queries."""
 
     lppm: str
     fixed_s: float
     user_s: float
     queries: float
     complete: bool
-    """Whether all queries of the probe were simulated in its time."""
+    """Whether all queries of the probe were simulated within its time limit."""
     candidate_s: float = 0.0
-    """What a user takes longer for each further user who may be behind a pseudonym."""
+    """Additional time of a user for each further candidate of an identification attack."""
 
 
 Report = Prepared | Rate
 
 
 def count_without_living(scenario: Scenario) -> tuple[int, int] | None:
-    """Return how many users there are and how many queries each makes, where the scenario alone tells.
+    """Return the number of users and of queries of each, if the scenario alone determines them; otherwise None.
 
-    Synthetic users live for ever: with a number of queries and no end in days each makes just that many.
+    The lives of synthetic users are endless: with `queries` and without `days` each makes exactly that many queries.
     """
     users = scenario.users
     endless = isinstance(
@@ -104,10 +104,10 @@ def count_without_living(scenario: Scenario) -> tuple[int, int] | None:
 def measurements(
     settings: Sequence[Point], probes: Mapping[str, Point], *, time_each_s: float, prepare_s: float
 ) -> Iterator[Report]:
-    """Yield what is learned of each setting, and then of each LPPM at its point.
+    """Yield the measurements of each setting, and then of each LPPM at its point.
 
-    Settings are given up after `prepare_s` seconds in all, and each LPPM after `time_each_s`, between two queries. An
-    optimal design, whose linear program cannot be interrupted, comes last.
+    Settings are skipped after `prepare_s` seconds in total, and each LPPM is stopped after `time_each_s`, between two
+    queries. Optimal designs come last, because their linear programs cannot be interrupted.
     """
     began_s = time.monotonic()
     made: dict[str, Setting] = {}
@@ -139,11 +139,11 @@ def _check_design(spec: LPPMSpec, setting: Setting) -> None:
 
 
 def _prepare(point: Point) -> tuple[Setting, Prepared]:
-    """Build the world of a setting, let some of its users live, and gather what is known of them."""
+    """Build the world of a setting, generate the lives of some users, and measure both."""
     scenario = point.scenario
     began_s = time.process_time()
     setting = Setting(reduced(scenario))
-    setting.world, setting.mobility, setting.demand  # noqa: B018 - built when asked for
+    setting.world, setting.mobility, setting.demand  # noqa: B018 - built on first access
     everybody = setting.users
     built_s = time.process_time() - began_s
     setting.users = sample(everybody, _sample_size(setting, everybody), _named(scenario))
@@ -171,8 +171,9 @@ def _prepare(point: Point) -> tuple[Setting, Prepared]:
     mean = sum(lengths) / len(lengths)
     if mean > 1.5 * LONGEST:
         raise InputError(
-            f"users: each queries about {mean:,.0f} times, at most {LONGEST:,} are allowed; say fewer `queries` or "
-            "`days`, or a slower demand"
+            f"users: each user makes about {mean:,.0f} queries, at most {LONGEST:,} are allowed; reduce `queries` or "
+            "`days`, or choose a slower demand",
+            code="too-many-queries",
         )
     if (counts := count_without_living(scenario)) is not None:
         lengths, exact = [counts[1]], True
@@ -186,15 +187,15 @@ def _prepare(point: Point) -> tuple[Setting, Prepared]:
 
 
 def _sample_size(setting: Setting, users: Sequence[str]) -> int:
-    """Return how many users live: fewer, the longer the life of the first is."""
-    if setting.scenario.shifts:  # which may need more users than one
+    """Return the number of users to sample: fewer if the life of the first user is long."""
+    if setting.scenario.shifts:  # a shift may need more than one user
         return SAMPLED_USERS
     first = Population(_with_users(setting, users[:1]), 0).lives[users[0]]
     return min(SAMPLED_USERS, max(SAMPLED_QUERIES // (len(first.past) + len(first.test)), 1))
 
 
 def _all_lengths(scenario: Scenario, setting: Setting, users: Sequence[str]) -> list[int]:
-    """Return how many queries each user makes; also, the past of each is what the training asks for."""
+    """Return the number of queries of each user, with the full past that training needs."""
     whole = _with_users(setting, users)
     whole.scenario = scenario
     population = Population(whole, 0)
@@ -217,7 +218,7 @@ def _with_users(setting: Setting, users: Sequence[str]) -> Setting:
 
 
 def sample(users: Sequence[str], count: int, named: Sequence[str] = ()) -> list[str]:
-    """Return `count` users at even distances, the first among them, and those named, in their order.
+    """Return `count` evenly spaced users including the first, and those in `named`, in the order of `users`.
 
     >>> sample(["a", "b", "c", "d", "e"], 2, ["b"])
     ['a', 'b', 'c']
@@ -230,12 +231,12 @@ def sample(users: Sequence[str], count: int, named: Sequence[str] = ()) -> list[
 
 
 def _named(scenario: Scenario) -> list[str]:
-    """Return the users whom shifts name."""
+    """Return the users that shifts name explicitly."""
     return [user for shift in scenario.shifts for user in shift.named_users]
 
 
 def reduced(scenario: Scenario) -> Scenario:
-    """Return the scenario with shorter lives and fewer people to train on, where there is much of either."""
+    """Return the scenario with long lives shortened and large training sets reduced."""
     users, changes = scenario.users, dict[str, Any]()
     if not isinstance(users.mobility, ReplayParameters):
         changes["users"] = users.model_copy(update=_shorter(users, scenario))
@@ -247,7 +248,7 @@ def reduced(scenario: Scenario) -> Scenario:
 
 
 def _shorter(users: people.UsersSpec, scenario: Scenario) -> dict[str, Any]:
-    """Return what makes lives shorter; not before the last shift has come."""
+    """Return changes that shorten lives, but not to before the last shift."""
     if any(shift.at_day is not None for shift in scenario.shifts):
         return {}
     at_queries = [shift.at_query for shift in scenario.shifts if shift.at_query is not None]
@@ -261,7 +262,7 @@ def _shorter(users: people.UsersSpec, scenario: Scenario) -> dict[str, Any]:
 
 
 def _fewer(spec: OthersParameters, scenario: Scenario) -> dict[str, Any]:
-    """Return what makes a training set small; of recorded people there are as many as there are."""
+    """Return changes that reduce a training set; recorded people are not reduced."""
     if isinstance(spec.mobility or scenario.users.mobility, ReplayParameters):
         return {}
     queries, days = (spec.queries, spec.days) if spec.queries or spec.days else (None, None)
@@ -275,7 +276,7 @@ def _fewer(spec: OthersParameters, scenario: Scenario) -> dict[str, Any]:
 
 
 def _cut_by(full: Scenario, small: Scenario) -> float:
-    """Return how many times as much there is to train on in a scenario as in the reduced one, at most over its sets."""
+    """Return the ratio of training data between a scenario and its reduced version, the maximum over training sets."""
     factors = [1.0]
     for name, spec in full.training.items():
         if isinstance(spec, OthersParameters):
@@ -289,7 +290,7 @@ def _cut_by(full: Scenario, small: Scenario) -> float:
 
 
 def _length(times_s: Any, scenario: Scenario) -> int:
-    """Return how many queries a user makes, of whom the first are known: by their rate where days are the limit."""
+    """Return the number of queries of a user from the times of the first ones: by their rate if `days` limit them."""
     users, lived = scenario.users, len(times_s)
     if isinstance(users.mobility, ReplayParameters) or lived < LONGEST_PROBE or users.days is None:
         return lived if users.queries is None or users.days is not None else max(lived, users.queries)
@@ -299,11 +300,11 @@ def _length(times_s: Any, scenario: Scenario) -> int:
 
 
 class _Enough(Exception):
-    """The probe has taken its time."""
+    """Time limit of a probe."""
 
 
 class _Clock:
-    """Counts queries, and ends a probe that takes too long."""
+    """Callback that counts queries and stops a probe at its time limit."""
 
     def __init__(self, limit_s: float) -> None:
         self.queries = 0
@@ -316,23 +317,24 @@ class _Clock:
 
 
 def _blame(failed: FailedSimulation, scenario: Scenario) -> None:
-    """Raise what custom code raised as an error of the user's; one of shipped code is ours and keeps its traceback."""
+    """Raise an error of custom code as a user error; errors of shipped code keep their traceback."""
     error = failed.__cause__
     if error is None or not scenario.own_components():
         return
     if not isinstance(error, Exception):
         raise ComponentExit(f"lppms.{failed.lppm}: {described(error)}") from failed
     raise ComponentError(
-        f"lppms.{failed.lppm}: {raised_at(error)} raised {error!r}; a run with --chunk shows the whole traceback"
+        f"lppms.{failed.lppm}: {raised_at(error)} raised {error!r}; a run with --chunk shows the full traceback",
+        code="component-failed",
     ) from failed
 
 
 def _rate(lppm: str, point: Point, setting: Setting, limit_s: float) -> Rate:
-    """Simulate one LPPM for one user and for a few: what a user more takes is the difference."""
+    """Simulate one LPPM for one user and for a few; the difference is the time of an additional user."""
     one, few = setting.users[:1], setting.users[:PROBED_USERS]
     first_s, queries, complete = _timed(lppm, point, setting, one, limit_s / 2)
     if not complete or len(few) == 1:
-        # What was done once is counted for each user: more rather than less.
+        # Fixed costs count for each user: an overestimate is better than an underestimate.
         return Rate(lppm, 0.0, first_s, queries, complete)
     all_s, more, complete = _timed(lppm, point, setting, few, limit_s / 2)
     if not complete:
@@ -350,12 +352,12 @@ def _rate(lppm: str, point: Point, setting: Setting, limit_s: float) -> Rate:
 def _timed(
     lppm: str, point: Point, setting: Setting, users: Sequence[str], limit_s: float, silent: Sequence[str] = ()
 ) -> tuple[float, int, bool]:
-    """Return how long it took to simulate some users, how many queries that were, and whether it came to its end."""
+    """Simulate some users; return the CPU time in s, the number of queries, and whether all were simulated."""
     began_s = time.monotonic()
     taken_s, queries, complete = _once(lppm, point, setting, users, limit_s, silent)
     left_s = limit_s - (time.monotonic() - began_s)
     if complete and taken_s < _SHORT_S and left_s > 2 * taken_s:
-        # What happens once, such as a collection of garbage, would count for every query.
+        # A one-time cost, such as a garbage collection, would count for every query.
         again_s, _, done = _once(lppm, point, setting, users, left_s, silent)
         taken_s = min(taken_s, again_s) if done else taken_s
     return taken_s, queries, complete
@@ -364,7 +366,7 @@ def _timed(
 def _once(
     lppm: str, point: Point, setting: Setting, users: Sequence[str], limit_s: float, silent: Sequence[str]
 ) -> tuple[float, int, bool]:
-    # The user after the last is there too, without queries: her past may be what a mechanism was trained on.
+    # The next user takes part without queries: a mechanism may be trained on their past.
     chosen = list(
         dict.fromkeys([*users, *setting.users[len(users) : len(users) + 1], *silent, *_named(setting.scenario)])
     )

@@ -1,1 +1,1 @@
-"""Chunks on a Dask cluster: one on this machine, or the scheduler at an address."""
+"""Simulation of chunks on a Dask cluster, on this machine or at a scheduler's address."""

@@ -25,19 +25,19 @@ from sim.storage.errors import RequestError, RunError
 from sim.storage.run_directory import RunDirectory
 
 WINDOW = 2
-"""Number of submitted chunks for each thread of the cluster: one is simulated, the next one waits at the worker."""
+"""Number of submitted chunks for each thread of the cluster: one is simulated, the next waits at the worker."""
 WAIT_S = 3600.0
 """Default time that a run waits while a remote cluster has no worker: a batch system may start them late."""
 MOST_LOSSES = 5
-"""How often in a row a local cluster is restarted without a chunk that ends in between."""
+"""Maximum number of restarts of a local cluster in a row without a finished chunk."""
 
 _ANSWER_S = 60.0
-"""Time that a scheduler may take to answer. A worker that first has to load lppm-sim may take ten times as long."""
+"""Maximum time of a scheduler to answer. A worker that imports lppm-sim first may take ten times as long."""
 _MOST_LISTED = 5
 
 
 class Cluster:
-    """A pool on Dask. Workers may come, go and die; a chunk whose workers keep dying is reported."""
+    """Pool on a Dask cluster. Workers may join, leave and die; a chunk whose workers repeatedly die has failed."""
 
     def __init__(
         self,
@@ -49,14 +49,16 @@ class Cluster:
     ) -> None:
         """Start `workers` processes for "local", or connect to the scheduler at an address or in a scheduler file.
 
-        `notify` receives a line whenever the run waits. While the cluster has no worker the run waits at most
+        `notify` receives a message when the run waits. While the cluster has no worker the run waits at most
         `timeout_s` in (0, inf) (default: `WAIT_S`, for "local" `LOCAL_WAIT_S`); then it ends with an error, or
         restarts a local cluster.
         """
         if workers is not None and workers < 1:
             raise ValueError(f"workers must be in [1, inf), got {workers}")
         if timeout_s is not None and not 0 < timeout_s < float("inf"):
-            raise RequestError(f"dask_timeout (--dask-timeout) must be in (0, inf) seconds, got {timeout_s}")
+            raise RequestError(
+                f"dask_timeout (--dask-timeout) must be in (0, inf) seconds, got {timeout_s}", code="invalid-value"
+            )
         distributed = dask_module()
         self._notify = notify
         self._watch = Watch(timeout_s or (connection.LOCAL_WAIT_S if address == "local" else WAIT_S), notify)
@@ -77,13 +79,16 @@ class Cluster:
 
     def _open(self, address: str, workers: int | None) -> None:
         if address == "local":
-            # A worker may take longer than Dask's 15 s to restart; Dask would give up its nanny.
+            # A worker may take longer to restart than Dask's default of 15 s, after which Dask drops its nanny.
             lost_after = {connection.LOST_WORKER_TIMEOUT: f"{self._watch.timeout_s} s"}
             self._settings.enter_context(dask_module("dask").config.set(lost_after))
             self._workers = workers or usable_cores()
             self._start_local()
         elif workers is not None:
-            raise RequestError(f"the workers of {address} are its own: say how many with `local` alone")
+            raise RequestError(
+                f"workers (--workers) sets the size of a `local` Dask cluster: omit it with the scheduler at {address}",
+                code="exclusive-options",
+            )
         else:
             self.address = connection.address_in(Path(address)) if address.endswith(".json") else address
             self._client = connection.connect(self.address)
@@ -95,13 +100,17 @@ class Cluster:
 
     @property
     def in_process(self) -> bool:
-        """Whether all workers are threads of this process, which see its memory."""
+        """Whether all workers are threads of this process and so share its memory."""
         return str(self.address).startswith("inproc://")
 
     def run(self, chunks: Iterable[Chunk], directory: RunDirectory, tick: Tick) -> Iterator[Done | Failure]:
-        """Keep a few chunks submitted for each thread of the cluster, until all have ended."""
+        """Keep a few chunks submitted for each thread of the cluster until all have ended."""
         if not directory.shared and not self.in_process:
-            raise RequestError(f"{directory} is in the memory of this process: workers of a cluster cannot write there")
+            raise RequestError(
+                f"{directory} is in the memory of this process: workers of a cluster cannot write there; use a shared "
+                "folder",
+                code="directory-not-shared",
+            )
         remaining = iter(chunks)
         if (first := next(remaining, None)) is None:
             return
@@ -112,12 +121,12 @@ class Cluster:
                 suspects.append(chunk)
             else:
                 yield answer.ended(chunk)
-        # Dask blames every chunk that a dead worker held. One at a time shows which of them kills workers.
+        # Dask blames every chunk that a dead worker held. Running them one at a time shows which one kills workers.
         for suspect in suspects:
             yield self._run_alone(suspect, directory, tick)
 
     def _run_alone(self, suspect: Chunk, directory: RunDirectory, tick: Tick) -> Done | Failure:
-        """Simulate a chunk while no other is submitted; one that keeps killing its workers has failed."""
+        """Simulate a chunk while no other is submitted; it has failed if its workers die repeatedly."""
         deaths = 0
         while True:
             ((chunk, answer),) = self._answers(iter([suspect]), directory, tick, window=None)
@@ -129,7 +138,7 @@ class Cluster:
                 return Failure(chunk, f"its worker died {deaths} times")
 
     def close(self) -> None:
-        """Kill a local cluster; let another one drop what is not finished."""
+        """Kill a local cluster; release unfinished chunks on a remote one."""
         self._disconnect()
         self._settings.close()
 
@@ -138,7 +147,7 @@ class Cluster:
         self._client = self._local = None
         if client is not None:
             if local is None:
-                with suppress(Exception):  # workers may have gone
+                with suppress(Exception):  # workers may have left
                     client.run(worker.release_later, self._token, wait=False, callback_timeout=connection.REACH_S)
             with suppress(Exception):
                 client.close(timeout=connection.REACH_S)
@@ -147,22 +156,25 @@ class Cluster:
                 connection.kill_local(local)
 
     def _restart_local(self) -> None:
-        """Replace a local cluster that has lost its workers; end the run if that happens too often."""
+        """Restart a local cluster that has lost its workers; raise RunError after too many restarts."""
         self._losses += 1
         if self._losses > MOST_LOSSES:
             raise RunError(
-                f"the local Dask cluster lost all its workers {self._losses} times without finishing a chunk: try "
-                f"fewer --workers, more memory, or run without --dask. {RESUMES}"
+                f"the local Dask cluster lost all its workers {self._losses} times without finishing a chunk: use "
+                f"fewer --workers or more memory, or run without --dask. {RESUMES}",
+                code="workers-lost",
             )
         self._notify(
-            f"the local Dask cluster has lost all its workers: starting it again ({self._losses} of at most "
-            f"{MOST_LOSSES} times in a row)"
+            f"the local Dask cluster has lost all its workers: restarting it ({self._losses} of at most {MOST_LOSSES} "
+            "times in a row)"
         )
         self._disconnect()
         try:
             self._start_local()
         except (OSError, RuntimeError, RequestError) as error:
-            raise RunError(f"the local Dask cluster cannot be started again ({error!r}). {RESUMES}") from error
+            raise RunError(
+                f"the local Dask cluster cannot be restarted ({error!r}). {RESUMES}", code="workers-lost"
+            ) from error
         self._watch.restart()
 
     def _answers(
@@ -192,7 +204,7 @@ class Cluster:
                     future = ended.get(timeout=LOOK_EVERY_S)
                 except queue.Empty:
                     continue
-                if future.key not in submitted:  # of a cluster that has been replaced
+                if future.key not in submitted:  # submitted to a cluster that has been replaced
                     continue
                 _, chunk = submitted[future.key]
                 if (answer := self._answer(future, chunk, tick)) is None:
@@ -212,7 +224,7 @@ class Cluster:
         return self._client.submit(worker.simulate, worker.pack(chunk, directory, self._token), key=key, pure=False)
 
     def _answer(self, future: Any, chunk: Chunk, tick: Tick) -> Answer | _Killed | None:
-        """Return the answer of a task, or that Dask gave it up; None if its worker died before it could answer."""
+        """Return the answer of a task, or `_Killed` if its workers died; None if the worker died before answering."""
         try:
             answer, queries = future.result(timeout=connection.REACH_S)
         except TimeoutError:
@@ -220,16 +232,20 @@ class Cluster:
         except dask_module().KilledWorker as error:
             return _Killed(error.allowed_failures + 1)
         except CancelledError as error:
-            raise RunError(f"the Dask scheduler at {self.address} has gone, or dropped its tasks. {RESUMES}") from error
+            raise RunError(
+                f"the Dask scheduler at {self.address} has ended or dropped its tasks. {RESUMES}", code="scheduler-lost"
+            ) from error
         except ImportError as error:  # raised before the first line of the task
-            raise RunError(f"a worker of {self.address} cannot run lppm-sim ({error}): {SAME_ENVIRONMENT}") from error
+            raise RunError(
+                f"a worker of {self.address} cannot run lppm-sim ({error}): {SAME_ENVIRONMENT}", code="unfit-worker"
+            ) from error
         except Exception as error:
             return Answer.of(chunk, error)
         tick(queries)
         return Answer(*answer)
 
     def _has_workers(self) -> bool:
-        """Return whether there is a worker; restart a local cluster that has lost all of them."""
+        """Return whether the cluster has a worker; restart a local cluster that has lost all of them."""
         try:
             return self._watch.threads(self._client, self.address, self._local) > 0
         except WorkersLostError:
@@ -237,39 +253,46 @@ class Cluster:
             return False
 
     def _refuse_unfit_workers(self, chunk: Chunk, directory: RunDirectory) -> None:
-        """Wait for the first worker, then refuse the cluster if one of its workers cannot take part in this run."""
+        """Wait for the first worker, then raise RequestError if a worker cannot take part in this run."""
         if self._verified == directory:
             return
+        self._token = uuid.uuid4().hex[:8]  # workers drop the manifest and the populations of another run
         while not self._has_workers():
             time.sleep(LOOK_EVERY_S / 5)
         try:
-            # The scheduler unpickles the tasks that it passes on.
+            # The scheduler unpickles tasks, so it needs lppm-sim too.
             self._client.run_on_scheduler(worker.release, self._token, callback_timeout=_ANSWER_S)
         except Exception as error:
             raise RequestError(
-                f"the scheduler at {self.address} cannot run lppm-sim ({error!r}): {SAME_ENVIRONMENT}"
+                f"the scheduler at {self.address} cannot run lppm-sim ({error!r}): {SAME_ENVIRONMENT}",
+                code="unfit-worker",
             ) from error
         order = worker.pack(chunk, directory, self._token)
         try:
-            found = self._client.run(worker.fault_of_worker, order, on_error="return", callback_timeout=10 * _ANSWER_S)
+            answers = self._client.run(
+                worker.fault_of_worker, order, on_error="return", callback_timeout=10 * _ANSWER_S
+            )
         except TimeoutError as error:
-            raise RunError(f"a worker of {self.address} does not answer. {RESUMES}") from error
-        # A worker that cannot be reached is leaving.
-        faults = {name: fault for name, fault in found.items() if fault is not None and not isinstance(fault, OSError)}
+            raise RunError(f"a worker of {self.address} does not answer. {RESUMES}", code="worker-timeout") from error
+        # An unreachable worker (OSError) is about to leave the cluster.
+        faults = {
+            name: fault for name, fault in answers.items() if fault is not None and not isinstance(fault, OSError)
+        }
         if faults:
-            raise RequestError(_listed_faults(faults, len(found), self.address))
+            raise RequestError(_listed_faults(faults, len(answers), self.address), code="unfit-worker")
         self._verified = directory
 
 
 @dataclass(frozen=True, slots=True)
 class _Killed:
-    """A chunk was given up after so many workers died with it."""
+    """Outcome of a chunk that Dask dropped because its workers died."""
 
     times: int
+    """Number of workers that died."""
 
 
 def _listed_faults(faults: dict[str, str | Exception], workers: int, address: str) -> str:
-    """Return the message for workers that cannot take part, by the names of the workers."""
+    """Return the message about workers that cannot take part; `faults` are by worker name."""
     lines = [f"{len(faults)} of {workers} workers of {address} cannot take part:"]
     for name, fault in sorted(faults.items())[:_MOST_LISTED]:
         reason = f"it cannot run lppm-sim ({fault!r}): {SAME_ENVIRONMENT}" if isinstance(fault, Exception) else fault

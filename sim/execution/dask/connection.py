@@ -1,4 +1,4 @@
-"""Connections to Dask: import it, find a scheduler, start and end a cluster on this machine."""
+"""Connect to Dask: import it, find a scheduler, start and kill a cluster on this machine."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from sim.storage.errors import RequestError
 LOCAL_WAIT_S = 120.0
 """Default time that a run waits while a local cluster has no worker, before it restarts the cluster."""
 REACH_S = 10.0
-"""Time that a scheduler may take to accept a connection."""
+"""Maximum time of a scheduler to accept a connection."""
 LOST_WORKER_TIMEOUT = "distributed.deploy.lost-worker-timeout"
-"""Dask setting: time after which the nanny of a lost worker is given up."""
+"""Dask setting: time after which Dask drops the nanny of a lost worker."""
 
 
 def dask_module(name: str = "distributed") -> Any:
@@ -29,13 +29,15 @@ def dask_module(name: str = "distributed") -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise RequestError(f"Dask is not there ({error}): pip install 'lppm-sim[dask]'") from error
+        raise RequestError(
+            f"Dask is not installed ({error}): pip install 'lppm-sim[dask]'", code="missing-extra"
+        ) from error
 
 
 def start_local(workers: int) -> Any:
-    """Start a scheduler in this process, and worker processes that end with it; Dask gives each one BLAS thread.
+    """Start a scheduler in this process, and worker processes that end with it, each with one BLAS thread.
 
-    A worker that takes longer than `LOCAL_WAIT_S` to start is given up.
+    A worker that takes longer than `LOCAL_WAIT_S` to start ends itself.
     """
     dask_module("cryptography")
     with interrupts.sigint_blocked():
@@ -45,7 +47,7 @@ def start_local(workers: int) -> Any:
             processes=True,
             dashboard_address="127.0.0.1:0",
             death_timeout=LOCAL_WAIT_S,
-            memory_limit=0,  # the operating system's; Dask would kill workers that use more than their share
+            memory_limit=0,  # no limit: Dask would kill workers that use more than their share
             silence_logs=logging.CRITICAL,
             security=True,  # otherwise any user of this machine could execute code here
             protocol="tls://",
@@ -54,13 +56,13 @@ def start_local(workers: int) -> Any:
 
 
 def has_lost_nannies(local: Any) -> bool:
-    """Return whether no nanny of a local cluster will start a worker again."""
+    """Return whether all nannies of a local cluster have ended, so that no worker will be restarted."""
     over = {"closing", "closing_gracefully", "closed", "failed", "stopping", "stopped"}
     return all(nanny.status.name in over for nanny in list(local.workers.values()))
 
 
 def kill_local(local: Any) -> None:
-    """Kill a local cluster, whatever it is doing: a part is written whole or not at all."""
+    """Kill a local cluster; this is safe because parts are written atomically."""
     for nanny in list(local.workers.values()):
         with suppress(ProcessLookupError, TypeError):
             os.kill(nanny.pid, signal.SIGKILL)
@@ -73,13 +75,14 @@ def connect(address: str, local: Any = None) -> Any:
         return dask_module().Client(local or address, timeout=REACH_S, set_as_default=False)
     except (OSError, ValueError) as error:
         raise RequestError(
-            f"no Dask scheduler can be reached at {address!r} ({str(error) or type(error).__name__}): an address looks "
-            "like tcp://host:8786 and is what `dask scheduler` prints; `local` starts a cluster on this machine"
+            f"no Dask scheduler can be reached at {address!r} ({str(error) or type(error).__name__}): give the address "
+            "that `dask scheduler` prints, such as tcp://host:8786, or `local` for a cluster on this machine",
+            code="scheduler-unreachable",
         ) from error
 
 
 def address_in(path: Path) -> str:
-    """Return the address in a scheduler file, which a starting scheduler may still have to write."""
+    """Return the address in a scheduler file; wait for a scheduler that is about to write it."""
     for _ in range(int(REACH_S / 0.1)):
         if path.exists():
             break
@@ -88,5 +91,6 @@ def address_in(path: Path) -> str:
         return str(json.loads(path.read_bytes())["address"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RequestError(
-            f"{path} is no scheduler file ({error!r}): `dask scheduler --scheduler-file {path}` writes it"
+            f"{path} is not a scheduler file ({error!r}): `dask scheduler --scheduler-file {path}` writes it",
+            code="invalid-scheduler-file",
         ) from error

@@ -1,4 +1,4 @@
-"""Wait for workers of a Dask scheduler: notify the user from time to time, and give up at a time limit."""
+"""Wait for workers of a Dask scheduler: notify the user at intervals, and raise an error at a time limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sim.storage.errors import RunError
 
 LOOK_EVERY_S = 1.0
 """Time between two requests for the number of workers."""
-RESUMES = "What is finished is kept, and the same command goes on from there."
+RESUMES = "Finished chunks are saved; run the same command again to resume."
 _ANSWER_S = 60.0
 _PATIENCE_S = 5.0
 _REMIND_EVERY_S = 300.0
@@ -30,17 +30,17 @@ class Watch:
         self.restart()
 
     def restart(self) -> None:
-        """Begin anew, with a new cluster."""
+        """Reset the state for a new cluster."""
         self._threads = 0
         self._counted_at_s = -float("inf")
         self._busy_at_s = time.monotonic()
         self._reminded_at_s: float | None = None
 
     def threads(self, client: Any, address: str, local: Any) -> int:
-        """Return how many threads the cluster has, as of a second ago; notify the user while it has none.
+        """Return the number of threads of the cluster, at most a second old; notify the user while it has none.
 
-        Raise WorkersLostError when a local cluster has lost its workers for good, RunError when another cluster has
-        had none for too long.
+        Raise WorkersLostError if a local cluster has lost its workers permanently, RunError if another cluster has had
+        none for longer than the time limit.
         """
         now_s = time.monotonic()
         if now_s - self._counted_at_s < LOOK_EVERY_S:
@@ -48,7 +48,9 @@ class Watch:
         try:
             self._threads = sum(client.nthreads(callback_timeout=_ANSWER_S).values())
         except OSError as error:
-            raise RunError(f"the Dask scheduler at {address} does not answer any more. {RESUMES}") from error
+            raise RunError(
+                f"the Dask scheduler at {address} no longer answers. {RESUMES}", code="scheduler-lost"
+            ) from error
         self._counted_at_s = now_s
         if self._threads:
             self._busy_at_s, self._reminded_at_s = now_s, None
@@ -63,12 +65,13 @@ class Watch:
         if waited_s >= self.timeout_s:
             raise RunError(
                 f"the Dask scheduler at {address} has had no worker for {waited_s:,.0f} s (--dask-timeout): "
-                f"start workers, or allow more time. {RESUMES}"
+                f"start workers, or increase the limit. {RESUMES}",
+                code="no-workers",
             )
         reminded_at_s = self._reminded_at_s
         if waited_s > _PATIENCE_S and (reminded_at_s is None or now_s - reminded_at_s > _REMIND_EVERY_S):
             self._notify(
-                f"waiting for workers: the Dask scheduler at {address} has none; giving up in "
-                f"{self.timeout_s - waited_s:,.0f} s (--dask-timeout; Ctrl-C stops)"
+                f"waiting for workers: the Dask scheduler at {address} has none; the run ends in "
+                f"{self.timeout_s - waited_s:,.0f} s (--dask-timeout; Ctrl-C stops it now)"
             )
             self._reminded_at_s = now_s

@@ -1,7 +1,7 @@
-"""Work of a Dask worker: verify that it can take part in a run, simulate a chunk and write its part.
+"""Code that runs on a Dask worker: verify that it can take part in a run, simulate a chunk and write its part.
 
-A worker may run on another machine or join late. Before it simulates, it verifies that it has the same version, kernels
-and input files as the run's manifest states.
+A worker may run on another machine or join late. Before it simulates, it verifies that its version, kernels and input
+files are those in the run's manifest.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SAME_ENVIRONMENT = "the driver, the scheduler and all workers need the same envi
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """A chunk, and what a worker on any machine needs to simulate it; all paths are absolute."""
+    """A chunk with everything that a worker on any machine needs to simulate it; all paths are absolute."""
 
     chunk: Chunk
     directory: RunDirectory
@@ -41,9 +41,9 @@ class _Order:
 
 
 def pack(chunk: Chunk, directory: RunDirectory, token: str) -> bytes:
-    """Return the order to simulate a chunk as bytes, which a scheduler passes on without unpickling them.
+    """Return the order to simulate a chunk as bytes, so that the scheduler need not unpickle it.
 
-    `token` identifies the run: workers release the memory of another run.
+    `token` identifies the run: a worker that gets an order of a new run releases the memory of the previous one.
     """
     absolute = replace(directory, place=directory.path.absolute()) if directory.in_folder else directory
     order = _Order(chunk, absolute, chunk.point.scenario.place.absolute(), token)
@@ -57,7 +57,7 @@ def _unpack(packed: bytes) -> _Order:
 
 
 @dataclass
-class _Desk:
+class _ThreadState:
     """State of one worker thread during one run."""
 
     token: str
@@ -66,43 +66,43 @@ class _Desk:
     manifest: RunManifest | None = None
 
 
-class _Desks:
-    """The desks of a worker process, one for each of its threads."""
+class _ThreadStates:
+    """States of a worker process, one for each of its threads."""
 
     def __init__(self) -> None:
-        self._by_thread: dict[int, _Desk] = {}
+        self._by_thread: dict[int, _ThreadState] = {}
 
-    def of(self, token: str) -> _Desk:
-        """Return this thread's desk for a run; drop that of another run, whose files may have changed since."""
+    def of(self, token: str) -> _ThreadState:
+        """Return this thread's state for a run; drop that of another run, whose files may have changed since."""
         thread = threading.get_ident()
         if thread not in self._by_thread or self._by_thread[thread].token != token:
-            self._by_thread[thread] = _Desk(token)
+            self._by_thread[thread] = _ThreadState(token)
         return self._by_thread[thread]
 
     def release(self, token: str) -> None:
-        """Drop the desks of a run."""
-        for thread, desk in list(self._by_thread.items()):
-            if desk.token == token:
+        """Drop the states of a run."""
+        for thread, state in list(self._by_thread.items()):
+            if state.token == token:
                 self._by_thread.pop(thread, None)
 
 
-_DESKS = _Desks()
+_STATES = _ThreadStates()
 
 
 def release(token: str) -> None:
     """Release the memory that a run occupies in this worker."""
-    _DESKS.release(token)
+    _STATES.release(token)
 
 
 async def release_later(token: str) -> None:
-    """Release the memory of a run without a caller that waits, which Dask allows for coroutines only."""
+    """Release the memory of a run; a coroutine, because Dask can call only coroutines without waiting."""
     release(token)
 
 
 def simulate(packed: bytes) -> tuple[Answer, int]:
     """Simulate a chunk and write its part; return the answer and the number of simulated queries."""
     order = _unpack(packed)
-    desk = _DESKS.of(order.token)
+    state = _STATES.of(order.token)
     queries = 0
 
     def tick(count: int) -> None:
@@ -110,42 +110,49 @@ def simulate(packed: bytes) -> tuple[Answer, int]:
         queries += count
 
     try:
-        if (fault := _first_fault(order, desk)) is not None:
-            raise RequestError(f"{dask_module().get_worker().address}, a worker, cannot take part: {fault}")
-        perform(order.chunk, order.directory, desk.populations, tick)
+        if (fault := _first_fault(order, state)) is not None:
+            address = dask_module().get_worker().address
+            raise RequestError(f"the worker {address} cannot take part: {fault}", code="unfit-worker")
+        perform(order.chunk, order.directory, state.populations, tick)
     except BaseException as error:
         return Answer.of(order.chunk, error), queries
     return Answer("done"), queries
 
 
 def fault_of_worker(packed: bytes) -> str | None:
-    """Return why this worker cannot take part in a run; None if it can."""
+    """Return the reason why this worker cannot take part in a run; None if it can."""
     order = _unpack(packed)
     try:
         with interrupts.contained("it cannot load the scenario's components"):
-            return _first_fault(order, _Desk(order.token))
+            return _first_fault(order, _ThreadState(order.token))
     except UserError as error:
         return str(error)
 
 
-def _first_fault(order: _Order, desk: _Desk) -> str | None:
-    """Compare this worker with the manifest: version and kernels once, each file when it is first needed."""
-    if desk.manifest is None:
+def _first_fault(order: _Order, state: _ThreadState) -> str | None:
+    """Return the first difference between this worker and the manifest, if any.
+
+    Version and kernels are compared once, each input file when it is first needed.
+    """
+    if state.manifest is None:
         if not order.directory.has("manifest.json"):
-            return f"it does not see {order.directory}: not a shared folder"
+            return f"it cannot see {order.directory}: the run needs a shared folder"
         manifest = order.directory.manifest()
         version = importlib.metadata.version("lppm-sim")
         if manifest.lppm_sim != version:
-            return f"it has version {version} of lppm-sim, the run is made by {manifest.lppm_sim}: {SAME_ENVIRONMENT}"
+            return f"it has version {version} of lppm-sim, the run {manifest.lppm_sim}: {SAME_ENVIRONMENT}"
         kind = kernels.describe()
         if manifest.kernels.split()[0] != kind.split()[0]:
-            return f"its kernels are {kind}, the run is made with {manifest.kernels}: see {kernels.VARIABLE}"
-        desk.manifest = manifest
-    return _differing_file(order.chunk.point.scenario, desk.manifest.files, desk.verified_files)
+            return f"its kernels are {kind}, those of the run {manifest.kernels}: see {kernels.VARIABLE}"
+        state.manifest = manifest
+    return _differing_file(order.chunk.point.scenario, state.manifest.files, state.verified_files)
 
 
 def _differing_file(scenario: Scenario, expected: Mapping[str, str], verified: set[str]) -> str | None:
-    """Return the first input file or custom component that differs from the driver's, if any; add to `verified`."""
+    """Return the first input file or custom component that differs from the driver's, if any.
+
+    Files that agree are added to `verified`.
+    """
     components, access = scenario.own_components(), scenario.place.code
     for name in {*scenario.files(), *components} - verified:
         try:
@@ -156,6 +163,6 @@ def _differing_file(scenario: Scenario, expected: Mapping[str, str], verified: s
         except (OSError, ValueError, InputError) as error:
             return str(error)
         if fingerprint != expected.get(name):
-            return f"{name}: {path} is another one than where the run was started"
+            return f"{name}: {path} differs from the file on the driver"
         verified.add(name)
     return None

@@ -1,1 +1,1 @@
-"""Designs: how a prior becomes a channel, one file per kind."""
+"""Designs, which turn a prior into a channel; one file per kind."""

@@ -1,4 +1,4 @@
-"""Cloaking: report a region with enough people in it (Gruteser and Grunwald 2003)."""
+"""Cloaking: report a region that contains enough people (Gruteser and Grunwald 2003)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic import model_validator
 
 from sim.components.registry import component
 from sim.components.spec import Count, NonNegative
+from sim.errors import InvalidValue
 from sim.inference.bayes import read_only
 from sim.interfaces import Channel, FloatArray, IntArray
 from sim.lppm.centre import centre_of
@@ -21,12 +22,12 @@ from sim.world.distance import Distance
 from sim.world.grid import Grid
 
 _ROUNDING = 1e-12
-"""A mass that is short of a threshold by no more reaches it."""
+"""Tolerance when a mass is compared with a threshold."""
 
 
 @component("design")
 class CloakingParameters(CalibratedParameters):
-    """Cloaking: reports the smallest region of a repeatedly halved plane in which k people are expected."""
+    """Cloaking: reports the smallest region of a quadtree in which at least k people are expected."""
 
     short_names: ClassVar = ShortNames(design="Cloak", beliefs=("SP",))
     strength_name: ClassVar = "k"
@@ -34,18 +35,20 @@ class CloakingParameters(CalibratedParameters):
 
     kind: Literal["cloaking"] = "cloaking"
     k: Count | None = None
-    """Number of people, distributed as the belief says, to expect in a region; 10 unless it or a budget is given."""
+    """Minimum expected number of people in a region, if people are distributed as the belief (default: 10)."""
     population: Count = 1000
-    """Number of people in all."""
+    """Total number of people in the world."""
     quality_budget_km: NonNegative | None = None
-    """Instead of k: set the least mass of a region, for each prior, to this expected loss on the mechanism's model."""
+    """Expected quality loss in km under the mechanism's own prior. Replaces `k`: the minimum mass of a region is
+    calibrated to this loss for each prior."""
 
     @model_validator(mode="after")
     def _enough_people(self) -> Self:
         if self.strength is not None and self.strength > self.population:
-            raise ValueError(
-                f"`k` must be at most `population`, found {self.strength} of {self.population} people: "
-                "take less of the one or more of the other"
+            raise InvalidValue(
+                f"`k` must be at most `population`, found {self.strength} with a population of {self.population}: "
+                "decrease `k` or increase `population`",
+                code="k-exceeds-population",
             )
         return self
 
@@ -55,20 +58,19 @@ class CloakingParameters(CalibratedParameters):
 
 
 class Cloaking:
-    """Report a region with enough people in it: k-anonymous cloaking of Gruteser and Grunwald 2003.
+    """Report a region that contains enough people: the k-anonymous cloaking of Gruteser and Grunwald 2003.
 
-    The plane is halved in both directions again and again, down to single cells. Reported is the smallest part around
-    the user in which at least k of `population` people are to be expected, N prior(part) >= k, if all of them are
-    spread as the belief says. The service answers for the centre of the region: the cell of it that has the least sum
-    of d_Q from all of its cells.
+    A quadtree halves the grid in both directions down to single cells. The mechanism reports the smallest region around
+    the user in which at least k of N = `population` people are expected, N prior(region) >= k, if all people are
+    distributed as the belief. The service answers for the centre of the region: its cell with the smallest sum of d_Q
+    from all of its cells.
 
-    This is k-anonymity in expectation and against whoever shares the belief: nobody counts who is really there. Known
-    weaknesses: k people in one place, or who are all known to be elsewhere, hide nobody; and who knows the algorithm
-    rules out the parts of a region that would have been reported by themselves.
+    This is k-anonymity in expectation, against an adversary who shares the belief: the people actually present are not
+    counted. Known weaknesses: k people in one place, or known to be elsewhere, provide no anonymity; and an adversary
+    who knows the algorithm can exclude sub-regions that would have been reported themselves.
 
-    With a budget the least mass of a region is set
-    for each prior: two neighbouring thresholds are mixed so that the expected loss is the budget. A budget beyond what
-    the whole plane costs cannot be spent.
+    With a budget, two neighbouring mass thresholds are mixed for each prior so that the expected loss is the budget. If
+    the budget exceeds the loss of always reporting the whole grid, the whole grid is reported.
     """
 
     uses_prior = True
@@ -91,10 +93,10 @@ class Cloaking:
         return OwnMatrixChannel(matrix, space=self.space, losses_km=self._losses_km)
 
     def _calibrated(self, prior: FloatArray, budget_km: float) -> FloatArray:
-        """Return the mixture of two thresholds that spends the budget: losses change at the masses of regions alone."""
+        """Return the mixture of two mass thresholds whose loss is the budget; losses change only at region masses."""
         cells, masses = np.arange(prior.size), self._tree.masses(prior)
         finer, finer_km = self._tree.smallest(masses, 0.0), 0.0
-        for least_mass in (*np.unique(masses), np.inf):  # the last is the whole plane
+        for least_mass in (*np.unique(masses), np.inf):  # the last one is the whole grid
             coarser = self._tree.smallest(masses, least_mass)
             coarser_km = float(prior @ self._losses_km[cells, coarser])
             if coarser_km > budget_km:
@@ -113,7 +115,7 @@ class Cloaking:
 
 
 class Quadtree:
-    """The parts that come of halving a grid in both directions again and again, from the whole to single cells.
+    """Regions obtained by repeatedly halving a grid in both directions, from the whole grid to single cells.
 
     >>> Quadtree((1, 3)).regions
     ((0, 1, 2), (0, 1), (2,), (0,), (1,))
@@ -129,13 +131,13 @@ class Quadtree:
                     for low, high in _halves(south, north)
                     for left, right in _halves(west, east)
                 ]
-                parts += halves  # this is the list that is gone through: small ones come after large ones
+                parts += halves  # extends the list under iteration: large regions come before small ones
                 parents += [place] * len(halves)
         number = np.arange(rows * cols).reshape(shape)
         self.regions = tuple(
             tuple(number[south:north, west:east].ravel().tolist()) for south, north, west, east in parts
         )
-        """The cells of each part, the whole first."""
+        """The cells of each region, the whole grid first."""
         self._parents = np.array(parents)
         self._members = np.zeros((len(parts), rows * cols))
         self._leaf = np.empty(rows * cols, dtype=np.int64)
@@ -145,23 +147,23 @@ class Quadtree:
 
     @cached_property
     def around(self) -> IntArray:
-        """The parts around each cell, from itself up to the whole, shape (n_cells, depth)."""
+        """The regions around each cell, from the cell itself to the whole grid, shape (n_cells, depth)."""
         chain = [self._leaf]
         while chain[-1].any():
             chain.append(self._parents[chain[-1]])
         return read_only(np.column_stack(chain))
 
     def masses(self, prior: FloatArray) -> FloatArray:
-        """Return the mass of each part, shape (n_parts,)."""
+        """Return the mass of each region, shape (n_regions,)."""
         return np.asarray(self._members @ prior)
 
     def smallest(self, masses: FloatArray, least_mass: float) -> IntArray:
-        """Return the smallest part around each cell that has such a mass or more, shape (n_cells,); or the whole."""
+        """Return the smallest region around each cell with at least this mass, or the whole grid, shape (n_cells,)."""
         short = (masses[self.around] < least_mass - _ROUNDING).sum(axis=1)
         return np.asarray(self.around[np.arange(len(short)), np.minimum(short, self.around.shape[1] - 1)])
 
 
 def _halves(low: int, high: int) -> list[tuple[int, int]]:
-    """Cut a range into two, the first no shorter than the second; one that cannot be cut stays."""
+    """Split a range into two halves, the first at least as long as the second; a range of length 1 is returned."""
     middle = (low + high + 1) // 2
     return [(low, middle), (middle, high)] if high - low > 1 else [(low, high)]

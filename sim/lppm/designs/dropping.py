@@ -1,4 +1,4 @@
-"""Dropping: report the true cell or nothing."""
+"""Dropping: report the true cell, or nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sim.world.distance import Distance
 
 @component("design")
 class DroppingParameters(CalibratedParameters):
-    """Dropping: reports the true cell, or with some probability nothing at all."""
+    """Dropping: reports the true cell, or nothing with a given probability."""
 
     short_names: ClassVar = ShortNames(design="Drop", alone={})
     strength_name: ClassVar = "drop_probability"
@@ -27,11 +27,13 @@ class DroppingParameters(CalibratedParameters):
 
     kind: Literal["dropping"] = "dropping"
     drop_probability: Share | None = None
-    """Probability of reporting nothing; 0.5 unless it or a budget is given."""
+    """Probability of reporting nothing (default: 0.5)."""
     quality_budget_km: NonNegative | None = None
-    """Instead of the probability: calibrate, for each prior, to this expected loss on the mechanism's own model."""
+    """Expected quality loss in km under the mechanism's own prior. Replaces `drop_probability`, which is calibrated to
+    this loss for each prior."""
     drop_loss_km: NonNegative | None = None
-    """Loss without an answer; by default the service answers for the best cell under the belief, and d_Q counts."""
+    """Quality loss in km of a query without a report. By default the service answers for the best cell under the
+    belief, and the loss is the quality distance to that cell."""
 
     @property
     def uses_prior(self) -> bool:
@@ -44,14 +46,12 @@ class DroppingParameters(CalibratedParameters):
 
 
 class Dropping:
-    """Report the true cell, or with some probability nothing at all.
+    """Report the true cell, or nothing with a given probability.
 
-    Without a report the service answers for the cell that is best under the belief, at a loss of d_Q from the true cell
-    to it, or the user goes without an answer, which costs her `drop_loss_km` if that is said. That nothing came tells
-    nothing: an adversary is left with what she believed before.
-
-    A budget beyond what is lost by never
-    reporting cannot be spent.
+    Without a report the service answers for the best cell under the belief, at a loss of d_Q between the true cell and
+    that cell. If `drop_loss_km` is given, the user gets no answer and loses that much instead. A missing report carries
+    no information: the adversary's posterior equals the prior. If the budget exceeds the loss of never reporting,
+    nothing is ever reported.
     """
 
     def __init__(self, parameters: DroppingParameters, *, distance: Distance) -> None:
@@ -75,14 +75,14 @@ class Dropping:
         return OwnMatrixChannel(matrix, space=self.space, losses_km=losses_km)
 
     def _without_report_km(self, prior: FloatArray) -> FloatArray:
-        """Return what no report costs in each cell, shape (n_cells,)."""
+        """Return the loss in km without a report in each cell, shape (n_cells,)."""
         if self._drop_loss_km is not None:
             return np.full(prior.size, self._drop_loss_km)
         return np.array(self._distance.matrix_km[:, decide(prior, self._distance.matrix_km, self._distance.shape)])
 
 
 def _share(budget_km: float, most_km: float) -> float:
-    """Return which share of the most that can be lost is the budget; nothing is spent of a budget of nought.
+    """Return the ratio of the budget to the largest possible loss, clipped to [0, 1]; 0 for a budget of 0.
 
     >>> _share(1.0, 4.0), _share(5.0, 4.0), _share(0.0, 0.0)
     (0.25, 1.0, 0.0)

@@ -26,11 +26,13 @@ class ExponentialParameters(CalibratedParameters):
 
     kind: Literal["exponential"] = "exponential"
     epsilon_per_km: NonNegative | None = None
-    """Decay of the probability with distance; 1 unless it or a budget is given."""
+    """Decay rate of the report probability with distance, per km (default: 1)."""
     quality_budget_km: NonNegative | None = None
-    """Instead of epsilon: calibrate, for each prior, to this expected loss on the mechanism's own model."""
+    """Expected quality loss in km under the mechanism's own prior. Replaces `epsilon_per_km`, which is calibrated to
+    this loss for each prior."""
     remap: bool = True
-    """Replace each output by the best one for its posterior: never worse for the user, no worse for privacy."""
+    """Replace each output by the cell with the smallest expected loss under its posterior. This never increases the
+    expected loss and, as post-processing, does not reduce privacy."""
 
     @property
     def uses_prior(self) -> bool:
@@ -43,10 +45,10 @@ class ExponentialParameters(CalibratedParameters):
 
 
 class Exponential(ByEpsilon):
-    """The exponential mechanism f(z | x) ∝ exp(-epsilon d_Q(x, z)), remapped: Exp of Oya et al. 2019, Sect. V.
+    """The exponential mechanism f(z | x) ∝ exp(-epsilon d_Q(x, z)): Exp of Oya et al. 2019, Sect. V.
 
-    A budget beyond what is lost by revealing nothing (epsilon = 0) cannot be spent. `distance` is the quality distance
-    d_Q, in which the mechanism is 2 epsilon-geo-indistinguishable: every row has a normaliser of its own.
+    `distance` is the quality distance d_Q. The mechanism is 2 epsilon-geo-indistinguishable in it, because each row has
+    a separate normalising constant. If the budget exceeds the loss of revealing nothing, epsilon is 0.
     """
 
     def __init__(self, parameters: ExponentialParameters, *, distance: Distance) -> None:

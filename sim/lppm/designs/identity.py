@@ -30,13 +30,13 @@ class IdentityParameters(DesignParameters):
 
 
 class Identity:
-    """Report the truth: the baseline without protection, whatever the prior."""
+    """Report the true cell under any prior: the baseline without protection."""
 
     uses_prior = False
 
     def __init__(self, *, n_cells: int) -> None:
         self._channel = identity(n_cells)
 
-    def __call__(self, prior: FloatArray) -> Channel:  # noqa: ARG002 - the prior does not matter
-        """Return the channel that tells the truth."""
+    def __call__(self, prior: FloatArray) -> Channel:  # noqa: ARG002 - the channel does not depend on it
+        """Return the channel that reports the true cell."""
         return self._channel

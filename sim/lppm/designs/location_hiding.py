@@ -1,4 +1,4 @@
-"""Location hiding: report the true cell, or any other at random (Oya et al. 2019, Sect. V)."""
+"""Location hiding: report the true cell, or another cell drawn uniformly (Oya et al. 2019, Sect. V)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sim.world.distance import Distance
 
 @component("design")
 class LocationHidingParameters(CalibratedParameters):
-    """Location hiding: reports the true cell with probability alpha, else any other cell."""
+    """Location hiding: reports the true cell with probability alpha, otherwise another cell drawn uniformly."""
 
     short_names: ClassVar = ShortNames(
         design="LH", beliefs=("SP", "MK", "PEB", "RPEB", "PEB-MK"), full=True, alone={"remap": False}
@@ -26,11 +26,13 @@ class LocationHidingParameters(CalibratedParameters):
 
     kind: Literal["location_hiding"] = "location_hiding"
     reveal_probability: Share | None = None
-    """alpha of the paper; 0.5 unless it or a budget is given."""
+    """Probability alpha of reporting the true cell (default: 0.5)."""
     quality_budget_km: NonNegative | None = None
-    """Instead of alpha: calibrate, for each prior, to this expected loss on the mechanism's own model."""
+    """Expected quality loss in km under the mechanism's own prior. Replaces `reveal_probability`, which is calibrated
+    to this loss for each prior."""
     remap: bool = True
-    """Replace each output by the best one for its posterior: never worse for the user, no worse for privacy."""
+    """Replace each output by the cell with the smallest expected loss under its posterior. This never increases the
+    expected loss and, as post-processing, does not reduce privacy."""
 
     @property
     def uses_prior(self) -> bool:
@@ -43,9 +45,10 @@ class LocationHidingParameters(CalibratedParameters):
 
 
 class LocationHiding(BaseAndRemap):
-    """Reveal the cell with probability alpha, else report another, remapped: LH of Oya et al. 2019, Sect. V.
+    """Report the true cell with probability alpha, otherwise another cell: LH of Oya et al. 2019, Sect. V.
 
-    A budget beyond what is lost by revealing nothing cannot be spent. `distance` is the quality distance d_Q.
+    `distance` is the quality distance d_Q. If the budget exceeds the loss of revealing nothing, the channel that loses
+    most is used.
     """
 
     def __init__(self, parameters: LocationHidingParameters, *, distance: Distance) -> None:
@@ -59,8 +62,8 @@ class LocationHiding(BaseAndRemap):
 
         if budget_km <= BUDGET_TOLERANCE_KM:
             return identity(prior.size)
-        # The most is lost at alpha = 0 as it stands. But "never where I am" tells something, with two cells
-        # everything, and a remap makes use of it: then the most is lost where all outputs are alike.
+        # Without remap the loss is largest at alpha = 0. With remap it is largest if all outputs are equally likely: a
+        # report that is never the true cell carries information (with two cells, all of it), which the remap exploits.
         lowest = 1 / prior.size if self._remap else 0.0
         if excess_km(lowest) <= 0:
             return location_hiding(prior.size, lowest)

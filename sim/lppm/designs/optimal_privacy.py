@@ -12,28 +12,38 @@ from sim.interfaces import FloatArray, IntArray
 from sim.lppm.cache import Solved
 from sim.lppm.calibration import BUDGET_TOLERANCE_KM
 from sim.lppm.linear import Solver
-from sim.lppm.optimal_design import ROUNDING, SPARED_KM, UNPROVEN, OptimalDesign, gap_fault, has_form, verify, with_mass
+from sim.lppm.optimal_design import (
+    NEGLIGIBLE_LOSS_KM,
+    NO_CERTIFICATE,
+    ROUNDING,
+    OptimalDesign,
+    gap_fault,
+    has_form,
+    verify,
+    with_mass,
+)
 from sim.lppm.parameters import DesignParameters, ShortNames
-from sim.lppm.programs import error_bound_km, guesses_of, most_error, unbeaten
+from sim.lppm.programs import error_bound_km, guesses_of, most_error, undominated
 from sim.world import World
 from sim.world.distance import Distance
 
 
 @component("design")
 class OptimalPrivacyParameters(DesignParameters):
-    """Linear program: the most error of the best adversary within a budget of loss (Shokri et al. 2012)."""
+    """Optimal mechanism for a quality budget: maximises the error of the optimal attack (Shokri et al. 2012)."""
 
     short_names: ClassVar = ShortNames(design="Opt", beliefs=("SP", "MK", "PEB"))
 
     kind: Literal["optimal_privacy"] = "optimal_privacy"
     quality_budget_km: NonNegative = 1.0
-    """Upper bound of the expected loss by d_Q on the mechanism's own model."""
+    """Upper bound in km of the expected quality loss under the mechanism's own prior."""
     solver: Solver = "ipm"
-    """HiGHS by interior point without crossover or by simplex, or Clarabel (`pip install 'lppm-sim[optimal]'`)."""
+    """Solver of the linear program: HiGHS interior point without crossover (`ipm`), HiGHS simplex (`simplex`), or
+    Clarabel (`clarabel`, requires `pip install 'lppm-sim[optimal]'`)."""
 
     @property
     def budget_km(self) -> float | None:
-        """The expected loss that the design is calibrated to."""
+        """Expected loss in km that the design is calibrated to."""
         return self.quality_budget_km
 
     def build(self, world: World) -> OptimalPrivacy:
@@ -42,12 +52,12 @@ class OptimalPrivacyParameters(DesignParameters):
 
 
 class OptimalPrivacy(OptimalDesign):
-    """The most error of the best adversary within a budget of expected loss: Shokri et al., CCS 2012.
+    """Maximise the error of the optimal attack within a budget of expected loss: Shokri et al., CCS 2012.
 
-    Any d_P and d_Q; by far the quickest with d_P Manhattan. The adversary is one who
-    knows the prior and the channel, and guesses best for d_P. With a belief that follows the reports it is the
-    mechanism of Theodorakopoulos et al., WPES 2014, greedily for each query. A cell without mass has the row of
-    the nearest one with mass, by d_Q. A budget beyond what is lost by revealing nothing is not spent.
+    The adversary knows the prior and the channel, and minimises the expected d_P. Any d_P and d_Q are supported; a
+    Manhattan d_P is by far the fastest. With a belief that filters the reports this is the mechanism of
+    Theodorakopoulos et al., WPES 2014, applied greedily to each query. A cell without mass has the row of the nearest
+    cell with mass by d_Q. If the budget exceeds the loss of revealing nothing, the channel reveals nothing.
     """
 
     def __init__(
@@ -70,45 +80,45 @@ class OptimalPrivacy(OptimalDesign):
         return None
 
     def _solved(self, prior: FloatArray) -> Solved:
-        cells, own = with_mass(prior)
+        cells, masses = with_mass(prior)
         quality_km = self._quality.matrix_km[cells]
-        outputs = unbeaten(quality_km, cells)
+        outputs = undominated(quality_km, cells)
         guesses = guesses_of(self._other, cells)
-        found = most_error(own, guesses, quality_km[:, outputs], self._budget_km, self._solver)
+        best = most_error(masses, guesses, quality_km[:, outputs], self._budget_km, self._solver)
         matrix = np.zeros((cells.size, prior.size))
-        matrix[:, outputs] = found.channel
-        # What a solver's tolerance spends too much is given back by telling the truth now and then. Of next to no
-        # budget, which cells at no distance may have all the same, hardly any would be left.
-        loss_km = float(own @ (matrix * quality_km).sum(axis=1))
-        truth = max(1 - self._budget_km / loss_km, 0.0) if loss_km > SPARED_KM else 0.0
+        matrix[:, outputs] = best.channel
+        # If the solver's tolerance exceeds the budget, mix in the identity until the loss is the budget. Negligible
+        # losses are exempt: with a budget near 0 the correction would remove almost the whole channel.
+        loss_km = float(masses @ (matrix * quality_km).sum(axis=1))
+        truth = max(1 - self._budget_km / loss_km, 0.0) if loss_km > NEGLIGIBLE_LOSS_KM else 0.0
         matrix *= 1 - truth
         matrix[np.arange(cells.size), cells] += truth
-        verify("error", self._error_km(own, matrix, cells), found.claimed_km, float(self._other.matrix_km.max()))
-        return Solved(np.asarray(matrix[self._nearest(cells)]), (found.guesses, np.array([found.price])))
+        verify("error", self._error_km(masses, matrix, cells), best.claimed_km, float(self._other.matrix_km.max()))
+        return Solved(np.asarray(matrix[self._nearest(cells)]), (best.guesses, np.array([best.price])))
 
     def _fault(self, prior: FloatArray, solved: Solved) -> str | None:
-        cells, own = with_mass(prior)
+        cells, masses = with_mass(prior)
         matrix = solved.channel[cells]
         if not np.array_equal(matrix[self._nearest(cells)], solved.channel):
             return "cells without mass do not have the row of the nearest cell with mass"
         quality_km = self._quality.matrix_km[cells]
-        loss_km = float(own @ (matrix * quality_km).sum(axis=1))
-        if not loss_km <= max(self._budget_km, SPARED_KM) + ROUNDING:
-            return f"it loses {loss_km:.9g} km, the budget is {self._budget_km:.9g} km"
+        loss_km = float(masses @ (matrix * quality_km).sum(axis=1))
+        if not loss_km <= max(self._budget_km, NEGLIGIBLE_LOSS_KM) + ROUNDING:
+            return f"its loss is {loss_km:.9g} km, the budget is {self._budget_km:.9g} km"
         if not has_form(solved, "f2", "f1") or solved.certificate[1].size != 1:
-            return UNPROVEN
+            return NO_CERTIFICATE
         answers, price = solved.certificate
         guesses = guesses_of(self._other, cells)
-        options_km = quality_km[:, unbeaten(quality_km, cells)]
-        most_km = error_bound_km(own, guesses, options_km, self._budget_km, answers, float(price[0]))
-        return gap_fault("error", self._error_km(own, matrix, cells), most_km, float(self._other.matrix_km.max()))
+        options_km = quality_km[:, undominated(quality_km, cells)]
+        most_km = error_bound_km(masses, guesses, options_km, self._budget_km, answers, float(price[0]))
+        return gap_fault("error", self._error_km(masses, matrix, cells), most_km, float(self._other.matrix_km.max()))
 
-    def _error_km(self, own: FloatArray, matrix: FloatArray, cells: IntArray) -> float:
-        """Return the error of the best adversary against rows of the cells with mass."""
-        return float((matrix.T * own @ self._other.matrix_km[cells]).min(axis=1).sum())
+    def _error_km(self, masses: FloatArray, matrix: FloatArray, cells: IntArray) -> float:
+        """Return the expected error in km of the optimal attack, given the rows of the cells with mass."""
+        return float((matrix.T * masses @ self._other.matrix_km[cells]).min(axis=1).sum())
 
     def _nearest(self, cells: IntArray) -> IntArray:
-        """Return, for each cell, the position of the nearest one with mass."""
+        """Return, for each cell, the index in `cells` of the nearest cell with mass."""
         nearest: IntArray = self._quality.matrix_km[:, cells].argmin(axis=1)
-        nearest[cells] = np.arange(cells.size)  # others may be at no distance
+        nearest[cells] = np.arange(cells.size)  # another cell may be at distance 0
         return nearest

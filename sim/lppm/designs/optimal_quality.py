@@ -15,9 +15,9 @@ from sim.interfaces import FloatArray
 from sim.lppm.cache import Solved
 from sim.lppm.calibration import BUDGET_TOLERANCE_KM
 from sim.lppm.linear import Solver, SolverError
-from sim.lppm.optimal_design import UNPROVEN, VERIFIED, OptimalDesign, gap_fault, has_form, verify, weighed
+from sim.lppm.optimal_design import NO_CERTIFICATE, VERIFIED, OptimalDesign, gap_fault, has_form, loss_weights, verify
 from sim.lppm.parameters import CalibratedParameters, ShortNames
-from sim.lppm.programs import exceeded, least_loss, loss_bound_km, promised, unbeaten
+from sim.lppm.programs import enforce_epsilon, epsilon_violation, least_loss, loss_bound_km, undominated
 from sim.lppm.spanner import Spanner, greedy_spanner
 from sim.lppm.spanner import metric as greatest_metric
 from sim.world import World
@@ -26,7 +26,7 @@ from sim.world.distance import Distance
 
 @component("design")
 class OptimalQualityParameters(CalibratedParameters):
-    """Linear program: the least loss under geo-indistinguishability (Bordenabe et al. 2014)."""
+    """Optimal geo-indistinguishable mechanism: minimises the quality loss for an epsilon (Bordenabe et al. 2014)."""
 
     short_names: ClassVar = ShortNames(design="GeoOpt", beliefs=("SP", "PEB"))
     strength_name: ClassVar = "epsilon_per_km"
@@ -34,18 +34,22 @@ class OptimalQualityParameters(CalibratedParameters):
 
     kind: Literal["optimal_quality"] = "optimal_quality"
     epsilon_per_km: NonNegative | None = None
-    """Bound of the log-ratio of a report from two cells, per km of d; 1 unless it or a budget is given."""
+    """Geo-indistinguishability per km of `metric`: upper bound of the log-ratio of the probabilities of a report from
+    two cells, divided by their distance (default: 1)."""
     quality_budget_km: NonNegative | None = None
-    """Instead of epsilon: calibrate, for each prior, to this expected loss on the mechanism's own model."""
+    """Expected quality loss in km under the mechanism's own prior. Replaces `epsilon_per_km`, which is calibrated to
+    this loss for each prior."""
     metric: Literal["euclidean", "quality", "privacy"] = "euclidean"
-    """The distance d of the promise: Euclidean, or that of the world for quality or for privacy."""
+    """Distance of the privacy guarantee: Euclidean, or the world's quality or privacy distance."""
     spanner_dilation: Annotated[float, Field(ge=1, le=10)] = 1.1
-    """Bound of the ratio of path lengths along the pairs in the program to d; 1 is exact, more is quicker."""
+    """Approximation factor of the linear program, which constrains pairs of cells on a spanner of this dilation only.
+    1 is exact; larger values are faster and increase the loss."""
     solver: Solver = "ipm"
-    """HiGHS by interior point without crossover or by simplex, or Clarabel (`pip install 'lppm-sim[optimal]'`)."""
+    """Solver of the linear program: HiGHS interior point without crossover (`ipm`), HiGHS simplex (`simplex`), or
+    Clarabel (`clarabel`, requires `pip install 'lppm-sim[optimal]'`)."""
 
     def build(self, world: World) -> OptimalQuality:
-        """Return the design for the quality distance of a world and the metric of the promise."""
+        """Return the design for the quality distance of a world and the metric of the guarantee."""
         distance = world.metric(self.metric)
         return OptimalQuality(
             self,
@@ -55,12 +59,12 @@ class OptimalQualityParameters(CalibratedParameters):
         )
 
     def edges(self, distance: Distance) -> MetricEdges:
-        """Return the edges of the program, which the designs of all users share."""
+        """Return the edges of the program, shared by the designs of all users."""
         return MetricEdges(distance, self.spanner_dilation)
 
 
 class MetricEdges:
-    """The greatest metric below a distance, and its spanner: the pairs of cells whose ratios are in the program."""
+    """The largest metric below a distance, and its spanner: the pairs of cells constrained by the program."""
 
     def __init__(self, distance: Distance, dilation: float) -> None:
         self._distance, self._dilation = distance, dilation
@@ -77,12 +81,12 @@ class MetricEdges:
 
 
 class OptimalQuality(OptimalDesign):
-    """The least expected loss under epsilon-geo-indistinguishability: Bordenabe et al., CCS 2014.
+    """Minimise the expected loss under epsilon-geo-indistinguishability: Bordenabe et al., CCS 2014.
 
-    f(z | x) <= exp(epsilon d(x, x')) f(z | x') for all cells, with mass or without, and all outputs; d is `metric`, or
-    the greatest metric below it if it is none. A budget sets epsilon for each prior so that the loss is the budget. The
-    program has the promise on the edges of a spanner: a larger dilation is quicker, and promises a little more than
-    asked for. Cells without mass take part with next to no weight.
+    f(z | x) <= exp(epsilon d(x, x')) f(z | x') for all cells, with and without mass, and all outputs. d is `metric`, or
+    the largest metric below it if it does not satisfy the axioms. A budget sets epsilon for each prior so that the loss
+    is the budget. The program constrains the edges of a spanner: a larger dilation is faster and guarantees slightly
+    more than requested. Cells without mass have a negligible weight.
     """
 
     def __init__(
@@ -117,12 +121,12 @@ class OptimalQuality(OptimalDesign):
 
     def _solved(self, prior: FloatArray) -> Solved:
         if self._epsilon_per_km is not None:
-            return self._promising(prior, self._epsilon_per_km)
+            return self._with_epsilon(prior, self._epsilon_per_km)
         return self._calibrated(prior, self._budget_km or 0.0)
 
     def _fault(self, prior: FloatArray, solved: Solved) -> str | None:
         if not has_form(solved, "f1", "i1", "f1") or solved.certificate[0].size != 1:
-            return UNPROVEN
+            return NO_CERTIFICATE
         epsilon_per_km = float(solved.certificate[0][0])
         if self._budget_km is None and epsilon_per_km != self._epsilon_per_km:
             return f"its epsilon_per_km is {epsilon_per_km:.9g}, not {self._epsilon_per_km}"
@@ -130,37 +134,40 @@ class OptimalQuality(OptimalDesign):
             return f"its epsilon_per_km is {epsilon_per_km:.9g}"
         loss_km = self._loss_km(prior, solved.channel)
         if self._budget_km is not None and not abs(loss_km - self._budget_km) <= BUDGET_TOLERANCE_KM:
-            return f"it loses {loss_km:.9g} km, the budget is {self._budget_km:.9g} km"
+            return f"its loss is {loss_km:.9g} km, the budget is {self._budget_km:.9g} km"
         metric_km, spanner = self._edges.metric_km, self._edges.spanner
-        over = exceeded(solved.channel, metric_km, epsilon_per_km)
+        over = epsilon_violation(solved.channel, metric_km, epsilon_per_km)
         if not over <= VERIFIED:
             return f"a log-ratio is {over:.2g} above epsilon d = {epsilon_per_km:.9g} d"
-        cells, weights = weighed(prior)
+        cells, weights = loss_weights(prior)
         quality_km = self._quality.matrix_km
-        outputs = unbeaten(quality_km[cells], cells)
+        outputs = undominated(quality_km[cells], cells)
         least_km = loss_bound_km(weights, quality_km[:, outputs], spanner, epsilon_per_km, *solved.certificate[1:])
         return gap_fault("loss", self._loss_km(weights, solved.channel), least_km, float(quality_km.max()))
 
-    def _promising(self, prior: FloatArray, epsilon_per_km: float) -> Solved:
-        """Return the best channel that keeps the promise."""
+    def _with_epsilon(self, prior: FloatArray, epsilon_per_km: float) -> Solved:
+        """Return the optimal channel for this epsilon."""
         metric_km, spanner = self._edges.metric_km, self._edges.spanner
         if epsilon_per_km == 0 or not metric_km.any():
             return Solved(self._best_constant(prior)[0])
-        cells, weights = weighed(prior)
+        cells, weights = loss_weights(prior)
         quality_km = self._quality.matrix_km
-        outputs = unbeaten(quality_km[cells], cells)
-        found = least_loss(weights, quality_km[:, outputs], spanner, epsilon_per_km, self._solver)
+        outputs = undominated(quality_km[cells], cells)
+        best = least_loss(weights, quality_km[:, outputs], spanner, epsilon_per_km, self._solver)
         matrix = np.zeros((prior.size, prior.size))
-        matrix[:, outputs] = promised(found.channel, metric_km, epsilon_per_km)
-        verify("loss", self._loss_km(weights, matrix), found.claimed_km, float(quality_km.max()))
-        over = exceeded(matrix, metric_km, epsilon_per_km)
+        matrix[:, outputs] = enforce_epsilon(best.channel, metric_km, epsilon_per_km)
+        verify("loss", self._loss_km(weights, matrix), best.claimed_km, float(quality_km.max()))
+        over = epsilon_violation(matrix, metric_km, epsilon_per_km)
         if over > VERIFIED:
-            raise SolverError(f"a log-ratio is {over:.2g} above epsilon d = {epsilon_per_km} d: try another `solver`")
-        return Solved(matrix, (np.array([epsilon_per_km]), found.places, found.prices))
+            raise SolverError(
+                f"a log-ratio of the channel is {over:.2g} above epsilon d = {epsilon_per_km} d: try another `solver`",
+                code="solver-inaccurate",
+            )
+        return Solved(matrix, (np.array([epsilon_per_km]), best.places, best.prices))
 
     def _calibrated(self, prior: FloatArray, budget_km: float) -> Solved:
-        """Return the best channel whose promise is such that it loses the budget."""
-        from scipy.optimize import brentq  # takes long to import
+        """Return the optimal channel for the epsilon at which the loss is the budget."""
+        from scipy.optimize import brentq  # slow to import
 
         metric_km, spanner = self._edges.metric_km, self._edges.spanner
         apart_km = metric_km[metric_km > 0].min(initial=np.inf)
@@ -168,18 +175,20 @@ class OptimalQuality(OptimalDesign):
 
         def excess_km(log_epsilon: float) -> float:
             if log_epsilon not in tried:
-                tried[log_epsilon] = self._promising(prior, float(np.exp(log_epsilon)))
+                tried[log_epsilon] = self._with_epsilon(prior, float(np.exp(log_epsilon)))
             excess = self._loss_km(prior, tried[log_epsilon].channel) - budget_km
-            return 0.0 if abs(excess) <= BUDGET_TOLERANCE_KM else excess  # a nought ends the search
+            return 0.0 if abs(excess) <= BUDGET_TOLERANCE_KM else excess  # zero ends the search
 
-        # Beyond this, a ratio between any two cells that are apart binds nothing.
+        # Beyond this epsilon, no constraint between cells at a positive distance is binding.
         strongest = float(np.log(50 * spanner.dilation / apart_km)) if np.isfinite(apart_km) else -np.inf
         low = high = min(float(np.log(2 / max(budget_km, BUDGET_TOLERANCE_KM))), strongest)
         while excess_km(high) > 0:
             if high >= strongest:
                 raise InputError(
-                    f"quality_budget_km {budget_km} cannot be kept: cells at a distance of 0 km by the metric "
-                    f"({self._other.kind}) must look alike, which loses {excess_km(high) + budget_km:.4g} km at least"
+                    f"quality_budget_km {budget_km} is infeasible: cells at distance 0 km of the metric "
+                    f"({self._other.kind}) must be indistinguishable, which loses at least "
+                    f"{excess_km(high) + budget_km:.4g} km; increase the budget or change the metric",
+                    code="infeasible-budget",
                 )
             low, high = high, min(high + np.log(2), strongest)
         while low == high or excess_km(low) < 0:

@@ -20,7 +20,7 @@ Metric = Literal["euclidean", "manhattan"]
 
 @component("design")
 class PlanarGeometricParameters(CalibratedParameters):
-    """Planar geometric mechanism: exp(-epsilon d) on the infinite lattice of cells, the nearest cell if outside."""
+    """Planar geometric mechanism: noise proportional to exp(-epsilon d) on the infinite lattice of cell centres."""
 
     short_names: ClassVar = ShortNames(design="PG", beliefs=("SP", "PEB"), alone={"remap": False})
     strength_name: ClassVar = "epsilon_per_km"
@@ -28,13 +28,16 @@ class PlanarGeometricParameters(CalibratedParameters):
 
     kind: Literal["planar_geometric"] = "planar_geometric"
     epsilon_per_km: NonNegative | None = None
-    """Its geo-indistinguishability in `metric`; 1 unless it or a budget is given."""
+    """Geo-indistinguishability per km of `metric` (default: 1)."""
     quality_budget_km: NonNegative | None = None
-    """Instead of epsilon: calibrate, for each prior, to this expected loss on the mechanism's own model."""
+    """Expected quality loss in km under the mechanism's own prior. Replaces `epsilon_per_km`, which is calibrated to
+    this loss for each prior."""
     metric: Metric = "euclidean"
-    """The distance d of the noise and of the promise; whatever d_Q is. Manhattan is the faster one."""
+    """Distance of the noise and of the privacy guarantee, independent of the quality distance; `manhattan` is
+    faster."""
     remap: bool = True
-    """Replace each output by the best one for its posterior: never worse for the user, no worse for privacy."""
+    """Replace each output by the cell with the smallest expected loss under its posterior. This never increases the
+    expected loss and, as post-processing, keeps epsilon."""
 
     @property
     def uses_prior(self) -> bool:
@@ -47,11 +50,11 @@ class PlanarGeometricParameters(CalibratedParameters):
 
 
 class PlanarGeometric(ByEpsilon):
-    """The planar geometric mechanism: f(z | x) ∝ exp(-epsilon d(x, z)) on the endless lattice of the cells' centres.
+    """The planar geometric mechanism: f(z | x) ∝ exp(-epsilon d(x, z)) on the infinite lattice of cell centres.
 
-    All cells share one normaliser, and what lies outside the grid goes to the nearest cell. So it promises epsilon in
-    its `metric`, where the exponential mechanism promises 2 epsilon. In the Manhattan distance it is the geometric
-    mechanism of Ghosh et al. 2009 on each axis.
+    All cells share one normalising constant, and outputs outside the grid become the nearest cell. Therefore the
+    mechanism guarantees epsilon in `metric`, while the exponential mechanism guarantees 2 epsilon. With the Manhattan
+    distance it is the geometric mechanism of Ghosh et al. 2009 on each axis.
 
     `distance` is the quality distance d_Q.
     """

@@ -20,7 +20,7 @@ from sim.world.grid import Grid
 
 @component("design")
 class SnappingParameters(CalibratedParameters):
-    """Snapping: reports the centre of a block of cells, as rounding does."""
+    """Snapping: reports the centre of the block of cells that contains the user, as rounding coordinates does."""
 
     short_names: ClassVar = ShortNames(design="Snap", beliefs=("SP",), alone={"remap": False})
     strength_name: ClassVar = "cells_per_side"
@@ -28,11 +28,13 @@ class SnappingParameters(CalibratedParameters):
 
     kind: Literal["snapping"] = "snapping"
     cells_per_side: Count | None = None
-    """Rows and columns of a block; 2 unless it or a budget is given."""
+    """Number of rows and of columns of a block (default: 2)."""
     quality_budget_km: NonNegative | None = None
-    """Instead of a size: mix two neighbouring ones, for each prior, to this expected loss on the mechanism's model."""
+    """Expected quality loss in km under the mechanism's own prior. Replaces `cells_per_side`: two neighbouring block
+    sizes are mixed at random to reach this loss for each prior."""
     remap: bool = True
-    """Replace the centre of a block by the best cell for its posterior: never worse for the user."""
+    """Replace the centre of a block by the cell with the smallest expected loss under its posterior. This never
+    increases the expected loss."""
 
     @property
     def uses_prior(self) -> bool:
@@ -45,22 +47,21 @@ class SnappingParameters(CalibratedParameters):
 
 
 class Snapping(BaseAndRemap):
-    """Report the centre of a block of `cells_per_side` x `cells_per_side` cells: a coarser grid, no randomness.
+    """Report the centre of a block of `cells_per_side` x `cells_per_side` cells: a coarser grid, without randomness.
 
-    Blocks are laid from the south-west; those at the other borders may be cut. The centre is the cell of a block that
-    has the least sum of d_Q from all of its cells; with `remap` it is the best cell of the block under the prior. This
-    is what rounding coordinates does.
+    Blocks start at the south-west corner; those at the other borders may be smaller. The centre is the cell of a block
+    with the smallest sum of d_Q from all of its cells; with `remap` it is the best cell under the prior restricted to
+    the block. Rounding coordinates has the same effect.
 
-    With a budget, two neighbouring sizes are
-    mixed, for each prior, so that the expected loss is the budget. A budget beyond what is lost with one block cannot
-    be spent. `distance` is the quality distance d_Q.
+    With a budget, two neighbouring block sizes are mixed for each prior so that the expected loss is the budget. If the
+    budget exceeds the loss with a single block, a single block is used. `distance` is the quality distance d_Q.
     """
 
     def __init__(self, parameters: SnappingParameters, *, grid: Grid, distance: Distance) -> None:
         size = parameters.strength
         self._shape = grid.shape
         self._sizes: dict[int, FloatArray] = {}
-        """The matrices that were asked for, by cells per side."""
+        """Cache of matrices by cells per side."""
         base = None if size is None else MatrixChannel(_snapped(self._shape, int(size), distance))
         super().__init__(distance=distance, base=base, budget_km=parameters.budget_km, remap=parameters.remap)
 
@@ -74,7 +75,7 @@ class Snapping(BaseAndRemap):
         return MatrixChannel(self._blocks(max(self._shape)))
 
     def _mixed(self, size: int, prior: FloatArray, budget_km: float) -> BaseChannel:
-        """Return the mixture of a size and the next smaller one that spends the budget."""
+        """Return the mixture of a block size and the next smaller one whose loss is the budget."""
         finer, coarser = self._blocks(size - 1), self._blocks(size)
 
         def mixture(share: float) -> MatrixChannel:
@@ -89,7 +90,7 @@ class Snapping(BaseAndRemap):
 
 
 def _snapped(shape: tuple[int, int], size: int, distance: Distance) -> FloatArray:
-    """Return the matrix that sends each cell to the centre of its block."""
+    """Return the matrix that maps each cell to the centre of its block."""
     rows, cols = shape
     row, col = np.divmod(np.arange(rows * cols), cols)
     block = row // size * cols + col // size

@@ -1,4 +1,4 @@
-"""Measures: curves of users compared with each other or with the theory, panel by panel."""
+"""Measurements of claims: curves of users compared with each other or with the theory, in each panel."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ import pandas as pd
 
 from sim.analysis.curves import curve_of_user, user_points
 from sim.interfaces import FloatArray
-from sim.paper.claims.verdicts import Judge, Measured, Verdict, apart, judged
+from sim.paper.claims.verdicts import Judge, Measured, Verdict, group_difference, judged
 from sim.paper.panels import AT_KM, BASES, NAMES
 from sim.paper.studies import Study
 
 Curves = dict[str, tuple[FloatArray, FloatArray]]
-"""Of each user the losses, sorted, and the adversary's errors at them."""
+"""For each user, sorted quality losses and the adversary's errors at them."""
 StudyCurves = Mapping[Study, Mapping[str, Curves]]
 """The curves of each series of each study."""
 Measure = Callable[[StudyCurves], tuple[Measured, ...]]
-"""Compute the rows of a claim."""
+"""Function that computes the measurements of a claim."""
 
 LOW = 0.50
-"""A very low privacy: less than half of the quality loss."""
+"""Limit of "very little privacy" as a share of the quality loss."""
 
 FROM_KM = 0.5
-"""Below this loss, a share of the loss means little."""
+"""Smallest quality loss in km that is compared: ratios to smaller losses are unstable."""
 
 
 def compared(one: Curves, other: Curves | None) -> FloatArray:
-    """Return, by user, how much higher one curve lies than the other, or than nothing, as a mean share of the loss.
+    """Return, for each user, the mean difference of two curves relative to the loss; without `other`, of one curve.
 
-    Users who reach no common loss are left out.
+    Users without a common loss are omitted.
     """
     shares = []
     for user in sorted(one.keys() if other is None else one.keys() & other.keys()):
@@ -45,7 +45,7 @@ def compared(one: Curves, other: Curves | None) -> FloatArray:
 
 
 def curves_of(users: pd.DataFrame) -> dict[str, Curves]:
-    """Return the curves of each series; takes a table of `panels.series_of`."""
+    """Return the curves of each series, given a table of `panels.series_of`."""
     points = user_points(users)
     return {
         str(series): {str(user): curve_of_user(own) for user, own in of_series.groupby("user")}
@@ -54,14 +54,14 @@ def curves_of(users: pd.DataFrame) -> dict[str, Curves]:
 
 
 def untested(_: StudyCurves) -> tuple[Measured, ...]:
-    """Measure nothing."""
+    """Return no measurements, for a claim that is not tested."""
     return ()
 
 
 def differences(studies: Sequence[Study], pairs: Sequence[tuple[str, str]], judge: Judge) -> Measure:
-    """Compare two series of a study, user by user."""
+    """Compare pairs of series of a study for the same users."""
     return lambda curves: tuple(
-        judged(_place(study), f"{one} - {other}", compared(curves[study][one], curves[study][other]), judge)
+        judged(_panel_name(study), f"{one} - {other}", compared(curves[study][one], curves[study][other]), judge)
         for study in studies
         for one, other in pairs
     )
@@ -70,14 +70,14 @@ def differences(studies: Sequence[Study], pairs: Sequence[tuple[str, str]], judg
 def shortfalls(studies: Sequence[Study], series: Sequence[str], judge: Judge) -> Measure:
     """Compare series with the theory, P_AE = Q-bar."""
     return lambda curves: tuple(
-        judged(_place(study), f"Q-bar - {name}", 1 - compared(curves[study][name], None), judge)
+        judged(_panel_name(study), f"Q-bar - {name}", 1 - compared(curves[study][name], None), judge)
         for study in studies
         for name in series
     )
 
 
 def least_protected(studies: Sequence[Study], series: Sequence[str]) -> Measure:
-    """Look for a user with a very low privacy."""
+    """Measure the privacy of the least protected user."""
     return lambda curves: tuple(_lowest(study, name, curves[study][name]) for study in studies for name in series)
 
 
@@ -85,7 +85,7 @@ def markov_and_sporadic(pairs: Sequence[tuple[Study, Study]], trainings: Sequenc
     """Compare MK of one study with SP of another, for the same users."""
     return lambda curves: tuple(
         judged(
-            _place(markov),
+            _panel_name(markov),
             f"mk-{training} - sp-{training}",
             compared(curves[markov][f"mk-{training}"], curves[sporadic][f"sp-{training}"]),
             judge,
@@ -95,17 +95,17 @@ def markov_and_sporadic(pairs: Sequence[tuple[Study, Study]], trainings: Sequenc
     )
 
 
-def cabs_and_checkins(places: Sequence[tuple[str, str]], judge: Judge) -> Measure:
-    """Compare MK with rich training on cabs with that on check-ins of each dataset and base."""
+def cabs_and_checkins(pairs: Sequence[tuple[str, str]], judge: Judge) -> Measure:
+    """Compare MK with rich training between cabs and the check-in users of each data set and base mechanism."""
     return lambda curves: tuple(
-        apart(
+        group_difference(
             f"TaxiCab and {NAMES[dataset]}, {BASES[base]}",
             "mk-rich, cabs - check-ins",
             compared(curves[Study("mk", "taxicab", base)]["mk-rich"], None),
             compared(curves[Study("mk", dataset, base)]["mk-rich"], None),
             judge,
         )
-        for dataset, base in places
+        for dataset, base in pairs
     )
 
 
@@ -123,15 +123,15 @@ def exponential_and_hiding(pairs: Sequence[tuple[Study, Study]], trainings: Sequ
     )
 
 
-def _place(study: Study) -> str:
+def _panel_name(study: Study) -> str:
     return f"{NAMES[study.dataset]}, {BASES[study.base]}"
 
 
 def _lowest(study: Study, series: str, curves: Curves) -> Measured:
-    """Return the share of the user with the least privacy."""
+    """Return the relative privacy of the least protected user."""
     label = f"least protected user, {series}"
     shares = compared(curves, None)
     if not shares.size:
-        return Measured(_place(study), label, float("nan"), float("nan"), 0, "cannot be told")
+        return Measured(_panel_name(study), label, float("nan"), float("nan"), 0, "undecided")
     verdict: Verdict = "holds" if shares.min() < LOW else "does not hold"
-    return Measured(_place(study), label, float(shares.min()), float("nan"), 1, verdict)
+    return Measured(_panel_name(study), label, float(shares.min()), float("nan"), 1, verdict)

@@ -1,4 +1,4 @@
-"""The page of claims, in Markdown."""
+"""The page of claims in Markdown, `claims.md`."""
 
 from __future__ import annotations
 
@@ -11,33 +11,35 @@ from sim.paper.panels import AT_KM
 
 def markdown(findings: Sequence[Finding], *, synthetic: set[str], quick: bool) -> str:
     """Return the page of claims."""
-    words: dict[Verdict, str] = {"holds": "hold", "does not hold": "do not hold", "cannot be told": "cannot be told"}
-    counts = ", ".join(f"{sum(one.verdict == verdict for one in findings)} {word}" for verdict, word in words.items())
-    lines = ["# The paper's claims, and what these runs say", "", f"{len(findings)} claims: {counts}.", ""]
+    plurals: dict[Verdict, str] = {"holds": "hold", "does not hold": "do not hold", "undecided": "are undecided"}
+    counts = ", ".join(
+        f"{sum(one.verdict == verdict for one in findings)} {plural}" for verdict, plural in plurals.items()
+    )
+    lines = ["# Claims of the paper and verdicts of this reproduction", "", f"{len(findings)} claims: {counts}.", ""]
     if synthetic:
         lines += [
-            f"**Synthetic people stand in for {', '.join(sorted(synthetic))}: this says nothing of the paper.**",
+            f"**Synthetic populations replace {', '.join(sorted(synthetic))}: the verdicts do not concern the paper.**",
             "",
         ]
     if quick:
-        lines += ["**A quick run of one or two replications: figures are rough.**", ""]
+        lines += ["**Quick run with one or two replications: the values are imprecise.**", ""]
     lines += [
-        "A figure is a mean over users: of the difference of two P_AE as a share of the quality loss Q-bar, averaged",
-        f"over the losses from {FROM_KM} to {AT_KM[-1]:g} km that both curves of a user reach; ± half of the 95 %",
-        "interval (Student's t over users, each of whom is a mean over replications). A row holds if its interval lies",
-        "where it should, does not if it lies wholly elsewhere, and else cannot be told; a claim holds if all rows do,",
-        "unless it says how many have to.",
+        "Each value is a mean over users of the difference of two P_AE relative to the quality loss Q-bar, averaged",
+        f"over the losses from {FROM_KM} to {AT_KM[-1]:g} km that both curves of a user reach, ± half of the 95 %",
+        "confidence interval (Student's t over users; the value of a user is a mean over replications). A row holds if",
+        "its confidence interval satisfies the condition, does not hold if the whole interval violates it, and is",
+        "undecided otherwise. A claim holds if all of its rows hold, unless the condition states how many must.",
         "",
-        "Which users the paper tested is not known, and our sets of other people are larger than its (docs/paper.md):",
-        "figures may differ for that reason alone. Five check-in users and ten cabs leave wide intervals.",
+        "The paper does not identify its test users, and the sets of other users are larger here than in the paper:",
+        "values may differ for that reason alone. Five check-in users and ten cabs give wide intervals.",
         "",
     ]
     for number, one in enumerate(findings, start=1):
         lines += [f"## {number}. {one.claim}", "", f"{one.section}. **{one.verdict.capitalize()}**."]
-        lines += [f"Taken to hold if {one.test}." if one.measured else "Not tested."]
+        lines += [f"Condition: {one.test}." if one.measured else "Not tested."]
         lines += [one.remark] if one.remark and one.verdict != "holds" else []
         if one.measured:
-            lines += ["", "| panel | figure | measured | users | verdict |", "|---|---|---|---|---|"]
-            lines += [f"| {m.panel} | {m.what} | {m} | {m.users} | {m.verdict} |" for m in one.measured]
+            lines += ["", "| panel | quantity | value | users | verdict |", "|---|---|---|---|---|"]
+            lines += [f"| {m.panel} | {m.quantity} | {m} | {m.users} | {m.verdict} |" for m in one.measured]
         lines.append("")
     return "\n".join(lines)

@@ -1,5 +1,5 @@
 // @ts-check
-// Charts as inline SVG, drawn for the width they have; what is shown, chosen and switched off outlives a redraw.
+// Charts as inline SVG, drawn for the available width; selections are preserved on redraw.
 
 const MARKERS = [
   "M1,0A1,1 0 1 1 -1,0A1,1 0 1 1 1,0Z",
@@ -30,7 +30,7 @@ function drawCharts(data) {
 }
 
 function prepare(host) {
-  const legend = element("div", { class: "legend", role: "group", "aria-label": "series to show" });
+  const legend = element("div", { class: "legend", role: "group", "aria-label": "Series to show" });
   host.append(element("div", { class: "choices" }), legend, element("div", { class: "figures" }));
   sizes.observe(host);
 }
@@ -58,7 +58,7 @@ function redraw() {
   for (const host of $$("[data-chart]")) drawHost(host);
 }
 
-// Several series are switched at once: one redraw for all of them.
+// Redraw once after several series were toggled together.
 function redrawSoon() {
   if (!charts.waiting) queueMicrotask(redraw);
   charts.waiting = true;
@@ -71,23 +71,23 @@ const sizes = new ResizeObserver((entries) => {
 addEventListener("beforeprint", () => $$("[data-chart]").forEach((host) => drawHost(host, PRINT_WIDTH)));
 addEventListener("afterprint", redraw);
 
-// The charts of a host, one below the other; of small multiples those of the chosen measure and attack.
+// Return the charts of a host; for small multiples, those of the selected measure and attack.
 function chartsOf(host) {
-  const found = [charts.data.charts[host.dataset.chart] ?? []].flat();
-  if (found[0]?.chart === undefined) return found.filter((chart) => chart.panels.length);
-  const measures = [...new Set(found.map((choice) => choice.measure))];
+  const entries = [charts.data.charts[host.dataset.chart] ?? []].flat();
+  if (entries[0]?.chart === undefined) return entries.filter((chart) => chart.panels.length);
+  const measures = [...new Set(entries.map((choice) => choice.measure))];
   const measure = measures.includes(charts.measure) ? charts.measure : measures[0];
-  const attacks = found.filter((choice) => choice.measure === measure).map((choice) => choice.attack);
+  const attacks = entries.filter((choice) => choice.measure === measure).map((choice) => choice.attack);
   const attack = attacks.includes(charts.attack) ? charts.attack : attacks[0];
-  const { chart } = found.find((choice) => choice.measure === measure && choice.attack === attack);
+  const { chart } = entries.find((choice) => choice.measure === measure && choice.attack === attack);
   fillChoices($(".choices", host), { measure: [measures, measure], attack: [attacks, attack] }, chart.panels.length);
   return [charts.all ? chart : { ...chart, panels: chart.panels.slice(0, MOST_USERS) }];
 }
 
 function fillChoices(box, choices, users) {
-  const said = JSON.stringify([choices, users, charts.all]);
-  if (box.dataset.said === said) return;
-  box.dataset.said = said;
+  const signature = JSON.stringify([choices, users, charts.all]);
+  if (box.dataset.signature === signature) return;
+  box.dataset.signature = signature;
   const focused = document.activeElement?.getAttribute("name");
   const selects = Object.entries(choices).map(([what, [options, value]]) => choiceOf(what, options, value));
   box.replaceChildren(...selects, ...(users > MOST_USERS ? [allButton(users)] : []));
@@ -114,25 +114,25 @@ function allButton(users) {
   return button;
 }
 
-// The legend: what a curve is called, and whether it is switched on, by its own name and by its series'.
+// Legend: a curve is hidden by its own name or by that of its series.
 
 const seriesOf = (curve) => charts.data.series[curve.series];
 const isOn = (curve) => !hidden.names.has(curve.name) && !hidden.names.has(seriesOf(curve).name);
 
 function allCurves(shown) {
-  const found = new Map();
+  const byName = new Map();
   for (const curve of shown.flatMap((chart) => chart.panels).flatMap((panel) => panel.curves)) {
-    if (!found.has(curve.name)) found.set(curve.name, curve);
+    if (!byName.has(curve.name)) byName.set(curve.name, curve);
   }
-  return [...found.values()].sort((one, other) => one.series - other.series);
+  return [...byName.values()].sort((one, other) => one.series - other.series);
 }
 
-// Buttons stay the same elements while the names do, or a double click would not be one.
+// Buttons are reused while the names are the same; otherwise a double click would not be recognized.
 function fillLegend(box, shown) {
   const curves = allCurves(shown);
-  const said = JSON.stringify(curves.map((curve) => [curve.name, curve.line, curve.series, seriesOf(curve).look]));
-  if (box.dataset.said !== said) {
-    box.dataset.said = said;
+  const signature = JSON.stringify(curves.map((curve) => [curve.name, curve.line, curve.series, seriesOf(curve).look]));
+  if (box.dataset.signature !== signature) {
+    box.dataset.signature = signature;
     box.replaceChildren(...curves.map(legendButton), showAllButton());
   }
   curves.forEach((curve, i) => box.children[i].setAttribute("aria-pressed", String(isOn(curve))));
@@ -140,7 +140,7 @@ function fillLegend(box, shown) {
 }
 
 function legendButton(curve) {
-  const words = "Click: on or off. Double click, or Shift with click or Enter: only this one.";
+  const words = "Click to show or hide. Double-click, or Shift with click or Enter, to show only this series.";
   const name = element("span", {}, curve.name);
   const button = element("button", { type: "button", title: words }, sample(curve), name);
   button.addEventListener("click", (event) => (event.altKey || event.shiftKey ? showOnly(curve) : toggle(curve)));
@@ -162,7 +162,7 @@ function toggle(curve) {
 function showOnly(curve) {
   const own = seriesOf(curve).name;
   const others = charts.data.series.map((series) => series.name).filter((name) => name !== own);
-  const everything = Object.values(charts.data.charts).flat().map((found) => found?.chart ?? found);
+  const everything = Object.values(charts.data.charts).flat().map((entry) => entry?.chart ?? entry);
   const siblings = allCurves(everything.filter(Boolean)).filter((other) => other.series === curve.series);
   const names = siblings.map(({ name }) => name).filter((name) => name !== curve.name && name !== own);
   if (curve.name !== own) others.push(...names);
@@ -185,13 +185,13 @@ function drawFigure(chart, layout) {
   panels.style.maxWidth = `${shares.reduce((sum, share) => sum + share, 0)}px`;
   chart.panels.forEach((panel, i) => panels.append(drawPanel(chart, panel, i, layout)));
   const title = chart.title ? [element("strong", {}, chart.title), " "] : [];
-  const below = element("p", { class: "x-label" }, axisWords(chart.x));
+  const below = element("p", { class: "x-label" }, axisText(chart.x));
   below.style.maxWidth = panels.style.maxWidth;
   const note = chart.note ? element("p", { class: "note" }, chart.note) : null;
-  return element("figure", {}, element("figcaption", {}, title, axisWords(chart.y)), panels, below, note);
+  return element("figure", {}, element("figcaption", {}, title, axisText(chart.y)), panels, below, note);
 }
 
-function axisWords({ label, unit }) {
+function axisText({ label, unit }) {
   const [before, ...after] = label.split("P_AE");
   const error = () => element("i", {}, "P", element("sub", {}, "AE"));
   const words = [before, ...after.flatMap((text) => [error(), text])];
@@ -214,7 +214,7 @@ function drawPanel(chart, panel, i, layout) {
   return element("div", { class: "panel" }, title, svg);
 }
 
-// Where a panel's plot lies in its SVG; ticks have texts at the outer panels, of larger ones below each.
+// Return the position of the plot in its SVG; outer panels have tick labels, large panels always below.
 function placeOf(i, count, layout) {
   const ticksLeft = i % layout.columns === 0;
   const ticksBelow = !layout.small || i + layout.columns >= count;
@@ -236,7 +236,7 @@ function plotAttributes(chart, panel, i, { width, height }) {
     tabindex: i ? -1 : 0,
     role: "application",
     "aria-roledescription": "chart",
-    "aria-label": `${name} by ${chart.x.label}; left and right arrow: read values, up and down: other charts`,
+    "aria-label": `${name} by ${chart.x.label}. Left and right arrow keys read values, up and down select a chart.`,
   };
 }
 
@@ -275,7 +275,7 @@ function drawMark(mark, x, y, left) {
   return group;
 }
 
-// The curve with its points in pixels, in order of x where that is no course over time.
+// Return a curve with its points in pixels, sorted by x unless it is a time series.
 function placed(curve, x, y, sorted) {
   const isKnown = (i) => curve.x[i] != null && curve.y?.[i] != null;
   const points = (curve.x ?? []).map((value, i) => ({ curve, i, x: x(value), y: y(curve.y?.[i]), known: isKnown(i) }));
@@ -287,17 +287,17 @@ function placed(curve, x, y, sorted) {
   return { curve, points, each, ...ends };
 }
 
-// Cut a list of points where one is unknown.
+// Split a list of points at missing values.
 function pieces(points) {
-  const found = [[]];
+  const parts = [[]];
   for (const point of points) {
-    if (point.known) found.at(-1).push(point);
-    else found.push([]);
+    if (point.known) parts.at(-1).push(point);
+    else parts.push([]);
   }
-  return found.filter((piece) => piece.length);
+  return parts.filter((piece) => piece.length);
 }
 
-// Bands, bars and lines, cut off at the edges of the plot.
+// Draw bands, bars and lines, clipped to the plot.
 function drawCurves(chart, curves, { width, height }, { left, top }) {
   const box = { x: left, y: top, width, height, viewBox: `${left} ${top} ${width} ${height}` };
   const many = curves.length > 4;
@@ -312,7 +312,7 @@ function drawLine({ curve, points }) {
   return shape("path", { class: "line", d, stroke: colour(seriesOf(curve)), "stroke-dasharray": DASHES[curve.line] });
 }
 
-// Single users, where they are too few for an interval: thin lines, or dots where a user has one point.
+// Draw single users, if there are too few for an interval, as thin lines, or as dots for single points.
 function drawSingleUsers({ curve, each }) {
   const ink = colour(seriesOf(curve));
   return each.flatMap((points) => {
@@ -353,7 +353,7 @@ function drawMarker(series, { x, y }, size) {
   return shape("path", { class: "marker", d: MARKERS[series.look[1]], transform: at, fill: colour(series) });
 }
 
-// Every point of a trade-off has its marker, of a course over time some, at other places for each curve.
+// Draw a marker at every point of a trade-off and at some points of a time series, shifted between curves.
 function drawMarkers({ equal }, curves, small) {
   return curves.flatMap(({ curve, points }, k) => {
     const every = equal ? 1 : Math.max(1, Math.floor(points.length / 5));

@@ -1,12 +1,12 @@
 // @ts-check
-// What every part of the page uses: elements without markup from strings, numbers in words, packed arrays, the page's state.
+// Shared helpers: DOM elements, number formatting, packed arrays, and the set of hidden series.
 
 const SVG = "http://www.w3.org/2000/svg";
 
 const $ = (selector, root = document) => root.querySelector(selector);
 const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 
-// Make an element. Strings become text nodes, so that no name from a data file is ever read as markup.
+// Create an element. Strings become text nodes, so that names from data files are never parsed as markup.
 function element(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);
 }
@@ -26,14 +26,14 @@ function filled(node, attributes, children) {
 
 const ARRAYS = { u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, i32: Int32Array, f32: Float32Array, f64: Float64Array };
 
-// Return the numbers of a packed array {type, packed}: base64 of zlib-compressed little-endian numbers.
+// Unpack an array {type, packed}: base64 of zlib-compressed little-endian numbers.
 async function unpack({ type, packed }) {
   const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new ARRAYS[type](await new Response(stream).arrayBuffer());
 }
 
-// Write a number with so many significant digits, but no digit of a whole number is lost.
+// Format a number with `digits` significant digits; integer digits are never rounded.
 function number(value, digits = 3) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   const size = Math.abs(value);
@@ -41,7 +41,7 @@ function number(value, digits = 3) {
   return value.toLocaleString("en", { maximumFractionDigits: Math.min(decimals, 6) });
 }
 
-// Which series are switched off; everybody who draws them listens. Kept by name, so that newer data keep it.
+// Names of the hidden series, with listeners; names remain valid when newer data arrive.
 const hidden = {
   names: new Set(),
   listeners: [],

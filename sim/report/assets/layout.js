@@ -1,5 +1,5 @@
 // @ts-check
-// Where everything of a chart is: scales with ticks at round numbers, panels in columns, names of shifts in rows.
+// Layout of charts: scales with round ticks, columns of panels, rows of shift names.
 
 const FONT = 12;
 const ROW = 15;
@@ -37,19 +37,19 @@ function extremes(values) {
   return low > high ? null : [low, high];
 }
 
-// As many ticks as have room for their texts along an axis, and the step between them.
+// Return as many ticks as fit along an axis with their labels, and the step between them.
 /** @param {number[]} range lowest and highest value */
 function fittingTicks([low, high], length, whole, gap) {
   for (let count = Math.floor(length / (gap + 8)); ; count--) {
     const step = roundStep(high - low, count, whole);
-    const found = ticks(low, high, step);
-    const widest = Math.max(...found.map(({ text }) => textWidth(text)));
-    if (count <= 1 || widest + gap <= (step / (high - low)) * length) return { step, found };
+    const fitting = ticks(low, high, step);
+    const widest = Math.max(...fitting.map(({ text }) => textWidth(text)));
+    if (count <= 1 || widest + gap <= (step / (high - low)) * length) return { step, fitting };
   }
 }
 
-// The range of an axis of values, from zero where they come near it; of wide intervals of a few users only so much
-// that the values stay readable.
+// Return the range of a value axis. It starts at zero if the values are near zero; wide intervals are cut off so that
+// the values remain readable.
 function rangeOf(values, ends, nearZero) {
   const [least, most] = extremes(values) ?? [0, 1];
   const room = 0.5 * Math.max(most - least, 0.3 * Math.abs(most));
@@ -61,7 +61,7 @@ function rangeOf(values, ends, nearZero) {
   return [low <= nearZero * high ? 0 : Math.max(0, low - pad), high + pad];
 }
 
-// The range of an axis of places, such as query indices: no more than there is.
+// Return the range of an index axis, without margins.
 function spanOf(values) {
   const [low, high] = extremes(values) ?? [0, 1];
   return [low >= 0 && low < 0.1 * high ? 0 : low, high > low ? high : low + 1];
@@ -73,7 +73,7 @@ function ranges(chart) {
   const of = (...keys) => keys.flatMap((key) => curves.flatMap((curve) => curve[key] ?? []));
   const nearZero = chart.equal ? 0.25 : 0.4;
   const users = (key) => curves.flatMap((curve) => curve.each ?? []).flatMap((own) => own[key]);
-  // Single users are whole in the frame, but for ratios, which may be anything where a user loses next to nothing.
+  // Values of single users are always in range, except ratios, which are unbounded if the loss is near zero.
   const [own, ratios] = chart.y.unit ? [users("y"), []] : [[], users("y")];
   const ends = of("x_low", "x_high");
   const x = chart.equal ? rangeOf([...of("x"), ...users("x")], ends, nearZero) : spanOf([...of("x"), ...ends]);
@@ -99,32 +99,32 @@ function columnsFor(count, width, least) {
   return Math.ceil(count / Math.ceil(count / most));
 }
 
-// Where everything of a figure is: columns of panels, the size of each plot, the ranges and ticks of its axes.
+// Return the layout of a figure: columns of panels, plot size, axis ranges and ticks.
 function layOut(chart, width, small, leastLeft = 0) {
   const { x, y } = ranges(chart);
   const columns = small
     ? Math.max(1, Math.floor(width / (width < 600 ? 150 : 190)))
     : columnsFor(chart.panels.length, width, chart.equal ? 340 : 320);
-  let [left, inset, right, found] = [Math.max(40, leastLeft), 12, 18, null];
+  let [left, inset, right, plot] = [Math.max(40, leastLeft), 12, 18, null];
   for (let pass = 0; pass < 2; pass++) {
     const room = Math.max(60, (width - left - (columns - 1) * inset - columns * right) / columns);
-    found = chart.equal ? equalPlot(x, y, room, columns > 1) : freePlot(chart, x, y, room, small);
-    left = Math.max(leastLeft, Math.ceil(Math.max(...found.yTicks.map(({ text }) => textWidth(text)), 8)) + 10);
-    right = Math.ceil(textWidth(found.xTicks.at(-1)?.text ?? "") / 2) + 6;
+    plot = chart.equal ? equalPlot(x, y, room, columns > 1) : freePlot(chart, x, y, room, small);
+    left = Math.max(leastLeft, Math.ceil(Math.max(...plot.yTicks.map(({ text }) => textWidth(text)), 8)) + 10);
+    right = Math.ceil(textWidth(plot.xTicks.at(-1)?.text ?? "") / 2) + 6;
   }
-  return { ...found, columns, left, inset, right, small, ...placeMarks(chart.marks, found, small) };
+  return { ...plot, columns, left, inset, right, small, ...placeMarks(chart.marks, plot, small) };
 }
 
 const gapFor = (width) => (width > 600 ? 48 : 28);
 
 function freePlot(chart, x, y, width, small) {
   const height = small ? 84 : Math.round(Math.min(250, Math.max(170, 0.42 * width)));
-  const xTicks = fittingTicks(x, width, chart.x.whole, small ? 14 : gapFor(width)).found;
+  const xTicks = fittingTicks(x, width, chart.x.whole, small ? 14 : gapFor(width)).fitting;
   const yStep = roundStep(y[1] - y[0], height / (small ? 22 : 32), chart.y.whole);
   return { width, height, x, y, xTicks, yTicks: ticks(...y, yStep) };
 }
 
-// Both axes in one scale from one beginning; a plot too flat or too narrow gets more of an axis.
+// Return a plot with equal scales and a common origin; if it is too flat or too narrow, an axis is extended.
 /**
  * @param {number[]} xRange lowest and highest value
  * @param {number[]} yRange lowest and highest value
@@ -135,8 +135,8 @@ function equalPlot([xLow, xHigh], [yLow, yHigh], room, several) {
   const width = Math.min(room, Math.max((xHigh - low) * perUnit, 250));
   const height = Math.max((yHigh - low) * perUnit, Math.min(200, room));
   const [x, y] = [[low, low + width / perUnit], [low, low + height / perUnit]];
-  const { step, found } = fittingTicks(x, width, false, gapFor(width));
-  return { width, height, x, y, xTicks: found, yTicks: ticks(...y, step) };
+  const { step, fitting } = fittingTicks(x, width, false, gapFor(width));
+  return { width, height, x, y, xTicks: fitting, yTicks: ticks(...y, step) };
 }
 
 function isNarrow(chart, width) {
@@ -144,7 +144,7 @@ function isNarrow(chart, width) {
   return fits && layOut(chart, width, false).width < width - 100;
 }
 
-// Give the names of shifts rows above the plot, the last one the lowest, so that neither names nor lines cross.
+// Assign rows above the plot to the names of shifts, the last one lowest, so that neither names nor lines overlap.
 function placeMarks(marks, { x, width }, small) {
   const at = scale(...x, 0, width);
   const starts = [];

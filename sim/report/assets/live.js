@@ -1,23 +1,23 @@
 // @ts-check
-// Only while a simulation is watched: says how far it is, and brings newer figures into the page as it stands.
+// Live view only: shows the progress of the simulation and updates the page with newer results.
 
 const LIVE_EVERY_MS = 1000;
-const LIVE_SAID_EVERY_MS = 5000;
+const LIVE_ANNOUNCE_EVERY_MS = 5000;
 const LIVE_TRIES = 3;
-const LIVE_GONE = "The simulation has ended or was stopped; this is what was there.";
+const LIVE_GONE = "The simulation has ended or was stopped; the page shows its last results.";
 
-// Say how far a simulation is, in a line.
-function liveWords(state) {
+// Return the progress of a simulation in one line.
+function liveText(state) {
   if (state.error) return `The simulation has ended: ${state.error}`;
-  if (state.finished) return "The simulation is finished; these are all of its figures.";
-  if (state.trouble) return `The simulation goes on, but its page could not be made: ${state.trouble}`;
-  if (!state.total) return "The simulation begins …";
-  if (state.done >= state.total) return "All is simulated and is being summed up …";
-  const words = [`${state.done.toLocaleString("en")} of ${state.total.toLocaleString("en")} queries simulated`];
-  if (state.chunks > 1) words.push(`${state.chunks_done} of ${state.chunks} chunks written`);
-  if (state.queries_per_s) words.push(`${number(state.queries_per_s, 2)} queries/s`);
-  if (state.left_s) words.push(`about ${liveDuration(state.left_s)} left`);
-  return words.join(" · ");
+  if (state.finished) return "The simulation is finished; the page shows the final results.";
+  if (state.trouble) return `The simulation is running, but the page could not be updated: ${state.trouble}`;
+  if (!state.total) return "The simulation is starting …";
+  if (state.done >= state.total) return "All queries are simulated; computing the results …";
+  const parts = [`${state.done.toLocaleString("en")} of ${state.total.toLocaleString("en")} queries simulated`];
+  if (state.chunks > 1) parts.push(`${state.chunks_done} of ${state.chunks} chunks written`);
+  if (state.queries_per_s) parts.push(`${number(state.queries_per_s, 2)} queries/s`);
+  if (state.left_s) parts.push(`about ${liveDuration(state.left_s)} left`);
+  return parts.join(" · ");
 }
 
 function liveDuration(seconds) {
@@ -25,28 +25,28 @@ function liveDuration(seconds) {
   return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }
 
-// Make a slim bar at the top, and return what sets it. Screen readers are told now and then, of an end at once.
+// Create a progress bar at the top and return its setter. Screen readers get updates at intervals, the end immediately.
 function makeLiveBar() {
-  const bar = element("progress", { max: 1, "aria-label": "simulated" });
+  const bar = element("progress", { max: 1, "aria-label": "Simulation progress" });
   const words = element("p", { "aria-hidden": "true" });
   const reader = element("p", { class: "unseen", role: "status", "aria-live": "polite" });
-  const place = element("div", { class: "live" }, bar, words, reader);
+  const place = element("section", { class: "live", "aria-label": "Progress" }, bar, words, reader);
   document.body.prepend(place);
-  let saidAt = -Infinity;
+  let announcedAt = -Infinity;
   return (text, { share = null, ended = false, failed = false } = {}) => {
     words.textContent = text;
     place.classList.toggle("ended", ended);
     place.classList.toggle("failed", failed);
     if (share === null) bar.removeAttribute("value");
     else bar.value = share;
-    if (ended || performance.now() - saidAt >= LIVE_SAID_EVERY_MS) {
+    if (ended || performance.now() - announcedAt >= LIVE_ANNOUNCE_EVERY_MS) {
       reader.textContent = text;
-      saidAt = performance.now();
+      announcedAt = performance.now();
     }
   };
 }
 
-// Put a node of another page into the place of one here, and leave open, scrolled and focused what was.
+// Replace a node by one of a newer page, and preserve open details, scroll positions and focus.
 function takeOver(old, fresh) {
   const node = document.importNode(fresh, true);
   const open = $$("details", old).map((details) => details.open);
@@ -61,19 +61,19 @@ function takeOver(old, fresh) {
   };
 }
 
-// What a section consists of; charts and reasons for none come and go.
+// Return the parts of a section; charts may appear or disappear in newer pages.
 const liveShape = (section) =>
   $$("[data-part], [data-chart], .map", section)
     .map((node) => node.dataset.part ?? node.dataset.chart ?? "map")
     .join();
 
-// Put what a newer page says into this one and draw its numbers. It is only read: scripts in it do not run.
+// Update this page from a newer one and draw its data. The newer page is only parsed: its scripts do not run.
 function showNewer(text) {
   const fresh = new DOMParser().parseFromString(text, "text/html");
   const [before, after] = [$("#data"), $("#data", fresh)];
   if (!after) return;
   if (!before || ($(".map", fresh) && !$(".map"))) {
-    location.reload(); // there is nothing here yet that could be kept
+    location.reload(); // this page has no state to preserve yet
     return;
   }
   const settle = [];
@@ -99,7 +99,7 @@ async function askServer(name) {
 }
 
 async function watchRun() {
-  const say = makeLiveBar();
+  const report = makeLiveBar();
   let shown = null;
   for (let failures = 0; failures < LIVE_TRIES; ) {
     let newer = null;
@@ -109,16 +109,16 @@ async function watchRun() {
       if (state.version && state.version !== shown) newer = await askServer(".");
       if (newer !== null) shown = state.version;
       const share = state.finished ? 1 : state.total ? state.done / state.total : null;
-      say(liveWords(state), { share, ended: state.finished, failed: state.error !== "" });
+      report(liveText(state), { share, ended: state.finished, failed: state.error !== "" });
       if (newer !== null) showNewer(newer);
       if (state.finished) return;
     } catch (error) {
-      if (newer !== null) throw error; // a fault of this page, not of the server
+      if (newer !== null) throw error; // an error in this page, not of the server
       failures += 1;
     }
     await new Promise((resolve) => setTimeout(resolve, LIVE_EVERY_MS));
   }
-  say(LIVE_GONE, { share: 1, ended: true, failed: true });
+  report(LIVE_GONE, { share: 1, ended: true, failed: true });
 }
 
 watchRun();

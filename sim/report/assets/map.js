@@ -1,16 +1,16 @@
 // @ts-check
-// The replay's map on a canvas. Everything of one kind goes into one path: two hundred users play smoothly.
+// Map of the replay on a canvas. All marks of one kind are one path, which is fast enough for two hundred users.
 
 const HEAT_COLOUR = "--series-3";
 const GUESS_COLOURS = ["--series-1", "--series-2", "--series-4", "--series-5", "--series-3"];
 const GUESS_SHAPES = ["cross", "triangle", "diamond", "plus", "hourglass"];
 
-// Return the marks of a user under an LPPM: the truth first, then the report, then a guess per adversary.
+// Return the marks of a user under an LPPM: the true position, the report, and an estimate per attack.
 function marksOf(track, lppm) {
   const guesses = lppm.estimates.map(({ attack, values, steps }) => {
     const kind = track.attacks.indexOf(attack);
     const look = { colour: GUESS_COLOURS[(kind + Math.floor(kind / 5)) % 5], shape: GUESS_SHAPES[kind % 5] };
-    return { key: `guess ${attack}`, title: `Guess of ${attack}`, short: attack, values, steps, attack, ...look };
+    return { key: `guess ${attack}`, title: `Estimate of ${attack}`, short: attack, values, steps, attack, ...look };
   });
   return [
     { key: "truth", title: "True position", short: "true", values: track.cell, colour: "--ink", shape: "disc" },
@@ -19,7 +19,7 @@ function marksOf(track, lppm) {
   ];
 }
 
-// Add a mark's outline to the current path.
+// Add the outline of a mark to the current path.
 function outlineMark(context, shape, x, y, size) {
   const lines = (...points) => points.forEach(([right, down], place) => {
     if (place === 0) context.moveTo(x + right * size, y + down * size);
@@ -45,7 +45,7 @@ function outlineMark(context, shape, x, y, size) {
   }
 }
 
-// Paint the outlined marks: discs are filled, everything else is an outline, so that marks in one place stay apart.
+// Paint the outlined marks. Only discs are filled, so that marks at the same position remain distinguishable.
 function paintMarks(context, shape, colour, width) {
   context.strokeStyle = context.fillStyle = colour;
   context.lineWidth = width;
@@ -60,7 +60,7 @@ const MAP_FOOT = 30;
 const TRAIL = 10;
 const GLIDE_S = 0.3;
 
-// Return where everything is on a canvas of this size, in CSS pixels.
+// Return the layout of the map on a canvas of this size, in CSS pixels.
 function layOutMap(track, width, height) {
   const scale = Math.min((width - 2 * MAP_EDGE) / track.width, (height - MAP_EDGE - MAP_FOOT) / track.height);
   const left = (width - scale * track.width) / 2;
@@ -70,7 +70,7 @@ function layOutMap(track, width, height) {
   const x = Float32Array.from({ length: track.cells }, (_, cell) => left + right * ((cell % track.cols) + 0.5));
   const row = (cell) => track.rows - 1 - Math.floor(cell / track.cols);
   const y = Float32Array.from({ length: track.cells }, (_, cell) => top + down * (row(cell) + 0.5));
-  // Each user stands at a place of her own within a cell, on a sunflower's spiral.
+  // Users have distinct positions within a cell, on a sunflower spiral.
   const count = track.users.length;
   const reach = 0.38 * Math.min(right, down);
   const far = (user) => reach * Math.sqrt(user / count);
@@ -79,7 +79,7 @@ function layOutMap(track, width, height) {
   return { width, height, scale, left, top, right, down, x, y, offsetX: offset(Math.cos), offsetY: offset(Math.sin), places };
 }
 
-// Draw what does not move: ground, cells, roads, scale bar, north.
+// Draw the static layers: frame, cells, roads, scale bar, north arrow.
 function drawGround(context, track, plan, colours, layers) {
   const { scale, left, top, right, down, width, height } = plan;
   context.clearRect(0, 0, width, height);
@@ -142,7 +142,7 @@ function drawScale(context, track, { scale, left, height }, colours) {
   context.stroke();
 }
 
-// Put the users' places of one kind (their cells in `values`) into two arrays; NaN where there is none.
+// Write the users' positions for the cells in `values` into two arrays; NaN for missing cells.
 function placeUsers(track, plan, values, users, glide, [toX, toY]) {
   for (const user of users) {
     const query = track.at[user];
@@ -158,7 +158,7 @@ function placeUsers(track, plan, values, users, glide, [toX, toY]) {
   }
 }
 
-// Shade the cells that a user's report names, where these are several.
+// Shade the cells that a user's report covers, if there are several.
 function shadeReport(context, { track, plan, marks, layers, colours }, user) {
   const report = marks.find(({ key }) => key === "report");
   if (!report.named || !layers.report || track.at[user] < track.start[user]) return;
@@ -170,7 +170,7 @@ function shadeReport(context, { track, plan, marks, layers, colours }, user) {
   context.globalAlpha = 1;
 }
 
-// How far each user has come towards her next place: nothing until shortly before the change.
+// Return the progress of each user towards the next position: zero until shortly before the query.
 function glideUsers(track, axis, moment, speed, users) {
   const glide = new Float32Array(track.users.length);
   if (!speed) return glide;
@@ -185,7 +185,7 @@ function glideUsers(track, axis, moment, speed, users) {
   return glide;
 }
 
-// The last places, older ones fainter: one path per age.
+// Draw the last positions, older ones fainter: one path per age.
 function drawTrails(context, track, plan, mark, users, [headX, headY], strength) {
   const { values } = mark;
   const { at, start, cells } = track;
@@ -208,7 +208,7 @@ function drawTrails(context, track, plan, mark, users, [headX, headY], strength)
   context.globalAlpha = 1;
 }
 
-// Draw these users' marks, trails and error lines, or (`plain`) nothing but their true positions; one path per layer.
+// Draw the users' marks, trails and error lines, or only their true positions (`plain`); one path per layer.
 function drawUsers(context, scene, users, { plain = false, size, halo = false }) {
   const { track, plan, marks, layers, colours, glide } = scene;
   const seen = marks.filter(({ key }) => layers[key] && (key === "truth" || !plain));
@@ -251,7 +251,7 @@ function drawUsers(context, scene, users, { plain = false, size, halo = false })
   }
 }
 
-// Name the marks of the followed user on the map; marks in the same place share a name.
+// Label the marks of the followed user; marks at the same position share a label.
 function nameMarks(context, { track, plan, marks, layers, colours }, user, size) {
   const spots = new Map();
   marks.forEach((mark, place) => {
@@ -265,7 +265,8 @@ function nameMarks(context, { track, plan, marks, layers, colours }, user, size)
   context.font = colours.font;
   context.textAlign = "left";
   for (const { x, y, names } of spots.values()) {
-    const text = names.join(" = ");
+    const whole = names.join(" = ");
+    const text = context.measureText(whole).width > 0.4 * plan.width ? `${names[0]} + ${names.length - 1} more` : whole;
     const wide = context.measureText(text).width;
     const gap = 2 * size + 3;
     const beside = [[x + gap, y], [x - gap - wide, y]];
@@ -277,8 +278,13 @@ function nameMarks(context, { track, plan, marks, layers, colours }, user, size)
     /** @type {(box: number[]) => boolean} */
     const free = ([left, top, right, bottom]) => left >= 0 && right <= plan.width && top >= 0
       && taken.every((other) => right < other[0] || left > other[2] || bottom < other[1] || top > other[3]);
-    const [left, middle] = tries.find((spot) => free(box(spot))) ?? beside[x + gap + wide > plan.width ? 1 : 0];
+    const [start, middle] = tries.find((spot) => free(box(spot))) ?? beside[x + gap + wide > plan.width ? 1 : 0];
+    const left = Math.max(2, Math.min(start, plan.width - wide - 2));
     taken.push(box([left, middle]));
+    context.globalAlpha = 0.75;
+    context.fillStyle = colours["--paper"];
+    context.fillRect(left - 2, middle - 8, wide + 4, 16);
+    context.globalAlpha = 1;
     context.strokeStyle = colours["--paper"];
     context.lineWidth = 4;
     context.strokeText(text, left, middle + 4);
@@ -287,7 +293,7 @@ function nameMarks(context, { track, plan, marks, layers, colours }, user, size)
   }
 }
 
-// Return a canvas of one pixel per cell, the darker the more probable (the square root, so that faint ones are seen).
+// Return a canvas with one pixel per cell, shaded by the square root of the probability.
 /**
  * @param track
  * @param lppm
@@ -312,7 +318,7 @@ function channels(context, colour) {
   return [1, 3, 5].map((place) => parseInt(context.fillStyle.slice(place, place + 2), 16));
 }
 
-// Draw the sign of a layer for the legend, 28 by 20 pixels.
+// Draw the legend swatch of a layer, 28 by 20 pixels.
 function paintSwatch(context, layer, marks, colours) {
   const mark = marks.find(({ key }) => key === layer);
   if (mark) {

@@ -1,5 +1,5 @@
 // @ts-check
-// The page begins: everything is drawn from the data in it, and drawn again when newer data come.
+// Entry point: draw everything from the embedded data, and again when newer data arrive.
 
 const replay = $(".map") ? makeReplay($(".map")) : null;
 
@@ -13,7 +13,7 @@ function followSections() {
   const links = new Map($$("nav a").map((link) => [link.hash.slice(1), link]));
   const seen = new IntersectionObserver(
     (entries) => {
-      for (const entry of entries.filter((found) => found.isIntersecting)) {
+      for (const entry of entries.filter((observed) => observed.isIntersecting)) {
         for (const link of links.values()) link.removeAttribute("aria-current");
         links.get(entry.target.id)?.setAttribute("aria-current", "true");
       }

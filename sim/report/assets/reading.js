@@ -1,5 +1,5 @@
 // @ts-check
-// Reading a chart: a tip with the values next to the pointer, or where the arrow keys have gone.
+// Tooltips of charts: values at the pointer, or at the point selected with the arrow keys.
 
 const tip = element("div", { class: "tip", role: "status", hidden: true });
 document.body.append(tip);
@@ -7,7 +7,8 @@ let reading = null;
 
 addEventListener("scroll", () => reading?.place(), { passive: true });
 
-// Points that are read together, from left to right: each of a trade-off, all at one place of a course over time.
+// Return the points that share a tooltip, from left to right: one point of a trade-off, or all points of a time series
+// at the same x.
 function stopsOf(curves, equal) {
   const points = curves.flatMap((curve) => curve.points).filter((point) => point.known);
   const together = new Map();
@@ -16,21 +17,21 @@ function stopsOf(curves, equal) {
     if (!together.has(key)) together.set(key, []);
     together.get(key).push(point);
   });
-  const stops = [...together.values()].map((found) => {
-    found.sort((one, other) => one.y - other.y);
-    return { x: found[0].x, y: found[0].y, points: found };
+  const stops = [...together.values()].map((nearby) => {
+    nearby.sort((one, other) => one.y - other.y);
+    return { x: nearby[0].x, y: nearby[0].y, points: nearby };
   });
   return stops.sort((one, other) => one.x - other.x);
 }
 
-// Let a plot be read: {chart, stops, marks, focus, top, bottom}, in its own pixels.
+// Add tooltips to a plot {chart, stops, marks, focus, top, bottom}, in its own pixels.
 function readable(svg, plot) {
   let at = -1;
   const show = (stop) => {
     if (!stop) return;
     at = plot.stops.indexOf(stop);
     highlight(plot, stop);
-    tip.replaceChildren(...(plot.chart.equal ? pointWords(plot, stop) : courseWords(plot, stop)));
+    tip.replaceChildren(...(plot.chart.equal ? pointText(plot, stop) : seriesText(plot, stop)));
     reading = { svg, place: () => placeTip(svg, stop) };
     reading.place();
   };
@@ -55,7 +56,7 @@ function readable(svg, plot) {
   });
 }
 
-// Of the panels of a figure the tab key reaches one, the arrow keys the others.
+// The tab key reaches one panel of a figure, the arrow keys the others.
 function focusOther(svg, step) {
   const plots = $$(".plot", svg.closest(".figures"));
   const next = plots[plots.indexOf(svg) + step];
@@ -78,7 +79,7 @@ function highlight({ chart, focus, top, bottom }, stop) {
   for (const point of stop.points) focus.append(drawMarker(seriesOf(point.curve), point, chart.equal ? 6 : 4.2));
 }
 
-// Numbers that stand below one another have as many decimals.
+// Return a formatter that gives all values the same number of decimals.
 function alike(values) {
   const largest = Math.max(...values.map(Math.abs), 1e-4);
   const decimals = Math.max(0, 2 - Math.floor(Math.log10(largest)));
@@ -98,16 +99,16 @@ function tipRow(heading, value, interval) {
   return element("tr", {}, element("th", { scope: "row" }, heading), cells);
 }
 
-function pointWords({ chart }, stop) {
+function pointText({ chart }, stop) {
   const { curve, i } = stop.points[0];
   const row = (axis, value, low, high) =>
-    tipRow(axisWords({ ...axis, unit: "" }), withUnit(number(value), axis.unit), between(curve, low, high, i));
+    tipRow(axisText({ ...axis, unit: "" }), withUnit(number(value), axis.unit), between(curve, low, high, i));
   const rows = [row(chart.y, curve.y[i], "low", "high"), row(chart.x, curve.x[i], "x_low", "x_high")];
   const at = curve.at?.[i] ? [element("p", {}, curve.at[i])] : [];
   return [element("p", {}, named(curve)), ...at, element("table", {}, rows)];
 }
 
-function courseWords({ chart, stops, marks, x }, stop) {
+function seriesText({ chart, stops, marks, x }, stop) {
   const { curve, i } = stop.points[0];
   const where = between(curve, "x_low", "x_high", i) || withUnit(number(curve.x[i]), chart.x.unit);
   const write = alike(stop.points.map(({ curve: own, i: k }) => own.y[k]));
@@ -119,7 +120,7 @@ function courseWords({ chart, stops, marks, x }, stop) {
   return [element("p", {}, `${chart.x.label} ${where}`), ...shifts, element("table", {}, rows)];
 }
 
-// Put the tip beside a point, or where it would cover most of the chart above or below that.
+// Place the tooltip next to a point, or above or below the chart if it is wide.
 function placeTip(svg, stop) {
   const box = svg.getBoundingClientRect();
   const scaling = box.width / svg.viewBox.baseVal.width;

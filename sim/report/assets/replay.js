@@ -1,15 +1,15 @@
 // @ts-check
-// The replay: the map with its time line, and the controls: what is played, how fast, of whom, with which layers.
+// Replay: the map with its time line, and the controls for mechanism, speed, users and layers.
 
 const PLAIN_LAYERS = [
-  ["errors", "Error: from the truth to each guess, in its colour"],
-  ["trails", "Trails of the last ten queries, each in its colour"],
+  ["errors", "Adversary error: line from the true position to each estimate"],
+  ["trails", "Trails of the last ten queries"],
   ["belief", "Belief of the mechanism"],
   ["roads", "Roads"],
   ["cells", "Cells"],
 ];
-const KEYS = "With the map or the time line in focus: space plays and pauses, ← → go to the previous or next query, "
-  + "↑ ↓ follow another user. Click a mark on the map to follow its user.";
+const KEYS = "Keyboard, with the map or the time line focused: Space plays and pauses, ← → select the previous or next query, "
+  + "↑ ↓ select another user. Click a mark on the map to follow that user.";
 const THEME = ["--ink", "--paper", "--rule", "--soft", "--accent", ...[0, 1, 2, 3, 4, 5, 6].map((place) => `--series-${place}`)];
 
 function makeReplay(root) {
@@ -34,7 +34,8 @@ function dropDown(action) {
   return select;
 }
 
-// Offer [value, text, disabled] in a select and choose one; a list that is open stays so if nothing in it has changed.
+// Fill a select with options [value, text, disabled] and select one; unchanged options are left alone, so that an open
+// list stays open.
 function offer(select, options, chosen) {
   const made = options.map(([value, text, disabled = false]) => element("option", { value, disabled }, text));
   const same = made.length === select.options.length && made.every((option, place) => option.isEqualNode(select.options[place]));
@@ -45,7 +46,7 @@ function offer(select, options, chosen) {
 class Replay {
   constructor(root) {
     this.root = root;
-    // What the reader chose, by name, so that newer data keep it.
+    // Selections by name, which remain valid when newer data arrive.
     this.chosen = { run: null, lppm: null, axis: null, follow: undefined, others: "faint", speed: {}, off: new Set() };
     /** @type {Record<string, boolean>} */
     this.layers = { truth: true, report: true, ...Object.fromEntries(PLAIN_LAYERS.map(([key]) => [key, true])) };
@@ -57,7 +58,7 @@ class Replay {
     this.listen();
   }
 
-  // ---- the page's elements, made once
+  // ---- elements, created once
 
   build() {
     this.canvas = element("canvas");
@@ -68,7 +69,7 @@ class Replay {
     this.buildUsers();
     this.panel = element("div", { class: "replay-panel" },
       this.words,
-      element("fieldset", {}, element("legend", {}, "What is shown"), this.layerList),
+      element("fieldset", {}, element("legend", {}, "Layers"), this.layerList),
       this.userBox);
     this.buildTransport();
     this.none = element("p", { class: "none" });
@@ -83,7 +84,7 @@ class Replay {
   buildUsers() {
     this.followSelect = dropDown((value) => this.follow(value === "" ? null : this.track.users[value]));
     this.othersSelect = dropDown((value) => this.choose({ others: value }));
-    offer(this.othersSelect, [["full", "shown in full"], ["faint", "faint, truth only"], ["hidden", "hidden"]], "faint");
+    offer(this.othersSelect, [["full", "all marks"], ["faint", "faint, true position only"], ["hidden", "hidden"]], "faint");
     this.search = element("input", { type: "search", placeholder: "part of a name" });
     this.search.addEventListener("input", () => this.filterUsers());
     this.userList = element("div", { class: "replay-list", role: "group", "aria-label": "Users shown on the map" });
@@ -93,7 +94,7 @@ class Replay {
         labelled("Follow", this.followSelect),
         pushButton("‹", "Follow the previous user", () => this.stepUser(-1)),
         pushButton("›", "Follow the next user", () => this.stepUser(1))),
-      element("div", { class: "replay-row" }, labelled("Others", this.othersSelect)),
+      element("div", { class: "replay-row" }, labelled("Other users", this.othersSelect)),
       element("details", {}, this.userCount,
         element("div", { class: "replay-row" },
           labelled("Find", this.search),
@@ -104,7 +105,7 @@ class Replay {
 
   buildTransport() {
     this.ticks = shape("svg", { class: "replay-ticks", "aria-hidden": "true" });
-    this.scrub = element("input", { type: "range", step: "any", "aria-label": "Moment" });
+    this.scrub = element("input", { type: "range", step: "any", "aria-label": "Time" });
     this.scrub.addEventListener("input", () => this.goTo(this.wholeMoment(Number(this.scrub.value))));
     this.line = element("div", { class: "replay-line" }, this.ticks, this.scrub);
     this.playButton = pushButton("Play", "Play or pause", () => this.toggle());
@@ -116,7 +117,7 @@ class Replay {
     this.runSelect = dropDown((value) => this.changeRun(value));
     this.runField = labelled("Run", this.runSelect);
     this.axisField = labelled("Time line by", this.axisSelect);
-    this.lppmField = labelled("Protected by", this.lppmSelect);
+    this.lppmField = labelled("Mechanism", this.lppmSelect);
     this.bar = element("div", { class: "replay-bar" },
       this.playButton,
       pushButton("‹ Query", "Previous query", () => this.stepQuery(-1)),
@@ -158,7 +159,7 @@ class Replay {
     action();
   }
 
-  // ---- data and choices
+  // ---- data and selections
 
   async show(data) {
     const call = ++this.calls;
@@ -178,7 +179,7 @@ class Replay {
     else this.adopt();
   }
 
-  // Take over a run's data, with what was chosen before where it still exists.
+  // Adopt the data of a run and preserve earlier selections where possible.
   adopt() {
     const { track, chosen } = this;
     this.names = new Map(track.users.map((name, user) => [name, user]));
@@ -199,8 +200,8 @@ class Replay {
     Object.assign(this.scrub, { min: first, max: last });
     const speed = this.chosen.speed[this.axis];
     this.speed = speeds.includes(speed) ? speed : usualSpeed(this.range);
-    const words = (size) => (this.axis === "query" ? queryWords(size) : durationWords(size));
-    offer(this.speedSelect, speeds.map((size) => [size, `${words(size)} a second`]), this.speed);
+    const words = (size) => (this.axis === "query" ? queryText(size) : durationText(size));
+    offer(this.speedSelect, speeds.map((size) => [size, `${words(size)} per second`]), this.speed);
     this.axisSelect.value = this.axis;
   }
 
@@ -209,7 +210,7 @@ class Replay {
     this.changed();
   }
 
-  // Something chosen has changed: bring everything that depends on it up to date.
+  // Update everything that depends on the selections.
   changed() {
     const { track, chosen } = this;
     const off = (lppm) => hidden.names.has(lppm.name);
@@ -237,16 +238,16 @@ class Replay {
     this.show(this.data);
   }
 
-  // Keep the place on the time line: the followed user's query, or the same share of the whole.
+  // Preserve the position on the time line: the query of the followed user, or the same fraction of the range.
   changeAxis(axis) {
     const { track, followed, range } = this;
     const share = (this.moment - range.first) / (range.last - range.first || 1);
     this.axis = this.chosen.axis = axis;
     this.moment = null;
     this.readRange();
-    const asked = followed !== null && track.at[followed] >= track.start[followed];
+    const hasQuery = followed !== null && track.at[followed] >= track.start[followed];
     const { first, last } = this.range;
-    this.goTo(asked ? momentOf(track, axis, followed, track.at[followed]) : this.wholeMoment(first + share * (last - first)));
+    this.goTo(hasQuery ? momentOf(track, axis, followed, track.at[followed]) : this.wholeMoment(first + share * (last - first)));
     this.drawLine();
   }
 
@@ -260,7 +261,7 @@ class Replay {
     const { track } = this;
     const listed = [...this.userList.children].map((row) => row.textContent);
     if (listed.length === track.users.length && listed.every((name, user) => name === track.users[user])) return;
-    offer(this.followSelect, [["", "nobody"], ...track.users.map((name, user) => [user, name])], "");
+    offer(this.followSelect, [["", "none"], ...track.users.map((name, user) => [user, name])], "");
     this.userList.replaceChildren(...track.users.map((name, user) => {
       const box = element("input", { type: "checkbox", value: user });
       box.addEventListener("change", () => this.showUsers([name], box.checked));
@@ -298,7 +299,7 @@ class Replay {
     this.follow(this.track.users[users[next]]);
   }
 
-  // Return whose mark is nearest to this point of the map, or null if none is near.
+  // Return the user with the mark nearest to a point of the map, or null if none is near.
   userAt(x, y) {
     let [best, least] = [null, 16 ** 2];
     this.marks.forEach((mark, place) => {
@@ -312,7 +313,7 @@ class Replay {
     return best;
   }
 
-  // ---- layers, which are the legend too
+  // ---- layers, which also serve as the legend
 
   listLayers() {
     const layers = [...this.marks.map(({ key, title }) => [key, title]), ...PLAIN_LAYERS];
@@ -369,7 +370,7 @@ class Replay {
     this.ticks.replaceChildren(...parts, ...this.shiftTicks(share));
   }
 
-  // The shifts of those who are looked at; a name where there is room for it.
+  // Return the ticks of the displayed users' shifts, with names where they fit.
   shiftTicks(share) {
     const { track, axis, followed, shown } = this;
     const seen = new Set(followed === null ? shown : [followed]);
@@ -425,7 +426,7 @@ class Replay {
     this.draw();
   }
 
-  // Between two queries there is nothing to stop at on the axis of queries.
+  // Positions on the query axis are integers.
   wholeMoment(moment) {
     return this.axis === "query" ? Math.round(moment) : moment;
   }
@@ -453,7 +454,7 @@ class Replay {
     this.draw();
   }
 
-  // Size the map to its world and to the room there is.
+  // Fit the map to the aspect ratio of the world and the available width.
   fit() {
     const room = this.stage.clientWidth;
     if (!this.track || !room || (this.plan && this.room === room)) return;
@@ -472,7 +473,7 @@ class Replay {
     this.draw();
   }
 
-  // Draw the present moment: map, time line's thumb, words.
+  // Draw the current moment: map, position on the time line, description.
   draw(now = null) {
     if (!this.plan || !this.colours) return;
     const { track, axis, moment, marks, layers, plan, colours, followed } = this;
@@ -500,7 +501,7 @@ class Replay {
       nameMarks(context, scene, followed, 6.5);
     }
     this.scrub.value = moment;
-    if (now === null || now - (this.said ?? 0) > 250) this.say(belief, now);
+    if (now === null || now - (this.describedAt ?? 0) > 250) this.describe(belief, now);
     this.root.dataset.frames = ++this.frames;
   }
 
@@ -522,17 +523,17 @@ class Replay {
     context.drawImage(this.heat.canvas, plan.left, plan.top, plan.scale * track.width, plan.scale * track.height);
   }
 
-  // Put into words and numbers what is seen.
-  say(belief, now) {
+  // Describe the current moment in text.
+  describe(belief, now) {
     const { track, axis, moment, marks, followed, shown } = this;
-    this.said = now;
-    const clock = `${clockWords(track, moment)}${track.clock === "date" ? " UTC" : ""}`;
+    this.describedAt = now;
+    const clock = `${clockText(track, moment)}${track.clock === "date" ? " UTC" : ""}`;
     const when = axis === "query" ? `Query ${number(Math.floor(moment))}` : clock;
-    const seen = followed === null ? crowdWords(track, marks, shown) : userWords(track, marks, followed);
-    const lines = [...seen, ...shiftWords(track, followed, shown)];
+    const seen = followed === null ? crowdText(track, marks, shown) : userText(track, marks, followed);
+    const lines = [...seen, ...shiftText(track, followed, shown)];
     this.words.replaceChildren(element("strong", {}, when), ...lines.map((text) => element("span", {}, text)));
     this.scrub.setAttribute("aria-valuetext", when);
     this.beliefBox.disabled = belief.none !== undefined;
-    this.beliefNote.textContent = belief.none ?? beliefWords(track, this.lppm, followed, belief.snapshot);
+    this.beliefNote.textContent = belief.none ?? beliefText(track, this.lppm, followed, belief.snapshot);
   }
 }

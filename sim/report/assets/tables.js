@@ -1,10 +1,10 @@
 // @ts-check
-// Tables sorted by a click on a heading, in both directions and back.
+// Sortable tables: each click on a heading sorts ascending, descending, or restores the original order.
 
 const collator = new Intl.Collator("en", { numeric: true });
 const sortings = new Map();
 
-// Make the tables under a root sortable; one that takes the place of another is sorted as that was.
+// Make the tables under a root sortable; a table that replaces another keeps its sort order.
 function sortableTables(root) {
   $$("table.sortable", root).forEach((table, i) => {
     if (table.dataset.ready) return;
@@ -25,7 +25,7 @@ function makeButton(heading, act) {
   heading.append(button);
 }
 
-// A third click brings back the order in which the rows came.
+// The third click restores the original order of the rows.
 const NEXT = { none: "ascending", ascending: "descending", descending: "none" };
 const turned = (heading) => NEXT[heading.getAttribute("aria-sort") ?? "none"];
 
@@ -49,7 +49,7 @@ function byText(one, other, sign) {
   return sign * collator.compare(a, b);
 }
 
-// What is no number comes last in both directions.
+// Missing numbers come last in both directions.
 function byNumber(one, other, sign) {
   const [a, b] = [one, other].map((cell) => (textOf(cell) === "" ? NaN : Number(textOf(cell))));
   if (Number.isNaN(a) || Number.isNaN(b)) return Number(Number.isNaN(a)) - Number(Number.isNaN(b));

@@ -1,7 +1,7 @@
 // @ts-check
-// What a replay holds, without anything drawn: the decoded run, moments on its time line, and what is seen in words.
+// Data of a replay: the decoded run, moments on its time line, and the description in text.
 
-// Unpack one run's replay. A cell beyond the last one means that there is none (nothing was sent, no guess).
+// Unpack the replay of one run. A cell beyond the last one stands for none (no report, no estimate).
 async function readTrack(raw, series) {
   const start = [0];
   for (const count of raw.queries) start.push(start.at(-1) + count);
@@ -33,10 +33,10 @@ async function readTrackLppm(lppm, series) {
   };
 }
 
-// Which cells an output names, where these are several: those from start[said] to start[said + 1].
+// Return a function that gives the cells covered by the output of a query: start[output] to start[output + 1].
 async function readNamed(named) {
-  const [said, start, cells] = await Promise.all([named.said, named.start, named.cells].map(unpack));
-  return (query) => cells.subarray(start[said[query]], start[said[query] + 1]);
+  const [output, start, cells] = await Promise.all([named.output, named.start, named.cells].map(unpack));
+  return (query) => cells.subarray(start[output[query]], start[output[query] + 1]);
 }
 
 async function readRoads(roads) {
@@ -47,7 +47,7 @@ async function readRoads(roads) {
 
 // ---- moments: seconds, or query indices
 
-// Move every user's cursor `at` to her last query at or before the moment; before her first query it is start - 1.
+// Move each user's cursor `at` to the last query at or before the moment; start - 1 before the first query.
 function seekTrack(track, axis, moment) {
   const { at, start, time } = track;
   for (let user = 0; user < at.length; user++) {
@@ -66,7 +66,7 @@ function seekTrack(track, axis, moment) {
 
 const momentOf = (track, axis, user, query) => (axis === "query" ? query - track.start[user] + 1 : track.time[query]);
 
-// Return the first and the last moment, and the speeds to choose from in moments a second.
+// Return the first and last moment, and the available speeds in moments per second.
 function momentRange(track, axis) {
   if (axis === "query") {
     return { first: 1, last: Math.max(1, ...track.queries), speeds: [1, 2, 5, 10, 20, 50, 100] };
@@ -82,28 +82,28 @@ function momentRange(track, axis) {
   return { first, last, speeds: fits.length ? fits : [60] };
 }
 
-// The speed at which the whole takes about a minute.
+// Return the speed at which the replay takes about a minute.
 function usualSpeed({ first, last, speeds }) {
   const misses = speeds.map((speed) => Math.abs(Math.log((last - first || 1) / speed / 60)));
   return speeds[misses.indexOf(Math.min(...misses))];
 }
 
-// The next (or previous) moment at which one of these users has a query; the same moment if there is none.
+// Return the next (or previous) moment at which one of these users has a query; the same moment if there is none.
 function neighbourMoment(track, axis, users, moment, step) {
   if (axis === "query") return step > 0 ? Math.floor(moment) + 1 : Math.ceil(moment) - 1;
-  let found = step * Infinity;
+  let nearest = step * Infinity;
   for (const user of users) {
     let query = track.at[user] + (step > 0 ? 1 : 0);
     while (query >= track.start[user] && step < 0 && track.time[query] >= moment) query--;
     if (query < track.start[user] || query >= track.start[user + 1]) continue;
-    found = step > 0 ? Math.min(found, track.time[query]) : Math.max(found, track.time[query]);
+    nearest = step > 0 ? Math.min(nearest, track.time[query]) : Math.max(nearest, track.time[query]);
   }
-  return Number.isFinite(found) ? found : moment;
+  return Number.isFinite(nearest) ? nearest : moment;
 }
 
-const queryWords = (count) => `${number(count)} ${count === 1 ? "query" : "queries"}`;
+const queryText = (count) => `${number(count)} ${count === 1 ? "query" : "queries"}`;
 
-function durationWords(seconds) {
+function durationText(seconds) {
   /** @type {[number, string][]} */
   const units = [[86400, "day"], [3600, "hour"], [60, "minute"]];
   const [size, unit] = units.find(([least]) => seconds >= least);
@@ -111,7 +111,7 @@ function durationWords(seconds) {
   return `${number(count)} ${unit}${count === 1 ? "" : "s"}`;
 }
 
-function clockWords(track, seconds, parts = "all") {
+function clockText(track, seconds, parts = "all") {
   const date = new Date(seconds * 1000);
   const hour = date.toISOString().slice(11, 16);
   if (parts === "hour") return hour;
@@ -123,7 +123,7 @@ function clockWords(track, seconds, parts = "all") {
   return parts === "day" ? day : `${day}, ${hour}`;
 }
 
-// Return [{moment, text}]: at most so many round ticks of the time line.
+// Return at most `most` round ticks of the time line: [{moment, text}].
 function momentTicks(track, axis, { first, last }, most) {
   const days = [1, 2, 7, 14, 30, 60, 120, 365, 730, 3650].map((day) => day * 86400);
   const steps = axis === "query"
@@ -133,35 +133,35 @@ function momentTicks(track, axis, { first, last }, most) {
   const ticks = [];
   for (let moment = Math.ceil(first / step) * step; moment <= last; moment += step) {
     const part = moment % 86400 === 0 ? "day" : "hour";
-    ticks.push({ moment, text: axis === "query" ? number(moment) : clockWords(track, moment, part) });
+    ticks.push({ moment, text: axis === "query" ? number(moment) : clockText(track, moment, part) });
   }
   return ticks;
 }
 
-// ---- what the mechanism believes
+// ---- beliefs
 
-// Return which snapshot of what is believed of the user holds at her present query, or why there is none: {snapshot} or {none}.
+// Return the belief snapshot at the current query of a user, {snapshot}, or the reason why there is none, {none}.
 function beliefAt(track, lppm, user) {
   const { beliefs } = lppm;
-  if (!beliefs) return { none: `no beliefs of ${lppm.name} were kept` };
-  if (user === null) return { none: "follow one user to see what is believed of her" };
+  if (!beliefs) return { none: `no beliefs of ${lppm.name} were recorded` };
+  if (user === null) return { none: "select a user to see the belief about them" };
   const index = track.at[user] - track.start[user] + 1;
   const own = beliefs.user.map((_, snapshot) => snapshot).filter((snapshot) => beliefs.user[snapshot] === user);
-  if (!own.length) return { none: `none were kept of ${track.users[user]}` };
+  if (!own.length) return { none: `no beliefs about ${track.users[user]} were recorded` };
   const snapshot = own.filter((place) => beliefs.index[place] <= index).at(-1);
-  if (snapshot === undefined) return { none: `the first one of ${track.users[user]} is of query ${beliefs.index[own[0]]}` };
+  if (snapshot === undefined) return { none: `first belief about ${track.users[user]} recorded at query ${beliefs.index[own[0]]}` };
   return { snapshot };
 }
 
-function beliefWords(track, lppm, user, snapshot) {
+function beliefText(track, lppm, user, snapshot) {
   const { index, top } = lppm.beliefs;
   const most = number(100 * top[snapshot], 2);
-  return `of ${track.users[user]}, before her query ${index[snapshot]}: where she is expected; the strongest shade is ${most} %`;
+  return `about ${track.users[user]} before query ${index[snapshot]}; the darkest cell has probability ${most} %`;
 }
 
-// ---- in words
+// ---- description in text
 
-// Return how far a mark is from the truth, as the run measures it: along the axes, straight, or in the steps that came with it.
+// Return the distance of a mark from the true position in the metric of the run: Manhattan, Euclidean, or recorded steps.
 function distanceKm(track, { attack, values, steps }, query) {
   if (steps) return steps[query] / 100;
   const [one, other] = [track.cell[query], values[query]];
@@ -171,71 +171,71 @@ function distanceKm(track, { attack, values, steps }, query) {
   return kind === "manhattan" ? Math.abs(across) + Math.abs(along) : Math.hypot(across, along);
 }
 
-// Say what was reported where that is no cell; nothing where it is one.
-function reportWords({ space, named, values, steps }, query, cells) {
+// Return the description of a report that is not a single cell; otherwise null.
+function reportText({ space, named, values, steps }, query, cells) {
   const far = `loss ${number(steps ? steps[query] / 100 : 0)} km`;
-  if (space === "regions") return `Reports a region of ${cellWords(named(query).length)} around cell ${values[query]}: ${far}.`;
-  if (space === "sets") return `Reports ${cellWords(named(query).length)}, one of them the true one: ${far}.`;
-  if (space === "points") return `Reports a place in or next to cell ${values[query]}: ${far}.`;
-  return space !== "cells" && values[query] >= cells ? `Reports nothing: ${far}.` : null;
+  if (space === "regions") return `Report: a region of ${cellText(named(query).length)} around cell ${values[query]}, ${far}.`;
+  if (space === "sets") return `Report: a set of ${cellText(named(query).length)} including the true one, ${far}.`;
+  if (space === "points") return `Report: a point in or next to cell ${values[query]}, ${far}.`;
+  return space !== "cells" && values[query] >= cells ? `Report: none, ${far}.` : null;
 }
 
-const cellWords = (count) => `${number(count)} cell${count === 1 ? "" : "s"}`;
+const cellText = (count) => `${number(count)} cell${count === 1 ? "" : "s"}`;
 
-// Say what is seen of one user: one sentence per mark.
-function userWords(track, marks, user) {
+// Describe one user: one sentence per mark.
+function userText(track, marks, user) {
   const query = track.at[user];
-  if (query < track.start[user]) return [`${track.users[user]} has not asked yet.`];
+  if (query < track.start[user]) return [`${track.users[user]} has no query yet.`];
   const truth = track.cell[query];
   const index = query - track.start[user] + 1;
-  const said = marks.slice(1).map((mark) => {
+  const sentences = marks.slice(1).map((mark) => {
     const { attack } = mark;
     const cell = mark.values[query];
-    const own = attack === undefined && reportWords(mark, query, track.cells);
+    const own = attack === undefined && reportText(mark, query, track.cells);
     if (own) return own;
-    const verb = attack === undefined ? "Reports" : `${attack} guesses`;
-    if (cell >= track.cells) return `${verb} nothing.`;
+    const subject = attack === undefined ? "Report" : `Estimate of ${attack}`;
+    if (cell >= track.cells) return `${subject}: none.`;
     const far = distanceKm(track, mark, query);
-    const what = attack === undefined ? "loss" : "error";
-    return `${verb} ${cell === truth ? "the true cell" : `cell ${cell}: ${what} ${number(far)} km`}.`;
+    const metric = attack === undefined ? "loss" : "error";
+    return `${subject}: ${cell === truth ? "the true cell" : `cell ${cell}, ${metric} ${number(far)} km`}.`;
   });
-  const when = `query ${index} of ${track.queries[user]} (${clockWords(track, track.time[query])})`;
-  return [`${track.users[user]} is in cell ${truth} at ${when}.`, ...said];
+  const when = `query ${index} of ${track.queries[user]} (${clockText(track, track.time[query])})`;
+  return [`${track.users[user]} is in cell ${truth} at ${when}.`, ...sentences];
 }
 
-// Say what is seen of many users: the mean distances from the truth.
-function crowdWords(track, marks, users) {
-  const there = users.filter((user) => track.at[user] >= track.start[user]);
-  const words = [`${there.length} of ${users.length} users have asked.`];
-  if (!there.length) return words;
+// Describe many users: the mean distances from the true positions.
+function crowdText(track, marks, users) {
+  const active = users.filter((user) => track.at[user] >= track.start[user]);
+  const sentences = [`${active.length} of ${users.length} users have made a query.`];
+  if (!active.length) return sentences;
   for (const mark of marks.slice(1)) {
     const { attack, values } = mark;
-    const all = attack === undefined && mark.steps; // no report costs too
-    const known = all ? there : there.filter((user) => values[track.at[user]] < track.cells);
+    const all = attack === undefined && mark.steps; // a missing report has a loss too
+    const known = all ? active : active.filter((user) => values[track.at[user]] < track.cells);
     const far = known.map((user) => distanceKm(track, mark, track.at[user]));
     const mean = number(far.reduce((sum, km) => sum + km, 0) / far.length);
     const right = known.filter((user) => values[track.at[user]] === track.cell[track.at[user]]).length;
-    words.push(attack === undefined
+    sentences.push(attack === undefined
       ? `Reports: mean loss ${mean} km.`
-      : `${attack}: mean error ${mean} km, ${right} of ${known.length} guessed right.`);
+      : `Estimates of ${attack}: mean error ${mean} km, ${right} of ${known.length} correct.`);
   }
-  return words;
+  return sentences;
 }
 
-// Say which shifts are near: of the followed user within five queries, else how many have had theirs.
-function shiftWords(track, user, users) {
+// Describe the shifts: of the followed user within five queries, otherwise the number of users after their shift.
+function shiftText(track, user, users) {
   if (user !== null) {
     const index = track.at[user] - track.start[user] + 1;
     return track.shifts.filter((shift) => shift.user === user && Math.abs(shift.index - index) <= 5).map((shift) => {
       const what = `Shift “${shift.name}”${shift.ends ? " ends" : ""}`;
       const far = index - shift.index;
-      return far === 0 ? `${what} just now.` : `${what} ${queryWords(Math.abs(far))} ${far > 0 ? "ago" : "ahead"}.`;
+      return far === 0 ? `${what} at this query.` : `${what} ${queryText(Math.abs(far))} ${far > 0 ? "ago" : "ahead"}.`;
     });
   }
   const names = [...new Set(track.shifts.filter((shift) => !shift.ends).map((shift) => shift.name))];
   return names.map((name) => {
     const all = track.shifts.filter((shift) => shift.name === name && !shift.ends && users.includes(shift.user));
     const had = all.filter((shift) => track.at[shift.user] - track.start[shift.user] + 1 >= shift.index);
-    return `Shift “${name}”: ${had.length} of ${all.length} have had it.`;
+    return `Shift “${name}”: occurred for ${had.length} of ${all.length} users.`;
   });
 }

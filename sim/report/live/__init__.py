@@ -1,5 +1,5 @@
-"""Live view of a run: its report so far, served to this machine alone while the simulation runs.
+"""Live view of a run: its report so far, served to the local machine only while the simulation runs.
 
-The simulation keeps the main thread, and Ctrl-C with it. Pages are made in the server's threads, only on request, and
-rarely enough to leave the simulation most of the time.
+The simulation runs in the main thread and handles Ctrl-C. Pages are rendered in the threads of the server, only on
+request, and rarely enough to leave most of the time to the simulation.
 """

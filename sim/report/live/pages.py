@@ -1,4 +1,4 @@
-"""The report's page of a run in progress, made again when there is more to show."""
+"""Report page of a run in progress, rendered again when there are newer results."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sim.report.live.progress import LiveProgress
 from sim.storage.errors import DamagedRun
 
 PAUSE = 3.0
-"""Time between two pages, as a multiple of the time that the last one took."""
+"""Minimum time between two pages, as a multiple of the rendering time of the last one."""
 
 
 class LivePages:
-    """The current page: made on request, if there is more to show and the pause is over."""
+    """The current page, rendered on request if there are newer results and the pause is over."""
 
     def __init__(self, place: str | Path, progress: LiveProgress) -> None:
         self._place, self._progress = place, progress
@@ -28,15 +28,15 @@ class LivePages:
         self._not_before_s = 0.0
         self._closed = False
         self.trouble = ""
-        """Why the last page could not be made, in one line."""
+        """Why the last page could not be rendered, in one line."""
 
     @property
     def version(self) -> str:
-        """The name of the page that is available now; empty while there is none."""
+        """The version of the available page; empty if there is none."""
         return str(self._progress.changes) if self._due() else str(self._made) if self._page is not None else ""
 
     def get(self) -> str | None:
-        """Return the page, or None while nothing is finished. Wait if another thread is making it."""
+        """Return the page, or None before the first results. Wait if another thread is rendering it."""
         with self._lock:
             if self._due() and not self._closed:
                 changes, began_s = self._progress.changes, time.monotonic()
@@ -52,7 +52,7 @@ class LivePages:
         return self._progress.ended and self._made == self._progress.changes
 
     def close(self) -> None:
-        """Make no more pages; wait for the one being made."""
+        """Render no more pages; wait for the one in progress."""
         self._closed = True
         with self._lock:
             pass
@@ -66,10 +66,10 @@ class LivePages:
             self._result = self._result or Result.open(self._place)
             return report.page([self._result], live=True)
         except UserError as error:
-            # While the run goes on, no part may be finished yet, or a damaged one is being simulated again.
+            # During the run, there may be no finished part yet, or a damaged part is being simulated again.
             if self._progress.ended and isinstance(error, DamagedRun):
                 self.trouble = str(error).splitlines()[0]
             return None
-        except Exception as error:  # whatever is wrong with a page, the simulation goes on
+        except Exception as error:  # an error in a page must not stop the simulation
             self.trouble = f"{type(error).__name__}: {error}".splitlines()[0]
             return None

@@ -10,11 +10,12 @@ from sim.simulation.progress import Progress
 
 @dataclass(frozen=True, slots=True)
 class ProgressState:
-    """Progress of a run, without the parts that an earlier one has left."""
+    """Progress of a run, excluding parts that already existed when it started."""
 
     done: int
-    """Queries, like `total`."""
+    """Number of simulated queries."""
     total: int
+    """Number of queries to simulate."""
     chunks_done: int
     chunks: int
     queries_per_s: float | None

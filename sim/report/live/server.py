@@ -1,4 +1,4 @@
-"""HTTP server of the live view: only this machine, only with the token in the address."""
+"""HTTP server of the live view, accessible from the local machine only, with a token in the address."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]
 
 
 class Server:
-    """Serves page and state until it is closed, to clients on this machine that know the address."""
+    """Server of page and state for clients on the local machine that know the address."""
 
     def __init__(self, name: str, place: str | Path, progress: Progress, *, port: int = 0) -> None:
         self.progress = LiveProgress(progress)
@@ -54,8 +54,9 @@ class Server:
             self._http = _Http((HOST, port), _Handler)
         except OSError as error:
             raise InputError(
-                f"port {port} of this machine cannot be had: {error.strerror or error}. Choose another with --port, "
-                "or leave it out for one that is free."
+                f"port {port} is not available: {error.strerror or error}. Select another port with --port, or omit "
+                "the option to use a free port.",
+                code="port-unavailable",
             ) from error
         self._http.owner = self
         self.port: int = self._http.server_address[1]
@@ -68,12 +69,15 @@ class Server:
         return f"http://{HOST}:{self.port}/{self._token}/"
 
     def ticket(self) -> str:
-        """Return an address that leads to the page once: all users of a machine see how a browser is started."""
+        """Return an address that redirects to the page once.
+
+        The command line of the browser is visible to all users of the machine and must not contain the token.
+        """
         self._ticket = secrets.token_urlsafe(16)
         return f"http://{HOST}:{self.port}/{self._ticket}"
 
     def wait_for_final_view(self) -> None:
-        """Wait, for a limited time, until an open page shows how the run has ended; return at once if none is open."""
+        """Wait, for a limited time, until an open page shows the end of the run; return immediately if none is open."""
         if time.monotonic() - self._viewed_s < _VIEWED_WITHIN_S:
             self._final_view.wait(_LONGEST_WAIT_S)
 
@@ -85,11 +89,11 @@ class Server:
         self._thread.join(_LONGEST_WAIT_S)
 
     def accepts_host(self, host: str) -> bool:
-        """Return whether a Host header is the address itself, not a name that was made to point here."""
+        """Return whether a Host header is the address itself, which rules out DNS rebinding."""
         return host.lower() in (f"{HOST}:{self.port}", f"localhost:{self.port}")
 
     def answer(self, path: str) -> tuple[HTTPStatus, dict[str, str], str]:
-        """Return status, headers and content for a path; an unknown one gets no hint."""
+        """Return status, headers and content for a path; unknown paths reveal nothing."""
         if _same(path, f"/{self._token}/"):
             page = self._pages.get() or report.waiting(self._name)
             return HTTPStatus.OK, {"Content-Type": "text/html; charset=utf-8"} | _policy(page), page
@@ -102,7 +106,7 @@ class Server:
         return _NOT_FOUND
 
     def sent(self, path: str) -> None:
-        """Record that an answer was sent: a client with the end and the final page needs no more."""
+        """Record that an answer was sent; a client that has the final state and page needs no more."""
         if self._end_sent and self._pages.is_final and (path.endswith("/") or not self._pages.version):
             self._final_view.set()
 
@@ -115,7 +119,7 @@ class Server:
 
 @contextmanager
 def served(name: str, place: str | Path, progress: Progress, *, port: int = 0) -> Iterator[Server]:
-    """Serve the page of a run while it is made; the run must report to the server's `progress`."""
+    """Serve the page of a run during the simulation; the run must report to the server's `progress`."""
     server = Server(name, place, progress, port=port)
     try:
         yield server
@@ -128,26 +132,26 @@ def served(name: str, place: str | Path, progress: Progress, *, port: int = 0) -
 
 
 class _Http(ThreadingTCPServer):
-    """Answers each request in its own thread, which ends with the process at the latest."""
+    """TCP server with a daemon thread per request."""
 
     allow_reuse_address = True
     daemon_threads = True
     owner: Server
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a browser that went away."""
+        """Ignore closed connections."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers GET and HEAD requests from pages of this address."""
+    """Handler of GET and HEAD requests to this address."""
 
     server: _Http
     timeout = 10.0
 
     def do_GET(self) -> None:
-        """Answer with content."""
+        """Answer a request."""
         owner = self.server.owner
         if not owner.accepts_host(self.headers.get("Host", "")):
             self._send(*_NOT_FOUND)
@@ -158,7 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def send_error(self, code: int, *_: object, **__: object) -> None:
-        """Refuse malformed requests and other methods."""
+        """Reject malformed requests and other methods."""
         if code == HTTPStatus.NOT_IMPLEMENTED:
             self._send(HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "GET, HEAD"}, "")
         else:
@@ -174,7 +178,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Log nothing: the terminal shows the progress."""
+        """Log nothing, because the terminal shows the progress."""
 
 
 def _same(path: str, expected: str) -> bool:
@@ -183,6 +187,6 @@ def _same(path: str, expected: str) -> bool:
 
 
 def _policy(page: str) -> dict[str, str]:
-    """Return the page's own content security policy as a header, and forbid frames."""
+    """Return the content security policy of the page as a header that also forbids frames."""
     match = _POLICY.search(page)
     return {"Content-Security-Policy": f"{unescape(match[1])}; frame-ancestors 'none'"} if match else {}

@@ -1,1 +1,1 @@
-"""From YAML text to validated data, with the position of every fault."""
+"""Parse YAML text and validate it, with the position of every fault."""

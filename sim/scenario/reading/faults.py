@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sim.components.wording import one_line
 from sim.errors import InputError
 
 Loc = tuple[str | int, ...]
-"""A place in the data: keys of mappings and indices of lists, from the root."""
+"""A location in the data: keys of mappings and indices of lists, from the root."""
 
 MOST_SHOWN = 50
 """Largest number of faults listed; further ones are counted."""
@@ -18,18 +19,28 @@ MOST_SHOWN = 50
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault of a scenario: its place, the part of the scenario, the problem and the remedy."""
+    """One fault of a scenario: its place, the path of the value, the problem with its remedy, and a code."""
 
     where: str
     """``file:line:column``, or another origin such as ``--set``."""
     path: str
     """Dotted path into the scenario; empty for a fault of the file itself."""
     message: str
-    code: str = "invalid-value"
+    """Problem, value found, allowed values and remedy."""
+    code: str
     """Stable identifier of the problem, as in `sim.errors.UserError`."""
 
     def __str__(self) -> str:
-        return one_line(": ".join(part for part in (self.where, self.path, self.message) if part))
+        text = ": ".join(part for part in (self.where, self.path, self.message) if part)
+        return one_line(f"{text} [{self.code}]")
+
+
+class Finding(NamedTuple):
+    """A fault found in plain data: its place, the problem and the code."""
+
+    loc: Loc
+    message: str
+    code: str
 
 
 class ScenarioError(InputError):
@@ -63,7 +74,7 @@ def _place(fault: Fault) -> tuple[str, int, int]:
 
 
 def dotted(loc: Loc) -> str:
-    """Return a place as a dotted path.
+    """Return a location as a dotted path.
 
     >>> dotted(("lppms", 0, "design"))
     'lppms.0.design'

@@ -1,7 +1,7 @@
 """Dotted paths into a scenario, as ``sweep:`` and ``--set`` use them.
 
-A step is a field of a mapping, the index of a list element or its name, or ``*`` for every element; one with a
-dot in it stands in double quotes: ``lppms."PEB 0.5".belief.fading``. After ``sweep.`` the rest is a path itself.
+A step is a key of a mapping, the index or the name of a list element, or ``*`` for all elements. A step that contains
+a dot is written in double quotes: ``lppms."PEB 0.5".belief.fading``. After ``sweep.`` the rest is a path itself.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ _STEP = re.compile(r'"([^"]*)"|([^."]+)')
 
 
 def expand(model: BaseModel, data: Any, path: str, *, where: str = "--set") -> list[Loc]:
-    """Return every place in the data that a path means.
+    """Return all locations in the data that match a path.
 
-    The steps are taken on the validated `model`, so a default that the file does not mention can be named.
-    Below a ``*``, elements that have no such field are passed over, as long as one has it.
+    The path is resolved in the validated `model`, so it may lead to a default that the file does not contain. Below a
+    ``*``, elements without the key are skipped, provided that at least one element has it.
     """
     if not _STEPS.fullmatch(path):
-        message = f"{shown(path)} is no path; write steps with dots between, such as lppms.*.design.remap"
-        raise ScenarioError([Fault(where, path, message)])
+        message = f"{shown(path)} is not a valid path; write steps separated by dots, such as lppms.*.design.remap"
+        raise ScenarioError([Fault(where, path, message, "invalid-path")])
     steps = [quoted or plain for quoted, plain in _STEP.findall(path)]
     try:
         locs = list(_walk(model, steps, ()))
     except _NoStep as stop:
-        raise ScenarioError([Fault(where, path, stop.message)]) from None
+        raise ScenarioError([Fault(where, path, stop.message, "unknown-path")]) from None
     for loc in locs:
-        _refuse_unwritten_lists(data, loc, Fault(where, path, ""))
+        _reject_default_lists(data, loc, path, where)
     return locs
 
 
 def sweep_key(path: str) -> str | None:
-    """Return the key of the sweep that a path means, None where it leads elsewhere.
+    """Return the key of the sweep that a path refers to, or None if it leads elsewhere.
 
-    All after ``sweep.`` is one key, since it is a path itself; quotes around all of it do no harm.
+    The part after ``sweep.`` is one key, since it is a path itself; it may be quoted as a whole.
 
     >>> sweep_key("sweep.lppms.*.design.remap"), sweep_key('sweep."users.count"'), sweep_key("seed")
     ('lppms.*.design.remap', 'users.count', None)
@@ -58,7 +58,7 @@ def sweep_key(path: str) -> str | None:
 
 
 def value_at(data: Any, loc: Loc) -> Any:
-    """Return what lies at a place, or None."""
+    """Return the value at a location, or None."""
     for step in loc:
         if isinstance(data, dict):
             data = data.get(step)
@@ -70,10 +70,10 @@ def value_at(data: Any, loc: Loc) -> Any:
 
 
 def assign(data: Any, loc: Loc, value: Any, *, model: BaseModel | None = None) -> Any:
-    """Return a copy of the data with one value set, whatever mappings have to be made for it.
+    """Return a copy of the data with one value set; missing mappings are created.
 
-    A component in short form, its kind alone, becomes a mapping. One that the data do not mention gets the kind
-    that it has by default in the validated `model`: its keys would mean nothing without.
+    A component in short form, its kind alone, becomes a mapping. A component missing in the data gets the kind that it
+    has by default in the validated `model`.
 
     >>> assign({"lppms": ["SP-Exp"]}, ("lppms", 0, "design", "epsilon_per_km"), 2)
     {'lppms': [{'kind': 'SP-Exp', 'design': {'epsilon_per_km': 2}}]}
@@ -107,12 +107,12 @@ def combinations(sweep: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """
     for path, values in sweep.items():
         if not values:
-            raise ValueError(f"a sweep needs one value or more for {path!r}, got {values!r}")
+            raise ValueError(f"sweep must have at least one value for {path!r}, got {values!r}")
     return [dict(zip(sweep, values, strict=True)) for values in itertools.product(*sweep.values())]
 
 
 class _NoStep(Exception):
-    """A step leads nowhere; `done` says how far the path was right, `keys` which steps there would have been."""
+    """A step that does not exist; `done` is the valid start of the path, `keys` are the possible next steps."""
 
     def __init__(self, done: Loc, message: str, keys: Iterable[str] = ()) -> None:
         super().__init__(message)
@@ -128,17 +128,17 @@ def _walk(node: Any, steps: Sequence[str], done: Loc) -> Iterator[Loc]:
     if step == "*" and not isinstance(node, BaseModel) and children is not None:
         yield from _walk_all(children, rest, done)
         return
-    keys = [key for key in children or {} if _is_meant(node, key, step)]
+    keys = [key for key in children or {} if _matches(node, key, step)]
     if not children or not keys:
         is_list = isinstance(node, list | tuple)
         keys_here = () if is_list or step == "*" else map(str, children or {})
-        raise _NoStep(done, _nothing_here(node, children, step, done), keys_here)
+        raise _NoStep(done, _unknown_step(node, children, step, done), keys_here)
     for key in keys:
         yield from _walk(children[key], rest, (*done, key))
 
 
 def _walk_all(children: Mapping[str | int, Any], rest: Sequence[str], done: Loc) -> Iterator[Loc]:
-    """Take the rest of the path in every element that has it."""
+    """Resolve the rest of the path in all elements that have it."""
     locs: list[Loc] = []
     stops: list[_NoStep] = []
     for key, child in children.items():
@@ -151,13 +151,13 @@ def _walk_all(children: Mapping[str | int, Any], rest: Sequence[str], done: Loc)
         return
     if not stops:
         raise _NoStep(done, f"`*` matches nothing: {_name(done)} is empty")
-    raise _none_has_it(children, rest, done, stops)
+    raise _in_no_element(children, rest, done, stops)
 
 
-def _none_has_it(
+def _in_no_element(
     children: Mapping[str | int, Any], rest: Sequence[str], done: Loc, stops: Sequence[_NoStep]
 ) -> _NoStep:
-    """Say that no element has the rest of the path, and all that they have at the place where it ends."""
+    """Return the error that no element has the rest of the path; it lists the keys they have where it ends."""
     depth = max(len(stop.done) for stop in stops)
     deepest = [stop for stop in stops if len(stop.done) == depth]
     keys = list(dict.fromkeys(key for stop in deepest for key in stop.keys))
@@ -166,18 +166,18 @@ def _none_has_it(
     place = (*done, "*", *deepest[0].done[len(done) + 1 :])
     step = rest[depth - len(done) - 1]
     names = _few([_name_of(child) or key for key, child in children.items()], _MOST_NAMES)
-    message = f"{_name(place)} has no {shown(step)}{suggestion(step, keys)}: none of {names} has it"
-    return _NoStep(place, f"{message}; they have: {_few(keys, _MOST_KEYS)}", keys)
+    message = f"{_name(place)} has no {shown(step)}{suggestion(step, keys)} in any of {names}"
+    return _NoStep(place, f"{message}; allowed: {_few(keys, _MOST_KEYS)}", keys)
 
 
 def _few(words: Sequence[object], most: int) -> str:
-    """Join words, not too many of them and none too long."""
+    """Join at most `most` words, each shortened if it is too long."""
     texts = [word if len(word) <= LONGEST else f"{word[: LONGEST - 1]}…" for word in map(str, words)]
     return listing(texts, "and") if len(texts) <= most else f"{', '.join(texts[:most])} and {len(texts) - most} more"
 
 
 def _children(node: Any) -> dict[str | int, Any] | None:
-    """Return what a step can lead to from here, or None where there is nothing inside."""
+    """Return the values one step below a node; None if it is a scalar."""
     if isinstance(node, BaseModel):
         names = [*type(node).model_fields, *(node.model_extra or {})]
         return {name: getattr(node, name) for name in names}
@@ -188,7 +188,7 @@ def _children(node: Any) -> dict[str | int, Any] | None:
     return None
 
 
-def _is_meant(node: Any, key: str | int, step: str) -> bool:
+def _matches(node: Any, key: str | int, step: str) -> bool:
     if isinstance(key, str):
         return key == step
     return str(key) == step or (not step.isdecimal() and _name_of(node[key]) == step)
@@ -202,13 +202,13 @@ def _name(loc: Loc) -> str:
     return f"`{dotted(loc)}`" if loc else "the scenario"
 
 
-def _nothing_here(node: Any, children: Mapping[str | int, Any] | None, step: str, done: Loc) -> str:
+def _unknown_step(node: Any, children: Mapping[str | int, Any] | None, step: str, done: Loc) -> str:
     if children is None:
-        hint = "; set all of it, as in {key: value}" if node is None else ""
-        return f"{_name(done)} is {described(node)}: it has nothing inside{hint}"
+        hint = "; set it as a whole, as in {key: value}" if node is None else ""
+        return f"{_name(done)} is {described(node)}, which has no keys{hint}"
     if step == "*":
-        start = f"`*` stands for the elements of a list or mapping, but {_name(done)} has fields"
-        return f"{start}; allowed: {listing(children)}"
+        problem = f"`*` matches the elements of a list or of named entries, but {_name(done)} has fixed keys"
+        return f"{problem}; allowed: {listing(children)}"
     if not children:
         return f"{_name(done)} has no {step!r}: it is empty"
     if isinstance(node, list | tuple):
@@ -220,12 +220,12 @@ def _nothing_here(node: Any, children: Mapping[str | int, Any] | None, step: str
     return f"{_name(done)} has no {step!r}{near}; allowed: {listing(children)}"
 
 
-def _refuse_unwritten_lists(data: Any, loc: Loc, fault: Fault) -> None:
-    """Refuse an element of a list that is a default: there is nothing in the file to put it into."""
+def _reject_default_lists(data: Any, loc: Loc, path: str, where: str) -> None:
+    """Reject an element of a default list: the file has no list to change it in."""
     for depth, step in enumerate(loc):
         if isinstance(step, int) and not (isinstance(data, list) and step < len(data)):
-            message = f"{_name(loc[:depth])} is not written out in the file: write the list there, or set all of it"
-            raise ScenarioError([Fault(fault.where, fault.path, message)])
+            message = f"the file does not contain {_name(loc[:depth])}: add the list to the file, or set it as a whole"
+            raise ScenarioError([Fault(where, path, message, "list-not-in-file")])
         data = value_at(data, (step,))
 
 

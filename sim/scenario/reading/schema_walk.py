@@ -1,7 +1,7 @@
-"""Where in the data, and where in the models, an error of pydantic lies.
+"""Locate pydantic's errors in the data and in the models.
 
-Inside a union pydantic puts a label of the member it tried into the error's location, between keys that are in
-the data. Walking the models' annotations along it tells the labels from the keys, and what is allowed there.
+Inside a union, pydantic inserts a label of the union member into the location of an error, between keys of the data.
+Following the location through the models' annotations distinguishes labels from keys, and yields the allowed types.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _LABEL = re.compile(r"[a-z-]+\[.*\]|(constrained-)?(int|float|str|bool|list|dict
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One type that is allowed somewhere, with the kinds by which a union picks it."""
+    """One allowed type, with the kinds by which a union selects it."""
 
     annotation: Any
     kinds: tuple[Any, ...] = ()
 
-    def is_called(self, label: str | int) -> bool:
-        """Tell whether a union calls its member so: by its kind, or a model by its name."""
+    def has_label(self, label: str | int) -> bool:
+        """Return whether pydantic labels this member so: by a kind, or by the name of the model."""
         return label in self.kinds or (_is_model(self.annotation) and label == self.annotation.__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """An error of pydantic, put where it belongs."""
+    """An error of pydantic, located in the data and the models."""
 
     error: str
     """Pydantic's type of the error."""
@@ -45,22 +45,22 @@ class Spot:
     message: str
     ctx: Mapping[str, Any]
     parents: tuple[type[BaseModel], ...]
-    """The models that the last step of `loc` may be a field of."""
+    """The models that may have the last step of `loc` as a field."""
     kinds: tuple[str, ...]
-    """The kinds of the union that is meant to be there."""
+    """The kinds of the union that is expected at `loc`."""
     of: Literal["key", "value"]
-    """Where it is shown: a mapping begins at its key, not at the first thing inside."""
+    """Position to report: that of the key for mappings and for errors of keys."""
     kind_of: Loc | None
-    """The component whose kind this is about."""
+    """The component whose kind is wrong, if the error concerns a kind."""
 
     @property
     def is_kind(self) -> bool:
-        """Whether this is about the kind of a component."""
+        """Whether the error concerns the kind of a component."""
         return self.kind_of is not None
 
 
 def spot_of(model: type[BaseModel], data: Any, error: ErrorDetails) -> Spot:
-    """Find where an error lies, in the data and in the models."""
+    """Locate an error in the data and in the models."""
     type_, value, ctx = error["type"], error["input"], error.get("ctx", {})
     ends_in_key = type_ in ("missing", "extra_forbidden")
     at_key = ends_in_key or error["loc"][-1:] == ("[key]",)
@@ -72,7 +72,7 @@ def spot_of(model: type[BaseModel], data: Any, error: ErrorDetails) -> Spot:
         isinstance(value_at(data, loc[:-1]), str)
         or (kind_of is not None and not isinstance(value_at(data, kind_of), dict))
     ):
-        loc = loc[:-1]  # a component in short form: its text is all there is
+        loc = loc[:-1]  # a component in short form has a text, no keys
     written = value_at(data, loc)
     shown = value if at_key or written is None else written
     return Spot(
@@ -90,21 +90,21 @@ def spot_of(model: type[BaseModel], data: Any, error: ErrorDetails) -> Spot:
 
 def _discriminator(ctx: Mapping[str, Any]) -> str:
     name = str(ctx.get("discriminator", ""))
-    # A function as discriminator has a name, but not that of a key.
+    # A discriminator that is a function has a name, which is not a key.
     return name.strip("'") if name.startswith("'") else "kind"
 
 
 def _walk(
     model: type[BaseModel], labelled: Loc, *, ends_in_key: bool
 ) -> tuple[Loc, list[Member], tuple[type[BaseModel], ...]]:
-    """Drop the labels of union members from a location; return it, what is allowed there, and the models above."""
+    """Return a location without labels of union members, the types allowed there, and the models one step above."""
     loc: Loc = ()
     members = [Member(model)]
     parents: tuple[type[BaseModel], ...] = ()
     picked = False
     for i, step in enumerate(labelled):
         is_last = i == len(labelled) - 1
-        chosen = [] if picked or len(members) < 2 else [member for member in members if member.is_called(step)]
+        chosen = [] if picked or len(members) < 2 else [member for member in members if member.has_label(step)]
         if chosen:
             members, picked = chosen, True
             continue
@@ -118,7 +118,7 @@ def _walk(
 
 
 def _children(annotation: Any, step: str | int) -> list[Member]:
-    """Return what is allowed one step below a type."""
+    """Return the types allowed one step below a type."""
     if _is_model(annotation):
         info = annotation.model_fields.get(step)
         return [] if info is None else members_of(Annotated[info.annotation, None, *info.metadata])
@@ -135,7 +135,7 @@ def _children(annotation: Any, step: str | int) -> list[Member]:
 
 
 def members_of(annotation: Any, kinds: tuple[Any, ...] = ()) -> list[Member]:
-    """Return the types an annotation allows, without None."""
+    """Return the types that an annotation allows, without None."""
     if hasattr(annotation, "__value__"):
         return members_of(annotation.__value__, kinds)
     origin, args = get_origin(annotation), get_args(annotation)
@@ -152,7 +152,7 @@ def members_of(annotation: Any, kinds: tuple[Any, ...] = ()) -> list[Member]:
 
 
 def _literals(model: type[BaseModel]) -> tuple[Any, ...]:
-    """Return the values by which a union may pick a model: those of its field `kind`."""
+    """Return the values by which a union may select a model: those of its field `kind`."""
     info = model.model_fields.get("kind")
     return get_args(info.annotation) if info is not None and get_origin(info.annotation) is Literal else ()
 

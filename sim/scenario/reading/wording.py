@@ -1,4 +1,4 @@
-"""What is wrong, what was found, what is allowed: pydantic's errors in plain words."""
+"""Messages and codes of pydantic's errors: the problem, the value found, the values allowed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from sim.components.spec import CLASS_NAME, NAME, Spec
 from sim.components.suggestions import suggestion
 from sim.components.wording import described, listing, shown
+from sim.errors import code_of
 from sim.scenario.reading.schema_walk import Spot
 from sim.scenario.reading.yaml12 import scalar, space_missing
 
@@ -30,7 +31,7 @@ _PATTERNS = {
 }
 
 TYPE_ERRORS = frozenset(_SHAPE_OF) | frozenset(_CHOICES)
-"""Errors that say that a value is of another type than a member of a union asks for."""
+"""Errors of a value whose type differs from that of a union member."""
 
 _LIMITS = {
     "greater_than": "greater than {gt}",
@@ -45,35 +46,66 @@ _LIMITS = {
 }
 
 
+_CODES = {
+    "missing": "missing-key",
+    "extra_forbidden": "unknown-key",
+    "union_tag_invalid": "unknown-kind",
+    "greater_than": "out-of-range",
+    "greater_than_equal": "out-of-range",
+    "less_than": "out-of-range",
+    "less_than_equal": "out-of-range",
+    "multiple_of": "out-of-range",
+    "finite_number": "out-of-range",
+    "string_too_short": "wrong-length",
+    "string_too_long": "wrong-length",
+    "too_short": "wrong-length",
+    "too_long": "wrong-length",
+    "string_pattern_mismatch": "invalid-name",
+}
+"""Codes of pydantic's errors; those of types and choices depend on the value."""
+
+
 def sentence(spots: Sequence[Spot]) -> str:
-    """Say what is wrong with one value; several spots are the members of a union it could have been."""
+    """Return the message for one value; several spots are errors of the members of one union."""
     first = spots[0]
     if first.error in TYPE_ERRORS:
         return _wrong_type(spots)
     if first.error in _LIMITS:
         return f"must be {_limit(first)}, found {described(first.value)}"
-    return _SENTENCES.get(first.error, _in_pydantics_words)(first)
+    return _SENTENCES.get(first.error, _of_pydantic)(first)
 
 
-def _in_pydantics_words(spot: Spot) -> str:
+def code(spots: Sequence[Spot]) -> str:
+    """Return the code of the fault that `sentence` describes."""
+    first = spots[0]
+    if first.error in _SHAPE_OF or (first.error in _CHOICES and any(spot.error in _SHAPE_OF for spot in spots)):
+        return "wrong-type"
+    if first.error in _CHOICES:
+        return "unknown-kind" if first.is_kind else "unknown-value"
+    if first.error == "union_tag_not_found":
+        return "missing-key" if isinstance(first.value, dict) else "wrong-type"
+    return _CODES.get(first.error) or code_of(first.ctx.get("error", Exception()), "invalid-value")
+
+
+def _of_pydantic(spot: Spot) -> str:
     return f"{spot.message}, found {described(spot.value)}"
 
 
-def _in_our_words(spot: Spot) -> str:
-    """Return what one of our validators said."""
+def _of_validator(spot: Spot) -> str:
+    """Return the message of a validator of this package."""
     return str(spot.ctx.get("error", spot.message))
 
 
 def _missing(spot: Spot) -> str:
     required = [name for model in spot.parents[:1] for name, info in model.model_fields.items() if info.is_required()]
-    have = f"; required here: {listing(required, 'and')}" if required else ""
-    return f"this key is required, but missing{have}"
+    hint = f"; required here: {listing(required, 'and')}" if required else ""
+    return f"required key is missing{hint}"
 
 
 def _unknown_key(spot: Spot) -> str:
     allowed = list(dict.fromkeys(name for model in spot.parents for name in model.model_fields))
     if not allowed:
-        return "unknown key, found where no key is allowed" if spot.parents else "unknown key"
+        return "unknown key; no keys are allowed here" if spot.parents else "unknown key"
     return f"unknown key{suggestion(spot.loc[-1], allowed)}; allowed: {', '.join(allowed)}"
 
 
@@ -88,23 +120,23 @@ def _no_kind(spot: Spot) -> str:
     if spot.loc == spot.kind_of:
         return f"must be a kind, or a mapping with a kind, found {described(spot.value)}{kinds}"
     if isinstance(spot.value, dict):
-        return f"this key is required, but missing{kinds}"
+        return f"required key is missing{kinds}"
     return f"must be text, found {described(spot.value)}{kinds}"
 
 
 def _wrong_length(spot: Spot) -> str:
-    what = "a mapping" if isinstance(spot.value, dict) else "a list"
+    shape = "a mapping" if isinstance(spot.value, dict) else "a list"
     least, most = spot.ctx.get("min_length"), spot.ctx.get("max_length")
     limit = f"{least} or more" if spot.error == "too_short" else f"{most} or fewer"
-    return f"must be {what} of {limit}, found {spot.ctx.get('actual_length')}: {shown(spot.value)}"
+    return f"must be {shape} of {limit} elements, found {spot.ctx.get('actual_length')}: {shown(spot.value)}"
 
 
 def _limit(spot: Spot) -> str:
-    round_off = {key: int(x) if isinstance(x, float) and x.is_integer() else x for key, x in spot.ctx.items()}
+    rounded = {key: int(x) if isinstance(x, float) and x.is_integer() else x for key, x in spot.ctx.items()}
     if spot.error == "string_pattern_mismatch":
         pattern = str(spot.ctx["pattern"])
-        round_off["pattern"] = _PATTERNS.get(pattern, f"text that matches {pattern}")
-    return _LIMITS[spot.error].format_map(round_off)
+        rounded["pattern"] = _PATTERNS.get(pattern, f"text that matches {pattern}")
+    return _LIMITS[spot.error].format_map(rounded)
 
 
 def _wrong_type(spots: Sequence[Spot]) -> str:
@@ -112,7 +144,7 @@ def _wrong_type(spots: Sequence[Spot]) -> str:
     choices = [choice for spot in spots if spot.error in _CHOICES for choice in _choices(spot)]
     shapes = list(dict.fromkeys(_SHAPE_OF[spot.error] for spot in spots if spot.error in _SHAPE_OF))
     phrases = [*shapes, *([f"one of {', '.join(choices)}" if len(choices) > 1 else choices[0]] if choices else [])]
-    if near := suggestion(value, choices):  # first, for some lists of names are long
+    if near := suggestion(value, choices):  # before the choices, since some lists are long
         return f"found {described(value)}{near}, must be {listing(phrases)}"
     return f"must be {listing(phrases)}, found {described(value)}{_hint(shapes, value)}"
 
@@ -124,16 +156,18 @@ def _choices(spot: Spot) -> list[str]:
 
 
 def _quoted(text: str) -> list[str]:
-    """Return the quoted words of one of pydantic's lists, such as ``'a', 'b' or 'c'``."""
+    """Return the quoted words of a list in a message of pydantic, such as ``'a', 'b' or 'c'``."""
     return re.findall(r"'((?:[^'\\]|\\.)*)'", text)
 
 
 def _hint(shapes: Sequence[str], value: Any) -> str:
-    """Return what to change, for the slips that are common."""
+    """Return the remedy of a common mistake."""
     if isinstance(value, str):
         if shapes == ["a mapping (key: value)"]:
             return space_missing(value)
-        is_quoted = _means(value) in shapes or ("a number" in shapes and _means(value) == "a whole number")
+        is_quoted = _unquoted_type(value) in shapes or (
+            "a number" in shapes and _unquoted_type(value) == "a whole number"
+        )
         return "; remove the quotes" if is_quoted else ""
     if "a whole number" in shapes and isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return f"; write {int(value)}"
@@ -144,8 +178,8 @@ def _hint(shapes: Sequence[str], value: Any) -> str:
     return ""
 
 
-def _means(text: str) -> str:
-    """Return what text would be without its quotes."""
+def _unquoted_type(text: str) -> str:
+    """Return the type that text would have without its quotes."""
     try:
         value = scalar(text)
     except ValueError:
@@ -162,6 +196,6 @@ _SENTENCES: dict[str, Callable[[Spot], str]] = {
     "union_tag_not_found": _no_kind,
     "too_short": _wrong_length,
     "too_long": _wrong_length,
-    "value_error": _in_our_words,
-    "assertion_error": _in_our_words,
+    "value_error": _of_validator,
+    "assertion_error": _of_validator,
 }

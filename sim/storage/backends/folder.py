@@ -14,18 +14,18 @@ from sim.storage.errors import named_errors
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder of this machine, or one that several machines share."""
+    """A folder of this machine, or one shared by several machines."""
 
     root: Path
 
     @property
     def empty_folders(self) -> bool:
-        """A folder may be empty."""
+        """True: folders may be empty."""
         return True
 
     @property
     def shared(self) -> bool:
-        """All processes of a machine see its folders."""
+        """True: all processes of a machine can access its folders."""
         return True
 
     def describe(self, name: str = "") -> str:
@@ -34,7 +34,7 @@ class Folder:
 
     def kind(self, name: str = "") -> Kind | None:
         """Return whether the name is a file or a folder; None if it does not exist."""
-        with named_errors(self.describe(name), "look at"):
+        with named_errors(self.describe(name), "access"):
             path = self.root / name
             return "folder" if path.is_dir() else "file" if path.exists() else None
 
@@ -50,7 +50,7 @@ class Folder:
             return (self.root / name).read_bytes()
 
     def open(self, name: str) -> AbstractContextManager[Path]:
-        """Give the path: readers of paths are faster than those of open files."""
+        """Return the path: reading from a path is faster than from an open file."""
         return nullcontext(self.root / name)
 
     def write(self, name: str, content: bytes) -> None:
@@ -64,19 +64,19 @@ class Folder:
             (self.root / name).unlink(missing_ok=True)
 
     def written_s(self, name: str) -> float | None:
-        """Return when a file was written."""
-        with named_errors(self.describe(name), "look at"):
+        """Return the time of the last write, in seconds since 1970; None if the file does not exist."""
+        with named_errors(self.describe(name), "access"):
             try:
                 return (self.root / name).stat().st_mtime
             except FileNotFoundError:
                 return None
 
     def prepare(self, folder: str, *others: str) -> None:
-        """Make the folder and remove what killed writers left."""
+        """Create the folder, and remove temporary files of terminated writers."""
         with named_errors(str(self.root), "use"):
             (self.root / folder).mkdir(parents=True, exist_ok=True)
             for path in itertools.chain(*((self.root / name).glob(".*.tmp") for name in (folder, *others))):
                 if TEMPORARY.fullmatch(path.name):
-                    with suppress(FileNotFoundError):  # another process cleans as well
+                    with suppress(FileNotFoundError):  # another process may remove it at the same time
                         if writer_is_dead(path.name) or is_stale(path.stat().st_mtime):
                             path.unlink()

@@ -10,9 +10,9 @@ Kind = Literal["file", "folder"]
 
 
 class Storage(Protocol):
-    """Where the files of a run are. Names are relative, with slashes; the empty one is the place itself.
+    """Storage of the files of a run. Names are relative, with slashes; the empty name is the root.
 
-    What goes wrong is a RunError that names the file.
+    All failures raise a RunError that names the file.
     """
 
     @property
@@ -21,10 +21,10 @@ class Storage(Protocol):
 
     @property
     def shared(self) -> bool:
-        """Whether other processes see the same files."""
+        """Whether other processes can access the files."""
 
     def describe(self, name: str = "") -> str:
-        """Return what to call a file or folder in a message."""
+        """Return the path or URL of a file or folder, for messages."""
 
     def kind(self, name: str = "") -> Kind | None:
         """Return whether the name is a file or a folder; None if it does not exist."""
@@ -36,16 +36,16 @@ class Storage(Protocol):
         """Return the content of a file."""
 
     def open(self, name: str) -> AbstractContextManager[Path | BinaryIO]:
-        """Give a file for random access: its path, or the open file."""
+        """Open a file for random access: return its path, or the open file."""
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file, whole or not at all; an older one is replaced."""
+        """Write a file atomically; an existing one is replaced."""
 
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""
 
     def written_s(self, name: str) -> float | None:
-        """Return when a file was written, in seconds since 1970; None if it does not exist or the time is unknown."""
+        """Return the time of the last write, in seconds since 1970; None if unknown, or if the file does not exist."""
 
     def prepare(self, folder: str, *others: str) -> None:
-        """Make this folder, and remove what killed writers left in it and in others."""
+        """Create a folder, and remove temporary files of terminated writers in it and in others."""

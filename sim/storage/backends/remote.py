@@ -1,4 +1,4 @@
-"""A run under a URL that fsspec reaches, such as an object store."""
+"""A run under a URL supported by fsspec, such as an object store."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from sim.storage.backends.protocol import Kind
 from sim.storage.errors import RequestError, named_errors
 
 _PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^/@]*@")
-# A put into these shows the complete file or nothing. Elsewhere a half-written file could be seen under its name.
-_WHOLE_PUTS = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oci", "oss", "obs"})
+# Puts into these stores are atomic. In others, an incomplete file could be visible under its name.
+_ATOMIC_PUTS = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oci", "oss", "obs"})
 _DRIVERS = {
     "s3": "s3fs",
     "s3a": "s3fs",
@@ -38,32 +38,31 @@ _DRIVERS = {
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """What fsspec reaches under a URL.
+    """Storage under a URL, accessed with fsspec.
 
-    A put into an object store is all or nothing. Where files can be seen half-written, they are written under a
-    temporary name and moved.
+    Puts into object stores are atomic. In other stores, files are written under a temporary name and moved.
     """
 
     url: str
 
     @property
     def empty_folders(self) -> bool:
-        """Most object stores have no folders but those of their files."""
+        """False: most object stores have folders only as prefixes of file names."""
         return False
 
     @property
     def shared(self) -> bool:
-        """Every process has a memory of its own."""
+        """Whether other processes can access the files; False for `memory://`, which is private to a process."""
         return self._protocol() != "memory"
 
     def describe(self, name: str = "") -> str:
-        """Return the URL without a password that it may hold."""
+        """Return the URL, with a password replaced by asterisks."""
         url = _PASSWORD.sub(r"\1:***@", self.url)
         return f"{url.rstrip('/')}/{name}" if name and not url.endswith("://") else url + name
 
     def kind(self, name: str = "") -> Kind | None:
         """Return whether the name is a file or a folder; None if it does not exist."""
-        with self._named("look at", name) as (system, path):
+        with self._named("access", name) as (system, path):
             try:
                 return "folder" if system.info(path)["type"] == "directory" else "file"
             except FileNotFoundError:
@@ -85,13 +84,13 @@ class Remote:
             return cast(bytes, system.cat_file(path))
 
     def open(self, name: str) -> AbstractContextManager[BinaryIO]:
-        """Give the whole content: bit by bit, one file could turn into the next while it is read."""
+        """Return the whole content in memory: the file could be replaced between two partial reads."""
         return io.BytesIO(self.read(name))
 
     def write(self, name: str, content: bytes) -> None:
         """Put the file, or write it under a temporary name and move it."""
         with self._named("write", name) as (system, path):
-            if self._puts_whole():
+            if self._has_atomic_puts():
                 system.pipe_file(path, content)
                 return
             folder, _, last = path.rpartition("/")
@@ -111,8 +110,8 @@ class Remote:
             system.rm_file(path)
 
     def written_s(self, name: str) -> float | None:
-        """Return when a file was written, if its driver provides that."""
-        with self._named("look at", name) as (system, path):
+        """Return the time of the last write, in seconds since 1970; None if the driver does not provide it."""
+        with self._named("access", name) as (system, path):
             try:
                 moment: datetime = system.modified(path)
             except (FileNotFoundError, NotImplementedError):
@@ -120,8 +119,8 @@ class Remote:
         return moment.timestamp()
 
     def prepare(self, folder: str, *others: str) -> None:
-        """Remove what killed writers left; folders come with their first file."""
-        if self._puts_whole():
+        """Remove temporary files of terminated writers; folders are created with their first file."""
+        if self._has_atomic_puts():
             return
         for place in (folder, *others):
             for name in filter(TEMPORARY.fullmatch, self.names(place)):
@@ -131,38 +130,42 @@ class Remote:
     def _protocol(self) -> str:
         return self.url.partition("://")[0].rpartition("::")[2]
 
-    def _puts_whole(self) -> bool:
-        return self._protocol() in _WHOLE_PUTS
+    def _has_atomic_puts(self) -> bool:
+        return self._protocol() in _ATOMIC_PUTS
 
     @contextmanager
     def _named(self, verb: str, name: str) -> Iterator[tuple[Any, str]]:
-        """Give the file system and the path of a name in it; drivers raise all sorts of errors, so take all."""
+        """Yield the file system and the path of a name; convert all errors, since drivers raise many types."""
         with named_errors(self.describe(name), verb, Exception):
             system, root = self._system()
             path = f"{root.rstrip('/')}/{name}".rstrip("/") or root
-            # Others write at the same time, so what was listed before says nothing.
+            # Other processes write at the same time, so cached listings are outdated.
             system.invalidate_cache(path)
             yield system, path
 
     def _system(self) -> tuple[Any, str]:
-        """Return fsspec's file system, which it keeps, and the path of the run in it."""
+        """Return fsspec's file system, which fsspec caches, and the path of the run in it."""
         protocol = self._protocol()
         needed = " ".join(filter(None, ["'lppm-sim[cloud]'", _DRIVERS.get(protocol)]))
         try:
             from fsspec.core import url_to_fs  # type: ignore[import-untyped]
             from fsspec.registry import get_filesystem_class  # type: ignore[import-untyped]
         except ImportError as error:
-            raise RequestError(f"{self.describe()} needs fsspec, which is not there: pip install {needed}") from error
+            message = f"{self.describe()} needs fsspec, which is not installed: pip install {needed}"
+            raise RequestError(message, code="missing-extra") from error
         try:
             get_filesystem_class(protocol)
         except ImportError as error:
-            raise RequestError(
-                f"{self.describe()} needs a driver for {protocol}:// that is not there ({error}): pip install {needed}"
-            ) from error
+            message = (
+                f"{self.describe()} needs a driver for {protocol}://, which is not installed ({error}): "
+                f"pip install {needed}"
+            )
+            raise RequestError(message, code="missing-extra") from error
         except ValueError as error:
-            raise RequestError(
-                f"{self.describe()}: nothing is known that reaches {protocol}://. Use a folder, s3://, gs://, abfs://, "
-                "sftp:// or what else fsspec has a driver for."
-            ) from error
+            message = (
+                f"{self.describe()}: unsupported URL scheme {protocol}://. Use a folder, or a scheme that fsspec "
+                "supports, such as s3://, gs://, abfs:// or sftp://."
+            )
+            raise RequestError(message, code="unsupported-url") from error
         system, root = url_to_fs(self.url)
         return system, str(root)

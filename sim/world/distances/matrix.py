@@ -38,7 +38,7 @@ def from_file(path: str | Path, n_cells: int) -> Distance:
     readers = {".npy": _read_npy, ".csv": _read_csv}
     if path.suffix.lower() not in readers:
         raise InvalidValue(
-            f"{path}: a distance file must end in .npy or .csv, got {path.suffix!r}", code="unsupported-file-type"
+            f"{path}: a distance file must end in .npy or .csv, got {path.suffix!r}", code="unsupported-format"
         )
     try:
         matrix_km = readers[path.suffix.lower()](path)

@@ -1,4 +1,4 @@
-"""The command `check`: counts, time, nothing written."""
+"""The command `check`: counts and run time, without writing files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ SHIPPED = [*sorted((ROOT / "scenarios").rglob("*.yaml")), ROOT / "sim" / "scenar
 
 
 def test_check_counts_and_times_without_writing(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sim.execution.cost.estimate._bytes_here", lambda: 300_000_000)  # grows while tests run
+    monkeypatch.setattr(
+        "sim.execution.cost.estimate._bytes_here", lambda: 300_000_000
+    )  # the memory of the test process grows
     study = sim.load(small)
     timed, untimed = done("check", small, "--limit", "600"), done("check", small, "--no-time")
     assert f"small is valid (digest {study.digest[:8]}, seed 3)" in timed

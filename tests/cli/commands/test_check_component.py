@@ -45,7 +45,7 @@ def test_check_component(own_design: str) -> None:
     assert done("check-component", own_design, "--as", "design").splitlines()[-1] == last
 
 
-def test_a_component_that_fails_ends_with_one(own_design: str) -> None:
+def test_failed_check_exits_with_one(own_design: str) -> None:
     result = lppm_sim("check-component", own_design, "--set", "whole=false")
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
@@ -58,16 +58,17 @@ def test_a_component_that_fails_ends_with_one(own_design: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "parts"),
     [
-        (["no_such_module:X"], "module 'no_such_module' cannot be imported"),
-        (["{own}x"], "(did you mean 'Star'?)"),
-        (["plain"], "(did you mean 'cloaking'?); allowed: module:Class, or one of "),
-        (["{own}", "--as", "desing"], "'desing' is not one of 'mobility'"),
-        (["{own}", "--set", "lie"], "--set: found 'lie', expected name=value"),
-        (["{own}", "--set", "=1"], "--set: found '=1', expected name=value"),
-        (["{own}", "--set", "lie=[1"], "the value '[1' cannot be read"),
+        (["no_such_module:X"], ["'no_such_module'"]),
+        (["{own}x"], ["did you mean 'Star'?"]),
+        (["plain"], ["'plain'", "did you mean 'cloaking'?", "module:Class"]),
+        (["{own}", "--as", "desing"], ["'desing'", "'mobility'"]),
+        (["{own}", "--set", "lie"], ["--set: found 'lie'", "[invalid-setting]"]),
+        (["{own}", "--set", "=1"], ["--set: found '=1'", "[invalid-setting]"]),
+        (["{own}", "--set", "lie=[1"], ["'[1'"]),
     ],
 )
-def test_a_component_that_is_asked_for_wrongly(own_design: str, words: list[str], said: str) -> None:
-    assert said in refused("check-component", *(word.format(own=own_design) for word in words))
+def test_invalid_requests_are_rejected(own_design: str, arguments: list[str], parts: list[str]) -> None:
+    message = refused("check-component", *(argument.format(own=own_design) for argument in arguments))
+    assert all(part in message for part in parts)

@@ -32,5 +32,5 @@ def test_export(form: str, finished: tuple[Path, Result], tmp_path: Path, monkey
     assert Path("another").read_bytes() == Path(f"run.{form}").read_bytes() == before
 
 
-def test_an_unknown_format_is_refused(finished: tuple[Path, Result]) -> None:
+def test_unknown_format_is_rejected(finished: tuple[Path, Result]) -> None:
     assert "'xlsx' is not one of 'csv', 'jsonl', 'parquet'" in refused("export", finished[0], "--format", "xlsx")

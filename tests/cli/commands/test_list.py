@@ -12,14 +12,14 @@ from tests.support import done, refused
 
 
 def known_kinds(model: type[Spec] = Spec) -> set[str]:
-    """Return every kind that a model of a scenario allows."""
-    found = set()
+    """Return all kinds that the models of a scenario allow."""
+    kinds = set()
     for child in model.__subclasses__():
         if child.__module__.startswith("sim.") and "kind" in child.model_fields:
             kind = child.model_fields["kind"].annotation
-            found |= {"module:Class"} if issubclass(child, Custom) else {*texts(kind)}
-        found |= known_kinds(child)
-    return found
+            kinds |= {"module:Class"} if issubclass(child, Custom) else {*texts(kind)}
+        kinds |= known_kinds(child)
+    return kinds
 
 
 def texts(annotation: Any) -> list[str]:
@@ -38,6 +38,8 @@ def test_list_of_one_family() -> None:
         heading, *lines = done("list", family).splitlines()
         assert heading == f"{family}  ({place})"
         assert [line.split()[0] for line in lines] == list(kinds)
-    said = refused("list", "desing")
-    assert "no family 'desing'. Did you mean 'design'? Families: grid, roads, distance, mobility" in said
+    message = refused("list", "desing")
+    assert "'desing'. Did you mean 'design'? Families: grid, roads, distance, mobility" in message
+    assert "[unknown-family]" in message
+    assert "[unknown-kind]" in refused("list", "design", "horse")
     assert "Did you mean" not in refused("list", "horse")

@@ -1,4 +1,4 @@
-"""The command `plot`: all figures, or one as one file."""
+"""The command `plot`: all figures, or one figure as one file."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_plot_draws_the_figures(a_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sim.plots.style.METADATA", {"svg": {"Date": None}})  # one format is enough here
+    monkeypatch.setattr("sim.plots.style.METADATA", {"svg": {"Date": None}})  # one format is sufficient
     names = ["figures/tradeoff.svg", "figures/over_time.svg"]
     assert [str(Path(line).relative_to(a_run)) for line in done("plot", a_run).splitlines()] == names
     assert sorted(f"figures/{name}" for name in files(a_run / "figures")) == sorted(names)
     assert done("summarize", a_run).endswith(f"event log, summary.csv, metrics.csv and figures are in {a_run}\n")
 
 
-def test_a_figure_is_written_where_asked(run: Path, tmp_path: Path) -> None:
+def test_figure_is_written_to_the_given_file(run: Path, tmp_path: Path) -> None:
     before = files(run)
     assert done("plot", run, "--figure", "tradeoff", "-o", "x.svg", "--width", "page") == "x.svg\n"
     assert b'width="515.52pt"' in (tmp_path / "x.svg").read_bytes()
@@ -42,22 +42,23 @@ def test_a_figure_is_written_where_asked(run: Path, tmp_path: Path) -> None:
     assert files(run) == before
 
 
-def test_an_older_file_is_replaced_only_when_told(run: Path, tmp_path: Path) -> None:
+def test_existing_file_is_replaced_only_with_overwrite(run: Path, tmp_path: Path) -> None:
     (tmp_path / "x.svg").write_text("mine")
-    words = ("plot", run, "--figure", "over_time", "--lppm", "SP-Exp", "--attack", "markov", "-o", "x.svg")
-    assert "x.svg exists" in refused(*words)
+    command = ("plot", run, "--figure", "over_time", "--lppm", "SP-Exp", "--attack", "markov", "-o", "x.svg")
+    assert "x.svg exists" in refused(*command)
     assert (tmp_path / "x.svg").read_text() == "mine"
-    done(*words, "--overwrite")
+    done(*command, "--overwrite")
     assert b"<svg" in (tmp_path / "x.svg").read_bytes()
 
 
-def test_wrong_requests(run: Path, tmp_path: Path) -> None:
-    assert "'pie' is not one of 'tradeoff', 'over_time', 'efficiency'" in refused("plot", run, "--figure", "pie")
-    assert "must end in .pdf, .svg, .png, .eps, got x.gif" in refused("plot", run, "--figure", "map", "-o", "x.gif")
-    assert "column, page or inches" in refused("plot", run, "--figure", "map", "--width", "huge")
-    assert "no shift" in refused("plot", run, "--figure", "adaptation")
-    assert "has no user 'x'" in refused("plot", run, "--figure", "map", "--user", "x")
-    said = refused("plot", run, "-o", "x.pdf", "--lppm", "SP-Exp", "--overwrite")
-    assert "--out, --lppm, --overwrite: say with --figure which figure that is for" in said
-    assert "does not exist" in refused("plot", "nowhere", "--figure", "map")
+def test_invalid_requests_are_rejected(run: Path, tmp_path: Path) -> None:
+    assert "'tradeoff', 'over_time', 'efficiency'" in refused("plot", run, "--figure", "pie")
+    assert ".pdf, .svg, .png, .eps, got x.gif" in refused("plot", run, "--figure", "map", "-o", "x.gif")
+    assert "huge" in refused("plot", run, "--figure", "map", "--width", "huge")
+    assert "shift" in refused("plot", run, "--figure", "adaptation")
+    assert "'x'" in refused("plot", run, "--figure", "map", "--user", "x")
+    message = refused("plot", run, "-o", "x.pdf", "--lppm", "SP-Exp", "--overwrite")
+    assert "--out, --lppm, --overwrite: " in message
+    assert "[missing-option]" in message
+    assert "nowhere" in refused("plot", "nowhere", "--figure", "map")
     assert files(tmp_path) == {}

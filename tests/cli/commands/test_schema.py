@@ -1,4 +1,4 @@
-"""The command `schema`: shipped scenarios fit, wrong ones do not."""
+"""The command `schema`: shipped scenarios match the schema, invalid ones do not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def schema() -> jsonschema.Draft202012Validator:
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
-def test_shipped_scenarios_fit_the_schema(path: Path, schema: jsonschema.Draft202012Validator) -> None:
+def test_shipped_scenarios_match_the_schema(path: Path, schema: jsonschema.Draft202012Validator) -> None:
     assert [error.message for error in schema.iter_errors(read(path).data)] == []
 
 
@@ -43,7 +43,7 @@ def test_shipped_scenarios_fit_the_schema(path: Path, schema: jsonschema.Draft20
         {"attacks": [{"kind": "sporadic", "knows": "everything"}]},
     ],
 )
-def test_wrong_scenarios_do_not_fit_the_schema(
+def test_invalid_scenarios_do_not_match_the_schema(
     change: dict[str, Any], schema: jsonschema.Draft202012Validator, small: Path
 ) -> None:
     data = read(small).data

@@ -12,7 +12,7 @@ import sim
 from tests.support import ROOT, done, refused
 
 
-def test_the_shipped_traces_are_what_their_scenario_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shipped_traces_match_their_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     comment = Path("scenarios/replay_csv.yaml").read_text()
     (command,) = re.findall(r"^# +lppm-sim (traces .+) -o FILE$", comment, re.MULTILINE)
@@ -26,15 +26,15 @@ def test_traces_can_be_replayed_and_compressed(small: Path) -> None:
     done("traces", small, "-o", "t.csv")
     pd.testing.assert_frame_equal(pd.read_csv("t.csv"), pd.read_csv("t.csv.gz"))
     replayed = ("--set", "training={}", "--set", "users={mobility: {kind: replay, file: t.csv}}")
-    plainly = ("--no-figures", "--set", "lppms=[identity]", "--set", "sweep={}")
-    done("run", small, "-o", "run", *plainly, *replayed)
-    done("run", small, "-o", "lived", *plainly)
+    options = ("--no-figures", "--set", "lppms=[identity]", "--set", "sweep={}")
+    done("run", small, "-o", "run", *options, *replayed)
+    done("run", small, "-o", "lived", *options)
     columns = ["user", "index", "time_s", "cell"]
     one, other = (sim.Result.open(name).events()[columns] for name in ("run", "lived"))
     pd.testing.assert_frame_equal(one, other)
-    assert "the traces cannot be written: " in refused("traces", small, "-o", "no/where.csv")
+    assert "[file-error]" in refused("traces", small, "-o", "no/where.csv")
     before = Path("t.csv").read_bytes()
-    assert "t.csv is there already" in refused("traces", small, "--seed", "9", "-o", "t.csv")
+    assert "[file-exists]" in refused("traces", small, "--seed", "9", "-o", "t.csv")
     assert Path("t.csv").read_bytes() == before
     done("traces", small, "--seed", "9", "-o", "t.csv", "--overwrite")
     assert Path("t.csv").read_bytes() != before

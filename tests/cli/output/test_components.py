@@ -1,4 +1,4 @@
-"""The listing of components and the outcome of contract checks."""
+"""Listings of components and results of contract checks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sim.cli.output.components import print_checks, print_listing
 Capture = pytest.CaptureFixture[str]
 
 
-def test_checks_are_listed_with_what_was_wrong(capsys: Capture) -> None:
+def test_failed_checks_are_listed_with_their_problems(capsys: Capture) -> None:
     print_checks("[b]:Star", [CheckResult("is good", None), CheckResult("has [x]", "row [1] is [/bad]")])
     assert capsys.readouterr().out.splitlines() == [
         "ok   is good",

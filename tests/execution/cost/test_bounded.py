@@ -1,4 +1,4 @@
-"""Work that cannot be interrupted is ended from outside, and what it reported is there."""
+"""Work in a child process is stopped at its limits, and its reports are collected."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 from sim.errors import InputError
 from sim.execution.cost.bounded import collect
-from tests.support import ROOT
+from tests.support import ROOT, raises_code
 
 
 def numbers() -> Iterator[int]:
@@ -42,46 +42,57 @@ def then_killed() -> Iterator[int]:
 
 def then_wrong() -> Iterator[int]:
     yield 1
-    raise InputError("users: nobody is left")
+    raise InputError("users: no user to simulate", code="no-users")
 
 
-def collected(work: Callable[[], Iterator[int]], limit_s: float) -> list[Any]:
-    """Return reports and ending of work that a fresh process collects.
+WORK = (numbers, then_no_memory, then_killed, then_for_ever)
 
-    The process of the tests may have threads left over from others, and then does the work itself: a kill would end it.
+
+@pytest.fixture(scope="module")
+def collected() -> dict[str, list[Any]]:
+    """Return reports and ending of each work, collected by a fresh process.
+
+    The process of the tests may have threads of other tests, and then does the work itself.
     """
     script = (
         "import json; from sim.execution.cost.bounded import collect\n"
-        f"from tests.execution.cost.test_bounded import {work.__name__} as work\n"
-        f"done = collect(work, limit_s={limit_s}); print(json.dumps([done.reports, done.ending]))"
+        "from tests.execution.cost.test_bounded import WORK\n"
+        "limits_s = {'then_for_ever': 1}\n"
+        "done = {work.__name__: collect(work, limit_s=limits_s.get(work.__name__, 150)) for work in WORK}\n"
+        "print(json.dumps({name: [each.reports, each.ending] for name, each in done.items()}))"
     )
     words = [sys.executable, "-c", script]
     printed = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=200)
     assert printed.returncode == 0, printed.stderr
-    return list(json.loads(printed.stdout))
+    return dict(json.loads(printed.stdout))
 
 
-def test_all_reports_of_work_that_ends() -> None:
-    assert collected(numbers, 150) == [[0, 1, 2], "finished"]
+@pytest.mark.parametrize(
+    ("work", "outcome"),
+    [
+        (numbers, [[0, 1, 2], "finished"]),
+        (then_no_memory, [[1], "memory"]),
+        (then_killed, [[1], "died"]),
+    ],
+)
+def test_reports_before_the_end_are_collected(
+    work: Callable[[], Iterator[int]], outcome: list[Any], collected: dict[str, list[Any]]
+) -> None:
+    assert collected[work.__name__] == outcome
 
 
-@pytest.mark.parametrize(("work", "ending"), [(then_no_memory, "memory"), (then_killed, "died")])
-def test_what_was_reported_before_a_bad_end_is_kept(work: Callable[[], Iterator[int]], ending: str) -> None:
-    assert collected(work, 150) == [[1], ending]
-
-
-def test_endless_work_is_ended() -> None:
-    reports, ending = collected(then_for_ever, 1)
+def test_endless_work_is_stopped(collected: dict[str, list[Any]]) -> None:
+    reports, ending = collected["then_for_ever"]
     assert ending == "time"
-    assert reports in ([], [1])  # on a busy machine it may not even have begun
+    assert reports in ([], [1])  # on a busy machine it may not have started
 
 
-def test_a_users_error_is_raised_here() -> None:
-    with pytest.raises(InputError, match="nobody is left"):
+def test_an_error_of_the_work_is_raised() -> None:
+    with raises_code(InputError, "no-users"):
         collect(then_wrong, limit_s=150)
 
 
-def test_a_process_with_threads_does_the_work_itself() -> None:
+def test_a_process_with_threads_runs_the_work() -> None:
     stop = threading.Event()
     other = threading.Thread(target=stop.wait)
     other.start()
@@ -95,6 +106,6 @@ def test_a_process_with_threads_does_the_work_itself() -> None:
         other.join()
 
 
-def test_a_process_that_may_have_no_children_does_the_work_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemonic_process_runs_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)  # type: ignore[attr-defined]
     assert collect(lambda: iter([os.getpid()]), limit_s=600).reports == [os.getpid()]

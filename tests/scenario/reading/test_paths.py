@@ -1,4 +1,4 @@
-"""Dotted paths: every place they mean, and what is said where they mean none."""
+"""Dotted paths: the locations they match, and the faults of paths that match none."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from sim.components.spec import Spec
-from sim.scenario.reading.faults import Loc, ScenarioError
+from sim.scenario.reading.faults import Fault, Loc, ScenarioError
 from sim.scenario.reading.paths import assign, combinations, expand, value_at
+from tests.support import assert_fault, assert_faults
 
 
 class Exponential(Spec):
@@ -85,90 +86,94 @@ MODEL = Toy.model_validate(DATA)
         ("training.rich.rows", [("training", "rich", "rows")]),
     ],
 )
-def test_a_path_means_places(path: str, locs: list[Loc]) -> None:
+def test_a_path_matches_locations(path: str, locs: list[Loc]) -> None:
     assert expand(MODEL, DATA, path) == locs
 
 
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        (
-            "replicatons",
-            "the scenario has no 'replicatons' (did you mean 'replications'?); allowed: replications, world",
-        ),
-        ("world.cols", "`world` has no 'cols'; allowed: rows"),
-        ("lppms.9.name", "`lppms` has no element '9'; allowed: 0 to 3, SP-Exp, h, PEB 0.5, 7, *"),
-        ("lppms.sp-ex.name", "(did you mean 'SP-Exp'?)"),
-        ("lppms.-1.name", "no element '-1'"),
-        ("lppms.7.name", "no element '7'"),
+        ("replicatons", ("the scenario has no 'replicatons' (did you mean 'replications'?)", "allowed: replications")),
+        ("world.cols", ("`world` has no 'cols'", "allowed: rows")),
+        ("lppms.9.name", ("`lppms` has no element '9'", "allowed: 0 to 3, SP-Exp, h, PEB 0.5, 7, *")),
+        ("lppms.sp-ex.name", ("(did you mean 'SP-Exp'?)",)),
+        ("lppms.-1.name", ("'-1'",)),
+        ("lppms.7.name", ("'7'",)),
         (
             "lppms.*.design.epsilon",
-            "`lppms.*.design` has no 'epsilon' (did you mean 'epsilon_per_km'?): none of SP-Exp, h, PEB 0.5 and 7 has "
-            "it; they have: kind, epsilon_per_km, reveal and theirs",
+            (
+                "`lppms.*.design` has no 'epsilon' (did you mean 'epsilon_per_km'?)",
+                "SP-Exp, h, PEB 0.5 and 7",
+                "allowed: kind, epsilon_per_km, reveal and theirs",
+            ),
         ),
         (
             "lppms.*.nope.epsilon",
-            "`lppms.*` has no 'nope': none of SP-Exp, h, PEB 0.5 and 7 has it; they have: kind, name and design",
+            ("`lppms.*` has no 'nope'", "SP-Exp, h, PEB 0.5 and 7", "allowed: kind, name and design"),
         ),
-        ("training.*.cols", "`training.*` has no 'cols': none of rich and scarce has it; they have: rows"),
-        ("lppms.*.design.kind.x", "is text 'exponential': it has nothing inside"),
-        ("replications.a", "`replications` is 3: it has nothing inside"),
-        ("other.rows", "`other` is nothing (null): it has nothing inside; set all of it"),
-        ("*.rows", "`*` stands for the elements of a list or mapping, but the scenario has fields"),
-        ("training.poor.rows", "`training` has no 'poor'; allowed: rich or scarce"),
-        ("", "is no path"),
-        ("a..b", "is no path"),
-        (".a", "is no path"),
-        ('a."b', "is no path"),
-        ("a\nb", "no 'a\\nb'"),
+        ("training.*.cols", ("`training.*` has no 'cols'", "rich and scarce", "allowed: rows")),
+        ("lppms.*.design.kind.x", ("`lppms.0.design.kind` is text 'exponential'",)),
+        ("replications.a", ("`replications` is 3",)),
+        ("other.rows", ("`other` is nothing (null)", "{key: value}")),
+        ("*.rows", ("`*`", "the scenario has fixed keys")),
+        ("training.poor.rows", ("`training` has no 'poor'", "allowed: rich or scarce")),
+        ("a\nb", ("no 'a\\nb'",)),
     ],
 )
-def test_a_path_that_leads_nowhere_is_refused(path: str, words: str) -> None:
-    with pytest.raises(ScenarioError) as caught:
+def test_an_unknown_path_is_refused(path: str, words: tuple[str, ...]) -> None:
+    with pytest.raises(ScenarioError) as error:
         expand(MODEL, DATA, path, where="f:1:2")
-    (fault,) = caught.value.faults
-    assert (fault.where, fault.path) == ("f:1:2", path)
-    assert words in fault.message
+    (fault,) = error.value.faults
+    assert (fault.where, fault.path, fault.code) == ("f:1:2", path, "unknown-path")
+    assert all(word in fault.message for word in words), fault.message
 
 
-def refusal(data: dict[str, Any], path: str) -> str:
-    with pytest.raises(ScenarioError) as caught:
-        expand(Toy.model_validate(data), data, path)
-    (fault,) = caught.value.faults
-    return fault.message
-
-
-def test_a_star_over_one_element_speaks_of_that_one() -> None:
-    assert refusal({"lppms": ["a"]}, "lppms.*.design.nope") == (
-        "`lppms.0.design` has no 'nope'; allowed: kind or epsilon_per_km"
+@pytest.mark.parametrize("path", ["", "a..b", ".a", 'a."b'])
+def test_an_invalid_path_is_refused(path: str) -> None:
+    assert_faults(
+        [fault_of({}, path)], (f"--set: {path} [invalid-path]" if path else "--set: [invalid-path]", repr(path))
     )
 
 
-def test_what_is_said_of_many_elements_is_short() -> None:
+def fault_of(data: dict[str, Any], path: str) -> Fault:
+    """Return the fault of a path into the data of a `Toy`."""
+    with pytest.raises(ScenarioError) as error:
+        expand(Toy.model_validate(data), data, path)
+    (fault,) = error.value.faults
+    return fault
+
+
+def test_a_star_over_one_element_names_the_element() -> None:
+    fault = fault_of({"lppms": ["a"]}, "lppms.*.design.nope")
+    assert_fault(fault, "[unknown-path]", "`lppms.0.design`", "'nope'", "allowed: kind or epsilon_per_km")
+
+
+def test_the_message_about_many_elements_is_short() -> None:
     keys = {f"{'k' * 300}{i}": i for i in range(100)}
     names = [f"{i}{'n' * 300}" for i in range(300)]
     data = {"lppms": [{"name": name, "design": {"kind": "own", **keys}} for name in names]}
-    said = refusal(data, "lppms.*.design.nope")
-    assert len(said) < 2000
-    assert "and 295 more has it; they have: kind, " in said
-    assert said.endswith(" and 81 more")
+    message = fault_of(data, "lppms.*.design.nope").message
+    assert len(message) < 2000
+    assert "and 295 more" in message
+    assert message.endswith(" and 81 more")
 
 
-def test_only_the_elements_that_lead_furthest_say_what_they_have() -> None:
+def test_only_the_deepest_matching_elements_list_their_keys() -> None:
     data = {"lppms": [{"name": "a", "design": {"kind": "own", "deep": {"x": 1}}}, {"name": "b"}]}
-    assert refusal(data, "lppms.*.design.deep.y") == (
-        "`lppms.*.design.deep` has no 'y': none of a and b has it; they have: x"
-    )
+    fault = fault_of(data, "lppms.*.design.deep.y")
+    assert_fault(fault, "[unknown-path]", "`lppms.*.design.deep`", "'y'", "a and b")
+    assert fault.message.endswith(": x")
 
 
-def test_a_star_in_nothing_is_refused() -> None:
-    with pytest.raises(ScenarioError, match=r"`\*` matches nothing: `training` is empty"):
-        expand(Toy(), {}, "training.*.rows")
+def test_a_star_in_an_empty_mapping_is_refused() -> None:
+    assert fault_of({}, "training.*.rows").code == "unknown-path"
+    assert "`training` is empty" in fault_of({}, "training.*.rows").message
 
 
 def test_an_element_of_a_default_list_cannot_be_set() -> None:
-    with pytest.raises(ScenarioError, match=r"--set: lppms\.0\.name: `lppms` is not written out in the file"):
+    with pytest.raises(ScenarioError) as error:
         expand(Toy(), {}, "lppms.0.name")
+    assert_faults(error.value.faults, ("--set: lppms.0.name [list-not-in-file]", "`lppms`"))
 
 
 @pytest.mark.parametrize(
@@ -185,14 +190,14 @@ def test_an_element_of_a_default_list_cannot_be_set() -> None:
     ],
 )
 def test_assign(before: Any, loc: Loc, after: Any) -> None:
-    kept = copy.deepcopy(before)
+    original = copy.deepcopy(before)
     assert assign(before, loc, 9) == after
-    assert before == kept
+    assert before == original
 
 
 @pytest.mark.parametrize("loc", [("a", 5), ("a", "x"), ("n", "x"), ("no", 0), ("a", 0, "x")])
-def test_assign_refuses_what_does_not_fit(loc: Loc) -> None:
-    with pytest.raises(ValueError, match="cannot be set"):
+def test_assign_refuses_a_location_that_does_not_fit_the_data(loc: Loc) -> None:
+    with pytest.raises(ValueError, match=f"^{'.'.join(map(str, loc))} "):
         assign({"a": [1], "n": 3}, loc, 9)
 
 
@@ -204,7 +209,7 @@ def test_assign_shares_nothing() -> None:
     assert (data, value) == ({"a": [1]}, [2])
 
 
-def test_what_is_assigned_is_what_the_model_then_has() -> None:
+def test_assigned_values_reach_the_model() -> None:
     data: Any = DATA
     for loc in expand(MODEL, DATA, "lppms.*.design.epsilon_per_km"):
         data = assign(data, loc, 2.5, model=MODEL)
@@ -212,21 +217,21 @@ def test_what_is_assigned_is_what_the_model_then_has() -> None:
     assert [getattr(design, "epsilon_per_km", None) for design in designs] == [2.5, None, None, 2.5]
 
 
-def test_a_component_that_was_a_default_gets_its_kind() -> None:
+def test_assign_writes_the_kind_of_a_default_component() -> None:
     loc = ("lppms", 0, "design", "epsilon_per_km")
     assert assign({"lppms": [{}]}, loc, 2, model=Toy()) == {
         "lppms": [{"design": {"kind": "exponential", "epsilon_per_km": 2}}]
     }
     written = {"lppms": [{"design": {"kind": "hiding"}}]}
     assert assign(written, loc, 2, model=Toy())["lppms"][0]["design"]["kind"] == "hiding", "the file wins"
-    assert assign({}, ("world", "rows"), 2, model=Toy()) == {"world": {"rows": 2}}, "no kind, none made up"
+    assert assign({}, ("world", "rows"), 2, model=Toy()) == {"world": {"rows": 2}}, "a mapping without a kind gets none"
 
 
 steps = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=4).map(tuple)
 
 
 @given(st.lists(st.tuples(steps, st.integers()), max_size=5), steps, st.integers())
-def test_what_was_assigned_is_there(writes: list[tuple[Loc, int]], loc: Loc, value: int) -> None:
+def test_value_at_returns_the_assigned_value(writes: list[tuple[Loc, int]], loc: Loc, value: int) -> None:
     data: Any = {}
     for place, number in writes:
         if all(not isinstance(value_at(data, place[:i]), int) for i in range(1, len(place))):
@@ -242,5 +247,5 @@ def test_combinations_are_in_file_order() -> None:
     ]
     assert [list(point) for point in combinations({"b": [2], "a": ["x"]})] == [["b", "a"]]
     assert combinations({}) == [{}]
-    with pytest.raises(ValueError, match="one value or more for 'a', got"):
+    with pytest.raises(ValueError, match=r"^sweep\b.*'a'"):
         combinations({"a": []})

@@ -1,4 +1,4 @@
-"""Reading scenario files: YAML 1.2 values, places, and every way in which a file can be wrong."""
+"""Reading scenario files: YAML 1.2 values, positions, and the faults of invalid files."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ from hypothesis import strategies as st
 
 from sim.belief.estimated_profile import EstimatedProfileParameters
 from sim.components.suggestions import SYNONYMS, closest
+from sim.components.wording import shown
 from sim.lppm.designs.exponential import ExponentialParameters
 from sim.lppm.designs.location_hiding import LocationHidingParameters
 from sim.scenario.models import Scenario
-from sim.scenario.reading.faults import ScenarioError
+from sim.scenario.reading.faults import Fault, ScenarioError
 from sim.scenario.reading.source import MAX_BYTES, parse_text, parse_value, read
+from tests.support import assert_fault, assert_faults
 
 
-def refusal(text: str) -> list[str]:
-    """Return the faults of a text, be they fatal or not."""
+def faults(text: str) -> list[Fault]:
+    """Return the faults of a text, whether or not they prevent further reading."""
     try:
-        source = parse_text(text, "f")
+        return list(parse_text(text, "f").faults)
     except ScenarioError as error:
-        return [str(fault) for fault in error.faults]
-    return [str(fault) for fault in source.faults]
+        return error.faults
 
 
-def refusal_of_file(path: Path) -> str:
-    with pytest.raises(ScenarioError) as caught:
+def fault_of_file(path: Path) -> Fault:
+    """Return the only fault of a file."""
+    with pytest.raises(ScenarioError) as error:
         read(path)
-    assert len(caught.value.faults) == 1
-    return str(caught.value)
+    (fault,) = error.value.faults
+    return fault
 
 
 @pytest.mark.parametrize(
@@ -63,12 +65,12 @@ def test_nan_is_read() -> None:
     assert all(math.isnan(x) for x in parse_text("a: [.nan, .NaN, .NAN]", "f").data["a"])
 
 
-def test_pyyaml_itself_is_left_alone() -> None:
+def test_the_rules_of_pyyaml_are_unchanged() -> None:
     parse_text("a: no", "f")
     assert yaml.safe_load("a: no") == {"a": False}
 
 
-keys = st.text(max_size=20)  # YAML itself ends a key at 1,024 characters, escapes counted
+keys = st.text(max_size=20)  # YAML limits keys to 1,024 characters, including escapes
 json_values = st.recursive(
     st.none()
     | st.booleans()
@@ -82,7 +84,7 @@ json_values = st.recursive(
 
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(keys, json_values, max_size=4))
-def test_json_is_read_as_json_reads_it(data: dict[str, Any]) -> None:
+def test_json_is_read_as_by_the_json_module(data: dict[str, Any]) -> None:
     text = json.dumps(data)
     if "\\u0000" in text:
         return
@@ -101,7 +103,7 @@ empty:
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_every_value_knows_its_place(tmp_path: Path, newline: str, mark: str) -> None:
+def test_every_value_has_a_position(tmp_path: Path, newline: str, mark: str) -> None:
     path = tmp_path / "s.yaml"
     path.write_bytes((mark + FILE.replace("\n", newline)).encode())
     source = read(path)
@@ -117,7 +119,7 @@ def test_every_value_knows_its_place(tmp_path: Path, newline: str, mark: str) ->
     assert source.where(("lppms", 1, "deep", 1)) == f"{path}:5:25"
 
 
-def test_a_place_that_is_not_there_is_that_of_the_nearest_above() -> None:
+def test_a_missing_location_has_the_position_of_its_nearest_parent() -> None:
     source = parse_text(FILE, "f")
     assert source.position(("lppms", 1, "nope", "nope")) == (5, 5)
     assert source.position(("lppms", 7)) == source.position(("lppms",))
@@ -125,7 +127,7 @@ def test_a_place_that_is_not_there_is_that_of_the_nearest_above() -> None:
     assert source.position(("nope", "nope"), of="key") == (2, 1)
 
 
-def test_a_replaced_value_names_who_replaced_it() -> None:
+def test_a_replaced_value_names_its_origin() -> None:
     source = parse_text(FILE, "f").overlay(("lppms", 0, "a"), 3, "--set x")
     assert source.data["lppms"][0] == {"kind": "SP-Exp", "a": 3}
     assert source.where(("lppms", 0, "a", "b")) == "--set x"
@@ -133,139 +135,132 @@ def test_a_replaced_value_names_who_replaced_it() -> None:
     assert parse_text(FILE, "f").data["lppms"][0] == "SP-Exp"
 
 
-def test_a_part_keeps_its_places() -> None:
+def test_a_part_keeps_its_positions() -> None:
     part = parse_text(FILE, "f").below(("lppms", 1))
     assert part.data == {"kind": "b", "deep": [1, 22]}
     assert part.where(("deep", 1)) == "f:5:25"
 
 
-def test_duplicate_keys_are_named_with_both_places() -> None:
+def test_duplicate_keys_are_reported_with_both_positions() -> None:
     source = parse_text("a: 1\nb:\n  c: 1\n  d: 2\n  'c': 3\na: 2\n", "f")
     assert source.data == {"a": 1, "b": {"c": 1, "d": 2}}
-    assert list(map(str, source.faults)) == [
-        "f:5:3: b.c: this key is given twice: first in line 3, column 3",
-        "f:6:1: a: this key is given twice: first in line 1, column 1",
-    ]
+    assert_faults(
+        source.faults,
+        ("f:5:3: b.c [duplicate-key]", "line 3, column 3"),
+        ("f:6:1: a [duplicate-key]", "line 1, column 1"),
+    )
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "words"),
+    ("text", "place", "code", "words"),
     [
-        ("a: 1\n3: 4\n", "f:2:1", "keys are text, found 3"),
-        ("true: 4\n", "f:1:1", "keys are text, found true"),
-        ("a: {~: 4}\n", "f:1:5: a", "keys are text, found nothing (null)"),
-        ("{{name}}: 1\n", "f:1:1", "found a mapping as a key"),
-        ("? [a]\n: 1\n", "f:1:3", "found a list as a key"),
-        ("a: &x {b: 1}\nc:\n  <<: *x\n", "f:3:3: c", "merge keys (<<) are not supported"),
-        ("a: !!python/object/apply:os.system [ls]\n", "f:1:4: a", "python/object/apply:os.system"),
-        ("a: !!int '3'\n", "f:1:4: a", "found the tag"),
-        ("a: ! x\n", "f:1:4: a", "found the tag '!'"),
-        ("!x a: 1\n", "f:1:1", "found the tag '!x'"),
-        ("a: " + "9" * 41, "f:1:4: a", "a whole number of more than 40 digits"),
-        ("a: 0x" + "f" * 5000, "f:1:4: a", "a whole number of more than 40 digits"),
-        ('a: "\\ud800"', "f:1:4: a", "no character"),
-        ('a: "\\0"', "f:1:4: a", "no character"),
-        ("a: 1\n\tb: 2\n", "f:2:1", "found a tab"),
-        ("a:\n\t- 2\n", "f:2:1", "found a tab"),
-        ("a: *nope\n", "f:1:4", "found undefined alias 'nope'; does a text need quotes here?"),
-        ("a: @x\n", "f:1:4", "does a text need quotes here?"),
-        ("a: &x 1\nb: &x 2\n", "f:2:4", "duplicate anchor"),
-        ("a: 1\n---\nb: 2\n", "f:2:1", "second document"),
-        ("a: &x [*x]\n", "f:1:4: a.0", "an alias (*name) stands inside what it names"),
-        ("a: &x {b: {c: *x}}\n", "f:1:4: a.b.c", "an alias (*name) stands inside what it names"),
-        ("a: 1\nb: \x01\n", "f:2:4", "U+0001"),
-        ("a: 1\nb: \0\n", "f:2:4", "U+0000"),
-        ('a: "\\UFFFFFFFF"', "f:1:", "not valid YAML"),
-        ('a: "\\U00110000"', "f:1:", "not valid YAML"),
-        ("%YAML 1." + "9" * 5000 + "\n---\na: 1", "f:1:", "not valid YAML"),
-        ("", "f:1:1", "`lppm-sim new`"),
-        ("# only a comment\n", "f:1:1", "`lppm-sim new`"),
-        ("--- ~", "f:1:1", "`lppm-sim new`"),
-        ("[1, 2]", "f:1:1", "a scenario is a mapping (key: value), found [1, 2]"),
-        ("\n  hello", "f:2:3", "a scenario is a mapping (key: value), found 'hello'"),
-        ("a: " + "[" * 100_000, "f:1:53", "nested too deep"),
-        ("- " * 100_000, "f:1:101", "nested too deep"),
-        ("a: " + "[" * 60 + "]" * 60, "f:1:53", "nested too deep"),
+        ("a: 1\n3: 4\n", "f:2:1", "invalid-key", "3"),
+        ("true: 4\n", "f:1:1", "invalid-key", "true"),
+        ("a: {~: 4}\n", "f:1:5: a", "invalid-key", "(null)"),
+        ("{{name}}: 1\n", "f:1:1", "invalid-key", "a mapping"),
+        ("? [a]\n: 1\n", "f:1:3", "invalid-key", "a list"),
+        ("a: &x {b: 1}\nc:\n  <<: *x\n", "f:3:3: c", "unsupported-yaml", "<<"),
+        ("a: !!python/object/apply:os.system [ls]\n", "f:1:4: a", "unsupported-yaml", "python/object/apply:os.system"),
+        ("a: !!int '3'\n", "f:1:4: a", "unsupported-yaml", "2002:int"),
+        ("a: ! x\n", "f:1:4: a", "unsupported-yaml", "'!'"),
+        ("!x a: 1\n", "f:1:1", "unsupported-yaml", "'!x'"),
+        ("a: " + "9" * 41, "f:1:4: a", "out-of-range", "40 digits"),
+        ("a: 0x" + "f" * 5000, "f:1:4: a", "out-of-range", "40 digits"),
+        ('a: "\\ud800"', "f:1:4: a", "invalid-character", ""),
+        ('a: "\\0"', "f:1:4: a", "invalid-character", ""),
+        ("a: 1\n\tb: 2\n", "f:2:1", "invalid-yaml", "a tab"),
+        ("a:\n\t- 2\n", "f:2:1", "invalid-yaml", "a tab"),
+        ("a: *nope\n", "f:1:4", "invalid-yaml", "'nope'"),
+        ("a: @x\n", "f:1:4", "invalid-yaml", "need quotes"),
+        ("a: &x 1\nb: &x 2\n", "f:2:4", "invalid-yaml", "duplicate anchor"),
+        ("a: 1\n---\nb: 2\n", "f:2:1", "invalid-yaml", "second document"),
+        ("a: &x [*x]\n", "f:1:4: a.0", "recursive-alias", ""),
+        ("a: &x {b: {c: *x}}\n", "f:1:4: a.b.c", "recursive-alias", ""),
+        ("a: 1\nb: \x01\n", "f:2:4", "invalid-character", "U+0001"),
+        ("a: 1\nb: \0\n", "f:2:4", "invalid-character", "U+0000"),
+        ('a: "\\UFFFFFFFF"', "f:1:", "invalid-yaml", ""),
+        ('a: "\\U00110000"', "f:1:", "invalid-yaml", ""),
+        ("%YAML 1." + "9" * 5000 + "\n---\na: 1", "f:1:", "invalid-yaml", ""),
+        ("", "f:1:1", "empty-file", "`lppm-sim new`"),
+        ("# only a comment\n", "f:1:1", "empty-file", "`lppm-sim new`"),
+        ("--- ~", "f:1:1", "empty-file", "`lppm-sim new`"),
+        ("[1, 2]", "f:1:1", "wrong-type", "[1, 2]"),
+        ("\n  hello", "f:2:3", "wrong-type", "'hello'"),
+        ("a: " + "[" * 100_000, "f:1:53", "too-large", "50 levels"),
+        ("- " * 100_000, "f:1:101", "too-large", "50 levels"),
+        ("a: " + "[" * 60 + "]" * 60, "f:1:53", "too-large", "50 levels"),
     ],
 )
-def test_a_wrong_file_is_refused_at_its_place(text: str, place: str, words: str) -> None:
-    (fault,) = refusal(text)
-    assert fault.startswith(place)
-    assert words in fault
-    assert len(fault) < 300
-
-
-LEVELS = "this line is indented by {} but the keys above it by {}".format
-ITEMS = "this line is indented by {} but the list items above it by {}".format
-NO_KEY = "this line is no `key: value`: "
-MORE = "found more after the end of a value; is a quote missing or one too many, or does all of it need quotes?"
+def test_an_invalid_file_is_refused_at_its_place(text: str, place: str, code: str, words: str) -> None:
+    (fault,) = faults(text)
+    assert str(fault).startswith(place)
+    assert fault.code == code
+    assert words in fault.message
+    assert len(str(fault)) < 300
 
 
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        # indented too far, or not far enough
-        ("u:\n  c: 2\n   q: 6\n", f"3:4: {LEVELS('3 spaces,', '2 (line 2) or 0 (line 1)')}"),
-        ("u:\n   c: 2\n  q: 6\n", f"3:3: {LEVELS('2 spaces,', '3 (line 2) or 0 (line 1)')}"),
-        ("u:\n   # x\n   c: 2\n\n  q: 6\n", f"5:3: {LEVELS('2 spaces,', '3 (line 3) or 0 (line 1)')}"),
-        ("u:\n  c: 2\n s: 1\n", f"3:2: {LEVELS('1 space,', '2 (line 2) or 0 (line 1)')}"),
-        ("s: 1\n n: x\n", f"2:2: {LEVELS('1 space,', '0 (line 1)')}"),
-        (" s: 1\nn: x\n", f"2:1: {LEVELS('0 spaces,', '1 (line 1)')}"),
-        ("a:\n  u:\n      c: 2\n    q: 6\n", f"4:5: {LEVELS('4 spaces,', '6 (line 3), 2 (line 2) or 0 (line 1)')}"),
-        ("u: {c: 2}\n  q: 3\n", f"2:3: {LEVELS('2 spaces,', '0 (line 1)')}"),
-        ("a: 'x'\n  b: 1\n", f"2:3: {LEVELS('2 spaces,', '0 (line 1)')}"),
-        ("l:\n  - k: a\n     n: b\n", f"3:6: {LEVELS('5 spaces,', '4 (line 2) or 0 (line 1)')}"),
-        ("l:\n  - k: a\n   n: b\n", f"3:4: {LEVELS('3 spaces,', '4 (line 2) or 0 (line 1)')}"),
-        ("l:\n  - k: a\n  n: b\n", f"3:3: {LEVELS('2 spaces,', '4 (line 2) or 0 (line 1)')}"),
-        ("l:\n  - a\n - b\n", f"3:2: {ITEMS('1 space,', '2 (line 2)')}"),
-        ("l:\n  - k: a\n    - k: b\n", f"3:5: {ITEMS('4 spaces,', '2 (line 2)')}"),
-        ("a: 1\n- b\n", "2:1: found a list item (-) among keys; is this line indented as it should be?"),
-        ("- b\na: 1\n", "2:1: found a key among list items (-); is this line indented as it should be?"),
-        ("a: - b\n", "1:4: found a list item (-) in the middle of a line; give it a line of its own"),
+        # wrong indentation
+        ("u:\n  c: 2\n   q: 6\n", ("f:3:4: [invalid-yaml]", "3 spaces", "2 (line 2) or 0 (line 1)")),
+        ("u:\n   c: 2\n  q: 6\n", ("f:3:3: [invalid-yaml]", "2 spaces", "3 (line 2) or 0 (line 1)")),
+        ("u:\n   # x\n   c: 2\n\n  q: 6\n", ("f:5:3: [invalid-yaml]", "2 spaces", "3 (line 3) or 0 (line 1)")),
+        ("u:\n  c: 2\n s: 1\n", ("f:3:2: [invalid-yaml]", "1 space", "2 (line 2) or 0 (line 1)")),
+        ("s: 1\n n: x\n", ("f:2:2: [invalid-yaml]", "1 space", "0 (line 1)")),
+        (" s: 1\nn: x\n", ("f:2:1: [invalid-yaml]", "0 spaces", "1 (line 1)")),
+        ("a:\n  u:\n      c: 2\n    q: 6\n",
+         ("f:4:5: [invalid-yaml]", "4 spaces", "6 (line 3), 2 (line 2) or 0 (line 1)")),
+        ("u: {c: 2}\n  q: 3\n", ("f:2:3: [invalid-yaml]", "2 spaces", "0 (line 1)")),
+        ("a: 'x'\n  b: 1\n", ("f:2:3: [invalid-yaml]", "2 spaces", "0 (line 1)")),
+        ("l:\n  - k: a\n     n: b\n", ("f:3:6: [invalid-yaml]", "5 spaces", "4 (line 2) or 0 (line 1)")),
+        ("l:\n  - k: a\n   n: b\n", ("f:3:4: [invalid-yaml]", "3 spaces", "4 (line 2) or 0 (line 1)")),
+        ("l:\n  - k: a\n  n: b\n", ("f:3:3: [invalid-yaml]", "2 spaces", "4 (line 2) or 0 (line 1)")),
+        ("l:\n  - a\n - b\n", ("f:3:2: [invalid-yaml]", "1 space", "2 (line 2)", "list item")),
+        ("l:\n  - k: a\n    - k: b\n", ("f:3:5: [invalid-yaml]", "4 spaces", "2 (line 2)", "list item")),
+        ("a: 1\n- b\n", ("f:2:1: [invalid-yaml]", "a list item (-) among keys")),
+        ("- b\na: 1\n", ("f:2:1: [invalid-yaml]", "a key among list items (-)")),
+        ("a: - b\n", ("f:1:4: [invalid-yaml]", "a list item (-) in the middle of a line")),
         # no colon, no space after it
-        ("a: 1\nb\nc: 2", f"2:1: {NO_KEY}a ':' is missing"),
-        ("n: x\nseed 1\nu: y\n", f"2:1: {NO_KEY}a ':' is missing"),
-        ("users\n  c: 2\n", f"1:1: {NO_KEY}a ':' is missing"),
-        ("u:\n  c: 3\n  q 6\nl: [a]\n", f"3:3: {NO_KEY}a ':' is missing"),
-        ("seed:1\nn: x\n", f"1:1: {NO_KEY}a space is missing after the ':'"),
-        ("n: x\nseed:1\n", f"2:1: {NO_KEY}a space is missing after the ':'"),
-        ("u:\n  c:2\n  q: 6\n", f"2:3: {NO_KEY}a space is missing after the ':'"),
-        ("l:\n  - a\n  -b\n", "3:3: a space is missing after the '-'"),
-        ("seed:1", "1:1: a scenario is a mapping (key: value), found 'seed:1' at the top level; put a space after "
-         "the ':'"),
-        ("a: b: c\n", "1:5: found a second ': ' in this line; does a text need quotes?"),
+        ("a: 1\nb\nc: 2", ("f:2:1: [invalid-yaml]", "`key: value`", "a ':' is missing")),
+        ("n: x\nseed 1\nu: y\n", ("f:2:1: [invalid-yaml]", "`key: value`", "a ':' is missing")),
+        ("users\n  c: 2\n", ("f:1:1: [invalid-yaml]", "`key: value`", "a ':' is missing")),
+        ("u:\n  c: 3\n  q 6\nl: [a]\n", ("f:3:3: [invalid-yaml]", "`key: value`", "a ':' is missing")),
+        ("seed:1\nn: x\n", ("f:1:1: [invalid-yaml]", "`key: value`", "a space is missing")),
+        ("n: x\nseed:1\n", ("f:2:1: [invalid-yaml]", "`key: value`", "a space is missing")),
+        ("u:\n  c:2\n  q: 6\n", ("f:2:3: [invalid-yaml]", "`key: value`", "a space is missing")),
+        ("l:\n  - a\n  -b\n", ("f:3:3: [invalid-yaml]", "a space is missing")),
+        ("seed:1", ("f:1:1: [wrong-type]", "'seed:1'", "put a space after the ':'")),
+        ("a: b: c\n", ("f:1:5: [invalid-yaml]", "a second ': ' in this line")),
         # brackets
-        ("a: [1, 2\n", "1:4: this '[' is never closed"),
-        ("a: [1, 2\nb: 3\n", "1:4: this '[' is still open in line 2: is a ']' or a ',' missing?"),
-        ("a: {b: 1\n    c: 2}\n", "1:4: this '{' is still open in line 2: is a '}' or a ',' missing?"),
-        ("a: {b: 1 c: 2}\n", "1:11: expected ',' or '}' here: the '{' of column 4 is still open"),
-        ("a: {b: [1}\n", "1:10: expected ',' or ']' here: the '[' of column 8 is still open"),
-        ("a: [1,\n", "2:1: not valid YAML: the text ends where a value is expected; is a bracket not closed?"),
-        ("a: ]\n", "1:4: not valid YAML: found ']' where a value is expected; does a text need quotes here?"),
-        ("a: [1]]\n", "1:7: found a ']' that nothing opened"),
+        ("a: [1, 2\n", ("f:1:4: [invalid-yaml]", "never closed")),
+        ("a: [1, 2\nb: 3\n", ("f:1:4: [invalid-yaml]", "line 2", "]", "still open")),
+        ("a: {b: 1\n    c: 2}\n", ("f:1:4: [invalid-yaml]", "line 2", "}", "still open")),
+        ("a: {b: 1 c: 2}\n", ("f:1:11: [invalid-yaml]", "expected ',' or '}'", "column 4", "still open")),
+        ("a: {b: [1}\n", ("f:1:10: [invalid-yaml]", "expected ',' or ']'", "column 8", "still open")),
+        ("a: [1,\n", ("f:2:1: [invalid-yaml]", "where a value is expected")),
+        ("a: ]\n", ("f:1:4: [invalid-yaml]", "']' where a value is expected")),
+        ("a: [1]]\n", ("f:1:7: [invalid-yaml]", "a ']' without an opening bracket")),
         # quotes
-        ("a: 'x\nb: 1\n", "1:4: this quote (') is never closed"),
-        ('a: ["x, y]\n', '1:5: this quote (") is never closed'),
-        ("a: 'it's'\n", f"1:8: {MORE}"),
-        ('a: "x\nb: "y"\n', f"2:5: {MORE}"),
-        ('a: "C:\\data"\n', "1:8: \\d means nothing in double quotes; write the text in single quotes"),
-        ("s:\n  *.x: [1]\n", "2:3: a text that begins with * needs quotes"),
+        ("a: 'x\nb: 1\n", ("f:1:4: [invalid-yaml]", "never closed")),
+        ('a: ["x, y]\n', ("f:1:5: [invalid-yaml]", "never closed")),
+        ("a: 'it's'\n", ("f:1:8: [invalid-yaml]", "after the end of a value", "a quote missing")),
+        ('a: "x\nb: "y"\n', ("f:2:5: [invalid-yaml]", "after the end of a value", "a quote missing")),
+        ('a: "C:\\data"\n', ("f:1:8: [invalid-yaml]", "\\d", "single quotes")),
+        ("s:\n  *.x: [1]\n", ("f:2:3: [invalid-yaml]", "starts with *", "needs quotes")),
         # tabs
-        ("a:\n  b: 1\n  \tc: 1\n", "3:3: found a tab, but YAML is indented with spaces only"),
+        ("a:\n  b: 1\n  \tc: 1\n", ("f:3:3: [invalid-yaml]", "a tab, but YAML is indented with spaces only")),
     ],
 )  # fmt: skip
-def test_the_common_slips_are_told_in_plain_words(text: str, fault: str) -> None:
-    assert refusal(text) == [f"f:{fault}"]
+def test_common_syntax_errors_are_explained(text: str, fault: tuple[str, ...]) -> None:
+    assert_faults(faults(text), fault)
 
 
-def test_an_empty_file_is_told_what_is_needed() -> None:
-    assert refusal("") == [
-        "f:1:1: the file is empty, but a scenario needs at least users and lppms; "
-        "`lppm-sim new` writes a template to start from"
-    ]
+def test_an_empty_file_is_refused_with_the_required_keys() -> None:
+    assert_faults(faults(""), ("f:1:1: [empty-file]", "users and lppms", "`lppm-sim new`"))
 
 
-def test_forty_nine_levels_are_fine() -> None:
+def test_forty_nine_levels_are_allowed() -> None:
     assert parse_text("a: " + "[" * 48 + "]" * 48, "f").data["a"]
 
 
@@ -275,52 +270,52 @@ def test_aliases_repeat_data_without_sharing_it() -> None:
     assert data["a"]["b"] is not data["c"]["b"]
 
 
-def test_a_fault_in_what_an_alias_repeats_is_told_once() -> None:
-    assert len(refusal("a: &x {b: 1, b: 2}\nc: *x\nd: *x\n")) == 1
+def test_a_fault_in_an_aliased_node_is_reported_once() -> None:
+    assert len(faults("a: &x {b: 1, b: 2}\nc: *x\nd: *x\n")) == 1
 
 
-def test_a_billion_laughs_are_not_laughed() -> None:
+def test_exponential_alias_expansion_is_refused() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
-    (fault,) = refusal("\n".join(lines))
-    assert "too much data: allowed are 100,000 values" in fault
+    (fault,) = faults("\n".join(lines))
+    assert_fault(fault, "[too-large]", "100,000 values")
 
 
-def test_a_chain_of_aliases_cannot_nest_too_deep() -> None:
+def test_a_chain_of_aliases_is_limited_in_depth() -> None:
     lines = ["a0: &a0 [x]", *(f"a{i}: &a{i} [*a{i - 1}]" for i in range(1, 80))]
-    (fault,) = refusal("\n".join(lines))
-    assert "nested too deep" in fault
+    (fault,) = faults("\n".join(lines))
+    assert_fault(fault, "[too-large]", "50 levels")
 
 
 def test_too_many_values_are_refused_while_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sim.scenario.reading.yaml12.MAX_NODES", 20)
-    (fault,) = refusal("a: [" + "1, " * 60 + "1]")
-    assert "too much data" in fault
-    assert refusal("a: [" + "1, " * 10 + "1]") == []
+    (fault,) = faults("a: [" + "1, " * 60 + "1]")
+    assert_fault(fault, "[too-large]", "values")
+    assert faults("a: [" + "1, " * 10 + "1]") == []
 
 
-def test_faults_without_end_come_with_those_before() -> None:
-    assert len(refusal("a: 1\na: 2\nb: &x [*x]")) == 2
+def test_a_fault_that_stops_reading_is_reported_with_earlier_ones() -> None:
+    assert len(faults("a: 1\na: 2\nb: &x [*x]")) == 2
 
 
-def test_a_missing_file_suggests_its_neighbour(tmp_path: Path) -> None:
+def test_a_missing_file_suggests_a_similar_name(tmp_path: Path) -> None:
     (tmp_path / "commuters.yaml").write_text("a: 1")
     (tmp_path / "notes.txt").write_text("a: 1")
-    assert "no such file (did you mean 'commuters.yaml'?)" in refusal_of_file(tmp_path / "comuters.yaml")
-    assert "(did you mean 'commuters.yaml'?)" in refusal_of_file(tmp_path / "commuters.yml")
-    assert "beside it: commuters.yaml" in refusal_of_file(tmp_path / "qqq.yaml")
-    assert "is not there either" in refusal_of_file(tmp_path / "no" / "x.yaml")
+    assert_fault(fault_of_file(tmp_path / "comuters.yaml"), "[file-not-found]", "(did you mean 'commuters.yaml'?)")
+    assert "(did you mean 'commuters.yaml'?)" in fault_of_file(tmp_path / "commuters.yml").message
+    assert fault_of_file(tmp_path / "qqq.yaml").message.endswith(": commuters.yaml")
+    assert f"{str(tmp_path / 'no')!r}" in fault_of_file(tmp_path / "no" / "x.yaml").message
     (tmp_path / "mine.yaml").write_text("a: 1")
-    assert refusal_of_file(tmp_path / "nosuch.yaml").endswith("no such file; beside it: commuters.yaml, mine.yaml")
-    assert refusal_of_file(tmp_path / "nine.yaml").endswith("no such file (did you mean 'mine.yaml'?)")
+    assert fault_of_file(tmp_path / "nosuch.yaml").message.endswith(": commuters.yaml, mine.yaml")
+    assert fault_of_file(tmp_path / "nine.yaml").message.endswith("(did you mean 'mine.yaml'?)")
 
 
-def test_what_is_no_readable_file_is_refused(tmp_path: Path) -> None:
-    assert "this is a folder" in refusal_of_file(tmp_path)
-    assert "no file name" in refusal_of_file(Path("a\0b"))
-    assert "cannot be read" in refusal_of_file(tmp_path / ("x" * 5000))
+def test_paths_that_are_not_readable_files_are_refused(tmp_path: Path) -> None:
+    assert fault_of_file(tmp_path).code == "is-a-folder"
+    assert fault_of_file(Path("a\0b")).code == "file-error"
+    assert fault_of_file(tmp_path / ("x" * 5000)).code == "file-error"
     (tmp_path / "a.yaml").write_text("a: 1")
-    assert "cannot be read" in refusal_of_file(tmp_path / "a.yaml" / "b.yaml")
+    assert fault_of_file(tmp_path / "a.yaml" / "b.yaml").code == "file-error"
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read everything")
@@ -328,34 +323,32 @@ def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text("a: 1")
     path.chmod(0)
-    assert "Permission denied" in refusal_of_file(path)
+    assert_fault(fault_of_file(path), "[file-error]", "Permission denied")
 
 
 @pytest.mark.parametrize(
     ("raw", "place", "words"),
     [
-        (b"a: 1\nb: caf\xe9\n", ":2:7", "not UTF-8 text: found byte 0xe9 at byte 11"),
-        ("b: é".encode() + b"\xff", ":1:5", "not UTF-8 text"),
-        (b"a: 1\nPK\0\1", ":2:3", "not a text file: found a NUL byte at byte 7"),
-        ("a: 1".encode("utf-16"), ":1:1", "save it as UTF-8"),
-        ("a: 1".encode("utf-16-be"), ":1:1", "NUL byte at byte 0"),
-        (b"\xfe\xff" + "a: 1".encode("utf-16-be"), ":1:1", "save it as UTF-8"),
-        ("a: 1".encode("utf-32"), ":1:1", "save it as UTF-8"),
-        (b"a: 1\n" * (MAX_BYTES // 5 + 1), "", "allowed are 1,000,000 bytes"),
+        (b"a: 1\nb: caf\xe9\n", ":2:7: [not-utf8]", "0xe9 at byte 11"),
+        ("b: é".encode() + b"\xff", ":1:5: [not-utf8]", "0xff"),
+        (b"a: 1\nPK\0\1", ":2:3: [not-utf8]", "NUL byte at byte 7"),
+        ("a: 1".encode("utf-16"), ":1:1: [not-utf8]", "UTF-16 or UTF-32"),
+        ("a: 1".encode("utf-16-be"), ":1:1: [not-utf8]", "NUL byte at byte 0"),
+        (b"\xfe\xff" + "a: 1".encode("utf-16-be"), ":1:1: [not-utf8]", "UTF-16 or UTF-32"),
+        ("a: 1".encode("utf-32"), ":1:1: [not-utf8]", "UTF-16 or UTF-32"),
+        (b"a: 1\n" * (MAX_BYTES // 5 + 1), ": [too-large]", "1,000,000 bytes"),
     ],
 )
-def test_bytes_that_are_no_text_are_refused(tmp_path: Path, raw: bytes, place: str, words: str) -> None:
+def test_files_that_are_not_text_are_refused(tmp_path: Path, raw: bytes, place: str, words: str) -> None:
     path = tmp_path / "a.yaml"
     path.write_bytes(raw)
-    said = refusal_of_file(path)
-    assert said.startswith(f"{path}{place}: ")
-    assert words in said
+    assert_faults([fault_of_file(path)], (f"{path}{place}", words))
 
 
 def test_an_endless_file_is_refused() -> None:
     if not Path("/dev/zero").exists():
         pytest.skip("no endless file here")
-    assert "too large" in refusal_of_file(Path("/dev/zero"))
+    assert fault_of_file(Path("/dev/zero")).code == "too-large"
 
 
 @pytest.mark.parametrize(
@@ -373,10 +366,23 @@ def test_values_of_settings_are_read_as_in_a_file(text: str, value: Any) -> None
     assert parse_value(text) == value
 
 
-@pytest.mark.parametrize("text", ["[1", "a: b: c", "!!x 3", "{a: 1, a: 2}", "\0", "*", "[" * 1000])
-def test_wrong_values_of_settings_are_refused(text: str) -> None:
-    with pytest.raises(ScenarioError, match=r"^--set(: a)?: the value .* cannot be read: "):
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("[1", "invalid-yaml"),
+        ("a: b: c", "invalid-yaml"),
+        ("!!x 3", "unsupported-yaml"),
+        ("{a: 1, a: 2}", "duplicate-key"),
+        ("\0", "invalid-character"),
+        ("*", "invalid-yaml"),
+        ("[" * 1000, "too-large"),
+    ],
+)
+def test_invalid_values_of_settings_are_refused(text: str, code: str) -> None:
+    with pytest.raises(ScenarioError, match=r"^--set(: a)?: ") as error:
         parse_value(text)
+    assert error.value.codes == [code]
+    assert shown(text) in str(error.value)
 
 
 YAMLISH = st.lists(
@@ -390,9 +396,9 @@ YAMLISH = st.lists(
 @settings(max_examples=400, deadline=None)
 @given(st.text(max_size=60) | YAMLISH | st.binary(max_size=60).map(lambda raw: raw.decode("latin-1")))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    said = refusal(text)
-    assert all(line.isprintable() and line.startswith("f:") for line in said)
-    if not said:
+    problems = list(map(str, faults(text)))
+    assert all(line.isprintable() and line.startswith("f:") for line in problems)
+    if not problems:
         assert isinstance(parse_text(text, "f").data, dict)
 
 
@@ -406,7 +412,7 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory,
 
 
 @pytest.mark.parametrize(
-    ("word", "meant"),
+    ("word", "expected"),
     [
         ("Seed", "seed"),
         ("sp_exp", "SP-Exp"),
@@ -418,8 +424,8 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory,
         ("", None),
     ],
 )
-def test_closest(word: str, meant: str | None) -> None:
-    assert closest(word, ["seed", "SP-Exp", "SP-LH", "epsilon_per_km"]) == meant
+def test_closest(word: str, expected: str | None) -> None:
+    assert closest(word, ["seed", "SP-Exp", "SP-LH", "epsilon_per_km"]) == expected
     assert closest(word, []) is None
 
 
@@ -428,7 +434,7 @@ KEYS += LocationHidingParameters.model_fields
 
 
 @pytest.mark.parametrize(
-    ("words", "meant"),
+    ("words", "expected"),
     [
         ("alpha Alpha", "reveal_probability"),
         ("epsilon eps EPS", "epsilon_per_km"),
@@ -441,13 +447,13 @@ KEYS += LocationHidingParameters.model_fields
         ("population", "users"),
     ],
 )
-def test_common_words_find_our_keys(words: str, meant: str) -> None:
+def test_synonyms_suggest_the_keys(words: str, expected: str) -> None:
     for word in words.split():
-        assert closest(word, KEYS) == meant
-        assert closest(word, ["horse", word.upper()]) == word.upper(), "what is there is meant"
-        assert closest(word, ["horse"]) is None, "only where the key is allowed"
+        assert closest(word, KEYS) == expected
+        assert closest(word, ["horse", word.upper()]) == word.upper(), "an existing key takes precedence"
+        assert closest(word, ["horse"]) is None, "no suggestion if the key is not allowed"
 
 
-def test_every_synonym_leads_to_a_key() -> None:
+def test_every_synonym_stands_for_a_key() -> None:
     assert set(SYNONYMS.values()) <= set(KEYS)
     assert all(word == word.lower() and word.isalpha() for word in SYNONYMS)

@@ -19,7 +19,7 @@ from tests.support import MakeScenario
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Record cabs as a trace file: each of them now and then stays in a cell."""
+    """Write the traces of cabs to a file; each cab sometimes stays in a cell."""
     world = {"grid": GRID, "roads": ROADS}
     users = {"count": 3, "queries": QUERIES, "mobility": "taxis", "demand": {"kind": "periodic", "period_s": 600}}
     data = {"name": "x", "seed": 9, "world": world, "users": users, "lppms": ["identity"]}
@@ -32,15 +32,15 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def worlds() -> dict[int, World]:
-    """Keep the world of each seed: nothing changes it, and roads take long to build."""
+    """Cache of the world of each seed: it does not change, and roads are slow to build."""
     return {}
 
 
 @pytest.fixture
 def population(make_scenario: MakeScenario, recording: Path, worlds: dict[int, World]) -> Build:
-    def make(who: str, *shifts: dict[str, Any], replication: int = 0, seed: int = 3, **said: Any) -> Population:
+    def make(who: str, *shifts: dict[str, Any], replication: int = 0, seed: int = 3, **settings: Any) -> Population:
         users = {"mobility": {"kind": "replay", "file": str(recording)}} if who == "replay" else SYNTHETIC[who]
-        users = {"count": 3, "queries": QUERIES} | users | said
+        users = {"count": 3, "queries": QUERIES} | users | settings
         world = {"grid": GRID, "roads": ROADS}
         setting = Setting(make_scenario(world=world, users=users, shifts=list(shifts), seed=seed, training={}))
         if seed in worlds:

@@ -60,7 +60,7 @@ Build = Callable[..., Population]
 
 
 def same(one: Life, other: Life, stop: int | None = None) -> bool:
-    """Whether two lives are the same to the bit, up to a query."""
+    """Return whether two lives are identical up to a query."""
     pairs = [(one.past.times_s, other.past.times_s), (one.past.cells, other.past.cells)]
     pairs += [(getattr(one.test, column)[:stop], getattr(other.test, column)[:stop]) for column in ("times_s", "cells")]
     return all(np.array_equal(a, b) for a, b in pairs)
@@ -74,16 +74,18 @@ def after(life: Life, at: int = AT) -> np.ndarray[Any, Any]:
     return life.test.cells[at - 1 :]
 
 
-def recorded(make_scenario: MakeScenario, folder: Path, cells: list[int], *shifts: dict[str, Any], **said: Any) -> Life:
-    """Return the life of somebody who was recorded in these cells."""
+def recorded(
+    make_scenario: MakeScenario, folder: Path, cells: list[int], *shifts: dict[str, Any], **settings: Any
+) -> Life:
+    """Return the life of a user who was recorded in these cells."""
     pd.DataFrame({"user": "ann", "order": range(len(cells)), "cell": cells}).to_csv(folder / "t.csv", index=False)
-    users = {"mobility": {"kind": "replay", "file": str(folder / "t.csv")}} | said
+    users = {"mobility": {"kind": "replay", "file": str(folder / "t.csv")}} | settings
     scenario = make_scenario(world={"grid": GRID}, users=users, shifts=list(shifts), training={})
     return Population(Setting(scenario), 0).lives["ann"]
 
 
 def goal(name: str, home: int) -> int:
-    """Return where somebody moves whose home was in a cell."""
+    """Return the new home of a user whose home was in a cell."""
     life = attraction(Grid.rectangle(rows=8, cols=8, width_km=16, height_km=16), seed=3).copy()
     life[home] = 0
     return pick(thresholds(life), stream(3, "shift", name, "ann").random())

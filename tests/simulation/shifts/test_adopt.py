@@ -22,7 +22,7 @@ from tests.simulation.shifts.lives import (
 from tests.support import MakeScenario, raises_code
 
 
-def test_to_adopt_is_to_live_like_the_next_user(population: Build) -> None:
+def test_adopt_takes_the_life_of_the_next_user(population: Build) -> None:
     base = population("replay").lives
     users = list(base)
     trace = population("replay", {"kind": "adopt", "what": "trace", "at_query": AT}).lives
@@ -33,10 +33,10 @@ def test_to_adopt_is_to_live_like_the_next_user(population: Build) -> None:
         assert set(after(profile[user]).tolist()) <= set(base[model].test.cells.tolist())
         assert after(profile[user]).tolist() != after(base[model]).tolist()
         assert after(one[user]).tolist() == after(base[users[0]]).tolist()
-    assert not one[users[0]].shifts, "she has that life already"
+    assert not one[users[0]].shifts, "this user already has that life"
 
 
-def test_a_shorter_life_starts_over(population: Build, make_scenario: MakeScenario, tmp_path: Path) -> None:
+def test_a_shorter_trace_is_repeated(population: Build, make_scenario: MakeScenario, tmp_path: Path) -> None:
     cells = {"long": list(range(10)), "short": [40, 41, 42]}
     rows = [(user, i, cell) for user, own in cells.items() for i, cell in enumerate(own)]
     pd.DataFrame(rows, columns=["user", "order", "cell"]).to_csv(tmp_path / "t.csv", index=False)
@@ -48,15 +48,15 @@ def test_a_shorter_life_starts_over(population: Build, make_scenario: MakeScenar
     assert lives["short"].test.cells.tolist() == [40, 41, 2]
 
 
-def test_a_drift_takes_more_and_more_of_the_new_life(population: Build) -> None:
+def test_a_drift_takes_an_increasing_share_of_the_new_life(population: Build) -> None:
     spec = {"kind": "adopt", "what": "trace", "at_query": 201, "over_queries": 400, "weight": 0.8}
     base = population("markov", queries=1200).lives
     life = population("markov", spec, queries=1200).lives["user-001"]
     own, other = base["user-001"].test.cells, base["user-002"].test.cells
-    told = own != other
-    new = (life.test.cells == other)[told]
+    differs = own != other
+    new = (life.test.cells == other)[differs]
     assert ((life.test.cells == own) | (life.test.cells == other)).all()
-    at = np.flatnonzero(told)
+    at = np.flatnonzero(differs)
     share = [new[(at >= low) & (at < high)].mean() for low, high in ((0, 200), (200, 400), (400, 600), (600, 1200))]
     np.testing.assert_allclose(share, [0, 0.2, 0.6, 0.8], atol=0.1)
     assert share[0] == 0
@@ -65,21 +65,22 @@ def test_a_drift_takes_more_and_more_of_the_new_life(population: Build) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("settings", "expected"),
     [
-        ({"users": ["user-01"]}, "shifts.adopt: `users`: unknown user 'user-01' (did you mean 'user-001'?)"),
-        ({"of": "eve"}, "shifts.adopt: `of`: unknown user 'eve'; the users are user-001, user-002, user-003"),
-        ({"of": "user-002", "users": ["user-002"]}, "`users` must contain another user than user-002"),
+        ({"users": ["user-01"]}, ["`users`", "'user-01'", "'user-001'"]),
+        ({"of": "eve"}, ["`of`", "'eve'", "user-001, user-002, user-003"]),
+        ({"of": "user-002", "users": ["user-002"]}, ["user-002"]),
     ],
 )
-def test_unknown_users_are_named(said: dict[str, Any], expected: str, population: Build) -> None:
+def test_unknown_users_are_reported(settings: dict[str, Any], expected: list[str], population: Build) -> None:
     with pytest.raises(InputError) as raised:
-        _ = population("favourites", {"kind": "adopt", "at_query": 5} | said).lives
-    assert expected in str(raised.value)
+        _ = population("favourites", {"kind": "adopt", "at_query": 5} | settings).lives
+    assert str(raised.value).startswith("shifts.adopt: ")
+    assert all(words in str(raised.value) for words in expected)
 
 
-def test_what_cannot_be_is_refused(population: Build) -> None:
+def test_impossible_shifts_are_refused(population: Build) -> None:
     with raises_code(InputError, "too-few-users"):
         _ = population("favourites", {"kind": "adopt", "at_query": 5}, count=1).lives
-    with pytest.raises(InputError, match=r"shifts\.close_roads: `cells` must be in \[0, 64\), found 64"):
+    with pytest.raises(InputError, match=r"^shifts\.close_roads: `cells` .* 64$"):
         _ = population("taxis", {"kind": "close_roads", "at_day": 0.1, "cells": [64]}).lives

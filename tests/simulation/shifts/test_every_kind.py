@@ -1,4 +1,4 @@
-"""Every kind of shift on recorded and on synthetic users, against the same lives without it."""
+"""Every kind of shift, for recorded and synthetic users, compared with the same lives without it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.support import MakeScenario, done
 
 @pytest.mark.parametrize("who", ["replay", *SYNTHETIC])
 @pytest.mark.parametrize("spec", ALL, ids=named)
-def test_until_then_nothing_changes_and_then_something_does(who: str, spec: dict[str, Any], population: Build) -> None:
+def test_a_life_changes_only_after_the_shift(who: str, spec: dict[str, Any], population: Build) -> None:
     base, shifted = population(who, past_queries=5).lives, population(who, spec, past_queries=5).lives
     changed = 0
     for user, life in shifted.items():
@@ -50,8 +50,8 @@ def test_until_then_nothing_changes_and_then_something_does(who: str, spec: dict
         assert life.borders == tuple(shift.index for shift in life.shifts if shift.index > 1)
         changed += not same(life, base[user])
         if spec["kind"] not in {"rate", "close_roads", "reverse_roads"}:
-            assert life.test.times_s.tolist() == base[user].test.times_s.tolist(), "the moments stay"
-    # Who goes out seldom, checks in hours apart or always drives by the same few roads may not notice.
+            assert life.test.times_s.tolist() == base[user].test.times_s.tolist(), "times do not change"
+    # Users who move rarely, query hours apart or always use the same few roads may not be affected.
     assert changed == 3 or (
         who not in {"replay", "taxis"} and spec["kind"] in {"new_places", "close_roads", "reverse_roads"}
     )
@@ -85,7 +85,7 @@ def test_shifts_follow_each_other(population: Build) -> None:
 
 
 @pytest.mark.parametrize("who", ["replay", "favourites", "commuters"])
-def test_shifts_apply_as_they_begin_wherever_they_are_listed(who: str, population: Build) -> None:
+def test_shifts_apply_in_the_order_of_their_starts(who: str, population: Build) -> None:
     leave = {"kind": "holiday", "at_query": AT, "for_queries": 20}
     move = {"kind": "relocate", "at_query": 40}
     one, two = population(who, move, leave).lives, population(who, leave, move).lives
@@ -97,7 +97,7 @@ def test_shifts_apply_as_they_begin_wherever_they_are_listed(who: str, populatio
         assert after(life, AT + 20).tolist() == after(moved[user], AT + 20).tolist()
 
 
-def test_a_life_cut_short_keeps_what_lies_in_it(population: Build) -> None:
+def test_a_shortened_life_has_the_shifts_within_it(population: Build) -> None:
     life = population("favourites", {"kind": "holiday", "at_query": 31, "for_queries": 30}).lives["user-001"]
     assert life.first(60).shifts == (Shift("user-001", "holiday", 31),)
     assert life.first(60).borders == (31,)
@@ -108,10 +108,10 @@ def test_a_life_cut_short_keeps_what_lies_in_it(population: Build) -> None:
 def test_the_command_writes_the_shifted_traces(tmp_path: Path, write: Callable[..., Path]) -> None:
     path = write(shifts="[{kind: adopt, what: trace, at_query: 4}]")
     done("traces", path, "-o", tmp_path / "t.csv")
-    found = pd.read_csv(tmp_path / "t.csv").groupby("user")["cell"].apply(list)
+    shifted = pd.read_csv(tmp_path / "t.csv").groupby("user")["cell"].apply(list)
     done("traces", path, "--set", "shifts=[]", "-o", tmp_path / "u.csv")
     plain = pd.read_csv(tmp_path / "u.csv").groupby("user")["cell"].apply(list)
-    assert found["user-001"] == plain["user-001"][:3] + plain["user-002"][3:]
+    assert shifted["user-001"] == plain["user-001"][:3] + plain["user-002"][3:]
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -149,13 +149,13 @@ def examples() -> list[str]:
 
 
 @pytest.mark.parametrize("text", examples(), ids=lambda text: text.split("kind: ")[1].split(",")[0])
-def test_the_examples_of_the_page_work(text: str, make_scenario: MakeScenario) -> None:
+def test_the_examples_of_the_documentation_work(text: str, make_scenario: MakeScenario) -> None:
     shifts = parse_value(text.removeprefix("shifts:"), "docs/background/behaviour_shifts.md")
     world = {"grid": {"kind": "rectangle", "rows": 10, "cols": 10, "width_km": 20.0, "height_km": 20.0}, "roads": ROADS}
     users = {"count": 3, "queries": 600, "mobility": {"kind": "favourites", "visits_per_day": 20.0}}
     lives = Population(Setting(make_scenario(world=world, users=users, shifts=shifts, training={})), 0).lives
-    found = {shift.name for life in lives.values() for shift in life.shifts}
-    assert found == {spec.get("name", spec["kind"]) for spec in shifts}
+    names = {shift.name for life in lives.values() for shift in life.shifts}
+    assert names == {spec.get("name", spec["kind"]) for spec in shifts}
 
 
 def test_every_kind_has_an_example() -> None:

@@ -1,4 +1,4 @@
-"""Rates of queries in whole lives."""
+"""Query rates in whole lives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.simulation.shifts.lives import (
 
 
 @pytest.mark.parametrize("factor", [0.25, 3.0])
-def test_a_rate_changes_how_often_she_queries(factor: float, population: Build) -> None:
+def test_a_rate_changes_the_number_of_queries(factor: float, population: Build) -> None:
     spec = {"kind": "rate", "at_query": 201, "factor": factor, "for_days": 4.0}
     base = population("commuters", queries=1300).lives
     for user, life in population("commuters", spec, queries=1300).lives.items():
@@ -29,7 +29,7 @@ def test_a_rate_changes_how_often_she_queries(factor: float, population: Build) 
         assert life.test.times_s[ends.index - 1 :][:n].tolist() == rest[:n].tolist()
 
 
-def test_a_rate_of_a_recording_leaves_some_out(population: Build) -> None:
+def test_a_lower_rate_of_a_recording_omits_queries(population: Build) -> None:
     base = population("replay").lives
     for user, life in population("replay", {"kind": "rate", "at_query": AT, "factor": 0.3}).lives.items():
         recorded = set(zip(base[user].test.times_s.tolist(), base[user].test.cells.tolist(), strict=True))
@@ -38,7 +38,7 @@ def test_a_rate_of_a_recording_leaves_some_out(population: Build) -> None:
 
 @pytest.mark.parametrize("factor", [0.25, 3.0])
 @pytest.mark.parametrize("length", [50, 150])
-def test_a_rate_ends_when_it_would_without_another_one(length: int, factor: float, population: Build) -> None:
+def test_the_end_of_a_rate_does_not_depend_on_another_rate(length: int, factor: float, population: Build) -> None:
     one = {"kind": "rate", "name": "one", "at_query": 20, "factor": 2.0, "for_queries": length}
     two = {"kind": "rate", "name": "two", "at_query": 30, "factor": factor, "for_queries": 50}
     alone = population("commuters", one, queries=300).lives
@@ -54,17 +54,19 @@ def test_a_rate_ends_when_it_would_without_another_one(length: int, factor: floa
 
 
 @pytest.mark.parametrize("factor", [0.5, 2.0])
-def test_a_rate_leaves_a_past_that_is_a_share_as_it_was(factor: float, population: Build) -> None:
-    said = {"past_share": 0.5, "queries": None}
-    base = population("replay", **said).lives
-    for user, life in population("replay", {"kind": "rate", "at_query": 20, "factor": factor}, **said).lives.items():
+def test_a_rate_does_not_change_a_past_share(factor: float, population: Build) -> None:
+    settings = {"past_share": 0.5, "queries": None}
+    base = population("replay", **settings).lives
+    for user, life in population(
+        "replay", {"kind": "rate", "at_query": 20, "factor": factor}, **settings
+    ).lives.items():
         assert same(life, base[user], 19)
         assert len(life.past) == QUERIES // 2
         assert life.shifts[0].index == 20
         assert life.test.times_s[-1] > base[user].test.times_s[40]
 
 
-def test_a_rate_of_one_is_noted_but_no_border(population: Build) -> None:
+def test_a_rate_of_one_is_recorded_without_a_border(population: Build) -> None:
     move, rate = {"kind": "relocate", "at_query": AT}, {"kind": "rate", "at_query": AT + 1, "factor": 1.0}
     own, base = population("favourites", move, rate), population("favourites", move).lives
     for user, life in own.lives.items():

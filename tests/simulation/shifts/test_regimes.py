@@ -1,4 +1,4 @@
-"""Statistics in force before and after shifts, and which attacks use them."""
+"""Statistics between shifts, and the attacks that use them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from tests.simulation.shifts.lives import (
 from tests.support import MakeScenario
 
 
-def test_statistics_in_force_are_counted_stretch_by_stretch(population: Build) -> None:
+def test_statistics_are_computed_between_shifts(population: Build) -> None:
     own = population("favourites", {"kind": "holiday", "at_query": 31, "for_queries": 20, "users": ["user-002"]})
     assert own.regimes("user-001") == [(1, own.truth("user-001"))]
-    found = own.regimes("user-002")
-    assert [first for first, _ in found] == [1, 31, 51]
+    regimes = own.regimes("user-002")
+    assert [first for first, _ in regimes] == [1, 31, 51]
     cells = own.lives["user-002"].test.cells
-    for (_, regime), (low, high) in zip(found, [(0, 30), (30, 50), (50, QUERIES)], strict=True):
+    for (_, regime), (low, high) in zip(regimes, [(0, 30), (30, 50), (50, QUERIES)], strict=True):
         np.testing.assert_allclose(regime.profile, np.bincount(cells[low:high], minlength=64) / (high - low))
-    assert own.regimes("user-002") is found
+    assert own.regimes("user-002") is regimes
     whole = np.bincount(cells, minlength=64) / QUERIES
     np.testing.assert_allclose(own.truth("user-002").profile, whole)
 
@@ -44,7 +44,9 @@ def test_statistics_in_force_are_counted_stretch_by_stretch(population: Build) -
         ({"kind": "sporadic-trained"}, FixedProfile),
     ],
 )
-def test_who_knows_what_is_in_force(attack: dict[str, Any], belief: type, make_scenario: MakeScenario) -> None:
+def test_attacks_with_test_statistics_know_those_in_force(
+    attack: dict[str, Any], belief: type, make_scenario: MakeScenario
+) -> None:
     scenario = make_scenario(attacks=[attack], shifts=[{"kind": "relocate", "at_query": 9, "users": ["user-001"]}])
     population = Population(Setting(scenario), 0)
     spec = scenario.attacks[0]
@@ -55,4 +57,4 @@ def test_who_knows_what_is_in_force(attack: dict[str, Any], belief: type, make_s
     )
     assert isinstance(built, OptimalAttack)
     assert type(built._belief_of("user-001")) is belief
-    assert not isinstance(built._belief_of("user-002"), InForce), "her life does not change"
+    assert not isinstance(built._belief_of("user-002"), InForce), "the life of this user does not change"

@@ -10,7 +10,7 @@ from tests.simulation.shifts.lives import (
 )
 
 
-def test_closed_roads_turn_people_away(population: Build) -> None:
+def test_users_avoid_closed_roads(population: Build) -> None:
     cells = [27, 28, 35, 36]
     spec = {"kind": "close_roads", "at_day": 0.3, "cells": cells}
     for who in ("taxis", "replay"):
@@ -22,7 +22,7 @@ def test_closed_roads_turn_people_away(population: Build) -> None:
         assert through[1] < through[0]
 
 
-def test_roads_open_again(population: Build) -> None:
+def test_roads_reopen(population: Build) -> None:
     spec = {"kind": "close_roads", "at_day": 0.2, "share": 0.5, "for_days": 0.3}
     base, shifted = population("replay").lives, population("replay", spec).lives
     for user, life in shifted.items():
