@@ -116,10 +116,9 @@ def _allowed(schema: dict[str, Any]) -> str:
         return ", or ".join(map(_allowed, options))
     if "const" in schema:
         return str(schema["const"])
-    if len(schema.get("enum", ())) > _MOST_OPTIONS:
-        return "short names or mappings"
     if "enum" in schema:
-        return "one of " + ", ".join(map(str, schema["enum"]))
+        few = len(schema["enum"]) <= _MOST_OPTIONS
+        return "one of " + ", ".join(map(str, schema["enum"])) if few else "short names or mappings"
     if schema.get("type") == "array":
         items = _allowed(schema.get("items", {}))
         return f"list of {items.removeprefix('one of ')}"
