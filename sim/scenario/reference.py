@@ -66,8 +66,9 @@ def line(spec: type[Spec]) -> str:
 def keys(spec: type[Spec]) -> list[Key]:
     """Return the keys of a mapping except `kind`.
 
-    >>> keys(registry.kinds("demand")["periodic"])
-    [Key(name='period_s', allowed='whole number, at least 1', default='300', meaning='Seconds between two queries.')]
+    >>> key, = keys(registry.kinds("demand")["periodic"])
+    >>> key.name, key.allowed, key.default
+    ('period_s', 'whole number, at least 1', '300')
     """
     schema = spec.model_json_schema()
     schema = schema["$defs"][spec.__name__] if "$ref" in schema else schema
@@ -115,10 +116,9 @@ def _allowed(schema: dict[str, Any]) -> str:
         return ", or ".join(map(_allowed, options))
     if "const" in schema:
         return str(schema["const"])
-    if len(schema.get("enum", ())) > _MOST_OPTIONS:
-        return "short names or mappings"
     if "enum" in schema:
-        return "one of " + ", ".join(map(str, schema["enum"]))
+        few = len(schema["enum"]) <= _MOST_OPTIONS
+        return "one of " + ", ".join(map(str, schema["enum"])) if few else "short names or mappings"
     if schema.get("type") == "array":
         items = _allowed(schema.get("items", {}))
         return f"list of {items.removeprefix('one of ')}"

@@ -1,7 +1,8 @@
 """Codes of error messages: those that the code uses, and those that the documentation explains.
 
 `python -m tests.docs.messages` merges the files of docs/reference/messages.d into docs/reference/messages.md, sorted by
-code, and removes them. Texts of the same code are joined: edit them afterwards.
+code, and removes them. The text of the page takes precedence over theirs, and the longest of theirs over the others;
+texts that are dropped are printed.
 """
 
 from __future__ import annotations
@@ -34,21 +35,31 @@ def explained_codes(page: Path) -> list[str]:
     return _HEADING.findall(page.read_text(encoding="utf-8"))
 
 
-def merge(page: str, entries: list[str]) -> str:
-    """Return a page with the sections of further texts, sorted by code; texts of the same code are joined."""
+def merge(page: str, entries: list[str]) -> tuple[str, list[tuple[str, str]]]:
+    """Return a page with the sections of further texts, sorted by code, and code and text of those that are dropped."""
     head, *_ = _HEADING.split(page)
-    sections: dict[str, list[str]] = {}
-    for text in (page, *entries):
-        _, *parts = _HEADING.split(text)
-        for code, body in zip(parts[::2], parts[1::2], strict=True):
-            known = sections.setdefault(code, [])
-            known += [body.strip()] if body.strip() not in known else []
-    bodies = ("\n\n".join(sections[code]) for code in sorted(sections))
-    return head + "\n".join(f"## `{code}`\n\n{body}\n" for code, body in zip(sorted(sections), bodies, strict=True))
+    kept = dict(_sections(page))
+    others = [section for entry in entries for section in _sections(entry)]
+    candidates = sorted(others, key=lambda section: -len(section[1]))
+    kept |= {code: text for code, text in reversed(candidates) if code not in kept}
+    dropped = [(code, text) for code, text in others if kept[code] != text]
+    return head + "\n".join(f"## `{code}`\n\n{kept[code]}\n" for code in sorted(kept)), dropped
+
+
+def _sections(text: str) -> list[tuple[str, str]]:
+    _, *parts = _HEADING.split(text)
+    return [(code, body.strip()) for code, body in zip(parts[::2], parts[1::2], strict=True)]
+
+
+def literals(sources: Path) -> set[str]:
+    """Return all strings that equal a code in form."""
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in sources.rglob("*.py"))
+    constants = (node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return {value for value in constants if isinstance(value, str) and _CODE.fullmatch(value)}
 
 
 def _codes(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield literal values of arguments and parameters `code` and of class attributes `code`."""
+    """Yield literal values of arguments, parameters and class attributes `code`, and defaults of `code_of`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg == "code":
             yield from _literals(node.value)
@@ -56,6 +67,8 @@ def _codes(tree: ast.Module) -> Iterator[tuple[int, str]]:
             for statement in node.body:
                 if isinstance(statement, ast.Assign | ast.AnnAssign) and "code" in _names(statement):
                     yield from _literals(statement.value)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "code_of":
+            yield from _literals(node.args[1])
         elif isinstance(node, ast.FunctionDef):
             for argument, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
                 if argument.arg == "code":
@@ -76,7 +89,15 @@ def _literals(value: ast.expr | None) -> Iterator[tuple[int, str]]:
         yield from _literals(value.orelse)
 
 
-if __name__ == "__main__":
-    merged = merge(PAGE.read_text(encoding="utf-8"), [path.read_text("utf-8") for path in sorted(PENDING.glob("*.md"))])
+def main() -> None:
+    """Merge the pending entries into the page."""
+    pending = [path.read_text(encoding="utf-8") for path in sorted(PENDING.glob("*.md"))]
+    merged, dropped = merge(PAGE.read_text(encoding="utf-8"), pending)
     PAGE.write_text(merged, encoding="utf-8")
     shutil.rmtree(PENDING, ignore_errors=True)
+    for code, text in dropped:
+        print(f"dropped `{code}`: {text}")
+
+
+if __name__ == "__main__":
+    main()
