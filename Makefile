@@ -1,4 +1,4 @@
-# All set-up is done by the targets themselves: a fresh clone needs Python 3.11 or newer, git and make.
+# Every target installs what it needs: a fresh clone needs Python 3.11 or newer, git and make.
 PYTHON ?= python3
 SCENARIO ?= scenarios/sporadic_checkins.yaml
 CASES ?= 20000
@@ -8,8 +8,11 @@ MINUTES ?= 20
 BIN := .venv/bin
 TSC := .venv/node/node_modules/typescript/bin/tsc
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+# uv installs in seconds what takes pip minutes. pip is the fallback, for example where only pip.conf names a mirror.
+INSTALL_LOCKED = $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r $(1) 2>/dev/null || \
+	$(PIP) --require-hashes --no-deps -r $(1)
 
-.PHONY: run test lint lint-javascript format bench fuzz soak lock clean
+.PHONY: run test lint lint-javascript docs package format bench fuzz soak lock clean
 
 run: .venv/ready-to-run
 	$(BIN)/lppm-sim run $(SCENARIO)
@@ -24,7 +27,7 @@ lint: .venv/ready-to-develop
 	$(BIN)/lint-imports
 	@$(MAKE) --no-print-directory lint-javascript
 
-# Types of the report's scripts; skipped where node or TypeScript cannot be had.
+# Types of the report's scripts; skipped where node or TypeScript is not available.
 lint-javascript:
 	@if ! command -v node >/dev/null || ! command -v npm >/dev/null; then \
 	  echo "JavaScript: type check skipped, node is not installed"; \
@@ -37,6 +40,10 @@ lint-javascript:
 # make bench QUICK=1, or any options: make bench ARGS="peb mk -o bench.json"
 bench: .venv/ready-to-develop
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(ARGS)
+
+# Wheel and sdist in dist/, checked and tried in a fresh environment.
+package: .venv/ready-to-develop
+	tools/check_package.sh
 
 fuzz: .venv/ready-to-develop
 	$(BIN)/python -m tests.fuzz --cases $(CASES) --seed $(SEED) --workers $(WORKERS)
@@ -51,26 +58,28 @@ format: .venv/ready-to-develop
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("lppm-sim needs Python 3.11 or newer, found " + sys.version.split()[0] + "; try: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv .venv
+	$(PIP) --require-hashes -r requirements-install.lock
 
 .venv/ready-to-run: requirements.lock pyproject.toml | .venv/bin/python
 	@echo "installing the locked requirements (once)"
-	$(PIP) --require-hashes --no-deps -r requirements.lock
+	$(call INSTALL_LOCKED,requirements.lock)
 	$(PIP) --no-deps --no-build-isolation -e .
-	@echo "compiling for this machine (once)"
+	@echo "compiling the numba kernels (once)"
 	$(BIN)/python -m sim.inference.kernels
 	touch $@
 
 .venv/ready-to-develop: requirements-dev.lock pyproject.toml | .venv/bin/python
 	@echo "installing the locked requirements for development (once)"
-	$(PIP) --require-hashes --no-deps -r requirements-dev.lock
+	$(call INSTALL_LOCKED,requirements-dev.lock)
 	$(PIP) --no-deps --no-build-isolation -e .
-	@echo "compiling for this machine (once)"
+	@echo "compiling the numba kernels (once)"
 	$(BIN)/python -m sim.inference.kernels
 	touch $@ .venv/ready-to-run
 
-# Needs uv (pip install uv). The locks carry hashes and no addresses, so that any registry serves them.
-COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url
-lock:
+# The locks contain hashes and no addresses, so that they work with any registry.
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url
+lock: .venv/bin/python
+	echo uv | $(COMPILE) - -o requirements-install.lock
 	$(COMPILE) --extra build --extra fast pyproject.toml -o requirements.lock
 	$(COMPILE) --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
 

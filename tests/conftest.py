@@ -32,6 +32,7 @@ def _environment() -> Iterator[None]:
     """Let tests and the processes that they start find the real data, and disable the user's cache of channels."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(cache.VARIABLE, "off")
+        patch.setenv("LPPM_SIM_WORKERS", "1")  # no processes for small runs; tests that need them set --workers
         if DATA.is_dir():
             patch.setenv(VARIABLE, str(DATA))
         yield

@@ -74,6 +74,12 @@ class RunOptions:
     dask: str | None
     dask_timeout: float | None
 
+    def processes(self) -> int | None:
+        """Return the number of worker processes, by default one per usable core; a Dask cluster has its own."""
+        from sim.execution.pool import usable_cores
+
+        return self.workers if self.workers is not None or self.dask is not None else usable_cores()
+
     def require_lasting_directory(self) -> None:
         """Raise a usage error if the run directory would not outlast the process."""
         from sim.storage.run_directory import RunDirectory
@@ -125,7 +131,12 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
     options = [
         click.option("-o", "--out", help="Run directory, or the URL of one  [default: outputs/<name>-<digest>]"),
         click.option("--figures/--no-figures", default=True, help="Draw the figures and write the report at the end."),
-        click.option("--workers", type=click.IntRange(1, 1024), help="Processes to share the work  [default: 1]"),
+        click.option(
+            "--workers",
+            type=click.IntRange(1, 1024),
+            envvar="LPPM_SIM_WORKERS",
+            help="Number of worker processes; results do not depend on it  [default: one per core]",
+        ),
         click.option(
             "--dask", metavar="ADDRESS", help="Run on the Dask cluster at ADDRESS; `local` starts one with --workers."
         ),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sim.errors import UserError
+from sim.scenario.examples import examples_folder
 from sim.scenario.models import Scenario
 from sim.scenario.reading.source import read
 
@@ -75,9 +75,5 @@ def found_in(folder: Path | None) -> Mapping[str, Path]:
 
 
 def scenario_folder() -> Path:
-    """Return where the paper's scenarios are: beside the package in a checkout, in it where it was installed."""
-    package = Path(__file__).parent
-    for folder in (package.parents[1] / "scenarios" / "paper", package / "scenarios"):
-        if (folder / f"{STUDIES[0].name}.yaml").is_file():
-            return folder
-    raise UserError("the scenarios of the paper are missing: install lppm-sim again, or run it from its checkout")
+    """Return the folder of the paper's scenarios."""
+    return examples_folder() / "paper"

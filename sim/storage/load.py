@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 from sim.components.permission import AllowCode, CodeAccess
+from sim.scenario.examples import example_path
 from sim.scenario.load import Settings, load_file, load_source
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import Fault, ScenarioError
@@ -23,14 +24,14 @@ def load(
 ) -> Scenario:
     """Read and validate a scenario file, with some values changed: ``settings={"replications": 10}``.
 
-    A path leads to the value, as in a sweep; texts such as ``replications=10`` do as well. What is swept is set by
-    ``sweep.PATH``, a list of values, where ``PATH`` is all of the swept path. A run's ``manifest.json``
-    gives the scenario of that run. `data` is the folder that ``data:NAME`` files lie in. `allow_code` permits to
-    import custom components (``module:Class``) when the scenario is run: True, or the only folders to import from;
-    by default the environment variable ``LPPM_SIM_ALLOW_CODE`` decides. Loading itself imports none. Raises
-    `ScenarioError` with all faults.
+    A path leads to the value, as in a sweep; strings such as ``replications=10`` are accepted as well. Set a swept
+    value by ``sweep.PATH`` and a list of values, where ``PATH`` is the complete swept path. ``example:NAME`` loads a
+    shipped scenario, the ``manifest.json`` of a run the scenario of that run. `data` is the folder of ``data:NAME``
+    files. `allow_code` permits importing custom components (``module:Class``) when the scenario runs: True, or the
+    only folders to import from; by default the environment variable ``LPPM_SIM_ALLOW_CODE`` decides. Loading imports
+    no custom component. Raises `ScenarioError` with all faults.
     """
-    path = Path(path)
+    path = example_path(path) or Path(path)
     if path.name != MANIFEST:
         return load_file(path, settings=settings, data=data, allow_code=allow_code)
     source, folder = _recorded(path)

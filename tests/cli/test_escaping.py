@@ -112,7 +112,7 @@ def test_file_names_in_messages_and_results(code: str, write: WRITE, tmp_path: P
     assert "expected a name that ends with .png" in output("data", "describe", out, "-o", tmp_path / f"{code}.x")
     assert output("check", tmp_path / f"{code}.yaml")
     assert output("new", tmp_path / f"{code}.yaml").startswith("wrote")
-    assert "there already" in output("new", tmp_path / f"{code}.yaml")
+    assert " exists" in output("new", tmp_path / f"{code}.yaml")
 
 
 def test_a_run_in_a_folder_with_such_a_name(code: str, write: WRITE, tmp_path: Path) -> None:

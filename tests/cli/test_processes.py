@@ -26,7 +26,11 @@ def test_exit_codes_of_the_process(small: Path, a_run: Path) -> None:
     assert (failed.returncode, failed.stdout) == (1, "")
     assert "Traceback" not in wrong.stderr + failed.stderr
     right = process("new", "right.yaml")
-    assert (right.returncode, right.stdout, right.stderr) == (0, "wrote right.yaml; now: lppm-sim run right.yaml\n", "")
+    assert (right.returncode, right.stdout, right.stderr) == (
+        0,
+        "wrote right.yaml; next: lppm-sim run right.yaml\n",
+        "",
+    )
 
 
 def test_ctrl_c_stops_a_run_and_keeps_what_is_finished(small: Path) -> None:

@@ -57,7 +57,7 @@ def run(
             out=options.out,
             progress=bar,
             figures=options.figures,
-            workers=options.workers,
+            workers=options.workers if chunk is not None else options.processes(),
             dask=options.dask,
             dask_timeout=options.dask_timeout,
             shard=shard,

@@ -52,7 +52,7 @@ def watch(
                 out=place,
                 progress=server.progress,
                 figures=options.figures,
-                workers=options.workers,
+                workers=options.processes(),
                 dask=options.dask,
                 dask_timeout=options.dask_timeout,
                 chunk_queries=chunk_queries,

@@ -1,4 +1,4 @@
-"""The command `new`: a scenario that can be run, never over a file."""
+"""The command `new`: it writes a scenario that runs and never replaces a file."""
 
 from __future__ import annotations
 
@@ -6,22 +6,69 @@ from pathlib import Path
 
 import pytest
 
+from sim.scenario.examples import examples
+from sim.storage.load import load
 from tests.support import done, refused
 
+QUICK = ["users.count=2", "users.queries=5", "replications=1"]
 
-def test_a_new_scenario_can_be_run_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+
+def settings(*values: str) -> list[str]:
+    return [word for value in values for word in ("--set", value)]
+
+
+@pytest.fixture(autouse=True)
+def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert done("new") == "wrote scenario.yaml; now: lppm-sim run scenario.yaml\n"
-    quick = ["users.count=2", "users.queries=5", "replications=1", "training.others.count=3"]
-    out = done("run", "scenario.yaml", "--no-figures", *(word for setting in quick for word in ("--set", setting)))
+
+
+def test_template_runs() -> None:
+    assert done("new") == "wrote scenario.yaml; next: lppm-sim run scenario.yaml\n"
+    out = done("run", "scenario.yaml", "--no-figures", *settings(*QUICK, "training.others.count=3"))
     assert "PEB-Exp" in out
     done("new", "other.yaml")
     assert Path("other.yaml").read_bytes() == Path("scenario.yaml").read_bytes()
 
 
-def test_new_never_overwrites(small: Path) -> None:
-    before = small.read_bytes()
-    assert "small.yaml is there already" in refused("new", small)
-    assert small.read_bytes() == before
-    assert "the folder no/where does not exist" in refused("new", "no/where/x.yaml")
-    assert "nothing was written: " in refused("new", f"{'x' * 300}.yaml")
+def test_existing_files_are_not_replaced() -> None:
+    Path("small.yaml").write_text("kept")
+    assert "small.yaml" in refused("new", "small.yaml")
+    Path("traces").mkdir()
+    Path("traces/checkins.csv").write_text("mine")
+    assert "checkins.csv" in refused("new", "--example", "replay_csv")
+    assert Path("small.yaml").read_text() == "kept"
+    assert Path("traces/checkins.csv").read_text() == "mine"
+    assert not Path("replay_csv.yaml").exists()
+    assert "no/where" in refused("new", "no/where/x.yaml")
+    assert refused("new", f"{'x' * 300}.yaml")
+
+
+def test_example_is_copied_with_the_files_that_it_reads() -> None:
+    done("new", "--example", "replay_csv", "mine.yaml")
+    assert sorted(str(path) for path in Path().rglob("*.*")) == ["mine.yaml", "traces/checkins.csv"]
+    assert "PEB-Exp" in done("run", "mine.yaml", "--no-figures", *settings("users.count=2", "users.queries=5"))
+
+
+@pytest.mark.parametrize("example", [one.name for one in examples() if one.name != "san_francisco_roads"])
+def test_every_copied_example_is_valid(example: str) -> None:
+    done("new", "--example", example, "copy.yaml")
+    assert load("copy.yaml").lppms
+
+
+def test_example_runs_from_anywhere() -> None:
+    done("run", "example:sporadic_checkins", "--no-figures", *settings(*QUICK, "training.others.count=3"))
+    [run] = Path("outputs").iterdir()
+    assert run.name.startswith("sporadic_checkins-")
+
+
+def test_unknown_example_suggests_the_nearest_one() -> None:
+    for words in (("new", "--example", "taxi"), ("run", "example:taxi")):
+        assert "taxi_5min" in refused(*words)
+    assert not list(Path().iterdir())
+
+
+def test_examples_are_listed_with_their_descriptions() -> None:
+    listing = done("new", "--list")
+    for one in examples():
+        assert one.name in listing
+        assert one.description
