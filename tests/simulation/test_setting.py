@@ -60,8 +60,8 @@ def test_a_carried_position_is_counted(make_scenario: MakeScenario, tmp_path: Pa
     setting = Setting(make_scenario(users=users, training={}))
     assert coverage(setting.readings()["users"]) == [3, 11, 275, 1]
     assert sentences.left_out(setting.readings()) == [
-        "users: 11 of 14 queries (79 %) fall between recorded visits and repeat the last position",
-        "users: 14 queries are made while positions are recorded; 275 are cut in 1 gap of over 2 h between visits "
+        "users: 11 of 14 queries (79 %) fall between recorded visits and repeat the previous position",
+        "users: 14 queries are made while positions are recorded; 275 are omitted in 1 gap of over 2 h between visits "
         "(max_gap_s)",
     ]
 
@@ -89,8 +89,8 @@ def test_expected_queries_at_random_moments_are_said_to_be_so(make_scenario: Mak
     users = replay(tmp_path, trips([0, 3])) | {"demand": {"kind": "poisson", "per_hour": 120}}
     notes = sentences.left_out(Setting(make_scenario(users=users, training={})).readings())
     assert notes == [
-        "users: about 202 of 356 queries (57 %) fall between recorded visits and repeat the last position",
-        "users: about 356 queries are made while positions are recorded; 8,462 are cut in 1 gap of over 2 h between "
+        "users: about 202 of 356 queries (57 %) fall between recorded visits and repeat the previous position",
+        "users: about 356 queries are made while positions are recorded; 8,462 are omitted in 1 gap of over 2 h between "
         "visits (max_gap_s)",
     ]
 

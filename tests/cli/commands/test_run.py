@@ -24,7 +24,7 @@ def test_run_prints_the_table_the_ranking_and_the_place(finished: tuple[Path, Re
     rows = [line.split("│")[1].strip() for line in result.stdout.splitlines() if line.startswith("│")]
     assert rows == ["SP-Exp", "SP-Exp", "PEB-Exp", "PEB-Exp", "identity"]
     for attack in ("sporadic", "markov"):
-        verdict = rf"^Against {attack}, at .* \d users are too few to tell which mechanism protects better: "
+        verdict = rf"^Against {attack}, at .* \d users are too few for a significance test: "
         assert re.search(verdict, result.stdout, re.MULTILINE)
     assert result.stdout.endswith(f"event log, summary.csv and metrics.csv are in {folder}\n")
     assert {name.split("/")[0] for name in files(folder)} == {

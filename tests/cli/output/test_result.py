@@ -29,9 +29,9 @@ def test_a_run_is_printed_with_notes_and_place(make_scenario: MakeScenario, tmp_
         ["PEB-LH", "1.5"],
     ]
     for attack in ("sporadic", "markov"):
-        verdict = rf"^Against {attack}, at \d\.\d km of quality loss, \d users are too few to tell which mechanism "
+        verdict = rf"^Against {attack}, at \d\.\d km of quality loss, \d users are too few for a significance test: "
         assert re.search(verdict, out, re.MULTILINE)
-    assert re.search(r"^note: PEB-LH: its estimates are certain within a gap of \S+, not 1e-06$", out, re.MULTILINE)
+    assert re.search(r"^note: PEB-LH: its estimates reached an optimality gap of \S+ \(target: 1e-06\)$", out, re.MULTILINE)
     assert out.endswith(f"\nevent log, summary.csv and metrics.csv are in {folder}\n")
     (folder / "figures").mkdir()
     print_result(result)
