@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from sim.inference import kernels
 from sim.lppm import cache
 from sim.scenario.models import Scenario
 from tests.fork_server import forked_workers, stop_server
-from tests.support import BASE, DATA, SMALL, MakeScenario, launched_chromium, plainly
+from tests.support import BASE, DATA, SMALL, MakeScenario, plainly
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -144,8 +145,14 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """Return a headless browser, or skip; it is closed with the module, because its event loop runs in this thread."""
-    with launched_chromium() as browser:
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("no browser found: install the package `chromium`")
+    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: make .venv/ready-to-develop")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser
+        browser.close()
 
 
 @pytest.fixture

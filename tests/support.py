@@ -6,7 +6,6 @@ import inspect
 import itertools
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -14,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -45,9 +44,6 @@ from sim.storage.event_schema import EVENTS, SCHEMA_VERSION
 from sim.storage.load import load
 from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 T = TypeVar("T")
 
@@ -100,19 +96,6 @@ _PLAIN = Scenario.model_validate(
         "record": {"snapshots": []},
     }
 )
-
-
-@contextmanager
-def launched_chromium() -> Iterator[Browser]:
-    """Launch a headless browser, or skip the test if there is none."""
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("no browser found: install the package `chromium`")
-    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: make .venv/ready-to-develop")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @contextmanager

@@ -525,7 +525,7 @@ def test_command_has_the_same_defaults_and_options(scenario: Path) -> None:
     assert "minus mild" in cells(text)[0]
     assert Path("run/adaptation.csv").read_bytes() != written
     assert "100 queries after move" in refused("adaptation", "run", "--window", "100")
-    assert "available: SP-Exp, mild" in refused("adaptation", "run", "--against", "wild")
+    assert "SP-Exp, mild" in refused("adaptation", "run", "--against", "wild")
     assert "'rest'; available: move" in refused("adaptation", "run", "--shift", "rest")
 
 

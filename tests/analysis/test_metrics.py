@@ -215,7 +215,7 @@ def test_run_writes_metrics_csv_and_summarize_prints_it(result: Result) -> None:
 
 def test_page_has_a_table_of_the_recorded_metrics(result: Result) -> None:
     page = report.page([result])
-    section = page.partition('<section id="figures">')[2].partition("</section>")[0]
+    section = page.partition('<section id="metrics">')[2].partition("</section>")[0]
     heads = re.findall(r'<th scope="col" data-type="number" title="([^"]*)"', section)
     recorded = metrics.recorded_metrics(result.metrics())
     assert heads == [METRICS[name].description.replace("'", "&#x27;") for name in recorded]

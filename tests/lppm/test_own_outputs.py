@@ -135,8 +135,8 @@ def test_replay_shows_regions_at_their_centres_and_lists_their_cells(result: Res
             np.testing.assert_allclose(unpacked(packed["km"]) / 100, log["quality_loss_km"].to_numpy(float), atol=0.005)
         assert (packed["named"] is None) == (lppm in ("SP-Snap", "Drop", "Places"))
         if packed["named"] is not None:
-            numbers, start, cells = (unpacked(packed["named"][name]).tolist() for name in ("said", "start", "cells"))
-            named = [tuple(cells[start[place] : start[place + 1]]) for place in numbers]
+            output, start, cells = (unpacked(packed["named"][name]).tolist() for name in ("output", "start", "cells"))
+            named = [tuple(cells[start[place] : start[place + 1]]) for place in output]
             assert named == [space.cells(output) for output in outputs if output is not None]
 
 

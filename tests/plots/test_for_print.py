@@ -1,4 +1,4 @@
-"""Figures for papers: as wide as asked, readable there, with their fonts in them, and of what was asked for."""
+"""Figures for print: requested width, legible texts, embedded fonts, and the requested selection."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from sim.plots.profiles import profiles_figure
 from sim.storage.errors import RequestError, RunError
 from sim.storage.load import load
 from sim.storage.run_directory import RunDirectory
-from tests.support import SMALL, assert_apart, told_shifts
+from tests.support import SMALL, assert_apart, raises_code, told_shifts
 
 LONG = SMALL.replace("queries: 12", "queries: 130").replace("attacks: [sporadic, markov]", "attacks: [{attacks}]")
 ATTACKS = "sporadic, markov, {kind: markov, name: markov-with-a-name}"
@@ -66,7 +66,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
 
 @pytest.fixture
 def unsettled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the layout, which takes most of the time."""
+    """Skip the layout, which takes most of the time."""
     monkeypatch.setattr(style, "settled", lambda figure, **_: figure)
 
 
@@ -86,16 +86,15 @@ WIDTHS = {
     "profiles": [3.5],
     "map": [2.5, 7.16],
 }
-"""Where figures are laid out differently; the efficiency is laid out as all over time is, the tournament has tests
-of its own."""
+"""Kinds with different layouts; efficiency has the layout of over_time, and the tournament has its own tests."""
 
 
-def test_every_kind_is_looked_at() -> None:
+def test_every_kind_is_tested() -> None:
     assert set(KINDS) == {*WIDTHS, "efficiency", "tournament"}
 
 
 @pytest.mark.parametrize(("kind", "width"), [(kind, width) for kind, own in WIDTHS.items() for width in own])
-def test_everything_is_readable_at_the_width_asked_for(run: RunDirectory, kind: str, width: float) -> None:
+def test_texts_are_legible_at_the_requested_width(run: RunDirectory, kind: str, width: float) -> None:
     figure = draw(run, kind, width=width)
     assert figure.get_figwidth() == width
     assert_axes_say_what_they_are(figure)
@@ -125,7 +124,7 @@ def assert_axes_say_what_they_are(figure: Figure) -> None:
 
 @pytest.mark.parametrize(("width", "points"), [(3.5, "252"), (7.16, "515.52")])
 @pytest.mark.usefixtures("unsettled")
-def test_the_page_is_as_wide_as_asked_and_has_its_fonts(
+def test_page_has_the_requested_width_and_embedded_fonts(
     run: RunDirectory, width: float, points: str, tmp_path: Path
 ) -> None:
     path = write_figure(run, "map", tmp_path / "x.pdf", width=width, lppms=["SP-Exp"])
@@ -147,7 +146,7 @@ def _inflated(stream: bytes) -> bytes:
 
 @pytest.mark.parametrize("suffix", ["pdf", "svg", "png", "eps"])
 @pytest.mark.usefixtures("unsettled")
-def test_the_suffix_says_the_form_and_the_same_gives_the_same_bytes(
+def test_suffix_determines_the_format_and_output_is_reproducible(
     run: RunDirectory, suffix: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     starts = {"pdf": b"%PDF", "svg": b"<?xml", "png": b"\x89PNG", "eps": b"%!PS-Adobe-3.0 EPSF"}
@@ -165,7 +164,7 @@ def test_the_suffix_says_the_form_and_the_same_gives_the_same_bytes(
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_what_is_chosen_is_drawn_and_looks_as_ever(run: RunDirectory) -> None:
+def test_selection_is_drawn_in_the_same_style(run: RunDirectory) -> None:
     assert legend_names(draw(run, "over_time")) == ["SP-Exp", "PEB-Exp", "identity"]
     some = {kind: draw(run, kind, lppms=["PEB-Exp"], attacks=["markov"]) for kind in ("tradeoff", "over_time", "users")}
     assert legend_names(some["over_time"]) == ["PEB-Exp"]
@@ -178,7 +177,7 @@ def test_what_is_chosen_is_drawn_and_looks_as_ever(run: RunDirectory) -> None:
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_the_efficiency_is_that_of_the_courses(run: RunDirectory) -> None:
+def test_efficiency_equals_the_time_series(run: RunDirectory) -> None:
     figure = draw(run, "efficiency", attacks=["markov"])
     (panel,) = visible(figure)
     (line,) = [line for line in panel.get_lines() if line.get_label() == "SP-Exp"]
@@ -190,7 +189,7 @@ def test_the_efficiency_is_that_of_the_courses(run: RunDirectory) -> None:
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_users_have_a_panel_each(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_user_has_a_panel(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     users = list(dict.fromkeys(Result(run).totals().users["user"]))
     assert [axes.get_title() for axes in visible(draw(run, "users"))] == users
     assert [axes.get_title() for axes in visible(draw(run, "users", users=users[1:2]))] == users[1:2]
@@ -201,7 +200,7 @@ def test_users_have_a_panel_each(run: RunDirectory, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_profiles_are_those_of_the_courses_where_they_were_recorded(run: RunDirectory) -> None:
+def test_profiles_equal_the_belief_distances(run: RunDirectory) -> None:
     table = beliefs.belief_distance(run)
     (panel,) = visible(draw(run, "profiles"))
     lines = {str(line.get_label()): line for line in panel.get_lines() if str(line.get_label()) in set(table["lppm"])}
@@ -211,7 +210,7 @@ def test_profiles_are_those_of_the_courses_where_they_were_recorded(run: RunDire
         assert list(line.get_ydata()) == pytest.approx(own["distance"].tolist())  # type: ignore[arg-type]
         assert list(line.get_xdata()) == [1, 10, 30, 100]  # type: ignore[arg-type]
     assert panel.get_xscale() == "linear"
-    with pytest.raises(RequestError, match="nothing depends on what identity believes: choose another LPPM"):
+    with raises_code(RequestError, "no-belief"):
         draw(run, "profiles", lppms=["identity"])
 
 
@@ -227,7 +226,7 @@ def distances(low: float, high: float) -> pd.DataFrame:
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_profiles_that_are_the_same_stand_side_by_side() -> None:
+def test_equal_profiles_are_drawn_side_by_side() -> None:
     (panel,) = visible(profiles_figure(distances(0.8, 0.9), width=3.5))
     at = {str(line.get_label()): np.asarray(line.get_xdata(), dtype=float).tolist() for line in panel.get_lines()}
     assert at["a"] == at["c"] == [1, 200, 600]
@@ -236,14 +235,14 @@ def test_profiles_that_are_the_same_stand_side_by_side() -> None:
 
 @pytest.mark.usefixtures("unsettled")
 @pytest.mark.parametrize(("low", "bottom"), [(0.8, 0.773), (0.1, 0.0)])
-def test_profiles_start_at_nought_unless_all_lie_far_above(low: float, bottom: float) -> None:
+def test_profiles_start_at_zero_unless_all_lie_far_above(low: float, bottom: float) -> None:
     (panel,) = visible(profiles_figure(distances(low, 0.9), width=3.5))
     assert panel.get_ylim()[0] == pytest.approx(bottom, abs=1e-3)
     assert panel.get_ylim()[1] > 0.92
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_the_map_shows_roads_and_where_the_user_was(tmp_path: Path) -> None:
+def test_map_shows_roads_and_the_path_of_the_user(tmp_path: Path) -> None:
     run = run_of(tmp_path, ROADS)
     user = str(Result(run).totals().users["user"].iloc[-1])
     figure = draw(run, "map", users=[user])
@@ -261,12 +260,12 @@ def test_the_map_shows_roads_and_where_the_user_was(tmp_path: Path) -> None:
     drawn = [len(lines.get_segments()) for lines in panel.collections if hasattr(lines, "get_segments")]
     assert roads is not None
     assert len(roads["edge_from"]) in drawn
-    # No attack: the loss of each user is drawn, and what needs an adversary is refused.
+    # Without an attack, the loss of each user is drawn; figures of the adversary error are errors.
     assert "quality loss" in draw(run, "users").get_supylabel()
     for kind in ("tradeoff", "efficiency"):
-        with pytest.raises(RequestError, match="has no attack: there is no "):
+        with raises_code(RequestError, "no-attack"):
             draw(run, kind)
-    with pytest.raises(RequestError, match="has no shift"):
+    with raises_code(RequestError, "no-shift"):
         draw(run, "adaptation")
 
 
@@ -282,7 +281,7 @@ def trace(cells: int) -> trajectories.UserTrace:
     [(3.5, 5.0, 30.0, 1), (3.5, 5.0, 30.0, 8), (3.5, 5.0, 12.0, 4), (7.16, 7.0, 30.0, 8), (7.16, 7.0, 12.0, 4)],
 )
 @pytest.mark.usefixtures("unsettled")
-def test_maps_leave_room_for_text_on_the_page(width: float, highest: float, height_km: float, count: int) -> None:
+def test_height_of_maps_is_limited(width: float, highest: float, height_km: float, count: int) -> None:
     world = BaseMap(4, 5, 12.0, height_km, np.zeros((0, 2, 2)))
     names = [f"PEB half-life MAP {i}" for i in range(count)]
     figure = map_figure({name: trace(20) for name in names}, world, user="u", guesses=Guesses("markov"), width=width)
@@ -292,10 +291,10 @@ def test_maps_leave_room_for_text_on_the_page(width: float, highest: float, heig
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_the_map_has_the_reports_words_and_colours(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_map_has_the_labels_and_colours_of_the_html_report(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     for attack, colour in (("sporadic", plots.COLOURS[1]), ("markov", plots.COLOURS[2])):
         figure = draw(run, "map", attacks=[attack])
-        assert legend_names(figure) == ["true", "reported", f"guess of {attack}"]
+        assert legend_names(figure) == ["true", "reported", f"estimate of {attack}"]
         handles = [handle for legend in figure.legends for handle in legend.legend_handles]
         assert [handle.get_color() for handle in handles if isinstance(handle, Line2D)][1:] == [
             plots.COLOURS[0],
@@ -314,29 +313,28 @@ def test_the_map_has_the_reports_words_and_colours(run: RunDirectory, monkeypatc
     assert named.legends[0].get_title().get_text() == "user user-001"
 
 
-def test_wrong_requests_are_told_what_is_right(run: RunDirectory, tmp_path: Path) -> None:
-    for asked, said in (
-        # Where, what and what instead.
-        ({"kind": "pie"}, "one of tradeoff, over_time, .*, got 'pie'"),
-        ({"kind": "tradeoff", "lppms": ["SP"]}, "has no LPPM 'SP': there is SP-Exp, PEB-Exp, identity"),
-        ({"kind": "over_time", "attacks": ["x"]}, "has no attack 'x': there is sporadic, markov"),
-        ({"kind": "users", "users": ["x"]}, "has no user 'x': there is user-"),
-        ({"kind": "users", "attacks": ["markov", "sporadic"]}, "users shows one attack, got markov, sporadic"),
-        ({"kind": "map", "users": ["user-001", "user-002"]}, "map shows one user, got user-001, user-002"),
-        ({"kind": "profiles", "attacks": ["markov"]}, "profiles is not about attacks: leave out --attack"),
-        ({"kind": "tradeoff", "users": ["user-001"]}, "tradeoff is of all users: --user is for users and map"),
-        ({"kind": "efficiency", "lppms": ["identity"]}, "loses quality, and there is no efficiency"),
+def test_invalid_requests_are_errors_with_the_allowed_values(run: RunDirectory, tmp_path: Path) -> None:
+    for request, code, values in (
+        ({"kind": "pie"}, "unknown-figure", "'pie': must be one of tradeoff, over_time, "),
+        ({"kind": "tradeoff", "lppms": ["SP"]}, "unknown-lppm", "'SP'; available: SP-Exp, PEB-Exp, identity"),
+        ({"kind": "over_time", "attacks": ["x"]}, "unknown-attack", "'x'; available: sporadic, markov"),
+        ({"kind": "users", "users": ["x"]}, "unknown-user", "'x'; available: user-"),
+        ({"kind": "users", "attacks": ["markov", "sporadic"]}, "too-many-selected", "got markov, sporadic"),
+        ({"kind": "map", "users": ["user-001", "user-002"]}, "too-many-selected", "got user-001, user-002"),
+        ({"kind": "profiles", "attacks": ["markov"]}, "option-not-applicable", "--attack"),
+        ({"kind": "tradeoff", "users": ["user-001"]}, "option-not-applicable", "users and map"),
+        ({"kind": "efficiency", "lppms": ["identity"]}, "no-efficiency", ""),
     ):
-        with pytest.raises(RequestError, match=said):
-            draw(run, **asked)
+        with raises_code(RequestError, code) as error:
+            draw(run, **request)
+        assert values in str(error.value)
     (tmp_path / "there.pdf").write_bytes(b"mine")
-    for name, said in (
-        ("x.jpg", r"must end in \.pdf, \.svg, \.png, \.eps, got .*x\.jpg"),
-        ("x", "must end in"),
-        ("there.pdf", "there.pdf exists: choose another name, or replace it with --overwrite"),
-        ("no/x.pdf", "does not exist"),
-    ):
-        with pytest.raises(RequestError, match=said):
+    for name in ("x.jpg", "x"):
+        with raises_code(RequestError, "unsupported-format") as error:
+            write_figure(run, "tradeoff", tmp_path / name)
+        assert ".pdf, .svg, .png, .eps" in str(error.value)
+    for name, text in (("there.pdf", "--overwrite"), ("no/x.pdf", "no")):
+        with pytest.raises(RequestError, match=text):
             write_figure(run, "tradeoff", tmp_path / name)
     assert (tmp_path / "there.pdf").read_bytes() == b"mine"
     assert [path.name for path in tmp_path.iterdir()] == ["there.pdf"]
@@ -345,16 +343,18 @@ def test_wrong_requests_are_told_what_is_right(run: RunDirectory, tmp_path: Path
 def test_widths() -> None:
     assert [width_in(text) for text in ("column", "page", "4.25")] == [3.5, 7.16, 4.25]
     for text in ("wide", "0", "-3", "nan", "inf", "100", ""):
-        with pytest.raises(RequestError, match=r"must be column, page or inches from 2\.5 to 20, got"):
+        with raises_code(RequestError, "invalid-width") as error:
             width_in(text)
+        assert "column, page" in str(error.value)
+        assert f"[2.5, 20], got {text!r}" in str(error.value)
 
 
-def test_what_a_run_has_not_is_told(tmp_path: Path) -> None:
+def test_missing_data_is_an_error(tmp_path: Path) -> None:
     run = run_of(tmp_path, SMALL + "record: {log: summary, window: 4}\n")
     for kind in ("profiles", "map"):
-        with pytest.raises(RunError, match="is a summary"):
+        with pytest.raises(RunError, match=r"record\.log"):
             draw(run, kind)
     run.write_manifest(run.manifest().updated(worlds=[]))
-    with pytest.raises(RunError, match=r"manifest\.json has no world for point 0"):
+    with pytest.raises(RunError, match=r"manifest\.json.* point 0"):
         draw(run, "map", lppms=["identity"])
     assert not summarize(run).empty

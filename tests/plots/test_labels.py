@@ -1,4 +1,4 @@
-"""Labels stand beside their points, cover neither points nor labels while there is room, and say what they should."""
+"""Labels are next to their points, cover neither points nor labels if possible, and are literal text."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Place = tuple[float, float]
 
 
 def shared(one: Place, other: Place, width: float) -> float:
-    """Return the area that two labels of one width share, each given by where it starts, at half its height."""
+    """Return the overlap of two labels of the same width, given by their left ends at half height."""
     across, up = (length - abs(a - b) for a, b, length in zip(one, other, (width, HEIGHT), strict=True))
     return max(across, 0.0) * max(up, 0.0)
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 0.75), st.floats(0, 1)), min_size=1, max_size=6))
-def test_labels_cover_neither_points_nor_labels_where_there_is_room(points: list[Place]) -> None:
+def test_labels_cover_neither_points_nor_labels_if_possible(points: list[Place]) -> None:
     places = place_labels(np.array(points), [0.2] * len(points))
     assert len(places) == len(points)
     assert all(x >= 0 for x, _ in places)
@@ -34,11 +34,11 @@ def test_labels_cover_neither_points_nor_labels_where_there_is_room(points: list
             assert not inside, "a label covers a point"
 
 
-def test_a_label_goes_right_else_left_else_up_or_down() -> None:
+def test_label_is_placed_right_then_left_then_up_or_down() -> None:
     assert place_labels(np.array([[0.5, 0.5]]), [0.2]) == [(0.5 + OFFSET, 0.5)]
     (first, _) = place_labels(np.array([[0.5, 0.5], [0.6, 0.5]]), [0.2, 0.2])
     np.testing.assert_allclose(first, (0.5 - OFFSET - 0.2, 0.5))
-    # To the left there is no room: up it goes.
+    # If there is not enough space on the left, the label moves up.
     (first, _) = place_labels(np.array([[0.1, 0.5], [0.2, 0.5]]), [0.2, 0.2])
     assert first[0] == 0.1 + OFFSET
     assert 0.5 < first[1] < 0.6
@@ -58,7 +58,7 @@ def test_literal() -> None:
     assert len(literal("x" * 100)) == 32
 
 
-def test_every_name_is_written_in_its_colour_and_letter_by_letter() -> None:
+def test_names_are_literal_and_in_their_colours() -> None:
     panel = Figure().subplots()
     label_points(panel, np.array([[0.2, 0.2], [0.7, 0.7]]), ["SP", "$P$"], ["#0072B2", "#D55E00"])
     assert [(text.get_text(), text.get_color()) for text in panel.texts] == [("SP", "#0072B2"), (r"\$P\$", "#D55E00")]

@@ -29,7 +29,7 @@ HOSTILE = ["$x_1$", "_hidden", "<script>alert(1)</script>", r"a\$b", "50 % _^{",
 
 @pytest.fixture
 def unsettled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the layout, which takes most of the time, where a test looks at the data alone."""
+    """Skip the layout, which takes most of the time, for tests of the data only."""
     monkeypatch.setattr(style, "settled", lambda figure, **_: figure)
 
 
@@ -48,7 +48,7 @@ def summary(
     return pd.DataFrame(rows)
 
 
-def course(lppms: list[str], attacks: list[str], points: int = 1, windows: int = 4) -> pd.DataFrame:
+def windows(lppms: list[str], attacks: list[str], points: int = 1, windows: int = 4) -> pd.DataFrame:
     table = summary(lppms, attacks, points)
     frames = [table.assign(first_index=1 + 10 * w, last_index=10 + 10 * w, queries=50) for w in range(windows)]
     return pd.concat(frames, ignore_index=True)
@@ -92,7 +92,7 @@ def test_tradeoff_has_a_panel_for_each_attack(attacks: int) -> None:
 
 @pytest.mark.usefixtures("unsettled")
 @pytest.mark.parametrize(("factor", "height"), [(0.05, 0.5), (1.0, 0.7), (3.0, 1.0)])
-def test_tradeoff_is_only_as_high_as_it_needs_to_be(factor: float, height: float) -> None:
+def test_tradeoff_is_no_higher_than_needed(factor: float, height: float) -> None:
     table = summary(["SP"], ["markov"], points=3)
     columns = [name for name in table.columns if "adversary_error_km" in name]
     table[columns] *= factor
@@ -101,7 +101,7 @@ def test_tradeoff_is_only_as_high_as_it_needs_to_be(factor: float, height: float
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_tradeoff_lines_run_by_loss_and_prefer_expected_figures() -> None:
+def test_tradeoff_lines_are_sorted_by_loss_and_prefer_expected_metrics() -> None:
     table = summary(["SP"], ["markov"], points=3)
     (axes,) = visible(plots.tradeoff_figure(table))
     line = lines(axes)["SP"]
@@ -114,7 +114,7 @@ def test_tradeoff_lines_run_by_loss_and_prefer_expected_figures() -> None:
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_tradeoff_draws_the_diagonal_and_says_what_it_is() -> None:
+def test_tradeoff_has_a_labelled_diagonal() -> None:
     (axes,) = visible(plots.tradeoff_figure(summary(["SP"], ["markov"], points=2)))
     (diagonal,) = [line for line in axes.get_lines() if line.get_label() == plots.DIAGONAL]
     np.testing.assert_array_equal(diagonal.get_xdata(), diagonal.get_ydata())
@@ -130,7 +130,7 @@ def test_tradeoff_bars_are_the_intervals() -> None:
 
 @pytest.mark.usefixtures("unsettled")
 @pytest.mark.parametrize(("longer", "cut"), [(2.5, False), (9.0, True)])
-def test_tradeoff_bars_stay_in_the_frame_unless_they_would_squeeze_the_points(longer: float, cut: bool) -> None:
+def test_tradeoff_bars_are_cut_off_if_they_would_squeeze_the_points(longer: float, cut: bool) -> None:
     table = summary(["SP"], ["markov"], points=3)
     for name in ("expected_quality_loss_km", "expected_adversary_error_km"):
         table[f"{name}_high"] = table[name] + longer
@@ -139,12 +139,12 @@ def test_tradeoff_bars_stay_in_the_frame_unless_they_would_squeeze_the_points(lo
     ends = np.concatenate([s for c in axes.collections for s in c.get_segments()])  # type: ignore[attr-defined]
     right, top = axes.get_xlim()[1], axes.get_ylim()[1]
     assert bool((ends[:, 0].max() < right) and (ends[:, 1].max() < top)) != cut
-    assert ("; some go on beyond the frame" in figure.legends[0].get_title().get_text()) == cut
+    assert ("exceed the axis" in figure.legends[0].get_title().get_text()) == cut
     assert right < 2.2 * 3.0
 
 
 @pytest.mark.parametrize(("width", "attacks", "beside"), [(3.5, 2, 1), (3.5, 3, 1), (7.16, 2, 2), (7.16, 3, 3)])
-def test_tradeoff_on_paper_has_panels_of_some_width(width: float, attacks: int, beside: int) -> None:
+def test_printed_tradeoff_has_panels_of_minimum_width(width: float, attacks: int, beside: int) -> None:
     figure = plots.tradeoff_figure(summary(["SP", "PEB"], ATTACKS[:attacks], points=3), width=width)
     panels = visible(figure)
     assert len({round(axes.get_position().x0, 3) for axes in panels}) == beside
@@ -159,7 +159,7 @@ def test_single_points_are_labelled_directly() -> None:
     for axes in visible(figure):
         assert {"SP", "PEB", "MK"} < {text.get_text() for text in axes.texts}
     assert legend_names(figure) == []
-    assert figure.legends[0].get_title().get_text() == "bars: 95 % intervals over users"
+    assert figure.legends[0].get_title().get_text() == "bars: 95 % confidence intervals over users"
 
 
 @pytest.mark.usefixtures("unsettled")
@@ -181,10 +181,10 @@ ATTACKS = ["markov", "sporadic", "markov-train", "sporadic-train"]
         pytest.param(lambda: plots.tradeoff_figure(summary(MANY, ATTACKS[:2])), id="dots"),
         pytest.param(lambda: plots.tradeoff_figure(summary(MANY, ATTACKS[:1], points=3)), id="column"),
         pytest.param(lambda: plots.tradeoff_figure(summary(MANY, ATTACKS, points=3)), id="square"),
-        pytest.param(lambda: plots.over_time_figure(course(MANY, ATTACKS, points=3)), id="over-time"),
+        pytest.param(lambda: plots.over_time_figure(windows(MANY, ATTACKS, points=3)), id="over-time"),
     ],
 )
-def test_nothing_leaves_the_page_or_touches(figure: Any) -> None:
+def test_texts_neither_leave_the_page_nor_overlap(figure: Any) -> None:
     figure = figure()
     with rc_context(plots.STYLE):
         boxes = [box for axes in visible(figure) if (box := axes.get_tightbbox()) is not None]
@@ -198,11 +198,11 @@ def test_no_intervals_no_note() -> None:
     table[[c for c in table.columns if c.endswith(("_low", "_high"))]] = np.nan
     assert plots.tradeoff_figure(table).legends == []
     replicated = plots.tradeoff_figure(summary(["SP"], ["markov"], users=1))
-    assert replicated.legends[0].get_title().get_text() == "bars: 95 % intervals over replications"
+    assert replicated.legends[0].get_title().get_text() == "bars: 95 % confidence intervals over replications"
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_a_run_without_attack_or_query_says_so() -> None:
+def test_run_without_attack_or_query_has_a_message() -> None:
     table = summary(["SP"], [""])
     table[[c for c in table.columns if "adversary" in c]] = np.nan
     figure = plots.tradeoff_figure(table)
@@ -211,12 +211,12 @@ def test_a_run_without_attack_or_query_says_so() -> None:
     over_time = plots.over_time_figure(table.assign(first_index=1, last_index=1))
     assert [axes.get_ylabel() for axes in over_time.axes] == [plots.QUALITY_LABEL]
     assert over_time.axes[0].get_title() == "no attack"
-    assert "no query" in plots.over_time_figure(course(["SP"], ["a"]).iloc[:0]).texts[0].get_text()
+    assert "no queries" in plots.over_time_figure(windows(["SP"], ["a"]).iloc[:0]).texts[0].get_text()
 
 
 @pytest.mark.usefixtures("unsettled")
 def test_over_time_panels_and_data() -> None:
-    table = course(["SP", "PEB"], ["markov", "sporadic"])
+    table = windows(["SP", "PEB"], ["markov", "sporadic"])
     losses = [name for name in table.columns if "quality_loss_km" in name]
     table.loc[table["attack"] == "sporadic", losses] += 0.5
     figure = plots.over_time_figure(table)
@@ -231,8 +231,8 @@ def test_over_time_panels_and_data() -> None:
     assert legend_names(figure) == ["SP", "PEB"]
 
 
-def test_a_loss_that_is_the_same_for_all_attacks_is_drawn_once() -> None:
-    figure = plots.over_time_figure(course(["SP", "PEB"], ["markov", "sporadic", "bayes"]), width=3.5)
+def test_loss_that_does_not_depend_on_the_attack_is_drawn_once() -> None:
+    figure = plots.over_time_figure(windows(["SP", "PEB"], ["markov", "sporadic", "bayes"]), width=3.5)
     loss, *errors = visible(figure)
     assert loss.get_ylabel().replace("\n", " ") == plots.QUALITY_LABEL
     assert data(lines(loss)["SP"], "y") == pytest.approx([3.0] * 4)
@@ -248,15 +248,15 @@ def test_a_loss_that_is_the_same_for_all_attacks_is_drawn_once() -> None:
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_over_time_a_mechanism_at_nought_does_not_squeeze_the_others() -> None:
-    table = course(["SP", "identity"], ["markov"])
+def test_mechanism_at_zero_does_not_squeeze_the_others() -> None:
+    table = windows(["SP", "identity"], ["markov"])
     measures = [name for name in table.columns if "_km" in name]
     table.loc[table["lppm"] == "identity", measures] = 0.0
     figure = plots.over_time_figure(table)
     assert [axes.get_ylim()[0] > 1.5 for axes in visible(figure)] == [True, True]
-    note = "bands: 95 % intervals over users; at 0, below the frame: identity"
+    note = "bands: 95 % confidence intervals over users; zero, below the axis: identity"
     assert figure.legends[0].get_title().get_text() == note
-    # With others close to nought, all is in the frame and there is nothing to say.
+    # With others close to zero, all values are within the limits and no note is needed.
     table.loc[table["last_index"] == 10, measures] *= 0.1
     figure = plots.over_time_figure(table)
     assert [axes.get_ylim()[0] for axes in visible(figure)] == [0, 0]
@@ -264,9 +264,9 @@ def test_over_time_a_mechanism_at_nought_does_not_squeeze_the_others() -> None:
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_over_time_prefers_expected_figures_row_by_row() -> None:
-    """As everywhere: a mechanism without expected figures does not take them from another."""
-    table = course(["SP", "PEB"], ["markov"])
+def test_over_time_prefers_expected_metrics_row_by_row() -> None:
+    """A mechanism without expected metrics uses its realised ones."""
+    table = windows(["SP", "PEB"], ["markov"])
     expected = [name for name in table.columns if name.startswith("expected")]
     table.loc[table["lppm"] == "PEB", expected] = np.nan
     top, bottom = (lines(axes) for axes in plots.over_time_figure(table).axes)
@@ -281,17 +281,17 @@ def test_over_time_prefers_expected_figures_row_by_row() -> None:
 
 @pytest.mark.usefixtures("unsettled")
 def test_over_time_draws_the_middle_sweep_point() -> None:
-    figure = plots.over_time_figure(course(["SP"], ["markov"], points=5))
+    figure = plots.over_time_figure(windows(["SP"], ["markov"], points=5))
     assert data(lines(figure.axes[0])["SP"], "y") == pytest.approx([2.0] * 4)
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_looks_are_stable_and_distinct() -> None:
+def test_styles_are_stable_and_distinct() -> None:
     names = [f"m{i}" for i in range(70)]
     looks = plots.looks(names)
     assert len({(look.colour, look.marker, look.line) for look in looks.values()}) == 70
     assert plots.looks(names[:3]) == {name: looks[name] for name in names[:3]}
-    table = course(["SP", "PEB"], ["markov"], points=3)
+    table = windows(["SP", "PEB"], ["markov"], points=3)
     over_time = lines(plots.over_time_figure(table).axes[0])
     tradeoff = lines(plots.tradeoff_figure(summary(["SP", "PEB"], ["markov"], 3)).axes[0])
     assert {n: line.get_color() for n, line in over_time.items()} == {
@@ -300,8 +300,8 @@ def test_looks_are_stable_and_distinct() -> None:
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_hostile_names_appear_letter_by_letter(tmp_path: Path) -> None:
-    """Mathtext would fail on these or eat them, and SVG must not run them."""
+def test_hostile_names_are_literal_text(tmp_path: Path) -> None:
+    """Mathtext must not interpret these names, and SVG must not execute them."""
     figure = plots.tradeoff_figure(summary(HOSTILE, HOSTILE[:3], points=2))
     assert [axes.get_title() for axes in visible(figure)] == [f"against {literal(name)}" for name in HOSTILE[:3]]
     assert legend_names(figure) == [literal(name) for name in HOSTILE]
@@ -312,7 +312,7 @@ def test_hostile_names_appear_letter_by_letter(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("unsettled")
 def test_hostile_names_over_time() -> None:
-    figure = plots.over_time_figure(course(HOSTILE, HOSTILE[:2]))
+    figure = plots.over_time_figure(windows(HOSTILE, HOSTILE[:2]))
     assert [axes.get_title() for axes in figure.axes[1:]] == [f"against {literal(name)}" for name in HOSTILE[:2]]
     assert sorted(lines(figure.axes[0])) == sorted(HOSTILE)
 
@@ -329,7 +329,7 @@ def test_save_is_deterministic_and_embeds_fonts(tmp_path: Path) -> None:
 
 
 def a_run(path: Path, points: pd.DataFrame | None = None) -> RunDirectory:
-    """Write a run in which two mechanisms and two attacks are not in the order of their names."""
+    """Write a run with two mechanisms and two attacks that are not in alphabetical order."""
     run = RunDirectory.create(path)
     scenario = {
         "lppms": [{"kind": "identity", "name": name} for name in ("SP", "PEB")],
@@ -353,7 +353,7 @@ def a_run(path: Path, points: pd.DataFrame | None = None) -> RunDirectory:
 
 
 def drawn(result: Result, monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
-    """Return the figures of a run by their names, without writing them."""
+    """Return the figures of a run by name, without writing them."""
     figures: dict[str, Figure] = {}
 
     def keep(figure: Figure, stem: Path) -> list[Path]:
@@ -375,8 +375,8 @@ def test_write_figures_reads_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_write_figures_has_the_scenarios_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Colours and panels follow the scenario, not the names: a run with one more mechanism keeps the others' looks."""
+def test_write_figures_follows_the_order_of_the_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Colours and panels follow the scenario, so another mechanism does not change the style of the others."""
     points = pd.DataFrame(
         {"point": [0, 1, 2], "lppms.*.design.epsilon": [0.5, 1.0, 2.0], "lppms.*.belief.count": [7, 8, 9]}
     )
@@ -393,9 +393,7 @@ def test_write_figures_has_the_scenarios_order(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_points_that_differ_in_more_than_a_mechanism_are_other_curves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_points_with_other_circumstances_are_separate_curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     points = pd.DataFrame({"point": [0, 1, 2], "lppms.*.design.epsilon": [0.5, 1.0, 1.0], "users.count": [7, 7, 9]})
     figures = drawn(Result(a_run(tmp_path, points)), monkeypatch)
     names = ["SP (count 7)", "SP (count 9)", "PEB (count 7)", "PEB (count 9)"]
@@ -408,7 +406,7 @@ def test_points_that_differ_in_more_than_a_mechanism_are_other_curves(
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_tables_that_are_made_are_not_read_from_the_log_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_tables_are_not_read_from_the_log_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = Result(a_run(tmp_path))
     result.over_time()
     result.run.part_path("p").write_bytes(b"damaged")
@@ -417,7 +415,7 @@ def test_tables_that_are_made_are_not_read_from_the_log_again(tmp_path: Path, mo
     assert legend_names(figures["figures/over_time"]) == ["SP", "PEB"]
 
 
-def test_a_run_without_its_points_is_refused(tmp_path: Path) -> None:
+def test_run_without_points_is_an_error(tmp_path: Path) -> None:
     run = a_run(tmp_path)
     (tmp_path / "points.csv").unlink()
     with pytest.raises(RunError, match=r"points\.csv"):
@@ -426,10 +424,10 @@ def test_a_run_without_its_points_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_each_mechanism_is_drawn_at_the_middle_of_its_own_points() -> None:
-    """Two parameters are swept: a mechanism was only run where its own differs."""
-    one = course(["SP"], ["markov"], points=3)
-    other = course(["LH"], ["markov"], points=5)
+def test_each_mechanism_is_drawn_at_its_middle_point() -> None:
+    """Two parameters are swept, and each mechanism is simulated only where its own parameter differs."""
+    one = windows(["SP"], ["markov"], points=3)
+    other = windows(["LH"], ["markov"], points=5)
     other = other[other["point"].isin([0, 3, 4])]
     figure = plots.over_time_figure(pd.concat([one, other], ignore_index=True), title="$x$ = 1")
     drawn_at = {name: data(line, "y")[0] for name, line in lines(figure.axes[0]).items()}
@@ -439,9 +437,9 @@ def test_each_mechanism_is_drawn_at_the_middle_of_its_own_points() -> None:
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_a_mechanism_beside_the_sweep_is_drawn_where_it_was_run() -> None:
-    """The identity has no parameter to sweep: it is simulated at the first point alone."""
-    table = pd.concat([course(["SP"], ["markov"], points=3), course(["identity"], ["markov"])], ignore_index=True)
+def test_mechanism_outside_the_sweep_is_drawn_at_its_only_point() -> None:
+    """The identity has no swept parameter and is simulated at the first point only."""
+    table = pd.concat([windows(["SP"], ["markov"], points=3), windows(["identity"], ["markov"])], ignore_index=True)
     figure = plots.over_time_figure(table)
     assert {name: data(line, "y") for name, line in lines(figure.axes[0]).items()} == {
         "SP": pytest.approx([2.5] * 4),
@@ -453,7 +451,7 @@ def test_a_mechanism_beside_the_sweep_is_drawn_where_it_was_run() -> None:
 
 
 def changes(**indices: list[int]) -> pd.DataFrame:
-    """Return a table of shifts; a name that ends in `_end` is the end of one."""
+    """Return a table of shifts; names with the suffix `_end` are ends of shifts."""
     rows = [
         {"point": 0, "replication": 0, "shift": name.removesuffix("_end"), "user": f"u{i}", "index": index, "time_s": 0}
         | {"event": "shift_end" if name.endswith("_end") else "shift"}
@@ -471,7 +469,7 @@ def upright(axes: Axes) -> list[float]:
 def test_shifts_are_lines_at_the_median_user() -> None:
     shifts = changes(move=[10, 20, 21], move_end=[30, 30, 30])
     elsewhere = changes(other=[5]).assign(point=7)
-    figure = plots.over_time_figure(course(["SP"], ["a", "b"]), shifts=pd.concat([shifts, elsewhere]))
+    figure = plots.over_time_figure(windows(["SP"], ["a", "b"]), shifts=pd.concat([shifts, elsewhere]))
     for axes in visible(figure):
         assert upright(axes) == [20, 30]
     upper, lower = visible(figure)[:1], visible(figure)[1:]
@@ -479,15 +477,15 @@ def test_shifts_are_lines_at_the_median_user() -> None:
     assert [axes.texts[:] for axes in lower] == [[], []]
     # Users differ in where it begins, not in where it ends.
     assert [len(axes.patches) for axes in visible(figure)] == [1] * 3
-    plain = plots.over_time_figure(course(["SP"], ["a", "b"]))
+    plain = plots.over_time_figure(windows(["SP"], ["a", "b"]))
     assert upright(visible(plain)[0]) == []
     assert figure.get_size_inches()[1] > plain.get_size_inches()[1]
 
 
-def test_names_of_shifts_lie_above_the_panel_and_apart() -> None:
+def test_names_of_shifts_are_above_the_panel_without_overlap() -> None:
     names = ["relocate home", "holiday", "$x_1$", "new places", "close_roads"]
     shifts = changes(**dict(zip(names, ([15], [16], [18], [37], [39]), strict=True)))
-    figure = plots.over_time_figure(course(["SP"], ["markov"]), shifts=shifts)
+    figure = plots.over_time_figure(windows(["SP"], ["markov"]), shifts=shifts)
     figure.draw_without_rendering()
     axes = visible(figure)[0]
     boxes = [text.get_window_extent() for text in axes.texts]
@@ -501,7 +499,7 @@ def test_names_of_shifts_lie_above_the_panel_and_apart() -> None:
 
 def test_too_many_shifts_are_lines_without_names() -> None:
     shifts = changes(**{f"a long name {i}": [20] for i in range(9)})
-    figure = plots.over_time_figure(course(["SP"], ["markov"]), shifts=shifts)
+    figure = plots.over_time_figure(windows(["SP"], ["markov"]), shifts=shifts)
     assert len(visible(figure)[0].texts) == plots.MOST_ROWS
     assert upright(visible(figure)[0]) == [20] * 9
 
@@ -543,7 +541,7 @@ def test_adaptation_has_a_panel_for_each_attack(interval: float) -> None:
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_the_level_is_drawn_where_there_are_few_lines() -> None:
+def test_recovery_level_is_drawn_for_few_lines() -> None:
     def levels(figure: Figure) -> list[float]:
         flat = [data(line, "y") for line in visible(figure)[0].get_lines() if len(data(line, "y")) == 2]
         return [y[0] for y in flat if y[0] == y[1]]
@@ -553,13 +551,13 @@ def test_the_level_is_drawn_where_there_are_few_lines() -> None:
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_adaptation_of_nobody_says_so() -> None:
-    found = adapted(["SP"], ["a"])
-    figure = plots.adaptation_figure(Adaptation(found.summary, found.users, found.time_series.iloc[:0], 10, 0.9))
-    assert "nobody has 10 queries" in figure.texts[0].get_text()
+def test_adaptation_without_users_has_a_message() -> None:
+    whole = adapted(["SP"], ["a"])
+    figure = plots.adaptation_figure(Adaptation(whole.summary, whole.users, whole.time_series.iloc[:0], 10, 0.9))
+    assert "no user has 10 queries" in figure.texts[0].get_text()
 
 
-def test_adaptation_is_written_with_a_row_for_each_of_the_circumstances(tmp_path: Path) -> None:
+def test_adaptation_figure_has_a_row_for_each_value_of_circumstances(tmp_path: Path) -> None:
     figures: dict[str, Figure] = {}
     sweep = pd.DataFrame({"point": [0, 1, 2], "lppms.*.design.epsilon": [1.0, 2.0, 2.0], "users.count": [7, 7, 9]})
     run = a_run(tmp_path, sweep)

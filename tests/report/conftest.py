@@ -1,11 +1,10 @@
-"""Browser, runs and rendered reports shared by the tests of the report."""
+"""Runs and rendered reports shared by the tests of the report."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,10 +13,7 @@ from sim import report
 from sim.analysis.result import Result
 from sim.scenario.models import Scenario
 from sim.storage.run_directory import RunDirectory
-from tests.support import launched_chromium, rename_hostile
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+from tests.support import rename_hostile
 
 ROWS, COLS = 4, 5
 SCENARIO: dict[str, Any] = {
@@ -49,29 +45,19 @@ def write(file: Path, *results: Result) -> Path:
     return file
 
 
-@pytest.fixture(scope="package")
-def chromium() -> Iterator[Browser]:
-    """Return a headless browser for all tests of the report, or skip.
-
-    It is closed after them, because its event loop runs in this thread while it is open.
-    """
-    with launched_chromium() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def small_run(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """Return a small run with three users, roads, a shift and snapshots."""
     return run(tmp_path_factory.mktemp("small") / "run")
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def small_report(small_run: Result, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the report of the small run."""
     return write(tmp_path_factory.mktemp("small-report") / "report.html", small_run)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def hostile_report(small_run: Result, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the report of the small run with names that would do harm if they were interpreted as markup."""
     folder = tmp_path_factory.mktemp("hostile")
@@ -79,7 +65,7 @@ def hostile_report(small_run: Result, tmp_path_factory: pytest.TempPathFactory) 
     return write(folder / "report.html", Result(rename_hostile(RunDirectory.open(folder / "run"))))
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def comparison(small_run: Result, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the comparison of three runs: the small one, one with two users, and one with a summarized log."""
     folder = tmp_path_factory.mktemp("comparison")
@@ -90,7 +76,7 @@ def comparison(small_run: Result, tmp_path_factory: pytest.TempPathFactory) -> P
     return write(folder / "compare.html", small_run, other, summarized)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def tournament_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the report of a run with all parts: standings, a shift with adaptation, past queries, a warning."""
     folder = tmp_path_factory.mktemp("tournament")

@@ -104,7 +104,7 @@ def test_all_controls_are_reachable_by_keyboard_with_a_visible_focus(page: Page,
             break
         assert state[1], f"no visible focus: {state[0]}"
         reached.add(state[0])
-    for wanted in (
+    for control in (
         "#answer",
         "aria-pressed",
         'role="application"',

@@ -24,7 +24,8 @@ def test_run_prints_table_comparison_and_directory(finished: tuple[Path, Result]
     rows = [line.split("│")[1].strip() for line in result.stdout.splitlines() if line.startswith("│")]
     assert rows == ["SP-Exp", "SP-Exp", "PEB-Exp", "PEB-Exp", "identity"]
     for attack in ("sporadic", "markov"):
-        assert re.search(rf"^Against {attack}, at .* \d users ", result.stdout, re.MULTILINE)
+        verdict = rf"^Against {attack}, at .* \d users are too few for a significance test: "
+        assert re.search(verdict, result.stdout, re.MULTILINE)
     assert result.stdout.endswith(f"event log, summary.csv and metrics.csv are in {folder}\n")
     assert {name.split("/")[0] for name in files(folder)} == {
         "manifest.json",

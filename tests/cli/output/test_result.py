@@ -31,8 +31,11 @@ def test_result_is_printed_with_notes_and_directory(
         ["PEB-LH", "1.5"],
     ]
     for attack in ("sporadic", "markov"):
-        assert re.search(rf"^Against {attack}, at \d\.\d km of quality loss, \d users ", out, re.MULTILINE)
-    assert re.search(r"^note: PEB-LH: .*1e-06", out, re.MULTILINE)
+        verdict = rf"^Against {attack}, at \d\.\d km of quality loss, \d users are too few for a significance test: "
+        assert re.search(verdict, out, re.MULTILINE)
+    assert re.search(
+        r"^note: PEB-LH: its estimates reached an optimality gap of \S+ \(target: 1e-06\)$", out, re.MULTILINE
+    )
     assert out.endswith(f"\nevent log, summary.csv and metrics.csv are in {folder}\n")
     (folder / "figures").mkdir()
     print_result(result)

@@ -13,9 +13,9 @@ import pytest
 from tests.support import done, refused
 
 HEADER = "user,time_s,cell\n"
-CARRIED = "users: 6 of 42 queries (14 %) fall between recorded visits and repeat the last position"
+CARRIED = "users: 6 of 42 queries (14 %) fall between recorded visits and repeat the previous position"
 CUT = (
-    "users: 42 queries are made while positions are recorded; 1,422 are cut in 2 gaps of over 2 h between visits "
+    "users: 42 queries are made while positions are recorded; 1,422 are omitted in 2 gaps of over 2 h between visits "
     "(max_gap_s)"
 )
 BACKWARD = (
@@ -23,8 +23,8 @@ BACKWARD = (
     "column and its time zone"
 )
 TWICE = (
-    "users: the same user is in different cells at the same time once (1 user): all rows are kept, in the order of the "
-    "file; does an id stand for several people?"
+    "users: the same user is in different cells at the same time once (1 user): all rows are retained, in file order; "
+    "check that each id belongs to one person"
 )
 
 
