@@ -86,7 +86,7 @@ class RunOptions:
         if self.workers is not None or self.dask is not None:
             return self.workers
         default = os.environ.get("LPPM_SIM_WORKERS")
-        return int(_WORKERS.convert(default, None, None)) if default else usable_cores()
+        return int(_WORKERS(default)) if default else usable_cores()
 
     def require_lasting_directory(self) -> None:
         """Raise a usage error if the run directory would not outlast the process."""
