@@ -25,7 +25,7 @@ COLUMNS: dict[str, dict[str, str]] = {
     "metrics.csv": {
         **_POINT,
         "users": "Number of users.",
-        **{name: metric.words[0].upper() + metric.words[1:] + "." for name, metric in METRICS.items()},
+        **{name: metric.description[0].upper() + metric.description[1:] + "." for name, metric in METRICS.items()},
     },
     "points.csv": {"point": "Index of the sweep point, from 0. Every other column is a swept path with its values."},
     "hindsight.csv": {

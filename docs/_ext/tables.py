@@ -70,7 +70,7 @@ def metrics() -> str:
     """Return the columns of `metrics.csv` with their headings in tables."""
     return markdown_table(
         ("column of `metrics.csv`", "heading", "meaning"),
-        ((f"`{name}`", metric.heading, metric.words) for name, metric in METRICS.items()),
+        ((f"`{name}`", metric.heading, metric.description) for name, metric in METRICS.items()),
     )
 
 

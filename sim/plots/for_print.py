@@ -147,10 +147,10 @@ class _View:
 
     def require_known(self) -> None:
         """Raise an error if a selected LPPM, attack or user does not exist."""
-        for selected, known, kind in (
-            (self.lppms, self.whole["mechanism"], "LPPM"),
-            (self.attacks, self.whole["attack"], "attack"),
-            (self.users, self.read.users["user"], "user"),
+        for selected, known, kind, code in (
+            (self.lppms, self.whole["mechanism"], "LPPM", "unknown-lppm"),
+            (self.attacks, self.whole["attack"], "attack", "unknown-attack"),
+            (self.users, self.read.users["user"], "user", "unknown-user"),
         ):
             names = [name for name in dict.fromkeys(known) if name]
             for name in selected:
@@ -158,7 +158,7 @@ class _View:
                     shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
                     raise RequestError(
                         f"{self.run} has no {kind} {name!r}; available: {shown or 'none'}",
-                        code=f"unknown-{kind.lower()}",
+                        code=code,
                     )
 
     @property

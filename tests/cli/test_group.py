@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import sim
 from sim.cli import main
 from tests.support import done, refused
 
@@ -15,7 +16,7 @@ def test_unknown_command_suggests_the_nearest() -> None:
 
 
 def test_help_and_version() -> None:
-    assert done("--version") == "lppm-sim 0.1.0\n"
+    assert done("--version") == f"lppm-sim {sim.__version__}\n"
     text = done("--help")
     names = re.findall(r"^  ([a-z-]+)  ", text.split("Commands:")[1], re.MULTILINE)
     assert names == [name for name, command in main.commands.items() if not command.hidden]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import sim
+from sim.analysis.result import Result
 from sim.execution import finish
 from sim.execution.failures import FailedChunks
 from sim.execution.plan import Chunk
@@ -52,10 +53,10 @@ def test_damage_is_reported_together_with_failed_chunks(
 def test_a_result_that_does_not_apply_is_omitted_and_damage_is_raised(
     make_scenario: MakeScenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def adaptation(_: sim.Result) -> None:
+    def adaptation(_: Result) -> None:
         raise error
 
-    monkeypatch.setattr(sim.Result, "adaptation", adaptation)
+    monkeypatch.setattr(Result, "adaptation", adaptation)
     scenario = make_scenario(shifts=[{"kind": "new_places", "at_query": 5}])
     if isinstance(error, NotApplicable):
         result = sim.run(scenario, out=tmp_path, figures=False)

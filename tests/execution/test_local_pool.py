@@ -287,7 +287,7 @@ def test_a_full_disk_stops_the_run_which_resumes_when_space_is_free(gated: Gated
     command: list[str | Path] = [*apart, f'{mount} && "$1" -c "$2" "$0" "$3" "$4"', *places]
     printed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=280).stdout
     message, code, finished = json.loads(printed)
-    assert code == "file-error"
+    assert code == "disk-full"
     assert "No space left on device" in message
     assert 0 < finished < CHUNKS, "the disk was full in the middle"
     assert files(tmp_path / "run") == files(gated.whole)

@@ -133,7 +133,7 @@ def test_every_command_reports_the_damage_and_the_repair(a_run: Path, finished: 
             assert f"lppm-sim run SCENARIO -o {a_run}" in output.replace("\n", " "), (name, output)
             named.append(name)
         elif name == "adaptation":
-            assert "no shift" in output, "as for the intact run"
+            assert "[no-shift]" in output, "as for the intact run"
         else:
             assert result.exit_code == 0, (name, output)
         if name == "status" and harm in ("part cut", "part footer"):

@@ -53,7 +53,7 @@ def test_existing_file_is_replaced_only_with_overwrite(run: Path, tmp_path: Path
 
 def test_invalid_requests_are_rejected(run: Path, tmp_path: Path) -> None:
     assert "'tradeoff', 'over_time', 'efficiency'" in refused("plot", run, "--figure", "pie")
-    assert ".pdf, .svg, .png, .eps, got x.gif" in refused("plot", run, "--figure", "map", "-o", "x.gif")
+    assert ".pdf, .svg, .png, .eps [unsupported-format]" in refused("plot", run, "--figure", "map", "-o", "x.gif")
     assert "huge" in refused("plot", run, "--figure", "map", "--width", "huge")
     assert "shift" in refused("plot", run, "--figure", "adaptation")
     assert "'x'" in refused("plot", run, "--figure", "map", "--user", "x")

@@ -29,7 +29,7 @@ def test_errors_at_equal_loss_are_printed(capsys: Capture) -> None:
     heading, *body = table(capsys.readouterr().out)
     assert heading == ["attack", "Q-bar", "LPPM", "P_AE", f"minus {HOSTILE_NAMES[0]}", "users"]
     assert body == [
-        ["[red", "1", HOSTILE_NAMES[0], "0.500 ± 0.100", "", "5 of 7 (6 with this one)"],
+        ["[red", "1", HOSTILE_NAMES[0], "0.500 ± 0.100", "", "5 of 7 (6 with this LPPM)"],
         ["[red", "1", HOSTILE_NAMES[2], "0.500 ± 0.100", "-0.250 ± 0.250", "5 of 7"],
     ]
     few = other | {"users": 4, "error_km_min": 0.1, "error_km_max": 0.9}
