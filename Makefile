@@ -25,6 +25,7 @@ lint: .venv/ready-to-develop
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/lint_language.py
 	@$(MAKE) --no-print-directory lint-javascript
 
 # Types of the report's scripts; skipped where node or TypeScript is not available.
