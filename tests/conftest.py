@@ -17,7 +17,7 @@ from sim.inference import kernels
 from sim.lppm import cache
 from sim.scenario.models import Scenario
 from tests.fork_server import forked_workers, stop_server
-from tests.support import BASE, DATA, SMALL, MakeScenario, plainly
+from tests.support import BASE, DATA, SMALL, MakeScenario, numpy_kernels
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -49,7 +49,7 @@ def _nothing_synced() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def plain_kernels() -> Iterator[None]:
     """Use NumPy here and in child processes, where importing numba would take most of the time."""
-    with plainly(), pytest.MonkeyPatch.context() as patch:
+    with numpy_kernels(), pytest.MonkeyPatch.context() as patch:
         patch.setenv(kernels.VARIABLE, "plain")
         yield
 
@@ -102,13 +102,13 @@ def make_scenario() -> MakeScenario:
 
 
 @pytest.fixture(scope="module", params=["plain", "compiled"])
-def either_way(request: pytest.FixtureRequest) -> Iterator[None]:
+def numpy_and_numba(request: pytest.FixtureRequest) -> Iterator[None]:
     """Run every test of a module twice: with NumPy and with numba."""
     if request.param == "compiled":
         assert kernels.compiled() is not None, "numba is not installed: make .venv/ready-to-develop"
         yield
     else:
-        with plainly():
+        with numpy_kernels():
             yield
 
 

@@ -116,7 +116,7 @@ def _codes(error: BaseException) -> list[str]:
 
 
 @contextmanager
-def plainly() -> Iterator[None]:
+def numpy_kernels() -> Iterator[None]:
     """Use the NumPy functions even if numba is installed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "compiled", lambda: None)
@@ -209,7 +209,7 @@ def log_of(scenario: Scenario, out: Path) -> pd.DataFrame:
 
 
 @contextmanager
-def told_shifts(shifts_of: Callable[[str, int], tuple[Shift, ...]]) -> Iterator[None]:
+def recorded_shifts(shifts_of: Callable[[str, int], tuple[Shift, ...]]) -> Iterator[None]:
     """Record shifts, by user and replication, without changing the users' behaviour."""
     live = Population._live
 

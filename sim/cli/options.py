@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _ANY_FOLDER = "\0"
 """Value of ``--allow-code`` without a folder: a string that no command line can contain."""
-_WORKERS = click.IntRange(1, 1024)
+WORKERS = click.IntRange(1, 1024)
 
 
 class ScenarioCommand(click.Command):
@@ -77,16 +77,8 @@ class RunOptions:
     dask_timeout: float | None
 
     def processes(self) -> int | None:
-        """Return the number of worker processes; None for a Dask cluster without --workers.
-
-        The default is LPPM_SIM_WORKERS, or one per usable core. It conflicts with no other option.
-        """
-        from sim.execution.pool import usable_cores
-
-        if self.workers is not None or self.dask is not None:
-            return self.workers
-        default = os.environ.get("LPPM_SIM_WORKERS")
-        return int(_WORKERS(default)) if default else usable_cores()
+        """Return the number of worker processes; None for a Dask cluster without --workers."""
+        return worker_count(self.workers, self.dask)
 
     def require_lasting_directory(self) -> None:
         """Raise a usage error if the run directory would not outlast the process."""
@@ -94,6 +86,19 @@ class RunOptions:
 
         if self.out is not None and not RunDirectory(self.out).shared:
             raise click.UsageError(f"{self.out} would be gone when this command ends: that is for `sim.run` in Python")
+
+
+def worker_count(workers: int | None, dask: str | None) -> int | None:
+    """Return the number of worker processes; None for a Dask cluster without --workers.
+
+    The default is LPPM_SIM_WORKERS, or one per usable core. It conflicts with no other option.
+    """
+    from sim.execution.pool import usable_cores
+
+    if workers is not None or dask is not None:
+        return workers
+    default = os.environ.get("LPPM_SIM_WORKERS")
+    return int(WORKERS(default)) if default else usable_cores()
 
 
 def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -108,8 +113,13 @@ def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
     options = [
         click.argument("scenario", type=click.Path(path_type=Path)),
         click.option("--set", "settings", multiple=True, metavar="PATH=VALUE", help="Change a value; may be repeated."),
-        click.option("--seed", type=int, help="Short for --set seed=N."),
-        click.option("--data", type=click.Path(path_type=Path), help="Folder of real data sets (data:NAME files)."),
+        click.option("--seed", type=int, metavar="N", help="Short for --set seed=N."),
+        click.option(
+            "--data",
+            type=click.Path(path_type=Path),
+            metavar="FOLDER",
+            help="Folder of the files that SCENARIO names as data:NAME.  [default: $LPPM_SIM_DATA]",
+        ),
         click.option(
             "--allow-code",
             multiple=True,
@@ -137,12 +147,12 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
         command(scenario, RunOptions(out, figures, workers, dask, dask_timeout), **others)
 
     options = [
-        click.option("-o", "--out", help="Run directory, or the URL of one  [default: outputs/<name>-<digest>]"),
+        click.option("-o", "--out", metavar="RUN", help="Run directory or URL.  [default: outputs/<name>-<digest>]"),
         click.option("--figures/--no-figures", default=True, help="Draw the figures and write the report at the end."),
         click.option(
             "--workers",
-            type=_WORKERS,
-            help="Number of worker processes; results do not depend on it  [default: one per core]",
+            type=WORKERS,
+            help="Number of worker processes; results do not depend on it.  [default: one per core]",
         ),
         click.option(
             "--dask", metavar="ADDRESS", help="Run on the Dask cluster at ADDRESS; `local` starts one with --workers."
@@ -151,7 +161,7 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
             "--dask-timeout",
             type=click.FloatRange(0, min_open=True),
             metavar="SECONDS",
-            help="Longest wait while no Dask worker is available  [default: 3600; 120 for `local`]",
+            help="Longest wait while no Dask worker is available.  [default: 3600; 120 for `local`]",
         ),
     ]
     return _add_options(with_run, options)

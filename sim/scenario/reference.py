@@ -138,14 +138,9 @@ def _range(schema: dict[str, Any]) -> str:
     return f", {start} to {below}{high:g}"
 
 
-def markdown() -> str:
-    """Return the whole reference as a Markdown page."""
-    return f"{_HEAD}\n{sections_markdown(labels=False)}"
-
-
-def sections_markdown(*, labels: bool = True) -> str:
-    """Return the chapters of the reference as Markdown, by default with MyST labels for links to each component."""
-    return "\n".join(line for title, names in CHAPTERS.items() for line in _chapter(title, names, labels)) + "\n"
+def sections_markdown() -> str:
+    """Return the chapters of the reference as MyST Markdown, with a label for links to each component."""
+    return "\n".join(line for title, names in CHAPTERS.items() for line in _chapter(title, names)) + "\n"
 
 
 def listing() -> dict[str, tuple[str, dict[str, str]]]:
@@ -180,32 +175,24 @@ def _identified(parts: Mapping[str, Any]) -> str:
     return f"Infers the user behind a pseudonym and their location, with {parts['model']} models of all users."
 
 
-_HEAD = """\
-# Scenario keys
-
-A component is a mapping with a `kind`. The kind alone stands for the component with all defaults. A key without a
-default is optional unless it is required.
-"""
-
-
-def _chapter(title: str, names: Sequence[str], labels: bool) -> Iterator[str]:
+def _chapter(title: str, names: Sequence[str]) -> Iterator[str]:
     yield f"## {title}\n"
     for name in names:
         if name in SECTIONS:
             place, spec = SECTIONS[name]
-            yield from _entry(f"### `{name}`", [f"mapping-{name}"] if labels else [])
+            yield from _entry(f"### `{name}`", [f"mapping-{name}"])
             yield f"Place: {_code(place)}. {line(spec)}\n"
             yield from _table(keys(spec))
         else:
-            yield from _family(name, labels)
+            yield from _family(name)
 
 
-def _family(name: str, labels: bool) -> Iterator[str]:
-    yield from _entry(f"### Kinds of `{name}`", [f"family-{name}"] if labels else [])
+def _family(name: str) -> Iterator[str]:
+    yield from _entry(f"### Kinds of `{name}`", [f"family-{name}"])
     yield f"Place: {_code(FAMILIES[name].place)}.\n"
     for model in registry.models(name):
         own = [f"{name}-{kind}".replace(":", "-") for kind in model.kinds()]
-        yield from _entry(f"#### {', '.join(f'`{kind}`' for kind in model.kinds())}", own if labels else [])
+        yield from _entry(f"#### {', '.join(f'`{kind}`' for kind in model.kinds())}", own)
         yield f"{line(model)}\n"
         yield from _table(keys(model))
 

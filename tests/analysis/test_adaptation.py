@@ -23,7 +23,7 @@ from sim.interfaces import FloatArray
 from sim.storage.errors import RequestError, RunError
 from sim.storage.event_schema import EVENTS
 from sim.storage.run_directory import RunDirectory
-from tests.support import a_manifest, done, files, lppm_sim, raises_code, refused, told_shifts
+from tests.support import a_manifest, done, files, lppm_sim, raises_code, recorded_shifts, refused
 
 
 def queries(
@@ -486,7 +486,7 @@ def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_run_with_shifts_reports_the_adaptation(scenario: Path) -> None:
-    with told_shifts(moved):
+    with recorded_shifts(moved):
         text = done("run", scenario, "-o", "run")
     assert re.search(r"before and after move; .* window of 50 .* 90 %", " ".join(text.split()))
     names = sorted(path.name for path in Path("run/figures").glob("adaptation.*"))
@@ -505,7 +505,7 @@ def test_run_with_shifts_reports_the_adaptation(scenario: Path) -> None:
 
 
 def test_command_has_the_same_defaults_and_options(scenario: Path) -> None:
-    with told_shifts(moved):
+    with recorded_shifts(moved):
         done("run", scenario, "-o", "run", "--no-figures")
     written = Path("run/adaptation.csv").read_bytes()
     assert not Path("run/figures").exists() or not list(Path("run/figures").glob("adaptation.*"))
@@ -538,7 +538,7 @@ def test_run_without_shifts_has_no_adaptation(scenario: Path) -> None:
 
 def test_summarized_row_across_the_shift_does_not_fail_the_run(scenario: Path) -> None:
     summary = ("--set", "record={log: summary, window: 25}", "--no-figures")
-    with told_shifts(lambda user, _: (Shift(user, "move", 61),)):
+    with recorded_shifts(lambda user, _: (Shift(user, "move", 61),)):
         text = done("run", scenario, "-o", "run", *summary)
     assert re.search(r"\b51 to 75\b.*\b61\b", " ".join(text.split()))
     assert not Path("run/adaptation.csv").exists()

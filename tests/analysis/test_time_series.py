@@ -18,7 +18,7 @@ from sim.events import Shift
 from sim.storage.errors import RequestError, RunError
 from sim.storage.load import load
 from sim.storage.run_directory import RunDirectory
-from tests.support import SMALL, raises_code, told_shifts
+from tests.support import SMALL, raises_code, recorded_shifts
 
 RECORD = "record: {expected: true, snapshots: [1, 5, 9]}\n"
 SCENARIO = SMALL.replace("replications: 1", "replications: 2").replace("[0.5, 2]", "[0.5, 1, 2]") + RECORD
@@ -34,7 +34,7 @@ def changed(user: str, replication: int) -> tuple[Shift, ...]:
 def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
     folder = tmp_path_factory.mktemp("series")
     (folder / "small.yaml").write_text(SCENARIO)
-    with told_shifts(changed):
+    with recorded_shifts(changed):
         return sim.run(load(folder / "small.yaml"), out=folder / "run", figures=False, chunk_queries=1)
 
 

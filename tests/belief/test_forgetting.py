@@ -15,9 +15,9 @@ from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParam
 from sim.belief.forgetting import ChangeTest, Forgetting, Memory, change_point
 from sim.inference.estimate import certified_gap
 from sim.interfaces import FloatArray
-from tests.support import made, plainly, raises_code
+from tests.support import made, numpy_kernels, raises_code
 
-pytestmark = pytest.mark.usefixtures("either_way")
+pytestmark = pytest.mark.usefixtures("numpy_and_numba")
 
 DAY_S = 86_400
 N_CELLS = 6
@@ -217,7 +217,7 @@ def test_numba_and_numpy_versions_fit_the_same(seed: int, count: int) -> None:
     for forget in (Forgetting(half_life_queries=6), Forgetting(window=8), Forgetting(half_life_days=0.01)):
         params: dict[str, Any] = {"initial_profile": np.full(5, 0.2), "gap": 1e-9, "forget": forget}
         fast = teach(made(EstimatedProfile, **params), rows)
-        with plainly():
+        with numpy_kernels():
             slow = teach(made(EstimatedProfile, **params), rows)
             remembered = rows[-slow.remembered :]
             assert fast.remembered == slow.remembered

@@ -20,7 +20,7 @@ from sim.lppm.channel import MatrixChannel
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 
-pytestmark = pytest.mark.usefixtures("either_way")
+pytestmark = pytest.mark.usefixtures("numpy_and_numba")
 
 N = 6
 FIRSTS = [1, 3, 4]

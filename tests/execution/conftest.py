@@ -9,7 +9,7 @@ import pytest
 from sim.inference import kernels
 from tests.command_server import CommandServer, command_server
 from tests.execution.gated import Gated, write_gated
-from tests.support import plainly
+from tests.support import numpy_kernels
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +29,6 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandServer
 @pytest.fixture(scope="session")
 def gated(tmp_path_factory: pytest.TempPathFactory) -> Gated:
     """Return the gated scenario with an uninterrupted run of it, simulated with NumPy."""
-    with plainly(), pytest.MonkeyPatch.context() as patch:
+    with numpy_kernels(), pytest.MonkeyPatch.context() as patch:
         patch.setenv(kernels.VARIABLE, "plain")
         return write_gated(tmp_path_factory.mktemp("gated"))

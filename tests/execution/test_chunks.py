@@ -21,7 +21,7 @@ from sim.scenario.models import Scenario
 from sim.scenario.sweep import points
 from sim.simulation.progress import Silent
 from sim.storage.event_schema import EVENTS
-from tests.support import MakeScenario, done, files, raises_code, refused, told_shifts
+from tests.support import MakeScenario, done, files, raises_code, recorded_shifts, refused
 
 pytestmark = pytest.mark.usefixtures("plain_kernels", "fork_server")
 
@@ -206,7 +206,7 @@ def test_the_log_has_the_shifts_of_all_users(make_scenario: MakeScenario, tmp_pa
     def shifts_of(user: str, replication: int) -> tuple[Shift, ...]:
         return Shift(user, "move", 5 + replication), Shift(user, "move", 9 + replication, ends=True)
 
-    with told_shifts(shifts_of):
+    with recorded_shifts(shifts_of):
         result = run(make_scenario(replications=2), tmp_path, joined=2)
     events = result.events()
     shifts = events[events["shift"].notna()]

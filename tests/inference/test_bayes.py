@@ -11,7 +11,7 @@ from sim.inference.bayes import condition, decide, decide_many, distribution, en
 from sim.inference.ties import MASS_FLOOR
 from sim.interfaces import FloatArray
 
-pytestmark = pytest.mark.usefixtures("either_way")
+pytestmark = pytest.mark.usefixtures("numpy_and_numba")
 
 
 def manhattan(rows_km: FloatArray, cols_km: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ import pytest
 from sim.inference.em import em
 from tests.inference.problems import PROBLEMS
 
-pytestmark = pytest.mark.usefixtures("either_way")
+pytestmark = pytest.mark.usefixtures("numpy_and_numba")
 
 
 def test_em_takes_the_papers_step_and_never_lowers_the_likelihood() -> None:

@@ -16,7 +16,7 @@ from sim.inference.newton import constrained_newton
 from sim.interfaces import FloatArray
 from tests.inference.problems import PROBLEMS, every_problem, exponential_rows
 
-pytestmark = pytest.mark.usefixtures("either_way")
+pytestmark = pytest.mark.usefixtures("numpy_and_numba")
 
 SOLVERS: list[Callable[..., Estimate]] = [em, constrained_newton]
 both = pytest.mark.parametrize("solve", SOLVERS)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sim.inference.groups import equal_columns
 from sim.inference.likelihoods import Likelihoods
 
-pytestmark = pytest.mark.usefixtures("either_way")
+pytestmark = pytest.mark.usefixtures("numpy_and_numba")
 
 
 @settings(max_examples=100, deadline=None)

@@ -13,7 +13,7 @@ from sim.inference.likelihoods import Likelihoods
 from sim.inference.newton import constrained_newton
 from tests.inference.problems import PROBLEMS, exponential_rows
 
-pytestmark = pytest.mark.usefixtures("either_way")
+pytestmark = pytest.mark.usefixtures("numpy_and_numba")
 
 
 @settings(max_examples=100, deadline=None)

@@ -18,7 +18,7 @@ from sim.inference.posterior_mode import posterior_mode
 from sim.interfaces import FloatArray
 from tests.inference.problems import every_problem
 
-pytestmark = pytest.mark.usefixtures("either_way")
+pytestmark = pytest.mark.usefixtures("numpy_and_numba")
 
 MODES: list[Callable[..., Estimate]] = [em, posterior_mode]
 both_modes = pytest.mark.parametrize("solve", MODES)

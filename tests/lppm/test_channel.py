@@ -28,7 +28,7 @@ from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 
-pytestmark = pytest.mark.usefixtures("either_way")
+pytestmark = pytest.mark.usefixtures("numpy_and_numba")
 
 GRID = Grid.rectangle(rows=3, cols=4, width_km=4.4, height_km=2.1)
 MANHATTAN, EUCLIDEAN = manhattan(GRID), euclidean(GRID)

@@ -22,7 +22,7 @@ from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 from tests.support import made
 
-pytestmark = pytest.mark.usefixtures("either_way")
+pytestmark = pytest.mark.usefixtures("numpy_and_numba")
 
 GRID = Grid.rectangle(rows=3, cols=4, width_km=4.4, height_km=2.1)
 DISTANCES = {"manhattan": manhattan(GRID), "euclidean": euclidean(GRID)}

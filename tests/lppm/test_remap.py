@@ -12,7 +12,7 @@ from sim.lppm.channel import BaseChannel, ExponentialChannel, LocationHidingChan
 from sim.lppm.remap import remap_matrix
 from sim.world.distance import Distance
 
-pytestmark = pytest.mark.usefixtures("either_way")
+pytestmark = pytest.mark.usefixtures("numpy_and_numba")
 
 EPSILONS = (0.0, 0.05, 0.7, 3.0, 8.0, 500.0)
 ALPHAS = (0.0, 1e-9, 0.1, 0.25, 0.5, 0.9, 1.0)

@@ -33,7 +33,7 @@ from sim.plots.profiles import profiles_figure
 from sim.storage.errors import RequestError, RunError
 from sim.storage.load import load
 from sim.storage.run_directory import RunDirectory
-from tests.support import SMALL, assert_apart, raises_code, told_shifts
+from tests.support import SMALL, assert_apart, raises_code, recorded_shifts
 
 LONG = SMALL.replace("queries: 12", "queries: 130").replace("attacks: [sporadic, markov]", "attacks: [{attacks}]")
 ATTACKS = "sporadic, markov, {kind: markov, name: markov-with-a-name}"
@@ -60,7 +60,7 @@ def run_of(folder: Path, text: str) -> RunDirectory:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
-    with told_shifts(moved):
+    with recorded_shifts(moved):
         return run_of(tmp_path_factory.mktemp("figures"), LONG.replace("{attacks}", ATTACKS))
 
 

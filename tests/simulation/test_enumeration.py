@@ -33,7 +33,7 @@ from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 from tests.support import MakeScenario, made
 
-pytestmark = pytest.mark.usefixtures("either_way")
+pytestmark = pytest.mark.usefixtures("numpy_and_numba")
 
 Array = NDArray[np.float64]
 

@@ -10,20 +10,15 @@ from sim.cli.suggestions import require_known
 @click.command(name="list")
 @click.argument("family", required=False)
 @click.argument("kind", required=False)
-@click.option("--markdown", is_flag=True, help="Print the complete reference of scenario keys as Markdown.")
-def list_components(family: str | None, kind: str | None, markdown: bool) -> None:
+def list_components(family: str | None, kind: str | None) -> None:
     """List the available components and their keys.
 
     Without arguments, prints one line per component. With FAMILY, such as `design`, prints the components of one
     family. With FAMILY and KIND, prints the keys of one component.
     """
     from sim.cli.output.components import print_keys, print_listing
-    from sim.scenario import reference
     from sim.scenario.reference import listing
 
-    if markdown:
-        click.echo(reference.markdown(), nl=False)
-        return
     families = listing()
     if family is None:
         print_listing(families)

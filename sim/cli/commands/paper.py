@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from sim.cli.options import WORKERS, worker_count
 from sim.errors import InputError
 
 
@@ -27,9 +28,7 @@ from sim.errors import InputError
     show_default=True,
     help="Log every query (0.3 GB in total), or only the means of each half of a trace.",
 )
-@click.option(
-    "--workers", type=click.IntRange(1, 1024), help="Number of worker processes.  [default: number of processors]"
-)
+@click.option("--workers", type=WORKERS, help="Number of worker processes.  [default: one per core]")
 @click.option(
     "--dask",
     metavar="ADDRESS",
@@ -50,7 +49,6 @@ def paper(
     Existing results are reused: an interrupted run is resumed, and a full run extends a --quick run in the same folder.
     """
     from sim.cli.output.paper import print_evaluation
-    from sim.execution.pool import usable_cores
     from sim.execution.progress_bar import Bar
     from sim.paper.reproduce import Source, reproduce
     from sim.paper.studies import DATASETS, found_in
@@ -74,7 +72,7 @@ def paper(
         else:
             click.echo(f"{name}: using a synthetic population, because {_reason(name, data, synthetic)}", err=True)
             sources[name] = Source(write_traces(name, folder / "synthetic"), is_synthetic=True)
-    count = workers if workers is not None or dask is not None else usable_cores()
+    count = worker_count(workers, dask)
     print_evaluation(reproduce(folder, sources, progress_of=Bar, quick=quick, log=log, workers=count, dask=dask))
 
 

@@ -21,7 +21,7 @@ from sim.execution.cost.estimate import Cost, rows_of_file
 from sim.execution.cost.estimate import estimate as estimate_within
 from sim.mobility.traces import Life
 from sim.simulation.population import Population
-from tests.support import ROOT, MakeScenario, plainly, raises_code
+from tests.support import ROOT, MakeScenario, numpy_kernels, raises_code
 
 estimate = partial(estimate_within, limit_s=600)  # however busy the machine is
 
@@ -138,7 +138,7 @@ def test_the_estimate_is_within_a_factor_of_three_of_the_work(
 
     monkeypatch.setattr("sim.execution.cost.probe.time.process_time", lambda: float(calls))
     monkeypatch.setattr("sim.execution.cost.estimate.collect", bounded._collect_here)
-    with plainly():
+    with numpy_kernels():
         sim.run(make_scenario(), out=tmp_path / "first", figures=False)  # imports do not count
         sys.setprofile(count)
         try:

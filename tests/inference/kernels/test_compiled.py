@@ -27,7 +27,7 @@ from sim.lppm import remap
 from sim.lppm.channel import RemappedChannel, exponential, exponential_kernel, location_hiding
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
-from tests.support import MakeScenario, log_of, plainly, raises_code
+from tests.support import MakeScenario, log_of, numpy_kernels, raises_code
 
 SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 5))
 SIX_CELLS = Grid.rectangle(rows=2, cols=3, width_km=1, height_km=1)
@@ -64,7 +64,7 @@ def test_exponential_remap_and_columns(data: st.DataObject) -> None:
     row_kernel, col_kernel = kernels_of(shape, data.draw(EPSILONS))
     prior, table = data.draw(priors(n_cells)), data.draw(tables(n_cells))
     outputs = np.unique(data.draw(tables(n_cells)))
-    with plainly():
+    with numpy_kernels():
         plain = remap.remap_product(row_kernel, col_kernel, prior)
         columns = remap.columns_product(row_kernel, col_kernel, table, outputs)
     assert np.array_equal(numba_kernels().remap_product(row_kernel, col_kernel, prior), plain)
@@ -81,7 +81,7 @@ def test_hiding_remap(data: st.DataObject) -> None:
     prior, table = data.draw(priors(n_cells)), data.draw(tables(n_cells))
     outputs = np.unique(data.draw(tables(n_cells)))
     where = manhattan(Grid.rectangle(rows=shape[0], cols=shape[1], width_km=1.0, height_km=2.0))
-    with plainly():
+    with numpy_kernels():
         plain = remap.remap_hiding(reveal, other, prior, where)
         columns = remap.columns_hiding(reveal, other, table, outputs)
     np.testing.assert_allclose(
@@ -99,7 +99,7 @@ def test_deciding_for_each_likelihood(data: st.DataObject) -> None:
     prior = data.draw(priors(n_cells))
     count = data.draw(st.integers(0, 4))
     likelihoods = np.array([data.draw(tables(n_cells)) for _ in range(count)], dtype=np.float64).reshape(count, n_cells)
-    with plainly():
+    with numpy_kernels():
         plain = decide_each(prior, likelihoods, np.empty((0, 0)), shape)
         one = decide(prior, np.empty((0, 0)), shape)
     assert np.array_equal(numba_kernels().decide_each(prior, likelihoods, *shape), plain)
@@ -113,7 +113,7 @@ def test_conditioning(data: st.DataObject) -> None:
         data.draw(priors(n_cells)),
         np.float64(data.draw(st.sampled_from([1.0, 1e-300]))) * data.draw(tables(n_cells)),
     )
-    with plainly():
+    with numpy_kernels():
         posterior, mass = condition(prior, likelihood)
     fast, fast_mass = numba_kernels().condition(prior, likelihood)
     np.testing.assert_allclose(fast, posterior, rtol=1e-14, atol=0)
@@ -124,7 +124,7 @@ def test_conditioning(data: st.DataObject) -> None:
 def test_predicting(data: st.DataObject) -> None:
     n_cells = data.draw(st.integers(1, 8))
     posterior, rows = data.draw(priors(n_cells)), [data.draw(priors(n_cells)) for _ in range(n_cells)]
-    with plainly():
+    with numpy_kernels():
         plain = predict(posterior, np.array(rows))
     np.testing.assert_allclose(numba_kernels().predict(posterior, np.array(rows)), plain, rtol=1e-14, atol=1e-17)
 
@@ -136,7 +136,7 @@ def test_refining_groups(data: st.DataObject) -> None:
     groups = np.zeros(rows[0].size, dtype=np.int64)
     for row in rows:
         values = row.astype(np.float64)
-        with plainly():
+        with numpy_kernels():
             plain = refine(groups, values)
         assert np.array_equal(numba_kernels().refine(groups, values), plain)
         groups = plain
@@ -168,7 +168,7 @@ def test_newton_reaches_the_same_fit_and_gap_from_any_start(
         start = np.zeros(rows.shape[1])
         start[np.random.default_rng(seed).integers(0, start.size)] = 1.0
     fast = constrained_newton(rows, weights=weights, start=start, gap=1e-7)
-    with plainly():
+    with numpy_kernels():
         plain = constrained_newton(rows, weights=weights, start=start, gap=1e-7)
     for estimate in (fast, plain):
         assert estimate.gap <= 1e-7
@@ -210,13 +210,13 @@ def test_arrays_of_any_layout_are_accepted(form: str) -> None:
         ]
 
     fast = results()
-    with plainly():
+    with numpy_kernels():
         plain = results()
     for actual, expected in zip(fast, plain, strict=True):
         np.testing.assert_allclose(actual, expected, rtol=1e-5)
 
 
-@pytest.mark.usefixtures("either_way")
+@pytest.mark.usefixtures("numpy_and_numba")
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -233,7 +233,7 @@ def test_mismatched_shapes_are_rejected(wrong: Callable[[], Any]) -> None:
         wrong()
 
 
-@pytest.mark.usefixtures("either_way")
+@pytest.mark.usefixtures("numpy_and_numba")
 def test_an_output_outside_the_space_has_likelihood_zero() -> None:
     where = manhattan(SIX_CELLS)
     for base in (exponential(where, 1.0), location_hiding(6, 0.5)):
@@ -243,7 +243,7 @@ def test_an_output_outside_the_space_has_likelihood_zero() -> None:
         assert channel.likelihood(np.int32(2)) == pytest.approx(channel.matrix()[:, 2])  # type: ignore[arg-type]
 
 
-@pytest.mark.usefixtures("either_way")
+@pytest.mark.usefixtures("numpy_and_numba")
 def test_a_nan_likelihood_has_no_mass() -> None:
     posterior, mass = condition(np.array([0.5, 0.5]), np.array([np.nan, 1.0]))
     assert (posterior.tolist(), mass) == ([0.0, 0.0], 0.0)
@@ -255,7 +255,7 @@ def test_a_whole_run_gives_the_same_events(make_scenario: MakeScenario, tmp_path
         users={"count": 3, "queries": 60, "mobility": {"kind": "favourites", "places": 6}},
     )
     fast = log_of(scenario, tmp_path / "fast")
-    with plainly():
+    with numpy_kernels():
         plain = log_of(scenario, tmp_path / "plain")
     pd.testing.assert_frame_equal(fast, plain, rtol=1e-9, atol=1e-9)
     used = [sim.Result.open(tmp_path / way).manifest.kernels for way in ("fast", "plain")]
