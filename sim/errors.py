@@ -16,7 +16,7 @@ class UserError(Exception):
     exit_code = 1
     """Exit code of the command line: 1, the work failed; 2, the request was wrong."""
     code = "failed"
-    """Stable identifier of the problem; the default of a class holds where an error is raised without one."""
+    """Stable identifier of the problem: the default of the class, unless the error has a more specific one."""
 
     def __init__(self, *args: object, code: str | None = None) -> None:
         super().__init__(*args)

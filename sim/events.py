@@ -19,7 +19,9 @@ class Visit(NamedTuple):
     """Presence of a user in a cell, from this time until their next visit."""
 
     time_s: int
+    """Start of the visit in seconds."""
     cell: int
+    """Number of the cell."""
 
 
 class Query(NamedTuple):
@@ -29,7 +31,9 @@ class Query(NamedTuple):
     index: int  # type: ignore[assignment]
     """Number r of the query, counted from 1 for each user."""
     time_s: int
+    """Time of the query in seconds."""
     cell: int
+    """True cell of the user."""
 
 
 class Shift(NamedTuple):
@@ -49,8 +53,11 @@ class Report(NamedTuple):
     user: str
     """Id of the user, or a pseudonym where the stream hides names."""
     index: int  # type: ignore[assignment]
+    """Number r of the query, counted from 1 for each user."""
     time_s: int
+    """Time of the query in seconds."""
     output: int
+    """Output z^r, a column of the channel's matrix; for most designs the number of a cell."""
     channel: Channel | None
     """Channel in force; None for a mechanism of the full type, whose channel would reveal true cells."""
 
@@ -59,8 +66,11 @@ class Guess(NamedTuple):
     """Estimate x-hat^r of an adversary for one report."""
 
     user: str
+    """Id of the user, as in the report."""
     index: int  # type: ignore[assignment]
+    """Number r of the query, as in the report."""
     estimate: int
+    """Estimated cell."""
     estimate_by_output: IntArray | None = None
     """Estimates for all possible outputs, shape (n_outputs,), used to compute expected metrics.
 

@@ -47,14 +47,14 @@ class Capability(Generic[ComponentT, ValueT]):
 
 
 class Mobility(Protocol):
-    """Movement of users."""
+    """Mobility model: the users and the cells that they visit over time."""
 
     def users(self, count: int | None) -> Sequence[str]:
-        """Return the ids of the first `count` users, or of all users."""
+        """Return the ids of the first `count` users; with None, of all users."""
         ...
 
     def visits(self, user: str, rng: Generator) -> Iterator[Visit]:
-        """Yield the visits of a user in order of time, lazily; synthetic users have an infinite number of visits."""
+        """Yield the visits of a user lazily, in order of time. They end only if the attribute `finite` is true."""
         ...
 
 

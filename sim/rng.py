@@ -8,10 +8,12 @@ import numpy as np
 
 
 def stream(seed: int, role: str, *key: str | int) -> np.random.Generator:
-    """Return the random stream of a role, for example ``stream(7, "moves", user, replication)``.
+    """Return a random generator that depends only on `seed`, `role` and `key`.
 
-    The stream depends only on the arguments, not on the order in which streams are created: an additional user,
-    mechanism or attack does not change any other stream.
+    The role names the purpose of the stream and the key its owner, for example
+    ``stream(7, "moves", user, replication)``. Streams do not depend on the order in which they are created: an
+    additional user, mechanism or attack does not change any other stream. Equal arguments give equal numbers: in your
+    own code choose roles that lppm-sim does not use, such as ``"my_package.noise"``.
 
     >>> stream(7, "moves", "ann", 0).integers(1000) == stream(7, "moves", "ann", 0).integers(1000)
     np.True_

@@ -52,10 +52,10 @@ def list_parameters(kind: str, *, family: str | None = None) -> pd.DataFrame:
     Parameters
     ----------
     kind
-        Kind or short name, such as ``"exponential"``, ``"estimated_profile"`` or ``"PEB-Exp"``; of a short name, the
-        parameters of its belief and of its design.
+        Kind or short name, such as ``"exponential"``, ``"estimated_profile"`` or ``"PEB-Exp"``. For the
+        short name of an LPPM, the parameters of its belief and of its design are returned.
     family
-        Family of the component, where several have this kind.
+        Family of the component; needed only if several families have a component of this kind.
 
     Returns
     -------

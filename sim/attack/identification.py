@@ -40,7 +40,8 @@ class IdentificationParameters(AttackParameters):
     """Identification rule: the most likely one-to-one assignment of all pseudonyms to users, or the most likely user of
     each pseudonym alone (independent)."""
     anywhere: Share = 0.01
-    """Share of every user's model that is uniform over all cells, so that no single report excludes a user."""
+    """Weight of the uniform distribution over all cells, mixed into each user's distribution before every report, so
+    that no single report excludes a user."""
 
     @model_validator(mode="wrap")
     @classmethod

@@ -26,7 +26,7 @@ _YES = frozenset({"1", "yes", "true", "on"})
 
 
 class CodeNotAllowed(InputError):
-    """A scenario with custom components, but without permission to import them."""
+    """Raised if a scenario names custom components and permission to import them (`allow_code`) was not given."""
 
     code = "code-not-allowed"
 

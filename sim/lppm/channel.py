@@ -79,7 +79,7 @@ class MatrixChannel:
         return row
 
     def matrix(self) -> FloatArray:
-        """Return f, read-only."""
+        """Return f(z | x) as a read-only matrix [cell, output], shape (n_cells, n_outputs)."""
         return self._matrix
 
     def likelihoods(self) -> tuple[IntArray, FloatArray]:
@@ -133,7 +133,7 @@ class ProductChannel:
         return np.asarray(np.multiply.outer(self._rows[row], self._cols[col])).ravel()
 
     def matrix(self) -> FloatArray:
-        """Return f, read-only."""
+        """Return f(z | x) as a read-only matrix [cell, output], shape (n_cells, n_outputs)."""
         return self._matrix
 
     def likelihoods(self) -> tuple[IntArray, FloatArray]:

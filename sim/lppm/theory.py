@@ -17,7 +17,11 @@ from sim.world.distance import Distance
 
 
 class Theory(NamedTuple):
-    """Metrics of a channel under a prior; None if there are too many outputs to enumerate, or if not requested."""
+    """Exact metrics of a channel under a prior.
+
+    A field is None if there are too many outputs to enumerate, or if it was not requested. d_Q and d_P are the quality
+    and the privacy distance of the world.
+    """
 
     quality_loss_km: float
     """Q, the sum over x and z of prior(x) f(z | x) d_Q(x, z)."""
@@ -28,7 +32,7 @@ class Theory(NamedTuple):
     worst_loss_km: float | None = None
     """The largest d_Q(x, z) over all cells x with prior mass and their possible outputs z."""
     epsilon_per_km: float | None = None
-    """Exact epsilon of geo-indistinguishability, which does not depend on the prior."""
+    """Smallest epsilon for which the channel is geo-indistinguishable; it does not depend on the prior."""
 
 
 def theory(

@@ -142,7 +142,7 @@ class Scenario(Spec):
                 part.allow(self._place.code)
 
     def build_world(self) -> World:
-        """Build the world."""
+        """Return a new world with the grid, roads and distances of this scenario."""
         return self.world.build(self.seed, self._place)
 
     def attack_context(

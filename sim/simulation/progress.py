@@ -17,9 +17,11 @@ class Progress(Protocol):
     """Progress callback of a run."""
 
     def start(self, queries: int, *, chunks: int, skipped: int) -> None:
-        """Announce work: the approximate number of queries, the number of chunks, and of those skipped as finished.
+        """Announce work.
 
-        Called again with the additional work if metrics need more replications to be precise.
+        `queries` is the approximate number of queries to simulate, in `chunks` chunks. `skipped` further chunks were
+        finished by an earlier run; neither `queries` nor `end_chunk` counts them. Called again, with the additional
+        work only, if metrics need more replications to be precise.
         """
         ...
 

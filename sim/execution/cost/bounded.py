@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -41,7 +42,32 @@ class Collected(Generic[Report]):
 @dataclass(frozen=True, slots=True)
 class _Ended:
     ending: Ending
-    error: BaseException | None = None
+    error: bytes | None = None
+    """Pickled error; the parent process may be unable to import its class, which a component may define."""
+    text: str = ""
+    """Type and message of the error."""
+
+    @classmethod
+    def failed(cls, error: Exception) -> _Ended:
+        """Describe an error, which need not be picklable.
+
+        Its causes are dropped, because tblib, which Dask imports, would pickle them as well.
+        """
+        error = error.with_traceback(None)
+        error.__cause__ = error.__context__ = None
+        try:
+            pickled = pickle.dumps(error)
+        except Exception:
+            pickled = b""
+        return cls("died", pickled, f"{type(error).__name__}: {error}")
+
+    def exception(self) -> BaseException:
+        """Return the error, or a `RuntimeError` with its text if it cannot be unpickled here."""
+        try:
+            error = pickle.loads(self.error or b"")
+        except Exception:
+            error = RuntimeError(self.text)
+        return error if isinstance(error, BaseException) else RuntimeError(self.text)
 
 
 def collect(work: Callable[[], Iterable[Report]], *, limit_s: float) -> Collected[Report]:
@@ -85,7 +111,7 @@ def _receive(receiver: Connection, collected: Collected[Report], deadline_s: flo
             return
         if isinstance(report, _Ended):
             if report.error is not None:
-                raise report.error
+                raise report.exception()
             collected.ending = report.ending
             return
         collected.reports.append(report)
@@ -105,13 +131,9 @@ def _report(work: Callable[[], Iterable[Report]], sender: Connection, limit_s: f
     except Exception as error:
         with suppress(Exception):
             error.add_note("".join(traceback.format_exception(error)))
-        ended = _Ended("died", error)
-    try:
+        ended = _Ended.failed(error)
+    with suppress(OSError):  # the parent process has ended
         sender.send(ended)
-    except OSError:  # the parent process has ended
-        pass
-    except Exception:  # an error that cannot be pickled
-        sender.send(_Ended("died", RuntimeError(f"{type(ended.error).__name__}: {ended.error}")))
 
 
 def _limit(limit_s: float) -> None:

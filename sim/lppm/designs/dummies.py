@@ -153,7 +153,7 @@ class DummiesChannel:
         return (possible, self._listed) if len(possible) == self.n_outputs else (possible, self._listed[possible])
 
     def matrix(self) -> FloatArray:
-        """Return f, read-only; raise an error if there are too many outputs."""
+        """Return f(z | x) as a read-only matrix [cell, output]; raise an error if there are too many outputs."""
         self._require_listed()
         return self._listed.T
 

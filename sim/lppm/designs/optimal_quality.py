@@ -34,8 +34,8 @@ class OptimalQualityParameters(CalibratedParameters):
 
     kind: Literal["optimal_quality"] = "optimal_quality"
     epsilon_per_km: NonNegative | None = None
-    """Geo-indistinguishability per km of `metric`: upper bound of the log-ratio of the probabilities of a report from
-    two cells, divided by their distance (default: 1)."""
+    """Privacy parameter epsilon of geo-indistinguishability, per km of the distance in `metric`: from two cells at
+    distance d, the probabilities of any report differ at most by the factor exp(epsilon d) (default: 1)."""
     quality_budget_km: NonNegative | None = None
     """Expected quality loss in km under the mechanism's own prior. Replaces `epsilon_per_km`, which is calibrated to
     this loss for each prior."""

@@ -28,7 +28,7 @@ class PlanarGeometricParameters(CalibratedParameters):
 
     kind: Literal["planar_geometric"] = "planar_geometric"
     epsilon_per_km: NonNegative | None = None
-    """Geo-indistinguishability per km of `metric` (default: 1)."""
+    """Privacy parameter epsilon of geo-indistinguishability, per km of the distance in `metric` (default: 1)."""
     quality_budget_km: NonNegative | None = None
     """Expected quality loss in km under the mechanism's own prior. Replaces `epsilon_per_km`, which is calibrated to
     this loss for each prior."""

@@ -46,7 +46,7 @@ class PlanarLaplaceParameters(CalibratedParameters):
 
     kind: Literal["planar_laplace"] = "planar_laplace"
     epsilon_per_km: NonNegative | None = None
-    """Geo-indistinguishability per km of Euclidean distance (default: 1)."""
+    """Privacy parameter epsilon of geo-indistinguishability, per km of Euclidean distance (default: 1)."""
     quality_budget_km: NonNegative | None = None
     """Expected quality loss in km under the mechanism's own prior. Replaces `epsilon_per_km`, which is calibrated to
     this loss for each prior."""

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import model_validator
 
 from sim.components.registry import component
-from sim.components.spec import Positive
+from sim.components.spec import Count, Days, Positive
 from sim.errors import InvalidValue
 from sim.interfaces import FloatArray, Generator, IntArray
 from sim.mobility.shifts.context import ShiftContext
@@ -24,6 +24,10 @@ class HolidayParameters(ShiftOfPlaces):
     """Holiday: temporary, independent visits around a place far from home."""
 
     kind: Literal["holiday"] = "holiday"
+    for_queries: Count | None = None
+    """Duration in queries; either `for_queries` or `for_days` is required."""
+    for_days: Days | None = None
+    """Duration in days; either `for_queries` or `for_days` is required."""
     away_km: Positive = 10.0
     """Minimum distance of the holiday place from home in km; if the grid is smaller, the farthest cell."""
     spread_km: Positive = 2.0

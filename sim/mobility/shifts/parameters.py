@@ -71,7 +71,7 @@ class ShiftOfPeople(ShiftParameters):
     share: SomeShare | None = None
     """Share of the users whose behaviour changes, at least one, drawn at random; cannot be combined with `users`."""
     for_queries: Count | None = None
-    """Duration in queries (default: permanent)."""
+    """Duration in queries (default: permanent); cannot be combined with `for_days`."""
     for_days: Days | None = None
     """Duration in days (default: permanent); cannot be combined with `for_queries`."""
 
