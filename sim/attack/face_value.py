@@ -11,7 +11,7 @@ from sim.attack.parameters import AttackContext, AttackParameters, Knowledge
 from sim.components.registry import component
 from sim.components.spec import Name
 from sim.events import Guess, Report
-from sim.inference.bayes import decide, normalise, read_only
+from sim.inference.bayes import normalise, read_only
 from sim.interfaces import FloatArray, IntArray, OutputSpace
 from sim.lppm.outputs import Cells, CellsOrNothing, Regions
 from sim.world.distance import Distance
@@ -67,7 +67,7 @@ class FaceValueAttack:
     ) -> None:
         self._profile_of = profile_of
         self._distance = distance
-        self._space = Cells(len(distance.matrix_km)) if space is None else space
+        self._space = Cells(distance.n_cells) if space is None else space
         self._all_outputs = all_outputs
         self._n_outputs = _n_outputs(self._space)
         self._estimates: dict[str, dict[int, int]] = {}
@@ -105,7 +105,7 @@ class FaceValueAttack:
             weights = profile
         elif not weights.any():
             weights[list(named)] = 1.0
-        return decide(normalise(weights), self._distance.matrix_km, self._distance.shape)
+        return self._distance.best_cell(normalise(weights))
 
 
 def _n_outputs(space: OutputSpace) -> int | None:

@@ -10,8 +10,8 @@ import numpy as np
 from sim.attack.optimal import HiddenChannel, OptimalAttack, priors_in_order
 from sim.components.spec import Count, Spec
 from sim.events import Guess, Report
-from sim.inference.bayes import decide_many, read_only
-from sim.inference.smoothing import Link, extend, likeliest, logarithm, rescaled, smooth, trace_back
+from sim.inference.bayes import read_only
+from sim.inference.smoothing import Link, likeliest, logarithm, rescaled, smooth, trace_back
 from sim.inference.ties import MASS_FLOOR
 from sim.interfaces import Belief, Channel, ChannelCapabilities, FloatArray, IntArray
 from sim.world.distance import Distance
@@ -28,7 +28,7 @@ class Chained(Belief, Protocol):
         ...
 
     def link(self, time_s: int) -> Link:
-        """Return the transitions [from, to] from the last report to one at this time, None if the chain restarts."""
+        """Return the transitions from the last report to one at this time, None if the chain restarts."""
         ...
 
 
@@ -54,8 +54,8 @@ class SmoothingAttack:
     At each report the queries `lags` before it are estimated again (fixed-lag smoothing) and, with `final`, all
     queries at the end of the simulation: argmin over y of sum_x p(x^s = x | z^1 .. z^r) d_P(x, y), with the posterior
     of the forward-backward recursion (Rabiner 1989). The error is P_AE(f, h, r, s) of Oya et al. 2019, eq. (PAE).
-    Memory: one row of n_cells numbers per report. Time per report: two matrix-vector products for each step up to the
-    longest lag. `all_outputs` and `with_posterior` are as in `OptimalAttack`.
+    Memory: one row of n_cells numbers per report. Time per report: two products with the transitions for each step up
+    to the longest lag. `all_outputs` and `with_posterior` are as in `OptimalAttack`.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class SmoothingAttack:
             return ()
         start = -1 - min(longest, len(user.indices) - 1)
         smoothed = smooth(np.array(user.filtered[start:]), user.links[start:])[[-1 - lag for lag in lags]]
-        estimates = decide_many(smoothed, self._distance.matrix_km, self._distance.shape).tolist()
+        estimates = self._distance.best_cells(smoothed).tolist()
         return [(user.indices[-1 - lag], estimate) for lag, estimate in zip(lags, estimates, strict=True)]
 
 
@@ -124,8 +124,8 @@ class PathAttack:
     `OptimalAttack` minimises the expected error of each query. This attack finds the single most likely sequence of
     cells given all reports (Viterbi 1967; the maximum likelihood tracking attack of Shokri et al. 2011). Ties go to the
     lowest cell. Each report can change the whole path: the queries `lags` before it are estimated again and, with
-    `final`, all queries at the end. Memory: one row of n_cells numbers per report. Time per report: n_cells^2.
-    `all_outputs` and `with_posterior` are as in `OptimalAttack`.
+    `final`, all queries at the end. Memory: one row of n_cells numbers per report. Time per report: one pass over the
+    transitions. `all_outputs` and `with_posterior` are as in `OptimalAttack`.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class _Past:
 class _Path:
     """The most likely path of one user to each cell, and the best of them."""
 
-    __slots__ = ("_came_from", "_closed", "_link", "_log_link", "_scores", "belief", "cell", "indices")
+    __slots__ = ("_came_from", "_closed", "_scores", "belief", "cell", "indices")
 
     def __init__(self, belief: Chained) -> None:
         self.belief = belief
@@ -203,17 +203,13 @@ class _Path:
         self._came_from: list[IntArray | None] = []
         self._closed: list[int] = []
         """The path up to the last restart of the chain, which later reports do not change."""
-        self._link: Link = None
-        self._log_link: FloatArray = np.empty(0)
 
     def extended(self, time_s: int) -> tuple[FloatArray, IntArray | None]:
         """Return log scores of the paths extended by one query and the predecessor of each cell. Changes no path."""
         link = self.belief.link(time_s)
         if link is None:
             return logarithm(self.belief.prior(time_s)), None
-        if link is not self._link:
-            self._link, self._log_link = link, logarithm(link)
-        return extend(self._scores, self._log_link)
+        return link.extend(self._scores)
 
     def follow(self, index: int, scores: FloatArray, before: IntArray | None) -> None:
         """Append a query with its log scores and predecessors; without predecessors, close the path so far."""

@@ -219,8 +219,8 @@ class _Models:
 
     def predicted(self, index: int, posteriors: FloatArray) -> FloatArray:
         """Predict the cells at a query from the posteriors of the query before it."""
-        transitions = [statistics.transition for statistics in self._in_force[self._period(index)]]
-        moved = [posterior @ transition for posterior, transition in zip(posteriors, transitions, strict=True)]
+        transitions = [statistics.transitions for statistics in self._in_force[self._period(index)]]
+        moved = [transition.forward(posterior) for posterior, transition in zip(posteriors, transitions, strict=True)]
         return self._spread(np.array(moved))
 
     def conditioned(self, index: int, priors: FloatArray, likelihood: FloatArray, masses: FloatArray) -> FloatArray:

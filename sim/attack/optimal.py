@@ -9,7 +9,7 @@ import numpy as np
 
 from sim.errors import UserError
 from sim.events import Guess, Report
-from sim.inference.bayes import decide, decide_each, read_only
+from sim.inference.bayes import read_only
 from sim.interfaces import Belief, BeliefCapabilities, Channel, ChannelCapabilities, FloatArray, IntArray
 from sim.world.distance import Distance
 
@@ -70,7 +70,7 @@ class OptimalAttack:
         in_guess = posterior if self._with_posterior else None
         if estimates is None:
             assert posterior is not None
-            estimate = decide(posterior, self._distance.matrix_km, self._distance.shape)
+            estimate = self._distance.best_cell(posterior)
             return Guess(name, index, estimate, None, in_guess)
         by_output = estimates.by_output if self._all_outputs else None
         return Guess(name, index, estimates.by_output.item(output), by_output, in_guess)
@@ -88,7 +88,7 @@ class OptimalAttack:
         by_output = np.full(channel.n_outputs, -1, dtype=np.int64)
         without_mass: set[int] = set()
         for prior in priors_in_order(belief, time_s, likelihoods.shape[1]):
-            decisions = decide_each(prior, likelihoods, self._distance.matrix_km, self._distance.shape)
+            decisions = self._distance.best_cell_each(prior, likelihoods)
             by_output[outputs] = decisions
             if (decisions >= 0).all():
                 break

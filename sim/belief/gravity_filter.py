@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field
+from scipy.sparse import csr_array
 
 from sim.belief.forgetting import retention
 from sim.belief.gravity_kernels import GravityKernels
@@ -22,6 +23,7 @@ from sim.components.registry import component
 from sim.components.spec import Positive
 from sim.errors import InvalidValue
 from sim.inference.bayes import condition, distribution, normalise, read_only
+from sim.inference.transitions import Transitions, transitions_of
 from sim.interfaces import FloatArray, IntArray
 from sim.mobility.statistics import Statistics
 from sim.world import World
@@ -65,7 +67,7 @@ class GravityFilterParameters(BeliefParameters):
             self,
             initial_profile=self._initial_profile(statistics, world),
             kernels=world.derived(("gravity", *self.reaches_km), lambda: self.kernels(world.travel_distance)),
-            transition=statistics.transition if trained else None,
+            transition=statistics.transitions if trained else None,
             counted=statistics.counted if trained else None,
             restart_s=restart_s,
         )
@@ -93,11 +95,11 @@ class GravityFilter:
     If the time between queries varies, reach grows with the square root of the time since the last report and stay
     decreases exponentially with it. Both have the given values at the geometric mean of the times between reports.
 
-    `transition[from, to]` and `counted[from]`, the number of transitions from which each row was estimated, are the
-    training statistics. They form one further law, which mixes row and gravity; the row's share grows with `counted`.
-    With ``transitions: learned`` this law always exists, and each report adds to its counts the posterior of the
-    transition p(x^{r-1}, x^r | z^r). With `restart_s` (in [1, inf) s) the filter restarts at the attraction whenever
-    time_s // restart_s changes, so that transitions do not cross days.
+    `transition`, as `Transitions` or as a matrix [from, to], and `counted[from]`, the number of transitions from which
+    each row was estimated, are the training statistics. They form one further law, which mixes row and gravity; the
+    row's share grows with `counted`. With ``transitions: learned`` this law always exists, and each report adds to its
+    counts the posterior of the transition p(x^{r-1}, x^r | z^r). With `restart_s` (in [1, inf) s) the filter restarts
+    at the attraction whenever time_s // restart_s changes, so that transitions do not cross days.
     """
 
     fixed: bool = False
@@ -108,7 +110,7 @@ class GravityFilter:
         *,
         initial_profile: ArrayLike,
         kernels: GravityKernels,
-        transition: ArrayLike | None = None,
+        transition: ArrayLike | Transitions | None = None,
         counted: ArrayLike | None = None,
         restart_s: int | None = None,
     ) -> None:
@@ -284,12 +286,12 @@ class _Moves(NamedTuple):
         """Return p(x^{r-1}, x^r | z^r) between the likeliest cells before and after a report."""
         start = _likeliest(self.before)
         end = _likeliest(after)
-        block = np.ix_(start, end)
+        between_km = self.distance.between_km(start[:, None], end)
         gravity = self.share[0] * (start[:, None] == end)
         for share, reach_km, norm in zip(self.share[1:], self.reaches_km, self.norm, strict=True):
-            pull = np.exp(-self.distance.matrix_km[block] / reach_km)
+            pull = np.exp(-between_km / reach_km)
             gravity = gravity + share * self.attraction[end] * pull / norm[start, None]
-        counted = (counts.pairs[block] + _UNTIL_TRUSTED * gravity) / (counts.rows[start, None] + _UNTIL_TRUSTED)
+        counted = (counts.block(start, end) + _UNTIL_TRUSTED * gravity) / (counts.rows[start, None] + _UNTIL_TRUSTED)
         transition = (1 - self.trust) * gravity + self.trust * counted
         mass = self.before[start, None] * transition * likelihood[end]
         return _Pairs(start, end, mass / mass.sum())
@@ -313,13 +315,12 @@ def _likeliest(weights: FloatArray) -> IntArray:
 class _Trained:
     """Transitions counted in the training data and the trust in each row, counted / (counted + 1)."""
 
-    def __init__(self, transition: ArrayLike, counted: ArrayLike, n_cells: int) -> None:
-        self.transition = distribution(transition, "transition")
+    def __init__(self, transition: ArrayLike | Transitions, counted: ArrayLike, n_cells: int) -> None:
+        self.transition = transitions_of(transition)
         self.rows = np.asarray(counted, dtype=np.float64)
-        if self.transition.shape != (n_cells, n_cells) or self.rows.shape != (n_cells,):
+        if self.transition.n_cells != n_cells or self.rows.shape != (n_cells,):
             raise ValueError(
-                f"transition and counted must have shapes {(n_cells, n_cells)} and {(n_cells,)}, "
-                f"got {self.transition.shape} and {self.rows.shape}"
+                f"transition and counted must have {n_cells} cells, got {self.transition.n_cells} and {self.rows.shape}"
             )
         if not (np.isfinite(self.rows).all() and self.rows.min() >= 0):
             raise ValueError(f"counted must be in [0, inf), got {self.rows.min()}")
@@ -327,29 +328,37 @@ class _Trained:
 
     def lead(self, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the cells predicted by the counts, and the part of the posterior that moves by gravity."""
-        return (posterior * self._trust) @ self.transition, posterior * (1 - self._trust)
+        return self.transition.forward(posterior * self._trust), posterior * (1 - self._trust)
 
 
 class _Learned:
     """Transitions counted in the training data and estimated from the reports."""
 
     def __init__(self, n_cells: int, trained: _Trained | None) -> None:
-        self.rows = np.zeros(n_cells)
+        self.rows = np.zeros(n_cells) if trained is None else trained.rows.copy()
         """Number of transitions from each cell."""
-        self.pairs = np.zeros((n_cells, n_cells))
-        """Number of transitions [from, to]."""
-        if trained is not None:
-            self.rows = trained.rows.copy()
-            self.pairs = trained.rows[:, None] * trained.transition
+        self._trained = trained
+        self._learned = csr_array((n_cells, n_cells))
 
     def lead(self, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the cells predicted by the counts, and the part of the posterior that moves by gravity."""
         each = posterior / (self.rows + _UNTIL_TRUSTED)
-        return each @ self.pairs, _UNTIL_TRUSTED * each
+        known = np.asarray(each @ self._learned)
+        if self._trained is not None:
+            known = known + self._trained.transition.forward(self._trained.rows * each)
+        return known, _UNTIL_TRUSTED * each
+
+    def block(self, start: IntArray, end: IntArray) -> FloatArray:
+        """Return the numbers of transitions from each of some cells to each of others."""
+        pairs = np.asarray(self._learned[start][:, end].todense())
+        if self._trained is not None:
+            pairs = pairs + self._trained.rows[start, None] * self._trained.transition.block(start, end)
+        return pairs
 
     def add(self, pairs: _Pairs) -> None:
         """Add one transition, distributed over the pairs by their probability."""
-        self.pairs[np.ix_(pairs.start, pairs.end)] += pairs.mass
+        start, end = np.repeat(pairs.start, pairs.end.size), np.tile(pairs.end, pairs.start.size)
+        self._learned = self._learned + csr_array((pairs.mass.ravel(), (start, end)), shape=self._learned.shape)
         self.rows[pairs.start] += pairs.mass.sum(axis=1)
 
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from sim.belief.fixed_profile import FixedProfile
 from sim.belief.markov_filter import MarkovFilter
+from sim.inference.transitions import Transitions
 from sim.interfaces import FloatArray
 
 Hardwired = FixedProfile | MarkovFilter
@@ -49,8 +50,8 @@ class InForce:
         """Return the prior of the belief in force at the next query."""
         return self._now.prior(time_s)
 
-    def link(self, time_s: int) -> FloatArray | None:
-        """Return the transitions [from, to] from the last report to one at this time, None if they are not linked."""
+    def link(self, time_s: int) -> Transitions | None:
+        """Return the transitions from the last report to one at this time, None if they are not linked."""
         return self._now.link(time_s) if isinstance(self._now, MarkovFilter) else None
 
     def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:

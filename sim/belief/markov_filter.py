@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 
 from sim.belief.parameters import BeliefParameters
 from sim.components.registry import component
-from sim.inference.bayes import condition, distribution, normalise, predict
+from sim.inference.bayes import condition, distribution, normalise
+from sim.inference.transitions import Transitions, transitions_of
 from sim.interfaces import FloatArray
 from sim.mobility.statistics import Statistics
 from sim.world import World
@@ -27,26 +28,29 @@ class MarkovFilterParameters(BeliefParameters):
     def build(self, statistics: Statistics, restart_s: int | None, world: World) -> MarkovFilter:  # noqa: ARG002
         """Return the filter with the start profile and the transitions of the statistics."""
         return MarkovFilter(
-            start_profile=statistics.start_profile, transition=statistics.transition, restart_s=restart_s
+            start_profile=statistics.start_profile, transition=statistics.transitions, restart_s=restart_s
         )
 
 
 class MarkovFilter:
     """Track the user by a hidden Markov filter: the hardwired Markov model.
 
-    `start_profile` has shape (n_cells,). `transition[from, to]` is M(to | from) of the paper, shape (n_cells, n_cells).
-    With `restart_s` (in [1, inf) s; 86400 for days), the filter restarts at `start_profile` whenever
+    `start_profile` has shape (n_cells,). `transition` is M(to | from) of the paper, as `Transitions` or as a matrix
+    [from, to]. With `restart_s` (in [1, inf) s; 86400 for days), the filter restarts at `start_profile` whenever
     time_s // restart_s differs from that of the last report.
     """
 
     fixed: bool = False
 
-    def __init__(self, *, start_profile: ArrayLike, transition: ArrayLike, restart_s: int | None = None) -> None:
+    def __init__(
+        self, *, start_profile: ArrayLike, transition: ArrayLike | Transitions, restart_s: int | None = None
+    ) -> None:
         self._start = distribution(start_profile, "start_profile")
-        self._transition = distribution(transition, "transition")
-        n_cells = len(self._start)
-        if self._transition.shape != (n_cells, n_cells):
-            raise ValueError(f"transition must have shape {(n_cells, n_cells)}, got {self._transition.shape}")
+        self._transition = transitions_of(transition)
+        if self._transition.n_cells != len(self._start):
+            raise ValueError(
+                f"transition must have the {len(self._start)} cells of start_profile, got {self._transition.n_cells}"
+            )
         if restart_s is not None and restart_s < 1:
             raise ValueError(f"restart_s must be in [1, inf), got {restart_s}")
         self._restart_s = restart_s
@@ -66,12 +70,12 @@ class MarkovFilter:
         if self._posterior is None or self.link(time_s) is None:
             return self._start
         if self._prediction is None:
-            self._prediction = predict(self._posterior, self._transition)
+            self._prediction = self._transition.forward(self._posterior)
             self._prediction.flags.writeable = False
         return self._prediction
 
-    def link(self, time_s: int) -> FloatArray | None:
-        """Return the transitions [from, to] from the last report to one at this time, None if the filter restarts."""
+    def link(self, time_s: int) -> Transitions | None:
+        """Return the transitions from the last report to one at this time, None if the filter restarts."""
         begins = self._posterior is None or self._period != self._period_of(time_s)
         return None if begins else self._transition
 

@@ -8,10 +8,10 @@ the total. With a distance matrix, it is the lowest cell whose cost is minimal w
 from __future__ import annotations
 
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sim.inference import kernels
 from sim.inference.ties import HALF, MASS_FLOOR, TIE
@@ -19,7 +19,7 @@ from sim.interfaces import FloatArray, IntArray
 
 _SUM_TOLERANCE = 1e-9
 
-AnyArray = TypeVar("AnyArray", FloatArray, IntArray)
+AnyArray = TypeVar("AnyArray", bound=NDArray[Any])
 
 
 def read_only(array: AnyArray) -> AnyArray:

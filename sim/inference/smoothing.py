@@ -1,9 +1,8 @@
 """Smoothing (cells given all reports) and the most likely path (Viterbi), as pure functions.
 
-A chain of reports is given by its links: `links[s]` is the transition matrix `[from, to]` that leads to report s, or
-None where the chain restarts: at the first report, on a new day, and at a report that was impossible under the filter.
-Transitions may change from report to report. Values are rescaled at every step, so chains of any length neither
-underflow nor overflow.
+A chain of reports is given by its links: `links[s]` are the transitions that lead to report s, or None where the chain
+restarts: at the first report, on a new day, and at a report that was impossible under the filter. Transitions may
+change from report to report. Values are rescaled at every step, so chains of any length neither underflow nor overflow.
 """
 
 from __future__ import annotations
@@ -12,26 +11,27 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sim.inference.bayes import predict
+from sim.inference.ties import LOG_TIE
+from sim.inference.transitions import Transitions
 from sim.interfaces import FloatArray, IntArray
 
-Link = FloatArray | None
+Link = Transitions | None
 
 _LEAST = 1e-300
-_LOG_TIE = 1e-9
 
 
-def look_back(filtered: FloatArray, later: FloatArray, link: FloatArray) -> FloatArray:
+def look_back(filtered: FloatArray, later: FloatArray, link: Transitions) -> FloatArray:
     """Return p(x^{s-1} | all reports), given p(x^{s-1} | z^{s-1}) and p(x^s | all reports).
 
     One step of the backward pass of forward-backward, in the form that needs no likelihoods (Kitagawa 1987):
     p(x | all) = p(x | z^{s-1}) sum_y M(y | x) p(y | all) / p(y | z^{s-1}).
 
-    >>> look_back(np.array([0.5, 0.5]), np.array([0.0, 1.0]), np.array([[1.0, 0.0], [0.5, 0.5]]))
+    >>> from sim.inference.transitions import DenseTransitions
+    >>> look_back(np.array([0.5, 0.5]), np.array([0.0, 1.0]), DenseTransitions([[1.0, 0.0], [0.5, 0.5]]))
     array([0., 1.])
     """
-    ratio = later / np.maximum(predict(filtered, link), _LEAST)
-    smoothed: FloatArray = filtered * (link @ ratio)
+    ratio = later / np.maximum(link.forward(filtered), _LEAST)
+    smoothed: FloatArray = filtered * link.backward(ratio)
     total = float(smoothed.sum())
     # Rounding left no mass: ignore the later reports.
     return smoothed / total if total > 0 else filtered
@@ -63,18 +63,7 @@ def likeliest(scores: FloatArray) -> IntArray:
     >>> likeliest(np.log([[0.2, 0.4, 0.4], [0.5, 0.4, 0.1]]))
     array([1, 0])
     """
-    return np.asarray((scores >= scores.max(axis=-1, keepdims=True) - _LOG_TIE).argmax(axis=-1))
-
-
-def extend(scores: FloatArray, log_link: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Extend the most likely paths by one query: one step of Viterbi (1967), without the likelihood of the report.
-
-    `scores` are the log probabilities of the best path to each cell, up to a constant. Return the scores at the next
-    query and the best predecessor of each cell.
-    """
-    onward = scores[:, np.newaxis] + log_link
-    before = likeliest(onward.T)
-    return onward[before, np.arange(len(before))], before
+    return np.asarray((scores >= scores.max(axis=-1, keepdims=True) - LOG_TIE).argmax(axis=-1))
 
 
 def rescaled(scores: FloatArray) -> FloatArray:
@@ -85,8 +74,8 @@ def rescaled(scores: FloatArray) -> FloatArray:
 def trace_back(came_from: Sequence[IntArray | None], last: int) -> list[int]:
     """Return the cells of the most likely path that ends in `last`.
 
-    `came_from[s]` is the best predecessor of each cell at s, from `extend`, or None where the chain restarts. The path
-    begins at the last restart.
+    `came_from[s]` is the best predecessor of each cell at s, from `Transitions.extend`, or None where the chain
+    restarts. The path begins at the last restart.
     """
     path = [last]
     for before in reversed(came_from[1:]):

@@ -9,6 +9,9 @@ from __future__ import annotations
 TIE = 1e-12
 """Costs that differ by at most this share of the total weight times the longest distance are ties."""
 
+LOG_TIE = 1e-9
+"""Log scores of paths that differ by at most this are ties."""
+
 HALF = 0.5 - TIE
 """Share of the total weight at which the median lies; slightly below one half, so that rounding cannot break a tie."""
 

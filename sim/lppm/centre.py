@@ -15,6 +15,6 @@ def centre_of(cells: IntArray | tuple[int, ...], distance: Distance) -> int:
     `cells` are sorted in increasing order.
     """
     members = np.asarray(cells)
-    km = distance.matrix_km[np.ix_(members, members)]
+    km = distance.between_km(members[:, None], members)
     best = cheapest(km.sum(axis=0)[None], np.array([float(members.size)]), longest_km=float(km.max()))
     return int(members[best[0]])

@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from sim.inference.bayes import decide
 from sim.interfaces import Channel, FloatArray, IntArray
 from sim.lppm.cache import ChannelCache, Solved, digest_of
 from sim.lppm.channel import MatrixChannel
@@ -108,7 +107,7 @@ class OptimalDesign(ABC):
 
     def _best_constant(self, prior: FloatArray) -> tuple[FloatArray, float]:
         """Return the channel that always reports the same cell at the smallest expected loss, and that loss in km."""
-        best = decide(prior, self._quality.matrix_km, self._quality.shape)
+        best = self._quality.best_cell(prior)
         matrix = np.zeros((prior.size, prior.size))
         matrix[:, best] = 1
         return matrix, float(prior @ self._quality.matrix_km[:, best])

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.inference import kernels
-from sim.inference.bayes import cheapest, decide, decide_by_medians, decide_many, plain_floats
+from sim.inference.bayes import cheapest, decide_by_medians, plain_floats
 from sim.inference.ties import HALF, MASS_FLOOR
 from sim.interfaces import FloatArray, IntArray
 from sim.world.distance import Distance
@@ -28,11 +28,8 @@ def remap_matrix(matrix: FloatArray, prior: FloatArray, distance: Distance) -> I
     """
     n_cells, n_outputs = matrix.shape
     weights = np.multiply(matrix.T, prior, order="C")
-    table = decide_many(weights, distance.matrix_km, distance.shape)
-    if n_outputs == n_cells:
-        fallback = np.arange(n_outputs)
-    else:
-        fallback = decide_many(prior[None, :], distance.matrix_km, distance.shape)
+    table = distance.best_cells(weights)
+    fallback = np.arange(n_outputs) if n_outputs == n_cells else distance.best_cells(prior[None, :])
     return np.where(table < 0, fallback, table)
 
 
@@ -70,7 +67,7 @@ def remap_hiding(reveal: float, other: float, prior: FloatArray, distance: Dista
         # The total is a small difference of large numbers here. This happens for at most one output.
         weights = other * prior
         weights[likely] = reveal * prior[likely]
-        best = decide(weights, distance.matrix_km, distance.shape)
+        best = distance.best_cell(weights)
         table[likely] = likely if best < 0 else best
     return table
 
@@ -116,8 +113,8 @@ def loss_product(
 
 def loss_hiding(reveal: float, other: float, prior: FloatArray, distance: Distance, table: IntArray) -> float:
     """Return the result of `loss_matrix` for location hiding under any distance."""
-    from_prior_km = prior @ distance.matrix_km
-    own_km = distance.matrix_km[np.arange(prior.size), table]
+    from_prior_km = distance.costs_km(prior)
+    own_km = distance.between_km(np.arange(prior.size), table)
     return float(other * from_prior_km[table].sum() + (reveal - other) * (prior @ own_km))
 
 

@@ -10,7 +10,6 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from sim.inference.bayes import decide_each
 from sim.interfaces import Channel, ChannelCapabilities, FloatArray, IntArray, OwnOutputs, has_own_outputs
 from sim.lppm.epsilon import exact_epsilon_per_km
 from sim.world.distance import Distance
@@ -80,7 +79,7 @@ def _negative_log_sum(masses: FloatArray) -> float:
 
 
 def _error_km(prior: FloatArray, likelihoods: FloatArray, joint: FloatArray, privacy: Distance) -> float:
-    estimates = decide_each(prior, likelihoods, privacy.matrix_km, privacy.shape)
+    estimates = privacy.best_cell_each(prior, likelihoods)
     # An output without mass has no estimate (-1) and contributes 0, whichever cell replaces it.
     return float(np.vdot(joint, privacy.matrix_km.T[np.maximum(estimates, 0)]))
 

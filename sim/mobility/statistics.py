@@ -11,6 +11,7 @@ import numpy as np
 
 from sim.errors import InvalidValue
 from sim.inference.bayes import read_only
+from sim.inference.transitions import CountedTransitions
 from sim.interfaces import FloatArray, IntArray
 from sim.mobility.intervals import require
 from sim.mobility.traces import Trace
@@ -60,16 +61,14 @@ class Statistics:
         return self.n_cells - int(np.unique(self._pairs // self.n_cells).size)
 
     @cached_property
+    def transitions(self) -> CountedTransitions:
+        """Return M as an operator, computed at the first access; memory grows with the number of transitions."""
+        return CountedTransitions(pairs=self._pairs, counts=self._counts, fallback=self.profile)
+
+    @property
     def transition(self) -> FloatArray:
-        """Return M as transition[from, to], shape (n_cells, n_cells); computed at the first access."""
-        n = self.n_cells
-        matrix = np.zeros((n, n))
-        matrix.flat[self._pairs] = self._counts
-        leaving = matrix.sum(axis=1)
-        seen = leaving > 0
-        matrix[seen] /= leaving[seen, None]
-        matrix[~seen] = self.profile
-        return read_only(matrix)
+        """Return M as a matrix transition[from, to], shape (n_cells, n_cells); an error if too large for memory."""
+        return read_only(self.transitions.matrix())
 
 
 def statistics(traces: Iterable[Trace], *, n_cells: int, restart_s: int | None = None) -> Statistics:

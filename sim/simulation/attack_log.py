@@ -34,7 +34,7 @@ class AttackLog:
         self._name = name
         self._answers = {user: _Answers(log) for user, log in users.items()}
         self._n_cells = world.grid.n_cells
-        self._privacy_km = world.privacy_distance.matrix_km
+        self._privacy = world.privacy_distance
         self.revisions: list[Revision] = []
 
     @property
@@ -115,7 +115,7 @@ class AttackLog:
         cached = answers.channel is user.channel and answers.by_output is by_output
         error_km = answers.errors_km.get(user.cell) if cached else None
         if error_km is None:
-            error_km = float(user.row @ self._privacy_km[user.cell, by_output])
+            error_km = float(user.row @ self._privacy.row_km(user.cell)[by_output])
             if not cached and user.stays and not by_output.flags.writeable:
                 answers.channel, answers.by_output, answers.errors_km, cached = user.channel, by_output, {}, True
             if cached:

@@ -98,7 +98,7 @@ def _losses_km(simulation: Simulation, cells: IntArray, outputs: IntArray) -> Fl
     recorded = [user.loss_km for user in simulation.users.values() if user.loss_km is not None]
     if recorded:
         return _joined(recorded)
-    return simulation.world.quality_distance.matrix_km[cells, outputs]
+    return simulation.world.quality_distance.between_km(cells, outputs)
 
 
 def _attack_columns(simulation: Simulation, cells: IntArray, index: IntArray) -> dict[str, NDArray[Any]]:
@@ -110,7 +110,7 @@ def _attack_columns(simulation: Simulation, cells: IntArray, index: IntArray) ->
     columns: dict[str, NDArray[Any]] = {
         schema.ESTIMATED_INDEX: np.broadcast_to(index[:, None], estimate.shape),
         schema.ESTIMATE: estimate,
-        schema.ADVERSARY_ERROR_KM: simulation.world.privacy_distance.matrix_km[cells[:, None], estimate],
+        schema.ADVERSARY_ERROR_KM: simulation.world.privacy_distance.between_km(cells[:, None], estimate),
         schema.EXPECTED_ADVERSARY_ERROR_KM: np.column_stack([attack.expected_error_km for attack in attacks]),
         schema.POSTERIOR_ENTROPY_BITS: np.column_stack([attack.posterior_entropy_bits for attack in attacks]),
         schema.POSTERIOR_AT_TRUTH: np.column_stack([attack.posterior_at_truth for attack in attacks]),
@@ -169,7 +169,7 @@ def _revised_rows(simulation: Simulation, labels: _Constants) -> pa.Table | None
         schema.ATTACK: [attack for _, attack in revisions],
         schema.ESTIMATED_INDEX: [revision.past for revision, _ in revisions],
         schema.ESTIMATE: estimates,
-        schema.ADVERSARY_ERROR_KM: simulation.world.privacy_distance.matrix_km[cells, estimates],
+        schema.ADVERSARY_ERROR_KM: simulation.world.privacy_distance.between_km(cells, estimates),
     }
     return _events(columns, {schema.EVENT: schema.QUERY_EVENT, **labels}, len(revisions))
 

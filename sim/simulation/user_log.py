@@ -45,7 +45,7 @@ class UserLog:
         "_channel_with_outputs",
         "_losses_km",
         "_metrics",
-        "_quality_km",
+        "_quality",
         "_row",
         "_snapshots",
         "_tick",
@@ -76,7 +76,7 @@ class UserLog:
         self.name, self.cells = trace.user, trace.cells
         self.expected, self.snapshot_at = expected, snapshot_at
         self._metrics, self._snapshots, self._tick = metrics, snapshots, tick
-        self._quality_km = metrics.world.quality_distance.matrix_km
+        self._quality = metrics.world.quality_distance
         self.output, self.expected_loss_km = missing_cells(len(trace)), missing_values(len(trace))
         self.epsilon_per_km = missing_values(0 if metrics.epsilon_in is None else len(trace))
         self.loss_km: array[float] | None = None
@@ -134,7 +134,7 @@ class UserLog:
             if self.loss_km is not None:
                 loss_km = cast(OwnOutputs, channel).expected_loss_of_km(query.cell)
             else:
-                loss_km = float(self.row @ self._quality_km[query.cell])
+                loss_km = float(self.row @ self._quality.row_km(query.cell))
             if self._losses_km is not None:
                 self._losses_km[query.cell] = loss_km
         self.expected_loss_km[query.index - 1] = loss_km

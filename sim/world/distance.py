@@ -1,59 +1,110 @@
-"""Distances between cells: d_P and d_Q of the paper."""
+"""Distances between cells: d_P and d_Q of the paper, as operators.
+
+A distance answers what mechanisms and adversaries ask: the distance of pairs, the distances from or to one cell, the
+expected distance of every estimate, and the optimal estimate. None of these needs the n x n matrix if the distance has
+structure. `matrix_km` is the reference for all of them, for grids on which it fits into memory.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sim.errors import InvalidValue
-from sim.interfaces import FloatArray
-from sim.world.grid import Grid
+from sim.inference.bayes import cheapest, read_only
+from sim.inference.dense import require_dense
+from sim.interfaces import FloatArray, IntArray
+
+MATRIX_CELLS = 1_000
+"""Largest number of cells for which the matrix (8 MB) is used where it is faster than the structure of a distance."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Distance:
+class Distance(ABC):
     """Distances in km from every cell to every other cell.
 
-    >>> from sim.world.distances.manhattan import manhattan
-    >>> manhattan(Grid.rectangle(rows=1, cols=3, width_km=3.0, height_km=1.0)).matrix_km[0].tolist()
-    [0.0, 1.0, 2.0]
+    >>> from sim.world import Grid, manhattan
+    >>> line = manhattan(Grid.rectangle(rows=1, cols=3, width_km=3.0, height_km=1.0))
+    >>> line.row_km(0).tolist(), line.best_cell(np.array([0.4, 0.0, 0.6]))
+    ([0.0, 1.0, 2.0], 2)
     """
 
     kind: str
     """Kind of the distance, such as ``manhattan``."""
-    matrix_km: FloatArray = field(repr=False)
-    """[from cell, to cell], shape (n_cells, n_cells), in [0, inf), 0 on the diagonal; read-only."""
-    shape: tuple[int, int] | None = None
-    """(rows, cols) for the Manhattan distance on a full grid, which allows remapping by two weighted medians; None for
-    any other distance."""
-
-    def __post_init__(self) -> None:
-        matrix_km = np.array(self.matrix_km, dtype=np.float64)
-        if matrix_km.ndim != 2 or matrix_km.shape[0] != matrix_km.shape[1]:
-            raise ValueError(f"matrix_km must have shape (n_cells, n_cells), got {matrix_km.shape}")
-        _check_values(matrix_km)
-        if (self.kind == "manhattan") != (self.shape is not None):
-            raise ValueError(
-                f"shape must be given for kind 'manhattan' and no other, got {self.kind!r} with shape {self.shape}"
-            )
-        if self.shape is not None and self.shape[0] * self.shape[1] != len(matrix_km):
-            raise ValueError(f"shape must have the {len(matrix_km)} cells of matrix_km, got {self.shape}")
-        matrix_km.flags.writeable = False
-        object.__setattr__(self, "matrix_km", matrix_km)
+    n_cells: int
+    """Number of cells."""
+    longest_km: float
+    """Upper bound of all distances in km; ties between estimates are judged on this scale."""
 
     @property
-    def n_cells(self) -> int:
-        """Return the number of cells."""
-        return len(self.matrix_km)
+    def shape(self) -> tuple[int, int] | None:
+        """Return (rows, cols) if estimates are weighted medians: the Manhattan distance on a full grid; else None."""
+        return None
 
     @property
     def axes_km(self) -> tuple[FloatArray, FloatArray]:
         """Return the distances between rows, shape (rows, rows), and columns, (cols, cols), of a Manhattan grid."""
-        if self.shape is None:
-            raise ValueError(f"distance must be Manhattan on a full grid, got kind {self.kind!r} without shape")
-        cols = self.shape[1]
-        return self.matrix_km[::cols, ::cols], self.matrix_km[:cols, :cols]
+        raise ValueError(f"distance must be Manhattan on a full grid, got kind {self.kind!r} without shape")
+
+    @abstractmethod
+    def between_km(self, start: ArrayLike, end: ArrayLike) -> FloatArray:
+        """Return the distances from cells to cells, element by element; the arguments are broadcast."""
+
+    def row_km(self, cell: int) -> FloatArray:
+        """Return the distances from one cell to all cells, shape (n_cells,)."""
+        if self.n_cells <= MATRIX_CELLS:
+            return np.asarray(self.matrix_km[cell])
+        return self.between_km(cell, np.arange(self.n_cells))
+
+    def column_km(self, cell: int) -> FloatArray:
+        """Return the distances from all cells to one cell, shape (n_cells,)."""
+        return self.between_km(np.arange(self.n_cells), cell)
+
+    @cached_property
+    def matrix_km(self) -> FloatArray:
+        """All distances [from cell, to cell], shape (n_cells, n_cells), read-only; an error if too large for memory."""
+        require_dense(self.n_cells, f"the {self.kind} distances between all pairs of cells")
+        cells = np.arange(self.n_cells)
+        return read_only(self.between_km(cells[:, None], cells))
+
+    def costs_km(self, weights: FloatArray) -> FloatArray:
+        """Return sum_x weights(x) d(x, y) for every estimate y, shape (n_cells,)."""
+        return np.asarray(weights @ self.matrix_km)
+
+    def best_cell(self, weights: FloatArray) -> int:
+        """Return the optimal estimate argmin_y sum_x weights(x) d(x, y); -1 if the weights have no mass.
+
+        Costs within `TIE` of the total weight times `longest_km` are ties, which go to the lowest cell.
+        """
+        return int(self.best_cells(weights[np.newaxis])[0])
+
+    def best_cells(self, weights: FloatArray) -> IntArray:
+        """Return the optimal estimate for each row of weights, shape (k, n_cells)."""
+        return cheapest(weights @ self.matrix_km, weights.sum(axis=1), longest_km=self.longest_km)
+
+    def best_cell_each(self, prior: FloatArray, likelihoods: FloatArray) -> IntArray:
+        """Return the optimal estimate for each likelihood row, shape (k, n_cells), under one prior."""
+        return self.best_cells(likelihoods * prior)
+
+
+class MatrixDistance(Distance):
+    """A distance given by its matrix [from cell, to cell], for distances without known structure."""
+
+    def __init__(self, *, kind: str, matrix_km: FloatArray) -> None:
+        matrix = np.array(matrix_km, dtype=np.float64)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+            raise ValueError(f"matrix_km must have shape (n_cells, n_cells), got {matrix.shape}")
+        _check_values(matrix)
+        self.kind = kind
+        self.n_cells = len(matrix)
+        self.matrix_km = read_only(matrix)
+        self.longest_km = float(matrix.max())
+
+    def between_km(self, start: ArrayLike, end: ArrayLike) -> FloatArray:
+        """Return the distances from cells to cells, element by element."""
+        return np.asarray(self.matrix_km[np.asarray(start), np.asarray(end)])
 
 
 def _check_values(matrix_km: FloatArray) -> None:
@@ -68,16 +119,6 @@ def _check_values(matrix_km: FloatArray) -> None:
                 f"distances must {rule}, found {value} from cell {start} to cell {end}{others}",
                 code="invalid-distance",
             )
-
-
-def east_km(grid: Grid) -> FloatArray:
-    """Return the displacement to the east in km, [from cell, to cell], shape (n_cells, n_cells)."""
-    return grid.x_km[None, :] - grid.x_km[:, None]
-
-
-def north_km(grid: Grid) -> FloatArray:
-    """Return the displacement to the north in km, [from cell, to cell], shape (n_cells, n_cells)."""
-    return grid.y_km[None, :] - grid.y_km[:, None]
 
 
 def smoothing_kernel(distance_km: FloatArray, smooth_km: float) -> FloatArray | None:

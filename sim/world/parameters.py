@@ -18,8 +18,9 @@ from sim.world.grid import Grid
 if TYPE_CHECKING:
     from sim.world.roads.graph import Roads
 
-MOST_CELLS = 10_000
-"""Largest number of cells: the distances between all pairs of cells then take 0.8 GB."""
+MOST_CELLS = 10_000_000
+"""Largest number of cells; more indicate a mistake in the scenario. What a run can use is limited by memory, which
+`lppm-sim check` estimates."""
 
 
 class GridParameters(Parameters):

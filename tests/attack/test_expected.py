@@ -34,7 +34,7 @@ from sim.lppm.outputs import CellsOrNothing, Points, Regions, Sets
 from sim.mobility.statistics import Statistics
 from sim.scenario.models import Scenario
 from sim.world import World
-from sim.world.distance import Distance
+from sim.world.distance import Distance, MatrixDistance
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
@@ -45,7 +45,7 @@ Array = NDArray[np.float64]
 N, REPORTS = 3, 3
 GRID = Grid.rectangle(rows=1, cols=N, width_km=3.0, height_km=1.0)
 DISTANCE = manhattan(GRID)
-UPHILL = Distance(kind="file", matrix_km=np.array([[0.0, 2.5, 4.0], [0.5, 0.0, 1.5], [2.0, 0.25, 0.0]]))
+UPHILL = MatrixDistance(kind="file", matrix_km=np.array([[0.0, 2.5, 4.0], [0.5, 0.0, 1.5], [2.0, 0.25, 0.0]]))
 """An asymmetric privacy distance, which detects transposed arguments."""
 DISTANCES = pytest.mark.parametrize("distance", [DISTANCE, UPHILL], ids=["manhattan", "uphill"])
 PATHS = list(itertools.product(range(N), repeat=REPORTS))

@@ -18,7 +18,9 @@ from sim.belief.in_force import InForce
 from sim.belief.markov_filter import MarkovFilter
 from sim.events import Guess, Report
 from sim.inference.bayes import condition
-from sim.inference.smoothing import extend, likeliest, logarithm, look_back, smooth, trace_back
+from sim.inference.smoothing import likeliest, logarithm, look_back, smooth, trace_back
+from sim.inference.transitions import DenseTransitions
+from sim.interfaces import IntArray
 from sim.lppm.channel import MatrixChannel
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
@@ -101,11 +103,12 @@ def test_smoothing_equals_the_sum_over_all_paths(seed: int, reports: int) -> Non
     for s, row in enumerate(rows):
         filtered.append(condition(prior, row)[0])
         prior = filtered[-1] @ links[min(s + 1, reports - 1)]
-    smoothed = smooth(np.array(filtered), links)
+    chain = [DenseTransitions(link) for link in links]
+    smoothed = smooth(np.array(filtered), chain)
     assert smoothed == pytest.approx(marginals(weights), abs=1e-12)
     if reports > 2:
         # Smoothing two reports back needs only the last three posteriors.
-        assert smooth(np.array(filtered[-3:]), links[-3:]) == pytest.approx(smoothed[-3:], abs=1e-12)
+        assert smooth(np.array(filtered[-3:]), chain[-3:]) == pytest.approx(smoothed[-3:], abs=1e-12)
 
 
 @settings(max_examples=25, deadline=None)
@@ -116,18 +119,18 @@ def test_most_likely_path_equals_the_maximum_over_all_paths(seed: int, reports: 
     weights = weights_of_paths(start, links, rows)
     if not any(weights.values()):
         return
-    scores, came_from = logarithm(start) + logarithm(rows[0]), [None]
+    came_from: list[IntArray | None] = [None]
+    scores = logarithm(start) + logarithm(rows[0])
     for row, link in zip(rows[1:], links[1:], strict=True):
-        extended, before = extend(scores, logarithm(link))
+        extended, before = DenseTransitions(link).extend(scores)
         scores = extended + logarithm(row)
-        came_from.append(before)  # type: ignore[arg-type]
+        came_from.append(before)
     path = tuple(trace_back(came_from, int(likeliest(scores))))
     assert path == best_path(weights)
 
 
 def test_ties_go_to_the_lowest_cell() -> None:
-    even = np.full((N, N), 1 / N)
-    scores, before = extend(np.log(np.full(N, 0.1)), np.log(even))
+    scores, before = DenseTransitions(np.full((N, N), 1 / N)).extend(np.log(np.full(N, 0.1)))
     assert before.tolist() == [0, 0, 0]
     assert likeliest(scores) == 0
     assert likeliest(np.log([0.1 + 0.2, 0.3, 0.3])) == 0  # rounding makes no difference
@@ -144,7 +147,7 @@ def test_long_chains_neither_underflow_nor_overflow() -> None:
         filtered.append(condition(prior, row)[0])
         prior = filtered[-1] @ link
     with np.errstate(all="raise", under="ignore"):
-        smoothed = smooth(np.array(filtered), [None, *[link] * (reports - 1)])
+        smoothed = smooth(np.array(filtered), [None, *[DenseTransitions(link)] * (reports - 1)])
     assert np.isfinite(smoothed).all()
     assert smoothed.sum(axis=1) == pytest.approx(1.0)
     assert (smoothed[:, 2] == 0).all()
@@ -155,7 +158,7 @@ def test_long_chains_neither_underflow_nor_overflow() -> None:
 
 def test_smoothing_without_mass_returns_the_filtered_distribution() -> None:
     filtered = np.array([1.0, 0.0])
-    assert look_back(filtered, np.array([0.0, 1.0]), np.eye(2)).tolist() == [1.0, 0.0]
+    assert look_back(filtered, np.array([0.0, 1.0]), DenseTransitions(np.eye(2))).tolist() == [1.0, 0.0]
 
 
 # Attacks ----------------------------------------------------------------------------------------------------------

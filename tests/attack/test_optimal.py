@@ -12,7 +12,7 @@ from sim.belief.markov_filter import MarkovFilter
 from sim.events import Report
 from sim.interfaces import Belief, Channel
 from sim.lppm.channel import MatrixChannel, RemappedChannel, exponential, identity
-from sim.world.distance import Distance
+from sim.world.distance import Distance, MatrixDistance
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
@@ -74,7 +74,7 @@ def test_all_outputs_changes_neither_estimates_nor_fallbacks(belief: str, name: 
 def uphill() -> Distance:
     """Return a distance that is twice as long to the east and to the north as back."""
     east, north = (km[None, :] - km[:, None] for km in (GRID.x_km, GRID.y_km))
-    return Distance(
+    return MatrixDistance(
         kind="file", matrix_km=np.where(east > 0, 2, 1) * abs(east) + np.where(north > 0, 2, 1) * abs(north)
     )
 

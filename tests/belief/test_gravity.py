@@ -13,7 +13,7 @@ import pytest
 from sim.belief.gravity_filter import GravityFilter
 from sim.belief.markov_filter import MarkovFilter
 from sim.interfaces import Belief, FloatArray
-from sim.world.distance import Distance
+from sim.world.distance import Distance, MatrixDistance
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
@@ -28,7 +28,7 @@ TIMES_S = [0, 300, 600, 600, 1500, 9000, DAY_S, DAY_S + 20, DAY_S + 320]
 def one_way() -> Distance:
     """Return an asymmetric distance, as with one-way streets."""
     away_km = euclidean(GRID).matrix_km * np.random.default_rng(1).uniform(1, 3, (N, N))
-    return Distance(kind="road", matrix_km=away_km)
+    return MatrixDistance(kind="road", matrix_km=away_km)
 
 
 DISTANCES = {"manhattan": manhattan(GRID), "one-way": one_way()}
@@ -283,7 +283,7 @@ def test_prior_is_pure_and_read_only() -> None:
         ({"initial_profile": [0.5, 0.5]}, r"^initial_profile .* \(12,\), got \(2,\)"),
         (
             {"transition": np.eye(3), "counted": np.ones(3)},
-            r"^transition .* \(12, 12\) and \(12,\), got \(3, 3\) and \(3,\)",
+            r"^transition .* 12 cells, got 3 and \(3,\)",
         ),
         ({"transition": np.eye(N), "counted": -np.ones(N)}, r"counted must be in \[0, inf\), got -1.0"),
     ],

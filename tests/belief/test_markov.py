@@ -117,7 +117,7 @@ def test_pickled_copy_continues_like_the_original() -> None:
 
 
 def test_invalid_parameters_are_rejected_with_their_value() -> None:
-    with pytest.raises(ValueError, match=r"^transition .*\(2, 2\), got \(3, 3\)"):
+    with pytest.raises(ValueError, match=r"^transition .*\b2\b.*, got 3$"):
         MarkovFilter(start_profile=[0.5, 0.5], transition=np.eye(3))
     with pytest.raises(ValueError, match=r"^restart_s .*got 0"):
         MarkovFilter(start_profile=[0.5, 0.5], transition=np.eye(2), restart_s=0)

@@ -14,7 +14,7 @@ from sim.interfaces import FloatArray
 from sim.lppm.channel import MatrixChannel, RemappedChannel, exponential, identity, location_hiding
 from sim.lppm.epsilon import exact_epsilon_per_km, spent_per_km
 from sim.lppm.planar_noise import geometric_matrix, laplace_matrix
-from sim.world.distance import Distance
+from sim.world.distance import MatrixDistance
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
@@ -23,7 +23,7 @@ GRID = Grid.rectangle(rows=2, cols=3, width_km=3.6, height_km=1.4)
 
 
 def of_matrix(*rows: list[float], between_km: Any) -> float:
-    distance = Distance(kind="file", matrix_km=np.array(between_km, dtype=np.float64))
+    distance = MatrixDistance(kind="file", matrix_km=np.array(between_km, dtype=np.float64))
     return exact_epsilon_per_km(MatrixChannel(np.array(rows)), distance)
 
 
@@ -48,7 +48,7 @@ def test_exact_epsilon_matches_the_definition(seed: int, n: int, outputs: int, z
         matrix = np.column_stack([matrix, np.zeros(n)])  # an output that never occurs is uninformative
     distance_km = rng.uniform(0.1, 3.0, size=(n, n))  # asymmetric
     np.fill_diagonal(distance_km, 0.0)
-    distance = Distance(kind="file", matrix_km=distance_km)
+    distance = MatrixDistance(kind="file", matrix_km=distance_km)
     want = by_definition(matrix, distance_km)
     assert exact_epsilon_per_km(MatrixChannel(matrix), distance) == pytest.approx(want, rel=1e-9)
 
@@ -108,7 +108,9 @@ def test_epsilon_of_a_trace_is_at_most_the_sum() -> None:
     channels = [MatrixChannel(geometric_matrix(GRID, epsilon)) for epsilon in (0.4, 0.9)]
     joint = MatrixChannel(np.asarray(np.kron(channels[0].matrix(), channels[1].matrix()), dtype=np.float64))
     one = euclidean(GRID).matrix_km
-    larger = Distance(kind="file", matrix_km=np.maximum(np.kron(one, np.ones((6, 6))), np.kron(np.ones((6, 6)), one)))
+    larger = MatrixDistance(
+        kind="file", matrix_km=np.maximum(np.kron(one, np.ones((6, 6))), np.kron(np.ones((6, 6)), one))
+    )
     spent = spent_per_km([exact_epsilon_per_km(channel, euclidean(GRID)) for channel in channels])
     assert spent == pytest.approx([0.4, 1.3])
     assert exact_epsilon_per_km(joint, larger) == pytest.approx(spent[-1])

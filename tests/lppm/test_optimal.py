@@ -25,7 +25,7 @@ from sim.lppm.designs.optimal_quality import OptimalQuality
 from sim.lppm.linear import LinearProgram, Solution, SolverError
 from sim.lppm.optimal_design import CHANNELS
 from sim.lppm.programs import MostError, enforce_epsilon, epsilon_violation, most_error, undominated
-from sim.world.distance import Distance
+from sim.world.distance import Distance, MatrixDistance
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan
 from sim.world.distances.semantic import semantic
@@ -34,7 +34,7 @@ from tests.support import made, raises_code
 
 GRID = Grid.rectangle(rows=3, cols=3, width_km=3.9, height_km=3.3)
 N = GRID.n_cells
-ONE_WAY = Distance(
+ONE_WAY = MatrixDistance(
     kind="file",
     matrix_km=np.random.default_rng(5).uniform(0.5, 2.0, (N, N)) * (1 - np.eye(N)) * (euclidean(GRID).matrix_km + 0.2),
 )
@@ -177,7 +177,7 @@ def test_error_matches_the_textbook_program(privacy: str, quality: str, solver: 
 
 def test_two_cells_by_hand() -> None:
     """With d_P = 3 km, d_Q = 2 km and masses 0.6 and 0.4, the error is 3/2 of the loss, up to 1.2 km."""
-    d_p, d_q = (Distance(kind="file", matrix_km=km * (1 - np.eye(2))) for km in (3.0, 2.0))
+    d_p, d_q = (MatrixDistance(kind="file", matrix_km=km * (1 - np.eye(2))) for km in (3.0, 2.0))
     prior = np.array([0.6, 0.4])
     for budget_km, want_km in ((0.2, 0.3), (0.5, 0.75), (0.8, 1.2), (5.0, 1.2)):
         design = OptimalPrivacy(
@@ -232,7 +232,7 @@ def test_zero_budget_uses_only_reports_without_loss() -> None:
     assert design(prior).matrix().tolist() == np.eye(N).tolist()
     alike = np.array(d_p.matrix_km)
     alike[3:6, 3:6] = 0
-    free = Distance(kind="file", matrix_km=alike)
+    free = MatrixDistance(kind="file", matrix_km=alike)
     for solver in ("ipm", "simplex"):
         design = OptimalPrivacy(
             OptimalPrivacyParameters(quality_budget_km=0.0, solver=solver), quality_distance=free, privacy_distance=d_p
@@ -302,7 +302,7 @@ def test_larger_dilation_guarantees_more_and_loses_more() -> None:
 
 def test_two_cells_of_geo_indistinguishability_by_hand() -> None:
     """Randomised response reports the other cell with probability 1 / (1 + exp(epsilon d)), unless a constant wins."""
-    distance = Distance(kind="file", matrix_km=1.5 * (1 - np.eye(2)))
+    distance = MatrixDistance(kind="file", matrix_km=1.5 * (1 - np.eye(2)))
     other = 1 / (1 + np.exp(0.8 * 1.5))
     parameters: Any = {"quality_distance": distance, "metric": distance, "epsilon_per_km": 0.8}
     np.testing.assert_allclose(
@@ -335,7 +335,10 @@ def test_infeasible_budget_is_rejected() -> None:
     alike = np.array(d_q.matrix_km)
     alike[0, 8] = alike[8, 0] = 0.0
     design = made(
-        OptimalQuality, metric=Distance(kind="file", matrix_km=alike), quality_budget_km=0.01, quality_distance=d_q
+        OptimalQuality,
+        metric=MatrixDistance(kind="file", matrix_km=alike),
+        quality_budget_km=0.01,
+        quality_distance=d_q,
     )
     with raises_code(InputError, "infeasible-budget") as error:
         design(np.full(N, 1 / N))

@@ -27,7 +27,7 @@ from sim.lppm.designs.planar_laplace import (
 from sim.lppm.epsilon import exact_epsilon_per_km
 from sim.lppm.outputs import Points
 from sim.world import World
-from sim.world.distance import Distance
+from sim.world.distance import Distance, MatrixDistance
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import EARTH_RADIUS_KM, Grid
@@ -36,7 +36,7 @@ from tests.support import made, raises_code
 
 GRID = Grid.rectangle(rows=3, cols=4, width_km=4.4, height_km=2.1)
 EUCLIDEAN, MANHATTAN = euclidean(GRID), manhattan(GRID)
-HOPS = Distance(kind="file", matrix_km=np.where(MANHATTAN.matrix_km > 0, 3.0, 0.0))
+HOPS = MatrixDistance(kind="file", matrix_km=np.where(MANHATTAN.matrix_km > 0, 3.0, 0.0))
 """A distance that is defined between cells only."""
 
 

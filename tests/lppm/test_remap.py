@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from sim.interfaces import FloatArray, IntArray
 from sim.lppm.channel import BaseChannel, ExponentialChannel, LocationHidingChannel, MatrixChannel, exponential
 from sim.lppm.remap import remap_matrix
-from sim.world.distance import Distance
+from sim.world.distance import Distance, MatrixDistance
+from sim.world.distances.manhattan import ManhattanDistance
 
 pytestmark = pytest.mark.usefixtures("numpy_and_numba")
 
@@ -24,8 +25,8 @@ def world(rows: int, cols: int, kind: str = "manhattan") -> Distance:
     x_km = np.tile(np.cumsum(0.4 + 0.11 * (np.arange(cols) % 2)), rows)
     north, east = np.abs(y_km[:, None] - y_km), np.abs(x_km[:, None] - x_km)
     if kind == "manhattan":
-        return Distance(kind=kind, matrix_km=north + east, shape=(rows, cols))
-    return Distance(kind=kind, matrix_km=np.hypot(north, east))
+        return ManhattanDistance(row_y_km=y_km[::cols], col_x_km=x_km[:cols])
+    return MatrixDistance(kind=kind, matrix_km=np.hypot(north, east))
 
 
 @st.composite
@@ -109,7 +110,7 @@ def distances_and_priors(draw: st.DrawFn) -> tuple[Distance, FloatArray]:
     lengths = draw(st.lists(st.sampled_from((0.3, 1.0, 1.0, 2.5, 40.0)), min_size=n * n, max_size=n * n))
     far = np.array(lengths).reshape(n, n) * (1 - np.eye(n))
     matrix_km = draw(st.sampled_from((far, far + far.T, grid.matrix_km)))
-    return Distance(kind="road", matrix_km=matrix_km), prior
+    return MatrixDistance(kind="road", matrix_km=matrix_km), prior
 
 
 @settings(deadline=None, max_examples=200)

@@ -15,7 +15,7 @@ from sim.lppm.designs.exponential import Exponential, ExponentialParameters
 from sim.lppm.designs.location_hiding import LocationHiding, LocationHidingParameters
 from sim.lppm.outputs import CellsOrNothing
 from sim.lppm.theory import Theory, conditional_entropy_bits, theory
-from sim.world.distance import Distance
+from sim.world.distance import Distance, MatrixDistance
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
@@ -23,7 +23,7 @@ from sim.world.grid import Grid
 GRID = Grid.rectangle(rows=2, cols=3, width_km=3.0, height_km=2.0)
 N = GRID.n_cells
 MANHATTAN, EUCLIDEAN = manhattan(GRID), euclidean(GRID)
-UPHILL = Distance(kind="file", matrix_km=EUCLIDEAN.matrix_km * (1 + np.triu(np.ones((N, N)))))
+UPHILL = MatrixDistance(kind="file", matrix_km=EUCLIDEAN.matrix_km * (1 + np.triu(np.ones((N, N)))))
 """An asymmetric distance, which detects swapped arguments."""
 UNIFORM = np.full(N, 1 / N)
 PROFILE = np.array([0.4, 0.25, 0.2, 0.1, 0.05, 0.0])

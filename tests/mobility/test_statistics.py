@@ -80,8 +80,8 @@ def test_statistics_without_data_are_uniform(traces: list[Trace]) -> None:
 
 def test_arrays_are_read_only_computed_once_and_picklable() -> None:
     result = statistics([trace([0, 1])], n_cells=2, restart_s=None)
-    assert "transition" not in vars(result)
-    assert result.transition is result.transition
+    assert "transitions" not in vars(result)
+    assert result.transitions is result.transitions
     for array in (result.profile, result.start_profile, result.transition):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1

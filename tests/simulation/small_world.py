@@ -16,7 +16,7 @@ from sim.lppm.channel import identity
 from sim.mobility.traces import Trace
 from sim.simulation.recorder import SimulationLog
 from sim.world import World
-from sim.world.distance import Distance
+from sim.world.distance import Distance, MatrixDistance
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
@@ -29,7 +29,7 @@ N = GRID.n_cells
 
 def uphill(distance: Distance) -> Distance:
     """Return an asymmetric distance, which is longer from a cell to one of a higher number than back."""
-    return Distance(kind="file", matrix_km=distance.matrix_km * (1 + np.triu(np.ones((N, N)))))
+    return MatrixDistance(kind="file", matrix_km=distance.matrix_km * (1 + np.triu(np.ones((N, N)))))
 
 
 WORLD = World(grid=GRID, roads=None, quality_distance=manhattan(GRID), privacy_distance=uphill(euclidean(GRID)))

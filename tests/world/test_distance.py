@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from sim.errors import InvalidValue
-from sim.world import Distance, Grid, World
+from sim.world import Grid, World
+from sim.world.distance import MatrixDistance
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan
 from sim.world.distances.matrix import from_file
@@ -43,17 +44,11 @@ def test_only_manhattan_has_a_shape() -> None:
     assert manhattan(grid).shape == (5, 4)
     assert euclidean(grid).shape is None
     assert road(grid, town(grid)).shape is None
-    with pytest.raises(ValueError, match=r"^shape\b.* 'euclidean' with shape \(2, 2\)"):
-        Distance(kind="euclidean", matrix_km=np.zeros((4, 4)), shape=(2, 2))
-    with pytest.raises(ValueError, match=r"^shape\b.* 'manhattan' with shape None"):
-        Distance(kind="manhattan", matrix_km=np.zeros((4, 4)))
-    with pytest.raises(ValueError, match=r"^shape\b.* 4 cells .* \(3, 2\)"):
-        Distance(kind="manhattan", matrix_km=np.zeros((4, 4)), shape=(3, 2))
 
 
 def test_the_matrix_is_a_read_only_copy() -> None:
     source = np.zeros((2, 2))
-    distance = Distance(kind="file", matrix_km=source)
+    distance = MatrixDistance(kind="file", matrix_km=source)
     source[0, 1] = 5.0
     assert distance.matrix_km[0, 1] == 0.0
     with pytest.raises(ValueError, match="read-only"):

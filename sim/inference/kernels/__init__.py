@@ -43,6 +43,8 @@ class Kernels:
     remap_hiding: Callable[[float, float, FloatArray, int, int], IntArray]
     columns_product: Callable[[FloatArray, FloatArray, IntArray, IntArray], FloatArray]
     columns_hiding: Callable[[float, float, IntArray, IntArray], FloatArray]
+    forward_counted: Callable[[FloatArray, Any, Any, FloatArray, FloatArray], FloatArray]
+    tangent: Callable[[FloatArray, FloatArray, FloatArray, float, float], tuple[float, ...]]
 
 
 @cache  # one choice per process: numba is loaded at most once, and the call is in the hot path
@@ -55,7 +57,7 @@ def compiled() -> Kernels | None:
         return None
     _refuse_numba_settings()
     try:
-        from sim.inference.kernels import bayes, groups, newton, remap
+        from sim.inference.kernels import bayes, geometric_median, groups, newton, remap, transitions
     except ImportError as error:
         if choice == "numba":
             raise InputError(
@@ -81,6 +83,8 @@ def compiled() -> Kernels | None:
         remap_hiding=remap.remap_hiding,
         columns_product=remap.columns_product,
         columns_hiding=remap.columns_hiding,
+        forward_counted=transitions.forward_counted,
+        tangent=geometric_median.tangent,
     )
 
 

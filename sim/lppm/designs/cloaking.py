@@ -82,7 +82,7 @@ class Cloaking:
         self._least_mass = None if k is None else k / parameters.population
         self._budget_km = parameters.budget_km
         self.space = Regions(self._tree.regions, tuple(map(self._centre, self._tree.regions)))
-        self._losses_km = distance.matrix_km[:, list(self.space.centres)]
+        self._losses_km = np.column_stack([distance.column_km(centre) for centre in self.space.centres])
 
     def __call__(self, prior: FloatArray) -> Channel:
         """Return the channel for this prior over cells."""

@@ -8,7 +8,6 @@ import numpy as np
 
 from sim.components.registry import component
 from sim.components.spec import NonNegative, Share
-from sim.inference.bayes import decide
 from sim.interfaces import Channel, FloatArray
 from sim.lppm.outputs import CellsOrNothing
 from sim.lppm.own_outputs import OwnMatrixChannel
@@ -78,7 +77,7 @@ class Dropping:
         """Return the loss in km without a report in each cell, shape (n_cells,)."""
         if self._drop_loss_km is not None:
             return np.full(prior.size, self._drop_loss_km)
-        return np.array(self._distance.matrix_km[:, decide(prior, self._distance.matrix_km, self._distance.shape)])
+        return self._distance.column_km(self._distance.best_cell(prior))
 
 
 def _share(budget_km: float, most_km: float) -> float:

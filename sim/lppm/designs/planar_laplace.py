@@ -172,7 +172,7 @@ class LaplacePointsChannel:
                 return math.hypot(east_km[cell], north_km[cell])
             case "manhattan":
                 return float(abs(east_km[cell]) + abs(north_km[cell]))
-        return float(self._distance.matrix_km[cell, self.space.shown_at(output)])
+        return float(self._distance.between_km(cell, self.space.shown_at(output)))
 
     def expected_loss_of_km(self, cell: int) -> float:
         """Return the expected loss in km in a cell."""

@@ -11,7 +11,7 @@ from sim.components.files import FileName, Place
 from sim.components.registry import component
 from sim.errors import InvalidValue, code_of
 from sim.interfaces import FloatArray
-from sim.world.distance import Distance
+from sim.world.distance import Distance, MatrixDistance
 from sim.world.grid import Grid
 from sim.world.parameters import DistanceParameters
 
@@ -46,7 +46,7 @@ def from_file(path: str | Path, n_cells: int) -> Distance:
             raise InvalidValue(
                 f"the matrix must have shape {(n_cells, n_cells)}, found {matrix_km.shape}", code="wrong-shape"
             )
-        return Distance(kind="file", matrix_km=matrix_km)
+        return MatrixDistance(kind="file", matrix_km=matrix_km)
     except (ValueError, EOFError) as error:
         raise InvalidValue(f"{path}: {error}", code=code_of(error, "unreadable-file")) from error
 

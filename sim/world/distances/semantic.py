@@ -15,7 +15,7 @@ from pydantic import Field
 from sim.components.files import FileName, Place
 from sim.components.registry import component
 from sim.errors import InvalidValue
-from sim.world.distance import Distance
+from sim.world.distance import Distance, MatrixDistance
 from sim.world.grid import Grid
 from sim.world.parameters import DistanceParameters
 
@@ -52,7 +52,7 @@ def semantic(labels: Sequence[str], *, apart_km: float = 1.0) -> Distance:
     paths = [str(kind).split("/") for kind in kinds]
     shared = [[_steps_shared(one, other) / max(len(one), len(other)) for other in paths] for one in paths]
     between = apart_km * (1.0 - np.array(shared))
-    return Distance(kind="semantic", matrix_km=between[np.ix_(kind_of, kind_of)])
+    return MatrixDistance(kind="semantic", matrix_km=between[np.ix_(kind_of, kind_of)])
 
 
 def _steps_shared(one: Sequence[str], other: Sequence[str]) -> int:

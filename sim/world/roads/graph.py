@@ -106,6 +106,11 @@ class Roads:
         self._check_nodes(nodes)
         return np.asarray(dijkstra(self._length_km, indices=nodes), dtype=np.float64)
 
+    def distances_to_km(self, target: int) -> FloatArray:
+        """Return the lengths in km of the shortest paths from every node to one node, shape (N,)."""
+        self._check_nodes([target])
+        return np.asarray(dijkstra(self._length_km.T, indices=[target])[0], dtype=np.float64)
+
     def nearest_node(self, x_km: ArrayLike, y_km: ArrayLike) -> IntArray:
         """Return the node nearest to each position by Euclidean distance."""
         positions = np.stack(np.broadcast_arrays(x_km, y_km), axis=-1)
