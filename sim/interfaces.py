@@ -159,6 +159,10 @@ class ChannelCapabilities:
     """`epsilon_in_per_km(distance)` returns that epsilon per km of a distance; takes precedence over
     `epsilon_per_km`."""
 
+    compact_likelihood: Capability[Channel, Callable[[int], Any]] = Capability(lambda _output: None)
+    """`compact_likelihood(output)` returns f(z | .) as a `sim.inference.compact_rows.CompactRow`, whose memory does not
+    grow with the number of cells, or None."""
+
 
 class OwnOutputs(Channel, Protocol):
     """A channel whose outputs are not the cells."""
@@ -210,8 +214,22 @@ class BeliefCapabilities:
     """Priors that `observe` tries in this order for a report without mass under the prior."""
     alarms: Capability[Belief, int] = Capability(0)
     """Number of changes detected so far."""
+    observe_compact: Capability[Belief, Callable[[int, FloatArray, Callable[[], Any]], FloatArray] | None] = Capability(
+        None
+    )
+    """`observe_compact(time_s, likelihood, compact)` does the same as `observe`; `compact()` returns the likelihood in
+    the form of `ChannelCapabilities.compact_likelihood`, which takes less memory."""
     worst_gap: Capability[Belief, float | None] = Capability(None)
     """Largest certified gap of an estimate so far, in [0, inf); None: no estimates."""
+
+
+def observe_output(belief: Belief, time_s: int, channel: Channel, output: int) -> FloatArray:
+    """Let a belief learn from an output of a channel; return the posterior, shape (n_cells,)."""
+    likelihood = channel.likelihood(output)
+    observe_compact = BeliefCapabilities.observe_compact.of(belief)
+    if observe_compact is None:
+        return belief.observe(time_s, likelihood)
+    return observe_compact(time_s, likelihood, lambda: ChannelCapabilities.compact_likelihood.of(channel)(output))
 
 
 class Design(Protocol):

@@ -10,7 +10,15 @@ import numpy as np
 from sim.errors import UserError
 from sim.events import Guess, Report
 from sim.inference.bayes import read_only
-from sim.interfaces import Belief, BeliefCapabilities, Channel, ChannelCapabilities, FloatArray, IntArray
+from sim.interfaces import (
+    Belief,
+    BeliefCapabilities,
+    Channel,
+    ChannelCapabilities,
+    FloatArray,
+    IntArray,
+    observe_output,
+)
 from sim.world.distance import Distance
 
 _is_countless = ChannelCapabilities.countless.of
@@ -58,13 +66,13 @@ class OptimalAttack:
         if not user.fixed:
             listed = self._all_outputs and not _is_countless(channel)
             estimates = self._estimates(user.belief, time_s, channel) if listed else None
-            posterior = user.belief.observe(time_s, channel.likelihood(output))
+            posterior = observe_output(user.belief, time_s, channel, output)
         else:
             estimates = user.estimates if user.channel is channel else None
             if estimates is None and not _is_countless(channel):
                 estimates = self._cached_estimates(user, time_s, channel)
             if estimates is None or self._with_posterior:
-                posterior = user.belief.observe(time_s, channel.likelihood(output))
+                posterior = observe_output(user.belief, time_s, channel, output)
             elif output in estimates.without_mass:
                 self._fallbacks += 1
         in_guess = posterior if self._with_posterior else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -17,6 +18,8 @@ from sim.components.registry import component
 from sim.components.spec import Count, NonNegative
 from sim.errors import InvalidValue
 from sim.inference.bayes import condition, distribution, normalise, read_only
+from sim.inference.compact_newton import compact_newton
+from sim.inference.compact_rows import CompactRow
 from sim.inference.em import EM_ITERATIONS, em
 from sim.inference.estimate import Estimate
 from sim.inference.newton import NEWTON_ITERATIONS, constrained_newton
@@ -27,6 +30,8 @@ from sim.world import World
 
 Solver = Literal["newton", "em"]
 
+COMPACT_CELLS = 1_500
+"""Number of cells from which on likelihoods are stored in compact form, which is then also faster."""
 _TEST_GAP = 1e-3  # gap of the estimate from recent reports, which is used only by the change test
 
 
@@ -145,7 +150,7 @@ class EstimatedProfile:
             self._pseudo = parameters.regularise.prior_reports * initial
         self._initial = initial
         forget = parameters.forgetting
-        self._memory = Memory(n_cells, forget)
+        self._memory = Memory(n_cells, forget, compact=self._stores_compact_rows(forget))
         self._observed = 0
         self._estimate: Estimate | None = None
         self._unseen: int | None = 0
@@ -211,8 +216,14 @@ class EstimatedProfile:
 
     def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
         """Store the likelihood for the next estimate; return the posterior under the prior before the report."""
+        return self.observe_compact(time_s, likelihood, lambda: None)
+
+    def observe_compact(
+        self, time_s: int, likelihood: FloatArray, compact: Callable[[], CompactRow | None]
+    ) -> FloatArray:
+        """Do the same as `observe`; on large grids, store the compact form of the likelihood."""
         prior = self.prior(time_s)
-        self._learn(time_s, likelihood)
+        self._learn(time_s, likelihood, compact)
         if self._test is not None:
             self._detect_change(self._test, time_s, likelihood, prior)
         posterior, mass = condition(prior, likelihood)
@@ -221,8 +232,16 @@ class EstimatedProfile:
         self.fallbacks += 1
         return normalise(likelihood)
 
-    def _learn(self, time_s: int, likelihood: FloatArray) -> None:
-        forgotten = self._memory.append(time_s, likelihood if self._kernel is None else likelihood @ self._kernel)
+    def _stores_compact_rows(self, forget: Forgetting | None) -> bool:
+        """Return whether likelihoods are stored in compact form: on large grids, for the solver that supports it."""
+        plain = self._solver == "newton" and self._kernel is None and self._pseudo is None
+        return plain and self._initial.size >= COMPACT_CELLS and (forget is None or not forget.adaptive)
+
+    def _learn(
+        self, time_s: int, likelihood: FloatArray, compact: Callable[[], CompactRow | None] = lambda: None
+    ) -> None:
+        row = likelihood if self._kernel is None else likelihood @ self._kernel
+        forgotten = self._memory.append(time_s, row, compact)
         self._observed += 1
         # In a full window one report replaces another, so the relative weights of the others do not change.
         self._unseen = None if self._unseen is None or forgotten > 1 else self._unseen + 1
@@ -284,6 +303,16 @@ class EstimatedProfile:
                 start=None if self._estimate is None else self._estimate.profile,
                 weights=weights,
                 groups=memory.groups,
+                gap=self._gap,
+                max_iterations=self._max_iterations,
+            )
+        if memory.compact is not None:
+            return compact_newton(
+                memory.compact,
+                start=None if self._estimate is None else self._estimate.profile,
+                proportions=self._start,
+                weights=weights,
+                unseen=None if self._unseen is None else min(self._unseen, len(memory)),
                 gap=self._gap,
                 max_iterations=self._max_iterations,
             )

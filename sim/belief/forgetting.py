@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Literal, Self
 
 import numpy as np
@@ -9,6 +10,7 @@ from pydantic import Field, model_validator
 
 from sim.components.spec import Count, Days, Positive, Spec
 from sim.errors import InvalidValue
+from sim.inference.compact_rows import CompactRow, CompactRows, given_row
 from sim.inference.likelihoods import Likelihoods
 from sim.interfaces import FloatArray, IntArray
 
@@ -65,10 +67,10 @@ def retention(half_life_queries: float | Literal["none"] | None) -> float:
 class Memory:
     """The likelihoods and weights of the remembered reports; the last report has weight 1."""
 
-    def __init__(self, n_cells: int, forgetting: Forgetting | None = None) -> None:
+    def __init__(self, n_cells: int, forgetting: Forgetting | None = None, *, compact: bool = False) -> None:
         half_life_queries = None if forgetting is None else forgetting.half_life_queries
         half_life_days = None if forgetting is None else forgetting.half_life_days
-        self._seen = Likelihoods(n_cells)
+        self._seen = CompactRows(n_cells) if compact else Likelihoods(n_cells)
         self._window = None if forgetting is None else forgetting.window
         self._per_query = 1 / (half_life_queries or np.inf)
         self._per_second = 1 / (_DAY_S * (half_life_days or np.inf))
@@ -87,23 +89,37 @@ class Memory:
     @property
     def rows(self) -> FloatArray:
         """The remembered likelihoods, oldest first, as a read-only view of shape (n_reports, n_cells)."""
+        assert isinstance(self._seen, Likelihoods)
         return self._seen.rows
+
+    @property
+    def compact(self) -> CompactRows | None:
+        """The remembered likelihoods in compact form; None if they are stored as rows."""
+        return self._seen if isinstance(self._seen, CompactRows) else None
 
     @property
     def groups(self) -> IntArray:
         """For each cell, the lowest cell with the same column in `rows`, shape (n_cells,)."""
         return self._seen.groups
 
-    def append(self, time_s: int, likelihood: FloatArray) -> int:
-        """Add a report; return the number of old reports that were dropped."""
-        self._seen.append(likelihood)
+    def append(
+        self, time_s: int, likelihood: FloatArray, compact: Callable[[], CompactRow | None] = lambda: None
+    ) -> int:
+        """Add a report; return the number of old reports that were dropped.
+
+        `compact` returns the likelihood in compact form, or None if the channel has no such form.
+        """
+        if isinstance(self._seen, CompactRows):
+            self._seen.append(compact() or given_row(likelihood), likelihood)
+        else:
+            self._seen.append(likelihood)
         forgotten = 0
         if self.weights is not None:
             faded = self.weights * self._fading(self._per_query, time_s)
             self.weights = np.append(faded, 1.0)
             forgotten = int(np.searchsorted(faded, _LEAST_WEIGHT))
         elif self._window is not None:
-            forgotten = max(0, len(self._seen) - self._window)
+            forgotten = max(0, len(self) - self._window)
         self.last_s = time_s
         self.forget(forgotten)
         return forgotten
@@ -121,7 +137,7 @@ class Memory:
     def amount(self, time_s: int) -> float:
         """Return the sum of the weights at a time."""
         if self.weights is None:
-            return float(len(self._seen))
+            return float(len(self))
         return float(self.weights.sum()) * self._fading(0.0, time_s)
 
     def _fading(self, half_lives: float, time_s: int) -> float:

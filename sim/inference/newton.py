@@ -15,7 +15,7 @@ from sim.inference.groups import equal_columns, split, spread
 from sim.interfaces import BoolArray, FloatArray, IntArray
 
 NEWTON_ITERATIONS = 200
-_COLD_SUPPORT = 60  # columns of a cold start: more slow down the first steps, fewer require more steps
+COLD_SUPPORT = 60  # columns of a cold start: more slow down the first steps, fewer require more steps
 _CANDIDATES = 20  # most columns that enter the support in one Newton step
 _CORRECTIONS = 8  # most correction steps with the matrix of one Newton step
 
@@ -65,8 +65,8 @@ def _cold_start(rows: FloatArray, weights: FloatArray, groups: IntArray) -> Floa
     for _ in range(3):
         profile = profile * likelihood_gradient(rows, weights, rows @ profile)
     merged = spread(profile, groups, len(groups))
-    if len(merged) > _COLD_SUPPORT:
-        merged[np.argpartition(merged, -_COLD_SUPPORT)[:-_COLD_SUPPORT]] = 0.0
+    if len(merged) > COLD_SUPPORT:
+        merged[np.argpartition(merged, -COLD_SUPPORT)[:-COLD_SUPPORT]] = 0.0
     return normalise(merged)
 
 
@@ -123,12 +123,12 @@ def _climb(
         if excess <= gap or iterations >= max_iterations or stalled:
             return _Climbed(spread(mass, support, len(point)), fitted, excess, iterations, stalled)
         iterations += 1
-        entering = _candidates(gradient, support, representative)
+        entering = candidates(gradient, support, representative)
         if entering.size:
             support = np.concatenate([support, entering])
             mass = np.concatenate([mass, np.zeros(entering.size)])
             columns = rows[:, support]
-        moved = _step(columns, weights, fitted, mass, gap)
+        moved = newton_step(columns, weights, fitted, mass, gap)
         if moved is None:
             stalled = True
             continue
@@ -136,7 +136,7 @@ def _climb(
         support, mass, columns = support[keep], moved[keep], columns[:, keep]
 
 
-def _candidates(gradient: FloatArray, support: IntArray, representative: BoolArray) -> IntArray:
+def candidates(gradient: FloatArray, support: IntArray, representative: BoolArray) -> IntArray:
     """Return the columns outside the support whose g_i - 1 is more than half of the largest."""
     gains = np.where(representative, gradient - 1, 0.0)
     gains[support] = 0.0
@@ -144,7 +144,7 @@ def _candidates(gradient: FloatArray, support: IntArray, representative: BoolArr
     return np.asarray(best[gains[best] > max(0.0, 0.5 * float(gradient.max() - 1))])
 
 
-def _step(
+def newton_step(
     columns: FloatArray, weights: FloatArray, fitted: FloatArray, mass: FloatArray, gap: float
 ) -> FloatArray | None:
     """Return the mass after one Newton step with line search, or None if no step increases the likelihood.

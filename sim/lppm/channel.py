@@ -15,6 +15,10 @@ from typing import Protocol
 import numpy as np
 
 from sim.inference.bayes import distribution, read_only
+from sim.inference.compact_rows import CompactRow, IdentityKernel
+from sim.inference.dense import require_dense
+from sim.inference.exponential_kernel import ExponentialKernel
+from sim.inference.source_sets import SourceSets, source_set
 from sim.interfaces import Channel, FloatArray, Generator, IntArray
 from sim.lppm.remap import (
     columns_hiding,
@@ -28,6 +32,7 @@ from sim.lppm.remap import (
     remap_product,
 )
 from sim.world.distance import Distance
+from sim.world.distances.manhattan import ManhattanDistance
 
 
 class BaseChannel(Channel, Protocol):
@@ -40,6 +45,14 @@ class BaseChannel(Channel, Protocol):
 
     def columns(self, table: IntArray, outputs: IntArray) -> FloatArray:
         """Return f(z | .) of the given outputs if all outputs pass through a table, shape (k, n_cells)."""
+        ...
+
+    def column_through(self, table: IntArray, output: int) -> FloatArray:
+        """Return f(z | .) if all outputs pass through a table, shape (n_cells,)."""
+        ...
+
+    def compact_through(self, table: IntArray, output: int) -> CompactRow | None:
+        """Return f(z | .) in compact form if all outputs pass through a table; None without such a form."""
         ...
 
     def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
@@ -89,6 +102,13 @@ class MatrixChannel:
     def columns(self, table: IntArray, outputs: IntArray) -> FloatArray:
         """Return f(z | .) of the given outputs if all outputs pass through a table."""
         return columns_matrix(self._matrix, table, outputs)
+
+    def column_through(self, table: IntArray, output: int) -> FloatArray:
+        """Return f(z | .) if all outputs pass through a table."""
+        return _column_through(self, table, output)
+
+    def compact_through(self, table: IntArray, output: int) -> None:
+        """Return None: a matrix has no compact form."""
 
     def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
         """Return the optimal cell to report instead of each output under this prior."""
@@ -144,6 +164,14 @@ class ProductChannel:
         """Return f(z | .) of the given outputs if all outputs pass through a table."""
         return columns_product(self._rows, self._cols, table, outputs)
 
+    def column_through(self, table: IntArray, output: int) -> FloatArray:
+        """Return f(z | .) if all outputs pass through a table."""
+        return _column_through(self, table, output)
+
+    def compact_through(self, table: IntArray, output: int) -> CompactRow | None:  # noqa: ARG002
+        """Return None: arbitrary kernels have no compact form."""
+        return None
+
     def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
         """Return the optimal cell to report instead of each output under this prior."""
         if distance.shape != self._shape:
@@ -163,20 +191,48 @@ class ProductChannel:
 
     @cached_property
     def _matrix(self) -> FloatArray:
+        require_dense(self.n_cells, "the probabilities of all outputs in all cells")
         return read_only(np.asarray(np.kron(self._rows, self._cols), dtype=np.float64))
 
 
 class ExponentialChannel(ProductChannel):
     """The exponential mechanism f(z | x) ∝ exp(-epsilon d(x, z)) on a full grid with the Manhattan distance.
 
-    The normalised kernel is a product of row and column kernels. `epsilon_per_km` is in [0, inf). For other distances
-    see `exponential`.
+    The normalised kernel is a product of row and column kernels, and recursive filters compute remap, likelihoods and
+    loss in O(n_cells): see `sim.inference.exponential_kernel`. `epsilon_per_km` is in [0, inf). For other distances see
+    `exponential`.
     """
 
     def __init__(self, *, distance: Distance, epsilon_per_km: float) -> None:
         row_km, col_km = distance.axes_km
+        assert isinstance(distance, ManhattanDistance)
         self.epsilon_per_km = epsilon_per_km
         super().__init__(exponential_kernel(row_km, epsilon_per_km), exponential_kernel(col_km, epsilon_per_km))
+        self.kernel = ExponentialKernel(row_km=distance.row_y_km, col_km=distance.col_x_km, rate_per_km=epsilon_per_km)
+
+    def compact_likelihood(self, output: int) -> CompactRow:
+        """Return f(z | .) in compact form."""
+        return CompactRow(self.kernel, _single(output))
+
+    def column_through(self, table: IntArray, output: int) -> FloatArray:
+        """Return f(z | .) if all outputs pass through a table."""
+        return self.kernel.apply((table == output).astype(np.float64))
+
+    def compact_through(self, table: IntArray, output: int) -> CompactRow:
+        """Return f(z | .) in compact form if all outputs pass through a table."""
+        return CompactRow(self.kernel, source_set(table == output, self._shape[1]))
+
+    def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
+        """Return the optimal cell to report instead of each output under this prior."""
+        if distance.shape != self._shape or prior.size != self.n_cells:
+            return super().remap(prior, distance)
+        return self.kernel.remap(prior)
+
+    def loss_km(self, prior: FloatArray, distance: Distance, table: IntArray | None = None) -> float:
+        """Return the expected d_Q in km between cell and output."""
+        if not isinstance(distance, ManhattanDistance) or distance.shape != self._shape:
+            return super().loss_km(prior, distance, table)
+        return self.kernel.loss_km(prior, _table_or_identity(table, self), distance.row_y_km, distance.col_x_km)
 
 
 class LocationHidingChannel:
@@ -215,6 +271,7 @@ class LocationHidingChannel:
 
     def matrix(self) -> FloatArray:
         """Return f."""
+        require_dense(self.n_cells, "the probabilities of all outputs in all cells")
         entries = np.full((self.n_cells, self.n_cells), self.other_probability)
         np.fill_diagonal(entries, self.reveal_probability)
         return entries
@@ -223,9 +280,28 @@ class LocationHidingChannel:
         """Return the possible outputs and f(z | .) of each, shape (k, n_cells)."""
         return _possible(self.matrix())
 
+    def compact_likelihood(self, output: int) -> CompactRow:
+        """Return f(z | .) in compact form."""
+        gain = self.reveal_probability - self.other_probability
+        return CompactRow(_HIDING_KERNEL, _single(output), gain, self.other_probability)
+
     def columns(self, table: IntArray, outputs: IntArray) -> FloatArray:
         """Return f(z | .) of the given outputs if all outputs pass through a table."""
         return columns_hiding(self.reveal_probability, self.other_probability, table, outputs)
+
+    def column_through(self, table: IntArray, output: int) -> FloatArray:
+        """Return f(z | .) if all outputs pass through a table."""
+        return _column_through(self, table, output)
+
+    def compact_through(self, table: IntArray, output: int) -> CompactRow:
+        """Return f(z | .) in compact form if all outputs pass through a table."""
+        members = table == output
+        count = np.count_nonzero(members)
+        inside = self.reveal_probability + (count - 1) * self.other_probability
+        outside = count * self.other_probability
+        if 2 * count > members.size:  # the complement is the smaller set
+            members, inside, outside = ~members, outside, inside
+        return CompactRow(_HIDING_KERNEL, source_set(members, members.size), inside - outside, outside)
 
     def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
         """Return the optimal cell to report instead of each output under this prior."""
@@ -258,9 +334,14 @@ class RemappedChannel:
         """Return f(z | .), read-only; it is cached because the channel of a fixed belief serves many queries."""
         likelihood = self._likelihoods.get(output)
         if likelihood is None:
-            columns = self.base.columns(self.table, np.array([output], dtype=np.int64))
-            likelihood = self._likelihoods[output] = read_only(columns[0])
+            likelihood = self._likelihoods[output] = read_only(self.base.column_through(self.table, output))
+            while len(self._likelihoods) > 1 and len(self._likelihoods) * likelihood.nbytes > _LIKELIHOODS_BYTES:
+                del self._likelihoods[next(iter(self._likelihoods))]
         return likelihood
+
+    def compact_likelihood(self, output: int) -> CompactRow | None:
+        """Return f(z | .) in compact form; None without such a form."""
+        return self.base.compact_through(self.table, output)
 
     def row(self, cell: int) -> FloatArray:
         """Return f(. | x)."""
@@ -285,6 +366,7 @@ class RemappedChannel:
 
     def _possible(self) -> tuple[IntArray, FloatArray]:
         outputs = np.flatnonzero(np.bincount(self.table, minlength=self.n_outputs))
+        require_dense(self.n_cells, "the probabilities of all outputs in all cells")
         rows = self.base.columns(self.table, outputs)
         possible = rows @ np.ones(self.n_cells) > 0  # a matrix product is three times as fast as `any`
         return (outputs, read_only(rows)) if possible.all() else (outputs[possible], read_only(rows[possible]))
@@ -292,6 +374,14 @@ class RemappedChannel:
     def columns(self, table: IntArray, outputs: IntArray) -> FloatArray:
         """Return f(z | .) of the given outputs if all outputs also pass through another table."""
         return self.base.columns(table[self.table], outputs)
+
+    def column_through(self, table: IntArray, output: int) -> FloatArray:
+        """Return f(z | .) if all outputs also pass through another table."""
+        return self.base.column_through(table[self.table], output)
+
+    def compact_through(self, table: IntArray, output: int) -> CompactRow | None:
+        """Return f(z | .) in compact form if all outputs also pass through another table."""
+        return self.base.compact_through(table[self.table], output)
 
     def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
         """Return the optimal cell to report instead of each output under this prior."""
@@ -314,7 +404,7 @@ _LIKELIHOODS_BYTES = 2**26
 
 def exponential(distance: Distance, epsilon_per_km: float) -> ExponentialChannel | MatrixChannel:
     """Return the exponential mechanism for any distance, as a product of kernels if the distance allows it."""
-    if distance.shape is not None:
+    if isinstance(distance, ManhattanDistance):
         return ExponentialChannel(distance=distance, epsilon_per_km=epsilon_per_km)
     return MatrixChannel(exponential_kernel(distance.matrix_km, epsilon_per_km))
 
@@ -364,6 +454,20 @@ class _Cumulative(dict[int, "array[float]"]):
     def __missing__(self, row: int) -> array[float]:
         sums = self[row] = array("d", self._matrix[row].cumsum().tobytes())
         return sums
+
+
+_HIDING_KERNEL = IdentityKernel()
+"""Kernel of all location hiding channels, which thereby share a family of rows."""
+
+
+def _single(output: int) -> SourceSets:
+    """Return the set with one output."""
+    first = np.array([output], dtype=np.int32)
+    return SourceSets(np.array([0, 1], dtype=np.int32), first, first + 1)
+
+
+def _column_through(channel: BaseChannel, table: IntArray, output: int) -> FloatArray:
+    return np.asarray(channel.columns(table, np.array([output], dtype=np.int64))[0])
 
 
 def _possible(matrix: FloatArray) -> tuple[IntArray, FloatArray]:

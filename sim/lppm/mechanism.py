@@ -7,7 +7,15 @@ from typing import Literal, get_args
 import numpy as np
 
 from sim.events import Query, Report
-from sim.interfaces import Belief, BeliefCapabilities, Channel, Design, DesignCapabilities, FloatArray
+from sim.interfaces import (
+    Belief,
+    BeliefCapabilities,
+    Channel,
+    Design,
+    DesignCapabilities,
+    FloatArray,
+    observe_output,
+)
 
 LearnsFrom = Literal["reports", "cells"]
 
@@ -50,16 +58,17 @@ class Mechanism:
         """Update the belief with the likelihood of a report under its channel."""
         if self._learns and not self.full:
             assert report.channel is not None
-            self._learn(report.time_s, report.channel.likelihood(report.output))
+            observe_output(self.belief, report.time_s, report.channel, report.output)
+            self._forget_channel()
 
     def remember(self, query: Query) -> None:
         """Update the belief of a full-type mechanism with the true cell of a query."""
         if self._learns and self.full:
             likelihood = np.zeros(self.belief.prior(query.time_s).size)
             likelihood[query.cell] = 1.0
-            self._learn(query.time_s, likelihood)
+            self.belief.observe(query.time_s, likelihood)
+            self._forget_channel()
 
-    def _learn(self, time_s: int, likelihood: FloatArray) -> None:
-        self.belief.observe(time_s, likelihood)
+    def _forget_channel(self) -> None:
         if self._uses_prior:
             self._channel = None

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParameters
 from sim.belief.forgetting import ChangeTest, Forgetting, Memory, change_point
 from sim.inference.estimate import certified_gap
+from sim.inference.likelihoods import Likelihoods
 from sim.interfaces import FloatArray
 from tests.support import made, numpy_kernels, raises_code
 
@@ -199,6 +200,7 @@ def test_memory_is_bounded(forget: Forgetting, most: int) -> None:
         memory.append(60 * index, row)
     assert len(memory) == most
     assert memory.rows.base is not None
+    assert isinstance(memory._seen, Likelihoods)
     assert len(memory._seen._buffer) <= 4 * most
 
 

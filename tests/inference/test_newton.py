@@ -59,7 +59,7 @@ def test_the_least_squares_step_equals_the_closed_form_if_that_is_positive() -> 
 
 def test_em_continues_after_newton_stalls(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = PROBLEMS["exponential 1"]
-    monkeypatch.setattr(newton, "_step", lambda *_: None)
+    monkeypatch.setattr(newton, "newton_step", lambda *_: None)
     estimate = constrained_newton(rows)
     assert estimate.gap <= 1e-6
     assert estimate.gap == pytest.approx(certified_gap(rows, estimate.profile), abs=1e-12)

@@ -43,6 +43,11 @@ class Kernels:
     remap_hiding: Callable[[float, float, FloatArray, int, int], IntArray]
     columns_product: Callable[[FloatArray, FloatArray, IntArray, IntArray], FloatArray]
     columns_hiding: Callable[[float, float, IntArray, IntArray], FloatArray]
+    smooth: Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+    remap_exponential: Callable[[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray], IntArray]
+    run_entries: Callable[..., FloatArray]
+    scatter: Callable[[FloatArray, Any, Any, Any, int], FloatArray]
+    gather: Callable[[FloatArray, Any, Any, Any], FloatArray]
     forward_counted: Callable[[FloatArray, Any, Any, FloatArray, FloatArray], FloatArray]
     tangent: Callable[[FloatArray, FloatArray, FloatArray, float, float], tuple[float, ...]]
 
@@ -57,7 +62,7 @@ def compiled() -> Kernels | None:
         return None
     _refuse_numba_settings()
     try:
-        from sim.inference.kernels import bayes, geometric_median, groups, newton, remap, transitions
+        from sim.inference.kernels import bayes, exponential, geometric_median, groups, newton, remap, transitions
     except ImportError as error:
         if choice == "numba":
             raise InputError(
@@ -83,6 +88,11 @@ def compiled() -> Kernels | None:
         remap_hiding=remap.remap_hiding,
         columns_product=remap.columns_product,
         columns_hiding=remap.columns_hiding,
+        smooth=exponential.smooth,
+        remap_exponential=exponential.remap_exponential,
+        run_entries=exponential.run_entries,
+        scatter=exponential.scatter,
+        gather=exponential.gather,
         forward_counted=transitions.forward_counted,
         tangent=geometric_median.tangent,
     )
