@@ -22,6 +22,8 @@ from sim.interfaces import (
 from sim.world.distance import Distance
 
 _is_countless = ChannelCapabilities.countless.of
+MOST_LISTED = 3_000
+"""Largest number of outputs for which a repeated channel's estimates are computed for all outputs at once."""
 
 
 class OptimalAttack:
@@ -85,6 +87,8 @@ class OptimalAttack:
 
     def _cached_estimates(self, user: _Target, time_s: int, channel: Channel) -> _Estimates | None:
         """Return the estimates under a fixed belief, computed when a channel is seen twice or all are needed."""
+        if channel.n_outputs > MOST_LISTED and not self._all_outputs:
+            return None
         repeated = user.channel is channel
         user.channel = channel
         user.estimates = self._estimates(user.belief, time_s, channel) if repeated or self._all_outputs else None

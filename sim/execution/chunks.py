@@ -91,7 +91,7 @@ def _run(spec: LPPMSpec, population: Population, scenario: Scenario, tick: Tick 
         world=world,
         traces=population.traces,
         attacks=list(attacks),
-        expected=scenario.record.expected,
+        expected=scenario.records_expected,
         window=scenario.record.summary_window,
         shifts=[shift for life in population.lives.values() for shift in life.shifts],
         snapshot_at=frozenset(scenario.record.snapshots),

@@ -102,6 +102,7 @@ class CompactRows:
         self._added = 0
         self._hash = np.zeros(n_cells, dtype=np.uint64)
         self._groups: IntArray | None = None
+        self._all_differ = False
         self._families: list[_Family] | None = None
         self._columns: dict[int, FloatArray] = {}
 
@@ -126,7 +127,9 @@ class CompactRows:
         self._peaks.append((peak, float(likelihood[peak])))
         self._keys.append(self._added)
         self._hash += _hashed(likelihood, self._added)
-        self._groups = self._families = None
+        self._families = None
+        if not self._all_differ:  # a further row cannot make different columns equal
+            self._groups = None
 
     def forget(self, count: int) -> None:
         """Remove the `count` oldest rows."""
@@ -135,6 +138,7 @@ class CompactRows:
         del self._rows[:count], self._peaks[:count], self._keys[:count]
         self._columns = {cell: column[count:] for cell, column in self._columns.items()}
         self._groups = self._families = None
+        self._all_differ = False
 
     @property
     def groups(self) -> IntArray:
@@ -142,6 +146,7 @@ class CompactRows:
         if self._groups is None:
             _, first, inverse = np.unique(self._hash, return_index=True, return_inverse=True)
             self._groups = np.asarray(first[inverse])
+            self._all_differ = first.size == self.n_cells
         return self._groups
 
     def peaks(self, last: int) -> tuple[IntArray, FloatArray]:

@@ -58,12 +58,16 @@ def joined(sets: list[SourceSets]) -> SourceSets:
     >>> joined([one, one]).offsets.tolist()
     [0, 1, 2]
     """
-    counts = np.concatenate([np.diff(own.offsets) for own in sets])
+    counts = np.array([own.offsets[1] for own in sets]) if all(own.count == 1 for own in sets) else _run_counts(sets)
     return SourceSets(
         np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
         np.concatenate([own.first for own in sets]),
         np.concatenate([own.stop for own in sets]),
     )
+
+
+def _run_counts(sets: list[SourceSets]) -> NDArray[np.int32]:
+    return np.concatenate([np.diff(own.offsets) for own in sets])
 
 
 def scatter(values: FloatArray, sets: SourceSets, n_cells: int) -> FloatArray:

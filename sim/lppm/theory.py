@@ -11,15 +11,19 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from sim.interfaces import Channel, ChannelCapabilities, FloatArray, IntArray, OwnOutputs, has_own_outputs
+from sim.lppm.calibration import expected_loss_km
 from sim.lppm.epsilon import exact_epsilon_per_km
 from sim.world.distance import Distance
+
+MOST_CELLS = 3_000
+"""Largest number of cells for which all metrics are computed; beyond, only the loss, which needs no enumeration."""
 
 
 class Theory(NamedTuple):
     """Exact metrics of a channel under a prior.
 
-    A field is None if there are too many outputs to enumerate, or if it was not requested. d_Q and d_P are the quality
-    and the privacy distance of the world.
+    A field is None if there are too many outputs or cells to enumerate, or if it was not requested. d_Q and d_P are the
+    quality and the privacy distance of the world.
     """
 
     quality_loss_km: float
@@ -50,6 +54,8 @@ def theory(
     (0.25, 0.25)
     """
     epsilon = None if epsilon_in is None else exact_epsilon_per_km(channel, epsilon_in)
+    if not has_own_outputs(channel) and prior.size > MOST_CELLS:
+        return Theory(expected_loss_km(channel, prior, quality), epsilon_per_km=epsilon)
     if ChannelCapabilities.countless.of(channel):
         return Theory(_expected_loss_km(cast(OwnOutputs, channel), prior), epsilon_per_km=epsilon)
     outputs, likelihoods = channel.likelihoods()

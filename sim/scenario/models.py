@@ -26,7 +26,7 @@ from sim.mobility.statistics import Statistics
 from sim.mobility.training.parameters import AnyTraining
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.people import UsersSpec
-from sim.scenario.record import RecordSpec
+from sim.scenario.record import EXPECTED_CELLS, RecordSpec
 from sim.scenario.world import WorldSpec
 from sim.world import World
 
@@ -163,7 +163,7 @@ class Scenario(Spec):
             in_force=in_force or {},
             space=space,
             restart_s=self.restart_s,
-            expected=self.record.expected,
+            expected=self.records_expected,
             posterior=self.record.posterior,
         )
 
@@ -192,6 +192,11 @@ class Scenario(Spec):
         """Return the attacks that apply to an LPPM: all, or for the full type those that need no channel."""
         return [attack for attack in self.attacks if not (lppm.full and attack.needs_channel)]
 
+    @property
+    def records_expected(self) -> bool:
+        """Return whether expected metrics are recorded: not on grids with more than `EXPECTED_CELLS` cells."""
+        return self.record.expected and self.world.grid.n_cells <= EXPECTED_CELLS
+
     def is_exact(self, lppm: LPPMSpec) -> bool:
         """Return whether the expected metrics of an LPPM are equal in every replication, so that one is enough.
 
@@ -202,7 +207,7 @@ class Scenario(Spec):
         """
         trained = [part for training in self.training.values() for part in parts_of(training)]
         return (
-            self.record.expected
+            self.records_expected
             and self.users.same_each_time
             and not self.shifts
             and not any(isinstance(part, Custom) for part in trained)

@@ -1,4 +1,4 @@
-"""Implausible parameters for a grid: mechanisms without any protection, or without any information.
+"""Remarks on a scenario: mechanisms without any protection or information on a grid, metrics that are not recorded.
 
 `epsilon_per_km: 5000` is valid, but on cells of one kilometre the mechanism always reports the true cell; with
 `epsilon_per_km: 1e-6` reports are independent of the cell. Both cases are computed from epsilon and the cell size, with
@@ -19,6 +19,7 @@ from sim.lppm.designs.planar_geometric import PlanarGeometricParameters
 from sim.lppm.designs.planar_laplace import PlanarLaplaceParameters
 from sim.lppm.parameters import DesignParameters
 from sim.scenario.models import Scenario
+from sim.scenario.record import EXPECTED_CELLS
 from sim.world.grid import Grid
 
 NEVER = 1e-6
@@ -33,15 +34,16 @@ _DETOUR = 4.0
 
 
 def remarks(scenarios: Iterable[Scenario]) -> list[str]:
-    """Return a line for each LPPM and parameter that is implausible at a point of a sweep.
+    """Return a line for each LPPM and parameter that is implausible at a point of a sweep, and for missing metrics.
 
     Takes the scenario of each point (`sweep.points`); equal mechanisms on equal grids are evaluated once.
     """
     known: dict[tuple[str, str, str], list[tuple[str, str, float]]] = {}
     counts: dict[tuple[str, str, str], dict[float, int]] = {}
-    number = 0
+    number = unrecorded = 0
     for scenario in scenarios:
         number += 1
+        unrecorded += scenario.record.expected and not scenario.records_expected
         world = scenario.world.model_dump_json()
         for lppm in scenario.lppms:
             key = (lppm.name, world, lppm.design.model_dump_json())
@@ -50,7 +52,11 @@ def remarks(scenarios: Iterable[Scenario]) -> list[str]:
             for parameter, text, value in known[key]:
                 values = counts.setdefault((lppm.name, parameter, text), {})
                 values[value] = values.get(value, 0) + 1
-    return [
+    notes = []
+    if unrecorded:
+        reason = f"the grid has more than {EXPECTED_CELLS:,} cells"
+        notes.append(f"expected metrics are not recorded{_at(unrecorded, number)}: {reason}")
+    return notes + [
         f"{name}: {parameter} {_listed(list(values))}{_at(sum(values.values()), number)}: {text}"
         for (name, parameter, text), values in counts.items()
     ]

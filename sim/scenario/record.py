@@ -9,6 +9,9 @@ from pydantic import model_validator
 from sim.components.spec import Count, Spec
 from sim.errors import InvalidValue
 
+EXPECTED_CELLS = 3_000
+"""Largest number of cells for which expected metrics are recorded: they need the estimate for every output."""
+
 
 class RecordSpec(Spec):
     """Data that a run records."""
@@ -23,7 +26,7 @@ class RecordSpec(Spec):
     have fewer. No effect with `log: queries`."""
     expected: bool = True
     """Record the expected metrics as well: means over the mechanism's noise, given the past reports and the true cell;
-    slower."""
+    slower. Not recorded on grids with more than 3,000 cells, where they would need the estimates for all outputs."""
     snapshots: list[Count] = [1, 10, 30, 100, 300]
     """Query numbers, from 1, at which to store the profiles learned by the mechanisms and the metrics computed with
     them."""

@@ -34,9 +34,14 @@ class GridParameters(Parameters):
     on_earth: ClassVar[bool] = True
     """Whether the grid is georeferenced, that is, has latitudes and longitudes."""
 
+    @property
+    def n_cells(self) -> int:
+        """Number of cells."""
+        return self.rows * self.cols
+
     @model_validator(mode="after")
     def _few_cells(self) -> Self:
-        if self.rows * self.cols > MOST_CELLS:
+        if self.n_cells > MOST_CELLS:
             raise InvalidValue(
                 f"a grid must have at most {MOST_CELLS:,} cells, rows x cols, found {self.rows:,} x {self.cols:,}",
                 code="too-many-cells",
