@@ -103,8 +103,11 @@ def test_ten_thousand_cells_need_no_matrix(make_scenario: MakeScenario, monkeypa
 
     monkeypatch.setattr("sim.scenario.world.WorldSpec.build", refuse)
     world = {"grid": {"kind": "rectangle", "rows": 100, "cols": 100, "width_km": 50.0, "height_km": 50.0}}
-    (remark,) = remarks([make_scenario(world=world, lppms=[{"kind": "Exp", "design": {"epsilon_per_km": 5000.0}}])])
+    scenario = make_scenario(world=world, lppms=[{"kind": "Exp", "design": {"epsilon_per_km": 5000.0}}])
+    expected, remark = remarks([scenario])
     assert "on cells of 0.5 x 0.5 km" in remark
+    assert expected.startswith("expected metrics are not recorded: ")
+    assert len(remarks([scenario.with_settings({"record.expected": False})])) == 1
 
 
 def test_check_run_and_report_show_the_remark(write: Callable[..., Path], tmp_path: Path) -> None:
