@@ -50,14 +50,23 @@ DESIGNS: dict[str, Callable[..., Design]] = {
 
 
 class City:
-    """Manhattan grid with users who query from their favourite places every five minutes."""
+    """Manhattan grid with users who query from their favourite places every five minutes.
 
-    def __init__(self, shape: tuple[int, int]) -> None:
+    A larger `shape` is a larger city with cells of the same size; `City.resolved` has smaller cells instead.
+    """
+
+    def __init__(self, shape: tuple[int, int], grid: Grid | None = None) -> None:
         rows, cols = shape
-        grid = Grid.rectangle(rows=rows, cols=cols, width_km=CELL_KM[0] * cols, height_km=CELL_KM[1] * rows)
+        if grid is None:
+            grid = Grid.rectangle(rows=rows, cols=cols, width_km=CELL_KM[0] * cols, height_km=CELL_KM[1] * rows)
         self.distance = manhattan(grid)
         self.world = World(grid=grid, roads=None, privacy_distance=self.distance, quality_distance=self.distance)
         self._people = Favourites(FavouritesParameters(), grid=grid, seed=SEED)
+
+    @classmethod
+    def resolved(cls, shape: tuple[int, int]) -> City:
+        """Return San Francisco in this number of rows and columns."""
+        return cls(shape, Grid.san_francisco(rows=shape[0], cols=shape[1]))
 
     @property
     def n_cells(self) -> int:
@@ -111,16 +120,18 @@ def timed_run(
     *,
     expected: bool = False,
     stamped: bool = True,
+    second: Attack | None = None,
 ) -> Run:
-    """Run and time a simulation with the engine, one adversary and the log.
+    """Run and time a simulation with the engine, one or two adversaries and the log.
 
     Reading the clock takes almost a microsecond: if only the total matters, queries need not be `stamped`.
     """
     stamps: list[int] = []
+    attacks = {"attack": attack} if second is None else {"attack": attack, "second": second}
     log = SimulationLog(
         world=city.world,
         traces=traces,
-        attacks=["attack"],
+        attacks=list(attacks),
         expected=expected,
         tick=(lambda _queries: stamps.append(process_time_ns())) if stamped else None,
     )
@@ -129,7 +140,7 @@ def timed_run(
         traces=traces,
         lppm_of=lppm_of,
         noise_of=lambda user: stream(SEED, "noise", user),
-        attacks={"attack": attack},
+        attacks=attacks,
         log=log,
     )
     simulated = process_time_ns()
@@ -179,7 +190,7 @@ class Contest:
 
 
 def _filter(known: Statistics) -> MarkovFilter:
-    return MarkovFilter(start_profile=known.start_profile, transition=known.transition)
+    return MarkovFilter(start_profile=known.start_profile, transition=known.transitions)
 
 
 def warm_up() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from benchmarks import mechanisms, queries, studies
+from benchmarks import mechanisms, queries, street, studies
 from benchmarks.replay import measure_replay
 from benchmarks.targets import Row
 
@@ -83,5 +83,38 @@ ROWS = (
         studies.measure_estimate,
     ),
     Row("replay", "a frame of the replay of 200 users", "1/30 s", "at_most", 1, "s", measure_replay),
+    *(
+        Row(
+            f"street-growth-{name}",
+            f"growth of a query with the cells: {', '.join(beliefs)}",
+            "linear in the cells",
+            "at_most",
+            1.15,
+            "exponent",
+            partial(street.measure_growth, beliefs=beliefs),
+        )
+        for name, beliefs in {"recursive": ("SP", "MK", "RPEB", "PEB-MK"), "peb": ("PEB",)}.items()
+    ),
+    Row("street-peb", "a PEB query at r = 300, 33,600 cells", _PASS, "at_most", 4, "s", street.measure_query),
+    Row(
+        "street-memory",
+        "a PEB user at r = 300, 33,600 cells",
+        "the likelihood rows",
+        "at_most",
+        0.15,
+        "bytes",
+        street.measure_peb_memory,
+    ),
+    Row(
+        "street-markov",
+        "a Markov model at 33,600 cells",
+        "its transitions as a sparse matrix",
+        "at_most",
+        3,
+        "bytes",
+        street.measure_markov_memory,
+    ),
+    Row("street-run", "a whole run at 33,600 cells", "10 min", "at_most", 1, "s", street.measure_run_time),
+    Row("street-run-memory", "the same run", "3 GB", "at_most", 1, "bytes", street.measure_run_memory),
     Row("driver", "the driver of 100,000 simulations", "that of 100", "at_most", 1.5, "bytes", studies.measure_driver),
 )

@@ -43,6 +43,16 @@ class Scale:
     """Number of short simulations in the study for comparison."""
     replay_ms: int = 2000
     """Duration of the replay in ms."""
+    street_shapes: tuple[tuple[int, int], ...] = ((25, 10), (79, 32), (120, 70), (240, 140))
+    """Rows and columns into which San Francisco is resolved, from 1.1 km to 100 m."""
+    street_designs: tuple[str, ...] = ("Exp 1/km", "LH 0.6")
+    street_users: int = 5
+    """Number of users whose memory is measured."""
+    street_steps: int = 100_000
+    """Number of training steps of the Markov model whose memory is measured."""
+    street_run_users: int = 20
+    street_run_queries: int = 100
+    street_distances: tuple[str, ...] = ("manhattan", "euclidean")
 
 
 FULL = Scale()
@@ -58,4 +68,7 @@ QUICK = Scale(
     sweep_replications=3,
     sweep_start_up=False,
     simulations=1_000,
+    street_users=2,
+    street_run_users=4,
+    street_run_queries=25,
 )

@@ -29,6 +29,11 @@ TINY = Scale(
     simulations=4,
     few_simulations=2,
     replay_ms=300,
+    street_shapes=((3, 4), (4, 5), (5, 6)),
+    street_users=1,
+    street_steps=50,
+    street_run_users=1,
+    street_run_queries=3,
 )
 NAMES = [row.name for row in ROWS]
 
