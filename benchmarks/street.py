@@ -244,7 +244,8 @@ def _build_markov(shape: list[int], steps: int) -> tuple[int, int]:
     belief = _filter(counted)
     belief.prior(0)
     pairs, counts = np.unique(cells[:-1] * n_cells + cells[1:], return_counts=True)
-    matrix = csr_array((counts.astype(np.float64), np.divmod(pairs, n_cells)), shape=(n_cells, n_cells))
+    start, end = (half.astype(np.int32) for half in np.divmod(pairs, n_cells))
+    matrix = csr_array((counts.astype(np.float64), (start, end)), shape=(n_cells, n_cells))
     limit = matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes
     return _array_bytes([counted, belief]), limit
 

@@ -60,8 +60,8 @@ class EuclideanDistance(Distance):
         """Return the optimal estimate, the geometric median among the cells, for each row of weights."""
         if self.n_cells <= MATRIX_CELLS:
             return super().best_cells(weights)
-        found = [best_location(row, self.x_km, self.y_km, longest_km=self.longest_km) for row in weights]
-        return np.array(found, dtype=np.int64)
+        cells = [best_location(row, self.x_km, self.y_km, longest_km=self.longest_km) for row in weights]
+        return np.array(cells, dtype=np.int64)
 
 
 def euclidean(grid: Grid) -> EuclideanDistance:
