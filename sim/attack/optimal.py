@@ -23,7 +23,7 @@ from sim.world.distance import Distance
 
 _is_countless = ChannelCapabilities.countless.of
 MOST_LISTED = 3_000
-"""Largest number of outputs for which a repeated channel's estimates are computed for all outputs at once."""
+"""Largest number of outputs for which a repeated channel's estimates are computed for all outputs together."""
 
 
 class OptimalAttack:
