@@ -88,6 +88,12 @@ class EstimatedProfileParameters(BeliefParameters):
             return self.max_iterations
         return EM_ITERATIONS if self.solver == "em" else NEWTON_ITERATIONS
 
+    def stores_compact_rows(self, n_cells: int) -> bool:
+        """Return whether likelihoods are stored in compact form: on large grids, for the solver that supports it."""
+        plain = self.solver == "newton" and self.regularise == "none"
+        adaptive = self.forgetting is not None and self.forgetting.adaptive
+        return plain and not adaptive and n_cells >= COMPACT_CELLS
+
     def of_recent(self, forget: Forgetting) -> EstimatedProfileParameters:
         """Return the parameters of the estimate from recent reports alone, for the change test."""
         changes = {
@@ -150,7 +156,7 @@ class EstimatedProfile:
             self._pseudo = parameters.regularise.prior_reports * initial
         self._initial = initial
         forget = parameters.forgetting
-        self._memory = Memory(n_cells, forget, compact=self._stores_compact_rows(forget))
+        self._memory = Memory(n_cells, forget, compact=parameters.stores_compact_rows(n_cells))
         self._observed = 0
         self._estimate: Estimate | None = None
         self._unseen: int | None = 0
@@ -231,11 +237,6 @@ class EstimatedProfile:
             return posterior
         self.fallbacks += 1
         return normalise(likelihood)
-
-    def _stores_compact_rows(self, forget: Forgetting | None) -> bool:
-        """Return whether likelihoods are stored in compact form: on large grids, for the solver that supports it."""
-        plain = self._solver == "newton" and self._kernel is None and self._pseudo is None
-        return plain and self._initial.size >= COMPACT_CELLS and (forget is None or not forget.adaptive)
 
     def _learn(
         self, time_s: int, likelihood: FloatArray, compact: Callable[[], CompactRow | None] = lambda: None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 from sim.attack.bayesian import BayesianParameters
@@ -16,16 +17,19 @@ from sim.belief.markov_filter import MarkovFilterParameters
 from sim.belief.parameters import BeliefParameters
 from sim.lppm.designs.dropping import DroppingParameters
 from sim.lppm.designs.dummies import DummiesParameters
+from sim.lppm.designs.exponential import ExponentialParameters
 from sim.lppm.designs.identity import IdentityParameters
 from sim.lppm.designs.location_hiding import LocationHidingParameters
 from sim.lppm.designs.optimal_privacy import OptimalPrivacyParameters
 from sim.lppm.designs.optimal_quality import OptimalQualityParameters
 from sim.lppm.designs.planar_geometric import PlanarGeometricParameters
 from sim.lppm.parameters import DesignParameters
+from sim.lppm.theory import MOST_CELLS
 from sim.mobility.synthetic.markov import MarkovChainParameters
 from sim.mobility.training.others import OthersParameters
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import Scenario
+from sim.world.distance import MATRIX_CELLS
 
 NUMBER = 8
 """Bytes of a number."""
@@ -39,6 +43,16 @@ FILE_ROW_BYTES = 150
 """Bytes of a row of a trace file while it is read."""
 FIGURES_BYTES = 90_000_000
 """Bytes of the plotting libraries and of their figures."""
+TRANSITION_BYTES = 28
+"""Bytes of a counted transition: its code and number, and its entry in the sparse matrix."""
+CHANNEL_VECTORS = 40
+"""Number of vectors over the cells that the design of a structured channel holds temporarily, FFTs included."""
+COMPACT_VECTORS = 12
+"""Number of vectors over the cells of a learning belief that stores likelihoods in compact form."""
+COMPACT_ROW_BYTES = 1_600
+"""Bytes of a likelihood in compact form, for some hundred runs of cells."""
+_STRUCTURED_DISTANCES = ("manhattan", "euclidean", "road")
+_STRUCTURED = ("manhattan", "euclidean")
 
 
 def peak_bytes(scenario: Scenario, *, users: int, queries: float, past: float, rows: int, file_rows: int = 0) -> float:
@@ -47,16 +61,16 @@ def peak_bytes(scenario: Scenario, *, users: int, queries: float, past: float, r
     `queries` and `past` are the mean numbers of queries of a user in the test and the past; `rows` is the number of
     rows in the event log of one chunk.
     """
-    cells = scenario.world.grid.rows * scenario.world.grid.cols
+    cells = scenario.world.grid.n_cells
     matrix = cells**2 * NUMBER
-    lppms = max(_lppm(lppm, users=users, queries=queries, cells=cells) for lppm in scenario.lppms)
+    lppms = max(_lppm(lppm, scenario, users=users, queries=queries) for lppm in scenario.lppms)
     attacks = sum(_belief(_belief_of(attack), queries, cells) for attack in scenario.attacks)
     attacks += sum(_hindsight(attack, queries) * cells * NUMBER for attack in scenario.attacks)
     snapshots = sum(at <= queries for at in scenario.record.snapshots) * cells * NUMBER
     each = USER_BYTES + QUERY_BYTES * queries + 2 * NUMBER * past + 2 * cells * NUMBER + attacks + snapshots
     return (
         _world(scenario) * matrix
-        + users * (each + _transitions(scenario) * matrix)
+        + users * (each + _transitions(scenario) * min(queries * TRANSITION_BYTES, matrix))
         + lppms
         + rows * ROW_BYTES
         + file_rows * FILE_ROW_BYTES
@@ -67,14 +81,20 @@ def peak_bytes(scenario: Scenario, *, users: int, queries: float, past: float, r
 def _world(scenario: Scenario) -> float:
     """Return the number of matrices over all pairs of cells, independent of the users."""
     world = scenario.world
-    count = 1.0 + (world.privacy_distance != world.quality_distance)
+    count = float(sum(map(_is_dense, {world.privacy_distance.kind, world.quality_distance.kind}, repeat(scenario))))
     others = [spec.mobility for spec in scenario.training.values() if isinstance(spec, OthersParameters)]
     movers = [scenario.users.mobility, *others]
     count += 3 * any(isinstance(mobility, MarkovChainParameters) for mobility in movers)
     count += any(_has_metric(lppm.design) for lppm in scenario.lppms)
     count += scenario.record.epsilon not in ("none", "quality", "privacy")
-    count += any(isinstance(lppm.belief, GravityFilterParameters) for lppm in scenario.lppms) * 8
-    return count + 1  # a temporary one
+    gravity = any(isinstance(lppm.belief, GravityFilterParameters) for lppm in scenario.lppms)
+    count += 8 * (gravity and _is_dense("road" if world.roads else world.quality_distance.kind, scenario))
+    return count + (1 if count else 0)  # a temporary one
+
+
+def _is_dense(kind: str, scenario: Scenario) -> bool:
+    """Return whether a distance of this kind is held as a matrix."""
+    return kind not in _STRUCTURED_DISTANCES or scenario.world.grid.n_cells <= MATRIX_CELLS
 
 
 def _transitions(scenario: Scenario) -> int:
@@ -101,9 +121,11 @@ def _follows(attack: Any) -> bool:
     )
 
 
-def _lppm(lppm: LPPMSpec, *, users: int, queries: float, cells: int) -> float:
+def _lppm(lppm: LPPMSpec, scenario: Scenario, *, users: int, queries: float) -> float:
     """Return the bytes of all users' mechanisms, and of the temporary memory to design a channel."""
+    cells = scenario.world.grid.n_cells
     matrix = cells**2 * NUMBER
+    lists_outputs = scenario.records_expected or (cells <= MOST_CELLS and bool(scenario.record.snapshots))
     shared = isinstance(lppm.belief, FixedProfileParameters)
     of_user = _belief(lppm.belief, queries, cells) + 2 * cells * NUMBER
     channel, solving = 0.0, 0.0
@@ -114,6 +136,8 @@ def _lppm(lppm: LPPMSpec, *, users: int, queries: float, cells: int) -> float:
             channel, solving = matrix, matrix * 60
         case IdentityParameters() | LocationHidingParameters() | DummiesParameters() | DroppingParameters():
             pass
+        case ExponentialParameters() if not lists_outputs and scenario.world.quality_distance.kind in _STRUCTURED:
+            solving = CHANNEL_VECTORS * cells * NUMBER
         case _:
             solving = 3 * matrix
     return users * of_user + (1 if shared else users) * channel + solving
@@ -126,11 +150,13 @@ def _belief(belief: Any, queries: float, cells: int) -> float:
         case EstimatedProfileParameters():
             window = belief.forget.window if isinstance(belief.forget, Forgetting) else None
             rows = queries if window is None else min(queries, 2 * window)
+            if belief.stores_compact_rows(cells):
+                return float(rows * COMPACT_ROW_BYTES + COMPACT_VECTORS * row)
             return float(rows * row * (4 if belief.regularise == "cross_validated" else 1) * 1.5)
         case EstimatedMarkovParameters():
             return float(min(queries, belief.window) * row * 2 + 2 * cells * row)
         case GravityFilterParameters():
-            return float(4 * row + (cells * row if belief.transitions == "learned" else 0))
+            return float(8 * row)
         case _:
             return float(2 * row)
 
