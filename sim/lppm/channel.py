@@ -16,6 +16,7 @@ import numpy as np
 
 from sim.inference.bayes import distribution, read_only
 from sim.interfaces import Channel, FloatArray, Generator, IntArray
+from sim.lppm.estimates import column_product, estimates_from, estimates_hiding, estimates_product, row_product
 from sim.lppm.remap import (
     columns_hiding,
     columns_matrix,
@@ -48,6 +49,18 @@ class BaseChannel(Channel, Protocol):
 
     def loss_km(self, prior: FloatArray, distance: Distance, table: IntArray | None = None) -> float:
         """Return the expected d_Q in km between cell and output, which first passes through the table if given."""
+        ...
+
+    def estimates_through(self, table: IntArray, prior: FloatArray, distance: Distance) -> tuple[IntArray, int] | None:
+        """Return `ChannelCapabilities.estimates` if all outputs pass through a table; None: use likelihoods."""
+        ...
+
+    def row_through(self, table: IntArray, cell: int) -> FloatArray:
+        """Return f(. | x) if all outputs pass through a table, shape (n_outputs,)."""
+        ...
+
+    def column_through(self, table: IntArray, output: int) -> FloatArray:
+        """Return f(z | .) if all outputs pass through a table, shape (n_cells,)."""
         ...
 
 
@@ -97,6 +110,17 @@ class MatrixChannel:
     def loss_km(self, prior: FloatArray, distance: Distance, table: IntArray | None = None) -> float:
         """Return the expected d_Q in km between cell and output."""
         return loss_matrix(self._matrix, prior, distance, _table_or_identity(table, self))
+
+    def estimates_through(self, table: IntArray, prior: FloatArray, distance: Distance) -> None:
+        """Return None: the matrix has no structure that would be faster than likelihoods."""
+
+    def row_through(self, table: IntArray, cell: int) -> FloatArray:
+        """Return f(. | x) if all outputs pass through a table."""
+        return _row_through(self, table, cell)
+
+    def column_through(self, table: IntArray, output: int) -> FloatArray:
+        """Return f(z | .) if all outputs pass through a table."""
+        return _column_through(self, table, output)
 
     @cached_property
     def _cumulative(self) -> _Cumulative:
@@ -156,6 +180,25 @@ class ProductChannel:
         if distance.shape != self._shape:
             return loss_matrix(self._matrix, prior, distance, table)
         return loss_product(self._rows, self._cols, prior, distance, table)
+
+    def estimates(self, prior: FloatArray, distance: Distance) -> tuple[IntArray, int]:
+        """Return the estimate for each output: see `ChannelCapabilities.estimates`."""
+        estimates = self.estimates_through(np.arange(self.n_cells), prior, distance)
+        return estimates_from(self.likelihoods(), self.n_outputs, prior, distance) if estimates is None else estimates
+
+    def estimates_through(self, table: IntArray, prior: FloatArray, distance: Distance) -> tuple[IntArray, int] | None:
+        """Return the estimate for each output if all outputs pass through a table; None for another distance."""
+        if distance.shape != self._shape:
+            return None
+        return estimates_product(self._rows, self._cols, table, prior, distance)
+
+    def row_through(self, table: IntArray, cell: int) -> FloatArray:
+        """Return f(. | x) if all outputs pass through a table."""
+        return row_product(self._rows, self._cols, table, cell)
+
+    def column_through(self, table: IntArray, output: int) -> FloatArray:
+        """Return f(z | .) if all outputs pass through a table."""
+        return column_product(self._rows, self._cols, table, output)
 
     @cached_property
     def _cumulative(self) -> tuple[_Cumulative, _Cumulative]:
@@ -236,6 +279,22 @@ class LocationHidingChannel:
         table = _table_or_identity(table, self)
         return loss_hiding(self.reveal_probability, self.other_probability, prior, distance, table)
 
+    def estimates(self, prior: FloatArray, distance: Distance) -> tuple[IntArray, int]:
+        """Return the estimate for each output: see `ChannelCapabilities.estimates`."""
+        return self.estimates_through(np.arange(self.n_cells), prior, distance)
+
+    def estimates_through(self, table: IntArray, prior: FloatArray, distance: Distance) -> tuple[IntArray, int]:
+        """Return the estimate for each output if all outputs pass through a table."""
+        return estimates_hiding(self.reveal_probability, self.other_probability, table, prior, distance)
+
+    def row_through(self, table: IntArray, cell: int) -> FloatArray:
+        """Return f(. | x) if all outputs pass through a table."""
+        return _row_through(self, table, cell)
+
+    def column_through(self, table: IntArray, output: int) -> FloatArray:
+        """Return f(z | .) if all outputs pass through a table."""
+        return _column_through(self, table, output)
+
 
 class RemappedChannel:
     """A base channel whose outputs pass through a table of cells: f(z | x) sums f~(z~ | x) over table[z~] = z."""
@@ -258,14 +317,17 @@ class RemappedChannel:
         """Return f(z | .), read-only; it is cached because the channel of a fixed belief serves many queries."""
         likelihood = self._likelihoods.get(output)
         if likelihood is None:
-            columns = self.base.columns(self.table, np.array([output], dtype=np.int64))
-            likelihood = self._likelihoods[output] = read_only(columns[0])
+            likelihood = self._likelihoods[output] = read_only(self.base.column_through(self.table, output))
         return likelihood
 
     def row(self, cell: int) -> FloatArray:
         """Return f(. | x)."""
-        sums = np.bincount(self.table, weights=self.base.row(cell), minlength=self.n_outputs)
-        return np.asarray(sums, dtype=np.float64)
+        return self.base.row_through(self.table, cell)
+
+    def estimates(self, prior: FloatArray, distance: Distance) -> tuple[IntArray, int]:
+        """Return the estimate for each output: see `ChannelCapabilities.estimates`."""
+        estimates = self.base.estimates_through(self.table, prior, distance)
+        return estimates_from(self.likelihoods(), self.n_outputs, prior, distance) if estimates is None else estimates
 
     def matrix(self) -> FloatArray:
         """Return f."""
@@ -300,6 +362,18 @@ class RemappedChannel:
     def loss_km(self, prior: FloatArray, distance: Distance, table: IntArray | None = None) -> float:
         """Return the expected d_Q in km between cell and output."""
         return self.base.loss_km(prior, distance, self.table if table is None else table[self.table])
+
+    def estimates_through(self, table: IntArray, prior: FloatArray, distance: Distance) -> tuple[IntArray, int] | None:
+        """Return the estimate for each output if all outputs also pass through another table."""
+        return self.base.estimates_through(table[self.table], prior, distance)
+
+    def row_through(self, table: IntArray, cell: int) -> FloatArray:
+        """Return f(. | x) if all outputs also pass through another table."""
+        return self.base.row_through(table[self.table], cell)
+
+    def column_through(self, table: IntArray, output: int) -> FloatArray:
+        """Return f(z | .) if all outputs also pass through another table."""
+        return self.base.column_through(table[self.table], output)
 
 
 _LIKELIHOODS: dict[RemappedChannel, tuple[IntArray, FloatArray]] = {}
@@ -369,6 +443,16 @@ class _Cumulative(dict[int, "array[float]"]):
 def _possible(matrix: FloatArray) -> tuple[IntArray, FloatArray]:
     outputs = np.flatnonzero(matrix.any(axis=0))
     return outputs, matrix.T[outputs]
+
+
+def _row_through(base: BaseChannel, table: IntArray, cell: int) -> FloatArray:
+    sums = np.bincount(table, weights=base.row(cell), minlength=base.n_cells)
+    return sums.astype(np.float64, copy=False)
+
+
+def _column_through(base: BaseChannel, table: IntArray, output: int) -> FloatArray:
+    column: FloatArray = base.columns(table, np.array([output], dtype=np.int64))[0]
+    return column
 
 
 def _table_or_identity(table: IntArray | None, channel: BaseChannel) -> IntArray:

@@ -17,6 +17,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 VECTOR, MATRIX = (types.Array(types.float64, axes, "C", readonly=True) for axes in (1, 2))
 CELLS = types.Array(types.int64, 1, "C", readonly=True)
 FLAGS = types.Array(types.boolean, 1, "C", readonly=True)
+NEW_VECTOR, NEW_CELLS = (types.Array(item, 1, "C") for item in (types.float64, types.int64))
+"""Arrays that a kernel fills in: passing one costs a third of returning a new one."""
 
 
 def kernel(*arguments: types.Type) -> Callable[[Function], Function]:

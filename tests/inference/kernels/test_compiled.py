@@ -25,6 +25,13 @@ from sim.inference.newton import constrained_newton
 from sim.interfaces import FloatArray
 from sim.lppm import remap
 from sim.lppm.channel import RemappedChannel, exponential, exponential_kernel, location_hiding
+from sim.lppm.estimates import (
+    column_product,
+    estimates_hiding,
+    estimates_product,
+    expected_distance_km,
+    row_product,
+)
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 from tests.support import MakeScenario, log_of, numpy_kernels, raises_code
@@ -104,6 +111,57 @@ def test_deciding_for_each_likelihood(data: st.DataObject) -> None:
         one = decide(prior, np.empty((0, 0)), shape)
     assert np.array_equal(numba_kernels().decide_each(prior, likelihoods, *shape), plain)
     assert numba_kernels().decide(prior, *shape) == one
+
+
+def some_prior(data: st.DataObject, n_cells: int) -> FloatArray:
+    """Draw a profile, or weights without mass."""
+    return data.draw(st.one_of(priors(n_cells), st.just(np.zeros(n_cells)), st.just(np.full(n_cells, 1e-310))))
+
+
+@given(st.data())
+def test_estimates_and_rows_of_exponential_channels(data: st.DataObject) -> None:
+    shape = data.draw(SHAPES)
+    n_cells = shape[0] * shape[1]
+    factors = kernels_of(shape, data.draw(EPSILONS))
+    prior, table = some_prior(data, n_cells), data.draw(tables(n_cells))
+    cell, output = data.draw(st.integers(0, n_cells - 1)), data.draw(st.integers(-1, n_cells))
+    where = manhattan(Grid.rectangle(rows=shape[0], cols=shape[1], width_km=1.0, height_km=2.0))
+
+    def results() -> list[Any]:
+        estimates, missing = estimates_product(*factors, table, prior, where)
+        row = row_product(*factors, table, cell)
+        error_km = expected_distance_km(row, estimates, where.matrix_km[cell])
+        return [estimates, missing, row, column_product(*factors, table, output), error_km]
+
+    fast = results()
+    with numpy_kernels():
+        plain = results()
+    for actual, expected in zip(fast, plain, strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-13, atol=1e-300)
+    assert not fast[0].flags.writeable
+
+
+@given(st.data())
+def test_estimates_of_location_hiding(data: st.DataObject) -> None:
+    shape = data.draw(SHAPES)
+    n_cells = shape[0] * shape[1]
+    reveal = data.draw(st.sampled_from([0.0, 1 / n_cells, 0.5, 0.6, 1 - 1e-12, 1.0])) if n_cells > 1 else 1.0
+    other = (1 - reveal) / max(n_cells - 1, 1)
+    prior, table = some_prior(data, n_cells), data.draw(tables(n_cells))
+    where = manhattan(Grid.rectangle(rows=shape[0], cols=shape[1], width_km=1.0, height_km=2.0))
+    fast, missing = estimates_hiding(reveal, other, table, prior, where)
+    with numpy_kernels():
+        plain, plain_missing = estimates_hiding(reveal, other, table, prior, where)
+    assert np.array_equal(fast, plain)
+    assert missing == plain_missing
+
+
+@pytest.mark.usefixtures("numpy_and_numba")
+def test_an_estimate_outside_the_grid_is_rejected() -> None:
+    with pytest.raises(IndexError):
+        expected_distance_km(np.array([0.5, 0.5]), np.array([0, 2]), np.array([0.0, 1.0]))
+    with pytest.raises(ValueError, match=r"shape|size|mismatch"):
+        expected_distance_km(np.array([0.5, 0.5]), np.array([0, 1, 0]), np.array([0.0, 1.0]))
 
 
 @given(st.data())
