@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from sim.belief.parameters import BeliefParameters
 from sim.components.registry import component
-from sim.inference.bayes import condition, distribution, normalise, predict
+from sim.inference.bayes import advance, condition, distribution, normalise, predict, read_only
 from sim.interfaces import FloatArray
 from sim.mobility.statistics import Statistics
 from sim.world import World
@@ -63,11 +63,10 @@ class MarkovFilter:
 
     def prior(self, time_s: int) -> FloatArray:
         """Return p(x^r | z^{r-1}): Oya et al. 2019, eq. (Markov_update)."""
-        if self._posterior is None or self.link(time_s) is None:
+        if self._posterior is None or (self._restart_s is not None and self._period != time_s // self._restart_s):
             return self._start
         if self._prediction is None:
-            self._prediction = predict(self._posterior, self._transition)
-            self._prediction.flags.writeable = False
+            self._prediction = read_only(predict(self._posterior, self._transition))
         return self._prediction
 
     def link(self, time_s: int) -> FloatArray | None:
@@ -77,12 +76,13 @@ class MarkovFilter:
 
     def observe(self, time_s: int, likelihood: FloatArray) -> FloatArray:
         """Return p(x^r | z^r), Oya et al. 2019, eq. (Markov_posterior), and continue from it."""
-        posterior, mass = condition(self.prior(time_s), likelihood)
+        posterior, prediction, mass = advance(self.prior(time_s), likelihood, self._transition)
         if not mass > 0:
             posterior = self._restart(likelihood)
         self._posterior = posterior.copy()
-        self._period = self._period_of(time_s)
-        self._prediction = None
+        if self._restart_s is not None:
+            self._period = time_s // self._restart_s
+        self._prediction = None if prediction is None else read_only(prediction)
         return posterior
 
     def resume_from(self, other: MarkovFilter) -> None:

@@ -101,6 +101,25 @@ def predict(posterior: FloatArray, transition: FloatArray) -> FloatArray:
     return np.asarray(posterior @ transition)
 
 
+def advance(
+    prior: FloatArray, likelihood: FloatArray, transition: FloatArray
+) -> tuple[FloatArray, FloatArray | None, float]:
+    """Return posterior, prediction and mass: `condition` followed by `predict`, in one step of a Markov filter.
+
+    Without mass, there is no prediction.
+
+    >>> advance(np.array([0.5, 0.5]), np.array([0.0, 0.4]), np.array([[0.5, 0.5], [0.25, 0.75]]))
+    (array([0., 1.]), array([0.25, 0.75]), 0.2)
+    """
+    fits = prior.shape == likelihood.shape == transition.shape[:1]
+    if fits and (fast := kernels.compiled()) is not None:
+        posterior, prediction = np.empty(prior.size), np.empty(transition.shape[1])
+        mass = fast.advance(plain_floats(prior), plain_floats(likelihood), transition, posterior, prediction)
+        return (posterior, prediction, mass) if mass > 0 else (np.zeros(prior.size), None, 0.0)
+    posterior, mass = condition(prior, likelihood)
+    return posterior, predict(posterior, transition) if mass > 0 else None, mass
+
+
 def decide(posterior: FloatArray, distance_km: FloatArray, shape: tuple[int, int] | None) -> int:
     """Return the optimal estimate argmin_y sum_x posterior[x] d[x, y], or -1 if the posterior has no mass.
 

@@ -309,6 +309,16 @@ class RemappedChannel:
         self.n_cells = self.n_outputs = base.n_cells
         self._likelihoods: dict[int, FloatArray] = {}
 
+    @classmethod
+    def optimal(cls, base: BaseChannel, prior: FloatArray, distance: Distance) -> RemappedChannel:
+        """Return the channel with the optimal remap under a prior, whose table needs no check."""
+        channel = cls.__new__(cls)
+        channel.table = read_only(base.remap(prior, distance))
+        channel.base = base
+        channel.n_cells = channel.n_outputs = base.n_cells
+        channel._likelihoods = {}
+        return channel
+
     def sample(self, cell: int, rng: Generator) -> int:
         """Draw an output."""
         return self.table.item(self.base.sample(cell, rng))

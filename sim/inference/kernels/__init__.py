@@ -35,6 +35,8 @@ class Kernels:
     decide: Callable[[FloatArray, int, int], int]
     decide_each: Callable[[FloatArray, FloatArray, int, int], IntArray]
     refine: Callable[[IntArray, FloatArray], IntArray]
+    append: Callable[[FloatArray, FloatArray, IntArray, IntArray], int]
+    advance: Callable[[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray], float]
     constrained_newton: Callable[
         [FloatArray, FloatArray, FloatArray, IntArray, FloatArray, int, int, int, float, int, FloatArray],
         tuple[float, int, float, bool],
@@ -81,6 +83,8 @@ def compiled() -> Kernels | None:
         decide=bayes.decide,
         decide_each=bayes.decide_each,
         refine=groups.refine,
+        append=groups.append,
+        advance=bayes.advance,
         constrained_newton=newton.constrained_newton,
         remap_product=remap.remap_product,
         remap_hiding=remap.remap_hiding,

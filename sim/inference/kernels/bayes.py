@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from sim.inference.kernels.compilation import MATRIX, VECTOR, kernel
+from sim.inference.kernels.compilation import MATRIX, NEW_VECTOR, VECTOR, kernel
 from sim.inference.ties import HALF, MASS_FLOOR
 from sim.interfaces import FloatArray, IntArray
 
@@ -35,6 +35,27 @@ def predict(posterior: FloatArray, transition: FloatArray) -> FloatArray:
             for to in range(prediction.size):
                 prediction[to] += mass * row[to]
     return prediction
+
+
+@kernel(VECTOR, VECTOR, MATRIX, NEW_VECTOR, NEW_VECTOR)
+def advance(
+    prior: FloatArray, likelihood: FloatArray, transition: FloatArray, posterior: FloatArray, prediction: FloatArray
+) -> float:
+    """Numba version of `advance`; fills in posterior and prediction unless there is no mass."""
+    mass = 0.0
+    for cell in range(prior.size):
+        posterior[cell] = prior[cell] * likelihood[cell]
+        mass += posterior[cell]
+    if not mass > MASS_FLOOR:
+        return 0.0
+    prediction[:] = 0.0
+    for cell in range(prior.size):
+        posterior[cell] /= mass
+        share, row = posterior[cell], transition[cell]
+        if share > 0.0:
+            for to in range(prediction.size):
+                prediction[to] += share * row[to]
+    return mass
 
 
 @kernel(VECTOR, MATRIX, types.int64, types.int64)

@@ -59,7 +59,7 @@ def _decide(
 def _through(
     row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatArray
 ) -> tuple[FloatArray, FloatArray, IntArray, IntArray]:
-    """Return the prior times the kernel of columns and of rows, [xr, zc] and [xc, zr], and rows and columns with mass."""
+    """Return the prior times the kernel of columns, [xr, zc], and of rows, [xc, zr], and where there is mass."""
     rows, cols = len(row_kernel), len(col_kernel)
     through_cols, through_rows = np.zeros((rows, cols)), np.zeros((cols, rows))
     in_row, in_col = np.zeros(rows, np.bool_), np.zeros(cols, np.bool_)

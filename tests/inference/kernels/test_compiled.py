@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from hypothesis import strategies as st
 import sim
 from sim.errors import InputError
 from sim.inference import kernels
-from sim.inference.bayes import condition, decide, decide_each, predict, read_only
+from sim.inference.bayes import advance, condition, decide, decide_each, predict, read_only
 from sim.inference.estimate import certified_gap
 from sim.inference.groups import refine
+from sim.inference.likelihoods import Likelihoods
 from sim.inference.newton import constrained_newton
 from sim.interfaces import FloatArray
 from sim.lppm import remap
@@ -185,6 +187,42 @@ def test_predicting(data: st.DataObject) -> None:
     with numpy_kernels():
         plain = predict(posterior, np.array(rows))
     np.testing.assert_allclose(numba_kernels().predict(posterior, np.array(rows)), plain, rtol=1e-14, atol=1e-17)
+
+
+@given(st.data())
+def test_a_step_of_a_markov_filter(data: st.DataObject) -> None:
+    n_cells = data.draw(st.integers(1, 8))
+    prior, rows = some_prior(data, n_cells), np.array([data.draw(priors(n_cells)) for _ in range(n_cells)])
+    likelihood = data.draw(tables(n_cells)).astype(np.float64)
+    posterior, prediction, mass = advance(prior, likelihood, rows)
+    with numpy_kernels():
+        expected, mass_expected = condition(prior, likelihood)
+        predicted = predict(expected, rows) if mass_expected > 0 else None
+    np.testing.assert_allclose(posterior, expected, rtol=1e-14, atol=0)
+    assert mass == pytest.approx(mass_expected, rel=1e-14, abs=0)
+    assert (prediction is None) == (predicted is None)
+    if prediction is not None:
+        np.testing.assert_allclose(prediction, predicted, rtol=1e-14, atol=1e-17)
+
+
+@given(st.data())
+def test_storing_likelihoods(data: st.DataObject) -> None:
+    n_cells = data.draw(st.integers(1, 12))
+    rows = [data.draw(tables(n_cells)).astype(np.float64) % 4 + 0.5 for _ in range(3)]
+    stored = []
+    for plain in (False, True):
+        with numpy_kernels() if plain else nullcontext():
+            seen = Likelihoods(n_cells)
+            for row in rows:
+                seen.append(row)
+            for wrong in (-1.0, 0.0, np.inf, np.nan):
+                with pytest.raises(ValueError, match="likelihood must be in"):
+                    seen.append(np.full(n_cells, wrong))
+        stored.append(seen)
+    fast, slow = stored
+    assert np.array_equal(fast.rows, slow.rows)
+    assert np.array_equal(fast.rows, rows)
+    assert np.array_equal(fast.groups, slow.groups)
 
 
 @given(st.data())
