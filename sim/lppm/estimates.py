@@ -83,6 +83,9 @@ def expected_distance_km(row: FloatArray, estimates: IntArray, distance_km: Floa
     1.5
     """
     if row.shape == estimates.shape and (fast := kernels.compiled()) is not None:
-        cells = np.ascontiguousarray(estimates, dtype=np.int64)
-        return fast.expected_distance(plain_floats(row), cells, plain_floats(distance_km))
+        try:
+            return fast.expected_distance(row, estimates, distance_km)
+        except TypeError:  # arrays of another type or layout, from custom components
+            cells = np.ascontiguousarray(estimates, dtype=np.int64)
+            return fast.expected_distance(plain_floats(row), cells, plain_floats(distance_km))
     return float(row @ distance_km[estimates])

@@ -85,8 +85,8 @@ def _negative_log_sum(masses: FloatArray) -> float:
 
 
 def _worst_km(between_km: FloatArray, joint: FloatArray) -> float:
-    """Return the largest distance with positive probability; without zeros, comparisons are not needed."""
-    return float(between_km.max() if joint.min() > 0 else between_km.max(where=joint > 0, initial=0.0))
+    """Return the largest distance with positive probability."""
+    return float((between_km * (joint > 0)).max(initial=0.0))  # a masked maximum takes four times as long
 
 
 def _error_km(estimates: IntArray, joint: FloatArray, privacy: Distance) -> float:

@@ -7,72 +7,101 @@ from numba import types
 
 from sim.inference.kernels.compilation import CELLS, MATRIX, NEW_CELLS, NEW_VECTOR, VECTOR, kernel, part
 from sim.inference.ties import HALF, MASS_FLOOR
-from sim.interfaces import BoolArray, FloatArray, IntArray
+from sim.interfaces import FloatArray, IntArray
 
 
 @part
-def _accumulate(weights: FloatArray) -> None:
-    """Replace the rows by their running sums."""
-    for i in range(1, len(weights)):
-        before, here = weights[i - 1], weights[i]
-        for z in range(here.size):
-            here[z] += before[z]
+def _reached(weights: FloatArray, half: float) -> int:
+    """Return the lowest position at which the running sum of the weights reaches half of their total.
+
+    Counts without branches, which the processor could not predict.
+    """
+    up_to, below = 0.0, 0
+    for i in range(weights.size):
+        up_to += weights[i]
+        below += up_to < half
+    return min(below, weights.size - 1)
 
 
 @part
 def _decide(
-    rows_up_to: FloatArray,
-    cols_up_to: FloatArray,
-    row_of: IntArray,
-    col_of: IntArray,
-    cols: int,
-    possible: BoolArray,
-    estimates: IntArray,
+    sums: FloatArray, slot: IntArray, row_of: IntArray, col_of: IntArray, cols: int, estimates: IntArray
 ) -> int:
     """Fill in the cell of the median row and column of each output, or -1; return the number of possible outputs at -1.
 
-    The running sums have one entry for each row and each column with mass, [entry, output]; `row_of` and `col_of` are
-    the rows and columns of the entries.
+    `sums[slot]` has the weights of an output in the rows `row_of`, then those in the columns `col_of`; the slot of an
+    impossible output is -1.
     """
-    missing, last_row, last_col = 0, len(rows_up_to) - 1, len(cols_up_to) - 1
-    row, col = 0, 0  # neighbouring outputs have similar medians: each search starts at the previous median
-    for z in range(estimates.size):
-        total = rows_up_to[last_row, z] if last_row >= 0 else 0.0
-        if not (possible[z] and total > MASS_FLOOR):
-            estimates[z] = -1
-            missing += possible[z]
-            continue
-        half = HALF * total
-        while row < last_row and rows_up_to[row, z] < half:
-            row += 1
-        while row > 0 and rows_up_to[row - 1, z] >= half:
-            row -= 1
-        while col < last_col and cols_up_to[col, z] < half:
-            col += 1
-        while col > 0 and cols_up_to[col - 1, z] >= half:
-            col -= 1
-        estimates[z] = row_of[row] * cols + col_of[col]
+    missing, n_rows = 0, row_of.size
+    for z in range(slot.size):
+        estimates[z] = -1
+        if slot[z] >= 0:
+            weights = sums[slot[z]]
+            total = 0.0
+            for i in range(n_rows):
+                total += weights[i]
+            if total > MASS_FLOOR:
+                row, col = _reached(weights[:n_rows], HALF * total), _reached(weights[n_rows:], HALF * total)
+                estimates[z] = row_of[row] * cols + col_of[col]
+            else:
+                missing += 1
     return missing
 
 
 @part
-def _through(
-    row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatArray
-) -> tuple[FloatArray, FloatArray, IntArray, IntArray]:
-    """Return the prior times the kernel of columns, [xr, zc], and of rows, [xc, zr], and where there is mass."""
-    rows, cols = len(row_kernel), len(col_kernel)
-    through_cols, through_rows = np.zeros((rows, cols)), np.zeros((cols, rows))
-    in_row, in_col = np.zeros(rows, np.bool_), np.zeros(cols, np.bool_)
-    for xr in range(rows):
-        for xc in range(cols):
-            mass = prior[xr * cols + xc]
+def _slots(table: IntArray) -> tuple[IntArray, int]:
+    """Return consecutive numbers for the outputs that the table contains, -1 for others, and their count."""
+    slot, count = np.full(table.size, -1, np.int64), 0
+    for cell in range(table.size):
+        if slot[table[cell]] < 0:
+            slot[table[cell]] = count
+            count += 1
+    return slot, count
+
+
+@part
+def _with_mass(prior: FloatArray, cols: int) -> tuple[IntArray, IntArray]:
+    """Return the rows and the columns of the grid with mass."""
+    in_row, in_col = np.zeros(prior.size // cols, np.bool_), np.zeros(cols, np.bool_)
+    for row in range(in_row.size):
+        for col in range(cols):
+            if prior[row * cols + col] > 0.0:
+                in_row[row] = in_col[col] = True
+    return np.flatnonzero(in_row), np.flatnonzero(in_col)
+
+
+@part
+def _factors(
+    row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatArray, row_of: IntArray, col_of: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return F, shape (rows, m), and G, shape (cols, m), for the m rows and columns with mass.
+
+    F[zr, i] G[zc, i] is the weight of the base output (zr, zc) in the i-th row or column with mass.
+    """
+    rows, cols, n_rows = len(row_kernel), len(col_kernel), row_of.size
+    through_cols, through_rows = np.zeros((n_rows, cols)), np.zeros((col_of.size, rows))
+    for i in range(n_rows):
+        across, weights = row_kernel[row_of[i]], through_cols[i]
+        for j in range(col_of.size):
+            mass = prior[row_of[i] * cols + col_of[j]]
             if mass > 0.0:
-                in_row[xr] = in_col[xc] = True
+                along, sums = col_kernel[col_of[j]], through_rows[j]
                 for zc in range(cols):
-                    through_cols[xr, zc] += mass * col_kernel[xc, zc]
+                    weights[zc] += mass * along[zc]
                 for zr in range(rows):
-                    through_rows[xc, zr] += mass * row_kernel[xr, zr]
-    return through_cols, through_rows, np.flatnonzero(in_row), np.flatnonzero(in_col)
+                    sums[zr] += mass * across[zr]
+    by_row, by_col = np.empty((rows, n_rows + col_of.size)), np.empty((cols, n_rows + col_of.size))
+    for zr in range(rows):
+        for i in range(n_rows):
+            by_row[zr, i] = row_kernel[row_of[i], zr]
+        for j in range(col_of.size):
+            by_row[zr, n_rows + j] = through_rows[j, zr]
+    for zc in range(cols):
+        for i in range(n_rows):
+            by_col[zc, i] = through_cols[i, zc]
+        for j in range(col_of.size):
+            by_col[zc, n_rows + j] = col_kernel[col_of[j], zc]
+    return by_row, by_col
 
 
 @kernel(MATRIX, MATRIX, CELLS, VECTOR, NEW_CELLS)
@@ -81,25 +110,17 @@ def estimates_product(
 ) -> int:
     """Numba version of `estimates_product`, without likelihoods: only rows and columns with mass count."""
     rows, cols = len(row_kernel), len(col_kernel)
-    through_cols, through_rows, row_of, col_of = _through(row_kernel, col_kernel, prior)
-    n_rows, n_cols = row_of.size, col_of.size
-    by_row, by_col = np.zeros((n_rows, rows * cols)), np.zeros((n_cols, rows * cols))
-    possible = np.zeros(rows * cols, np.bool_)
+    row_of, col_of = _with_mass(prior, cols)
+    by_row, by_col = _factors(row_kernel, col_kernel, prior, row_of, col_of)
+    slot, count = _slots(table)
+    sums = np.zeros((count, row_of.size + col_of.size))
     for zr in range(rows):
-        mapped = table[zr * cols : (zr + 1) * cols]
+        across = by_row[zr]
         for zc in range(cols):
-            possible[mapped[zc]] = True
-        for i in range(n_rows):
-            factor, weights, sums = row_kernel[row_of[i], zr], through_cols[row_of[i]], by_row[i]
-            for zc in range(cols):
-                sums[mapped[zc]] += factor * weights[zc]
-        for j in range(n_cols):
-            factor, weights, sums = through_rows[col_of[j], zr], col_kernel[col_of[j]], by_col[j]
-            for zc in range(cols):
-                sums[mapped[zc]] += factor * weights[zc]
-    _accumulate(by_row)
-    _accumulate(by_col)
-    return _decide(by_row, by_col, row_of, col_of, cols, possible, estimates)
+            along, weights = by_col[zc], sums[slot[table[zr * cols + zc]]]
+            for i in range(weights.size):
+                weights[i] += across[i] * along[i]
+    return _decide(sums, slot, row_of, col_of, cols, estimates)
 
 
 @kernel(types.float64, types.float64, CELLS, VECTOR, types.int64, NEW_CELLS)
@@ -111,32 +132,23 @@ def estimates_hiding(
     The weights of an output z are the prior times `other` and the number of outputs mapped to z, plus a step in the
     cells that are mapped to z.
     """
-    n_cells = prior.size
-    rows = n_cells // cols
-    row_mass, col_mass, counts = np.zeros(rows), np.zeros(cols), np.zeros(n_cells, np.int64)
-    for cell in range(n_cells):
-        counts[table[cell]] += 1
-        row_mass[cell // cols] += prior[cell]
-        col_mass[cell % cols] += prior[cell]
-    row_of, col_of = np.flatnonzero(row_mass), np.flatnonzero(col_mass)
-    row_at, col_at = np.empty(rows, np.int64), np.empty(cols, np.int64)
-    by_row, by_col = np.empty((row_of.size, n_cells)), np.empty((col_of.size, n_cells))
-    for i in range(row_of.size):
-        row_at[row_of[i]] = i
-        for z in range(n_cells):
-            by_row[i, z] = other * counts[z] * row_mass[row_of[i]]
-    for j in range(col_of.size):
-        col_at[col_of[j]] = j
-        for z in range(n_cells):
-            by_col[j, z] = other * counts[z] * col_mass[col_of[j]]
-    for cell in range(n_cells):
-        if prior[cell] > 0.0:
-            step = (reveal - other) * prior[cell]
-            by_row[row_at[cell // cols], table[cell]] += step
-            by_col[col_at[cell % cols], table[cell]] += step
-    _accumulate(by_row)
-    _accumulate(by_col)
-    return _decide(by_row, by_col, row_of, col_of, cols, counts > 0, estimates)
+    row_of, col_of = _with_mass(prior, cols)
+    n_rows, size = row_of.size, row_of.size + col_of.size
+    slot, count = _slots(table)
+    sums, once, mapped = np.zeros((count, size)), np.zeros(size), np.zeros(count)
+    for cell in range(table.size):
+        mapped[slot[table[cell]]] += 1.0
+    for i in range(n_rows):
+        for j in range(col_of.size):
+            cell = row_of[i] * cols + col_of[j]
+            once[i] += other * prior[cell]
+            once[n_rows + j] += other * prior[cell]
+            sums[slot[table[cell]], i] += (reveal - other) * prior[cell]
+            sums[slot[table[cell]], n_rows + j] += (reveal - other) * prior[cell]
+    for k in range(count):
+        for i in range(size):
+            sums[k, i] += mapped[k] * once[i]
+    return _decide(sums, slot, row_of, col_of, cols, estimates)
 
 
 @kernel(MATRIX, MATRIX, CELLS, types.int64, NEW_VECTOR)

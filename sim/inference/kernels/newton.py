@@ -184,6 +184,27 @@ def _gather(rows: FloatArray, cells: IntArray, columns: FloatArray) -> None:
 
 
 @part
+def _first_pass(
+    rows: FloatArray, weights: FloatArray, cells: IntArray, mass: FloatArray, columns: FloatArray, fitted: FloatArray
+) -> FloatArray:
+    """Fill in the columns of these cells and the fitted likelihoods; return the gradient.
+
+    One pass over the rows, which are seldom in the cache: columns gathered on their own would wait for memory twice.
+    """
+    gradient = np.zeros(rows.shape[1])
+    for s in range(len(rows)):
+        row, fit = rows[s], 0.0
+        for j in range(cells.size):
+            columns[j, s] = row[cells[j]]
+            fit += mass[j] * columns[j, s]
+        fitted[s] = fit
+        ratio = weights[s] / fit
+        for cell in range(row.size):
+            gradient[cell] += ratio * row[cell]
+    return gradient
+
+
+@part
 def _line_search(fitted: FloatArray, target: FloatArray, weights: FloatArray) -> float:
     """Numba version of `_line_search`. Overwrites the target."""
     slope, lowest = 0.0, 0.0
@@ -277,14 +298,15 @@ def _climb(
     free, factor = np.empty(n_cells, np.int64), np.empty((room, room))
     support[:size] = np.flatnonzero(inside)
     mass[:size] = point[inside]
-    _gather(rows, support[:size], columns)
-    roots, ratio = np.sqrt(weights), np.empty(count)
+    roots, ratio, fitted = np.sqrt(weights), np.empty(count), np.empty(count)
+    gradient = _first_pass(rows, weights, support[:size], mass[:size], columns, fitted)
     iterations, stalled = 0, False
     while True:
-        fitted = np.dot(mass[:size], columns[:size])
-        for s in range(count):
-            ratio[s] = weights[s] / fitted[s]
-        gradient = np.dot(ratio, rows)
+        if iterations > 0:
+            fitted = np.dot(mass[:size], columns[:size])
+            for s in range(count):
+                ratio[s] = weights[s] / fitted[s]
+            gradient = np.dot(ratio, rows)
         excess = gradient.max() - 1.0
         if excess <= gap or iterations >= max_iterations or stalled:
             break
