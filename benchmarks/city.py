@@ -33,6 +33,7 @@ _FILE_BLOCK = 100_000
 class _Cost(NamedTuple):
     """Cost of a study."""
 
+    queries: int
     cpu_s: float
     """CPU time of driver and workers."""
     wall_s: float
@@ -46,8 +47,7 @@ def measure_cost(scale: Scale) -> Measurement:
     samples = {}
     for mobility in ("favourites", "replay"):
         few, many = (_study(scale, mobility, users) for users in (scale.few_citizens, scale.citizens))
-        per_query = [cost.cpu_s / (users * scale.citizen_queries) for cost, users in ((many, scale.citizens), (few, scale.few_citizens))]
-        samples[mobility] = Samples((per_query[0],), (per_query[1],))
+        samples[mobility] = Samples((many.cpu_s / many.queries,), (few.cpu_s / few.queries,))
     worst = max(samples.values(), key=lambda sample: sample.measured[0] / sample.limit[0])
     return Measurement(*worst.best, samples, note=_note(scale))
 
@@ -110,15 +110,16 @@ def _scenario(mobility: Any, users: int, queries: int) -> dict[str, Any]:
 def write_traces(path: Path, users: int, queries: int) -> None:
     """Write a trace file of people who visit a few cells each, block by block."""
     rng = np.random.default_rng(0)
-    schema = pa.schema([("user", pa.string()), ("time_s", pa.int64()), ("cell", pa.int64())])
+    schema = pa.schema([pa.field("user", pa.string()), pa.field("time_s", pa.int64()), pa.field("cell", pa.int64())])
     with pq.ParquetWriter(path, schema) as writer:
         for first in range(0, users, _FILE_BLOCK):
             count = min(_FILE_BLOCK, users - first)
             places = rng.integers(250, size=(count, 4))
             cells = np.take_along_axis(places, rng.integers(4, size=(count, queries)), axis=1)
             names = [f"p{number:07d}" for number in range(first, first + count)]
-            times_s = np.tile(np.arange(queries) * 3600, count)
-            writer.write_table(pa.table([pa.array(names).take(np.repeat(np.arange(count), queries)), times_s, cells.ravel()], schema=schema))
+            users_of_rows = pa.array(names).take(pa.array(np.repeat(np.arange(count), queries)))
+            times_s = pa.array(np.tile(np.arange(queries) * 3600, count))
+            writer.write_table(pa.table([users_of_rows, times_s, pa.array(cells.ravel())], schema=schema))
 
 
 def _open_pool(kind: str, workers: int) -> Any:
@@ -133,9 +134,9 @@ def _open_pool(kind: str, workers: int) -> Any:
 
 def _cpu_s() -> float:
     """Return the CPU time of this process and its living children in s."""
-    ticks = os.sysconf("SC_CLK_TCK")
     pids = [os.getpid(), *(child.pid for child in active_children())]
-    return sum(sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13])) for pid in pids) / ticks
+    fields = [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split() for pid in pids]
+    return sum(int(own[11]) + int(own[12]) for own in fields) / os.sysconf("SC_CLK_TCK")  # user and system time
 
 
 def _peaks() -> list[int]:
@@ -167,6 +168,6 @@ def main() -> None:
         cpu_s, began = _cpu_s(), perf_counter()
         run(study, out=Path(folder) / "run", pool=pool)
         wall_s, cpu_s = perf_counter() - began, _cpu_s() - cpu_s
-        cost = _Cost(cpu_s, wall_s, resident()[1], max(_peaks(), default=0))
+        cost = _Cost(work["users"] * work["queries"], cpu_s, wall_s, resident()[1], max(_peaks(), default=0))
         pool.close()
     print(json.dumps(cost))

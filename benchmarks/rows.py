@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from benchmarks import mechanisms, queries, street, studies
+from benchmarks import city, mechanisms, previous, queries, street, studies
 from benchmarks.replay import measure_replay
 from benchmarks.targets import Row
 
@@ -116,5 +116,33 @@ ROWS = (
     ),
     Row("street-run", "a whole run at 33,600 cells", "10 min", "at_most", 1, "s", street.measure_run_time),
     Row("street-run-memory", "the same run", "3 GB", "at_most", 1, "bytes", street.measure_run_memory),
+    Row(
+        "city-cost",
+        "an SP query among 1,000,000 users",
+        "one among 1,000 users",
+        "at_most",
+        1.2,
+        "s",
+        city.measure_cost,
+    ),
+    Row(
+        "city-memory",
+        "driver or worker with 1,000,000 users",
+        "with 1,000 users",
+        "at_most",
+        1.5,
+        "bytes",
+        city.measure_memory,
+    ),
+    Row("city-dask", "a simulation on two Dask workers", "on one", "at_least", 1.85, "s", city.measure_dask),
+    Row(
+        "checkins",
+        "the simulation of sporadic_checkins",
+        "version 0.1",
+        "at_least",
+        2.5,
+        "s",
+        previous.measure_checkins,
+    ),
     Row("driver", "the driver of 100,000 simulations", "that of 100", "at_most", 1.5, "bytes", studies.measure_driver),
 )

@@ -52,6 +52,14 @@ class Scale:
     """Number of training steps of the Markov model whose memory is measured."""
     street_run_users: int = 20
     street_run_queries: int = 100
+    citizens: int = 1_000_000
+    """Number of users of the large population."""
+    few_citizens: int = 1_000
+    """Number of users of the population for comparison."""
+    citizen_queries: int = 20
+    dask_users: int = 20_000
+    checkins_queries: int = 150
+    """Number of queries of each user of the scenario that is compared with an earlier version."""
     street_distances: tuple[str, ...] = ("manhattan", "euclidean")
 
 
@@ -68,6 +76,9 @@ QUICK = Scale(
     sweep_replications=3,
     sweep_start_up=False,
     simulations=1_000,
+    citizens=20_000,
+    dask_users=5_000,
+    checkins_queries=50,
     street_users=2,
     street_run_users=4,
     street_run_queries=25,

@@ -158,6 +158,10 @@ class ChannelCapabilities:
     epsilon_in_per_km: Capability[Channel, Callable[[Any], float] | None] = Capability(None)
     """`epsilon_in_per_km(distance)` returns that epsilon per km of a distance; takes precedence over
     `epsilon_per_km`."""
+    estimates: Capability[Channel, Callable[[FloatArray, Any], tuple[IntArray, int]] | None] = Capability(None)
+    """`estimates(prior, distance)` returns the optimal estimate of the cell for each output, shape (n_outputs,), -1 for
+    an output that is impossible or without mass under the prior, and a number that is at least that of the possible
+    outputs without mass. Without this attribute, both are computed from `likelihoods`."""
 
     compact_likelihood: Capability[Channel, Callable[[int], Any]] = Capability(lambda _output: None)
     """`compact_likelihood(output)` returns f(z | .) as a `sim.inference.compact_rows.CompactRow`, whose memory does not

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,9 +20,12 @@ from sim.interfaces import (
     IntArray,
     observe_output,
 )
+from sim.lppm.estimates import estimates_from
 from sim.world.distance import Distance
 
 _is_countless = ChannelCapabilities.countless.of
+_estimates_of = ChannelCapabilities.estimates.of
+_NO_OUTPUTS: frozenset[int] = frozenset()
 MOST_LISTED = 3_000
 """Largest number of outputs for which a repeated channel's estimates are computed for all outputs together."""
 
@@ -67,7 +71,7 @@ class OptimalAttack:
         posterior = None
         if not user.fixed:
             listed = self._all_outputs and not _is_countless(channel)
-            estimates = self._estimates(user.belief, time_s, channel) if listed else None
+            estimates = self._estimates(user, time_s, channel) if listed else None
             posterior = observe_output(user.belief, time_s, channel, output)
         else:
             estimates = user.estimates if user.channel is channel else None
@@ -91,22 +95,34 @@ class OptimalAttack:
             return None
         repeated = user.channel is channel
         user.channel = channel
-        user.estimates = self._estimates(user.belief, time_s, channel) if repeated or self._all_outputs else None
+        user.estimates = self._estimates(user, time_s, channel) if repeated or self._all_outputs else None
         return user.estimates
 
-    def _estimates(self, belief: Belief, time_s: int, channel: Channel) -> _Estimates:
-        """Return the estimate for every possible output. Changes no state."""
-        outputs, likelihoods = channel.likelihoods()
-        by_output = np.full(channel.n_outputs, -1, dtype=np.int64)
-        without_mass: set[int] = set()
-        for prior in priors_in_order(belief, time_s, likelihoods.shape[1]):
-            decisions = self._distance.best_cell_each(prior, likelihoods)
-            by_output[outputs] = decisions
-            if (decisions >= 0).all():
-                break
-            outputs, likelihoods = outputs[decisions < 0], likelihoods[decisions < 0]
-            without_mass.update(outputs.tolist())
-        return _Estimates(read_only(by_output), without_mass)
+    def _estimates(self, user: _Target, time_s: int, channel: Channel) -> _Estimates:
+        """Return the estimate for every possible output. Changes no belief."""
+        by_output, missing = self._under(user.belief.prior(time_s), channel)
+        if missing:
+            return self._completed(user, by_output, channel)
+        return _Estimates(by_output, _NO_OUTPUTS)
+
+    def _under(self, prior: FloatArray, channel: Channel) -> tuple[IntArray, int]:
+        """Return the estimate for every output under one prior, and the number of possible outputs without mass."""
+        estimates_of = _estimates_of(channel)
+        if estimates_of is not None:
+            return estimates_of(prior, self._distance)
+        return estimates_from(channel.likelihoods(), channel.n_outputs, prior, self._distance)
+
+    def _completed(self, user: _Target, by_output: IntArray, channel: Channel) -> _Estimates:
+        """Return the estimates completed by those under the fallback priors and, last, under a uniform prior."""
+        priors = tuple(BeliefCapabilities.fallback_priors.of(user.belief))
+        fallback = user.fallback
+        if fallback is None or not fallback.serves(channel, priors):
+            uniform = np.full(self._distance.n_cells, 1 / self._distance.n_cells)
+            others = [self._under(prior, channel)[0] for prior in (*priors, uniform)]
+            fallback = user.fallback = _Fallback(channel, priors, _first_known(others))
+        completed = _first_known([by_output, fallback.by_output])
+        without_mass = np.flatnonzero((by_output < 0) & (completed >= 0)).tolist()
+        return _Estimates(completed, frozenset(without_mass))
 
 
 class HiddenChannel(UserError):
@@ -125,21 +141,46 @@ class HiddenChannel(UserError):
 class _Target:
     """The belief about one user and, if it is fixed, the cached estimates for one channel."""
 
-    __slots__ = ("belief", "channel", "estimates", "fixed")
+    __slots__ = ("belief", "channel", "estimates", "fallback", "fixed")
 
     def __init__(self, belief: Belief) -> None:
         self.belief = belief
         self.fixed = bool(BeliefCapabilities.fixed.of(belief))
         self.channel: Channel | None = None
         self.estimates: _Estimates | None = None
+        self.fallback: _Fallback | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Estimates:
+class _Estimates(NamedTuple):
     """The estimate for each output of a channel, -1 for an impossible one, and the outputs without prior mass."""
 
     by_output: IntArray
-    without_mass: set[int]
+    without_mass: frozenset[int]
+
+
+class _Fallback(NamedTuple):
+    """The estimates for a channel under the fallback priors of a belief, which seldom change."""
+
+    channel: Channel
+    priors: tuple[FloatArray, ...]
+    by_output: IntArray
+
+    def serves(self, channel: Channel, priors: tuple[FloatArray, ...]) -> bool:
+        """Return whether channel and priors are the same objects."""
+        same_number = len(priors) == len(self.priors)
+        return channel is self.channel and same_number and all(map(operator.is_, priors, self.priors))
+
+
+def _first_known(estimates: Sequence[IntArray]) -> IntArray:
+    """Return, for each output, the first of several estimates that is not -1.
+
+    >>> _first_known([np.array([3, -1, -1]), np.array([4, 5, -1])])
+    array([ 3,  5, -1])
+    """
+    known = estimates[0]
+    for other in estimates[1:]:
+        known = np.where(known < 0, other, known)
+    return read_only(known)
 
 
 def priors_in_order(belief: Belief, time_s: int, n_cells: int) -> Iterator[FloatArray]:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from sim.belief.parameters import BeliefParameters
 from sim.components.registry import component
-from sim.inference.bayes import condition, distribution, normalise
+from sim.inference.bayes import condition, distribution, normalise, read_only
 from sim.inference.transitions import Transitions, transitions_of
 from sim.interfaces import FloatArray
 from sim.mobility.statistics import Statistics
@@ -67,11 +67,10 @@ class MarkovFilter:
 
     def prior(self, time_s: int) -> FloatArray:
         """Return p(x^r | z^{r-1}): Oya et al. 2019, eq. (Markov_update)."""
-        if self._posterior is None or self.link(time_s) is None:
+        if self._posterior is None or (self._restart_s is not None and self._period != time_s // self._restart_s):
             return self._start
         if self._prediction is None:
-            self._prediction = self._transition.forward(self._posterior)
-            self._prediction.flags.writeable = False
+            self._prediction = read_only(self._transition.forward(self._posterior))
         return self._prediction
 
     def link(self, time_s: int) -> Transitions | None:
@@ -85,7 +84,8 @@ class MarkovFilter:
         if not mass > 0:
             posterior = self._restart(likelihood)
         self._posterior = posterior.copy()
-        self._period = self._period_of(time_s)
+        if self._restart_s is not None:
+            self._period = time_s // self._restart_s
         self._prediction = None
         return posterior
 

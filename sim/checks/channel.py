@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,17 @@ from sim.checks.requirements import (
     value_of,
 )
 from sim.components.imports import FAULTS_OF_CODE
-from sim.interfaces import Channel, ChannelCapabilities, FloatArray, OutputSpace, OwnOutputs, has_own_outputs
+from sim.interfaces import (
+    Channel,
+    ChannelCapabilities,
+    FloatArray,
+    IntArray,
+    OutputSpace,
+    OwnOutputs,
+    has_own_outputs,
+)
 from sim.lppm import outputs
+from sim.lppm.estimates import estimates_from
 from sim.rng import stream
 
 
@@ -132,10 +142,13 @@ def require_space(channel: OwnOutputs, space: OutputSpace, bench: Bench) -> None
 
 
 def require_description(channel: Channel, bench: Bench) -> None:
-    """Require a valid `countless`, which requires a `space`, and an epsilon that bounds the likelihoods."""
+    """Require valid `estimates`, and a `countless` that requires a `space` and an epsilon that bounds likelihoods."""
     require_flag(ChannelCapabilities.countless, channel)
     value_of(ChannelCapabilities.space, channel)
+    estimates = require_callable(ChannelCapabilities.estimates, channel)
     if not is_countless(channel):
+        if estimates is not None:
+            _require_estimates(channel, estimates, bench)
         return
     require(has_own_outputs(channel), "`countless` is True, but there is no `space`")
     epsilon_in_per_km = require_callable(ChannelCapabilities.epsilon_in_per_km, channel)
@@ -144,6 +157,18 @@ def require_description(channel: Channel, bench: Bench) -> None:
     else:
         epsilon_per_km = epsilon_in_per_km(bench.world.quality_distance)
         _require_epsilon(channel, epsilon_per_km, "epsilon_in_per_km(distance)", bench)
+
+
+def _require_estimates(channel: Channel, estimates: Callable[..., tuple[IntArray, int]], bench: Bench) -> None:
+    """Require the estimates that follow from `likelihoods`, under priors with and without zeros."""
+    distance = bench.world.privacy_distance
+    for prior in (bench.statistics.profile, np.full(bench.n_cells, 1 / bench.n_cells)):
+        expected, missing = estimates_from(channel.likelihoods(), channel.n_outputs, prior, distance)
+        by_output, number = estimates(prior, distance)
+        same = np.array_equal(by_output, expected)
+        require(same, f"estimates(prior, distance) must be {expected.tolist()}, as from likelihoods(), got {by_output}")
+        counted = number >= missing
+        require(counted, f"estimates(prior, distance) must count {missing} outputs without mass, got {number}")
 
 
 def _require_epsilon(channel: Channel, epsilon: Any, name: str, bench: Bench) -> None:

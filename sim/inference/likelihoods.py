@@ -7,10 +7,12 @@ import mmap
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sim.inference import kernels
 from sim.inference.groups import refine
 from sim.interfaces import FloatArray, IntArray
 
 _LEAST_PAGES = 2**14  # bytes; smaller buffers come from the heap
+_NO_GROUPS = np.empty(0, dtype=np.int64)
 
 
 class Likelihoods:
@@ -52,21 +54,32 @@ class Likelihoods:
 
     def append(self, row: ArrayLike) -> None:
         """Add one row f(z | .); raise `ValueError` if it is not a likelihood or is 0 in every cell."""
-        values = np.asarray(row, dtype=np.float64)
+        values = np.ascontiguousarray(row, dtype=np.float64)
         if values.shape != self.groups.shape:
             raise ValueError(f"likelihood must have shape {self.groups.shape}, got {values.shape}")
-        least, most = float(values.min()), float(values.max())
-        if not (least >= 0 and 1e-200 <= most < np.inf):
-            raise ValueError(f"likelihood must be in [0, inf) and above 1e-200 somewhere, got {least} to {most}")
         if self._first + self._count == len(self._buffer):
             self._make_room()
-        self._buffer[self._first + self._count] = values
+        self._store(values, self._buffer[self._first + self._count])
         self._count += 1
-        if not self._all_differ:
-            self.groups = refine(self.groups, values)
-            self._all_differ = _all_differ(self.groups)
         if self._newer is not None and not _all_differ(self._newer):
             self._newer = refine(self._newer, values)
+
+    def _store(self, values: FloatArray, place: FloatArray) -> None:
+        """Copy a row to its place in the buffer and refine the groups by it."""
+        if (fast := kernels.compiled()) is not None:
+            groups = _NO_GROUPS if self._all_differ else self.groups
+            finer = np.empty(groups.size, dtype=np.int64)
+            n_groups = fast.append(values, place, groups, finer)
+            if n_groups < 0:
+                raise _invalid(values)
+        else:
+            if not (values.min() >= 0 and 1e-200 <= values.max() < np.inf):
+                raise _invalid(values)
+            place[:] = values
+            finer = self.groups if self._all_differ else refine(self.groups, values)
+            n_groups = int(np.count_nonzero(finer == np.arange(finer.size)))
+        if not self._all_differ:
+            self.groups, self._all_differ = finer, n_groups == values.size
 
     def forget(self, count: int) -> None:
         """Remove the `count` oldest rows and merge the cells that only they distinguished.
@@ -104,6 +117,11 @@ class Likelihoods:
             self._buffer = _pages(max(2 * self._count, 16), self.groups.size)
         self._buffer[: self._count] = rows
         self._first = 0
+
+
+def _invalid(values: FloatArray) -> ValueError:
+    least, most = float(values.min()), float(values.max())
+    return ValueError(f"likelihood must be in [0, inf) and above 1e-200 somewhere, got {least} to {most}")
 
 
 def _all_differ(groups: IntArray) -> bool:

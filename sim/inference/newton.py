@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg.lapack import dposv, dpotrs
 
 from sim.inference import kernels
-from sim.inference.bayes import normalise, plain_floats
+from sim.inference.bayes import normalise, plain_floats, read_only
 from sim.inference.em import em
 from sim.inference.estimate import Estimate, likelihood_gradient, uniform, weighted
 from sim.inference.groups import equal_columns, split, spread
@@ -18,6 +18,7 @@ NEWTON_ITERATIONS = 200
 COLD_SUPPORT = 60  # columns of a cold start: more slow down the first steps, fewer require more steps
 _CANDIDATES = 20  # most columns that enter the support in one Newton step
 _CORRECTIONS = 8  # most correction steps with the matrix of one Newton step
+_EVENLY = read_only(np.empty(0))  # no proportions
 
 
 def constrained_newton(
@@ -42,19 +43,33 @@ def constrained_newton(
     """
     rows, weights = weighted(likelihoods, weights)
     groups = equal_columns(rows) if groups is None else groups
+    proportions = start if proportions is None else proportions
+    if start is None:
+        start, unseen = _cold_start(rows, weights, groups), None
+    unseen = len(rows) if unseen is None else unseen
+    if (fast := kernels.compiled()) is not None:
+        profile = np.empty(groups.size)
+        reached, iterations, log_likelihood, stalled = fast.constrained_newton(
+            plain_floats(rows),
+            plain_floats(weights),
+            plain_floats(start),
+            groups,
+            _EVENLY if proportions is None else plain_floats(proportions),
+            unseen,
+            _CANDIDATES,
+            _CORRECTIONS,
+            gap,
+            max_iterations,
+            profile,
+        )
+        if not stalled:
+            return Estimate(read_only(profile), reached, iterations, log_likelihood)
+        # The NumPy version is slower but more robust. It restarts: the point of the stall is a poor start.
     representative = groups == np.arange(groups.size)
     merges = not representative.all()
-    if start is None:
-        point = _cold_start(rows, weights, groups)
-    else:
-        point = spread(start, groups, groups.size) if merges else start
-    point = _cover(rows, weights, point, len(rows) if start is None or unseen is None else unseen)
+    point = _cover(rows, weights, spread(start, groups, groups.size) if merges else start, unseen)
     climbed = _climb(rows, weights, point, representative, gap=gap, max_iterations=max_iterations)
-    profile = climbed.point
-    if merges:
-        profile = split(profile, groups, start if proportions is None else proportions)
-    profile = normalise(profile)
-    profile.flags.writeable = False
+    profile = read_only(normalise(split(climbed.point, groups, proportions) if merges else climbed.point))
     estimate = Estimate(profile, climbed.gap, climbed.iterations, float(weights @ np.log(climbed.fitted)))
     return _polish(rows, weights, estimate, gap) if climbed.stalled else estimate
 
@@ -106,13 +121,6 @@ def _climb(
 ) -> _Climbed:
     """Take Newton steps from a merged point until the gap is reached or no step increases the likelihood."""
     iterations, stalled = 0, False
-    if (fast := kernels.compiled()) is not None:
-        rows, weights, point = map(plain_floats, (rows, weights, point))
-        limits = (_CANDIDATES, _CORRECTIONS, gap, max_iterations)
-        climbed = _Climbed(*fast.climb(rows, weights, point, representative, *limits))
-        if not climbed.stalled:
-            return climbed
-        # The NumPy version is slower but more robust. It restarts: the point of the stall is a poor start.
     support = np.flatnonzero(point)
     mass = point[support]
     columns = rows[:, support]

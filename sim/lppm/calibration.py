@@ -43,7 +43,7 @@ class BaseAndRemap(ABC):
     def __call__(self, prior: FloatArray) -> Channel:
         """Return the channel for this prior over cells."""
         base = self._base if self._base is not None else self._calibrated(prior, self._budget_km or 0.0)
-        return RemappedChannel(base, base.remap(prior, self._distance)) if self._remap else base
+        return RemappedChannel.optimal(base, prior, self._distance) if self._remap else base
 
     @abstractmethod
     def _calibrated(self, prior: FloatArray, budget_km: float) -> BaseChannel:

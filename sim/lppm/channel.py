@@ -20,6 +20,7 @@ from sim.inference.dense import require_dense
 from sim.inference.exponential_kernel import ExponentialKernel
 from sim.inference.source_sets import SourceSets, source_set
 from sim.interfaces import Channel, FloatArray, Generator, IntArray
+from sim.lppm.estimates import column_product, estimates_from, estimates_hiding, estimates_product, row_product
 from sim.lppm.remap import (
     columns_hiding,
     columns_matrix,
@@ -31,7 +32,7 @@ from sim.lppm.remap import (
     remap_matrix,
     remap_product,
 )
-from sim.world.distance import Distance
+from sim.world.distance import MATRIX_CELLS, Distance
 from sim.world.distances.manhattan import ManhattanDistance
 
 
@@ -47,10 +48,6 @@ class BaseChannel(Channel, Protocol):
         """Return f(z | .) of the given outputs if all outputs pass through a table, shape (k, n_cells)."""
         ...
 
-    def column_through(self, table: IntArray, output: int) -> FloatArray:
-        """Return f(z | .) if all outputs pass through a table, shape (n_cells,)."""
-        ...
-
     def compact_through(self, table: IntArray, output: int) -> CompactRow | None:
         """Return f(z | .) in compact form if all outputs pass through a table; None without such a form."""
         ...
@@ -61,6 +58,18 @@ class BaseChannel(Channel, Protocol):
 
     def loss_km(self, prior: FloatArray, distance: Distance, table: IntArray | None = None) -> float:
         """Return the expected d_Q in km between cell and output, which first passes through the table if given."""
+        ...
+
+    def estimates_through(self, table: IntArray, prior: FloatArray, distance: Distance) -> tuple[IntArray, int] | None:
+        """Return `ChannelCapabilities.estimates` if all outputs pass through a table; None: use likelihoods."""
+        ...
+
+    def row_through(self, table: IntArray, cell: int) -> FloatArray:
+        """Return f(. | x) if all outputs pass through a table, shape (n_outputs,)."""
+        ...
+
+    def column_through(self, table: IntArray, output: int) -> FloatArray:
+        """Return f(z | .) if all outputs pass through a table, shape (n_cells,)."""
         ...
 
 
@@ -103,10 +112,6 @@ class MatrixChannel:
         """Return f(z | .) of the given outputs if all outputs pass through a table."""
         return columns_matrix(self._matrix, table, outputs)
 
-    def column_through(self, table: IntArray, output: int) -> FloatArray:
-        """Return f(z | .) if all outputs pass through a table."""
-        return _column_through(self, table, output)
-
     def compact_through(self, table: IntArray, output: int) -> None:
         """Return None: a matrix has no compact form."""
 
@@ -117,6 +122,17 @@ class MatrixChannel:
     def loss_km(self, prior: FloatArray, distance: Distance, table: IntArray | None = None) -> float:
         """Return the expected d_Q in km between cell and output."""
         return loss_matrix(self._matrix, prior, distance, _table_or_identity(table, self))
+
+    def estimates_through(self, table: IntArray, prior: FloatArray, distance: Distance) -> None:
+        """Return None: the matrix has no structure that would be faster than likelihoods."""
+
+    def row_through(self, table: IntArray, cell: int) -> FloatArray:
+        """Return f(. | x) if all outputs pass through a table."""
+        return _row_through(self, table, cell)
+
+    def column_through(self, table: IntArray, output: int) -> FloatArray:
+        """Return f(z | .) if all outputs pass through a table."""
+        return _column_through(self, table, output)
 
     @cached_property
     def _cumulative(self) -> _Cumulative:
@@ -164,10 +180,6 @@ class ProductChannel:
         """Return f(z | .) of the given outputs if all outputs pass through a table."""
         return columns_product(self._rows, self._cols, table, outputs)
 
-    def column_through(self, table: IntArray, output: int) -> FloatArray:
-        """Return f(z | .) if all outputs pass through a table."""
-        return _column_through(self, table, output)
-
     def compact_through(self, table: IntArray, output: int) -> CompactRow | None:  # noqa: ARG002
         """Return None: arbitrary kernels have no compact form."""
         return None
@@ -184,6 +196,25 @@ class ProductChannel:
         if distance.shape != self._shape:
             return loss_matrix(self._matrix, prior, distance, table)
         return loss_product(self._rows, self._cols, prior, distance, table)
+
+    def estimates(self, prior: FloatArray, distance: Distance) -> tuple[IntArray, int]:
+        """Return the estimate for each output: see `ChannelCapabilities.estimates`."""
+        estimates = self.estimates_through(np.arange(self.n_cells), prior, distance)
+        return estimates_from(self.likelihoods(), self.n_outputs, prior, distance) if estimates is None else estimates
+
+    def estimates_through(self, table: IntArray, prior: FloatArray, distance: Distance) -> tuple[IntArray, int] | None:
+        """Return the estimate for each output if all outputs pass through a table; None for another distance."""
+        if distance.shape != self._shape:
+            return None
+        return estimates_product(self._rows, self._cols, table, prior, distance)
+
+    def row_through(self, table: IntArray, cell: int) -> FloatArray:
+        """Return f(. | x) if all outputs pass through a table."""
+        return row_product(self._rows, self._cols, table, cell)
+
+    def column_through(self, table: IntArray, output: int) -> FloatArray:
+        """Return f(z | .) if all outputs pass through a table."""
+        return column_product(self._rows, self._cols, table, output)
 
     @cached_property
     def _cumulative(self) -> tuple[_Cumulative, _Cumulative]:
@@ -216,6 +247,8 @@ class ExponentialChannel(ProductChannel):
 
     def column_through(self, table: IntArray, output: int) -> FloatArray:
         """Return f(z | .) if all outputs pass through a table."""
+        if self.n_cells <= MATRIX_CELLS:  # sums over the product of kernels are faster there
+            return super().column_through(table, output)
         return self.kernel.apply((table == output).astype(np.float64))
 
     def compact_through(self, table: IntArray, output: int) -> CompactRow:
@@ -289,10 +322,6 @@ class LocationHidingChannel:
         """Return f(z | .) of the given outputs if all outputs pass through a table."""
         return columns_hiding(self.reveal_probability, self.other_probability, table, outputs)
 
-    def column_through(self, table: IntArray, output: int) -> FloatArray:
-        """Return f(z | .) if all outputs pass through a table."""
-        return _column_through(self, table, output)
-
     def compact_through(self, table: IntArray, output: int) -> CompactRow:
         """Return f(z | .) in compact form if all outputs pass through a table."""
         members = table == output
@@ -312,6 +341,22 @@ class LocationHidingChannel:
         table = _table_or_identity(table, self)
         return loss_hiding(self.reveal_probability, self.other_probability, prior, distance, table)
 
+    def estimates(self, prior: FloatArray, distance: Distance) -> tuple[IntArray, int]:
+        """Return the estimate for each output: see `ChannelCapabilities.estimates`."""
+        return self.estimates_through(np.arange(self.n_cells), prior, distance)
+
+    def estimates_through(self, table: IntArray, prior: FloatArray, distance: Distance) -> tuple[IntArray, int]:
+        """Return the estimate for each output if all outputs pass through a table."""
+        return estimates_hiding(self.reveal_probability, self.other_probability, table, prior, distance)
+
+    def row_through(self, table: IntArray, cell: int) -> FloatArray:
+        """Return f(. | x) if all outputs pass through a table."""
+        return _row_through(self, table, cell)
+
+    def column_through(self, table: IntArray, output: int) -> FloatArray:
+        """Return f(z | .) if all outputs pass through a table."""
+        return _column_through(self, table, output)
+
 
 class RemappedChannel:
     """A base channel whose outputs pass through a table of cells: f(z | x) sums f~(z~ | x) over table[z~] = z."""
@@ -325,6 +370,16 @@ class RemappedChannel:
         self.base = base
         self.n_cells = self.n_outputs = base.n_cells
         self._likelihoods: dict[int, FloatArray] = {}
+
+    @classmethod
+    def optimal(cls, base: BaseChannel, prior: FloatArray, distance: Distance) -> RemappedChannel:
+        """Return the channel with the optimal remap under a prior, whose table needs no check."""
+        channel = cls.__new__(cls)
+        channel.table = read_only(base.remap(prior, distance))
+        channel.base = base
+        channel.n_cells = channel.n_outputs = base.n_cells
+        channel._likelihoods = {}
+        return channel
 
     def sample(self, cell: int, rng: Generator) -> int:
         """Draw an output."""
@@ -345,8 +400,12 @@ class RemappedChannel:
 
     def row(self, cell: int) -> FloatArray:
         """Return f(. | x)."""
-        sums = np.bincount(self.table, weights=self.base.row(cell), minlength=self.n_outputs)
-        return np.asarray(sums, dtype=np.float64)
+        return self.base.row_through(self.table, cell)
+
+    def estimates(self, prior: FloatArray, distance: Distance) -> tuple[IntArray, int]:
+        """Return the estimate for each output: see `ChannelCapabilities.estimates`."""
+        estimates = self.base.estimates_through(self.table, prior, distance)
+        return estimates_from(self.likelihoods(), self.n_outputs, prior, distance) if estimates is None else estimates
 
     def matrix(self) -> FloatArray:
         """Return f."""
@@ -375,10 +434,6 @@ class RemappedChannel:
         """Return f(z | .) of the given outputs if all outputs also pass through another table."""
         return self.base.columns(table[self.table], outputs)
 
-    def column_through(self, table: IntArray, output: int) -> FloatArray:
-        """Return f(z | .) if all outputs also pass through another table."""
-        return self.base.column_through(table[self.table], output)
-
     def compact_through(self, table: IntArray, output: int) -> CompactRow | None:
         """Return f(z | .) in compact form if all outputs also pass through another table."""
         return self.base.compact_through(table[self.table], output)
@@ -390,6 +445,18 @@ class RemappedChannel:
     def loss_km(self, prior: FloatArray, distance: Distance, table: IntArray | None = None) -> float:
         """Return the expected d_Q in km between cell and output."""
         return self.base.loss_km(prior, distance, self.table if table is None else table[self.table])
+
+    def estimates_through(self, table: IntArray, prior: FloatArray, distance: Distance) -> tuple[IntArray, int] | None:
+        """Return the estimate for each output if all outputs also pass through another table."""
+        return self.base.estimates_through(table[self.table], prior, distance)
+
+    def row_through(self, table: IntArray, cell: int) -> FloatArray:
+        """Return f(. | x) if all outputs also pass through another table."""
+        return self.base.row_through(table[self.table], cell)
+
+    def column_through(self, table: IntArray, output: int) -> FloatArray:
+        """Return f(z | .) if all outputs also pass through another table."""
+        return self.base.column_through(table[self.table], output)
 
 
 _LIKELIHOODS: dict[RemappedChannel, tuple[IntArray, FloatArray]] = {}
@@ -466,13 +533,19 @@ def _single(output: int) -> SourceSets:
     return SourceSets(np.array([0, 1], dtype=np.int32), first, first + 1)
 
 
-def _column_through(channel: BaseChannel, table: IntArray, output: int) -> FloatArray:
-    return np.asarray(channel.columns(table, np.array([output], dtype=np.int64))[0])
-
-
 def _possible(matrix: FloatArray) -> tuple[IntArray, FloatArray]:
     outputs = np.flatnonzero(matrix.any(axis=0))
     return outputs, matrix.T[outputs]
+
+
+def _row_through(base: BaseChannel, table: IntArray, cell: int) -> FloatArray:
+    sums = np.bincount(table, weights=base.row(cell), minlength=base.n_cells)
+    return sums.astype(np.float64, copy=False)
+
+
+def _column_through(base: BaseChannel, table: IntArray, output: int) -> FloatArray:
+    column: FloatArray = base.columns(table, np.array([output], dtype=np.int64))[0]
+    return column
 
 
 def _table_or_identity(table: IntArray | None, channel: BaseChannel) -> IntArray:

@@ -64,8 +64,12 @@ def theory(
         loss_km, worst_km = _expected_loss_km(channel, prior), _worst_loss_km(channel, outputs, joint)
     else:
         between_km = quality.matrix_km.T[outputs]
-        loss_km, worst_km = float(np.vdot(joint, between_km)), float(between_km.max(where=joint > 0, initial=0.0))
-    error_km = _error_km(prior, likelihoods, joint, privacy)
+        loss_km, worst_km = float(np.vdot(joint, between_km)), _worst_km(between_km, joint)
+    estimates = privacy.best_cell_each(prior, likelihoods)
+    if privacy is quality and np.array_equal(estimates, outputs):
+        error_km = loss_km  # a mechanism that remaps for the same distance reports the estimates themselves
+    else:
+        error_km = _error_km(estimates, joint, privacy)
     return Theory(loss_km, error_km, conditional_entropy_bits(joint), worst_km, epsilon)
 
 
@@ -80,12 +84,17 @@ def conditional_entropy_bits(joint: FloatArray) -> float:
 
 def _negative_log_sum(masses: FloatArray) -> float:
     """Return the sum of -p log2 p, with 0 log2 0 = 0."""
-    logs = np.log2(masses, where=masses > 0, out=np.zeros_like(masses))
+    logs = np.maximum(masses, np.finfo(np.float64).smallest_subnormal)  # the logarithm of zeros is finite, its weight 0
+    np.log2(logs, out=logs)
     return -float(np.vdot(masses, logs))
 
 
-def _error_km(prior: FloatArray, likelihoods: FloatArray, joint: FloatArray, privacy: Distance) -> float:
-    estimates = privacy.best_cell_each(prior, likelihoods)
+def _worst_km(between_km: FloatArray, joint: FloatArray) -> float:
+    """Return the largest distance with positive probability."""
+    return float((between_km * (joint > 0)).max(initial=0.0))  # a masked maximum takes four times as long
+
+
+def _error_km(estimates: IntArray, joint: FloatArray, privacy: Distance) -> float:
     # An output without mass has no estimate (-1) and contributes 0, whichever cell replaces it.
     return float(np.vdot(joint, privacy.matrix_km.T[np.maximum(estimates, 0)]))
 

@@ -26,12 +26,15 @@ def user(
     """
     name, snapshot_at = trace.user, log.snapshot_at
     remember = lppm.remember if lppm.full else None
+    now_s = environment.now
     for index, (time_s, cell) in enumerate(zip(trace.times_s.tolist(), trace.cells.tolist(), strict=True), start=1):
-        yield environment.timeout(time_s - environment.now)
+        yield environment.timeout(time_s - now_s)
+        now_s = time_s
         channel = lppm.channel(time_s)
         query = Query(name, index, time_s, cell)
-        report = Report(name, index, time_s, channel.sample(cell, rng), channel if remember is None else None)
-        log.query(query, report.output, channel)
+        output = channel.sample(cell, rng)
+        report = Report(name, index, time_s, output, channel if remember is None else None)
+        log.query(query, output, channel)
         if index in snapshot_at:
             log.snapshot(query, lppm, channel)
         stream.publish(report)

@@ -12,6 +12,7 @@ import numpy as np
 from sim.events import Guess
 from sim.inference.bayes import entropy
 from sim.interfaces import Channel, FloatArray, IntArray
+from sim.lppm.estimates import expected_distance_km
 from sim.simulation.user_log import UserLog, missing_cells, missing_values
 from sim.world import World
 
@@ -115,7 +116,7 @@ class AttackLog:
         cached = answers.channel is user.channel and answers.by_output is by_output
         error_km = answers.errors_km.get(user.cell) if cached else None
         if error_km is None:
-            error_km = float(user.row @ self._privacy.row_km(user.cell)[by_output])
+            error_km = expected_distance_km(user.row, by_output, self._privacy.row_km(user.cell))
             if not cached and user.stays and not by_output.flags.writeable:
                 answers.channel, answers.by_output, answers.errors_km, cached = user.channel, by_output, {}, True
             if cached:

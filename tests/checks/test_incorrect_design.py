@@ -266,6 +266,24 @@ class CountlessCells(Uniform):
         )
 
 
+class EstimatesTheFirstCell(Uniform):
+    """A channel that decides for a cell that is not optimal."""
+
+    def __call__(self, prior: FloatArray) -> Any:
+        return Changed(super().__call__(prior), estimates=self.estimates)
+
+    def estimates(self, prior: FloatArray, distance: Any) -> tuple[IntArray, int]:
+        return np.zeros(distance.n_cells, dtype=np.int64), 0 * prior.size
+
+
+class MiscountsOutputsWithoutMass(EstimatesTheFirstCell):
+    def matrix(self, prior: FloatArray) -> FloatArray:
+        return np.eye(prior.size)
+
+    def estimates(self, prior: FloatArray, distance: Any) -> tuple[IntArray, int]:
+        return np.where(prior > 0, np.arange(distance.n_cells), -1), 0
+
+
 def channels(**changes: Any) -> Make:
     """Return a factory of countless designs whose channels have other attributes."""
     return with_attributes(Places, changes=changes)
@@ -315,6 +333,11 @@ INVALID_CAPABILITIES: dict[str, list[Incorrect]] = {
             channels(epsilon_in_per_km=lambda _: 0.01),
             invalid("(distance) is 0.01, but the likelihoods"),
         ),
+    ],
+    "estimates": [
+        (channels(estimates=1), invalid("`estimates` must be a method, got 1")),
+        (EstimatesTheFirstCell, invalid("estimates(prior, distance) must be")),
+        (MiscountsOutputsWithoutMass, invalid("must count 6 outputs without mass, got 0")),
     ],
 }
 

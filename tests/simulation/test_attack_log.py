@@ -46,8 +46,8 @@ def test_another_channel_changes_expected_loss_and_error() -> None:
         log.attack("a").guess(Guess("ann", report.index, 1, answers))
         losses_km.append(float(channel.row(1) @ WORLD.quality_distance.matrix_km[1]))
         errors_km.append(float(channel.row(1) @ WORLD.privacy_distance.matrix_km[1]))
-    assert column(log, "expected_quality_loss_km") == losses_km
-    assert column(log, "expected_adversary_error_km") == errors_km
+    assert column(log, "expected_quality_loss_km") == pytest.approx(losses_km, rel=1e-14)
+    assert column(log, "expected_adversary_error_km") == pytest.approx(errors_km, rel=1e-14)
     assert len(set(losses_km)) == len(set(errors_km)) == 2
 
 

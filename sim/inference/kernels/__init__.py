@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.errors import InputError
-from sim.interfaces import BoolArray, FloatArray, IntArray
+from sim.interfaces import FloatArray, IntArray
 
 VARIABLE = "LPPM_SIM_KERNELS"
 _NUMBA_SETTINGS = Path(".numba_config.yaml")
@@ -35,9 +35,10 @@ class Kernels:
     decide: Callable[[FloatArray, int, int], int]
     decide_each: Callable[[FloatArray, FloatArray, int, int], IntArray]
     refine: Callable[[IntArray, FloatArray], IntArray]
-    climb: Callable[
-        [FloatArray, FloatArray, FloatArray, BoolArray, int, int, float, int],
-        tuple[FloatArray, FloatArray, float, int, bool],
+    append: Callable[[FloatArray, FloatArray, IntArray, IntArray], int]
+    constrained_newton: Callable[
+        [FloatArray, FloatArray, FloatArray, IntArray, FloatArray, int, int, int, float, int, FloatArray],
+        tuple[float, int, float, bool],
     ]
     remap_product: Callable[[FloatArray, FloatArray, FloatArray], IntArray]
     remap_hiding: Callable[[float, float, FloatArray, int, int], IntArray]
@@ -50,6 +51,11 @@ class Kernels:
     gather: Callable[[FloatArray, Any, Any, Any], FloatArray]
     forward_counted: Callable[[FloatArray, Any, Any, FloatArray, FloatArray], FloatArray]
     tangent: Callable[[FloatArray, FloatArray, FloatArray, float, float], tuple[float, ...]]
+    estimates_product: Callable[[FloatArray, FloatArray, IntArray, FloatArray, IntArray], int]
+    estimates_hiding: Callable[[float, float, IntArray, FloatArray, int, IntArray], int]
+    row_product: Callable[[FloatArray, FloatArray, IntArray, int, FloatArray], None]
+    column_product: Callable[[FloatArray, FloatArray, IntArray, int, FloatArray], None]
+    expected_distance: Callable[[FloatArray, IntArray, FloatArray], float]
 
 
 @cache  # one choice per process: numba is loaded at most once, and the call is in the hot path
@@ -62,7 +68,16 @@ def compiled() -> Kernels | None:
         return None
     _refuse_numba_settings()
     try:
-        from sim.inference.kernels import bayes, exponential, geometric_median, groups, newton, remap, transitions
+        from sim.inference.kernels import (
+            bayes,
+            estimates,
+            exponential,
+            geometric_median,
+            groups,
+            newton,
+            remap,
+            transitions,
+        )
     except ImportError as error:
         if choice == "numba":
             raise InputError(
@@ -83,7 +98,8 @@ def compiled() -> Kernels | None:
         decide=bayes.decide,
         decide_each=bayes.decide_each,
         refine=groups.refine,
-        climb=newton.climb,
+        append=groups.append,
+        constrained_newton=newton.constrained_newton,
         remap_product=remap.remap_product,
         remap_hiding=remap.remap_hiding,
         columns_product=remap.columns_product,
@@ -95,6 +111,11 @@ def compiled() -> Kernels | None:
         gather=exponential.gather,
         forward_counted=transitions.forward_counted,
         tangent=geometric_median.tangent,
+        estimates_product=estimates.estimates_product,
+        estimates_hiding=estimates.estimates_hiding,
+        row_product=estimates.row_product,
+        column_product=estimates.column_product,
+        expected_distance=estimates.expected_distance,
     )
 
 

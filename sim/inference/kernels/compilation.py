@@ -18,6 +18,8 @@ VECTOR, MATRIX = (types.Array(types.float64, axes, "C", readonly=True) for axes 
 CELLS = types.Array(types.int64, 1, "C", readonly=True)
 CELLS_32 = types.Array(types.int32, 1, "C", readonly=True)
 FLAGS = types.Array(types.boolean, 1, "C", readonly=True)
+NEW_VECTOR, NEW_CELLS = (types.Array(item, 1, "C") for item in (types.float64, types.int64))
+"""Arrays that a kernel fills in: passing one costs a third of returning a new one."""
 
 
 def kernel(*arguments: types.Type) -> Callable[[Function], Function]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from sim.inference.kernels.compilation import FLAGS, MATRIX, VECTOR, kernel, part
+from sim.inference.kernels.compilation import CELLS, MATRIX, NEW_VECTOR, VECTOR, kernel, part
 from sim.interfaces import BoolArray, FloatArray, IntArray
 
 
@@ -184,6 +184,27 @@ def _gather(rows: FloatArray, cells: IntArray, columns: FloatArray) -> None:
 
 
 @part
+def _first_pass(
+    rows: FloatArray, weights: FloatArray, cells: IntArray, mass: FloatArray, columns: FloatArray, fitted: FloatArray
+) -> FloatArray:
+    """Fill in the columns of these cells and the fitted likelihoods; return the gradient.
+
+    One pass over the rows, which are seldom in the cache: columns gathered on their own would wait for memory twice.
+    """
+    gradient = np.zeros(rows.shape[1])
+    for s in range(len(rows)):
+        row, fit = rows[s], 0.0
+        for j in range(cells.size):
+            columns[j, s] = row[cells[j]]
+            fit += mass[j] * columns[j, s]
+        fitted[s] = fit
+        ratio = weights[s] / fit
+        for cell in range(row.size):
+            gradient[cell] += ratio * row[cell]
+    return gradient
+
+
+@part
 def _line_search(fitted: FloatArray, target: FloatArray, weights: FloatArray) -> float:
     """Numba version of `_line_search`. Overwrites the target."""
     slope, lowest = 0.0, 0.0
@@ -203,8 +224,57 @@ def _line_search(fitted: FloatArray, target: FloatArray, weights: FloatArray) ->
     return 0.0
 
 
-@kernel(MATRIX, VECTOR, VECTOR, FLAGS, types.int64, types.int64, types.float64, types.int64)
-def climb(
+@part
+def _merged_start(
+    rows: FloatArray, weights: FloatArray, start: FloatArray, groups: IntArray, unseen: int
+) -> FloatArray:
+    """Return the start with the mass of each group at its lowest cell, and with mass for poor rows: see `_cover`."""
+    point = np.zeros(start.size)
+    for cell in range(start.size):
+        point[groups[cell]] += start[cell]
+    extra, moved = np.zeros(start.size), 0.0
+    for s in range(len(rows) - unseen, len(rows)):
+        row = rows[s]
+        fitted, best = 0.0, 0
+        for cell in range(row.size):
+            fitted += row[cell] * point[cell]
+            if row[cell] > row[best]:
+                best = cell
+        if fitted < 0.01 * weights[s] * row[best]:
+            extra[best] += weights[s]
+            moved += weights[s]
+    if moved > 0.0:
+        for cell in range(start.size):
+            point[cell] = max(0.0, 1.0 - moved) * point[cell] + extra[cell]
+    return point
+
+
+@part
+def _split(merged: FloatArray, groups: IntArray, proportions: FloatArray, profile: FloatArray) -> float:
+    """Numba version of `split`; fills in the profile and returns its sum."""
+    sizes, totals = np.zeros(groups.size), np.zeros(groups.size)
+    for cell in range(groups.size):
+        sizes[groups[cell]] += 1.0
+        totals[groups[cell]] += proportions[cell]
+    total = 0.0
+    for cell in range(groups.size):
+        group = groups[cell]
+        share = proportions[cell] / totals[group] if totals[group] > 0.0 else 1.0 / sizes[group]
+        profile[cell] = merged[group] * share
+        total += profile[cell]
+    return total
+
+
+@part
+def _room_for(array: FloatArray, shape: tuple[int, int]) -> FloatArray:
+    """Return a larger array with the same entries at the front."""
+    larger = np.empty(shape)
+    larger[: array.shape[0], : array.shape[1]] = array
+    return larger
+
+
+@part
+def _climb(
     rows: FloatArray,
     weights: FloatArray,
     point: FloatArray,
@@ -214,29 +284,37 @@ def climb(
     gap: float,
     max_iterations: int,
 ) -> tuple[FloatArray, FloatArray, float, int, bool]:
-    """Numba version of `_climb`: the same steps, with the columns of the support stored contiguously."""
+    """Numba version of `_climb`: the same steps, with the columns of the support stored contiguously.
+
+    Room for columns grows with the support. Room for the largest support, as many columns as rows, would be new memory
+    pages in each call, which cost more than the steps.
+    """
     count, n_cells = rows.shape
     inside = point > 0.0
     size = int(np.count_nonzero(inside))
-    room = min(n_cells, size + count + candidates)  # an optimum has no more columns than rows
-    support, mass, target, level = np.empty(room, np.int64), np.empty(room), np.empty(room), np.empty(room)
+    room = min(n_cells, size + candidates)
+    support, mass, target, level = np.empty(n_cells, np.int64), np.empty(n_cells), np.empty(n_cells), np.empty(n_cells)
     columns, scaled = np.empty((room, count)), np.empty((room, count))
-    free, factor = np.empty(room, np.int64), np.empty((room, room))
+    free, factor = np.empty(n_cells, np.int64), np.empty((room, room))
     support[:size] = np.flatnonzero(inside)
     mass[:size] = point[inside]
-    _gather(rows, support[:size], columns)
-    roots, ratio = np.sqrt(weights), np.empty(count)
+    roots, ratio, fitted = np.sqrt(weights), np.empty(count), np.empty(count)
+    gradient = _first_pass(rows, weights, support[:size], mass[:size], columns, fitted)
     iterations, stalled = 0, False
     while True:
-        fitted = np.dot(mass[:size], columns[:size])
-        for s in range(count):
-            ratio[s] = weights[s] / fitted[s]
-        gradient = np.dot(ratio, rows)
+        if iterations > 0:
+            fitted = np.dot(mass[:size], columns[:size])
+            for s in range(count):
+                ratio[s] = weights[s] / fitted[s]
+            gradient = np.dot(ratio, rows)
         excess = gradient.max() - 1.0
         if excess <= gap or iterations >= max_iterations or stalled:
             break
         iterations += 1
-        entered = _enter(gradient, representative, inside, excess, support[size : size + candidates])
+        if room < min(n_cells, size + candidates):
+            room = min(n_cells, 2 * size + candidates)
+            columns, scaled, factor = _room_for(columns, (room, count)), np.empty((room, count)), np.empty((room, room))
+        entered = _enter(gradient, representative, inside, excess, support[size : min(size + candidates, room)])
         _gather(rows, support[size : size + entered], columns[size:])
         mass[size : size + entered] = 0.0
         size += entered
@@ -258,7 +336,59 @@ def climb(
                 columns[:size], weights, mass[:size], free[:n_free], factor, level[:n_free], 0.1 * gap, corrections
             )
         size = _keep(mass[:size], support, columns, inside)
-    profile = np.zeros(n_cells)
+    merged = np.zeros(n_cells)
     for j in range(size):
-        profile[support[j]] = mass[j]
-    return profile, fitted, excess, iterations, stalled
+        merged[support[j]] = mass[j]
+    return merged, fitted, excess, iterations, stalled
+
+
+@kernel(
+    MATRIX,
+    VECTOR,
+    VECTOR,
+    CELLS,
+    VECTOR,
+    types.int64,
+    types.int64,
+    types.int64,
+    types.float64,
+    types.int64,
+    NEW_VECTOR,
+)
+def constrained_newton(
+    rows: FloatArray,
+    weights: FloatArray,
+    start: FloatArray,
+    groups: IntArray,
+    proportions: FloatArray,
+    unseen: int,
+    candidates: int,
+    corrections: int,
+    gap: float,
+    max_iterations: int,
+    profile: FloatArray,
+) -> tuple[float, int, float, bool]:
+    """Numba version of `constrained_newton` from a start; fills in the profile.
+
+    Without proportions (an empty array), groups are split evenly. Return the gap, the number of iterations, the mean
+    log-likelihood and whether the steps stalled.
+    """
+    count = len(rows)
+    if proportions.size == 0:
+        proportions = np.ones(start.size)
+    representative = groups == np.arange(groups.size)
+    point = _merged_start(rows, weights, start, groups, unseen)
+    merged, fitted, excess, iterations, stalled = _climb(
+        rows, weights, point, representative, candidates, corrections, gap, max_iterations
+    )
+    if representative.all():
+        profile[:] = merged
+        total = merged.sum()
+    else:
+        total = _split(merged, groups, proportions, profile)
+    for cell in range(profile.size):
+        profile[cell] /= total
+    log_likelihood = 0.0
+    for s in range(count):
+        log_likelihood += weights[s] * np.log(fitted[s])
+    return excess, iterations, log_likelihood, stalled or not 0.0 < total < np.inf

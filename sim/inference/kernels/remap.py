@@ -11,25 +11,27 @@ from sim.interfaces import FloatArray, IntArray
 
 
 @part
-def _medians(factors: FloatArray, weights: FloatArray, up_to: FloatArray, medians: IntArray) -> None:
-    """Fill in, for each z, the lowest x at which sums of factors[x] weights[x, z] reach half the total, or -1."""
+def _medians(factors: FloatArray, weights: FloatArray, up_to: FloatArray, below: FloatArray, medians: IntArray) -> None:
+    """Fill in, for each z, the lowest x at which sums of factors[x] weights[x, z] reach half the total, or -1.
+
+    The median is the number of sums below half. Counting uses vector instructions; a search has branches that the
+    processor cannot predict.
+    """
     last, outputs = len(weights) - 1, weights.shape[1]
-    before, row, factor = up_to[0], weights[0], factors[0]
+    total = up_to[last]
     for z in range(outputs):
-        before[z] = factor * row[z]
+        up_to[0, z] = factors[0] * weights[0, z]
+        below[z] = 0.0
     for x in range(1, last + 1):
-        here, row, factor = up_to[x], weights[x], factors[x]
+        before, here, row, factor = up_to[x - 1], up_to[x], weights[x], factors[x]
         for z in range(outputs):
             here[z] = before[z] + factor * row[z]
-        before = here
-    x = 0  # neighbouring outputs have similar medians: each search starts at the previous median
+    for x in range(last):
+        here = up_to[x]
+        for z in range(outputs):
+            below[z] += 1.0 if here[z] < HALF * total[z] else 0.0
     for z in range(outputs):
-        half = HALF * before[z]
-        while x < last and up_to[x, z] < half:
-            x += 1
-        while x > 0 and up_to[x - 1, z] >= half:
-            x -= 1
-        medians[z] = x if before[z] > MASS_FLOOR else -1
+        medians[z] = int(below[z]) if total[z] > MASS_FLOOR else -1
 
 
 @kernel(MATRIX, MATRIX, VECTOR)
@@ -39,12 +41,12 @@ def remap_product(row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatAr
     on_grid = prior.reshape(rows, cols)
     through_cols = np.dot(col_kernel.T, on_grid.T)  # [zc, xr]: the prior times the kernel of columns
     through_rows = np.dot(on_grid.T, row_kernel)  # [xc, zr]: the prior times the kernel of rows
-    up_to = np.empty((max(rows, cols), rows))
+    up_to, below = np.empty((max(rows, cols), rows)), np.empty(rows)
     row, col = np.empty(rows, np.int64), np.empty(rows, np.int64)
     table = np.empty(rows * cols, np.int64)
     for zc in range(cols):
-        _medians(through_cols[zc], row_kernel, up_to, row)
-        _medians(col_kernel[:, zc], through_rows, up_to, col)
+        _medians(through_cols[zc], row_kernel, up_to, below, row)
+        _medians(col_kernel[:, zc], through_rows, up_to, below, col)
         for zr in range(rows):
             table[zr * cols + zc] = zr * cols + zc if row[zr] < 0 else row[zr] * cols + col[zr]
     return table

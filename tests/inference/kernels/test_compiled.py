@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,18 @@ from sim.inference import kernels
 from sim.inference.bayes import condition, decide, decide_each, predict, read_only
 from sim.inference.estimate import certified_gap
 from sim.inference.groups import refine
+from sim.inference.likelihoods import Likelihoods
 from sim.inference.newton import constrained_newton
 from sim.interfaces import FloatArray
 from sim.lppm import remap
 from sim.lppm.channel import RemappedChannel, exponential, exponential_kernel, location_hiding
+from sim.lppm.estimates import (
+    column_product,
+    estimates_hiding,
+    estimates_product,
+    expected_distance_km,
+    row_product,
+)
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 from tests.support import MakeScenario, log_of, numpy_kernels, raises_code
@@ -106,6 +115,57 @@ def test_deciding_for_each_likelihood(data: st.DataObject) -> None:
     assert numba_kernels().decide(prior, *shape) == one
 
 
+def some_prior(data: st.DataObject, n_cells: int) -> FloatArray:
+    """Draw a profile, or weights without mass."""
+    return data.draw(st.one_of(priors(n_cells), st.just(np.zeros(n_cells)), st.just(np.full(n_cells, 1e-310))))
+
+
+@given(st.data())
+def test_estimates_and_rows_of_exponential_channels(data: st.DataObject) -> None:
+    shape = data.draw(SHAPES)
+    n_cells = shape[0] * shape[1]
+    factors = kernels_of(shape, data.draw(EPSILONS))
+    prior, table = some_prior(data, n_cells), data.draw(tables(n_cells))
+    cell, output = data.draw(st.integers(0, n_cells - 1)), data.draw(st.integers(-1, n_cells))
+    where = manhattan(Grid.rectangle(rows=shape[0], cols=shape[1], width_km=1.0, height_km=2.0))
+
+    def results() -> list[Any]:
+        estimates, missing = estimates_product(*factors, table, prior, where)
+        row = row_product(*factors, table, cell)
+        error_km = expected_distance_km(row, estimates, where.matrix_km[cell])
+        return [estimates, missing, row, column_product(*factors, table, output), error_km]
+
+    fast = results()
+    with numpy_kernels():
+        plain = results()
+    for actual, expected in zip(fast, plain, strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-13, atol=1e-300)
+    assert not fast[0].flags.writeable
+
+
+@given(st.data())
+def test_estimates_of_location_hiding(data: st.DataObject) -> None:
+    shape = data.draw(SHAPES)
+    n_cells = shape[0] * shape[1]
+    reveal = data.draw(st.sampled_from([0.0, 1 / n_cells, 0.5, 0.6, 1 - 1e-12, 1.0])) if n_cells > 1 else 1.0
+    other = (1 - reveal) / max(n_cells - 1, 1)
+    prior, table = some_prior(data, n_cells), data.draw(tables(n_cells))
+    where = manhattan(Grid.rectangle(rows=shape[0], cols=shape[1], width_km=1.0, height_km=2.0))
+    fast, missing = estimates_hiding(reveal, other, table, prior, where)
+    with numpy_kernels():
+        plain, plain_missing = estimates_hiding(reveal, other, table, prior, where)
+    assert np.array_equal(fast, plain)
+    assert missing == plain_missing
+
+
+@pytest.mark.usefixtures("numpy_and_numba")
+def test_an_estimate_outside_the_grid_is_rejected() -> None:
+    with pytest.raises(IndexError):
+        expected_distance_km(np.array([0.5, 0.5]), np.array([0, 2]), np.array([0.0, 1.0]))
+    with pytest.raises(ValueError, match=r"shape|size|mismatch"):
+        expected_distance_km(np.array([0.5, 0.5]), np.array([0, 1, 0]), np.array([0.0, 1.0]))
+
+
 @given(st.data())
 def test_conditioning(data: st.DataObject) -> None:
     n_cells = data.draw(st.integers(1, 8))
@@ -127,6 +187,26 @@ def test_predicting(data: st.DataObject) -> None:
     with numpy_kernels():
         plain = predict(posterior, np.array(rows))
     np.testing.assert_allclose(numba_kernels().predict(posterior, np.array(rows)), plain, rtol=1e-14, atol=1e-17)
+
+
+@given(st.data())
+def test_storing_likelihoods(data: st.DataObject) -> None:
+    n_cells = data.draw(st.integers(1, 12))
+    rows = [data.draw(tables(n_cells)).astype(np.float64) % 4 + 0.5 for _ in range(3)]
+    stored = []
+    for plain in (False, True):
+        with numpy_kernels() if plain else nullcontext():
+            seen = Likelihoods(n_cells)
+            for row in rows:
+                seen.append(row)
+            for wrong in (-1.0, 0.0, np.inf, np.nan):
+                with pytest.raises(ValueError, match="likelihood must be in"):
+                    seen.append(np.full(n_cells, wrong))
+        stored.append(seen)
+    fast, slow = stored
+    assert np.array_equal(fast.rows, slow.rows)
+    assert np.array_equal(fast.rows, rows)
+    assert np.array_equal(fast.groups, slow.groups)
 
 
 @given(st.data())
