@@ -110,14 +110,15 @@ def _scenario(mobility: Any, users: int, queries: int) -> dict[str, Any]:
 def write_traces(path: Path, users: int, queries: int) -> None:
     """Write a trace file of people who visit a few cells each, block by block."""
     rng = np.random.default_rng(0)
-    schema = pa.schema([pa.field("user", pa.string()), pa.field("time_s", pa.int64()), pa.field("cell", pa.int64())])
+    fields: dict[str, Any] = {"user": pa.string(), "time_s": pa.int64(), "cell": pa.int64()}
+    schema = pa.schema(fields)
     with pq.ParquetWriter(path, schema) as writer:
         for first in range(0, users, _FILE_BLOCK):
             count = min(_FILE_BLOCK, users - first)
             places = rng.integers(250, size=(count, 4))
             cells = np.take_along_axis(places, rng.integers(4, size=(count, queries)), axis=1)
             names = [f"p{number:07d}" for number in range(first, first + count)]
-            users_of_rows = pa.array(names).take(pa.array(np.repeat(np.arange(count), queries)))
+            users_of_rows = pa.array(names).take(np.repeat(np.arange(count), queries))
             times_s = pa.array(np.tile(np.arange(queries) * 3600, count))
             writer.write_table(pa.table([users_of_rows, times_s, pa.array(cells.ravel())], schema=schema))
 
