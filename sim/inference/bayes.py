@@ -114,7 +114,11 @@ def advance(
     fits = prior.shape == likelihood.shape == transition.shape[:1]
     if fits and (fast := kernels.compiled()) is not None:
         posterior, prediction = np.empty(prior.size), np.empty(transition.shape[1])
-        mass = fast.advance(plain_floats(prior), plain_floats(likelihood), transition, posterior, prediction)
+        try:
+            mass = fast.advance(prior, likelihood, transition, posterior, prediction)
+        except TypeError:  # arrays of another type or layout, from custom components
+            rows = plain_floats(transition)
+            mass = fast.advance(plain_floats(prior), plain_floats(likelihood), rows, posterior, prediction)
         return (posterior, prediction, mass) if mass > 0 else (np.zeros(prior.size), None, 0.0)
     posterior, mass = condition(prior, likelihood)
     return posterior, predict(posterior, transition) if mass > 0 else None, mass
