@@ -192,6 +192,17 @@ class Scenario(Spec):
         """Return the attacks that apply to an LPPM: all, or for the full type those that need no channel."""
         return [attack for attack in self.attacks if not (lppm.full and attack.needs_channel)]
 
+    @property
+    def everybody_needed_by(self) -> str:
+        """The parts of the scenario that need all users in one simulation, without blocks of users; or empty.
+
+        Hidden names need everybody, because the order of pseudonyms determines that of simultaneous reports.
+        """
+        if self.names == "hidden":
+            return "`names: hidden`"
+        attacks = [attack.name for attack in self.attacks if attack.needs_everybody]
+        return f"attack{'s' if len(attacks) > 1 else ''} {', '.join(attacks)}" if attacks else ""
+
     def is_exact(self, lppm: LPPMSpec) -> bool:
         """Return whether the expected metrics of an LPPM are equal in every replication, so that one is enough.
 

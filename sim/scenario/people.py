@@ -52,6 +52,15 @@ class UsersSpec(Spec):
             return False
         return not (self.demand.between_visits and self.mobility.shuffle)
 
+    @property
+    def queries_each(self) -> int | None:
+        """The number of queries of every user, if the parameters determine it; otherwise None.
+
+        The lives of synthetic users are endless: with `queries` and without `days` each makes exactly that many.
+        """
+        endless = self.mobility.endless and self.demand.endless
+        return self.queries if endless and self.days is None else None
+
     @model_validator(mode="after")
     def _ends(self) -> Self:
         if self.queries is None and self.days is None and not self.mobility.recorded:

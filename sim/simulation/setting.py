@@ -54,10 +54,10 @@ class Setting:
             return self.scenario.users.demand.build()
 
     @cached_property
-    def users(self) -> list[str]:
+    def users(self) -> Sequence[str]:
         """The ids of the test population."""
         with input_errors("users"):
-            users = list(self.mobility.users(self.scenario.users.count))
+            users = self.mobility.users(self.scenario.users.count)
         if not users:
             raise InputError("users: no user to simulate: the selection is empty", code="no-users")
         return users

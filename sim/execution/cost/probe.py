@@ -14,15 +14,8 @@ from sim.errors import InputError, input_errors
 from sim.execution.chunks import FailedSimulation, run_chunk
 from sim.execution.plan import Chunk
 from sim.execution.population_cache import PopulationCache
-from sim.mobility.demand.every_visit import EveryVisitParameters
-from sim.mobility.demand.periodic import PeriodicParameters
-from sim.mobility.demand.poisson import PoissonParameters
 from sim.mobility.recorded.replay import ReplayParameters
 from sim.mobility.synthetic.city import DEFAULT_USERS
-from sim.mobility.synthetic.commuters import CommutersParameters
-from sim.mobility.synthetic.favourites import FavouritesParameters
-from sim.mobility.synthetic.markov import MarkovChainParameters
-from sim.mobility.synthetic.taxis import TaxisParameters
 from sim.mobility.traces import DAY_S, LONGEST
 from sim.mobility.training.others import OthersParameters
 from sim.scenario import people
@@ -88,17 +81,11 @@ Report = Prepared | Rate
 
 
 def count_without_living(scenario: Scenario) -> tuple[int, int] | None:
-    """Return the number of users and of queries of each, if the scenario alone determines them; otherwise None.
-
-    The lives of synthetic users are endless: with `queries` and without `days` each makes exactly that many queries.
-    """
+    """Return the number of users and of queries of each, if the scenario alone determines them; otherwise None."""
     users = scenario.users
-    endless = isinstance(
-        users.mobility, FavouritesParameters | MarkovChainParameters | CommutersParameters | TaxisParameters
-    ) and isinstance(users.demand, EveryVisitParameters | PeriodicParameters | PoissonParameters)
-    if not endless or users.queries is None or users.days is not None or scenario.shifts:
+    if users.queries_each is None or scenario.shifts:
         return None
-    return users.count or DEFAULT_USERS, users.queries
+    return users.count or DEFAULT_USERS, users.queries_each
 
 
 def measurements(
