@@ -165,9 +165,7 @@ def _cost(
         incomplete=not probes.keys() <= rates.keys(),
         readings=next(iter(prepared.values())).readings if prepared else {},
         exact=tuple(dict.fromkeys(task.lppm for task in work if task.is_exact)),
-        undivided=tuple(
-            filter(None, dict.fromkeys(_undivided_note(settings[key], people_of[key]) for key in settings))
-        ),
+        undivided=_undivided(settings, people_of),
     )
 
     def count(times: dict[tuple[int, str], int]) -> Cost:
