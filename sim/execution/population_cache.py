@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from sim.execution.plan import Chunk
+from sim.execution.training_counts import read_counts
+from sim.mobility.statistics import Counts
 from sim.scenario.sweep import Point
 from sim.simulation.population import Population
 from sim.simulation.setting import Setting
+from sim.storage.run_directory import RunDirectory
 
 MOST_SETTINGS = 4
 """Maximum number of settings in memory."""
@@ -26,6 +30,7 @@ class PopulationCache:
     _counted: dict[str, tuple[int, int]] = field(default_factory=dict)
     _settings: dict[str, Setting] = field(default_factory=dict)
     _populations: dict[_People, Population] = field(default_factory=dict)
+    _directory: RunDirectory | None = None
 
     @classmethod
     def of(cls, population: Population, point: Point) -> PopulationCache:
@@ -40,8 +45,15 @@ class PopulationCache:
         if point.setting not in self._settings:
             if len(self._settings) >= MOST_SETTINGS:
                 self._settings.pop(next(iter(self._settings)))
-            self._settings[point.setting] = Setting(point.scenario)
+            self._settings[point.setting] = Setting(point.scenario, partial(self._counts_of, point.setting))
         return self._settings[point.setting]
+
+    def use_counts_in(self, directory: RunDirectory) -> None:
+        """Read counts of training sets from a run directory, as far as it has them."""
+        self._directory = directory
+
+    def _counts_of(self, setting: str, training: str) -> Counts | None:
+        return None if self._directory is None else read_counts(self._directory, setting, training)
 
     def population(self, point: Point, replication: int, users: range | None = None) -> Population:
         """Return the population of a point in one replication, or a block of its users."""

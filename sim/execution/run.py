@@ -23,6 +23,7 @@ from sim.execution.population_cache import PopulationCache
 from sim.execution.resume import intact_parts, refuse_another_run
 from sim.execution.stopping import Round, rounds
 from sim.execution.study import Study
+from sim.execution.training import count_training
 from sim.scenario.models import Scenario
 from sim.simulation import interrupts
 from sim.simulation.progress import Progress, Silent, Tally, explained_interrupt
@@ -175,6 +176,7 @@ def _simulate(
         if todo or opened.planned_parts() != parts:
             directory.write_manifest(opened.manifest.updated(parts=parts, repetitions=current.described()))
         if todo:
+            count_training(todo, study.populations, pool, directory)
             expected = sum(map(study.queries, todo))
             progress.start(expected, chunks=len(todo), skipped=0 if started else len(share) - len(todo))
             started = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,8 @@ from sim.execution.chunk_size import CHUNK_QUERIES
 from sim.execution.inputs import permitted
 from sim.execution.plan import Plan, tasks
 from sim.execution.population_cache import PopulationCache
-from sim.mobility.traces import live
+from sim.mobility.statistics import count
+from sim.mobility.traces import Trace, live
 from sim.scenario.models import Scenario
 from sim.scenario.sweep import points
 from sim.simulation.population import Population
@@ -271,6 +274,51 @@ def test_a_failed_block_is_named_and_repeated_alone(make_scenario: MakeScenario,
     )
     assert failed_where(failure) == "point 0, replication 0, users 4 to 7, SP-Exp"
     assert chunk.id in failure["command"]
+
+
+# ------------------------------------------------------------------------------------------------------- training data
+
+
+@pytest.fixture
+def crowd(make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch) -> Scenario:
+    """Return a scenario with a training set that is counted in three blocks."""
+    for module in ("sim.execution.training", "sim.simulation.setting"):
+        monkeypatch.setattr(f"{module}.PEOPLE", 3)
+    return make_scenario(users=FAVOURITES, lppms=["MK-Exp"], training={"others": {"kind": "others", "count": 8}})
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_large_training_sets_are_counted_once(
+    workers: int, crowd: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = divided(crowd, tmp_path / "run", 3, workers=workers)
+    (file,) = (tmp_path / "run" / "training").iterdir()
+    monkeypatch.undo()
+    small = divided(crowd, tmp_path / "small", USERS)
+    assert not (tmp_path / "small" / "training").exists()
+    pd.testing.assert_frame_equal(rows(whole), rows(small), check_exact=True)
+    assert file.suffix == ".npz"
+
+
+def test_corrupt_counts_are_computed_again(crowd: Scenario, tmp_path: Path) -> None:
+    whole = divided(crowd, tmp_path / "run", 3)
+    expected = rows(whole)
+    (file,) = (tmp_path / "run" / "training").iterdir()
+    content = file.read_bytes()
+    file.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
+    for part in whole.run.parts():
+        (tmp_path / "run" / "events" / f"{part}.parquet").unlink()
+    pd.testing.assert_frame_equal(expected, rows(divided(crowd, tmp_path / "run", 3)), check_exact=True)
+    assert file.read_bytes() == content
+
+
+def test_counts_of_blocks_add_up() -> None:
+    rng = np.random.default_rng(3)
+    traces = [Trace(f"u{k}", np.arange(30) * 9_000, rng.integers(0, 6, 30)) for k in range(7)]
+    counted = [count(traces[k : k + 2], n_cells=6, restart_s=86_400) for k in range(0, 7, 2)]
+    whole, added = count(traces, n_cells=6, restart_s=86_400), reduce(operator.add, counted)
+    for name in ("visits", "pairs", "counts"):
+        assert np.array_equal(getattr(whole, name), getattr(added, name))
 
 
 # ---------------------------------------------------------------------------------------------------------------- plan
