@@ -31,7 +31,7 @@ def test_true_statistics_equal_manual_counts_in_the_test(restart: str, make_scen
 def test_replications_have_the_same_users_with_other_traces(make_scenario: MakeScenario) -> None:
     setting = Setting(make_scenario())
     one, again, other = Population(setting, 0), Population(setting, 0), Population(setting, 1)
-    assert list(setting.users) == ["user-001", "user-002", "user-003"]
+    assert setting.users == ["user-001", "user-002", "user-003"]
     assert [len(trace) for trace in one.traces] == [25] * 3
     for user in setting.users:
         assert one.lives[user].test.cells.tolist() == again.lives[user].test.cells.tolist()

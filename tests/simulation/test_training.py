@@ -150,7 +150,7 @@ def test_a_replay_can_train_on_other_users_of_the_file(make_scenario: MakeScenar
     users = replay(tmp_path, table, select={"users": ["a"]})
     others = {"kind": "others", "mobility": users["mobility"] | {"select": {"exclude": {"users": ["a"]}}}}
     population = Population(Setting(make_scenario(users=users, training={"t": others})), 0)
-    assert list(population.setting.users) == ["a"]
+    assert population.setting.users == ["a"]
     assert population.truth("a").profile[:3].tolist() == [1, 0, 0]
     assert population.knowledge("t")("a").profile[:3].tolist() == [0, 0.5, 0.5]
 

@@ -212,9 +212,8 @@ def sample(users: Sequence[str], count: int, named: Sequence[str] = ()) -> list[
     """
     if len(users) <= count:
         return list(users)
-    chosen = {len(users) * k // count for k in range(count)}
-    places = {user: place for place, user in enumerate(users)} if named else {}
-    return [users[place] for place in sorted(chosen | {places[user] for user in named if user in places})]
+    chosen = {len(users) * k // count for k in range(count)} | {users.index(user) for user in named if user in users}
+    return [users[place] for place in sorted(chosen)]
 
 
 def _named(scenario: Scenario) -> list[str]:

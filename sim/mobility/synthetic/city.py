@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from sim.inference.bayes import read_only
 from sim.interfaces import FloatArray
 from sim.mobility.intervals import require
+from sim.mobility.user_ids import UserIds
 from sim.rng import stream
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DEFAULT_USERS = 10
 
 
-class NumberedUsers(Sequence[str]):
+class NumberedUsers(UserIds):
     """The ids ``user-001``, ``user-002``... of synthetic users, made when they are read: a million take no memory.
 
     >>> users = NumberedUsers(range(1, 2001))
@@ -46,15 +46,6 @@ class NumberedUsers(Sequence[str]):
 
     def __contains__(self, user: object) -> bool:
         return isinstance(user, str) and _number_in(user) in self._numbers
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, NumberedUsers) and self._numbers == other._numbers
-
-    def __hash__(self) -> int:
-        return hash(self._numbers)
-
-    def __repr__(self) -> str:
-        return f"<NumberedUsers: {len(self)} users>"
 
     def index(self, user: str, start: int = 0, stop: int | None = None) -> int:
         """Return the position of a user; raise ValueError if it is not in the slice `start:stop`."""

@@ -80,7 +80,7 @@ def test_steps_are_regular_and_reproducible() -> None:
     walk = list(islice(chain.visits("user-001", np.random.default_rng(2)), 600))
     assert [visit.time_s for visit in walk] == [60 * step for step in range(600)]
     assert walk == list(islice(chain.visits("user-001", np.random.default_rng(2)), 600))
-    assert tuple(chain.users(3)) == ("user-001", "user-002", "user-003")
+    assert chain.users(3) == ("user-001", "user-002", "user-003")
 
 
 def test_with_stay_one_users_never_move() -> None:
