@@ -102,7 +102,7 @@ def costs(users: int, *, replay: bool = False) -> Costs:
         if replay:
             write_traces(users, file)
         work = {"users": users, "file": str(file) if replay else None, "out": f"{folder}/run"}
-        return Costs(**main_of(__name__, json.dumps(work)))
+        return Costs(**main_of("benchmarks.population", json.dumps(work)))
 
 
 def main() -> None:

@@ -64,16 +64,16 @@ def rows(result: sim.Result) -> pd.DataFrame:
 
 
 def snapshots(result: sim.Result) -> dict[tuple[Any, ...], bytes]:
-    found: dict[tuple[Any, ...], bytes] = {}
+    profiles: dict[tuple[Any, ...], bytes] = {}
     for part in result.run.parts():
         arrays = result.run.snapshots(part)
         keys = (arrays[name] for name in ("lppm", "replication", "user", "index"))
         values = [arrays[name] for name in arrays if name == "profile" or name.startswith("own_")]
-        found |= {
+        profiles |= {
             (part.split("-")[0], *key): b"".join(value[place].tobytes() for value in values)
             for place, key in enumerate(zip(*keys, strict=True))
         }
-    return found
+    return profiles
 
 
 def blocks_of(result: sim.Result) -> set[range | None]:
@@ -255,8 +255,9 @@ def test_an_interrupt_loses_only_the_current_block(make_scenario: MakeScenario, 
                 raise KeyboardInterrupt
 
     scenario = make_scenario(users=FAVOURITES)
-    with pytest.raises(KeyboardInterrupt, match="3 of 7 chunks are finished") as error:
+    with pytest.raises(KeyboardInterrupt) as error:
         divided(scenario, tmp_path, 1, progress=Stop())
+    assert "3 of 7 chunks" in str(error.value)
     assert "about 1 simulated queries are lost" in str(error.value)
 
 

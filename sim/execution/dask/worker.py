@@ -159,10 +159,10 @@ def _differing_file(scenario: Scenario, expected: Mapping[str, str], verified: s
             if name in components:
                 refuse_stale(name, access)
             path = source_file(name, access) if name in components else scenario.locate(name)
-            found = fingerprint(path)
+            digest = fingerprint(path)
         except (OSError, ValueError, InputError) as error:
             return str(error)
-        if found != expected.get(name):
+        if digest != expected.get(name):
             return f"{name}: {path} differs from the file on the driver"
         verified.add(name)
     return None

@@ -68,7 +68,7 @@ def _digest(file: Path, options: str) -> str:
 
 
 def _opened(path: Path) -> VisitIndex | None:
-    """Return the index in a file; None if there is no intact one."""
+    """Return the index in a file; None if it is missing or damaged."""
     try:
         return VisitIndex.open(path)
     except (FileNotFoundError, NotADirectoryError):
