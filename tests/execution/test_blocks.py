@@ -277,6 +277,17 @@ def test_a_failed_block_is_named_and_repeated_alone(make_scenario: MakeScenario,
     assert chunk.id in failure["command"]
 
 
+def test_the_shipped_city_runs_in_blocks_and_resumes(tmp_path: Path) -> None:
+    settings = {"users.count": 1_100, "training.others.count": 5}
+    city = sim.load("example:city").with_settings(settings)
+    first = sim.run(city, out=tmp_path, figures=False)
+    assert blocks_of(first) == {range(0, 550), range(550, 1_100)}
+    (tmp_path / "events" / f"{first.run.parts()[1]}.parquet").unlink()
+    again = sim.run(city, out=tmp_path, figures=False)
+    assert len(again.events()) == 1_100
+    pd.testing.assert_frame_equal(first.summary(), again.summary())
+
+
 # ------------------------------------------------------------------------------------------------------- training data
 
 
