@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks.memory import LIMIT_S, environment, main_of, resident
 from benchmarks.timing import Samples, seconds_of, side_by_side
+from sim.execution.blocks import ChunkSize
 from sim.execution.chunks import run_chunk
 from sim.execution.cost.estimate import estimate
 from sim.execution.local_pool import Workers
@@ -62,7 +63,7 @@ def _study(replications: int, epsilons: list[float], *, users: int, queries: int
 
 def chunks_of(scenario: Scenario, *, joined: int = 1) -> list[Chunk]:
     """Return the chunks of a study, each of `joined` replications."""
-    return Plan(tasks(points(scenario)), lambda _point, _lppms: joined).chunks()
+    return Plan(tasks(points(scenario)), lambda _point, _lppms: ChunkSize(joined)).chunks()
 
 
 def seconds_per_chunk(pool: str, count: int) -> float:

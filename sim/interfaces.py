@@ -290,6 +290,9 @@ class Attack(Protocol):
 class AttackCapabilities:
     """Optional attributes of an `Attack`."""
 
+    separates_users: Capability[Attack, bool] = Capability(False)
+    """Whether every estimate depends only on the reports and statistics of the same user; an attribute of the class.
+    The users of a large simulation are then simulated in blocks, each with another instance of the attack."""
     conclude: Capability[Attack, Callable[[], Iterable[Guess]]] = Capability(tuple)
     """`conclude()` is called once after the simulation; yields a guess for the last query of each user, with final
     estimates of earlier queries in `revised`."""

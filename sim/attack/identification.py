@@ -54,6 +54,11 @@ class IdentificationParameters(AttackParameters):
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return handler.resolve_ref_schema(handler(core)) | {"required": ["kind"]}
 
+    @property
+    def needs_everybody(self) -> bool:
+        """Whether an estimate may depend on other users: all are candidates."""
+        return True
+
     def build(self, context: AttackContext) -> IdentificationAttack:
         """Return the attack."""
         return IdentificationAttack(

@@ -10,11 +10,11 @@ from typing import Literal, Self, cast
 from pydantic import ConfigDict, model_validator
 
 from sim.components.custom import Custom
-from sim.components.imports import ComponentError
+from sim.components.imports import ComponentError, resolve
 from sim.components.registry import Parameters, component
 from sim.components.spec import Name
 from sim.errors import InvalidValue
-from sim.interfaces import Attack, OutputSpace
+from sim.interfaces import Attack, AttackCapabilities, OutputSpace
 from sim.lppm.outputs import Cells
 from sim.mobility.statistics import Statistics
 from sim.world import World
@@ -67,6 +67,11 @@ class AttackParameters(Parameters):
         """Whether the estimate depends on the current report alone."""
         return False
 
+    @property
+    def needs_everybody(self) -> bool:
+        """Whether an estimate may depend on the reports or statistics of other users."""
+        return False
+
     @model_validator(mode="after")
     def _trained(self) -> Self:
         if self.training is not None and self.knows != "training":
@@ -92,6 +97,12 @@ class CustomAttack(Custom, AttackParameters):
     def needs_channel(self) -> bool:
         """Whether the attack requires the channel of each report; not known for custom classes."""
         return False
+
+    @property
+    def needs_everybody(self) -> bool:
+        """Whether an estimate may depend on other users, as declared by the class."""
+        component = resolve(self.kind, "attack", self.code)
+        return not AttackCapabilities.separates_users.of(cast(Attack, component))
 
     def build(self, context: AttackContext) -> Attack:
         """Return an instance of the class, constructed with `world` and `statistics_of`."""

@@ -24,6 +24,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(ge=1e-6, le=1e6)]
 NonNegative = Annotated[float, Field(ge=0, le=1e6)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
+PeopleCount = Annotated[int, Field(ge=1, le=100_000_000)]
 Days = Annotated[float, Field(ge=1e-6, le=36_525)]
 Name = Annotated[str, Field(pattern=NAME, max_length=60)]
 

@@ -60,6 +60,7 @@ def describe_failure(failure: Failure, directory: RunDirectory, scenario: Scenar
         "point": chunk.point.index,
         "values": chunk.point.values,
         "replications": [alone.replications.start, alone.replications.stop - 1],
+        **({} if chunk.users is None else {"users": [chunk.users.start + 1, chunk.users.stop]}),
         "lppms": list(chunk.lppms) if failure.lppm is None else [failure.lppm],
         "error": failure.error,
         "traceback": failure.details,

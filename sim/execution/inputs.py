@@ -39,7 +39,13 @@ def fingerprints(scenarios: Iterable[Scenario]) -> dict[str, str]:
     for scenario in scenarios:
         paths |= {name: scenario.locate(name) for name in scenario.files()}
         paths |= {name: source_file(name, scenario.place.code) for name in scenario.own_components()}
-    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in sorted(paths.items())}
+    return {name: fingerprint(path) for name, path in sorted(paths.items())}
+
+
+def fingerprint(path: Path) -> str:
+    """Return the SHA-256 of a file, read in pieces."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def run_digest(scenario: Scenario, files: dict[str, str]) -> str:

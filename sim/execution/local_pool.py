@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
-from sim.execution.plan import Chunk
+from sim.execution.plan import Chunk, People
 from sim.execution.pool import TRIES, Answer, Done, Failure, perform, to_stderr
 from sim.execution.population_cache import PopulationCache
 from sim.simulation import interrupts
@@ -95,8 +95,8 @@ class _Queue:
     """Queue of chunks in their order, except that a worker first gets chunks of the population it has in memory."""
 
     def __init__(self, chunks: Iterable[Chunk]) -> None:
-        self._untouched: dict[tuple[str, range], deque[Chunk]] = {}
-        self._begun: dict[tuple[str, range], deque[Chunk]] = {}
+        self._untouched: dict[People, deque[Chunk]] = {}
+        self._begun: dict[People, deque[Chunk]] = {}
         self._count = 0
         for chunk in chunks:
             self.put(chunk)

@@ -8,30 +8,37 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from sim.execution.blocks import Area, ChunkSize, overlapping, uncovered
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import RepeatUntil, Scenario
 from sim.scenario.sweep import SETTING, CanonicalTexts, Point
 from sim.storage.errors import RequestError
 from sim.storage.event_schema import SCHEMA_VERSION
-from sim.storage.part_ids import part_id, point_in, replications_in
+from sim.storage.part_ids import part_id, point_in, replications_in, users_in
 
-CHUNK_QUERIES = 10_000
-"""Minimum number of queries in a chunk, if the scenario has enough replications: a few seconds of work."""
+People = tuple[str, range, range | None]
+"""Setting, replications and users of a chunk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Simulations that are run and written together: some LPPMs at one point, in consecutive replications."""
+    """Simulations that are run and written together.
+
+    A chunk covers some LPPMs at one point, in consecutive replications with all users, or in one replication with a
+    block of consecutive users.
+    """
 
     id: str
     point: Point
     replications: range
     lppms: tuple[str, ...]
+    users: range | None = None
+    """Positions of the users in the order of the scenario; None: all users."""
 
     @property
-    def people(self) -> tuple[str, range]:
-        """Setting and replications; chunks with the same value share populations in memory."""
-        return self.point.setting, self.replications
+    def people(self) -> People:
+        """Setting, replications and users; chunks with the same value share populations in memory."""
+        return self.point.setting, self.replications, self.users
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,21 +110,24 @@ def next_look(replications: int, at_most: int) -> int:
     return min(at_most, replications + max(1, replications // 4))
 
 
-Joined = Callable[[Point, int], int]
-"""Function of a point and a number of LPPMs that returns the number of replications in a chunk."""
+SizeOf = Callable[[Point, Sequence[str]], ChunkSize]
+"""Function of a point and the LPPMs of a chunk that returns the size of the chunk."""
 
 
 class Plan:
     """Chunks of a list of tasks.
 
-    A chunk holds the LPPMs of a point in consecutive replications. With a stopping rule each LPPM has separate chunks:
-    a chunk's id must not depend on how long other LPPMs are repeated, or a run with narrower intervals could not reuse
-    it.
+    A chunk holds the LPPMs of a point in consecutive replications or, if a simulation is long, in one replication with
+    a block of users. With a stopping rule each LPPM has separate chunks: a chunk's id must not depend on how long other
+    LPPMs are repeated, or a run with narrower intervals could not reuse it.
     """
 
-    def __init__(self, tasks: Iterable[Task], joined: Joined = lambda _point, _lppms: 1) -> None:
+    def __init__(self, tasks: Iterable[Task], size_of: SizeOf = lambda _point, _lppms: ChunkSize()) -> None:
         self.tasks = list(tasks)
-        self._joined = joined
+        self._size_of = size_of
+        self._rank: dict[str, int] = {}
+        for task in self.tasks:
+            self._rank.setdefault(task.point.setting, len(self._rank))
         self._groups: dict[tuple[int, str], list[Task]] = {}
         for task in self.tasks:
             alone = isinstance(task.point.scenario.replications, RepeatUntil)
@@ -132,7 +142,7 @@ class Plan:
 
         Chunks of existing parts stay as they are, and further chunks fill the gaps between them. So the ids of a
         started plan do not change, and a plan with more replications repeats none of them. Chunks are ordered by
-        replication, then by point, because points may share a population in memory.
+        replication, setting, users and point, because points may share a population in memory.
         """
         counts = times or {task.key: task.at_least for task in self.tasks}
         existing_chunks = self._existing_chunks(existing)
@@ -143,74 +153,67 @@ class Plan:
                 own = [task for task in group if counts[task.key] > first]
                 among = existing_chunks.get(tuple(task.key for task in own), [])
                 chunks += [chunk for chunk in among if first <= chunk.replications.start < stop]
-                chunks += [
-                    self._chunk(own, replications)
-                    for gap in _gaps(range(first, stop), [chunk.replications for chunk in among])
-                    for replications in self._cut(gap, own)
-                ]
-        return sorted(chunks, key=lambda chunk: (chunk.replications.start, chunk.point.index))
+                chunks += self._fill(range(first, stop), own, among)
+        return sorted(chunks, key=self._place)
+
+    def _place(self, chunk: Chunk) -> tuple[int, int, int, int]:
+        """Return the sort key of a chunk."""
+        first_user = 0 if chunk.users is None else chunk.users.start
+        return chunk.replications.start, self._rank[chunk.point.setting], first_user, chunk.point.index
 
     def named(self, part: str) -> Chunk | None:
         """Return the chunk with this id; None if it cannot belong to this plan."""
         if (point := point_in(part)) is None:
             return None
-        replications = replications_in(part)
+        replications, users = replications_in(part), users_in(part)
         for group in self._of_point.get(point, []):
             own = [task for task in group if task.at_most >= replications.stop]
-            if own and replications and (chunk := self._chunk(own, replications)).id == part:
+            if not own or not replications or (users is not None and users.stop > self._size(own).users):
+                continue
+            if (chunk := self._chunk(own, replications, users)).id == part:
                 return chunk
         return None
 
     def alone(self, chunk: Chunk, replication: int) -> Chunk:
         """Return a chunk with only one replication of another chunk."""
         tasks = [task for task in self.tasks if task.point is chunk.point and task.lppm in chunk.lppms]
-        return self._chunk(tasks, range(replication, replication + 1))
+        return self._chunk(tasks, range(replication, replication + 1), chunk.users)
 
     def _existing_chunks(self, existing: Iterable[str]) -> dict[tuple[tuple[int, str], ...], list[Chunk]]:
-        """Return the chunks of existing parts by the keys of their tasks, ordered by replication."""
+        """Return the chunks of existing parts by the keys of their tasks, ordered by replication and user."""
         by_tasks: dict[tuple[tuple[int, str], ...], list[Chunk]] = {}
         named = [chunk for part in existing if (chunk := self.named(part)) is not None]
-        for chunk in sorted(named, key=lambda chunk: chunk.replications.start):
+        for chunk in sorted(named, key=self._place):
             by_tasks.setdefault(tuple((chunk.point.index, lppm) for lppm in chunk.lppms), []).append(chunk)
         for chunks in by_tasks.values():
-            for one, following in itertools.pairwise(chunks):
-                if following.replications.start < one.replications.stop:
-                    raise RequestError(
-                        f"events/{one.id}.parquet and events/{following.id}.parquet contain the same replications, "
-                        "written by two runs with different chunk sizes. Remove one of the two files and run again.",
-                        code="overlapping-parts",
-                    )
+            if (both := overlapping([Area(chunk.replications, chunk.users) for chunk in chunks])) is not None:
+                one, other = (chunks[place] for place in both)
+                raise RequestError(
+                    f"events/{one.id}.parquet and events/{other.id}.parquet contain the same replications, "
+                    "written by two runs with different chunk sizes. Remove one of the two files and run again.",
+                    code="overlapping-parts",
+                )
         return by_tasks
 
-    def _cut(self, gap: range, own: Sequence[Task]) -> Iterator[range]:
-        """Yield the ranges of replications of the chunks that fill a gap."""
-        step = max(self._joined(own[0].point, len(own)), 1) if len(gap) > 1 else 1
-        for first in range(gap.start, gap.stop, step):
-            yield range(first, min(first + step, gap.stop))
+    def _fill(self, replications: range, own: Sequence[Task], among: Sequence[Chunk]) -> Iterator[Chunk]:
+        """Yield the chunks that fill the gaps between existing chunks of the same tasks."""
+        size = self._size(own)
+        for gap in uncovered(replications, [Area(chunk.replications, chunk.users) for chunk in among], size.users):
+            yield from (self._chunk(own, area.replications, area.users) for area in size.cut(gap))
 
-    def _chunk(self, own: Sequence[Task], replications: range) -> Chunk:
+    def _size(self, own: Sequence[Task]) -> ChunkSize:
+        return self._size_of(own[0].point, [task.lppm for task in own])
+
+    def _chunk(self, own: Sequence[Task], replications: range, users: range | None) -> Chunk:
         keys = tuple(task.key for task in own)
         if keys not in self._contents:
             self._contents[keys] = json.dumps([task.identity for task in own])
         point, bounds = own[0].point, (replications.start, replications.stop - 1)
-        text = f"[{SCHEMA_VERSION}, {bounds[0]}, {bounds[1]}, {self._contents[keys][1:]}"
+        block = "" if users is None else f"[{users.start}, {users.stop - 1}], "
+        text = f"[{SCHEMA_VERSION}, {bounds[0]}, {bounds[1]}, {block}{self._contents[keys][1:]}"
         digest = hashlib.sha256(text.encode()).hexdigest()[:10]
-        return Chunk(part_id(point.index, replications, digest), point, replications, tuple(task.lppm for task in own))
-
-
-def _gaps(whole: range, taken: Iterable[range]) -> Iterator[range]:
-    """Yield the gaps that ordered ranges leave in a whole range.
-
-    >>> list(_gaps(range(10), [range(2, 4), range(4, 5), range(9, 12)]))
-    [range(0, 2), range(5, 9)]
-    """
-    free = whole.start
-    for own in taken:
-        if free < min(own.start, whole.stop):
-            yield range(free, min(own.start, whole.stop))
-        free = max(free, own.stop)
-    if free < whole.stop:
-        yield range(free, whole.stop)
+        lppms = tuple(task.lppm for task in own)
+        return Chunk(part_id(point.index, replications, digest, users), point, replications, lppms, users)
 
 
 def _identities(scenario: Scenario, texts: CanonicalTexts) -> dict[str, str]:

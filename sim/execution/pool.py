@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
-from sim.errors import UserError
+from sim.errors import UserError, input_errors
 from sim.execution.chunks import FailedSimulation, run_chunk
 from sim.execution.plan import Chunk
 from sim.execution.population_cache import PopulationCache
+from sim.execution.training_counts import CountingChunk, write_counts
 from sim.simulation import interrupts
 from sim.simulation.progress import Tick
 from sim.storage.run_directory import RunDirectory
@@ -90,7 +91,14 @@ class InProcess:
 
 
 def perform(chunk: Chunk, directory: RunDirectory, populations: PopulationCache, tick: Tick | None = None) -> None:
-    """Simulate a chunk and write its part and snapshots."""
+    """Simulate a chunk and write its part and snapshots, or count people of a training set."""
+    populations.use_counts_in(directory)
+    if isinstance(chunk, CountingChunk):
+        assert chunk.users is not None
+        with input_errors(f"training.{chunk.training}"):
+            counts = populations.setting(chunk.point).count_others(chunk.training, chunk.users)
+        write_counts(directory, chunk.point.setting, chunk.training, counts, chunk.users)
+        return
     simulated = run_chunk(chunk, populations, tick)
     snapshots = simulated.snapshots if simulated.snapshots["index"].size else None
     directory.write_part(chunk.id, simulated.table, simulated.notes, snapshots=snapshots)

@@ -18,11 +18,12 @@ from sim.execution.inputs import default_directory, permitted
 from sim.execution.local_pool import Workers
 from sim.execution.manifest import describe_run
 from sim.execution.plan import Chunk, refuse_shard, share_of
-from sim.execution.pool import Failure, InProcess, Pool, perform
+from sim.execution.pool import Failure, InProcess, Pool, perform, to_stderr
 from sim.execution.population_cache import PopulationCache
 from sim.execution.resume import intact_parts, refuse_another_run
 from sim.execution.stopping import Round, rounds
 from sim.execution.study import Study
+from sim.execution.training import count_training
 from sim.scenario.models import Scenario
 from sim.simulation import interrupts
 from sim.simulation.progress import Progress, Silent, Tally, explained_interrupt
@@ -83,6 +84,8 @@ def run(
                     code="exclusive-options",
                 )
             return _run_chunk(chunk, _Run.open(study, out, thorough=False, rebuild=False), tally)
+        for note in study.notes():
+            to_stderr(note)
         # Thorough checks read all parts: each of many shards would read the parts of all others.
         opened = _Run.open(study, out, thorough=shard is None, rebuild=True).with_points()
         done = intact_parts(opened.parts)
@@ -173,6 +176,7 @@ def _simulate(
         if todo or opened.planned_parts() != parts:
             directory.write_manifest(opened.manifest.updated(parts=parts, repetitions=current.described()))
         if todo:
+            count_training(todo, study.populations, pool, directory)
             expected = sum(map(study.queries, todo))
             progress.start(expected, chunks=len(todo), skipped=0 if started else len(share) - len(todo))
             started = True

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import pandas as pd
 
-from sim.analysis.replications import replication_half_widths, replication_means
-from sim.analysis.summary import per_user
+from sim.analysis.event_log import SERIES
+from sim.analysis.replications import replication_half_widths
+from sim.analysis.summary import LOSS_AND_ERROR, per_user, preferred
 from sim.execution.plan import Chunk, Plan, Task, Times, next_look
 from sim.storage.run_directory import RunDirectory
 
@@ -62,7 +65,7 @@ def rounds(plan: Plan, directory: RunDirectory) -> Iterator[Round]:
     times: Times = {task.key: task.at_least for task in work}
     existing = _existing(plan, directory)
     open_keys = {task.key for task in work if task.half_width_km is not None}
-    means: dict[str, pd.DataFrame] = {}
+    sums: dict[str, _Sums] = {}
     while True:
         chunks = plan.chunks(times, directory.parts())
         yield Round(work, times, chunks)
@@ -70,10 +73,10 @@ def rounds(plan: Plan, directory: RunDirectory) -> Iterator[Round]:
         for chunk in chunks:
             key = (chunk.point.index, chunk.lppms[0])
             if key in open_keys:
-                if chunk.id not in means:
-                    means[chunk.id] = replication_means(per_user(directory, [chunk.id]))
-                measured.append(means[chunk.id])
-        state = Round(work, times, chunks, _half_widths(measured))
+                if chunk.id not in sums:
+                    sums[chunk.id] = _sums_over_users(per_user(directory, [chunk.id]))
+                measured.append(sums[chunk.id])
+        state = Round(work, times, chunks, _half_widths(_replication_means(measured)))
         following = state.next_times(existing)
         if following == times:
             yield state
@@ -92,12 +95,43 @@ def _existing(plan: Plan, directory: RunDirectory) -> Times:
     return counts
 
 
-def _half_widths(means: Sequence[pd.DataFrame]) -> dict[tuple[int, str], dict[str, float]]:
+_Sums = dict[tuple[int, str, str, int], dict[str, tuple[Fraction, int]]]
+"""Exact sum over users, and number of users, of each metric by point, LPPM, attack and replication."""
+
+
+def _sums_over_users(users: pd.DataFrame) -> _Sums:
+    """Return the sums of a table of `per_user`; exact sums do not depend on the blocks of users."""
+    metrics = {name: preferred(users, name).to_numpy() for name in LOSS_AND_ERROR}
+    keys = zip(*(users[name].tolist() for name in (*SERIES, "replication")), strict=True)
+    sums: _Sums = {}
+    for row, key in enumerate(keys):
+        own = sums.setdefault(key, dict.fromkeys(LOSS_AND_ERROR, (Fraction(), 0)))
+        for name, values in metrics.items():
+            if not math.isnan(values[row]):
+                own[name] = (own[name][0] + Fraction(float(values[row])), own[name][1] + 1)
+    return sums
+
+
+def _replication_means(parts: Iterable[_Sums]) -> pd.DataFrame:
+    """Return the means over the users of all parts, in the form of `sim.analysis.replications.replication_means`."""
+    merged: _Sums = {}
+    for part in parts:
+        for key, sums in part.items():
+            own = merged.setdefault(key, dict.fromkeys(LOSS_AND_ERROR, (Fraction(), 0)))
+            merged[key] = {name: (own[name][0] + sums[name][0], own[name][1] + sums[name][1]) for name in own}
+    rows = [
+        (*key, *(float(total / count) if count else math.nan for total, count in sums.values()))
+        for key, sums in sorted(merged.items())
+    ]
+    return pd.DataFrame(rows, columns=[*SERIES, "replication", *LOSS_AND_ERROR])
+
+
+def _half_widths(means: pd.DataFrame) -> dict[tuple[int, str], dict[str, float]]:
     """Return, by point and LPPM, the half-width in km of the interval of Q-bar and of each attack's P_AE."""
     half_widths: dict[tuple[int, str], dict[str, float]] = {}
-    if not means:
+    if means.empty:
         return half_widths
-    for row in replication_half_widths(pd.concat(means, ignore_index=True)).to_dict("records"):
+    for row in replication_half_widths(means).to_dict("records"):
         metrics = half_widths.setdefault((int(row["point"]), str(row["lppm"])), {})
         named = {"Q-bar": row["quality_loss_km"], f"P_AE {row['attack']}": row["adversary_error_km"]}
         metrics |= {name: float(half) for name, half in named.items() if pd.notna(half)}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sim.execution.blocks import ChunkSize
+from sim.execution.chunk_size import chunk_size, undivided_note
 from sim.execution.inputs import fingerprints
-from sim.execution.plan import CHUNK_QUERIES, Chunk, Plan, tasks
+from sim.execution.plan import Chunk, Plan, tasks
 from sim.execution.population_cache import PopulationCache
 from sim.scenario.consistency import findings
 from sim.scenario.models import Scenario
@@ -37,16 +40,26 @@ class Study:
             raise ScenarioError(faults)
         swept = points(scenario)
         populations, representatives = PopulationCache(), models(swept)
-        size = chunk_queries or CHUNK_QUERIES
 
-        def replications(point: Point, lppms: int) -> int:
-            return -(-size // (populations.queries(representatives[point.setting]) * lppms))
+        def size_of(point: Point, lppms: Sequence[str]) -> ChunkSize:
+            model = representatives[point.setting]
+            users, queries = populations.users(model), populations.queries(model)
+            return chunk_size(point.scenario, lppms, users=users, queries=queries, chunk_queries=chunk_queries)
 
-        plan = Plan(tasks(swept), replications)
+        plan = Plan(tasks(swept), size_of)
         files = fingerprints(point.scenario for point in swept)
         return cls(scenario, swept, plan, files, populations, representatives)
 
+    def notes(self) -> list[str]:
+        """Return notes on simulations of large populations that are not divided into blocks of users."""
+        notes = []
+        for model in {point.index: point for point in self._representatives.values()}.values():
+            users, queries = self.populations.users(model), self.populations.queries(model)
+            notes.append(undivided_note(model.scenario, users=users, queries=queries))
+        return [note for note in dict.fromkeys(notes) if note]
+
     def queries(self, chunk: Chunk) -> int:
         """Return the approximate number of queries in a chunk."""
-        representative = self._representatives[chunk.point.setting]
-        return self.populations.queries(representative) * len(chunk.lppms) * len(chunk.replications)
+        model = self._representatives[chunk.point.setting]
+        queries = self.populations.queries(model) * len(chunk.lppms) * len(chunk.replications)
+        return queries if chunk.users is None else round(queries * len(chunk.users) / self.populations.users(model))

@@ -21,6 +21,8 @@ class MobilityParameters(Parameters):
     """Whether the users move on roads."""
     recorded: ClassVar[bool] = False
     """Whether the users are recorded in a file, with finite traces."""
+    endless: ClassVar[bool] = False
+    """Whether the visits of every user are known to have no end."""
 
     @abstractmethod
     def build(self, world: World, seed: int, place: Place) -> Mobility:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Literal
@@ -84,13 +85,42 @@ def statistics(traces: Iterable[Trace], *, n_cells: int, restart_s: int | None =
     require("n_cells", n_cells, 1, float("inf"), ends="[)")
     if restart_s is not None:
         require("restart_s", restart_s, 1, float("inf"), ends="[)")
-    histogram = np.zeros(n_cells, dtype=np.int64)
+    return count(traces, n_cells=n_cells, restart_s=restart_s).statistics()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counts:
+    """Numbers of visits and transitions; sums over groups of people are those of all people."""
+
+    visits: IntArray
+    """Number of visits of each cell, shape (n_cells,)."""
+    pairs: IntArray
+    """Distinct transitions in ascending order, each as from * n_cells + to."""
+    counts: IntArray
+    """Number of each of these transitions."""
+
+    def __add__(self, other: Counts) -> Counts:
+        pairs, place = np.unique(np.concatenate([self.pairs, other.pairs]), return_inverse=True)
+        counts = np.zeros(pairs.size, dtype=np.int64)
+        np.add.at(counts, place, np.concatenate([self.counts, other.counts]))
+        return Counts(self.visits + other.visits, pairs, counts)
+
+    def statistics(self) -> Statistics:
+        """Return the statistics; without any visit, all distributions are uniform."""
+        n_visits, n_cells = int(self.visits.sum()), self.visits.size
+        profile = self.visits / n_visits if n_visits else np.full(n_cells, 1.0 / n_cells)
+        return Statistics(profile=profile, n_visits=n_visits, pairs=self.pairs, counts=self.counts)
+
+
+def count(traces: Iterable[Trace], *, n_cells: int, restart_s: int | None = None) -> Counts:
+    """Count the cells and the pairs of consecutive cells of traces, as `statistics` does."""
+    visits = np.zeros(n_cells, dtype=np.int64)
     pairs = [np.zeros(0, dtype=np.int64)]
     for trace in traces:
         check_cells(trace, n_cells)
-        histogram += np.bincount(trace.cells, minlength=n_cells)
+        visits += np.bincount(trace.cells, minlength=n_cells)
         pairs.append(_pairs(trace, n_cells, restart_s))
-    return _counted(histogram, np.concatenate(pairs))
+    return Counts(visits, *np.unique(np.concatenate(pairs), return_counts=True))
 
 
 def regimes(
@@ -110,16 +140,9 @@ def regimes(
     for first, stop in pairwise([0, *(border - 1 for border in borders), len(trace)]):
         histogram = np.bincount(trace.cells[first:stop], minlength=n_cells)
         pairs = _pairs(trace.part(max(first - 1, 0), stop), n_cells, restart_s)
-        sections.append((first + 1, _counted(histogram, pairs)))
+        counts = Counts(histogram, *np.unique(pairs, return_counts=True))
+        sections.append((first + 1, counts.statistics()))
     return sections
-
-
-def _counted(histogram: IntArray, pairs: IntArray) -> Statistics:
-    """Return the statistics for numbers of visits per cell and the list of all pairs."""
-    n_visits, n_cells = int(histogram.sum()), histogram.size
-    distinct, counts = np.unique(pairs, return_counts=True)
-    profile = histogram / n_visits if n_visits else np.full(n_cells, 1.0 / n_cells)
-    return Statistics(profile=profile, n_visits=n_visits, pairs=distinct, counts=counts)
 
 
 def _pairs(trace: Trace, n_cells: int, restart_s: int | None) -> IntArray:

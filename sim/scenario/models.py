@@ -197,6 +197,17 @@ class Scenario(Spec):
         """Return whether expected metrics are recorded: not on grids with more than `EXPECTED_CELLS` cells."""
         return self.record.expected and self.world.grid.n_cells <= EXPECTED_CELLS
 
+    @property
+    def everybody_needed_by(self) -> str:
+        """The parts of the scenario that need all users in one simulation, without blocks of users; or empty.
+
+        Hidden names need everybody, because the order of pseudonyms determines that of simultaneous reports.
+        """
+        if self.names == "hidden":
+            return "`names: hidden`"
+        attacks = [attack.name for attack in self.attacks if attack.needs_everybody]
+        return f"attack{'s' if len(attacks) > 1 else ''} {', '.join(attacks)}" if attacks else ""
+
     def is_exact(self, lppm: LPPMSpec) -> bool:
         """Return whether the expected metrics of an LPPM are equal in every replication, so that one is enough.
 

@@ -6,14 +6,14 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from sim.components.spec import Count, Days, Spec
+from sim.components.spec import Count, Days, PeopleCount, Spec
 from sim.errors import InvalidValue
 from sim.mobility.demand.every_visit import EveryVisitParameters
 from sim.mobility.demand.parameters import AnyDemand
 from sim.mobility.parameters import AnyMobility
 from sim.mobility.recorded.replay import ReplayParameters
 
-MOST_QUERIES = 100_000_000
+MOST_QUERIES = 10_000_000_000
 
 
 class UsersSpec(Spec):
@@ -23,7 +23,7 @@ class UsersSpec(Spec):
     """Mobility model: a synthetic one, or recorded traces (replay)."""
     demand: AnyDemand = EveryVisitParameters()
     """Times at which users query the service."""
-    count: Count | None = None
+    count: PeopleCount | None = None
     """Number of users; default: 10 synthetic users, or all users of a trace file."""
     queries: Count | None = None
     """Largest number of queries per user, not counting `past_queries`; synthetic users need `queries` or `days`."""
@@ -51,6 +51,15 @@ class UsersSpec(Spec):
         if self.demand.random:
             return False
         return not (self.demand.between_visits and self.mobility.shuffle)
+
+    @property
+    def queries_each(self) -> int | None:
+        """The number of queries of every user, if the parameters determine it; otherwise None.
+
+        The lives of synthetic users are endless: with `queries` and without `days` each makes exactly that many.
+        """
+        endless = self.mobility.endless and self.demand.endless
+        return self.queries if endless and self.days is None else None
 
     @model_validator(mode="after")
     def _ends(self) -> Self:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 
 from sim.errors import InputError, InvalidValue, input_errors
 from sim.interfaces import Demand, Mobility
+from sim.mobility.shifts.life import ShiftedLife
 from sim.mobility.statistics import Statistics, check_cells, regimes, statistics
 from sim.mobility.traces import DAY_S, Life, Trace, live
 from sim.mobility.training.nothing import NothingParameters
@@ -13,30 +15,60 @@ from sim.mobility.training.parameters import StatisticsOf
 from sim.rng import stream
 from sim.simulation.setting import Setting, gaps_note, seconds
 
+SAMPLED_USERS = 100
+"""Maximum number of users whose queries are counted one by one; more are estimated from a sample of this size."""
+
 
 class Population:
-    """Users of one replication: past and test trace of each user, and the statistics of both."""
+    """Users of one replication, all or a block: past and test trace of each user, and the statistics of both.
 
-    def __init__(self, setting: Setting, replication: int) -> None:
+    Lives are generated when they are first needed. The life of a user does not depend on the block.
+    """
+
+    def __init__(self, setting: Setting, replication: int, block: range | None = None) -> None:
         self.setting = setting
         self.scenario = setting.scenario
         self.replication = replication
+        self.block = block
+        """Positions of the simulated users in `setting.users`; None: all users."""
         self._test = cache(self._statistics_of_test)
         self._past = cache(self._statistics_of_past)
         self._regimes = cache(self._statistics_of_regimes)
+        self._unshifted = LivesOnDemand(self._live_unshifted)
+
+    @property
+    def members(self) -> Sequence[str]:
+        """The ids of the simulated users."""
+        return self.users if self.block is None else self.users[self.block.start : self.block.stop]
 
     @cached_property
     def lives(self) -> dict[str, Life]:
-        """The past and the test trace of each user, with all shifts applied."""
-        setting = self.setting
-        lives = {user: self._live(user, setting.mobility, setting.demand) for user in setting.users}
+        """The past and the test trace of each simulated user, with all shifts applied."""
         if not self.scenario.shifts:
-            return lives
+            return {user: self._unshifted[user] for user in self.members}
+        shifted = {user: self._shifted(user, self._unshifted) for user in self.members}
+        # A shift may affect only users of other blocks, whose lives are not kept in memory.
+        self.setting.shifts.require_effect(
+            shifted, lambda user: self._shifted(user, LivesOnDemand(self._live_unshifted))
+        )
+        return {user: life.changed() for user, life in shifted.items()}
+
+    def _life(self, user: str) -> Life:
+        """Return the life of a user, who need not be in the block."""
+        if user in self.lives:
+            return self.lives[user]
+        return self._shifted(user, self._unshifted).changed() if self.scenario.shifts else self._unshifted[user]
+
+    def _shifted(self, user: str, unshifted: Mapping[str, Life]) -> ShiftedLife:
+        """Return the life of a user with all shifts applied."""
 
         def live_again(user: str, mobility: Mobility, demand: Demand) -> Life:
-            return self._live(user, mobility, demand, past=len(lives[user].past))
+            return self._live(user, mobility, demand, past=len(unshifted[user].past))
 
-        return setting.shifts.lives(self.replication, lives, live_again)
+        return self.setting.shifts.shifted(user, self.replication, unshifted, live_again)
+
+    def _live_unshifted(self, user: str) -> Life:
+        return self._live(user, self.setting.mobility, self.setting.demand)
 
     @cached_property
     def pseudonyms(self) -> dict[str, str] | None:
@@ -58,6 +90,20 @@ class Population:
     def traces(self) -> list[Trace]:
         """The test traces, which are simulated."""
         return [life.test for life in self.lives.values()]
+
+    def count_queries(self) -> int:
+        """Return the number of queries of all users, estimated from `SAMPLED_USERS` if there are more users.
+
+        The estimate depends on scenario and seed alone. It is exact if every user makes the same number of queries.
+        """
+        users = self.users
+        if len(users) <= SAMPLED_USERS:
+            return sum(map(len, self.traces))
+        if (each := self.scenario.users.queries_each) is not None:
+            return each * len(users)
+        places = [len(users) * number // SAMPLED_USERS for number in range(SAMPLED_USERS)]
+        counted = sum(len(self._live_unshifted(users[place]).test) for place in places)
+        return max(round(counted * len(users) / SAMPLED_USERS), 1)
 
     def _live(self, user: str, mobility: Mobility, demand: Demand, past: int | None = None) -> Life:
         """Return a user's life; `past` is the number of queries in the past, if already known."""
@@ -89,8 +135,8 @@ class Population:
         return life
 
     @property
-    def users(self) -> list[str]:
-        """The ids of the users."""
+    def users(self) -> Sequence[str]:
+        """The ids of all users, also of those outside the block."""
         return self.setting.users
 
     def knowledge(self, training: str | None) -> StatisticsOf:
@@ -137,7 +183,7 @@ class Population:
         return self._count(self.lives[user].test)
 
     def _statistics_of_past(self, user: str, queries: int | None, days: float | None) -> Statistics:
-        life = self.lives[user]
+        life = self._life(user)
         past = life.past
         until = len(past) if days is None else int(past.times_s.searchsorted(life.origin_s + int(days * DAY_S)))
         if not until:
@@ -150,3 +196,22 @@ class Population:
 
     def _count(self, trace: Trace) -> Statistics:
         return statistics([trace], n_cells=self.setting.world.grid.n_cells, restart_s=self.scenario.restart_s)
+
+
+class LivesOnDemand(Mapping[str, Life]):
+    """Lives of users without shifts, each generated when it is first read."""
+
+    def __init__(self, live: Callable[[str], Life]) -> None:
+        self._live = live
+        self._lives: dict[str, Life] = {}
+
+    def __getitem__(self, user: str) -> Life:
+        if user not in self._lives:
+            self._lives[user] = self._live(user)
+        return self._lives[user]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lives)
+
+    def __len__(self) -> int:
+        return len(self._lives)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache, cached_property
+import operator
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property, reduce
 
 from sim.belief.home import HomeProfileParameters
 from sim.components.files import parts_of
@@ -14,8 +15,8 @@ from sim.mobility.demand.parameters import DemandParameters
 from sim.mobility.demand.poisson import Poisson
 from sim.mobility.gaps import Coverage, Schedule, count_gaps, schedule
 from sim.mobility.recorded.replay import Replay, ReplayParameters
-from sim.mobility.statistics import Statistics, statistics
-from sim.mobility.traces import DAY_S, live
+from sim.mobility.statistics import Counts, Statistics, count
+from sim.mobility.traces import DAY_S, Trace, live
 from sim.mobility.training.others import OthersParameters
 from sim.rng import stream
 from sim.scenario.models import Scenario
@@ -23,12 +24,17 @@ from sim.scenario.people import UsersSpec
 from sim.simulation.shifts import Shifts
 from sim.world import World
 
+PEOPLE = 1_000
+"""Number of people of a training set whose traces are in memory at the same time."""
+
 
 class Setting:
     """World of a scenario, its mobility and demand, and its training sets of other people; built on first use."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, counted: Callable[[str], Counts | None] = lambda _training: None) -> None:
+        """Prepare the setting; `counted` returns known counts of a training set of other people, if there are any."""
         self.scenario = scenario
+        self._counted = counted
         self._others = cache(self._statistics_of_others)
         self._movers: dict[str, Mobility] = {}
 
@@ -54,10 +60,10 @@ class Setting:
             return self.scenario.users.demand.build()
 
     @cached_property
-    def users(self) -> list[str]:
+    def users(self) -> Sequence[str]:
         """The ids of the test population."""
         with input_errors("users"):
-            users = list(self.mobility.users(self.scenario.users.count))
+            users = self.mobility.users(self.scenario.users.count)
         if not users:
             raise InputError("users: no user to simulate: the selection is empty", code="no-users")
         return users
@@ -142,27 +148,52 @@ class Setting:
             return spec.queries, spec.days
         return self.scenario.users.queries, self.scenario.users.days
 
-    def _statistics_of_others(self, training: str) -> Statistics:
-        spec, scenario = self.scenario.training[training], self.scenario
-        if not isinstance(spec, OthersParameters):
-            raise TypeError(f"{training} is not a training set of other people")
+    def people_in(self, training: str) -> int:
+        """Return the number of people in a training set of other people."""
+        spec = self._training_of_others(training)
+        return len(self._mobility_of_others(spec).users(spec.count))
+
+    def count_others(self, training: str, people: range) -> Counts:
+        """Count the visits and transitions of some people of a training set of other people, given by position."""
+        scenario, spec = self.scenario, self._training_of_others(training)
         mobility, demand = self._mobility_of_others(spec), self._demand_of_others(spec)
         queries, days = self._limits_of_others(spec)
         _require_times(mobility, spec.demand or scenario.users.demand, scenario, days)
-        traces = []
-        for user in mobility.users(spec.count):
-            # Synthetic people of a training set have other names than the test users: the name seeds their life.
-            name = user if MobilityCapabilities.finite.of(mobility) else f"{training}/{user}"
-            moves, moments = (stream(scenario.seed, role, name, "training") for role in ("moves", "moments"))
-            life = live(mobility, demand, name, moves=moves, moments=moments, queries=queries, until_s=seconds(days))
-            traces.append(life.test)
-        if not sum(map(len, traces)):
+        traces = (
+            self._trace_of_other(training, user, mobility, demand, queries, days)
+            for user in mobility.users(spec.count)[people.start : people.stop]
+        )
+        return count(traces, n_cells=self.world.grid.n_cells, restart_s=scenario.restart_s)
+
+    def _trace_of_other(
+        self, training: str, user: str, mobility: Mobility, demand: Demand, queries: int | None, days: float | None
+    ) -> Trace:
+        # Synthetic people of a training set have other names than the test users: the name seeds their life.
+        name = user if MobilityCapabilities.finite.of(mobility) else f"{training}/{user}"
+        moves, moments = (stream(self.scenario.seed, role, name, "training") for role in ("moves", "moments"))
+        return live(mobility, demand, name, moves=moves, moments=moments, queries=queries, until_s=seconds(days)).test
+
+    def _training_of_others(self, training: str) -> OthersParameters:
+        spec = self.scenario.training[training]
+        if not isinstance(spec, OthersParameters):
+            raise TypeError(f"{training} is not a training set of other people")
+        return spec
+
+    def _statistics_of_others(self, training: str) -> Statistics:
+        if (counts := self._counted(training)) is None:
+            people = self.people_in(training)
+            blocks = (range(first, min(first + PEOPLE, people)) for first in range(0, people, PEOPLE))
+            counts = reduce(operator.add, (self.count_others(training, block) for block in blocks))
+        if not counts.visits.any():
+            spec = self._training_of_others(training)
+            mobility, demand = self._mobility_of_others(spec), self._demand_of_others(spec)
+            people_of_set = mobility.users(spec.count)
             raise InvalidValue(
-                f"none of the {len(traces)} people ever queries: increase `queries` or `days`"
-                f"{gaps_note(mobility, demand, [trace.user for trace in traces])}",
+                f"none of the {len(people_of_set)} people ever queries: increase `queries` or `days`"
+                f"{gaps_note(mobility, demand, people_of_set)}",
                 code="no-queries",
             )
-        return statistics(traces, n_cells=self.world.grid.n_cells, restart_s=scenario.restart_s)
+        return counts.statistics()
 
 
 def _require_times(mobility: Mobility, demand: DemandParameters, scenario: Scenario, *days: float | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from sim.errors import InputError, InvalidValue, input_errors
 from sim.interfaces import Mobility, MobilityCapabilities
 from sim.mobility.shifts.context import ShiftContext
 from sim.mobility.shifts.life import ShiftedLife, Window
-from sim.mobility.shifts.parameters import AnyShift
+from sim.mobility.shifts.parameters import AnyShift, Concerned
 from sim.mobility.traces import DAY_S, Life
 from sim.scenario.people import UsersSpec
 
@@ -23,19 +23,18 @@ class ShiftSchedule:
     ) -> None:
         self._population, self._context = population, context
         self._timed = MobilityCapabilities.timed.of(mobility)
-        self._users_of = {spec.name: self._concerned(spec) for spec in shifts}
+        self._concerned_by = {spec.name: self._concerned(spec) for spec in shifts}
 
     def concerns(self, spec: AnyShift, user: str) -> bool:
         """Return whether a shift affects a user, provided that their test is long enough."""
-        return user in self._users_of[spec.name]
+        return self._concerned_by[spec.name](user)
 
-    def _concerned(self, spec: AnyShift) -> frozenset[str]:
+    def _concerned(self, spec: AnyShift) -> Concerned:
         with input_errors(f"shifts.{spec.name}"):
             if not self._timed:
                 _require_no_days(spec)
             context = self._context
-            users = spec.concerned(context.users, lambda user: context.stream(spec.name, user, "share").random())
-            return frozenset(users)
+            return spec.concerned(context.users, lambda user: context.stream(spec.name, user, "share").random())
 
     def _test_begins_s(self, life: Life) -> int:
         """Return the start of the test in s; for a past counted in queries, the midnight before the first query."""
@@ -72,19 +71,22 @@ class ShiftSchedule:
         stop = int(min(stop, start + window.for_queries))
         return (start, stop) if stop > start else None
 
-    def require_effect(self, spec: AnyShift, lives: Sequence[ShiftedLife]) -> None:
-        """Raise InputError if a shift changes none of these lives."""
-        if any(shift.name == spec.name for life in lives for shift in life.shifts):
-            return
+    def require_effect(self, spec: AnyShift, lives: Iterable[ShiftedLife]) -> None:
+        """Raise InputError if a shift changes none of these lives, which are read until one is changed."""
+        queries, days, reached = 0, 0.0, False
+        for life in lives:
+            if any(shift.name == spec.name for shift in life.shifts):
+                return
+            queries = max(queries, len(life.cells))
+            days = max(days, (int(life.times_s[-1]) - self._test_begins_s(life.base)) / DAY_S)
+            window = self.window(spec, life)
+            reached = reached or (window is not None and window.from_s <= life.times_s[-1])
         if spec.at_query is not None:
-            starts = f"starts at query {spec.at_query}"
-            longest = f"has {max(len(life.cells) for life in lives)} queries"
+            starts, longest = f"starts at query {spec.at_query}", f"has {queries} queries"
         else:
-            days = [(life.times_s[-1] - self._test_begins_s(life.base)) / DAY_S for life in lives]
-            starts, longest = f"starts after {spec.at_day:g} days", f"ends after {max(days):.1f} days"
+            starts, longest = f"starts after {spec.at_day:g} days", f"ends after {days:.1f} days"
         reason = f"{starts}, the longest test of its users {longest}"
-        windows = [(life, self.window(spec, life)) for life in lives if spec.for_days is not None]
-        if any(window is not None and window.from_s <= life.times_s[-1] for life, window in windows):
+        if reached and spec.for_days is not None:
             reason = f"{starts} and lasts {spec.for_days:g} days without a query of its users; increase `for_days`"
         raise InputError(f"shifts.{spec.name}: the shift never takes effect: {reason}", code="shift-without-effect")
 

@@ -7,6 +7,8 @@ again. Shifts of places follow: each has new cells for all queries, and replaces
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,23 +40,24 @@ class Shifts:
         self, scenario: Scenario, world: World, users: Sequence[str], mobility: Mobility, demand: Demand
     ) -> None:
         self._shifts, self._world, self._mobility = scenario.shifts, world, mobility
-        self._context = ShiftContext(world, list(users), demand, scenario.seed)
+        self._context = ShiftContext(world, users, demand, scenario.seed)
         self._schedule = ShiftSchedule(scenario.shifts, scenario.users, mobility, self._context)
         self._changed_roads: dict[tuple[str, ...], Roads] = {}
 
-    def lives(self, replication: int, lives: Mapping[str, Life], live_again: LiveAgain) -> dict[str, Life]:
-        """Return the lives of one replication with all shifts applied."""
-        shifted = {}
-        for user, life in lives.items():
-            shifted[user] = ShiftedLife(user, replication, lives, life, self._mobility, lambda: self._context.demand)
-            self._change_roads(shifted[user], live_again)
-            self._change_rates(shifted[user], live_again)
-            self._change_places(shifted[user])
+    def shifted(self, user: str, replication: int, unshifted: Mapping[str, Life], live_again: LiveAgain) -> ShiftedLife:
+        """Return a user's life in one replication with all shifts applied; `unshifted` are lives without shifts."""
+        life = ShiftedLife(user, replication, unshifted, unshifted[user], self._mobility, lambda: self._context.demand)
+        self._change_roads(life, live_again)
+        self._change_rates(life, live_again)
+        self._change_places(life)
+        return life
+
+    def require_effect(self, lives: Mapping[str, ShiftedLife], live: Callable[[str], ShiftedLife]) -> None:
+        """Raise InputError if a shift changes neither one of these lives nor that of another user, given by `live`."""
         for spec in self._shifts:
-            self._schedule.require_effect(
-                spec, [life for user, life in shifted.items() if self._schedule.concerns(spec, user)]
-            )
-        return {user: life.changed() for user, life in shifted.items()}
+            concerned = partial(self._schedule.concerns, spec)
+            others = (live(user) for user in self._context.users if user not in lives and concerned(user))
+            self._schedule.require_effect(spec, chain((lives[user] for user in filter(concerned, lives)), others))
 
     def _change_roads(self, life: ShiftedLife, live_again: LiveAgain) -> None:
         """Change the routes: with the mobility model if it supports rerouting, otherwise between the trace's cells."""

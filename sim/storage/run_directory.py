@@ -34,6 +34,7 @@ from sim.storage.run_file import RunFile, plain_name
 from sim.storage.tables import read_csv, write_csv
 
 _NAMES = {
+    "training",
     "manifest.json",
     "summary.csv",
     "metrics.csv",
@@ -133,7 +134,7 @@ class RunDirectory:
 
     def clean(self) -> None:
         """Create the folder of parts, and remove temporary files of terminated writers."""
-        self._storage.prepare("events", "", "snapshots", "figures")
+        self._storage.prepare("events", "", "snapshots", "figures", "training")
 
     @property
     def path(self) -> Path:

@@ -85,11 +85,17 @@ def status(place: str | os.PathLike[str], *, now_s: float | None = None) -> Stat
 
 
 def failed_where(failure: Mapping[str, Any]) -> str:
-    """Describe a failed chunk by point, replications and LPPMs, from an entry of the manifest's failures."""
+    """Describe a failed chunk by point, replications, users and LPPMs, from an entry of the manifest's failures.
+
+    Users are counted from 1 in the order of the scenario.
+    """
     labels = [f"point {failure['point']}"] if "point" in failure else []
     match failure.get("replications"):
         case [first, last]:
             labels.append(f"replication {first}" if first == last else f"replications {first} to {last}")
+    match failure.get("users"):
+        case [first, last]:
+            labels.append(f"user {first}" if first == last else f"users {first} to {last}")
     lppms = failure.get("lppms")
     return ", ".join([*labels, *(map(str, lppms) if isinstance(lppms, list) else ())]) or str(failure.get("chunk", "?"))
 

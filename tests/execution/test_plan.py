@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sim.execution.blocks import ChunkSize
 from sim.execution.plan import Chunk, Plan, tasks
 from sim.scenario.models import Scenario
 from sim.scenario.reading.faults import ScenarioError
@@ -217,7 +218,7 @@ def ranges(chunks: Iterable[Chunk]) -> list[tuple[int, int]]:
 
 
 def joining(scenario: Scenario, count: int) -> Plan:
-    return Plan(tasks(points(scenario)), lambda _point, _lppms: count)
+    return Plan(tasks(points(scenario)), lambda _point, _lppms: ChunkSize(count))
 
 
 def test_replications_are_joined(make_scenario: MakeScenario) -> None:
@@ -231,7 +232,7 @@ def test_replications_are_joined(make_scenario: MakeScenario) -> None:
 
 def test_the_chunk_size_may_depend_on_point_and_lppms(make_scenario: MakeScenario) -> None:
     scenario = make_scenario(replications=4, sweep={EPSILON: [0.5, 1]})
-    plan = Plan(tasks(points(scenario)), lambda point, lppms: 4 if point.index else lppms)
+    plan = Plan(tasks(points(scenario)), lambda point, lppms: ChunkSize(4 if point.index else len(lppms)))
     assert [(chunk.point.index, *chunk.lppms) for chunk in plan.chunks()] == [
         (0, "SP-Exp", "PEB-LH"),
         (1, "SP-Exp"),

@@ -181,8 +181,8 @@ def test_all_faults_are_reported_together_each_at_its_line_and_column(write: Wri
         ({"users": "{queries: 5, past_queries: 2, past_days: 2, mobility: markov}"},
          ("users [exclusive-keys]", "`past_queries`")),
         (
-            {"users": "{count: 1000, queries: 1000000, mobility: markov}"},
-            ("users [too-many-queries]", "1,000,000,000", "at most 100,000,000", "`count`", "`queries`"),
+            {"users": "{count: 100000, queries: 1000000, mobility: markov}"},
+            ("users [too-many-queries]", "100,000,000,000", "at most 10,000,000,000", "`count`", "`queries`"),
         ),
         (
             {"attacks": "[{kind: sporadic, training: others}]"},

@@ -36,6 +36,7 @@ def print_cost(scenario: Scenario, cost: Cost) -> None:
             f"{about}{span(least.rows, cost.rows)} rows, about {log_size}" if cost.rows else "not counted",
         ),
         ("memory", f"about {data_size(cost.peak_bytes, digits=0)} per worker process"),
+        *(("note", note) for note in cost.undivided),
         *(("note", note) for note in _more_than_installed(cost.peak_bytes)),
         ("time", _time(least, cost)),
         *(("note", f"not measured: {part}") for part in cost.unmeasured),

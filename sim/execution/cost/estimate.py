@@ -14,10 +14,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from sim.attack.bayesian import BayesianParameters
+from sim.execution.blocks import ChunkSize
+from sim.execution.chunk_size import chunk_size, undivided_note
 from sim.execution.cost.bounded import Collected, collect
 from sim.execution.cost.footprint import peak_bytes
 from sim.execution.cost.probe import PROBED_USERS, Prepared, Rate, Report, count_without_living, measurements
-from sim.execution.plan import CHUNK_QUERIES, Task, tasks
+from sim.execution.plan import Task, tasks
 from sim.inference import kernels
 from sim.mobility.recorded.replay import ReplayParameters
 from sim.scenario.lppms import LPPMSpec
@@ -58,6 +60,8 @@ class Cost:
     """Minimum cost, if a stopping rule determines the number of replications."""
     exact: tuple[str, ...] = ()
     """LPPMs whose metrics are exact with one replication, at least at one point."""
+    undivided: tuple[str, ...] = ()
+    """Notes on large populations that are not divided into blocks of users."""
 
 
 def estimate(
@@ -161,6 +165,7 @@ def _cost(
         incomplete=not probes.keys() <= rates.keys(),
         readings=next(iter(prepared.values())).readings if prepared else {},
         exact=tuple(dict.fromkeys(task.lppm for task in work if task.is_exact)),
+        undivided=_undivided(settings, people_of),
     )
 
     def count(times: dict[tuple[int, str], int]) -> Cost:
@@ -260,7 +265,7 @@ def _seconds(
             continue
         user_s = rate.user_s + rate.candidate_s * max(own.users - PROBED_USERS, 0)
         users_s = own.total * user_s / rate.queries
-        total_s += times[task.key] * (rate.fixed_s + users_s)
+        total_s += times[task.key] * (rate.fixed_s * _size(task, own).blocks + users_s)
     return total_s + sum(people_of[key].users * people_of[key].each_s * count for key, count in replications.items())
 
 
@@ -271,22 +276,40 @@ def _some(work: Sequence[Task]) -> list[Task]:
     )
 
 
+def _size(task: Task, own: _People) -> ChunkSize:
+    """Return the size of the chunks of a task."""
+    scenario = task.point.scenario
+    alone = isinstance(scenario.replications, RepeatUntil)
+    names = [task.lppm] if alone else [lppm.name for lppm in scenario.lppms]
+    return chunk_size(scenario, names, users=max(own.users, 1), queries=round(own.total))
+
+
+def _undivided(settings: dict[str, Point], people_of: dict[str, _People]) -> tuple[str, ...]:
+    """Return notes on large populations that are not divided into blocks of users."""
+    notes = [
+        undivided_note(point.scenario, users=people_of[key].users, queries=round(people_of[key].total))
+        for key, point in settings.items()
+    ]
+    return tuple(filter(None, dict.fromkeys(notes)))
+
+
 def _peak(task: Task, own: _People, rows: dict[tuple[int, str], float]) -> float:
     """Return the memory in bytes of the chunk of a task, in addition to that of the code."""
     scenario = task.point.scenario
     alone = isinstance(scenario.replications, RepeatUntil)
     names = [task.lppm] if alone else [lppm.name for lppm in scenario.lppms]
     in_one = sum(rows.get((task.point.index, name), 0.0) for name in names)
-    joined = min(task.at_most, max(math.ceil(CHUNK_QUERIES / max(own.total * len(names), 1)), 1))
+    size = _size(task, own)
+    share = min(task.at_most, size.replications) / size.blocks
     file_rows = 0
     if isinstance(scenario.users.mobility, ReplayParameters):
         file_rows = rows_of_file(scenario.locate(scenario.users.mobility.file))
     return peak_bytes(
         scenario,
-        users=max(own.users, 1),
+        users=math.ceil(max(own.users, 1) / size.blocks),
         queries=own.mean,
         past=own.past,
-        rows=math.ceil(in_one * joined),
+        rows=math.ceil(in_one * share),
         file_rows=file_rows,
     )
 

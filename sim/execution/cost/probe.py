@@ -14,15 +14,8 @@ from sim.errors import InputError, input_errors
 from sim.execution.chunks import FailedSimulation, run_chunk
 from sim.execution.plan import Chunk
 from sim.execution.population_cache import PopulationCache
-from sim.mobility.demand.every_visit import EveryVisitParameters
-from sim.mobility.demand.periodic import PeriodicParameters
-from sim.mobility.demand.poisson import PoissonParameters
 from sim.mobility.recorded.replay import ReplayParameters
 from sim.mobility.synthetic.city import DEFAULT_USERS
-from sim.mobility.synthetic.commuters import CommutersParameters
-from sim.mobility.synthetic.favourites import FavouritesParameters
-from sim.mobility.synthetic.markov import MarkovChainParameters
-from sim.mobility.synthetic.taxis import TaxisParameters
 from sim.mobility.traces import DAY_S, LONGEST
 from sim.mobility.training.others import OthersParameters
 from sim.scenario import people
@@ -39,11 +32,13 @@ EXACT_USERS, EXACT_QUERIES = 2_000, 100_000
 """Maximum numbers of users and of queries (past and test) for which all lives are generated and counted exactly."""
 SAMPLED_USERS = 20
 """Maximum number of users whose lives are generated otherwise."""
-SAMPLED_OTHERS = 20
+MOST_OTHERS, SAMPLED_OTHERS = 500, 20
+"""Maximum number of people in a training set that is counted completely, and of sampled people otherwise."""
 SAMPLED_QUERIES = 50_000
 """Approximate number of queries of all sampled users: fewer users are sampled if their lives are long."""
 LONGEST_PAST_DAYS, LONGEST_PAST = 30.0, 5_000
-PROBED_USERS = 4
+PROBED_USERS, PROBED_QUERIES = 4, 400
+"""Minimum number of simulated users, and number of queries that they make together."""
 _SHORT_S = 1.0
 """Probes that take less time are repeated, and the faster one counts."""
 
@@ -88,17 +83,11 @@ Report = Prepared | Rate
 
 
 def count_without_living(scenario: Scenario) -> tuple[int, int] | None:
-    """Return the number of users and of queries of each, if the scenario alone determines them; otherwise None.
-
-    The lives of synthetic users are endless: with `queries` and without `days` each makes exactly that many queries.
-    """
+    """Return the number of users and of queries of each, if the scenario alone determines them; otherwise None."""
     users = scenario.users
-    endless = isinstance(
-        users.mobility, FavouritesParameters | MarkovChainParameters | CommutersParameters | TaxisParameters
-    ) and isinstance(users.demand, EveryVisitParameters | PeriodicParameters | PoissonParameters)
-    if not endless or users.queries is None or users.days is not None or scenario.shifts:
+    if users.queries_each is None or scenario.shifts:
         return None
-    return users.count or DEFAULT_USERS, users.queries
+    return users.count or DEFAULT_USERS, users.queries_each
 
 
 def measurements(
@@ -225,9 +214,8 @@ def sample(users: Sequence[str], count: int, named: Sequence[str] = ()) -> list[
     """
     if len(users) <= count:
         return list(users)
-    chosen = {len(users) * k // count for k in range(count)}
-    places = {user: place for place, user in enumerate(users)} if named else {}
-    return [users[place] for place in sorted(chosen | {places[user] for user in named if user in places})]
+    chosen = {len(users) * k // count for k in range(count)} | {users.index(user) for user in named if user in users}
+    return [users[place] for place in sorted(chosen)]
 
 
 def _named(scenario: Scenario) -> list[str]:
@@ -269,7 +257,7 @@ def _fewer(spec: OthersParameters, scenario: Scenario) -> dict[str, Any]:
     if queries is None and days is None:
         queries, days = scenario.users.queries, scenario.users.days
     count = spec.count or DEFAULT_USERS
-    if days is None and queries is not None and count * queries <= EXACT_QUERIES:
+    if days is None and queries is not None and count <= MOST_OTHERS and count * queries <= EXACT_QUERIES:
         return {"queries": queries}
     short = LONGEST_PAST if queries is None else min(queries, LONGEST_PAST)
     return {"count": min(count, SAMPLED_OTHERS), "queries": short, "days": days}
@@ -331,7 +319,7 @@ def _blame(failed: FailedSimulation, scenario: Scenario) -> None:
 
 def _rate(lppm: str, point: Point, setting: Setting, limit_s: float) -> Rate:
     """Simulate one LPPM for one user and for a few; the difference is the time of an additional user."""
-    one, few = setting.users[:1], setting.users[:PROBED_USERS]
+    one, few = setting.users[:1], setting.users[: _probed_users(point.scenario, setting)]
     first_s, queries, complete = _timed(lppm, point, setting, one, limit_s / 2)
     if not complete or len(few) == 1:
         # Fixed costs count for each user: an overestimate is better than an underestimate.
@@ -347,6 +335,14 @@ def _rate(lppm: str, point: Point, setting: Setting, limit_s: float) -> Rate:
         return rate
     crowd_s, _, complete = _timed(lppm, point, setting, one, limit_s / 2, silent=rest)
     return replace(rate, candidate_s=max(crowd_s - first_s, 0.0) / len(rest)) if complete else rate
+
+
+def _probed_users(scenario: Scenario, setting: Setting) -> int:
+    """Return the number of users to simulate: more if they make few queries, whose time is short and varies."""
+    if any(isinstance(attack, IdentificationParameters) for attack in scenario.attacks):
+        return PROBED_USERS
+    queries = min(setting.scenario.users.queries or LONGEST_PROBE, LONGEST_PROBE)
+    return max(PROBED_USERS, PROBED_QUERIES // queries)
 
 
 def _timed(

@@ -6,7 +6,6 @@ files are those in the run's manifest.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import pickle
 import threading
@@ -17,6 +16,7 @@ from sim.components.files import Place
 from sim.components.imports import refuse_stale, source_file
 from sim.errors import InputError, UserError
 from sim.execution.dask.connection import dask_module
+from sim.execution.inputs import fingerprint
 from sim.execution.plan import Chunk
 from sim.execution.pool import Answer, perform
 from sim.execution.population_cache import PopulationCache
@@ -159,10 +159,10 @@ def _differing_file(scenario: Scenario, expected: Mapping[str, str], verified: s
             if name in components:
                 refuse_stale(name, access)
             path = source_file(name, access) if name in components else scenario.locate(name)
-            fingerprint = hashlib.sha256(path.read_bytes()).hexdigest()
+            digest = fingerprint(path)
         except (OSError, ValueError, InputError) as error:
             return str(error)
-        if fingerprint != expected.get(name):
+        if digest != expected.get(name):
             return f"{name}: {path} differs from the file on the driver"
         verified.add(name)
     return None

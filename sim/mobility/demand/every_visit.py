@@ -17,6 +17,7 @@ class EveryVisitParameters(DemandParameters):
 
     random: ClassVar[bool] = False
     between_visits: ClassVar[bool] = False
+    endless: ClassVar[bool] = True
 
     kind: Literal["every_visit"] = "every_visit"
 

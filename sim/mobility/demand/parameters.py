@@ -19,6 +19,8 @@ class DemandParameters(Parameters):
     """Whether the times of queries are random."""
     between_visits: ClassVar[bool] = True
     """Whether queries may fall between visits, at the cell of the last visit."""
+    endless: ClassVar[bool] = False
+    """Whether users with endless visits are known to have endless queries."""
 
     @abstractmethod
     def build(self) -> Demand:

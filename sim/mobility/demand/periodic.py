@@ -17,6 +17,7 @@ class PeriodicParameters(DemandParameters):
     """A query every `period_s` seconds, at the cell of the last visit (see also `max_gap_s` of `replay`)."""
 
     random: ClassVar[bool] = False
+    endless: ClassVar[bool] = True
 
     kind: Literal["periodic"] = "periodic"
     period_s: Count = 300

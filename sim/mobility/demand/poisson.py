@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -16,6 +16,8 @@ from sim.mobility.demand.parameters import DemandParameters
 @component("demand")
 class PoissonParameters(DemandParameters):
     """Queries at random times: a Poisson process."""
+
+    endless: ClassVar[bool] = True
 
     kind: Literal["poisson"] = "poisson"
     per_hour: Annotated[float, Field(ge=1e-3, le=3600)] = 1.0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -21,7 +23,9 @@ from sim.mobility.gaps import MAX_GAP_S
 from sim.mobility.intervals import require
 from sim.mobility.parameters import MobilityParameters
 from sim.mobility.recorded.days import good_days, slots
+from sim.mobility.recorded.index_cache import index_of
 from sim.mobility.recorded.tables import Table, numeric_order, read_table
+from sim.mobility.recorded.visit_index import RecordedUsers, VisitIndex
 from sim.mobility.traces import DAY_S, Trace
 from sim.world import World
 
@@ -168,64 +172,74 @@ class Replay:
 
     def __init__(self, parameters: ReplayParameters, *, grid: Grid, file: Path) -> None:
         self.file, self.shuffle = file, parameters.shuffle
-        days, select, visits = parameters.days, parameters.select, parameters.visits
-        table = read_table(file, grid=grid, columns=parameters.columns.names())
-        self.timed = table.timed
-        self.max_gap_s = parameters.max_gap_s if table.timed else None
-        by_user = _by_user(table)
-        if not by_user:
-            raise InvalidValue(
-                f"{file}: none of its {table.cell.size} rows is in the region{table.extent}", code="outside-region"
-            )
-        in_region = len(by_user)
-        offset_s = round(parameters.utc_offset_h * 3600) if table.timed else 0
-        points = {user: (when + offset_s, cells) for user, (when, cells) in by_user.items()}
-        by_user = points if days is None else _whole_days(file, points, days, timed=table.timed)
-        counts = {user: cells.size for user, (_, cells) in by_user.items()}
-        chosen = select.choose(counts)
-        if not chosen:
-            raise InvalidValue(
-                f"{file}: the selection ({select}) leaves none of its {len(counts)} users", code="no-users"
-            )
-        self._visits = {user: (by_user[user][0][:visits], by_user[user][1][:visits]) for user in chosen}
-        self._report = {
-            "rows": int(table.cell.size),
-            "rows_outside": int((table.cell < 0).sum()),
-            "users_in_region": in_region,
-            "users": len(chosen),
-            "visits": sum(cells.size for _, cells in self._visits.values()),
-        }
-        if table.timed:
-            self._report |= _irregular(table, set(chosen))
-        if days is not None:
-            carried = (days.carried(points[user][0], times_s) for user, (times_s, _) in self._visits.items())
-            self._report["visits_carried"] = sum(carried)
+        options = json.dumps([parameters.model_dump(mode="json", exclude={"file", "shuffle"}), grid.describe()])
+        self._index = index_of(file, options, partial(_read_index, parameters, grid, file))
+        self._users = RecordedUsers(self._index)
+        self.timed = bool(self._index.notes["timed"])
+        self.max_gap_s = parameters.max_gap_s if self.timed else None
 
     def users(self, count: int | None = None) -> Sequence[str]:
         """Return the ids of the first `count` users (default: all)."""
         if count is not None:
-            require("count", count, 1, len(self._visits))
-        return tuple(self._visits)[:count]
+            require("count", count, 1, len(self._users))
+        return self._users[:count]
 
     def visits(self, user: str, rng: Generator) -> Iterator[Visit]:
         """Yield the recorded visits of a user; `rng` is used only for `shuffle`."""
-        if user not in self._visits:
-            raise InvalidValue(
-                f"{self.file}: unknown user {user}, not among the {len(self._visits)} selected users",
-                code="unknown-user",
-            )
-        times_s, cells = self._visits[user]
+        times_s, cells = self._recorded(user)
         if self.shuffle:
             cells = rng.permutation(cells)
         return starmap(Visit, zip(times_s.tolist(), cells.tolist(), strict=True))
 
     def times_s(self, user: str) -> IntArray:
         """Return the times of the user's visits in s, in order."""
-        return self._visits[user][0]
+        return self._recorded(user)[0]
+
+    def _recorded(self, user: str) -> tuple[IntArray, IntArray]:
+        """Return the times in s and the cells of a user's visits."""
+        if (place := self._users.place(user)) is None:
+            raise InvalidValue(
+                f"{self.file}: unknown user {user}, not among the {len(self._users)} selected users",
+                code="unknown-user",
+            )
+        return self._index.visits(place)
 
     def report(self) -> dict[str, int]:
         """Return the manifest entry: numbers of rows, users and visits read and used."""
-        return dict(self._report)
+        return dict(self._index.notes["report"])
+
+
+def _read_index(parameters: ReplayParameters, grid: Grid, file: Path) -> VisitIndex:
+    """Read a trace file, select days, users and visits, and return the index of the visits."""
+    days, select, visits = parameters.days, parameters.select, parameters.visits
+    table = read_table(file, grid=grid, columns=parameters.columns.names())
+    by_user = _by_user(table)
+    if not by_user:
+        raise InvalidValue(
+            f"{file}: none of its {table.cell.size} rows is in the region{table.extent}", code="outside-region"
+        )
+    in_region = len(by_user)
+    offset_s = round(parameters.utc_offset_h * 3600) if table.timed else 0
+    points = {user: (when + offset_s, cells) for user, (when, cells) in by_user.items()}
+    by_user = points if days is None else _whole_days(file, points, days, timed=table.timed)
+    counts = {user: cells.size for user, (_, cells) in by_user.items()}
+    chosen = select.choose(counts)
+    if not chosen:
+        raise InvalidValue(f"{file}: the selection ({select}) leaves none of its {len(counts)} users", code="no-users")
+    used = {user: (by_user[user][0][:visits], by_user[user][1][:visits]) for user in chosen}
+    report = {
+        "rows": int(table.cell.size),
+        "rows_outside": int((table.cell < 0).sum()),
+        "users_in_region": in_region,
+        "users": len(chosen),
+        "visits": sum(cells.size for _, cells in used.values()),
+    }
+    if table.timed:
+        report |= _irregular(table, set(chosen))
+    if days is not None:
+        carried = (days.carried(points[user][0], times_s) for user, (times_s, _) in used.items())
+        report["visits_carried"] = sum(carried)
+    return VisitIndex.of(used, {"timed": table.timed, "report": report})
 
 
 def write_csv(path: str | Path, traces: Iterable[Trace], grid: Grid) -> None:

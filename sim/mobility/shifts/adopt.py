@@ -12,7 +12,7 @@ from sim.errors import InvalidValue
 from sim.interfaces import Generator, IntArray
 from sim.mobility.shifts.context import ShiftContext
 from sim.mobility.shifts.life import ShiftedLife
-from sim.mobility.shifts.parameters import ShiftOfPlaces, require_user
+from sim.mobility.shifts.parameters import Concerned, ShiftOfPlaces, require_user
 from sim.mobility.shifts.places import drawn
 
 
@@ -31,21 +31,21 @@ class AdoptParameters(ShiftOfPlaces):
         """Ids of users in the parameters."""
         return [*super().named_users, *([] if self.of is None else [self.of])]
 
-    def concerned(self, users: Sequence[str], draw: Callable[[str], float]) -> list[str]:
-        """Return the users whose behaviour changes, without the user whose behaviour is adopted."""
+    def concerned(self, users: Sequence[str], draw: Callable[[str], float]) -> Concerned:
+        """Return which of the users change their behaviour, without the user whose behaviour is adopted."""
         concerned = super().concerned(users, draw)
         if len(users) < 2:
             raise InvalidValue(
                 "adopting the behaviour of another user requires at least two users, found one", code="too-few-users"
             )
-        if self.of is not None:
-            require_user(self.of, users, "of")
-            concerned = [user for user in concerned if user != self.of]
-        if not concerned:
+        if self.of is None:
+            return concerned
+        require_user(self.of, users, "of")
+        if not any(user != self.of and concerned(user) for user in users):
             raise InvalidValue(
                 f"`users` must contain another user than {self.of}, whose behaviour is adopted", code="no-users"
             )
-        return concerned
+        return lambda user: user != self.of and concerned(user)
 
     def new_cells(self, life: ShiftedLife, start: int, context: ShiftContext, rng: Generator) -> IntArray:  # noqa: ARG002
         """Return the cells of all test queries with the behaviour of the other user."""

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
+import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from sim.components.registry import OneOf, Parameters
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     from sim.mobility.shifts.life import ShiftedLife
     from sim.world.grid import Grid
     from sim.world.roads.graph import Roads
+
+Concerned = Callable[[str], bool]
+"""Function that returns whether a shift changes the behaviour of a user."""
+
+MOST_COMPARED = 10_000
+"""Maximum number of users among which a similar name is searched."""
 
 SomeShare = Annotated[float, Field(gt=0, le=1)]
 
@@ -54,9 +61,9 @@ class ShiftParameters(Parameters):
         """Ids of users in the parameters."""
         return []
 
-    def concerned(self, users: Sequence[str], draw: Callable[[str], float]) -> list[str]:  # noqa: ARG002
-        """Return the users whose behaviour changes; `draw` returns a random number for each user."""
-        return list(users)
+    def concerned(self, users: Sequence[str], draw: Callable[[str], float]) -> Concerned:  # noqa: ARG002
+        """Return which of the test users change their behaviour; `draw` returns a random number for each user."""
+        return lambda _user: True
 
 
 class ShiftOfPeople(ShiftParameters):
@@ -96,15 +103,20 @@ class ShiftOfPeople(ShiftParameters):
         """Ids of users in the parameters."""
         return self.users or []
 
-    def concerned(self, users: Sequence[str], draw: Callable[[str], float]) -> list[str]:
-        """Return the users whose behaviour changes; `draw` returns a random number for each user."""
+    def concerned(self, users: Sequence[str], draw: Callable[[str], float]) -> Concerned:
+        """Return which of the users change their behaviour; `draw` returns a random number for each user.
+
+        A share consists of the users with the smallest numbers.
+        """
         if self.users is not None:
             for user in self.users:
                 require_user(user, users, "users")
-            return self.users
-        if self.share is not None:
-            return sorted(users, key=draw)[: max(1, round(self.share * len(users)))]
-        return list(users)
+            return frozenset(self.users).__contains__
+        if self.share is None:
+            return lambda _user: True
+        count = max(1, round(self.share * len(users)))
+        largest = np.partition(np.fromiter(map(draw, users), np.float64, len(users)), count - 1)[count - 1]
+        return lambda user: draw(user) <= largest
 
 
 class ShiftOfPlaces(ShiftOfPeople):
@@ -152,9 +164,8 @@ def require_user(user: str, users: Sequence[str], key: str) -> None:
     """Raise `InvalidValue` if a user given under a key does not exist."""
     if user not in users:
         first = ", ".join(users[:5]) + (f" and {len(users) - 5} more" if len(users) > 5 else "")
-        raise InvalidValue(
-            f"`{key}`: unknown user {user!r}{suggestion(user, users)}; the users are {first}", code="unknown-user"
-        )
+        similar = suggestion(user, users[:MOST_COMPARED])
+        raise InvalidValue(f"`{key}`: unknown user {user!r}{similar}; the users are {first}", code="unknown-user")
 
 
 def _require_mapping(value: Any) -> Any:

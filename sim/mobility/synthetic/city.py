@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from sim.inference.bayes import read_only
 from sim.interfaces import FloatArray
 from sim.mobility.intervals import require
+from sim.mobility.user_ids import UserIds
 from sim.rng import stream
 
 if TYPE_CHECKING:
@@ -19,15 +19,61 @@ if TYPE_CHECKING:
 DEFAULT_USERS = 10
 
 
-def numbered_users(count: int | None) -> Sequence[str]:
+class NumberedUsers(UserIds):
+    """The ids ``user-001``, ``user-002``... of synthetic users, made when they are read: a million take no memory.
+
+    >>> users = NumberedUsers(range(1, 2001))
+    >>> users[0], users[-1], users.index("user-1234"), "user-2001" in users, list(users[5:7])
+    ('user-001', 'user-2000', 1233, False, ['user-006', 'user-007'])
+    """
+
+    def __init__(self, numbers: range) -> None:
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> NumberedUsers: ...
+
+    def __getitem__(self, place: int | slice) -> str | NumberedUsers:
+        if isinstance(place, slice):
+            return NumberedUsers(self._numbers[place])
+        return _id_of(self._numbers[place])
+
+    def __contains__(self, user: object) -> bool:
+        return isinstance(user, str) and _number_in(user) in self._numbers
+
+    def index(self, user: str, start: int = 0, stop: int | None = None) -> int:
+        """Return the position of a user; raise ValueError if it is not in the slice `start:stop`."""
+        if (number := _number_in(user)) is None or number not in self._numbers[start:stop]:
+            raise ValueError(f"{user!r} is not among the users")
+        return self._numbers.index(number)
+
+
+def _id_of(number: int) -> str:
+    return f"user-{number:03d}"
+
+
+def _number_in(user: str) -> int | None:
+    """Return the number of a user, or None if the text is not the id of a synthetic user."""
+    digits = user.removeprefix("user-")
+    number = int(digits) if digits.isascii() and digits.isdecimal() else None
+    return number if number is not None and user == _id_of(number) else None
+
+
+def numbered_users(count: int | None) -> NumberedUsers:
     """Return the ids of the first `count` synthetic users (default: 10).
 
-    >>> numbered_users(2)
-    ('user-001', 'user-002')
+    >>> list(numbered_users(2))
+    ['user-001', 'user-002']
     """
     count = DEFAULT_USERS if count is None else count
     require("count", count, 1, float("inf"), ends="[)")
-    return tuple(f"user-{number:03d}" for number in range(1, count + 1))
+    return NumberedUsers(range(1, count + 1))
 
 
 def attraction(grid: Grid, *, seed: int, roads: Roads | None = None, centres: int = 8) -> FloatArray:

@@ -43,6 +43,7 @@ class CommutersParameters(MobilityParameters):
     """Users with home, work and leisure places on the roads, in a daily rhythm; day 1 is a Monday."""
 
     needs_roads: ClassVar[bool] = True
+    endless: ClassVar[bool] = True
 
     kind: Literal["commuters"] = "commuters"
     leisure_places: Annotated[int, Field(ge=0, le=1_000_000)] = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -31,6 +31,8 @@ EXPLORING_IS_WIDER = 4.0
 @component("mobility")
 class FavouritesParameters(MobilityParameters):
     """Check-ins: independent draws from a Zipf distribution over favourite places, with some exploration."""
+
+    endless: ClassVar[bool] = True
 
     kind: Literal["favourites"] = "favourites"
     places: Count = 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -29,6 +29,8 @@ RESTART = 1e-9
 @component("mobility")
 class MarkovChainParameters(MobilityParameters):
     """A Markov chain over the cells: at each step, stay or move to a cell by attraction and distance."""
+
+    endless: ClassVar[bool] = True
 
     kind: Literal["markov"] = "markov"
     stay: Share = 0.3

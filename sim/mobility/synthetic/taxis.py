@@ -32,6 +32,7 @@ class TaxisParameters(MobilityParameters):
     """Cabs that pick up passengers at hotspots and drive them along the roads."""
 
     needs_roads: ClassVar[bool] = True
+    endless: ClassVar[bool] = True
 
     kind: Literal["taxis"] = "taxis"
     hotspots: Annotated[int, Field(ge=1, le=1000)] = 6

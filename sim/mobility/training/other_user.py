@@ -22,11 +22,14 @@ class OtherUserParameters(TrainingParameters):
 
     def statistics(self, name: str, source: TrainingSource) -> StatisticsOf:
         """Return the statistics of the next user's past, cyclically."""
-        users = list(source.users)
+        users = source.users
         if len(users) < 2:
             raise InputError(
                 f"training.{name}: training on another user requires at least two users, found one",
                 code="too-few-users",
             )
-        following = dict(zip(users, users[1:] + users[:1], strict=True))
-        return lambda user: source.past(following[user], queries=self.queries, days=self.days)
+
+        def following(user: str) -> str:
+            return users[(users.index(user) + 1) % len(users)]
+
+        return lambda user: source.past(following(user), queries=self.queries, days=self.days)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from sim.components.registry import component
-from sim.components.spec import Count, Days
+from sim.components.spec import Count, Days, PeopleCount
 from sim.mobility.demand.parameters import AnyDemand
 from sim.mobility.parameters import AnyMobility
 from sim.mobility.training.parameters import StatisticsOf, TrainingParameters, TrainingSource
@@ -22,7 +22,7 @@ class OthersParameters(TrainingParameters):
     """Mobility of the people (default: that of `users`)."""
     demand: AnyDemand | None = None
     """Demand of the people (default: that of `users`)."""
-    count: Count | None = None
+    count: PeopleCount | None = None
     """Number of people (default: 10 synthetic people, or all people in a trace file)."""
     queries: Count | None = None
     """Maximum number of queries per person (default, without `days`: the same as `users`)."""

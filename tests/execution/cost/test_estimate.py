@@ -200,7 +200,11 @@ def test_a_crowd_is_estimated_from_a_few(users: dict[str, Any], make_scenario: M
     assert 0 < len(lived) < 200
     assert cost.seconds is not None
     assert cost.seconds > 1e6
-    assert cost.peak_bytes > users["count"] * 1000
+    assert cost.peak_bytes < 2e9, "a worker has one block of users in memory"
+    assert not cost.undivided
+    undivided = estimate(make_scenario(users=users, training={}, attacks=["identification"]))
+    assert undivided.peak_bytes > max(users["count"] * 1000, cost.peak_bytes)
+    assert f"attack identification needs all {users['count']:,} users" in undivided.undivided[0]
 
 
 def test_a_sampled_count_is_near_the_exact_one(
