@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from sim.analysis.event_log import SERIES
-from sim.analysis.statistics import half_width
+from sim.analysis.moments import half_width
 from sim.analysis.summary import LOSS_AND_ERROR, preferred
 
 _NO_VARIANCE_KM2 = 1e-24

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sim.analysis.beliefs import Beliefs
-from sim.analysis.event_log import SERIES, LogPart, log_parts
+from sim.analysis.event_log import LogPart, log_parts
 from sim.analysis.summary import LOSS_AND_ERROR, Totals
 from sim.analysis.sweep_labels import in_order
 from sim.analysis.time_series import Chosen, equal_rows, may_hold, parts_at
@@ -63,6 +63,8 @@ def user_trace(run: RunDirectory, *, lppm: str, point: int, attack: str, user: s
     columns = ["index", "time_s", "cell", "output", "estimate"]
     for part in log_parts(run, parts_at(run, [(lppm, point)], first=True)):
         require_cells(run, part.rows(["event"])["event"])
+        if not part.may_hold_user(user):
+            continue
         same = {"point": point, "replication": 0, "user": user, "lppm": lppm, "attack": attack or None}
         rows = part.queries([*columns, *same])
         rows = rows.filter(equal_rows(rows, same))
@@ -155,8 +157,11 @@ def query_counts(totals: Totals, point: int, lppm: str, attack: str) -> pd.Serie
 
 
 def users_to_replay(run: RunDirectory, totals: Totals, points: Chosen) -> list[str]:
-    """Return the users whose trajectories are collected: all, or an evenly spaced subset of a large run."""
-    series = in_order(totals.users.drop_duplicates(SERIES), run)
+    """Return the users whose trajectories are collected: all, or an evenly spaced subset of a large run.
+
+    Of a large population, `totals` has a sample of users.
+    """
+    series = in_order(totals.series, run)
     keys = zip(series["lppm"], series["point"], strict=True)
     drawn = series[[key in set(points) for key in keys]]
     first = drawn.iloc[0]

@@ -112,7 +112,13 @@ def _replay(study: Study, name: str, result: Result, room: int) -> dict[str, Any
     notes = []
     if len(same) < len(read):
         notes.append("Mechanisms with other users than the first one, or not simulated yet, are omitted.")
-    if left_out := len(expected) - len(selected) + len(lengths) - len(users):
+    everybody = result.totals().n_users
+    if len(users) < everybody and result.sample_note():
+        notes.append(
+            f"Shows a sample of {len(users):,} of {everybody:,} users, chosen by a hash of their names, to limit the "
+            "page to 5 MB."
+        )
+    elif left_out := len(expected) - len(selected) + len(lengths) - len(users):
         notes.append(f"Shows {len(users):,} of {len(users) + left_out:,} users, to limit the page to 5 MB.")
     if length < lengths.max():
         notes.append(f"Shows the first {length:,} queries of each user, to limit the page to 5 MB.")

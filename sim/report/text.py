@@ -60,13 +60,11 @@ def answer(study: Study) -> Markup:
         lines = [sentences.tournament(table, *study.results[0].tournament_leads(table))]
     partial = []
     for runs in study.user_groups.values() if table.empty else ():
-        own = study.users[study.users["run"].isin(runs)]
-        both = own[own.groupby("user")["run"].transform("nunique") == len(runs)]
-        lines += sentences.comparisons(both)
-        if len(both) < len(own):
-            partial.append(
-                f"{', '.join(runs)}: compared over the {both['user'].nunique()} users common to all of them."
-            )
+        compared = study.compared_users(runs)
+        lines += sentences.comparisons(compared)
+        common = 0 if len(runs) == 1 else sum(block["user"].nunique() for block in compared)
+        if len(runs) > 1 and common < study.summary.loc[study.summary["run"].isin(runs), "users"].max():
+            partial.append(f"{', '.join(runs)}: compared over the {common:,} users common to all of them.")
     caveats = [
         f"{name}: {warning}" if study.compared else warning
         for name, result in zip(study.names, study.results, strict=True)

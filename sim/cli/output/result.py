@@ -5,7 +5,6 @@ from __future__ import annotations
 from sim.analysis import budgets
 from sim.analysis import narrative as sentences
 from sim.analysis.result import Result
-from sim.analysis.sweep_labels import in_order
 from sim.cli.output.adaptation import print_first_shift
 from sim.cli.output.past_queries import print_hindsight
 from sim.cli.output.summary import print_standings, print_summary
@@ -30,8 +29,7 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
     else:
         over = budgets.exceeded(manifest)
         print_summary(result.shown_summary(), result.points(), lppms, attacks, over)
-        users = in_order(result.totals().users, result.run)
-        for line in sentences.comparisons(sentences.comparable(users, result.points())):
+        for line in sentences.comparisons(result.comparable_users()):
             console.print(escape(line), highlight=False)
     if not result.shifts().empty:
         print_first_shift(result)
