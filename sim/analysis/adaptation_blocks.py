@@ -115,12 +115,13 @@ class AdaptedBlocks:
 
     def end_block(self) -> None:
         """Reduce the users of the block."""
-        users = pd.concat(self._block, ignore_index=True) if self._block else pd.DataFrame()
+        if not self._block:
+            return
+        users = pd.concat(self._block, ignore_index=True)
         self._block = []
-        if len(users):
-            self._samples.add(users)
-            self._users.add(users)
-            self.paired.add(users)
+        self._samples.add(users)
+        self._users.add(users)
+        self.paired.add(users)
 
     def frames(self, recovered: float) -> list[dict[str, pd.DataFrame]]:
         """Return the tables of an `Adaptation` by point, LPPM and attack."""

@@ -83,6 +83,11 @@ class LogPart:
         point = point_in(self.id)
         return int(self.rows(["point"])["point"][0].as_py()) if point is None else point
 
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, from the file's metadata only."""
+        return self._file.metadata.num_rows
+
     def may_name_shifts(self) -> bool:
         """Return whether any row may name a shift, judged from the file's metadata only."""
         column = EVENTS.get_field_index("shift")

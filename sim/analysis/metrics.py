@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sim.analysis.event_log import SERIES, LogPart, log_parts, require_parts
-from sim.analysis.moments import Moments
+from sim.analysis.moments import UNITS, Moments
 from sim.analysis.statistics import ENDS
 from sim.analysis.summary import LOSS_AND_ERROR, preferred, summarize
 from sim.storage.manifest import RunManifest
@@ -183,6 +183,14 @@ def unrecorded_metrics(table: pd.DataFrame, manifest: RunManifest) -> list[str]:
     if table[_OWN[0]].isna().all():
         hints.append(f"Set record.snapshots for {_listed(_OWN)}.")
     return hints
+
+
+def sampled_predictions(moments: Moments) -> list[str]:
+    """Return a sentence on the metrics predicted by the mechanisms, if not all users have snapshots."""
+    with_snapshots, users = (int(moments.frame[name].max()) for name in (f"{_OWN[0]}_count", UNITS))
+    if not 0 < with_snapshots < users:
+        return []
+    return [f"Predicted metrics (own) are means over the {with_snapshots:,} of {users:,} users with snapshots."]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -247,7 +247,7 @@ class SecondPass:
         self._ends = window_ends(run, extent=first.totals.extent)
         self._points = middle(run, first.totals)
         self._beliefs = BeliefCollector(run, self._points)
-        self.trajectories = TrajectoryCollector(self._points, users_to_replay(run, first.totals, self._points))
+        self.trajectories = TrajectoryCollector(run, self._points, users_to_replay(run, first.totals, self._points))
         """Trajectories at the middle sweep points, for the replay in the report."""
         self._adaptation = None if first.shifts.empty else first.adaptation_collector()
         self.over_time: pd.DataFrame

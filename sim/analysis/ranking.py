@@ -161,14 +161,14 @@ class EqualLoss:
 
     def _errors_at(self, attack: str, losses_km: Sequence[float]) -> list[PairedLeads]:
         """Return the errors and leads of the users who attain each loss with every mechanism."""
-        found = [PairedLeads() for _ in losses_km]
+        leads_at = [PairedLeads() for _ in losses_km]
         for curves in self._curves.of(attack) if losses_km else ():
             shared = shared_losses(curves)
-            for loss, leads in zip(losses_km, found, strict=True):
+            for loss, leads in zip(losses_km, leads_at, strict=True):
                 users = [user for user, (low, high) in shared.items() if low <= loss <= high]
                 errors = {lppm: [np.interp(loss, *curve[user]) for user in users] for lppm, curve in curves.items()}
                 leads.add(pd.DataFrame(errors, dtype=float))
-        return found
+        return leads_at
 
 
 def _per_km(users: UserBlocks, lppms: set[str]) -> Iterator[str]:

@@ -77,11 +77,11 @@ def leads(
     the error in the standings. `table` is the result of `standings(summary)`; `users` has the means of `Totals.users`.
     """
     first, *others = table[table["rank"].notna()].to_dict("records")
-    found = PairedLeads()
+    paired = PairedLeads()
     for block in [users] if isinstance(users, pd.DataFrame) else users:
         errors = pd.DataFrame({row["lppm"]: _errors_of_users(summary, block, row) for row in (first, *others)})
-        found.add(errors.dropna(), [first["lppm"]])
-    return found.over(first["lppm"]) if found.users else {}, found.users
+        paired.add(errors.dropna(), [first["lppm"]])
+    return paired.over(first["lppm"]) if paired.users else {}, paired.users
 
 
 def _errors_of_users(summary: pd.DataFrame, users: pd.DataFrame, row: dict[Any, Any]) -> pd.Series[float]:

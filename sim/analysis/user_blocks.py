@@ -21,14 +21,20 @@ MOST_ROWS = 50_000
 """Largest estimated number of combinations of point, LPPM, attack, user and replication that are analysed together."""
 BLOCK_ROWS = 20_000
 """Estimated number of such combinations in a group of a larger log."""
+_WINDOWS = 5
+"""Number of rows that a combination counts for in a log with a row per query."""
 
 Group = tuple[list[str], ...]
 """Parts of the same users, a list for each run."""
 
 
 def rows_per_user(scenario: Scenario) -> int:
-    """Return the largest number of combinations of LPPM and attack of a user in one replication at a sweep point."""
-    return max(len(scenario.lppms), 1) * max(len(scenario.attacks), 1)
+    """Return the estimated number of rows of a user in one replication at a sweep point.
+
+    These are the combinations of LPPM and attack. With a row per query, time series have several windows for each.
+    """
+    windows = _WINDOWS if scenario.record.log == "queries" else 1
+    return max(len(scenario.lppms), 1) * max(len(scenario.attacks), 1) * windows
 
 
 def user_blocks(parts: Sequence[str], rows: int = 1) -> list[list[str]]:

@@ -179,7 +179,7 @@ def user_by_user(study: Study, of_users: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _chosen_users(study: Study, users: Sequence[str], most: int) -> tuple[list[str], str]:
-    """Return at most so many of the users, and a note if these are not all."""
+    """Return at most `most` of the users, and a note if these are not all."""
     if any(result.sample_note() for result in study.results):
         total = max(result.totals().n_users for result in study.results)
         return sampled(users, most), f"sample of {most} of {total:,} users, chosen by a hash of their names"

@@ -88,7 +88,7 @@ class Study:
         (result, *others) = self.results
         if others or self.summary["attack"].nunique() <= _MOST_ATTACKS:
             return pd.DataFrame()
-        return result.tournament()
+        return result.tournament() if result.has_tournament() else pd.DataFrame()
 
     @cached_property
     def users(self) -> pd.DataFrame:

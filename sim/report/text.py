@@ -74,7 +74,7 @@ def answer(study: Study) -> Markup:
         groups = " | ".join(", ".join(runs) for runs in study.user_groups.values())
         caveats.insert(0, f"These runs have different users ({groups}): mechanisms are compared only within a group.")
     caveats += partial
-    note = f"{table_spread_note(study.summary, study.units)}; differences are paired by user."
+    note = f"{table_spread_note(study.summary, study.units)}; differences are paired by user{_sampled(study)}."
     note = note[0].upper() + note[1:]
     return joined(
         [
@@ -84,6 +84,12 @@ def answer(study: Study) -> Markup:
             _differences(study) if study.compared else "",
         ]
     )
+
+
+def _sampled(study: Study) -> str:
+    """Return a clause on the sample of users of a large population; empty if there is none."""
+    notes = list(dict.fromkeys(filter(None, (result.sample_note() for result in study.results))))
+    return f"; means are over all users, single users and the replay show a {', '.join(notes)}" if notes else ""
 
 
 def _sentence(line: str) -> Markup:

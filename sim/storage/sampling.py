@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 
-MOST_USERS = 2_000
+MOST_USERS = 500
 """Number of users of a large population whose individual values are retained."""
+MOST_SNAPSHOT_VALUES = 20_000_000
+"""Largest number of values in the belief snapshots of a mechanism in one replication: 160 MB before compression."""
 _BITS = 64
 
 
@@ -36,6 +38,17 @@ def in_sample(user: str, n_users: int, most: int = MOST_USERS) -> bool:
     104
     """
     return n_users <= most or sample_key(user) * n_users < most << _BITS
+
+
+def snapshot_users(n_cells: int, n_snapshots: int) -> int:
+    """Return the number of users whose beliefs, of `n_cells` values each, are recorded at `n_snapshots` queries.
+
+    A larger population records those of a sample: ``in_sample(user, n_users, snapshot_users(n_cells, n_snapshots))``.
+
+    >>> snapshot_users(250, 4), snapshot_users(33_600, 4)
+    (20000, 148)
+    """
+    return max(MOST_SNAPSHOT_VALUES // (n_cells * max(n_snapshots, 1)), 1)
 
 
 def sampled(users: Iterable[str], most: int = MOST_USERS) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,20 @@ import pandas as pd
 import pytest
 
 import sim
+from sim import report
+from sim.analysis import result as result_module
 from sim.analysis import user_blocks
+from sim.analysis.narrative import comparisons
 from sim.analysis.ranking import EqualLoss
 from sim.analysis.result import Result
 from sim.analysis.user_blocks import aligned_blocks
+from sim.report.study import Study
 from sim.scenario.models import Scenario
 from sim.storage import sampling
+from sim.storage.errors import RequestError
 from sim.storage.part_ids import part_id
 from tests.analysis.blocks import cut
+from tests.support import raises_code
 
 SCENARIO: dict[str, Any] = {
     "name": "blocks",
@@ -142,3 +149,43 @@ def test_groups_end_only_where_no_part_continues() -> None:
     assert second == ([parts[1]],)
     assert len(aligned_blocks([parts, other], [1, 1])) == 2
     assert len(aligned_blocks([[*parts, "0000-0000-0000-0123456789"]], [1])) == 1
+
+
+def test_a_log_that_does_not_fit_into_memory_is_rejected(whole: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = sum(len(table) for table in whole.iter_events())
+    monkeypatch.setattr(result_module, "memory_bytes", lambda: 2 * rows * result_module._BYTES_PER_ROW)
+    assert len(whole.events()) == rows
+    monkeypatch.setattr(result_module, "memory_bytes", lambda: 2 * rows * result_module._BYTES_PER_ROW - 1)
+    for read in (whole.events, whole.per_user):
+        with raises_code(RequestError, "log-too-large") as error:
+            read()
+        assert f"{rows:,} rows" in str(error.value)
+
+
+def test_page_of_a_log_in_blocks_names_the_sample(streamed: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = sampling.UserSample.__init__
+    monkeypatch.setattr(sampling.UserSample, "__init__", lambda self, most=5: sample(self, min(most, 5)))
+    page = report.page([Result.open(streamed.path)])
+    assert "single users and the replay show a sample of 5 of 12 users" in page
+    assert "Shows a sample of 5 of 12 users, chosen by a hash of their names" in page
+    assert "sample of 5 of 12 users, chosen by a hash" in page
+    data = json.loads(page.split('<script type="application/json"')[1].split(">", 1)[1].split("</script>")[0])
+    assert len(data["replay"][0]["users"]) == 5
+
+
+def test_runs_cut_at_different_users_are_compared_user_by_user(
+    whole: Result, streamed: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [cut(whole, tmp_path / "one", [0, 3, 9]).path, cut(whole, tmp_path / "two", [0, 5, 9]).path]
+
+    def sentences(blocks: int) -> list[str]:
+        study = Study([Result.open(folder) for folder in folders])
+        compared = study.compared_users(["one", "two"])
+        assert compared.n_blocks == blocks
+        assert sum(block["user"].nunique() for block in compared) == 12
+        return list(comparisons(compared))
+
+    streamed_sentences = sentences(2)
+    assert any("protects best" in line or "not significant" in line for line in streamed_sentences)
+    monkeypatch.setattr(user_blocks, "MOST_ROWS", 10**9)
+    assert sentences(1) == streamed_sentences
