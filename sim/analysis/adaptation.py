@@ -7,11 +7,13 @@ change (or the first query) to the next change (another shift, or the end of thi
 behaviour does not change are excluded.
 
 The log is read part by part. Each sweep point retains only sums by LPPM, attack, user and query: the replications of a
-user are summed before any ratio is computed.
+user are summed before any ratio is computed. A log that is cut into blocks of users is reduced to moments after each
+block (`sim.analysis.recovery_moments`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +21,18 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sim.analysis.event_log import SERIES, LogPart, log_parts, read_shifts
+from sim.analysis.adaptation_blocks import (
+    COMPARED,
+    AdaptedBlocks,
+    PairedMoments,
+    keyed_table,
+    paired_users,
+    points_of,
+    require_reference,
+    without_reference,
+)
+from sim.analysis.event_log import SERIES, LogPart, ShiftCollector, log_parts, read_shifts, shift_times
+from sim.analysis.quantiles import counted_quantile
 from sim.analysis.recovery import Recovery
 from sim.analysis.shift_sums import ShiftSums, spans_around
 from sim.analysis.statistics import ENDS, mean_interval, ratio_of_means
@@ -34,7 +47,8 @@ BEFORE = 150
 """Default number of queries before the shift that define the reference efficiency."""
 RECOVERED = 0.9
 """Default fraction of the reference efficiency at which a mechanism counts as recovered."""
-OF_USER = ["efficiency_before", "efficiency_lowest", "efficiency_end", "queries_to_recover", "queries_lost"]
+
+OF_USER = COMPARED
 """Per-user metrics that `compare` compares between mechanisms."""
 
 _COLUMNS = [*SERIES, "user", "replication", "index", *MEASURES]
@@ -69,6 +83,8 @@ class Adaptation:
 
     Columns: point, lppm, attack, shift, user, queries_after, efficiency.
     """
+    paired: PairedMoments | None = None
+    """Moments of the differences between LPPMs over all users, if `users` has a sample of a large population only."""
 
     def compare(self, against: str) -> pd.DataFrame:
         """Compare each LPPM with the reference LPPM `against`, paired by user, at the same sweep point and attack.
@@ -79,7 +95,7 @@ class Adaptation:
         and the limits `_low` and `_high` of its 95 % confidence interval (Student's t); `recovery_ratio`, the mean
         queries to recover divided by that of the reference, with a confidence interval by the delta method.
         """
-        return compare(self.users, against)
+        return compare(self.users, against) if self.paired is None else self.paired.compared(against)
 
 
 def adaptation(
@@ -111,8 +127,9 @@ def adaptation(
     In a summarized log, rows must not span the shift, and `window` must be a multiple of the queries per row; otherwise
     the function raises `NotApplicable`.
     """
+    shifts = read_shifts(run)
     collector = AdaptationCollector(
-        run, read_shifts(run), window=window, recovered=recovered, before=before, shift=shift
+        run, shifts, shift_times(shifts), window=window, recovered=recovered, before=before, shift=shift
     )
     for part in log_parts(run):
         collector.add(part)
@@ -129,7 +146,9 @@ class AdaptationCollector:
         self,
         run: RunDirectory,
         changes: pd.DataFrame,
+        times: pd.DataFrame,
         *,
+        blocks: AdaptedBlocks | None = None,
         window: int = WINDOW,
         recovered: float = RECOVERED,
         before: int = BEFORE,
@@ -143,14 +162,32 @@ class AdaptationCollector:
         self._run = run
         self._window, self._recovered, self._before = window, recovered, before
         self._changes = changes
+        self._blocks = blocks
         self._shifts: dict[int, str] = {}
         self._sums: dict[int, ShiftSums] = {}
         self._frames: dict[int, list[dict[str, pd.DataFrame]]] = {}
         self._error: NotApplicable | None = None
         try:
-            self._shifts = _chosen(changes, shift, run)
+            self._shifts = _chosen(times, shift, run)
         except NotApplicable as error:
             self._error = error
+
+    def begin_block(self, parts: Sequence[str]) -> None:
+        """Begin a block of users, which has these parts."""
+        shifts = ShiftCollector()
+        for part in log_parts(self._run, parts):
+            shifts.add(part)
+        self._changes = shifts.shifts()
+
+    def end_block(self) -> None:
+        """Reduce the users of a block to moments over users."""
+        if self._error is None and self._blocks is not None:
+            try:
+                for point in list(self._sums):
+                    self._finish(point)
+                self._blocks.end_block()
+            except NotApplicable as error:
+                self._error = error
 
     def add(self, part: LogPart) -> None:
         """Add a part of the log."""
@@ -175,7 +212,8 @@ class AdaptationCollector:
     def _sums_of(self, point: int) -> ShiftSums:
         if point not in self._sums:
             changes = self._changes[self._changes["point"] == point]
-            self._sums[point] = ShiftSums(spans_around(changes, self._shifts[point]), self._before)
+            step = 1 if self._blocks is None else self._blocks.step
+            self._sums[point] = ShiftSums(spans_around(changes, self._shifts[point]), self._before, step)
         return self._sums[point]
 
     def _finish(self, point: int) -> None:
@@ -187,13 +225,16 @@ class AdaptationCollector:
                 own, before=self._before, window=self._window, step=sums.step, recovered=self._recovered
             )
             key: dict[str, Any] = {"point": point, "lppm": lppm, "attack": attack, "shift": self._shifts[point]}
+            if self._blocks is not None:
+                self._blocks.add(key, recovery)
+                continue
             frames = {
                 "summary": recovery.summary(),
                 "users": recovery.users,
                 "time_series": recovery.time_series,
                 "user_time_series": recovery.time_series_of_few(),
             }
-            keyed = {name: frame.assign(**key)[[*key, *frame.columns]] for name, frame in frames.items()}
+            keyed = {name: keyed_table(frame, key) for name, frame in frames.items()}
             self._frames.setdefault(point, []).append(keyed)
 
     def adaptation(self) -> Adaptation:
@@ -203,6 +244,8 @@ class AdaptationCollector:
         for point in list(self._sums):
             self._finish(point)
         frames = [keyed for point in self._shifts for keyed in self._frames.get(point, [])]
+        if self._blocks is not None:
+            frames = self._blocks.frames(self._recovered)
         if not frames:
             raise NotApplicable(
                 f"{self._run} has no adversary error for users with a shift: efficiency is undefined.",
@@ -216,7 +259,8 @@ class AdaptationCollector:
                 "last query) and a quality loss before it. Try a shorter window: `lppm-sim adaptation RUN --window N`.",
                 code="window-too-long",
             )
-        return Adaptation(**tables, window=self._window, recovered=self._recovered)
+        paired = None if self._blocks is None else self._blocks.paired
+        return Adaptation(**tables, window=self._window, recovered=self._recovered, paired=paired)
 
 
 def compare(users: pd.DataFrame, against: str) -> pd.DataFrame:
@@ -224,30 +268,22 @@ def compare(users: pd.DataFrame, against: str) -> pd.DataFrame:
 
     `users` is the table `users` of an `Adaptation`, or several of them with distinct LPPM names.
     """
-    if against not in set(users["lppm"]):
-        names = ", ".join(dict.fromkeys(users["lppm"]))
-        raise RequestError(f"no LPPM {against!r} to compare with; available: {names}", code="unknown-lppm")
-    theirs = users[users["lppm"] == against].drop(columns="lppm")
-    # A reference that the sweep does not change was simulated at one point only.
-    once = theirs["point"].nunique() == 1
+    require_reference(users["lppm"], against)
     rows = []
-    for (point, attack, lppm), own in users.groupby(["point", "attack", "lppm"], sort=False):
-        other = theirs.assign(point=own["point"].iloc[0]) if once else theirs
-        both = own.merge(other, on=["point", "attack", "user"], suffixes=("", "_other"))
-        row: dict[str, Any] = {"point": point, "attack": attack, "lppm": lppm, "against": against, "users": len(both)}
+    for key, both in paired_users(users, against, points_of(users)):
+        row: dict[str, Any] = {**key, "users": len(both)}
         for name in OF_USER:
             row |= mean_interval(both[name] - both[f"{name}_other"], name)
         times = [both[[name]].to_numpy(float) for name in ("queries_to_recover", "queries_to_recover_other")]
         ends = ratio_of_means(times[0], times[1])
         row |= {f"recovery_ratio{end}": float(value[0]) for end, value in zip(ENDS, ends, strict=True)}
         rows.append(row)
-    table = pd.DataFrame(rows)
-    return table[(table["lppm"] != against) & (table["users"] > 0)].reset_index(drop=True)
+    return without_reference(pd.DataFrame(rows), against)
 
 
-def _chosen(changes: pd.DataFrame, shift: str | None, run: RunDirectory) -> dict[int, str]:
-    """Return the name of the analysed shift by sweep point, for points that have one."""
-    begun = changes[changes["event"] == "shift"]
+def _chosen(times: pd.DataFrame, shift: str | None, run: RunDirectory) -> dict[int, str]:
+    """Return the name of the analysed shift by sweep point, for points that have one; `times` is from `shift_times`."""
+    begun = times[times["event"] == "shift"]
     if begun.empty:
         raise ChoiceNotApplicable(
             f"{run} has no behaviour shift to adapt to: add `shifts` to the scenario.", code="no-shift"
@@ -257,6 +293,10 @@ def _chosen(changes: pd.DataFrame, shift: str | None, run: RunDirectory) -> dict
         raise RequestError(f"{run} has no shift {shift!r}; available: {names}", code="unknown-shift")
     if shift is not None:
         return dict.fromkeys(sorted(begun.loc[begun["shift"] == shift, "point"].unique().tolist()), shift)
-    medians = begun.groupby(["point", "shift"], sort=False)["index"].median().reset_index()
-    first = medians.sort_values(["point", "index"], kind="stable").drop_duplicates("point")
+    medians = [
+        (point, name, counted_quantile(own["index"].to_numpy(float), own["count"], 0.5))
+        for (point, name), own in begun.groupby(["point", "shift"], sort=False)
+    ]
+    ordered = pd.DataFrame(medians, columns=["point", "shift", "median"])
+    first = ordered.sort_values(["point", "median"], kind="stable").drop_duplicates("point")
     return dict(zip(first["point"].tolist(), first["shift"].tolist(), strict=True))

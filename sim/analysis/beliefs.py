@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sim.analysis.event_log import LogPart, is_online, log_parts
-from sim.analysis.statistics import intervals
+from sim.analysis.moments import Moments, add_moments
 from sim.analysis.time_series import Chosen, may_hold, middle, parts_at
+from sim.analysis.user_samples import PointSamples, SampledRows
 from sim.interfaces import FloatArray, IntArray
 from sim.storage.errors import ChoiceNotApplicable, NotApplicable
 from sim.storage.run_directory import RunDirectory
@@ -59,12 +60,12 @@ class BeliefCollector:
         self._points = [(lppm, point) for lppm, point in points if lppm not in indifferent]
         self._snapshots = list(run.manifest().scenario.record.snapshots)
         self._frames: list[pd.DataFrame] = []
+        self._reduced: tuple[SampledRows, Moments] | None = None
         self._error: NotApplicable | None = None
-        if not self._points:
-            names = ", ".join(dict.fromkeys(lppm for lppm, _ in points))
-            self._error = ChoiceNotApplicable(
-                f"{run}: the reports of {names} do not depend on a belief: select another LPPM.", code="no-belief"
-            )
+        try:
+            require_belief(run, points)
+        except NotApplicable as error:
+            self._error = error
 
     def add(self, part: LogPart) -> None:
         """Add a part of the log."""
@@ -87,23 +88,51 @@ class BeliefCollector:
 
     def distances(self) -> pd.DataFrame:
         """Return the table of `user_belief_distances`, or raise `NotApplicable`."""
+        self._require_snapshots()
+        return self._collected() if self._reduced is None else self._reduced[0].rows("point", "lppm", "user", "index")
+
+    def moments(self) -> Moments:
+        """Return the moments of the distances over users, or raise `NotApplicable`."""
+        self._require_snapshots()
+        return distance_moments(self._collected()) if self._reduced is None else self._reduced[1]
+
+    def end_block(self, samples: PointSamples) -> None:
+        """Reduce the users of a block to moments and the rows of a sample of users."""
+        if not self._frames:
+            return
+        own = self._collected()
+        rows = SampledRows(samples) if self._reduced is None else self._reduced[0]
+        rows.add(own)
+        self._reduced = rows, add_moments(None if self._reduced is None else self._reduced[1], distance_moments(own))
+        self._frames = []
+
+    def _collected(self) -> pd.DataFrame:
+        return pd.concat(self._frames, ignore_index=True)
+
+    def _require_snapshots(self) -> None:
         if self._error is not None:
             raise self._error
-        table = pd.concat(self._frames, ignore_index=True) if self._frames else pd.DataFrame()
-        if table.empty:
+        if not self._frames and self._reduced is None:
             raise NotApplicable(
                 f"{self._run} has no belief snapshots: set record.snapshots, for example [1, 10, 30, 100], use a "
                 "mechanism with a belief, and run the scenario into a new directory.",
                 code="no-snapshots",
             )
-        return table
 
 
 def mean_belief_distance(of_users: pd.DataFrame) -> pd.DataFrame:
     """Return the table of `belief_distance` from that of `user_belief_distances`."""
-    keys = ["point", "lppm", "index"]
-    counts = of_users.groupby(keys, as_index=False, sort=True).agg(users=("distance", "count"))
-    return counts.merge(intervals(of_users, keys, ["distance"]), on=keys, validate="one_to_one")
+    return distance_over_users(distance_moments(of_users))
+
+
+def distance_moments(of_users: pd.DataFrame) -> Moments:
+    """Return the moments over users of a table of `user_belief_distances`."""
+    return Moments.of(of_users, ["point", "lppm", "index"], ["distance"])
+
+
+def distance_over_users(moments: Moments) -> pd.DataFrame:
+    """Return the table of `belief_distance` from the moments of `distance_moments`."""
+    return moments.counts("users").merge(moments.intervals(), on=list(moments.keys), validate="one_to_one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +210,14 @@ def _true_profile(cells: IntArray, changes: Sequence[int], index: int, n_cells: 
     after = min((change for change in changes if change > index), default=len(cells) + 1)
     own = cells[first - 1 : after - 1]
     return np.asarray(np.bincount(own, minlength=n_cells) / len(own), dtype=np.float64)
+
+
+def require_belief(run: RunDirectory, points: Chosen) -> None:
+    """Raise an error if the reports of none of the chosen LPPMs depend on a belief."""
+    names = list(dict.fromkeys(lppm for lppm, _ in points))
+    if set(names) <= _indifferent(run):
+        message = f"{run}: the reports of {', '.join(names)} do not depend on a belief: select another LPPM."
+        raise ChoiceNotApplicable(message, code="no-belief")
 
 
 def _indifferent(run: RunDirectory) -> set[str]:

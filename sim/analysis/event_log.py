@@ -83,12 +83,24 @@ class LogPart:
         point = point_in(self.id)
         return int(self.rows(["point"])["point"][0].as_py()) if point is None else point
 
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, from the file's metadata only."""
+        return self._file.metadata.num_rows
+
     def may_name_shifts(self) -> bool:
         """Return whether any row may name a shift, judged from the file's metadata only."""
         column = EVENTS.get_field_index("shift")
         groups = [self._file.metadata.row_group(number) for number in range(self._file.metadata.num_row_groups)]
         statistics = [(group.num_rows, group.column(column).statistics) for group in groups]
         return any(known is None or known.null_count is None or known.null_count < rows for rows, known in statistics)
+
+    def may_hold_user(self, user: str) -> bool:
+        """Return whether the part may have rows of a user, judged from the file's metadata only."""
+        column = EVENTS.get_field_index("user")
+        groups = (self._file.metadata.row_group(number) for number in range(self._file.metadata.num_row_groups))
+        known: list[Any] = [group.column(column).statistics for group in groups]
+        return any(own is None or not own.has_min_max or own.min <= user <= own.max for own in known)
 
     def snapshots(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         """Return those of the named snapshot arrays that the part has."""
@@ -209,6 +221,17 @@ class ShiftCollector:
         """Return the table of `read_shifts`."""
         frame = pa.concat_tables(self._pieces).to_pandas().drop_duplicates()
         return frame.sort_values(["point", "replication", "user", "index"], kind="stable", ignore_index=True)
+
+
+SHIFT_TIMES = ["point", "shift", "event", "index"]
+
+
+def shift_times(shifts: pd.DataFrame) -> pd.DataFrame:
+    """Return the number of users and replications that shift at each query; columns: SHIFT_TIMES and `count`.
+
+    `shifts` is a table of `read_shifts`.
+    """
+    return shifts.groupby(SHIFT_TIMES, as_index=False, sort=False).size().rename(columns={"size": "count"})
 
 
 def read_shifts(run: RunDirectory) -> pd.DataFrame:

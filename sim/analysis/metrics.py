@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sim.analysis.event_log import SERIES, LogPart, log_parts, require_parts
-from sim.analysis.statistics import ENDS, intervals
+from sim.analysis.moments import UNITS, Moments
+from sim.analysis.statistics import ENDS
 from sim.analysis.summary import LOSS_AND_ERROR, preferred, summarize
 from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
@@ -81,7 +82,7 @@ _COLUMNS = [
 _READ = ["cell", "estimate", "quality_loss_km", *_SHARES[1:3], "epsilon_per_km", "identity"]
 
 
-def metrics(run: RunDirectory, summary: pd.DataFrame | None = None, users: pd.DataFrame | None = None) -> pd.DataFrame:
+def metrics(run: RunDirectory, summary: pd.DataFrame | None = None, moments: Moments | None = None) -> pd.DataFrame:
     """Return the table of `metrics.csv`: one row per point, LPPM and attack, one column per entry of `METRICS`.
 
     Further columns: `users`, and the limits `_low` and `_high` of 95 % confidence intervals over users (Student's t).
@@ -91,19 +92,22 @@ def metrics(run: RunDirectory, summary: pd.DataFrame | None = None, users: pd.Da
     `quality_loss_km` and `adversary_error_km` are the columns `expected_...` of `summary.csv` where recorded, otherwise
     the realised values (in `summary.csv` these two columns are always the realised values).
 
-    `summary` (from `summarize`) and `users` (from `of_users`) are computed from the log if omitted.
+    `summary` (from `summarize`) and `moments` (from `metric_moments`) are computed from the log if omitted.
     """
     summary = summarize(run) if summary is None else summary
     if summary.empty:
         return pd.DataFrame(columns=_COLUMNS)
-    users = of_users(run) if users is None else users
-    of_series = users.groupby(SERIES, sort=True)
-    over_users = intervals(users, SERIES, [*_SHARES, *_OWN]).set_index(SERIES)
-    over_users = over_users.join(of_series[list(_EPSILONS)].mean()).join(of_series[[_WORST]].max())
+    moments = metric_moments(of_users(run)) if moments is None else moments
+    over_users = moments.intervals([*_SHARES, *_OWN]).set_index(SERIES).join(moments.frame[[*_EPSILONS, _WORST]])
     columns = {"users": summary["users"]}
     for name in LOSS_AND_ERROR:
         columns |= {name + end: preferred(summary, name, end) for end in ENDS}
     return summary[SERIES].assign(**columns).join(over_users, on=SERIES)[_COLUMNS]
+
+
+def metric_moments(users: pd.DataFrame) -> Moments:
+    """Return the moments over users of a table of `of_users`."""
+    return Moments.of(users, SERIES, [*_SHARES, *_OWN, *_EPSILONS], maxima=[_WORST])
 
 
 class MetricsCollector:
@@ -179,6 +183,14 @@ def unrecorded_metrics(table: pd.DataFrame, manifest: RunManifest) -> list[str]:
     if table[_OWN[0]].isna().all():
         hints.append(f"Set record.snapshots for {_listed(_OWN)}.")
     return hints
+
+
+def sampled_predictions(moments: Moments) -> list[str]:
+    """Return a sentence on the metrics predicted by the mechanisms, if not all users have snapshots."""
+    with_snapshots, users = (int(moments.frame[name].max()) for name in (f"{_OWN[0]}_count", UNITS))
+    if not 0 < with_snapshots < users:
+        return []
+    return [f"Predicted metrics (own) are means over the {with_snapshots:,} of {users:,} users with snapshots."]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from sim.analysis.ranking import Leads, lower, rankings, remarks, verdict
+from sim.analysis.ranking import EqualLoss, Leads, lower, verdict
 from sim.analysis.sweep_labels import circumstances, swept_words, with_distinct_names
 from sim.analysis.tournament import STANDINGS
+from sim.analysis.user_blocks import UserBlocks
 from sim.scenario.models import Scenario
 from sim.storage.manifest import Note, RunManifest
 
@@ -20,18 +21,20 @@ _MOST_APART = 3
 
 
 def comparable(users: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
-    """Return the users' means as `comparisons` needs them: with distinct LPPM names and the column `circumstances`."""
+    """Return the users' means as comparisons need them: with distinct LPPM names and the column `circumstances`."""
     return with_distinct_names(users, points).assign(circumstances=circumstances(users, points))
 
 
-def comparisons(users: pd.DataFrame) -> Iterator[str]:
-    """Yield the ranking sentences for each value of `circumstances`; takes a table of `comparable`.
+def comparisons(users: pd.DataFrame | UserBlocks) -> Iterator[str]:
+    """Yield the ranking sentences for each value of `circumstances`; takes a table of `comparable`, or blocks of it.
 
     Mechanisms are comparable only if all swept parameters outside the mechanisms are equal.
     """
-    for text, own in users.groupby("circumstances", sort=False):
+    blocks = UserBlocks.of(users) if isinstance(users, pd.DataFrame) else users
+    for text in dict.fromkeys(blocks.series["circumstances"]):
         start = f"With {text!s}: " if text else ""
-        yield from (start + line for line in (*map(str, rankings(own)), *remarks(own)))
+        compared = EqualLoss(blocks.where("circumstances", text))
+        yield from (start + line for line in (*map(str, compared.rankings()), *compared.remarks()))
 
 
 def repetitions(manifest: RunManifest) -> list[str]:

@@ -11,16 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from sim.analysis.curves import curve_of_user, interpolate, user_points
-from sim.analysis.statistics import FEWEST_USERS, half_width, is_significant, mean_interval, paired_leads
-from sim.interfaces import FloatArray
+from sim.analysis.curves import interpolate, user_points
+from sim.analysis.equal_loss import CurveBlocks, common_losses, gains_per_km, shared_losses
+from sim.analysis.moments import ColumnMoments
+from sim.analysis.statistics import FEWEST_USERS, PairedLeads, is_significant
+from sim.analysis.user_blocks import UserBlocks
 from sim.storage.errors import RequestError
 
 _MOST_LEVEL = 5
 """Maximum number of mechanisms named in a sentence that reports no significant difference."""
-
-Curve = dict[str, tuple[FloatArray, FloatArray]]
-"""Sorted losses of one mechanism and the adversary error at each, in km, by user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,50 +99,96 @@ def rankings(per_user: pd.DataFrame) -> Iterator[Ranking]:
     A mechanism with a single distinct loss for some user has no curve and is excluded. If fewer than half of the users
     share a loss, the attack has none; `remarks` reports it.
     """
-    for attack, curves in _curves(per_user).items():
-        loss = _common_loss(curves)
-        if loss is not None:
-            yield _rank(attack, curves, loss)
+    return EqualLoss(UserBlocks.of(per_user)).rankings()
 
 
 def remarks(per_user: pd.DataFrame) -> Iterator[str]:
     """Yield sentences on mechanisms that `rankings` cannot compare, with the reason."""
-    by_attack = _curves(per_user)
-    for attack, curves in by_attack.items():
-        if len(curves) > 1 and _common_loss(curves) is None:
-            yield (
-                f"Against {attack}, mechanisms cannot be compared at equal quality loss: no loss is attained by half "
-                f"of the users with each of {', '.join(curves)}. Widen the sweep, or see figures/tradeoff."
-            )
-    with_curve = {lppm for curves in by_attack.values() for lppm in curves}
-    single = [lppm for lppm in dict.fromkeys(per_user["lppm"]) if lppm not in with_curve]
-    if single and by_attack:
-        alone = with_curve if all(len(curves) < 2 for curves in by_attack.values()) else set()
-        yield from _per_km(user_points(per_user[per_user["lppm"].isin({*single, *alone})]))
-        reason = "because a single quality loss was simulated (sweep a parameter to obtain several)"
-        yield f"Not compared at equal loss, {reason}: {', '.join(single)}."
+    return EqualLoss(UserBlocks.of(per_user)).remarks()
 
 
-def _per_km(points: pd.DataFrame) -> Iterator[str]:
-    """Yield a sentence per attack on the adversary error per km of loss; `points` is a table of `user_points`.
+class EqualLoss:
+    """Comparison of mechanisms at equal quality loss, from blocks of users; see `rankings` and `remarks`."""
+
+    def __init__(self, users: UserBlocks) -> None:
+        self._users = users
+        self._attacks = [str(name) for name in dict.fromkeys(users.series["attack"])]
+        self._curves = CurveBlocks(users)
+        self._rankings = {attack: self._rank(attack) for attack in self._curves.attacks}
+
+    def rankings(self) -> Iterator[Ranking]:
+        """Yield a ranking for each attack."""
+        yield from (ranking for ranking in self._rankings.values() if ranking is not None)
+
+    def remarks(self) -> Iterator[str]:
+        """Yield sentences on mechanisms that cannot be compared, with the reason."""
+        by_attack = {attack: self._curves.lppms(attack) for attack in self._curves.attacks}
+        for attack, lppms in by_attack.items():
+            if len(lppms) > 1 and self._rankings[attack] is None:
+                yield (
+                    f"Against {attack}, mechanisms cannot be compared at equal quality loss: no loss is attained by "
+                    f"half of the users with each of {', '.join(lppms)}. Widen the sweep, or see figures/tradeoff."
+                )
+        with_curve = {lppm for lppms in by_attack.values() for lppm in lppms}
+        single = [lppm for lppm in dict.fromkeys(self._users.series["lppm"]) if lppm not in with_curve]
+        if single and by_attack:
+            alone = with_curve if all(len(lppms) < 2 for lppms in by_attack.values()) else set()
+            yield from _per_km(self._users, {*single, *alone})
+            reason = "because a single quality loss was simulated (sweep a parameter to obtain several)"
+            yield f"Not compared at equal loss, {reason}: {', '.join(single)}."
+
+    def _rank(self, attack: str) -> Ranking | None:
+        candidates = common_losses(self._curves, attack)
+        of_users = self._curves.n_users(attack)
+        best: tuple[float, PairedLeads] | None = None
+        for loss, leads in zip(candidates, self._errors_at(attack, candidates), strict=True):
+            # The last candidate is used only if no multiple of 0.1 km is attained by as many users.
+            if best is None or leads.users > best[1].users:
+                best = loss, leads
+        if best is None or 2 * best[1].users < of_users:
+            return None
+        loss, leads = best
+        order = sorted(leads.means, key=lambda lppm: -leads.means[lppm])
+        over = leads.over(order[0])
+        return Ranking(
+            attack=attack,
+            quality_loss_km=loss,
+            errors_km={lppm: leads.means[lppm] for lppm in order},
+            leads_km={lppm: over[lppm] for lppm in order[1:]},
+            users=leads.users,
+            of_users=of_users,
+        )
+
+    def _errors_at(self, attack: str, losses_km: Sequence[float]) -> list[PairedLeads]:
+        """Return the errors and leads of the users who attain each loss with every mechanism."""
+        leads_at = [PairedLeads() for _ in losses_km]
+        for curves in self._curves.of(attack) if losses_km else ():
+            shared = shared_losses(curves)
+            for loss, leads in zip(losses_km, leads_at, strict=True):
+                users = [user for user, (low, high) in shared.items() if low <= loss <= high]
+                errors = {lppm: [np.interp(loss, *curve[user]) for user in users] for lppm, curve in curves.items()}
+                leads.add(pd.DataFrame(errors, dtype=float))
+        return leads_at
+
+
+def _per_km(users: UserBlocks, lppms: set[str]) -> Iterator[str]:
+    """Yield a sentence per attack on the adversary error of some mechanisms per km of loss.
 
     It is the ratio of the means over users. Leads are paired by user, with intervals by the delta method.
     """
-    for attack in dict.fromkeys(points["attack"]):
-        own = points[points["attack"] == attack].groupby(["lppm", "user"])[["loss", "error"]].mean()
-        lossy = own[own["loss"].groupby("lppm").transform("min") > 0].unstack("lppm").dropna()
-        if len(lossy) == 0 or lossy["loss"].shape[1] < 2:
+    gains = gains_per_km(users, lppms)
+    for attack in [name for name in dict.fromkeys(users.series["attack"]) if name in gains]:
+        moments = gains[attack]
+        if not moments.users or len(moments.names) < 2:
             continue
-        gain = lossy["error"].mean() / lossy["loss"].mean()
-        order = list(gain.sort_values(ascending=False, kind="stable").index)
-        residuals = (lossy["error"] - gain * lossy["loss"]) / lossy["loss"].mean()
-        spread = residuals[order].rsub(residuals[order[0]], axis=0).std(ddof=1)
-        halves = half_width(spread, pd.Series(len(lossy), index=spread.index))
-        leads = {lppm: (float(gain[order[0]] - gain[lppm]), float(halves[lppm])) for lppm in order[1:]}
-        behind = [f"{lppm} {gain[lppm]:.2f} km ({lower(*lead, len(lossy))})" for lppm, lead in leads.items()]
+        gain = moments.gains()
+        order = sorted(gain, key=lambda lppm: -gain[lppm])
+        halves = moments.half_widths(order[0])
+        leads = {lppm: (gain[order[0]] - gain[lppm], halves[lppm]) for lppm in order[1:]}
+        behind = [f"{lppm} {gain[lppm]:.2f} km ({lower(*lead, moments.users)})" for lppm, lead in leads.items()]
         best = f"{order[0]} has the highest adversary error per km of loss"
         value = f"{gain[order[0]]:.2f} km of error per km of loss"
-        answer = verdict(order[0], leads, len(lossy), best, value)
+        answer = verdict(order[0], leads, moments.users, best, value)
         yield f"Against {attack}, each at its own quality loss, {answer}; {', '.join(behind)}."
 
 
@@ -154,7 +199,9 @@ AT_LOSS = [
 ]
 
 
-def at_loss(per_user: pd.DataFrame, losses_km: Sequence[float], *, against: str | None = None) -> pd.DataFrame:
+def at_loss(
+    per_user: pd.DataFrame | UserBlocks, losses_km: Sequence[float], *, against: str | None = None
+) -> pd.DataFrame:
     """Return the adversary error of each LPPM at given quality losses, and its difference from a reference LPPM.
 
     Errors are interpolated linearly on each user's trade-off curve, without extrapolation. Means and differences, LPPM
@@ -164,10 +211,14 @@ def at_loss(per_user: pd.DataFrame, losses_km: Sequence[float], *, against: str 
     users, which tables show instead with fewer than five users. An LPPM with a single distinct loss for every user has
     no curve and is excluded. Columns: `AT_LOSS`; attacks and LPPMs in order of appearance.
     """
-    points = user_points(per_user)
-    losses = points.groupby(["lppm", "attack", "user"])["loss"].transform("nunique")
-    with_curve = set(points.loc[losses > 1, "lppm"])
-    lppms = [lppm for lppm in dict.fromkeys(per_user["lppm"]) if lppm in with_curve]
+    users = UserBlocks.of(per_user) if isinstance(per_user, pd.DataFrame) else per_user
+    known = list(dict.fromkeys(users.series["lppm"]))
+    with_curve: set[str] = set()
+    for block in users:
+        points = user_points(block)
+        losses = points.groupby(["lppm", "attack", "user"])["loss"].transform("nunique")
+        with_curve |= set(points.loc[losses > 1, "lppm"])
+    lppms = [lppm for lppm in known if lppm in with_curve]
     if not lppms:
         raise RequestError(
             "no LPPM has two quality losses to interpolate between: sweep a parameter of the LPPMs", code="no-curve"
@@ -175,88 +226,61 @@ def at_loss(per_user: pd.DataFrame, losses_km: Sequence[float], *, against: str 
     against = lppms[0] if against is None else against
     if against not in lppms:
         available = f"available: {', '.join(lppms)}"
-        if against in set(per_user["lppm"]):
+        if against in known:
             raise RequestError(f"LPPM {against!r} has a single quality loss; {available}", code="no-curve")
         raise RequestError(f"no LPPM {against!r} to compare with; {available}", code="unknown-lppm")
     at = np.asarray(losses_km, dtype=float)
-    rows: list[dict[str, object]] = []
-    for attack in dict.fromkeys(per_user["attack"]):
-        of_attack = points[(points["attack"] == attack) & points["lppm"].isin(lppms)]
-        interpolated = {
-            (lppm, user): interpolate(own, at) for (lppm, user), own in of_attack.groupby(["lppm", "user"], sort=True)
-        }
-        for i, loss in enumerate(at.tolist()):
-            errors = pd.Series({key: values[i] for key, values in interpolated.items()}).unstack(level=0)
-            rows += _compared(errors.reindex(columns=lppms), against, attack, loss) if len(errors) else []
+    attacks = list(dict.fromkeys(users.series["attack"]))
+    compared = {(attack, i): _AtLoss(lppms, against) for attack in attacks for i in range(len(at))}
+    for block in users:
+        points = user_points(block)
+        for attack in attacks:
+            of_attack = points[(points["attack"] == attack) & points["lppm"].isin(lppms)]
+            interpolated = {
+                (lppm, user): interpolate(own, at)
+                for (lppm, user), own in of_attack.groupby(["lppm", "user"], sort=True)
+            }
+            for i in range(len(at) if interpolated else 0):
+                errors = pd.Series({key: values[i] for key, values in interpolated.items()}).unstack(level=0)
+                compared[attack, i].add(errors.reindex(columns=lppms))
+    rows = [
+        {"attack": attack, "quality_loss_km": float(at[i])} | row
+        for (attack, i), own in compared.items()
+        for row in own.rows()
+    ]
     return pd.DataFrame(rows, columns=AT_LOSS)
 
 
-def _compared(errors: pd.DataFrame, against: str, attack: str, loss: float) -> Iterator[dict[str, object]]:
-    """Yield a row for each LPPM; `errors` has the errors of users (rows) by LPPM (columns) at one loss."""
-    common = errors.dropna()
-    for lppm in errors:
-        row: dict[str, object] = {"attack": attack, "quality_loss_km": loss, "lppm": lppm, "against": against}
-        row |= {"reached": int(errors[lppm].count()), "users": len(common), "of_users": len(errors)}
-        metrics = {"error_km": common[lppm], "difference_km": common[lppm] - common[against]}
-        for name, values in metrics.items():
-            row |= mean_interval(values, name)
-            row |= {f"{name}_min": values.min(), f"{name}_max": values.max()}
-        yield row
+class _AtLoss:
+    """Errors of the LPPMs at one loss under one attack, from blocks of users."""
 
+    def __init__(self, lppms: Sequence[str], against: str) -> None:
+        self._lppms, self._against = lppms, against
+        self._reached = dict.fromkeys(lppms, 0)
+        self._users = self._of_users = 0
+        self._errors: ColumnMoments | None = None
+        self._differences: ColumnMoments | None = None
 
-def _curves(per_user: pd.DataFrame) -> dict[str, dict[str, Curve]]:
-    """Return the curves of each mechanism with at least two losses, by attack."""
-    curves: dict[str, dict[str, Curve]] = {}
-    points = user_points(per_user)
-    for attack in [name for name in dict.fromkeys(per_user["attack"]) if name in set(points["attack"])]:
-        rows = points[points["attack"] == attack]
-        curves[str(attack)] = {
-            str(lppm): {str(user): curve_of_user(own) for user, own in of_lppm.groupby("user", sort=True)}
-            for lppm, of_lppm in rows.groupby("lppm", sort=True)
-            if of_lppm.groupby("user")["loss"].nunique().min() > 1
-        }
-    return curves
+    def add(self, errors: pd.DataFrame) -> None:
+        """Add the errors of users (rows) by LPPM (columns)."""
+        common = errors.dropna()
+        self._of_users += len(errors)
+        self._users += len(common)
+        for lppm in self._lppms:
+            self._reached[lppm] += int(errors[lppm].count())
+        own, apart = ColumnMoments.of(common), ColumnMoments.of(common.sub(common[self._against], axis=0))
+        self._errors = own if self._errors is None else self._errors.merged(own)
+        self._differences = apart if self._differences is None else self._differences.merged(apart)
 
-
-def _shared(curves: dict[str, Curve]) -> dict[str, tuple[float, float]]:
-    """Return the interval of losses that a user attains with every mechanism, for users with a non-empty one."""
-    users = set.intersection(*(set(curve) for curve in curves.values())) if curves else set()
-    shared = {}
-    for user in sorted(users):
-        low = max(float(curve[user][0][0]) for curve in curves.values())
-        high = min(float(curve[user][0][-1]) for curve in curves.values())
-        if low < high:
-            shared[user] = (low, high)
-    return shared
-
-
-def _common_loss(curves: dict[str, Curve]) -> float | None:
-    """Return the multiple of 0.1 km that most users attain with every mechanism; of several the middle one."""
-    if len(curves) < 2:
-        return None
-    shared = _shared(curves)
-    if 2 * len(shared) < max(len(curve) for curve in curves.values()):
-        return None
-    lows, highs = np.array(list(shared.values())).T
-    tenths = np.round(np.arange(np.ceil(lows.min() * 10), np.floor(highs.max() * 10) + 1) / 10, 1)
-    candidates = np.append(tenths, (lows.max() + highs.min()) / 2)
-    reached = ((lows[:, None] <= candidates) & (candidates <= highs[:, None])).sum(axis=0)
-    if 2 * reached.max() < max(len(curve) for curve in curves.values()):
-        return None
-    # The last candidate, the exact middle, is used only if no multiple of 0.1 km is attained by as many users.
-    best = np.flatnonzero(reached[:-1] == reached.max())
-    return float(candidates[best[len(best) // 2]]) if best.size else float(candidates[-1])
-
-
-def _rank(attack: str, curves: dict[str, Curve], loss: float) -> Ranking:
-    users = [user for user, (low, high) in _shared(curves).items() if low <= loss <= high]
-    errors = {lppm: np.array([np.interp(loss, *curve[user]) for user in users]) for lppm, curve in curves.items()}
-    order = sorted(errors, key=lambda lppm: -float(errors[lppm].mean()))
-    return Ranking(
-        attack=attack,
-        quality_loss_km=loss,
-        errors_km={lppm: float(errors[lppm].mean()) for lppm in order},
-        leads_km=paired_leads(pd.DataFrame({lppm: errors[lppm] for lppm in order}), order[0]),
-        users=len(users),
-        of_users=max(len(curve) for curve in curves.values()),
-    )
+    def rows(self) -> Iterator[dict[str, object]]:
+        """Yield a row for each LPPM."""
+        if self._errors is None or self._differences is None:
+            return
+        for lppm in self._lppms:
+            row: dict[str, object] = {"lppm": lppm, "against": self._against}
+            row |= {"reached": self._reached[lppm], "users": self._users, "of_users": self._of_users}
+            for name, moments in (("error_km", self._errors), ("difference_km", self._differences)):
+                mean, half = moments.means[lppm], moments.halves[lppm]
+                row |= {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
+                row[f"{name}_min"], row[f"{name}_max"] = moments.extremes(lppm)
+            yield row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from sim.analysis.shift_sums import AddedMetrics
 from sim.analysis.statistics import ENDS, are_few, mean_interval, ratio_of_means
 from sim.interfaces import FloatArray, IntArray
 
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
+"""Smallest loss in km that is not a rounding error, and the relative tolerance of levels."""
 
 
 class Recovery:
@@ -23,8 +25,9 @@ class Recovery:
         counted = sums[2] > 0
         length = counted.shape[1] - counted[:, ::-1].argmax(axis=1) - 1 - before
         until = sums.cumsum(axis=2)
-        known = (until[0, :, before] > _ROUNDING) & (until[1, :, before] > _ROUNDING) & (length >= window)
-        self._left_out = int((~known).sum())
+        known = (until[0, :, before] > ROUNDING) & (until[1, :, before] > ROUNDING) & (length >= window)
+        self.left_out = int((~known).sum())
+        """Number of users with too few queries or without any loss before the shift."""
         self._names = [name for name, is_known in zip(added.rows, known.tolist(), strict=True) if is_known]
         self._error, self._loss = until[0, known], until[1, known]
         """Cumulative sums up to each query; column `before` is the last query before the shift. Shape (users,
@@ -34,10 +37,10 @@ class Recovery:
         first = np.maximum(counted[known].argmax(axis=1) - step, 0)
         last = int(self._length.max(initial=window))
         earlier, later = (np.arange(start, stop + 1, step) for start, stop in ((0, before - window), (window, last)))
-        self._ends: IntArray = np.concatenate([-earlier[::-1], later])
+        self.ends: IntArray = np.concatenate([-earlier[::-1], later])
         """Index of the last query of each window, relative to the shift."""
-        over, under = self._between(self._ends - window, self._ends)
-        whole = (before + self._ends - window >= first[:, None]) & (self._ends <= self._length[:, None])
+        over, under = self._between(self.ends - window, self.ends)
+        whole = (before + self.ends - window >= first[:, None]) & (self.ends <= self._length[:, None])
         self._over, self._under = np.where(whole, over, np.nan), np.where(whole, under, np.nan)
         self.users = self._of_users()
         self.time_series = self._of_all()
@@ -52,11 +55,11 @@ class Recovery:
         )
 
     def _of_users(self) -> pd.DataFrame:
-        after = self._ends > 0
-        ends, efficiency = self._ends[after], _divided(self._over[:, after], self._under[:, after])
+        after = self.ends > 0
+        ends, efficiency = self.ends[after], _divided(self._over[:, after], self._under[:, after])
         error_before, loss_before = self._error[:, self._before], self._loss[:, self._before]
         before = error_before / loss_before
-        reached = efficiency >= self._recovered * before[:, None] * (1 - _ROUNDING)
+        reached = efficiency >= self._recovered * before[:, None] * (1 - ROUNDING)
         censored = ~reached.any(axis=1)
         taken = np.where(censored, self._length, ends[reached.argmax(axis=1)])
         rows = np.arange(len(before))
@@ -81,7 +84,7 @@ class Recovery:
         ratio, low, high = ratio_of_means(self._over[:, enough], self._under[:, enough])
         return pd.DataFrame(
             {
-                "queries_after": self._ends[enough],
+                "queries_after": self.ends[enough],
                 "users": users[enough],
                 "efficiency": ratio,
                 "efficiency_low": low,
@@ -89,15 +92,43 @@ class Recovery:
             }
         )
 
+    def sums_before(self) -> tuple[FloatArray, FloatArray]:
+        """Return each user's summed errors and losses before the shift."""
+        return self._error[:, self._before], self._loss[:, self._before]
+
+    def sums_by_window(self) -> tuple[FloatArray, FloatArray]:
+        """Return each user's summed errors and losses in each window; NaN where a window is not complete."""
+        return self._over, self._under
+
+    def sums_of_last_window(self) -> tuple[FloatArray, FloatArray]:
+        """Return each user's summed errors and losses in their last window."""
+        rows, last = np.arange(len(self._names)), np.searchsorted(self.ends, self._length, side="right") - 1
+        return self._over[rows, last], self._under[rows, last]
+
+    def sums_since_shift(self) -> FloatArray:
+        """Return the errors and losses of all users from the shift to the end of each window, and to the last query.
+
+        Windows before the shift have 0. Shape (2, windows + 1).
+        """
+        ends = np.append(np.maximum(self.ends, 0), self._error.shape[1])
+        error, loss = self._between(np.zeros_like(ends), ends)
+        return np.stack([error.sum(axis=0), loss.sum(axis=0)])
+
+    def user_time_series(self) -> pd.DataFrame:
+        """Return the efficiency of each user by window."""
+        return self._series_of(self._names, _divided(self._over, self._under))
+
     def time_series_of_few(self) -> pd.DataFrame:
         """Return the time series of each user if users are too few for an interval; otherwise no rows."""
-        few = are_few(len(self._names))
-        efficiency = _divided(self._over, self._under) if few else np.empty((0, len(self._ends)))
-        names = self._names if few else []
+        if are_few(len(self._names)):
+            return self.user_time_series()
+        return self._series_of([], np.empty((0, len(self.ends))))
+
+    def _series_of(self, names: Sequence[str], efficiency: FloatArray) -> pd.DataFrame:
         return pd.DataFrame(
             {
-                "user": pd.Series(names, dtype=object).repeat(len(self._ends)).to_numpy(),
-                "queries_after": np.tile(self._ends, len(names)),
+                "user": pd.Series(names, dtype=object).repeat(len(self.ends)).to_numpy(),
+                "queries_after": np.tile(self.ends, len(names)),
                 "efficiency": efficiency.ravel(),
             }
         ).dropna(subset="efficiency", ignore_index=True)
@@ -107,36 +138,50 @@ class Recovery:
         users, after = self.users, self.time_series[self.time_series["queries_after"] > 0].dropna(subset="efficiency")
         row: dict[str, Any] = {
             "users": len(users),
-            "left_out": self._left_out,
+            "left_out": self.left_out,
             "censored": int(users["censored"].sum()),
         }
-        row |= self._pooled("efficiency_before", self._error[:, self._before], self._loss[:, self._before])
+        row |= _pooled("efficiency_before", *self.sums_before())
         row |= {"efficiency_lowest": after["efficiency"].min()}
-        rows, last = np.arange(len(users)), np.searchsorted(self._ends, self._length, side="right") - 1
-        row |= self._pooled("efficiency_end", self._over[rows, last], self._under[rows, last])
+        row |= _pooled("efficiency_end", *self.sums_of_last_window())
         for name in ("queries_to_recover", "queries_lost"):
             row |= mean_interval(users[name], name)
         row["queries_to_recover_median"] = users["queries_to_recover"].median()
-        level = self._recovered * row["efficiency_before"] * (1 - _ROUNDING)
-        reached = after.loc[after["efficiency"] >= level, "queries_after"]
-        taken = reached.min() if len(reached) else after["queries_after"].max()
-        row |= {
-            "pooled_queries_to_recover": float(taken),
-            "pooled_censored": not len(reached),
-            "pooled_queries_lost": np.nan,
-        }
-        if len(after):
-            error, loss = self._between(np.array([0]), np.array([taken]))
-            efficiency = float(_divided(error.sum(), loss.sum()))
-            row["pooled_queries_lost"] = float(taken) * max(1 - efficiency / row["efficiency_before"], 0)
+        row |= pooled_recovery(after, row["efficiency_before"], self._recovered, self._since)
         return pd.DataFrame([row])
 
-    def _pooled(self, name: str, errors: FloatArray, losses: FloatArray) -> dict[str, float]:
-        ends = ratio_of_means(errors[:, None], losses[:, None])
-        return {f"{name}{end}": float(value[0]) for end, value in zip(ENDS, ends, strict=True)}
+    def _since(self, taken: int) -> tuple[float, float]:
+        error, loss = self._between(np.array([0]), np.array([taken]))
+        return error.sum(), loss.sum()
+
+
+def pooled_recovery(
+    after: pd.DataFrame, efficiency_before: float, recovered: float, since: Callable[[int], tuple[float, float]]
+) -> dict[str, Any]:
+    """Return the queries to recover and the queries lost of the time series pooled over users.
+
+    `after` has the windows after the shift; `since(r)` returns the summed errors and losses of the r queries after it.
+    """
+    level = recovered * efficiency_before * (1 - ROUNDING)
+    reached = after.loc[after["efficiency"] >= level, "queries_after"]
+    taken = reached.min() if len(reached) else after["queries_after"].max()
+    row: dict[str, Any] = {
+        "pooled_queries_to_recover": float(taken),
+        "pooled_censored": not len(reached),
+        "pooled_queries_lost": np.nan,
+    }
+    if len(after):
+        efficiency = float(_divided(*since(taken)))
+        row["pooled_queries_lost"] = float(taken) * max(1 - efficiency / efficiency_before, 0)
+    return row
+
+
+def _pooled(name: str, errors: FloatArray, losses: FloatArray) -> dict[str, float]:
+    ends = ratio_of_means(errors[:, None], losses[:, None])
+    return {f"{name}{end}": float(value[0]) for end, value in zip(ENDS, ends, strict=True)}
 
 
 def _divided(over: Any, under: Any) -> FloatArray:
     """Return the ratios; NaN where the loss is zero."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(under > _ROUNDING, over / under, np.nan)
+        return np.where(under > ROUNDING, over / under, np.nan)

@@ -6,21 +6,28 @@ import numpy as np
 import pandas as pd
 
 from sim.analysis.event_log import SERIES
-from sim.analysis.statistics import half_width
+from sim.analysis.moments import Moments, half_width
 from sim.analysis.summary import LOSS_AND_ERROR, preferred
 
 _NO_VARIANCE_KM2 = 1e-24
 
 
-def replication_means(users: pd.DataFrame) -> pd.DataFrame:
+def replication_means(users: pd.DataFrame | Moments) -> pd.DataFrame:
     """Return Q-bar and P_AE of each replication: the mean over users of each user's mean.
 
-    `users` is a table of `per_user`. Columns: point, lppm, attack, replication, quality_loss_km, adversary_error_km.
-    Expected metrics are used where recorded.
+    `users` is a table of `per_user`, or its moments (`replication_moments`), which can be merged between blocks of
+    users. Columns: point, lppm, attack, replication, quality_loss_km, adversary_error_km. Expected metrics are used
+    where recorded.
     """
+    moments = replication_moments(users) if isinstance(users, pd.DataFrame) else users
+    return moments.frame[list(LOSS_AND_ERROR)].reset_index()
+
+
+def replication_moments(users: pd.DataFrame) -> Moments:
+    """Return the moments over users of loss and error in each replication; `users` is a table of `per_user`."""
     keys = [*SERIES, "replication"]
-    best = users[keys].assign(**{name: preferred(users, name) for name in LOSS_AND_ERROR})
-    return best.groupby(keys, as_index=False, sort=True)[list(LOSS_AND_ERROR)].mean()
+    best = users[[*keys, "user"]].assign(**{name: preferred(users, name) for name in LOSS_AND_ERROR})
+    return Moments.of(best, keys, LOSS_AND_ERROR)
 
 
 def replication_half_widths(means: pd.DataFrame) -> pd.DataFrame:

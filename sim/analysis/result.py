@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import pandas as pd
 
 from sim.analysis import metrics, ranking, smoothing_error
-from sim.analysis.adaptation import BEFORE, RECOVERED, WINDOW, Adaptation, AdaptationCollector
-from sim.analysis.event_log import SERIES
-from sim.analysis.passes import FirstPass, SecondPass, read_once
+from sim.analysis.adaptation import BEFORE, RECOVERED, WINDOW, Adaptation
+from sim.analysis.event_log import SERIES, log_parts
+from sim.analysis.narrative import comparable
+from sim.analysis.passes import FirstPass, SecondPass
 from sim.analysis.replications import variance_ratio
 from sim.analysis.statistics import with_spread
-from sim.analysis.summary import LOSS_AND_ERROR, Totals, per_user, preferred, tradeoff
+from sim.analysis.summary import LOSS_AND_ERROR, Totals, blocks_of_users, per_user, preferred, tradeoff
 from sim.analysis.sweep_labels import circumstances, in_order, with_distinct_names, with_swept_values
-from sim.analysis.tournament import STANDINGS, is_tournament, leads, standings
+from sim.analysis.tournament import LEAST_ATTACKS, LEAST_LPPMS, is_tournament, leads, standings
 from sim.analysis.trajectories import TrajectoryCollector, output_space
+from sim.analysis.user_blocks import UserBlocks
 from sim.interfaces import OutputSpace
+from sim.storage.errors import NotApplicable, RequestError
 from sim.storage.event_schema import MEASURES
 from sim.storage.manifest import RunManifest
 from sim.storage.run_directory import RunDirectory
 
 T = TypeVar("T")
+_BYTES_PER_ROW = 500
+"""Approximate size of a row of the event log in a pandas frame, with its texts."""
+_UNKNOWN_MEMORY_BYTES = 8_000_000_000
+
+
+def memory_bytes() -> int:
+    """Return the size of the memory of this machine; 8 GB if it is unknown."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return _UNKNOWN_MEMORY_BYTES
 
 
 class Result:
@@ -77,10 +93,33 @@ class Result:
     def events(self) -> pd.DataFrame:
         """Return the event log: one row per query and attack, or per window of queries with ``record: summary``.
 
-        The page "Event log" of the documentation describes the columns. For a log that does not fit into memory, read
-        the files ``events/*.parquet`` of the run directory with polars, DuckDB or pyarrow.
+        The page "Event log" of the documentation describes the columns. For a log that does not fit into memory, use
+        `iter_events`, or read the files ``events/*.parquet`` of the run directory with polars, DuckDB or pyarrow.
+
+        Raises
+        ------
+        RequestError
+            If the frame would need more than half of the memory of this machine.
         """
-        return pd.concat([table.to_pandas() for table in self.run.tables()], ignore_index=True)
+        self._require_memory()
+        return pd.concat(list(self.iter_events()), ignore_index=True)
+
+    def iter_events(self) -> Iterator[pd.DataFrame]:
+        """Yield the event log part by part, with one part in memory at a time; see `events`."""
+        return (table.to_pandas() for table in self.run.tables())
+
+    def _require_memory(self) -> None:
+        """Reject a log whose rows do not fit into memory."""
+        rows = sum(part.n_rows for part in log_parts(self.run))
+        needed, available = rows * _BYTES_PER_ROW, memory_bytes()
+        if needed > available / 2:
+            raise RequestError(
+                f"{self.run}: a frame of all {rows:,} rows of the log would need about {needed / 1e9:,.1f} GB of the "
+                f"{available / 1e9:,.1f} GB of this machine. Use iter_events(), which yields the log part by part; "
+                "`lppm-sim export --format parquet`, which needs little memory; or read events/*.parquet with DuckDB "
+                "or polars.",
+                code="log-too-large",
+            )
 
     def output_space(self, lppm: str, point: int = 0) -> OutputSpace:
         """Return the meaning of a mechanism's outputs in the log.
@@ -133,8 +172,13 @@ class Result:
         return self._cached("metrics", self._metrics)
 
     def _metrics(self) -> pd.DataFrame:
-        table = metrics.metrics(self.run, self.summary(), self._first_pass().user_metrics)
+        table = metrics.metrics(self.run, self.summary(), self._first_pass().metric_moments)
         return with_swept_values(table, self.points())
+
+    def metric_notes(self) -> list[str]:
+        """Return sentences on metrics that were not recorded, or only for some users."""
+        moments = self._first_pass().metric_moments
+        return [*metrics.unrecorded_metrics(self.metrics(), self.manifest), *metrics.sampled_predictions(moments)]
 
     def shown_summary(self) -> pd.DataFrame:
         """Return `summary` with the spread that tables and figures show (`sim.analysis.statistics.with_spread`)."""
@@ -158,6 +202,10 @@ class Result:
     def shifts(self) -> pd.DataFrame:
         """Return the shifts in the behaviour of users: the name of each, the user, and the first query after it."""
         return self._first_pass().shifts
+
+    def shift_times(self) -> pd.DataFrame:
+        """Return the number of users and replications (``count``) in which each shift takes effect at each query."""
+        return self._first_pass().shift_times
 
     def adaptation(
         self,
@@ -191,12 +239,7 @@ class Result:
         default = tuple(options.values()) == (WINDOW, RECOVERED, BEFORE, None)
         if default and "second pass" in self._cache and not self.shifts().empty:
             return self._second_pass().adaptation()
-        return self._cached("adaptation", lambda: self._read_adaptation(**options), *options.values())
-
-    def _read_adaptation(self, **options: Any) -> Adaptation:
-        collector = AdaptationCollector(self.run, self.shifts(), **options)
-        read_once(self.run, [collector])
-        return collector.adaptation()
+        return self._cached("adaptation", lambda: self._first_pass().adaptation(**options), *options.values())
 
     def at_loss(self, losses_km: Sequence[float], *, against: str | None = None) -> pd.DataFrame:
         """Return the adversary error of each LPPM at equal quality loss.
@@ -218,11 +261,10 @@ class Result:
             with confidence intervals, and the number of users who reach the loss. Values swept outside the mechanisms
             are in the column ``circumstances``; only LPPMs under the same circumstances are compared.
         """
-        points, users = self.points(), in_order(self.totals().users, self.run)
-        named = with_distinct_names(users, points).assign(circumstances=circumstances(users, points))
+        named = self.comparable_users()
         tables = [
-            ranking.at_loss(own, losses_km, against=against).assign(circumstances=text)
-            for text, own in named.groupby("circumstances", sort=False)
+            ranking.at_loss(named.where("circumstances", text), losses_km, against=against).assign(circumstances=text)
+            for text in dict.fromkeys(named.series["circumstances"])
         ]
         return pd.concat(tables, ignore_index=True)[["circumstances", *ranking.AT_LOSS]]
 
@@ -237,24 +279,75 @@ class Result:
         Returns
         -------
         DataFrame
-            A row per LPPM, best protection first, with the error of each attack in a column of its name. Empty with
-            fewer than three LPPMs or three attacks, and if anything but the mechanisms is swept.
+            A row per LPPM, best protection first, with the error of each attack in a column of its name.
+
+        Raises
+        ------
+        NotApplicable
+            With fewer than three LPPMs or three attacks, and if anything but the mechanisms is swept; see
+            `has_tournament`.
         """
         points, summary = self.points(), self.summary()
-        if not is_tournament(summary) or any(circumstances(summary, points)):
-            return pd.DataFrame(columns=STANDINGS)
+        if not is_tournament(summary):
+            raise NotApplicable(
+                f"{self.run}: a tournament needs at least {LEAST_LPPMS} LPPMs and {LEAST_ATTACKS} attacks. "
+                "`summary` has the errors of all attacks.",
+                code="no-tournament",
+            )
+        if any(circumstances(summary, points)):
+            raise NotApplicable(
+                f"{self.run}: LPPMs are ranked only if nothing but their parameters is swept. `summary` has the errors "
+                "at each sweep point.",
+                code="no-tournament",
+            )
         return standings(with_distinct_names(in_order(summary, self.run), points), at_km)
+
+    def has_tournament(self) -> bool:
+        """Return whether `tournament` applies to this run."""
+        summary = self.summary()
+        return is_tournament(summary) and not any(circumstances(summary, self.points()))
 
     def tournament_leads(self, table: pd.DataFrame) -> tuple[dict[str, tuple[float, float]], int]:
         """Return the lead of the first LPPM in a table of `tournament` over the others, see `tournament.leads`."""
         points = self.points()
         if table["rank"].isna().all():
             return {}, 0
-        summary, users = (with_distinct_names(frame, points) for frame in (self.summary(), self.totals().users))
-        return leads(summary, users, table)
+        users = self.user_blocks().mapped(lambda block: with_distinct_names(block, points))
+        return leads(with_distinct_names(self.summary(), points), users, table)
+
+    def user_blocks(self) -> UserBlocks:
+        """Return the means of all users over replications (`Totals.users`), block by block."""
+        first = self._first_pass()
+        if len(first.blocks) < 2:
+            return UserBlocks.of(first.totals.users)
+        read = partial(blocks_of_users, self.run, first.blocks)
+        return UserBlocks(first.totals.series, read, len(first.blocks))
+
+    def comparable_users(self) -> UserBlocks:
+        """Return `user_blocks` in the order of the scenario, with distinct LPPM names and `circumstances`."""
+        points = self.points()
+        return self.user_blocks().mapped(lambda block: comparable(in_order(block, self.run), points))
+
+    def sample_note(self) -> str:
+        """Return which part of a large population the tables and figures of single users show; empty if all.
+
+        Means and confidence intervals are always over all users.
+        """
+        totals = self.totals()
+        if totals.moments is None:
+            return ""
+        largest = totals.users.groupby(SERIES)["user"].size().max()
+        return "" if largest == totals.n_users else f"sample of {largest:,} of {totals.n_users:,} users"
 
     def per_user(self) -> pd.DataFrame:
-        """Return the mean loss and error of each user in each replication."""
+        """Return the mean loss and error of each user in each replication.
+
+        Raises
+        ------
+        RequestError
+            If the log is too large for this machine, as in `events`.
+        """
+        self._require_memory()
         return per_user(self.run)
 
     def over_time(self) -> pd.DataFrame:
@@ -265,12 +358,23 @@ class Result:
         """Return loss and error of each user in windows of query indices, at the middle sweep point of each LPPM."""
         return self._second_pass().user_series
 
+    def efficiency(self) -> pd.DataFrame:
+        """Return P_AE / Q-bar of all users together in windows of query indices, with confidence intervals.
+
+        At the middle sweep point of each LPPM.
+        """
+        return self._second_pass().efficiency
+
     def belief_distances(self) -> pd.DataFrame:
         """Return the distance of each user's learned profile from the true one at each snapshot.
 
         At the middle sweep point of each LPPM.
         """
         return self._second_pass().belief_distances()
+
+    def mean_belief_distances(self) -> pd.DataFrame:
+        """Return the mean over users of `belief_distances`, with confidence intervals."""
+        return self._second_pass().mean_belief_distances()
 
     def trajectories(self) -> TrajectoryCollector:
         """Return true cells, outputs and estimates of the first replication, at the middle sweep point of each LPPM."""
@@ -284,7 +388,7 @@ class Result:
         """Return the error of attacks that revise past estimates, P_AE(r, s) (`sim.analysis.smoothing_error`)."""
         return self._cached(
             "smoothing errors",
-            lambda: smoothing_error.smoothing_errors(self.run, self._first_pass().user_smoothing_errors),
+            lambda: smoothing_error.errors_over_users(self._first_pass().smoothing_moments),
         )
 
     def variance_ratio(self) -> pd.DataFrame:

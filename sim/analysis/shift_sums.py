@@ -35,9 +35,9 @@ def spans_around(changes: pd.DataFrame, name: str) -> dict[tuple[int, str], Span
 class ShiftSums:
     """Sums of the errors and losses of one sweep point by LPPM, attack, user and query."""
 
-    def __init__(self, spans: dict[tuple[int, str], Span], before: int) -> None:
+    def __init__(self, spans: dict[tuple[int, str], Span], before: int, step: int = 1) -> None:
         self.series: dict[tuple[str, str], AddedMetrics] = {}
-        self.step = 1
+        self.step = step
         """Largest number of queries that a row summarizes."""
         self._spans = spans
         self._before = before

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sim.analysis.event_log import SERIES, LogPart, log_parts
-from sim.analysis.statistics import intervals
+from sim.analysis.moments import Moments
 from sim.attack.bayesian import BayesianParameters
 from sim.scenario.models import Scenario
 from sim.storage.run_directory import RunDirectory
@@ -23,7 +21,7 @@ _NEEDED = [*_SIMULATION, "index", "estimated_index", "adversary_error_km"]
 _SUMS = ["guesses", *COLUMNS[:2]]
 
 
-def smoothing_errors(run: RunDirectory, users: pd.DataFrame | None = None) -> pd.DataFrame:
+def smoothing_errors(run: RunDirectory) -> pd.DataFrame:
     """Return the mean error of revised estimates of past queries, by lag.
 
     One row per point, LPPM, attack and `lag` r - s (as text); the lag `final` stands for the estimates of all past
@@ -31,11 +29,13 @@ def smoothing_errors(run: RunDirectory, users: pd.DataFrame | None = None) -> pd
     that of the online estimates of the same queries, and `gain_km` the reduction online - revised. Means are first
     over each user's queries, then over users; `_low` and `_high` are the limits of 95 % intervals over users.
     Other columns: users, guesses (number of revised estimates). A log without revised estimates gives no rows.
-
-    `users` is a table of `of_users`, computed from the log if omitted.
     """
-    users = of_users(run) if users is None else users
-    return users.rename(columns={"user": "users"}) if users.empty else _over_users(users)
+    return errors_over_users(smoothing_moments(of_users(run)))
+
+
+def smoothing_moments(users: pd.DataFrame) -> Moments | None:
+    """Return the moments over users of a table of `of_users`; None if it is empty."""
+    return None if users.empty else Moments.of(users, [*SERIES, "lag"], COLUMNS, sums=["guesses"])
 
 
 class SmoothingErrorCollector:
@@ -119,13 +119,12 @@ def _summed(table: pa.Table, requested: RequestedLags) -> pd.DataFrame:
     return estimates.groupby(_USER, as_index=False)[_SUMS].sum()
 
 
-def _over_users(own: pd.DataFrame) -> pd.DataFrame:
-    """Return the means over users of each user's mean, with confidence intervals."""
+def errors_over_users(moments: Moments | None) -> pd.DataFrame:
+    """Return the table of `smoothing_errors` from the moments of `smoothing_moments`."""
+    if moments is None:
+        return pd.DataFrame(columns=[*SERIES, "lag", "users", "guesses", *COLUMNS])
     keys = [*SERIES, "lag"]
-    groups = own.groupby(keys)
-    columns: dict[str, pd.Series[Any]] = {"users": groups["user"].size(), "guesses": groups["guesses"].sum()}
-    counts = pd.DataFrame(columns).reset_index()
-    table = counts.merge(intervals(own, keys, COLUMNS), on=keys, validate="one_to_one")
+    table = moments.counts("users", "guesses").merge(moments.intervals(), on=keys, validate="one_to_one")
     order = table["lag"].map(lambda lag: np.inf if lag == FINAL else int(lag)).astype(float)
     return (
         table.assign(order=order)

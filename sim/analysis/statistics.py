@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
+from sim.analysis.moments import ColumnMoments, Moments, half_width
 from sim.interfaces import FloatArray
 from sim.storage.event_schema import MEASURES
 
@@ -29,19 +29,6 @@ ENDS = ("", "_low", "_high")
 """Column suffixes of a mean and of the limits of its interval."""
 _MAY_BE_NEGATIVE = ("difference_km", "gain_km")
 _SHARES = ("hit_rate", "posterior_at_truth", "identified_share", "distance")
-CONFIDENCE = 0.95
-
-
-def half_width(deviation: pd.Series[float], count: pd.Series[int]) -> pd.Series[float]:
-    """Return the half-width of the 95 % t-interval of a mean, t(0.975; n - 1) s / sqrt(n); NaN if n < 2.
-
-    >>> half_width(pd.Series([1.0, 1.0]), pd.Series([2, 9])).round(3).tolist()
-    [8.985, 0.769]
-    """
-    number = count.to_numpy()
-    quantile = stdtrit(np.maximum(number - 1, 1), (1 + CONFIDENCE) / 2)
-    half = deviation.to_numpy() * quantile / np.sqrt(np.maximum(number, 1))
-    return pd.Series(np.where(number > 1, half, np.nan), index=count.index)
 
 
 def intervals(units: pd.DataFrame, keys: list[str], names: Sequence[str] = MEASURES) -> pd.DataFrame:
@@ -54,13 +41,7 @@ def intervals(units: pd.DataFrame, keys: list[str], names: Sequence[str] = MEASU
     >>> intervals(table, ["point"])[["quality_loss_km", "quality_loss_km_high"]].round(3).values.tolist()
     [[2.0, 14.706]]
     """
-    groups = units.groupby(keys, sort=True)[list(names)]
-    means, deviations, counts = groups.mean(), groups.std(ddof=1), groups.count()
-    columns: dict[str, pd.Series[float]] = {}
-    for name in names:
-        mean, half = means[name], half_width(deviations[name], counts[name])
-        columns |= {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
-    return pd.DataFrame(columns).reset_index()
+    return Moments.of(units, keys, names).intervals()
 
 
 def mean_interval(values: pd.Series[float], name: str) -> dict[str, float]:
@@ -70,16 +51,35 @@ def mean_interval(values: pd.Series[float], name: str) -> dict[str, float]:
     return {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
 
 
-def paired_leads(values: pd.DataFrame, first: str) -> dict[str, tuple[float, float]]:
-    """Return the mean lead of column `first` over each other column, and the half-width of its 95 % interval.
+class PairedLeads:
+    """Leads of each column of a table of users over each other column, paired by user, from blocks of users."""
 
-    Rows are users; differences are paired by user and the interval is Student's t.
-    """
-    leads = values.drop(columns=first).rsub(values[first], axis=0)
-    halves = half_width(leads.std(ddof=1), leads.count())
-    return {
-        str(name): (float(leads[name].mean()), float(half)) for name, half in zip(leads.columns, halves, strict=True)
-    }
+    def __init__(self) -> None:
+        self.users = 0
+        """Number of users."""
+        self._means: ColumnMoments | None = None
+        self._leads: dict[str, ColumnMoments] = {}
+
+    def add(self, values: pd.DataFrame, firsts: Sequence[str] | None = None) -> None:
+        """Add a block of users (rows); `firsts` are the columns whose leads are needed (default: all)."""
+        if not len(values):
+            return
+        self.users += len(values)
+        means = ColumnMoments.of(values)
+        self._means = means if self._means is None else self._means.merged(means)
+        for first in map(str, values.columns) if firsts is None else firsts:
+            own = ColumnMoments.of(values.drop(columns=first).rsub(values[first], axis=0))
+            self._leads[first] = self._leads[first].merged(own) if first in self._leads else own
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Mean of each column."""
+        return {} if self._means is None else self._means.means
+
+    def over(self, first: str) -> dict[str, tuple[float, float]]:
+        """Return the mean lead of column `first` over each other one, and the half-width of its 95 % interval."""
+        leads = self._leads[first]
+        return {name: (lead, leads.halves[name]) for name, lead in leads.means.items()}
 
 
 def is_significant(lead: float, half: float) -> bool:

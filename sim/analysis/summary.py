@@ -7,7 +7,7 @@ memory grows with the number of (point, LPPM, attack, user). Only `per_user` gro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from sim.analysis.event_log import (
     require_parts,
     sum_rows,
 )
-from sim.analysis.statistics import half_width, intervals
+from sim.analysis.moments import UNITS, Moments, half_width, merge_columns
 from sim.analysis.sweep_labels import with_swept_values
 from sim.analysis.windows import Extent
 from sim.storage.event_schema import MEASURES
@@ -70,6 +70,28 @@ class Totals:
     """Number of replications by point, LPPM and attack."""
     extent: Extent = field(default_factory=Extent)
     """Highest query index, and the windows of queries that rows summarize."""
+    moments: Moments | None = None
+    """Moments over all users, if `users` has a sample of a large population only."""
+
+    @property
+    def over_users(self) -> Moments:
+        """Moments over all users of the measures, by point, LPPM and attack."""
+        return user_moments(self.users) if self.moments is None else self.moments
+
+    @property
+    def series(self) -> pd.DataFrame:
+        """The distinct points, LPPMs and attacks, sorted."""
+        return self.over_users.frame.index.to_frame(index=False)
+
+    @property
+    def n_users(self) -> int:
+        """Largest number of users of a point, LPPM and attack."""
+        return int(self.over_users.frame[UNITS].max())
+
+
+def user_moments(users: pd.DataFrame) -> Moments:
+    """Return the moments over the users of a table of `Totals.users`."""
+    return Moments.of(users, SERIES, MEASURES, sums=["queries"])
 
 
 class TotalsCollector:
@@ -105,13 +127,19 @@ class TotalsCollector:
         return _joined(self._totals, _folded(means_of_sums(merge_sums(self._pieces, SIMULATED), SIMULATED)))
 
 
-def read_totals(run: RunDirectory) -> Totals:
-    """Read a log once and return the means by user and its extent."""
-    require_parts(run, run.parts())
+def read_totals(run: RunDirectory, parts: Sequence[str] | None = None) -> Totals:
+    """Read a log, or some parts of it, once and return the means by user and its extent."""
+    parts = run.parts() if parts is None else parts
+    require_parts(run, parts)
     collector = TotalsCollector()
-    for part in log_parts(run):
+    for part in log_parts(run, parts):
         collector.add(part)
     return collector.totals()
+
+
+def blocks_of_users(run: RunDirectory, blocks: Iterable[Sequence[str]]) -> Iterator[pd.DataFrame]:
+    """Read the means by user, `Totals.users`, of each block of users, given by its parts."""
+    return (read_totals(run, parts).users for parts in blocks)
 
 
 def summarize(run: RunDirectory, read: Totals | None = None) -> pd.DataFrame:
@@ -148,11 +176,13 @@ def summarize_users(users: pd.DataFrame) -> pd.DataFrame:
 
 
 def _summary(read: Totals) -> pd.DataFrame:
-    users = read.users
-    alone = users.groupby(SERIES)["user"].transform("size") == 1
-    counts = users.groupby(SERIES, as_index=False, sort=True).agg(users=("user", "size"), queries=("queries", "sum"))
+    moments = read.over_users
+    counts = moments.counts("users", "queries")
     counts.insert(len(SERIES) + 1, "replications", read.replications.to_numpy())
-    units = pd.concat([intervals(users[~alone], SERIES), _over_replications(users[alone])], ignore_index=True)
+    over_users = moments.intervals()[counts["users"] > 1]
+    # A sample of the users has the only user of a series, whatever its size.
+    alone = read.users.groupby(SERIES)["user"].transform("size") == 1
+    units = pd.concat([over_users, _over_replications(read.users[alone])], ignore_index=True)
     return counts.merge(units, on=SERIES, validate="one_to_one")
 
 
@@ -184,15 +214,7 @@ def _joined(one: Totals | None, other: Totals) -> Totals:
     ours, theirs = ours.reindex(index), theirs.reindex(index)
     columns = {"queries": (ours["queries"].fillna(0) + theirs["queries"].fillna(0)).astype(np.int64)}
     for name in MEASURES:
-        n, m = (frame[f"{name}_count"].fillna(0) for frame in (ours, theirs))
-        apart = theirs[name] - ours[name]
-        both, count = (n > 0) & (m > 0), n + m
-        squares = ours[f"{name}_variance"].fillna(0) * (n - 1) + theirs[f"{name}_variance"].fillna(0) * (m - 1)
-        mean = (ours[name] + apart * (m / count)).where(both, ours[name].fillna(theirs[name]))
-        variance = ((squares + apart**2 * (n * m / count)) / (count - 1)).where(
-            both, ours[f"{name}_variance"].fillna(theirs[f"{name}_variance"])
-        )
-        columns |= {name: mean, f"{name}_count": count.astype(np.int64), f"{name}_variance": variance}
+        columns |= merge_columns(ours, theirs, name)
     replications = one.replications.add(other.replications, fill_value=0).astype(np.int64)
     return Totals(pd.DataFrame(columns).reset_index(), replications)
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sim.analysis.event_log import SERIES, query_rows
+from sim.analysis.moments import RatioMoments
 from sim.analysis.statistics import ENDS, ratio_of_means
 from sim.analysis.summary import LOSS_AND_ERROR, Totals, preferred, read_totals
 from sim.analysis.sweep_labels import in_order, with_distinct_names
@@ -39,8 +40,7 @@ def middle(run: RunDirectory, read: Totals | None = None) -> list[tuple[str, int
 
     An LPPM with a swept non-numeric parameter, such as its training set, has one middle point per value.
     """
-    users = (read or read_totals(run)).users
-    series = in_order(users.drop_duplicates(SERIES), run)
+    series = in_order((read or read_totals(run)).series, run)
     names = with_distinct_names(series, run.read_csv("points.csv"))["lppm"]
     chosen = series["point"] == names.map(middle_points(series.assign(lppm=names)))
     return list(dict.fromkeys(series.loc[chosen, ["lppm", "point"]].itertuples(index=False, name=None)))
@@ -89,6 +89,38 @@ def efficiency_time_series(series: pd.DataFrame) -> pd.DataFrame:
         frame = loss.columns.to_frame(index=False).assign(users=loss.count().to_numpy())
         frame = frame.assign(efficiency=ratio, efficiency_low=low, efficiency_high=high)
         frames.append(frame.assign(**{name: own[name].iloc[0] for name in SERIES}))
+    return _efficiencies(frames)
+
+
+class EfficiencyMoments:
+    """The table of `efficiency_time_series`, from blocks of users; `ends` has the last index of each window."""
+
+    def __init__(self, ends: IntArray) -> None:
+        self._windows = pd.DataFrame({"first_index": np.concatenate([[0], ends[:-1]]) + 1, "last_index": ends})
+        self._moments: dict[tuple[Any, ...], RatioMoments] = {}
+
+    def add(self, series: pd.DataFrame) -> None:
+        """Add a block of users: a table of `user_time_series`."""
+        windows = pd.MultiIndex.from_frame(self._windows)
+        for key, own in series.dropna(subset=list(LOSS_AND_ERROR)).groupby(SERIES, sort=False):
+            loss, error = (own.pivot(index="user", columns=_WINDOW, values=name) for name in LOSS_AND_ERROR)
+            values = (table.reindex(columns=windows).to_numpy(float) for table in (error, loss))
+            moments = RatioMoments.of(*values)
+            self._moments[key] = self._moments[key].merged(moments) if key in self._moments else moments
+
+    def time_series(self) -> pd.DataFrame:
+        """Return the table."""
+        frames = []
+        for key, moments in sorted(self._moments.items()):
+            ratio, low, high = moments.intervals()
+            limits = {"efficiency": ratio, "efficiency_low": low, "efficiency_high": high}
+            named = dict(zip(SERIES, key, strict=True))
+            frames.append(self._windows.assign(users=moments.count, **limits, **named))
+        return _efficiencies(frames)
+
+
+def _efficiencies(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    """Concatenate the time series of the efficiency, without windows in which it is undefined."""
     columns = [*SERIES, *_WINDOW, "users", *(f"efficiency{end}" for end in ENDS)]
     if not frames:
         return pd.DataFrame(columns=columns)

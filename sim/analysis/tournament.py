@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sim.analysis.statistics import paired_leads
+from sim.analysis.statistics import PairedLeads
 from sim.analysis.summary import preferred
+from sim.analysis.user_blocks import UserBlocks
 from sim.interfaces import FloatArray
 
 LEAST_LPPMS, LEAST_ATTACKS = 3, 3
@@ -66,7 +67,7 @@ def standings(summary: pd.DataFrame, at_km: float | None = None) -> pd.DataFrame
 
 
 def leads(
-    summary: pd.DataFrame, users: pd.DataFrame, table: pd.DataFrame
+    summary: pd.DataFrame, users: pd.DataFrame | UserBlocks, table: pd.DataFrame
 ) -> tuple[dict[str, tuple[float, float]], int]:
     """Return the lead of the first mechanism over each other ranked one, and the number of users.
 
@@ -76,8 +77,11 @@ def leads(
     the error in the standings. `table` is the result of `standings(summary)`; `users` has the means of `Totals.users`.
     """
     first, *others = table[table["rank"].notna()].to_dict("records")
-    errors = pd.DataFrame({row["lppm"]: _errors_of_users(summary, users, row) for row in (first, *others)}).dropna()
-    return paired_leads(errors, first["lppm"]), len(errors)
+    paired = PairedLeads()
+    for block in [users] if isinstance(users, pd.DataFrame) else users:
+        errors = pd.DataFrame({row["lppm"]: _errors_of_users(summary, block, row) for row in (first, *others)})
+        paired.add(errors.dropna(), [first["lppm"]])
+    return paired.over(first["lppm"]) if paired.users else {}, paired.users
 
 
 def _errors_of_users(summary: pd.DataFrame, users: pd.DataFrame, row: dict[Any, Any]) -> pd.Series[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sim.analysis.beliefs import Beliefs
-from sim.analysis.event_log import SERIES, LogPart, log_parts
+from sim.analysis.event_log import LogPart, log_parts
 from sim.analysis.summary import LOSS_AND_ERROR, Totals
 from sim.analysis.sweep_labels import in_order
+from sim.analysis.tiles import Tiles
 from sim.analysis.time_series import Chosen, equal_rows, may_hold, parts_at
 from sim.interfaces import FloatArray, OutputSpace
 from sim.lppm import outputs
@@ -63,6 +64,8 @@ def user_trace(run: RunDirectory, *, lppm: str, point: int, attack: str, user: s
     columns = ["index", "time_s", "cell", "output", "estimate"]
     for part in log_parts(run, parts_at(run, [(lppm, point)], first=True)):
         require_cells(run, part.rows(["event"])["event"])
+        if not part.may_hold_user(user):
+            continue
         same = {"point": point, "replication": 0, "user": user, "lppm": lppm, "attack": attack or None}
         rows = part.queries([*columns, *same])
         rows = rows.filter(equal_rows(rows, same))
@@ -88,14 +91,15 @@ class Trajectories:
     rows: pa.Table
     """Columns: COLUMNS."""
     beliefs: pd.DataFrame
-    """Columns: user, index, profile."""
+    """Columns: user, index, profile (by tile of `Tiles.of`)."""
 
 
 class TrajectoryCollector:
     """Collector of the trajectories of some users, by LPPM and sweep point."""
 
-    def __init__(self, points: Chosen, users: Sequence[str]) -> None:
+    def __init__(self, run: RunDirectory, points: Chosen, users: Sequence[str]) -> None:
         self.users = list(users)
+        self._run = run
         self._points = list(points)
         self._tables: dict[tuple[str, int], list[pa.Table]] = {key: [] for key in self._points}
         self._beliefs: dict[tuple[str, int], list[Beliefs]] = {key: [] for key in self._points}
@@ -111,7 +115,10 @@ class TrajectoryCollector:
             if may_hold(part.id, [(lppm, point)], first=True):
                 own = rows.filter(equal_rows(rows, {"lppm": lppm, "point": point}))
                 self._tables[lppm, point].append(own)
-                self._beliefs[lppm, point].append(Beliefs.of(part).only([(lppm, point)], point, self.users))
+                beliefs = Beliefs.of(part).only([(lppm, point)], point, self.users)
+                if len(beliefs.index):
+                    profile = map_tiles(self._run, point).sums(beliefs.profile)
+                    self._beliefs[lppm, point].append(replace(beliefs, profile=profile))
 
     def trajectories(self, lppm: str, point: int) -> Trajectories:
         """Return the trajectories under one LPPM."""
@@ -154,9 +161,18 @@ def query_counts(totals: Totals, point: int, lppm: str, attack: str) -> pd.Serie
     return counts
 
 
+def map_tiles(run: RunDirectory, point: int) -> Tiles:
+    """Return the tiles of the map of a sweep point."""
+    grid = run.manifest().world_of(point).grid
+    return Tiles.of(grid["rows"], grid["cols"])
+
+
 def users_to_replay(run: RunDirectory, totals: Totals, points: Chosen) -> list[str]:
-    """Return the users whose trajectories are collected: all, or an evenly spaced subset of a large run."""
-    series = in_order(totals.users.drop_duplicates(SERIES), run)
+    """Return the users whose trajectories are collected: all, or an evenly spaced subset of a large run.
+
+    Of a large population, these are users of a sample that does not depend on the blocks of users.
+    """
+    series = in_order(totals.series, run)
     keys = zip(series["lppm"], series["point"], strict=True)
     drawn = series[[key in set(points) for key in keys]]
     first = drawn.iloc[0]

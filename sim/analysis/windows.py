@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sim.analysis.event_log import SERIES, SIMULATED, group_means, query_rows
-from sim.analysis.statistics import intervals
+from sim.analysis.moments import Moments
 from sim.interfaces import IntArray
 from sim.storage.event_schema import MEASURES
 from sim.storage.run_directory import RunDirectory
@@ -29,10 +29,19 @@ class Extent:
     last_index: int = 1
     windows: Windows = frozenset()
 
+    @property
+    def step(self) -> int:
+        """Largest number of queries that a row summarizes."""
+        return max((last - first + 1 for first, last in self.windows), default=1)
+
     def joined(self, rows: pa.Table) -> Extent:
         """Return the extent enlarged by these rows, which have a column `index`."""
         highest = pc.max(rows["index"]).as_py() or 1
-        return Extent(max(self.last_index, highest), self.windows | windows_in(rows))
+        return self.union(Extent(highest, windows_in(rows)))
+
+    def union(self, other: Extent) -> Extent:
+        """Return the extent of two logs."""
+        return Extent(max(self.last_index, other.last_index), self.windows | other.windows)
 
 
 def read_extent(run: RunDirectory) -> Extent:
@@ -55,15 +64,18 @@ def read_over_time(run: RunDirectory, *, window: int | None = None, extent: Exte
     The windows depend on the highest index, so the log is read twice, or once if the extent is given.
     """
     ends = window_ends(run, window=window, extent=extent)
-    return over_time_of(means_by_window(query_rows(run, BY_WINDOW), ends), ends)
+    return over_time_of(window_moments(means_by_window(query_rows(run, BY_WINDOW), ends)), ends)
 
 
-def over_time_of(users: pd.DataFrame, ends: IntArray) -> pd.DataFrame:
-    """Return the table of `read_over_time` from the means of `means_by_window`."""
-    series = [*SERIES, "window"]
-    counts = users.groupby(series, as_index=False, sort=True).agg(users=("user", "size"), queries=("queries", "sum"))
-    frame = counts.merge(intervals(users, series), on=series, validate="one_to_one")
-    return with_indices(frame, ends)
+def window_moments(users: pd.DataFrame) -> Moments:
+    """Return the moments over users of a table of `means_by_window`."""
+    return Moments.of(users, [*SERIES, "window"], MEASURES, sums=["queries"])
+
+
+def over_time_of(moments: Moments, ends: IntArray) -> pd.DataFrame:
+    """Return the table of `read_over_time` from the moments of `window_moments`."""
+    counts = moments.counts("users", "queries")
+    return with_indices(counts.merge(moments.intervals(), on=list(moments.keys), validate="one_to_one"), ends)
 
 
 def window_ends(run: RunDirectory, *, window: int | None = None, extent: Extent | None = None) -> IntArray:

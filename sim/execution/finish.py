@@ -81,8 +81,8 @@ def write_results(result: Result, *, figures: bool) -> None:
     result.run.write_csv("metrics.csv", result.metrics())
     if not (hindsight := result.hindsight()).empty:
         result.run.write_csv("hindsight.csv", with_swept_values(hindsight, result.points()))
-    if not (tournament := result.tournament()).empty:
-        result.run.write_csv("tournament.csv", tournament)
+    if result.has_tournament():
+        result.run.write_csv("tournament.csv", result.tournament())
     if figures:
         from sim.plots import write_figures
 

@@ -150,7 +150,7 @@ class _View:
         for selected, known, kind, code in (
             (self.lppms, self.whole["mechanism"], "LPPM", "unknown-lppm"),
             (self.attacks, self.whole["attack"], "attack", "unknown-attack"),
-            (self.users, self.read.users["user"], "user", "unknown-user"),
+            (self.users if self.read.moments is None else (), self.read.users["user"], "user", "unknown-user"),
         ):
             names = [name for name in dict.fromkeys(known) if name]
             for name in selected:
@@ -181,7 +181,7 @@ class _View:
 
     @property
     def shifts(self) -> pd.DataFrame:
-        return self.result.shifts()
+        return self.result.shift_times()
 
     @property
     def middle(self) -> list[tuple[str, int]]:
@@ -233,8 +233,7 @@ def _over_time(view: _View) -> Figure:
 
 def _efficiency(view: _View) -> Figure:
     view.require_attack("efficiency")
-    users = time_series.user_time_series(view.run, points=view.middle, read=view.read)
-    rows = view.only(view.named(time_series.efficiency_time_series(users)))
+    rows = view.only(view.named(view.result.efficiency()))
     if rows.empty:
         raise RequestError(
             f"{view.run}: the selected LPPMs have no quality loss, so efficiency is undefined", code="no-efficiency"
@@ -260,15 +259,24 @@ def _tournament(view: _View) -> Figure:
 
 def _users(view: _View) -> Figure:
     attack = view.one_attack("users")
-    table = time_series.user_time_series(view.run, points=view.middle, users=view.users or None, read=view.read)
-    rows = view.named(table)
+    table = view.result.user_series()
+    if view.users:
+        table = time_series.user_time_series(view.run, points=view.middle, users=view.users, read=view.read)
+        missing = [user for user in view.users if user not in set(table["user"])]
+        if missing:
+            raise RequestError(f"{view.run} has no user {missing[0]!r}", code="unknown-user")
+    rows = view.only(view.named(table))
     rows = rows[rows["attack"] == attack].reset_index(drop=True)
-    return users_figure(rows, title=view.title, shifts=view.shifts, width=view.width, names=view.looks)
+    of_users = len(view.users) or view.read.n_users
+    return users_figure(
+        rows, of_users=of_users, title=view.title, shifts=view.result.shifts(), width=view.width, names=view.looks
+    )
 
 
 def _profiles(view: _View) -> Figure:
-    own = beliefs.user_belief_distances(view.run, points=view.middle)
-    rows, users = (view.named(table) for table in (beliefs.mean_belief_distance(own), own))
+    beliefs.require_belief(view.run, view.middle)
+    tables = (view.result.mean_belief_distances(), view.result.belief_distances())
+    rows, users = (view.only(view.named(table)) for table in tables)
     return profiles_figure(rows, users=users, title=view.title, shifts=view.shifts, width=view.width, names=view.looks)
 
 

@@ -30,6 +30,14 @@ _TRUTH, _REPORT = INK, COLOURS[0]
 _GUESS_COLOURS = tuple(COLOURS[i] for i in (1, 2, 4, 5, 3))
 _GUESS_MARKERS: tuple[Any, ...] = ("x", "^", "D", "+", [(-1, -1), (1, -1), (-1, 1), (1, 1), (-1, -1)])
 """The same markers as in the HTML report; the last one is an hourglass."""
+_MOST_QUADS = 4_000
+"""Number of cells above which a belief is drawn as an image instead of polygons in vector formats."""
+_LEAST_CELLS = 30
+"""Smallest number of rows and columns of cells in a section of a map."""
+_SMALLEST_CELL_PT = 2.0
+"""Size of a cell, in points, below which no borders of cells are drawn."""
+_SMALLEST_MARK_PT = 4.5
+"""Smallest size of the cell by which symbols are scaled, in points: symbols of smaller cells would be invisible."""
 _LETTER_IN = 0.058
 """Width of a letter of a panel title, in inches."""
 
@@ -59,6 +67,51 @@ class BaseMap:
         """Return the centres of cells, shape (n, 2)."""
         row, col = np.divmod(cells.to_numpy(np.int64), self.cols)
         return np.column_stack([(col + 0.5) * self.width_km / self.cols, (row + 0.5) * self.height_km / self.rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Drawn section of a map: ranges in km east and north of the south-west corner."""
+
+    east: tuple[float, float]
+    north: tuple[float, float]
+
+    @classmethod
+    def around(cls, world: BaseMap, traces: Mapping[str, UserTrace]) -> Section:
+        """Return the whole map or, if it has very many cells, the section with all cells of the traces."""
+        whole = cls((0.0, world.width_km), (0.0, world.height_km))
+        if world.rows * world.cols <= _MOST_QUADS:
+            return whole
+        columns = [trace.queries[name].explode() for trace in traces.values() for name in ("cell", "shown", "estimate")]
+        cells = pd.concat(columns).dropna().astype(int)
+        ranges = []
+        for at, size_km, km in zip(
+            world.centres_km(cells).T,
+            (world.width_km, world.height_km),
+            (world.width_km / world.cols, world.height_km / world.rows),
+            strict=True,
+        ):
+            half = max(0.6 * float(at.max() - at.min()), _LEAST_CELLS * km / 2)
+            middle = float(np.clip((at.max() + at.min()) / 2, half, max(size_km - half, half)))
+            ranges.append((max(middle - half, 0.0), min(middle + half, size_km)))
+        return cls(*ranges)
+
+    @property
+    def width_km(self) -> float:
+        """Width in km."""
+        return self.east[1] - self.east[0]
+
+    @property
+    def height_km(self) -> float:
+        """Height in km."""
+        return self.north[1] - self.north[0]
+
+    def note(self, world: BaseMap) -> str:
+        """Return a note if the section is not the whole map."""
+        if (self.width_km, self.height_km) == (world.width_km, world.height_km):
+            return ""
+        size, whole = (f"{one.width_km:.3g} × {one.height_km:.3g} km" for one in (self, world))
+        return f"section of {size} of the map of {whole}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +149,9 @@ def map_figure(
     most = max((int(trace.queries["cell"].value_counts().max()) for trace in traces.values()), default=1)
     handles = _handles(traces, guesses)
     beside = style.beside(handles, width)
-    caption = style.wrapped("; ".join(filter(None, [f"user {literal(user)}", note])), width)
-    slender = world.height_km / world.width_km
+    section = Section.around(world, traces)
+    caption = style.wrapped("; ".join(filter(None, [f"user {literal(user)}", note, section.note(world)])), width)
+    slender = section.height_km / section.width_km
     beyond = 0.94 + 0.16 * -(-len(handles) // beside) + (0.45 if believed else 0) + (0.2 if title else 0)
     columns, panel_in = _arranged(len(traces), slender, width, _highest_in(width) - beyond)
     rows = -(-len(traces) // columns)
@@ -109,10 +163,12 @@ def map_figure(
         panels = style.grid(figure, [""], list(traces), columns)
         for number, (name, trace) in enumerate(traces.items()):
             panel = panels["", name]
-            _base(panel, world, panel_in)
+            columns_in_section = section.width_km / world.width_km * world.cols
+            cell_pt = panel_in * 72 / columns_in_section
+            _base(panel, world, section, panel_in, with_cells=cell_pt >= _SMALLEST_CELL_PT)
             if trace.belief is not None:
                 heat = _heat(panel, world, trace.belief, max(believed))
-            _symbols(panel, world, trace.queries, min(panel_in * 72 / world.cols, 14.0), most, guesses)
+            _symbols(panel, world, trace.queries, float(np.clip(cell_pt, _SMALLEST_MARK_PT, 14.0)), most, guesses)
             panel.set_title(titles[number], fontsize=7)
             last = number + columns >= len(traces)
             panel.tick_params(labelbottom=last)
@@ -139,6 +195,7 @@ def _heat(panel: Axes, world: BaseMap, belief: FloatArray, most: float) -> Any:
         cmap=_HEAT,
         norm=PowerNorm(0.5, 0, most),  # keeps small probabilities visible
         zorder=0.2,
+        rasterized=belief.size > _MOST_QUADS,
     )
 
 
@@ -179,16 +236,21 @@ def _title(name: str, room_in: float) -> str:
     return "\n".join(literal(line, letters) for line in lines)
 
 
-def _base(panel: Axes, world: BaseMap, panel_in: float) -> None:
+def _base(panel: Axes, world: BaseMap, section: Section, panel_in: float, *, with_cells: bool) -> None:
     x, y = np.linspace(0, world.width_km, world.cols + 1), np.linspace(0, world.height_km, world.rows + 1)
-    cells = [[(at, 0.0), (at, world.height_km)] for at in x] + [[(0.0, at), (world.width_km, at)] for at in y]
-    panel.add_collection(LineCollection(cells, colors=_CELL, linewidths=0.3, zorder=0.4))
+    if with_cells:
+        cells = [[(at, 0.0), (at, world.height_km)] for at in x] + [[(0.0, at), (world.width_km, at)] for at in y]
+        panel.add_collection(LineCollection(cells, colors=_CELL, linewidths=0.3, zorder=0.4))
     panel.add_collection(LineCollection(list(world.roads_km), colors=_ROAD, linewidths=0.4, zorder=0.6))
-    panel.set_xlim(0, world.width_km)
-    panel.set_ylim(0, world.height_km)
-    panel.set_box_aspect(world.height_km / world.width_km)
-    for axis, long_in in ((panel.xaxis, panel_in), (panel.yaxis, panel_in * world.height_km / world.width_km)):
-        axis.set_major_locator(MaxNLocator(nbins=4 if long_in > 0.8 else 2, integer=True))
+    panel.set_xlim(*section.east)
+    panel.set_ylim(*section.north)
+    slender = section.height_km / section.width_km
+    panel.set_box_aspect(slender)
+    for axis, size_in, size_km in (
+        (panel.xaxis, panel_in, section.width_km),
+        (panel.yaxis, panel_in * slender, section.height_km),
+    ):
+        axis.set_major_locator(MaxNLocator(nbins=4 if size_in > 0.8 else 2, integer=size_km > 3))
 
 
 def _symbols(panel: Axes, world: BaseMap, queries: pd.DataFrame, cell_pt: float, most: int, guesses: Guesses) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 from matplotlib.axes import Axes
 
+from sim.analysis.quantiles import counted_quantile
 from sim.plots.labels import literal
 from sim.plots.style import MARK
 
@@ -37,10 +38,15 @@ class Mark:
 
 
 def marks_of(shifts: pd.DataFrame) -> list[Mark]:
-    """Return the median and the central 90 % range over users of the start and end of each shift."""
+    """Return the median and the central 90 % range over users of the start and end of each shift.
+
+    `shifts` has a row per user, or the column `count` with the number of users of a row.
+    """
+    shifts = shifts.assign(count=shifts.get("count", 1))
     marks = []
     for (name, event), own in shifts.groupby(["shift", "event"], sort=False):
-        at, low, high = (float(own["index"].quantile(q)) for q in (0.5, 0.05, 0.95))
+        indices = own["index"].to_numpy(float)
+        at, low, high = (counted_quantile(indices, own["count"], q) for q in (0.5, 0.05, 0.95))
         marks.append(Mark(str(name), at, low, high, event == "shift_end"))
     return sorted(marks, key=lambda mark: mark.at)
 

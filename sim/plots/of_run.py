@@ -37,7 +37,7 @@ def write_figures(result: Result) -> list[Any]:
     named, title = with_distinct_names(summary, points), sweep_title(over_time, points)
     figures = {
         "tradeoff": tradeoff_figure(named, users=own),
-        "over_time": over_time_figure(over_time, users=windows, title=title, shifts=result.shifts()),
+        "over_time": over_time_figure(over_time, users=windows, title=title, shifts=result.shift_times()),
     }
     if is_tournament(named) and not named["circumstances"].any():
         figures["tournament"] = tournament_figure(standings(named))

@@ -13,6 +13,7 @@ from sim.plots import intervals, style
 from sim.plots.labels import literal
 from sim.plots.marks import draw_marks, marks_of
 from sim.plots.style import ERROR_LABEL, INK, QUALITY_LABEL, STYLE, Look
+from sim.storage.sampling import sampled
 
 MOST_PANELS = 12
 
@@ -20,6 +21,7 @@ MOST_PANELS = 12
 def users_figure(
     series: pd.DataFrame,
     *,
+    of_users: int | None = None,
     title: str = "",
     shifts: pd.DataFrame | None = None,
     width: float,
@@ -27,18 +29,21 @@ def users_figure(
 ) -> Figure:
     """Draw the adversary error by query index (without an attack: the quality loss), with one panel per user.
 
-    `series` is a table of `time_series.user_time_series` with one attack. At most the first twelve users are drawn.
+    `series` is a table of `time_series.user_time_series` with one attack. At most the first twelve users are drawn. If
+    `series` has a sample of `of_users` users, twelve of them are drawn, chosen by the hash of `sim.storage.sampling`.
     """
     measure = "adversary_error_km" if series["adversary_error_km"].notna().any() else "quality_loss_km"
     users = list(dict.fromkeys(series["user"]))
-    drawn = users[:MOST_PANELS]
+    is_sample = of_users is not None and len(users) < of_users
+    drawn = sampled(users, MOST_PANELS) if is_sample else users[:MOST_PANELS]
     columns = style.columns(width, len(drawn), least_in=1.1)
     rows = -(-len(drawn) // columns)
     own_looks = style.own_looks(names, series["lppm"])
     attack = series["attack"].iloc[0]
     note = style.against(attack) if attack else ""
     if len(drawn) < len(users):
-        note = "; ".join(filter(None, [note, f"{len(drawn)} of {len(users)} users"]))
+        chosen = f"sample of {len(drawn)} of {of_users:,} users" if is_sample else f"{len(drawn)} of {len(users)} users"
+        note = "; ".join(filter(None, [note, chosen]))
     high = max(0.72 * width / columns, 1.0 if rows == 1 else 0.0)
     letters = max(6, int(width / columns / 0.07))
     with rc_context(STYLE | {"lines.linewidth": 1.0, "lines.markersize": 2.5}):

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from sim.analysis.beliefs import mean_belief_distance
 from sim.analysis.event_log import SERIES
-from sim.analysis.result import Result
 from sim.analysis.statistics import FEWEST_USERS
 from sim.analysis.summary import LOSS_AND_ERROR, preferred
-from sim.analysis.time_series import efficiency_time_series
 from sim.plots.intervals import blank_few, few_users
 from sim.plots.marks import marks_of
 from sim.report.study import Study
 from sim.storage.errors import NotApplicable
+from sim.storage.sampling import sampled
 
 MOST_USERS = 40
 """Maximum number of users with a panel of their own."""
@@ -68,7 +66,7 @@ def tradeoff(study: Study) -> Chart:
 def over_time(study: Study, of_users: pd.DataFrame) -> list[Chart]:
     """Return quality loss, adversary error and efficiency by query index, with one panel per attack."""
     shown = _best(study.at_middle(study.joined([result.over_time() for result in study.results])))
-    efficiency = efficiency_time_series(of_users)
+    efficiency = study.joined([result.efficiency() for result in study.results])
     own_values = _of_few(_at_index(of_users.assign(efficiency=_efficiency(of_users))), shown)
     marks, note = _marks(study), _note(study, shown, "quality_loss_km", "bands", own_values)
     measures = (
@@ -127,11 +125,11 @@ def _break_at_shift(curve: dict[str, Any]) -> None:
 
 def beliefs(study: Study) -> list[Chart]:
     """Return the distance between believed and true profiles by query index."""
-    of_users = study.joined([_distances(result) for result in study.results])
-    if of_users.empty:
+    means = study.joined([_or_nothing(result.mean_belief_distances) for result in study.results])
+    if means.empty:
         return []
-    means = [mean_belief_distance(own) for _, own in of_users.groupby("lppm", sort=False)]
-    table = blank_few(pd.concat(means, ignore_index=True).assign(attack=""), "distance")
+    of_users = study.joined([_or_nothing(result.belief_distances) for result in study.results])
+    table = blank_few(means, "distance")
     own_values = _of_few(of_users, table)
     axis = _plain("distance of the belief from the true profile")
     note = "total variation distance; the belief of a Markov mechanism depends on its last report"
@@ -145,9 +143,9 @@ def beliefs(study: Study) -> list[Chart]:
     return [_chart(_QUERY, axis, panels, note=note, marks=_marks(study), title="Beliefs of the mechanisms")]
 
 
-def _distances(result: Result) -> pd.DataFrame:
+def _or_nothing(read: Callable[[], pd.DataFrame]) -> pd.DataFrame:
     try:
-        return result.belief_distances().assign(attack="")
+        return read().assign(attack="")
     except NotApplicable:
         return pd.DataFrame({"point": [], "lppm": [], "attack": []})
 
@@ -156,8 +154,7 @@ def user_by_user(study: Study, of_users: pd.DataFrame) -> list[dict[str, Any]]:
     """Return loss and error of single users by query index, with one panel per user for each measure and attack."""
     users = sorted(set(of_users["user"]))
     most = min(max(MOST_USERS // len(study.results), 1), len(users))
-    shown = [users[i] for i in np.unique(np.linspace(0, len(users) - 1, most).astype(int))]
-    note = "" if len(shown) == len(users) else f"{len(shown)} of {len(users):,} users, evenly spaced by name"
+    shown, note = _chosen_users(study, users, most)
     table = _at_index(of_users[of_users["user"].isin(shown)])
     marks = _marks(study)
     attacks = list(dict.fromkeys(table["attack"]))
@@ -179,6 +176,15 @@ def user_by_user(study: Study, of_users: pd.DataFrame) -> list[dict[str, Any]]:
         measure = " ".join(label.split()[:2])
         entries.append({"measure": measure, "attack": attack if name == "adversary_error_km" else "", "chart": chart})
     return entries
+
+
+def _chosen_users(study: Study, users: Sequence[str], most: int) -> tuple[list[str], str]:
+    """Return at most `most` of the users, and a note if these are not all."""
+    if any(result.sample_note() for result in study.results):
+        total = max(result.totals().n_users for result in study.results)
+        return sampled(users, most), f"sample of {most} of {total:,} users, chosen by a hash of their names"
+    shown = [users[i] for i in np.unique(np.linspace(0, len(users) - 1, most).astype(int))]
+    return shown, "" if len(shown) == len(users) else f"{len(shown)} of {len(users):,} users, evenly spaced by name"
 
 
 def _by_attack(study: Study, table: pd.DataFrame, x: str, y: str, users: pd.DataFrame) -> list[dict[str, Any]]:
@@ -229,7 +235,7 @@ def _marks(study: Study) -> list[dict[str, Any]]:
     drawn = study.at_middle(study.summary)
     tables = []
     for name, result in zip(study.names, study.results, strict=True):
-        shifts = result.shifts()
+        shifts = result.shift_times()
         tables.append(shifts[shifts["point"].isin(drawn.loc[drawn["run"] == name, "point"])])
     return [
         {"x": mark.at, "low": mark.low, "high": mark.high, "name": mark.name, "ends": mark.ends}

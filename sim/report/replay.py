@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sim.analysis.result import Result
-from sim.analysis.trajectories import evenly, query_counts, values_per_query
+from sim.analysis.trajectories import evenly, map_tiles, query_counts, values_per_query
 from sim.interfaces import FloatArray, IntArray, OutputSpace
 from sim.report.markup import numbered_names
 from sim.report.study import Study
@@ -112,8 +112,15 @@ def _replay(study: Study, name: str, result: Result, room: int) -> dict[str, Any
     notes = []
     if len(same) < len(read):
         notes.append("Mechanisms with other users than the first one, or not simulated yet, are omitted.")
-    if left_out := len(expected) - len(selected) + len(lengths) - len(users):
+    everybody = result.totals().n_users
+    if len(users) < everybody and result.sample_note():
+        notes.append(
+            f"Shows a sample of {len(users):,} of {everybody:,} users, chosen by a hash of their names, to limit the "
+            "page to 5 MB."
+        )
+    elif left_out := len(expected) - len(selected) + len(lengths) - len(users):
         notes.append(f"Shows {len(users):,} of {len(users) + left_out:,} users, to limit the page to 5 MB.")
+    notes += _belief_notes(packed)
     if length < lengths.max():
         notes.append(f"Shows the first {length:,} queries of each user, to limit the page to 5 MB.")
     return packed | {"note": " ".join(notes), "shifts": _shifts(result, same[0].point, users, length)}
@@ -192,6 +199,17 @@ def _packed(result: Result, simulations: Sequence[_Simulation]) -> dict[str, Any
     }
 
 
+def _belief_notes(packed: Mapping[str, Any]) -> Iterator[str]:
+    """Yield notes on beliefs that are shown by tile, or for some users only."""
+    beliefs = [lppm["beliefs"] for lppm in packed["lppms"] if lppm["beliefs"] is not None]
+    size = packed["world"]["tiles"]["size"]
+    if beliefs and size > 1:
+        yield f"Beliefs are summed over tiles of {size} × {size} cells."
+    known = len({user for own in beliefs for user in own["user"]})
+    if beliefs and known < len(packed["users"]):
+        yield f"Beliefs were recorded for {known:,} of these users."
+
+
 def _packed_names(one: _Simulation, cells: int) -> dict[str, Packed] | None:
     """Return the cells that each output covers, for regions and sets: concatenated cells and start positions."""
     if one.space.kind not in ("regions", "sets"):
@@ -225,7 +243,12 @@ def _packed_beliefs(beliefs: pd.DataFrame, users: Sequence[str]) -> dict[str, An
 def _world(result: Result, point: int) -> dict[str, Any]:
     world = result.manifest.world_of(point)
     size = {name: world.grid[name] for name in ("rows", "cols", "width_km", "height_km")}
-    return size | {"roads": None if world.roads is None else _roads(world.roads)}
+    tiles = map_tiles(result.run, point)
+    return (
+        size
+        | {"tiles": dict(zip(("rows", "cols"), tiles.shape, strict=True)) | {"size": tiles.size}}
+        | {"roads": None if world.roads is None else _roads(world.roads)}
+    )
 
 
 def _roads(roads: Mapping[str, Any]) -> dict[str, Any] | None:

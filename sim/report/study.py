@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,9 @@ from sim.analysis.adaptation import OF_USER, Adaptation
 from sim.analysis.event_log import SERIES
 from sim.analysis.result import Result
 from sim.analysis.statistics import with_spread
+from sim.analysis.summary import read_totals
 from sim.analysis.sweep_labels import circumstances, in_order, swept_words, with_distinct_names
+from sim.analysis.user_blocks import UserBlocks, aligned_blocks, rows_per_user
 from sim.plots import COLOURS, LINES, MARKERS, looks, middle_points
 from sim.scenario.sweep import SETTING
 from sim.storage.errors import NotApplicable
@@ -86,12 +88,39 @@ class Study:
         (result, *others) = self.results
         if others or self.summary["attack"].nunique() <= _MOST_ATTACKS:
             return pd.DataFrame()
-        return result.tournament()
+        return result.tournament() if result.has_tournament() else pd.DataFrame()
 
     @cached_property
     def users(self) -> pd.DataFrame:
-        """Means of each user."""
+        """Means of each user, of a large population those of a sample."""
         return self.joined([result.totals().users for result in self.results])
+
+    def compared_users(self, runs: Sequence[str]) -> UserBlocks:
+        """Return the means of the users that some runs have in common, block by block."""
+        numbers = [self.names.index(name) for name in runs]
+        own = [self.results[number] for number in numbers]
+        rows = [rows_per_user(result.manifest.scenario) for result in own]
+        series = pd.concat([self._labelled(number, self.results[number].totals().series) for number in numbers])
+        blocks = aligned_blocks([result.run.parts() for result in own], rows)
+
+        def read() -> Iterator[pd.DataFrame]:
+            for group in blocks:
+                tables = [
+                    self._labelled(number, self._users_in(number, parts, only=len(blocks) == 1))
+                    for number, parts in zip(numbers, group, strict=True)
+                    if parts
+                ]
+                joined = pd.concat(tables, ignore_index=True)
+                yield joined[joined.groupby("user")["run"].transform("nunique") == len(runs)]
+
+        return UserBlocks(series.drop_duplicates(["run", *SERIES]), read, len(blocks))
+
+    def _users_in(self, number: int, parts: Sequence[str], *, only: bool) -> pd.DataFrame:
+        """Return the means of the users in some parts of a run; `only` if these are all parts."""
+        totals = self.results[number].totals()
+        if only and totals.moments is None:
+            return totals.users
+        return read_totals(self.results[number].run, parts).users
 
     @cached_property
     def series(self) -> list[dict[str, Any]]:
@@ -134,20 +163,24 @@ class Study:
 
     def joined(self, tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
         """Concatenate tables, one of each run, and add the columns of the study."""
-        frames = []
-        for result, run, labels, own in zip(self.results, self.names, self._labels, tables, strict=True):
-            table = in_order(own, result.run)
-            rows = [labels[key] for key in zip(table["lppm"], table["point"], strict=True)]
-            added = pd.DataFrame(rows, columns=["lppm", "circumstances", "at"], index=table.index)
-            frames.append(table.rename(columns={"lppm": "own_lppm"}).join(added).assign(run=run))
-        return pd.concat(frames, ignore_index=True)
+        return pd.concat(
+            [self._labelled(number, own) for number, own in enumerate(tables)],
+            ignore_index=True,
+        )
+
+    def _labelled(self, number: int, own: pd.DataFrame) -> pd.DataFrame:
+        """Return a table of one run with the columns of the study."""
+        table, labels = in_order(own, self.results[number].run), self._labels[number]
+        rows = [labels[key] for key in zip(table["lppm"], table["point"], strict=True)]
+        added = pd.DataFrame(rows, columns=["lppm", "circumstances", "at"], index=table.index)
+        return table.rename(columns={"lppm": "own_lppm"}).join(added).assign(run=self.names[number])
 
     @cached_property
     def _labels(self) -> list[dict[tuple[str, int], tuple[str, str, str]]]:
         """For each run, by LPPM and point: the distinct LPPM name, the circumstances, and all swept values."""
         labels = []
         for result, run in zip(self.results, self.names, strict=True):
-            points, pairs = result.points(), result.totals().users[["lppm", "point"]].drop_duplicates()
+            points, pairs = result.points(), result.totals().series[["lppm", "point"]].drop_duplicates()
             names = with_distinct_names(pairs, points)["lppm"]
             names_here = [f"{name} ({run})" if self.compared else name for name in names]
             keys = pairs.itertuples(index=False, name=None)

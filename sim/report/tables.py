@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from sim.analysis.budgets import exceeded
-from sim.analysis.metrics import METRICS, recorded_metrics, unrecorded_metrics
+from sim.analysis.metrics import METRICS, recorded_metrics
 from sim.analysis.tables import (
     ADAPTATION,
     PAST_ERRORS,
@@ -165,5 +165,5 @@ def _labels(names: Sequence[str]) -> list[Column]:
 def _not_recorded(study: Study) -> Iterator[str]:
     """Yield which setting would record each missing metric."""
     for name, result in zip(study.names, study.results, strict=True):
-        for line in unrecorded_metrics(result.metrics(), result.manifest):
+        for line in result.metric_notes():
             yield f"{name}: {line}" if study.compared else line

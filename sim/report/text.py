@@ -60,13 +60,11 @@ def answer(study: Study) -> Markup:
         lines = [sentences.tournament(table, *study.results[0].tournament_leads(table))]
     partial = []
     for runs in study.user_groups.values() if table.empty else ():
-        own = study.users[study.users["run"].isin(runs)]
-        both = own[own.groupby("user")["run"].transform("nunique") == len(runs)]
-        lines += sentences.comparisons(both)
-        if len(both) < len(own):
-            partial.append(
-                f"{', '.join(runs)}: compared over the {both['user'].nunique()} users common to all of them."
-            )
+        compared = study.compared_users(runs)
+        lines += sentences.comparisons(compared)
+        common = 0 if len(runs) == 1 else sum(block["user"].nunique() for block in compared)
+        if len(runs) > 1 and common < study.summary.loc[study.summary["run"].isin(runs), "users"].max():
+            partial.append(f"{', '.join(runs)}: compared over the {common:,} users common to all of them.")
     caveats = [
         f"{name}: {warning}" if study.compared else warning
         for name, result in zip(study.names, study.results, strict=True)
@@ -76,7 +74,7 @@ def answer(study: Study) -> Markup:
         groups = " | ".join(", ".join(runs) for runs in study.user_groups.values())
         caveats.insert(0, f"These runs have different users ({groups}): mechanisms are compared only within a group.")
     caveats += partial
-    note = f"{table_spread_note(study.summary, study.units)}; differences are paired by user."
+    note = f"{table_spread_note(study.summary, study.units)}; differences are paired by user{_sampled(study)}."
     note = note[0].upper() + note[1:]
     return joined(
         [
@@ -86,6 +84,12 @@ def answer(study: Study) -> Markup:
             _differences(study) if study.compared else "",
         ]
     )
+
+
+def _sampled(study: Study) -> str:
+    """Return a clause on the sample of users of a large population; empty if there is none."""
+    notes = list(dict.fromkeys(filter(None, (result.sample_note() for result in study.results))))
+    return f"; means are over all users, single users and the replay show a {', '.join(notes)}" if notes else ""
 
 
 def _sentence(line: str) -> Markup:

@@ -22,7 +22,7 @@ from sim.analysis.tournament import common_loss_km, is_tournament, leads, standi
 from sim.plots import of_run
 from sim.plots.tournament import tournament_figure
 from sim.scenario.models import Scenario
-from sim.storage.errors import RequestError
+from sim.storage.errors import NotApplicable, RequestError
 from sim.storage.event_schema import MEASURES
 from sim.storage.load import load
 from tests.support import SMALL, done, raises_code
@@ -245,7 +245,10 @@ def test_page_has_the_standings_first_and_shaded(many: tuple[Path, str]) -> None
 def test_no_tournament_if_other_parameters_are_swept(many: tuple[Path, str], tmp_path: Path) -> None:
     swept = MANY.replace('sweep: {"lppms.*.design.epsilon_per_km": [0.5, 2]}', "sweep: {users.count: [1, 2]}")
     scenario = load_text(swept, tmp_path)
-    assert sim.run(scenario, out=tmp_path / "run", figures=False).tournament().empty
+    result = sim.run(scenario, out=tmp_path / "run", figures=False)
+    assert not result.has_tournament()
+    with raises_code(NotApplicable, "no-tournament"):
+        result.tournament()
 
 
 def load_text(text: str, folder: Path) -> Scenario:

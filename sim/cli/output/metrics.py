@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.analysis.metrics import METRICS, recorded_metrics, unrecorded_metrics
+from sim.analysis.metrics import METRICS, recorded_metrics
 from sim.analysis.result import Result
 from sim.analysis.sweep_labels import in_order
 from sim.analysis.tables import Table, lppm_column, metrics_columns, swept_columns, table_spread_note, text_column
@@ -24,5 +24,5 @@ def print_metrics(result: Result) -> None:
         print_table(Table([*labels, *metrics_columns(names)], rows, ""))
     for name in shown:
         console.print(f"{METRICS[name].heading:>20}  {METRICS[name].description}", highlight=False)
-    for line in unrecorded_metrics(metrics, result.manifest):
+    for line in result.metric_notes():
         console.print(f"[yellow]note:[/] {escape(line)}", highlight=False)

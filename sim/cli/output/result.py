@@ -5,15 +5,12 @@ from __future__ import annotations
 from sim.analysis import budgets
 from sim.analysis import narrative as sentences
 from sim.analysis.result import Result
-from sim.analysis.sweep_labels import in_order
 from sim.cli.output.adaptation import print_first_shift
 from sim.cli.output.past_queries import print_hindsight
-from sim.cli.output.summary import print_standings, print_summary
+from sim.cli.output.summary import MOST_ATTACKS, print_standings, print_summary
 from sim.cli.output.terminal import stdout
 from sim.escaping import escape
 
-_MOST_ATTACKS = 5
-"""Maximum number of attacks in one table; more would exceed the width of a terminal."""
 _MOST_NOTES = 8
 
 
@@ -23,16 +20,20 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
     manifest = result.manifest
     lppms = [lppm.name for lppm in manifest.scenario.lppms]
     attacks = [attack.name for attack in manifest.scenario.attacks]
-    table = result.tournament()
-    if len(attacks) > _MOST_ATTACKS and not table.empty:
+    if len(attacks) > MOST_ATTACKS and result.has_tournament():
+        table = result.tournament()
         print_standings(table, drawn=redrawn and result.run.has("figures/tournament.png"))
         console.print(escape(sentences.tournament(table, *result.tournament_leads(table))), highlight=False)
     else:
         over = budgets.exceeded(manifest)
         print_summary(result.shown_summary(), result.points(), lppms, attacks, over)
-        users = in_order(result.totals().users, result.run)
-        for line in sentences.comparisons(sentences.comparable(users, result.points())):
+        for line in sentences.comparisons(result.comparable_users()):
             console.print(escape(line), highlight=False)
+    if note := result.sample_note():
+        console.print(
+            f"Means and intervals are over all users; figures of single users and the replay show a {note}.",
+            highlight=False,
+        )
     if not result.shifts().empty:
         print_first_shift(result)
     if not result.hindsight().empty:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import pandas as pd
 
 from sim.analysis.sweep_labels import with_swept_values
 from sim.analysis.tables import (
+    Row,
     Table,
+    loss_and_error_by_row,
     loss_and_error_columns,
     lppm_column,
     metric_column,
@@ -22,6 +24,9 @@ from sim.analysis.tables import (
 from sim.cli.output.tables import print_table, swept_paths
 from sim.cli.output.terminal import stdout
 
+MOST_ATTACKS = 5
+"""Maximum number of attacks with a column each; more would exceed the width of a terminal."""
+
 
 def print_summary(
     summary: pd.DataFrame,
@@ -33,26 +38,33 @@ def print_summary(
     """Print the quality loss of each mechanism and the error of each attack, in km, with their spread.
 
     `summary` comes from `with_spread`. LPPMs and attacks keep the given order; those introduced by a sweep follow. A
-    swept value is shown for the mechanisms it affects. The losses of points and LPPMs in `over_budget` are marked.
+    swept value is shown for the mechanisms it affects. The losses of points and LPPMs in `over_budget` are marked. With
+    more than five attacks, each has a row instead of a column.
     """
     attacks = list(dict.fromkeys([*attacks, *filter(None, summary["attack"])]))
     places = {lppm: place for place, lppm in enumerate(dict.fromkeys([*lppms, *summary["lppm"]]))}
     ordered = summary.assign(place=summary["lppm"].map(places)).sort_values(["place", "point"], kind="stable")
     keys = ["lppm", "point"]
     values = {(row["lppm"], row["point"]): row for row in with_swept_values(summary[keys], points).to_dict("records")}
-    rows = rows_by_attack(ordered, keys)
-    print_table(
-        Table(
-            [
-                lppm_column(),
-                *swept_columns(swept_paths(points)),
-                *loss_and_error_columns(attacks, lambda row: (row["point"], row["lppm"]) in over_budget),
-            ],
-            with_swept_cells(rows, [values[row["lppm"], row["point"]] for row in rows]),
-            summary_caption(summary, over_budget=bool(over_budget)),
-            section=lambda row: row["lppm"],
+    labels = [lppm_column(), *swept_columns(swept_paths(points))]
+
+    def is_over_budget(row: Row) -> bool:
+        return (row["point"], row["lppm"]) in over_budget
+
+    if len(attacks) > MOST_ATTACKS:
+        order = {attack: place for place, attack in enumerate(attacks)}
+        ordered = ordered.assign(attack_place=ordered["attack"].map(order)).sort_values(
+            ["place", "point", "attack_place"], kind="stable"
         )
-    )
+        rows: Sequence[Row] = ordered.to_dict("records")
+        columns = [*labels, *loss_and_error_by_row(is_over_budget)]
+        section: Callable[[Row], object] = lambda row: (row["lppm"], row["point"])  # noqa: E731
+    else:
+        rows = rows_by_attack(ordered, keys)
+        columns = [*labels, *loss_and_error_columns(attacks, is_over_budget)]
+        section = lambda row: row["lppm"]  # noqa: E731
+    cells = with_swept_cells(rows, [values[row["lppm"], row["point"]] for row in rows])
+    print_table(Table(columns, cells, summary_caption(summary, over_budget=bool(over_budget)), section=section))
 
 
 def print_standings(table: pd.DataFrame, *, drawn: bool) -> None:

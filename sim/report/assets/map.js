@@ -60,11 +60,16 @@ const MAP_FOOT = 30;
 const TRAIL = 10;
 const GLIDE_S = 0.3;
 
-// Return the layout of the map on a canvas of this size, in CSS pixels.
-function layOutMap(track, width, height) {
-  const scale = Math.min((width - 2 * MAP_EDGE) / track.width, (height - MAP_EDGE - MAP_FOOT) / track.height);
-  const left = (width - scale * track.width) / 2;
-  const top = MAP_EDGE;
+// Return the layout of the map on a canvas of this size, in CSS pixels. `zoom` magnifies the section around the mean
+// position of a user, or around the middle of the map without a user.
+function layOutMap(track, width, height, zoom, user) {
+  const fitted = Math.min((width - 2 * MAP_EDGE) / track.width, (height - MAP_EDGE - MAP_FOOT) / track.height);
+  const scale = fitted * zoom;
+  const frame = { x: (width - fitted * track.width) / 2, y: MAP_EDGE, width: fitted * track.width, height: fitted * track.height };
+  const [east, south] = centreOf(track, user);
+  const shifted = (start, room, share) => start - Math.min(Math.max(share * room * zoom - room / 2, 0), room * (zoom - 1));
+  const left = shifted(frame.x, frame.width, east);
+  const top = shifted(frame.y, frame.height, south);
   const right = (scale * track.width) / track.cols;
   const down = (scale * track.height) / track.rows;
   const x = Float32Array.from({ length: track.cells }, (_, cell) => left + right * ((cell % track.cols) + 0.5));
@@ -76,30 +81,56 @@ function layOutMap(track, width, height) {
   const far = (user) => reach * Math.sqrt(user / count);
   const offset = (turn) => Float32Array.from({ length: count }, (_, user) => far(user) * turn(user * 2.39996));
   const places = Array.from({ length: 2 + track.attacks.length }, () => [new Float32Array(count), new Float32Array(count)]);
-  return { width, height, scale, left, top, right, down, x, y, offsetX: offset(Math.cos), offsetY: offset(Math.sin), places };
+  return { width, height, frame, scale, left, top, right, down, x, y, offsetX: offset(Math.cos), offsetY: offset(Math.sin), places };
 }
 
-// Draw the static layers: frame, cells, roads, scale bar, north arrow.
+// Return the mean true position of a user as shares of the map from the west and the north; its middle without a user.
+function centreOf(track, user) {
+  if (user === null) return [0.5, 0.5];
+  const own = track.cell.subarray(track.start[user], track.start[user + 1]);
+  const mean = (place) => own.reduce((sum, cell) => sum + place(cell), 0) / own.length;
+  const [col, row] = [mean((cell) => cell % track.cols), mean((cell) => Math.floor(cell / track.cols))];
+  return [(col + 0.5) / track.cols, 1 - (row + 0.5) / track.rows];
+}
+
+// Restrict drawing to the frame of the map.
+function clipToFrame(context, { frame }) {
+  context.beginPath();
+  context.rect(frame.x, frame.y, frame.width, frame.height);
+  context.clip();
+}
+
+// Draw the static layers: frame, cells or tiles, roads, scale bar, north arrow.
 function drawGround(context, track, plan, colours, layers) {
-  const { scale, left, top, right, down, width, height } = plan;
+  const { scale, left, top, right, down, width, height, frame } = plan;
   context.clearRect(0, 0, width, height);
   context.lineWidth = 1;
   context.strokeStyle = colours["--rule"];
-  context.strokeRect(left, top, scale * track.width, scale * track.height);
-  if (layers.cells && Math.min(right, down) >= 3) {
+  context.strokeRect(frame.x, frame.y, frame.width, frame.height);
+  context.save();
+  clipToFrame(context, plan);
+  const step = tileSize(track, plan);
+  if (layers.cells && step * Math.min(right, down) >= 3) {
+    const north = top + scale * track.height;
     context.beginPath();
-    for (let col = 1; col < track.cols; col++) {
+    for (let col = step; col < track.cols; col += step) {
       context.moveTo(left + col * right, top);
-      context.lineTo(left + col * right, top + scale * track.height);
+      context.lineTo(left + col * right, north);
     }
-    for (let row = 1; row < track.rows; row++) {
-      context.moveTo(left, top + row * down);
-      context.lineTo(left + scale * track.width, top + row * down);
+    for (let row = step; row < track.rows; row += step) {
+      context.moveTo(left, north - row * down);
+      context.lineTo(left + scale * track.width, north - row * down);
     }
     context.stroke();
   }
   if (layers.roads && track.roads) drawRoads(context, track, plan, colours);
+  context.restore();
   drawScale(context, track, plan, colours);
+}
+
+// Return the number of cells between two lines: one, or the size of a tile if cells are too small.
+function tileSize(track, { right, down }) {
+  return Math.min(right, down) >= 6 ? 1 : track.world.tiles.size;
 }
 
 function drawRoads(context, { roads, height }, { scale, left, top }, colours) {
@@ -116,8 +147,9 @@ function drawRoads(context, { roads, height }, { scale, left, top }, colours) {
   context.globalAlpha = 1;
 }
 
-function drawScale(context, track, { scale, left, height }, colours) {
-  const km = [100, 50, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05].find((length) => length <= track.width / 2.5) ?? 0.01;
+function drawScale(context, track, { scale, frame, height }, colours) {
+  const left = frame.x;
+  const km = [100, 50, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05].find((length) => length <= frame.width / scale / 2.5) ?? 0.01;
   const y = height - 9;
   context.strokeStyle = context.fillStyle = colours["--ink"];
   context.lineWidth = 1.5;
@@ -130,7 +162,7 @@ function drawScale(context, track, { scale, left, height }, colours) {
   context.font = colours.font;
   context.textAlign = "left";
   context.fillText(`${number(km)} km`, left + km * scale + 8, y + 1);
-  const east = left + scale * track.width;
+  const east = left + frame.width;
   context.textAlign = "right";
   context.fillText("N", east - 10, y + 1);
   context.beginPath();
@@ -293,7 +325,7 @@ function nameMarks(context, { track, plan, marks, layers, colours }, user, size)
   }
 }
 
-// Return a canvas with one pixel per cell, shaded by the square root of the probability.
+// Return a canvas with one pixel per tile of cells, shaded by the square root of the probability.
 /**
  * @param track
  * @param lppm
@@ -301,12 +333,13 @@ function nameMarks(context, { track, plan, marks, layers, colours }, user, size)
  * @param {number[]} colour red, green and blue
  */
 function heatOf(track, lppm, snapshot, [red, green, blue]) {
-  const canvas = Object.assign(document.createElement("canvas"), { width: track.cols, height: track.rows });
-  const image = new ImageData(track.cols, track.rows);
-  for (let cell = 0; cell < track.cells; cell++) {
-    const row = track.rows - 1 - Math.floor(cell / track.cols);
-    const value = lppm.beliefs.value[snapshot * track.cells + cell];
-    image.data.set([red, green, blue, Math.round(0.85 * value)], 4 * (row * track.cols + (cell % track.cols)));
+  const { rows, cols } = track.world.tiles;
+  const canvas = Object.assign(document.createElement("canvas"), { width: cols, height: rows });
+  const image = new ImageData(cols, rows);
+  for (let tile = 0; tile < rows * cols; tile++) {
+    const row = rows - 1 - Math.floor(tile / cols);
+    const value = lppm.beliefs.value[snapshot * rows * cols + tile];
+    image.data.set([red, green, blue, Math.round(0.85 * value)], 4 * (row * cols + (tile % cols)));
   }
   canvas.getContext("2d").putImageData(image, 0, 0);
   return canvas;

@@ -47,7 +47,7 @@ class Replay {
   constructor(root) {
     this.root = root;
     // Selections by name, which remain valid when newer data arrive.
-    this.chosen = { run: null, lppm: null, axis: null, follow: undefined, others: "faint", speed: {}, off: new Set() };
+    this.chosen = { run: null, lppm: null, axis: null, follow: undefined, others: "faint", zoom: 1, speed: {}, off: new Set() };
     /** @type {Record<string, boolean>} */
     this.layers = { truth: true, report: true, ...Object.fromEntries(PLAIN_LAYERS.map(([key]) => [key, true])) };
     this.moment = null;
@@ -77,7 +77,7 @@ class Replay {
     this.keys = element("p", { class: "note", id: "replay-keys" }, KEYS);
     this.column = element("div", { class: "replay-column" }, this.bar, this.line, this.frame);
     this.stage = element("div", { class: "replay-stage" }, this.column, this.panel);
-    const choices = element("div", { class: "replay-bar" }, this.runField, this.lppmField, this.axisField);
+    const choices = element("div", { class: "replay-bar" }, this.runField, this.lppmField, this.axisField, this.zoomField);
     this.root.replaceChildren(choices, this.none, this.stage, this.note, this.keys);
   }
 
@@ -113,10 +113,13 @@ class Replay {
     this.axisSelect = dropDown((value) => this.changeAxis(value));
     offer(this.axisSelect, [["time", "time"], ["query", "query index"]], "time");
     this.speedSelect = dropDown((value) => this.changeSpeed(Number(value)));
+    this.zoomSelect = dropDown((value) => this.choose({ zoom: Number(value) }));
+    offer(this.zoomSelect, [[1, "whole map"], [3, "3 ×"], [10, "10 ×"]], 1);
     this.lppmSelect = dropDown((value) => this.choose({ lppm: this.track.lppms[value].title }));
     this.runSelect = dropDown((value) => this.changeRun(value));
     this.runField = labelled("Run", this.runSelect);
     this.axisField = labelled("Time line by", this.axisSelect);
+    this.zoomField = labelled("Zoom", this.zoomSelect);
     this.lppmField = labelled("Mechanism", this.lppmSelect);
     this.bar = element("div", { class: "replay-bar" },
       this.playButton,
@@ -172,7 +175,7 @@ class Replay {
     this.runField.hidden = replay.length < 2;
     this.none.hidden = track !== null;
     this.none.textContent = raw.none ?? "";
-    this.stage.hidden = this.keys.hidden = this.lppmField.hidden = this.axisField.hidden = track === null;
+    for (const shown of [this.stage, this.keys, this.lppmField, this.axisField, this.zoomField]) shown.hidden = track === null;
     this.track = track;
     this.note.textContent = raw.note ?? "";
     if (track === null) this.pause();
@@ -227,8 +230,16 @@ class Replay {
     this.userCount.textContent = `${this.shown.length} of ${track.users.length} shown`;
     for (const box of $$("input", this.userList)) box.checked = !chosen.off.has(track.users[box.value]);
     this.listLayers();
+    if (this.plan) this.layOut();
     this.drawLine();
     this.draw();
+  }
+
+  // Lay out the map for the chosen zoom and the followed user.
+  layOut() {
+    const [width, height] = this.size;
+    this.plan = layOutMap(this.track, width, height, this.chosen.zoom, this.followed ?? null);
+    this.ground = null;
   }
 
   changeRun(run) {
@@ -316,7 +327,10 @@ class Replay {
   // ---- layers, which also serve as the legend
 
   listLayers() {
-    const layers = [...this.marks.map(({ key, title }) => [key, title]), ...PLAIN_LAYERS];
+    const { size } = this.track.world.tiles;
+    const cells = size > 1 ? `Cells (whole map: tiles of ${size} × ${size} cells)` : "Cells";
+    const plain = PLAIN_LAYERS.map(([key, title]) => [key, key === "cells" ? cells : title]);
+    const layers = [...this.marks.map(({ key, title }) => [key, title]), ...plain];
     const rows = layers.filter(([key]) => key !== "roads" || this.track.roads);
     const signature = JSON.stringify(rows);
     if (this.listed === signature) return;
@@ -467,7 +481,8 @@ class Replay {
     this.column.style.width = `${Math.max(width + 2, Math.min(widest + 2, 600))}px`;
     Object.assign(this.canvas.style, { width: `${width}px`, height: `${height}px` });
     Object.assign(this.canvas, { width: width * devicePixelRatio, height: height * devicePixelRatio });
-    this.plan = layOutMap(this.track, width, height);
+    this.size = [width, height];
+    this.layOut();
     this.ground = null;
     this.drawLine();
     this.draw();
@@ -488,8 +503,14 @@ class Replay {
     Object.assign(context, { lineJoin: "round", imageSmoothingEnabled: false });
     context.clearRect(0, 0, plan.width, plan.height);
     const belief = beliefAt(track, this.lppm, followed);
+    context.save();
+    clipToFrame(context, plan);
     if (layers.belief && belief.none === undefined) this.drawHeat(context, belief.snapshot);
+    context.restore();
     context.drawImage(this.groundCanvas(), 0, 0, plan.width, plan.height);
+    context.save();
+    // Marks at the border of the whole map may exceed it.
+    if (this.chosen.zoom > 1) clipToFrame(context, plan);
     if (followed !== null) shadeReport(context, scene, followed);
     this.plain = followed !== null && this.chosen.others === "faint";
     const size = Math.min(5, Math.max(2.4, 0.13 * Math.min(plan.right, plan.down)));
@@ -500,6 +521,7 @@ class Replay {
       drawUsers(context, scene, [followed], { size: 6.5, halo: true });
       nameMarks(context, scene, followed, 6.5);
     }
+    context.restore();
     this.scrub.value = moment;
     if (now === null || now - (this.describedAt ?? 0) > 250) this.describe(belief, now);
     this.root.dataset.frames = ++this.frames;
@@ -520,7 +542,11 @@ class Replay {
     if (this.heat?.snapshot !== snapshot || this.heat.lppm !== lppm) {
       this.heat = { snapshot, lppm, canvas: heatOf(track, lppm, snapshot, channels(context, this.colours[HEAT_COLOUR])) };
     }
-    context.drawImage(this.heat.canvas, plan.left, plan.top, plan.scale * track.width, plan.scale * track.height);
+    // Tiles begin in the south-west corner; the last ones may exceed the map.
+    const { rows, cols, size } = track.world.tiles;
+    const [wide, high] = [cols * size * plan.right, rows * size * plan.down];
+    const south = plan.top + plan.scale * track.height;
+    context.drawImage(this.heat.canvas, plan.left, south - high, wide, high);
   }
 
   // Describe the current moment in text.

@@ -156,7 +156,9 @@ function beliefAt(track, lppm, user) {
 function beliefText(track, lppm, user, snapshot) {
   const { index, top } = lppm.beliefs;
   const most = number(100 * top[snapshot], 2);
-  return `about ${track.users[user]} before query ${index[snapshot]}; the darkest cell has probability ${most} %`;
+  const { size } = track.world.tiles;
+  const darkest = size > 1 ? `tile of ${size} × ${size} cells` : "cell";
+  return `about ${track.users[user]} before query ${index[snapshot]}; the darkest ${darkest} has probability ${most} %`;
 }
 
 // ---- description in text

@@ -137,3 +137,12 @@ def test_piped_output_does_not_depend_on_the_terminal_width(capsys: Capture, mon
     assert not sys.stdout.isatty()
     print_summary(summary(["a" * 30], ["x" * 30]), points(), ["a" * 30], ["x" * 30])
     assert table(capsys.readouterr().out)[1][0] == "a" * 30
+
+
+def test_many_attacks_have_a_row_each(capsys: pytest.CaptureFixture[str]) -> None:
+    attacks = [f"attack-{number}" for number in range(12)]
+    print_summary(summary(["a", "b"], attacks), points(), ["a", "b"], attacks)
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line for line in lines if "attack-" in line]
+    assert [line.split("│")[3].strip() for line in rows] == attacks * 2
+    assert all(line.count("│") == 5 and len(line) < 100 for line in rows)

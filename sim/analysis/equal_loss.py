@@ -1,0 +1,194 @@
+"""Curves of users, the quality losses that they share, and the error per km of loss, from blocks of users."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from sim.analysis.curves import curve_of_user, user_points
+from sim.analysis.moments import half_width
+from sim.analysis.user_blocks import UserBlocks
+from sim.interfaces import FloatArray
+
+Curve = dict[str, tuple[FloatArray, FloatArray]]
+"""Sorted losses of one mechanism and the adversary error at each, in km, by user."""
+
+
+class CurveBlocks:
+    """Curves of the mechanisms that have at least two losses for every user, by attack, from blocks of users."""
+
+    def __init__(self, users: UserBlocks) -> None:
+        self._users = users
+        self._cache: dict[str, list[dict[str, Curve]]] = {}
+        present: dict[str, Counter[str]] = {}
+        excluded: set[tuple[str, str]] = set()
+        for points in map(user_points, users if _may_have_curves(users.series) else ()):
+            distinct = points.groupby(["attack", "lppm", "user"])["loss"].nunique()
+            counts = distinct.groupby(["attack", "lppm"]).agg(["size", "min"]).reset_index()
+            for attack, lppm, number, least in counts.itertuples(index=False, name=None):
+                present.setdefault(attack, Counter())[lppm] += number
+                if least < 2:
+                    excluded.add((attack, lppm))
+        if not present:
+            known = users.series[users.series["attack"] != ""]
+            present = {str(attack): Counter() for attack in known["attack"]}
+        order = [str(name) for name in dict.fromkeys(users.series["attack"])]
+        self._counts = {
+            attack: {lppm: n for lppm, n in sorted(present[attack].items()) if (attack, lppm) not in excluded}
+            for attack in order
+            if attack in present
+        }
+
+    @property
+    def attacks(self) -> list[str]:
+        """The attacks with an adversary error."""
+        return list(self._counts)
+
+    def lppms(self, attack: str) -> list[str]:
+        """Return the mechanisms with curves."""
+        return list(self._counts[attack])
+
+    def n_users(self, attack: str) -> int:
+        """Return the largest number of users of a mechanism with curves; 0 without any."""
+        return max(self._counts[attack].values(), default=0)
+
+    def of(self, attack: str) -> Iterator[dict[str, Curve]]:
+        """Yield the curves by mechanism and user, block by block; those of a single block are cached."""
+        if self._users.n_blocks == 1:
+            if attack not in self._cache:
+                self._cache[attack] = list(self._read(attack))
+            return iter(self._cache[attack])
+        return self._read(attack)
+
+    def _read(self, attack: str) -> Iterator[dict[str, Curve]]:
+        lppms = self.lppms(attack)
+        for users in self._users:
+            points = user_points(users[(users["attack"] == attack) & users["lppm"].isin(lppms)])
+            yield {
+                lppm: {str(user): curve_of_user(own) for user, own in of_lppm.groupby("user", sort=True)}
+                for lppm, of_lppm in ((name, points[points["lppm"] == name]) for name in lppms)
+            }
+
+
+def _may_have_curves(series: pd.DataFrame) -> bool:
+    """Return whether any mechanism has several sweep points."""
+    return bool((series.groupby(["lppm", "attack"]).size() > 1).any()) if len(series) else False
+
+
+def shared_losses(curves: dict[str, Curve]) -> dict[str, tuple[float, float]]:
+    """Return the interval of losses that a user attains with every mechanism, for users with a non-empty one."""
+    users = set.intersection(*(set(curve) for curve in curves.values())) if curves else set()
+    shared = {}
+    for user in sorted(users):
+        low = max(float(curve[user][0][0]) for curve in curves.values())
+        high = min(float(curve[user][0][-1]) for curve in curves.values())
+        if low < high:
+            shared[user] = (low, high)
+    return shared
+
+
+def common_losses(curves: CurveBlocks, attack: str) -> list[float]:
+    """Return candidates for a loss that most users attain with every mechanism; empty if fewer than half share one.
+
+    The first is the multiple of 0.1 km that most users attain, of several the middle one, if there is any. The last is
+    the middle between the largest lower and the smallest upper end.
+    """
+    if len(curves.lppms(attack)) < 2:
+        return []
+    users, reached = 0, Counter[int]()
+    low = high = np.nan
+    for block in curves.of(attack):
+        shared = shared_losses(block)
+        if not shared:
+            continue
+        lows, highs = np.array(list(shared.values())).T
+        users, low, high = users + len(shared), np.fmax(low, lows.max()), np.fmin(high, highs.min())
+        tenths = np.arange(np.ceil(lows.min() * 10), np.floor(highs.max() * 10) + 1)
+        inside = (lows[:, None] <= _km(tenths)) & (_km(tenths) <= highs[:, None])
+        reached.update(dict(zip(tenths.astype(int).tolist(), inside.sum(axis=0).tolist(), strict=True)))
+    if 2 * users < curves.n_users(attack):
+        return []
+    most = max(reached.values(), default=0)
+    best = sorted(tenth for tenth, count in reached.items() if count == most)
+    return [*([float(_km(np.array(best[len(best) // 2])))] if most else []), float((low + high) / 2)]
+
+
+def _km(tenths: FloatArray) -> FloatArray:
+    return np.round(tenths / 10, 1)
+
+
+class GainMoments:
+    """Moments over users of the errors and losses of several mechanisms, of which the error per km of loss follows."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        self.users = 0
+        """Number of users with all mechanisms."""
+        self._means: FloatArray = np.zeros(2 * len(names))
+        self._products: FloatArray = np.zeros((2 * len(names), 2 * len(names)))
+
+    def add(self, errors: pd.DataFrame, losses: pd.DataFrame) -> None:
+        """Add the errors and losses of users (rows) by mechanism (columns)."""
+        values = np.hstack([errors[self.names].to_numpy(float), losses[self.names].to_numpy(float)])
+        if not len(values):
+            return
+        means = values.mean(axis=0)
+        apart, count = means - self._means, self.users + len(values)
+        self._products += (values - means).T @ (values - means)
+        self._products += np.outer(apart, apart) * (self.users * len(values) / count)
+        self._means, self.users = self._means + apart * (len(values) / count), count
+
+    def gains(self) -> dict[str, float]:
+        """Return the mean error divided by the mean loss of each mechanism."""
+        errors, losses = np.split(self._means, 2)
+        return dict(zip(self.names, (errors / losses).tolist(), strict=True))
+
+    def half_widths(self, first: str) -> dict[str, float]:
+        """Return the half-width of the 95 % interval of the lead of `first` over each mechanism."""
+        errors, losses = np.split(self._means, 2)
+        # Row k has the coefficients of the residual (error - gain loss) / mean(loss) of mechanism k.
+        residuals = np.hstack([np.diag(1 / losses), np.diag(-errors / losses**2)])
+        apart = residuals[self.names.index(first)] - residuals
+        squares = np.maximum(np.einsum("ij,jk,ik->i", apart, self._products, apart), 0)
+        deviations = pd.Series(np.sqrt(squares / max(self.users - 1, 1)), index=self.names)
+        halves = half_width(deviations, pd.Series(self.users, index=self.names))
+        return {str(name): float(half) for name, half in halves.items()}
+
+
+def gains_per_km(users: UserBlocks, lppms: set[str]) -> dict[str, GainMoments]:
+    """Return the moments of the errors and losses of some mechanisms by attack.
+
+    Mechanisms without a loss for some user are excluded, and users without a value for one of the others.
+    """
+    least: dict[tuple[str, str], float] = {}
+    if users.series.loc[users.series["lppm"].isin(lppms), "lppm"].nunique() < 2:
+        return {}
+    for points in _means_of(users, lppms):
+        lowest = points["loss"].groupby(["attack", "lppm"]).min().reset_index()
+        for attack, lppm, loss in lowest.itertuples(index=False, name=None):
+            least[attack, lppm] = min(loss, least.get((attack, lppm), np.inf))
+    names: dict[str, list[str]] = {}
+    for (attack, lppm), loss in sorted(least.items()):
+        names.setdefault(attack, [])
+        if loss > 0:
+            names[attack].append(lppm)
+    gains = {attack: GainMoments(own) for attack, own in names.items()}
+    for points in _means_of(users, lppms):
+        for attack, own in gains.items():
+            if len(own.names) < 2 or attack not in points.index.get_level_values("attack"):
+                continue
+            table = points.xs(attack, level="attack").unstack("lppm")
+            table = table.loc[:, table.columns.get_level_values("lppm").isin(own.names)].dropna()
+            if set(own.names) <= set(table["error"].columns):
+                own.add(table["error"], table["loss"])
+    return gains
+
+
+def _means_of(users: UserBlocks, lppms: set[str]) -> Iterator[pd.DataFrame]:
+    """Yield the mean loss and error over sweep points by attack, LPPM and user, block by block."""
+    for block in users:
+        points = user_points(block[block["lppm"].isin(lppms)])
+        yield points.groupby(["attack", "lppm", "user"])[["loss", "error"]].mean()
