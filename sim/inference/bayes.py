@@ -106,7 +106,7 @@ def advance(
 ) -> tuple[FloatArray, FloatArray | None, float]:
     """Return posterior, prediction and mass: `condition` followed by `predict`, in one step of a Markov filter.
 
-    Without mass, there is no prediction.
+    Without mass, the prediction is None.
 
     >>> advance(np.array([0.5, 0.5]), np.array([0.0, 0.4]), np.array([[0.5, 0.5], [0.25, 0.75]]))
     (array([0., 1.]), array([0.25, 0.75]), 0.2)

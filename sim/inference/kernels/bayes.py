@@ -41,7 +41,7 @@ def predict(posterior: FloatArray, transition: FloatArray) -> FloatArray:
 def advance(
     prior: FloatArray, likelihood: FloatArray, transition: FloatArray, posterior: FloatArray, prediction: FloatArray
 ) -> float:
-    """Numba version of `advance`; fills in posterior and prediction unless there is no mass."""
+    """Numba version of `advance`; fills in posterior and prediction if the mass is positive."""
     mass = 0.0
     for cell in range(prior.size):
         posterior[cell] = prior[cell] * likelihood[cell]
