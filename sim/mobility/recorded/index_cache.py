@@ -22,7 +22,7 @@ from pathlib import Path
 from sim.mobility.recorded.visit_index import DamagedIndex, VisitIndex
 
 VARIABLE = "LPPM_SIM_CACHE"
-LARGE_BYTES = 4_000_000
+LARGE_BYTES = 1_000_000
 """Size of a trace file from which its index is cached; smaller files are read into memory."""
 MOST_BYTES = 2**33
 """Maximum size of all cached indexes; the oldest ones are removed."""
