@@ -34,6 +34,7 @@ from sim.world import Grid
 QUERIES = 20
 """Number of queries of each user."""
 _BLOCK = 10_000
+_WARM_UP_USERS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,7 @@ def main() -> None:
     kernels.compiled()
     finished = _Finished()
     study = scenario(work["users"], None if work["file"] is None else Path(work["file"]))
+    run(scenario(_WARM_UP_USERS), out=work["out"] + "-warm-up", figures=False)  # late imports do not count
     began_s = process_time()
     result = run(study, out=work["out"], figures=False, progress=finished)
     parts = [result.run.part_path(part) for part in result.run.parts()]

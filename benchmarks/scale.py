@@ -56,7 +56,6 @@ class Scale:
     """Number of users of the large population."""
     few_citizens: int = 1_000
     """Number of users of the population for comparison."""
-    citizen_queries: int = 20
     dask_users: int = 20_000
     checkins_queries: int = 150
     """Number of queries of each user of the scenario that is compared with an earlier version."""

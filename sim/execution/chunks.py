@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ from sim.simulation.population import Population
 from sim.simulation.progress import Tick
 from sim.simulation.recorder import SimulationLog
 from sim.simulation.user_log import Snapshot
+from sim.storage.sampling import in_sample, snapshot_users
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,7 @@ def _run(spec: LPPMSpec, population: Population, scenario: Scenario, tick: Tick 
         window=scenario.record.summary_window,
         shifts=[shift for life in population.lives.values() for shift in life.shifts],
         snapshot_at=frozenset(scenario.record.snapshots),
+        records_snapshots=_snapshot_sample(population, scenario),
         pseudonyms=population.pseudonyms,
         epsilon_in=None if scenario.record.epsilon == "none" else world.metric(scenario.record.epsilon),
         tick=tick,
@@ -115,6 +117,13 @@ def _run(spec: LPPMSpec, population: Population, scenario: Scenario, tick: Tick 
     }
     notes = {"attack_fallbacks": fallbacks, "attack_transitionrows_without_data": without_data, **mechanisms.notes()}
     return _Run(log, notes)
+
+
+def _snapshot_sample(population: Population, scenario: Scenario) -> Callable[[str], bool]:
+    """Return a function that tells whether the beliefs about a user are recorded: those of a sample if many."""
+    n_users = len(population.setting.users)
+    most = snapshot_users(population.setting.world.grid.n_cells, len(scenario.record.snapshots))
+    return lambda user: in_sample(user, n_users, most)
 
 
 @dataclass(frozen=True, slots=True)

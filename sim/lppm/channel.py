@@ -466,7 +466,7 @@ Those of a large population would not fit into memory. Weak references are avoid
 would be lost.
 """
 
-_LIKELIHOODS_BYTES = 2**26
+_LIKELIHOODS_BYTES = 2**24
 
 
 def exponential(distance: Distance, epsilon_per_km: float) -> ExponentialChannel | MatrixChannel:

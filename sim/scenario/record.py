@@ -29,7 +29,7 @@ class RecordSpec(Spec):
     slower. Not recorded on grids with more than 3,000 cells, where they would need the estimates for all outputs."""
     snapshots: list[Count] = [1, 10, 30, 100, 300]
     """Query numbers, from 1, at which to store the profiles learned by the mechanisms and the metrics computed with
-    them."""
+    them; for a sample of users if the population times the number of cells is large."""
     posterior: bool = False
     """Record for each query the entropy of the adversary's posterior and its probability of the true cell; fast."""
     epsilon: Literal["none", "euclidean", "quality", "privacy"] = "none"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -36,6 +36,9 @@ class SimulationLog:
     shifts: Sequence[Shift] = ()
     """Behaviour shifts: one row each, before the rows of their query."""
     snapshot_at: frozenset[int] = frozenset()
+    """Query numbers at which the beliefs of mechanisms are recorded."""
+    records_snapshots: Callable[[str], bool] = lambda _user: True
+    """Whether the beliefs about a user are recorded; large populations record those of a sample."""
     pseudonyms: Mapping[str, str] | None = None
     """Pseudonym of each user; None if the adversary knows the names."""
     epsilon_in: Distance | None = None
@@ -51,7 +54,7 @@ class SimulationLog:
                 metrics,
                 self.snapshots,
                 expected=self.expected,
-                snapshot_at=self.snapshot_at,
+                snapshot_at=self.snapshot_at if self.records_snapshots(trace.user) else frozenset(),
                 tick=self.tick,
             )
             for trace in self.traces

@@ -32,7 +32,6 @@ TINY = Scale(
     street_shapes=((3, 4), (4, 5), (5, 6)),
     citizens=8,
     few_citizens=4,
-    citizen_queries=3,
     dask_users=4,
     checkins_queries=2,
     street_users=1,

@@ -17,9 +17,11 @@ from sim.analysis.summary import per_user
 from sim.execution import chunk_size
 from sim.execution.blocks import Area, ChunkSize, overlapping, uncovered
 from sim.execution.chunk_size import CHUNK_QUERIES
+from sim.execution.chunks import run_chunk
 from sim.execution.inputs import permitted
 from sim.execution.plan import Plan, tasks
 from sim.execution.population_cache import PopulationCache
+from sim.execution.study import Study
 from sim.mobility.statistics import count
 from sim.mobility.traces import Trace, live
 from sim.scenario.models import Scenario
@@ -29,6 +31,7 @@ from sim.simulation.progress import Silent
 from sim.storage.errors import RequestError
 from sim.storage.event_schema import EVENTS
 from sim.storage.part_ids import users_in
+from sim.storage.sampling import in_sample, snapshot_users
 from tests.support import MakeScenario, raises_code
 
 pytestmark = pytest.mark.usefixtures("plain_kernels", "fork_server")
@@ -406,3 +409,18 @@ def test_the_size_depends_on_cells_and_learning(make_scenario: MakeScenario) -> 
     assert size == ChunkSize(1, 2_000, 1_000_000)
     size = chunk_size.chunk_size(make_scenario(), ["SP-Exp", "PEB-LH"], users=19, queries=9_999)
     assert size == ChunkSize(1, 1, 19), "less than twice the minimum is not divided"
+
+
+def test_large_populations_record_the_beliefs_of_a_sample(
+    make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sim.storage.sampling.MOST_SNAPSHOT_VALUES", 20 * 2 * 3)
+    users = {"count": 12, "queries": 3, "mobility": "favourites"}
+    scenario = make_scenario(users=users, record={"snapshots": [1, 2]}, lppms=["PEB-Exp"])
+    study = Study.of(scenario)
+    cells = scenario.world.grid.n_cells
+    (chunk,) = study.plan.chunks()
+    recorded = set(run_chunk(chunk, study.populations).snapshots["user"].tolist())
+    most = snapshot_users(cells, 2)
+    assert recorded == {user for user in study.populations.setting(chunk.point).users if in_sample(user, 12, most)}
+    assert 0 < len(recorded) < 12
