@@ -22,6 +22,8 @@ SWEEPS = {"simulation", "chunk-here", "chunk-workers", "chunk-dask", "workers", 
 @pytest.mark.usefixtures("served")
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
 def test_every_row_gives_values(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
+    if row.name == "checkins":
+        pytest.skip("compiles and runs the package of an earlier commit, which takes minutes")
     monkeypatch.setattr(timing, "BLOCK_S", 1e-5)
     monkeypatch.setattr(measuring, "warm_up", lambda: None)
     (outcome,) = measure([row], TINY)

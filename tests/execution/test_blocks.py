@@ -414,13 +414,13 @@ def test_the_size_depends_on_cells_and_learning(make_scenario: MakeScenario) -> 
 def test_large_populations_record_the_beliefs_of_a_sample(
     make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sim.storage.sampling.MOST_SNAPSHOT_VALUES", 20 * 2 * 3)
-    users = {"count": 12, "queries": 3, "mobility": "favourites"}
+    monkeypatch.setattr("sim.storage.sampling.MOST_SNAPSHOT_VALUES", 20 * 2 * 15)
+    users = {"count": 40, "queries": 3, "mobility": "favourites"}
     scenario = make_scenario(users=users, record={"snapshots": [1, 2]}, lppms=["PEB-Exp"])
     study = Study.of(scenario)
     cells = scenario.world.grid.n_cells
     (chunk,) = study.plan.chunks()
     recorded = set(run_chunk(chunk, study.populations).snapshots["user"].tolist())
     most = snapshot_users(cells, 2)
-    assert recorded == {user for user in study.populations.setting(chunk.point).users if in_sample(user, 12, most)}
-    assert 0 < len(recorded) < 12
+    assert recorded == {user for user in study.populations.setting(chunk.point).users if in_sample(user, 40, most)}
+    assert 0 < len(recorded) < 40
