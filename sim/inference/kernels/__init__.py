@@ -50,6 +50,8 @@ class Kernels:
     gather: Callable[[FloatArray, Any, Any, Any], FloatArray]
     forward_counted: Callable[[FloatArray, Any, Any, FloatArray, FloatArray], FloatArray]
     tangent: Callable[[FloatArray, FloatArray, FloatArray, float, float], tuple[float, ...]]
+    planar_entries: Callable[..., FloatArray]
+    planar_membership: Callable[..., IntArray]
 
 
 @cache  # one choice per process: numba is loaded at most once, and the call is in the hot path
@@ -62,7 +64,16 @@ def compiled() -> Kernels | None:
         return None
     _refuse_numba_settings()
     try:
-        from sim.inference.kernels import bayes, exponential, geometric_median, groups, newton, remap, transitions
+        from sim.inference.kernels import (
+            bayes,
+            exponential,
+            geometric_median,
+            groups,
+            newton,
+            planar,
+            remap,
+            transitions,
+        )
     except ImportError as error:
         if choice == "numba":
             raise InputError(
@@ -95,6 +106,8 @@ def compiled() -> Kernels | None:
         gather=exponential.gather,
         forward_counted=transitions.forward_counted,
         tangent=geometric_median.tangent,
+        planar_entries=planar.planar_entries,
+        planar_membership=planar.planar_membership,
     )
 
 
