@@ -48,6 +48,13 @@ class PlanarGrid:
         north_km, east_km = np.arange(self.rows) * self.row_step_km, np.arange(self.cols) * self.col_step_km
         return read_only(np.hypot(north_km[:, None], east_km))
 
+    @cached_property
+    def offset_km(self) -> FloatArray:
+        """Distances by signed offset, from `-rows - 1` rows and `-cols - 1` columns on, (2 rows + 3, 2 cols + 3)."""
+        north_km = np.arange(-self.rows - 1, self.rows + 2) * self.row_step_km
+        east_km = np.arange(-self.cols - 1, self.cols + 2) * self.col_step_km
+        return read_only(np.hypot(north_km[:, None], east_km))
+
     def split(self, cells: IntArray) -> tuple[IntArray, IntArray]:
         """Return rows and columns of cells."""
         row, col = np.divmod(cells, self.cols)
@@ -91,6 +98,7 @@ class Convolution:
         wrapped[grid.padded[0] - rows + 1 :, :cols] = table[:0:-1]
         wrapped[:, grid.padded[1] - cols + 1 :] = wrapped[:, cols - 1 : 0 : -1]
         self._spectrum = rfft2(wrapped, workers=1).real  # real, since the function is symmetric
+        self.nbytes = self._spectrum.nbytes
         self._norms = float(np.abs(wrapped).sum()), float(np.linalg.norm(wrapped))
 
     def __call__(self, weights: FloatArray) -> FloatArray:

@@ -108,13 +108,15 @@ class PlanarRemap:
         row, col = self._grid.split(self._support)
         toward_x, toward_y = (np.ascontiguousarray(part[self._support]) for part in self._unit(cell))
         arguments = (row, col, self._weights[self._support], toward_x, toward_y)
-        tables = (self._kernel.decay, self._grid.away_km, self._margin_km, self._grid.least_step_km)
+        tables = (self._kernel.decay, self._grid.away_km)
+        limits = (self._margin_km, self._grid.least_step_km)
         if (fast := kernels.compiled()) is not None:
             row, col = row.astype(np.int32), col.astype(np.int32)
-            return np.asarray(fast.planar_membership(outputs.astype(np.int32), cell, row, col, *arguments[2:], *tables))
+            own = (outputs.astype(np.int32), cell, row, col, *arguments[2:])
+            return np.asarray(fast.planar_membership(*own, *tables, self._grid.offset_km, *limits))
         block = max(1, _BLOCK // max(1, self._support.size))
         parts = [
-            _membership(outputs[start : start + block], cell, *arguments, *tables)
+            _membership(outputs[start : start + block], cell, *arguments, *tables, *limits)
             for start in range(0, outputs.size, block)
         ]
         return np.concatenate(parts)

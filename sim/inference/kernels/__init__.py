@@ -52,6 +52,7 @@ class Kernels:
     tangent: Callable[[FloatArray, FloatArray, FloatArray, float, float], tuple[float, ...]]
     planar_entries: Callable[..., FloatArray]
     planar_membership: Callable[..., IntArray]
+    hiding_in_windows: Callable[..., IntArray]
 
 
 @cache  # one choice per process: numba is loaded at most once, and the call is in the hot path
@@ -108,6 +109,7 @@ def compiled() -> Kernels | None:
         tangent=geometric_median.tangent,
         planar_entries=planar.planar_entries,
         planar_membership=planar.planar_membership,
+        hiding_in_windows=planar.hiding_in_windows,
     )
 
 

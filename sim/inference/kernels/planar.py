@@ -1,11 +1,11 @@
-"""Numba versions of functions in `sim.inference.planar_kernel` and `sim.inference.planar_remap`."""
+"""Numba versions of functions in `sim.inference.planar_kernel`, `sim.inference.planar_remap` and `sim.lppm.hiding`."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import types
 
-from sim.inference.kernels.compilation import CELLS_32, MATRIX, VECTOR, kernel, part
+from sim.inference.kernels.compilation import CELLS, CELLS_32, MATRIX, VECTOR, kernel, part
 from sim.inference.ties import MASS_FLOOR
 from sim.interfaces import FloatArray, IntArray
 
@@ -110,25 +110,50 @@ def _towards(slope: float, length: float, at: int, count: int) -> int:
 
 @part
 def _square(
-    weights: FloatArray, row: IntArray, col: IntArray, away_km: FloatArray, at_row: int, at_col: int, excess: FloatArray
+    weights: FloatArray,
+    row: IntArray,
+    col: IntArray,
+    offset_km: FloatArray,
+    at_row: int,
+    at_col: int,
+    rows: int,
+    cols: int,
+    excess: FloatArray,
 ) -> None:
-    """Fill in the costs of the cells around a cell, less the cost of the cell; infinite outside the grid."""
-    rows, cols = away_km.shape
-    south, north = max(0, at_row - _CENTRE), min(rows, at_row + _CENTRE + 1)
-    west, east = max(0, at_col - _CENTRE), min(cols, at_col + _CENTRE + 1)
-    excess[:] = np.inf
-    excess[south - at_row + _CENTRE : north - at_row + _CENTRE, west - at_col + _CENTRE : east - at_col + _CENTRE] = 0.0
+    """Fill in the costs of the cells around a cell, less the cost of the cell; infinite outside the grid.
+
+    `offset_km` has the distances by signed offset, with margins of two cells.
+    """
+    excess[:] = 0.0
     for i in range(weights.size):
         weight = weights[i]
-        for to_row in range(south, north):
-            from_row = away_km[abs(row[i] - to_row)]
-            sums = excess[to_row - at_row + _CENTRE]
-            for to_col in range(west, east):
-                sums[to_col - at_col + _CENTRE] += weight * from_row[abs(col[i] - to_col)]
+        south, west = at_row - row[i] + rows - 1, at_col - col[i] + cols - 1
+        for j in range(_SIZE):
+            from_km, sums = offset_km[south + j], excess[j]
+            for k in range(_SIZE):
+                sums[k] += weight * from_km[west + k]
     excess -= excess[_CENTRE, _CENTRE]
+    for j in range(_SIZE):
+        for k in range(_SIZE):
+            to_row, to_col = at_row + j - _CENTRE, at_col + k - _CENTRE
+            if to_row < 0 or to_row >= rows or to_col < 0 or to_col >= cols:
+                excess[j, k] = np.inf
 
 
-@kernel(CELLS_32, types.int64, CELLS_32, CELLS_32, VECTOR, VECTOR, VECTOR, MATRIX, MATRIX, types.float64, types.float64)
+@kernel(
+    CELLS_32,
+    types.int64,
+    CELLS_32,
+    CELLS_32,
+    VECTOR,
+    VECTOR,
+    VECTOR,
+    MATRIX,
+    MATRIX,
+    MATRIX,
+    types.float64,
+    types.float64,
+)
 def planar_membership(
     outputs: IntArray,
     cell: int,
@@ -139,6 +164,7 @@ def planar_membership(
     toward_y: FloatArray,
     decay: FloatArray,
     away_km: FloatArray,
+    offset_km: FloatArray,
     margin_km: float,
     least_step_km: float,
 ) -> IntArray:
@@ -183,6 +209,53 @@ def planar_membership(
             if own_weights[i] > _NEGLIGIBLE * total:
                 near_row[count], near_col[count], near_weights[count] = row[i], col[i], own_weights[i]
                 count += 1
-        _square(near_weights[:count], near_row, near_col, away_km, at_row, at_col, excess)
+        _square(near_weights[:count], near_row, near_col, offset_km, at_row, at_col, rows, cols, excess)
         answers[place] = _lowest(excess, margin)
     return answers
+
+
+@kernel(CELLS, VECTOR, VECTOR, VECTOR, MATRIX, types.float64, types.float64)
+def hiding_in_windows(
+    outputs: IntArray,
+    costs: FloatArray,
+    step: FloatArray,
+    tie: FloatArray,
+    away_km: FloatArray,
+    row_km: float,
+    col_km: float,
+) -> IntArray:
+    """Numba version of `sim.lppm.hiding._in_windows`."""
+    rows, cols = away_km.shape
+    best = np.argmin(costs)
+    table = np.empty(outputs.size, dtype=np.int64)
+    for place in range(outputs.size):
+        output, own_step = outputs[place], step[place]
+        row, col = output // cols, output % cols
+        south, north, west, east = 0, rows, 0, cols
+        if own_step > 0:
+            bound = min(
+                costs[output], costs[best] + own_step * away_km[abs(best // cols - row), abs(best % cols - col)]
+            )
+            reach_km = (bound + 2 * tie[place] - costs[best]) / own_step
+            if reach_km < rows * row_km:
+                down = int(reach_km / row_km) + 1
+                south, north = max(0, row - down), min(rows, row + down + 1)
+            if reach_km < cols * col_km:
+                across = int(reach_km / col_km) + 1
+                west, east = max(0, col - across), min(cols, col + across + 1)
+        least = np.inf
+        for to_row in range(south, north):
+            from_km, here = away_km[abs(to_row - row)], costs[to_row * cols : (to_row + 1) * cols]
+            for to_col in range(west, east):
+                least = min(least, here[to_col] + own_step * from_km[abs(to_col - col)])
+        found = -1
+        for to_row in range(south, north):
+            from_km, here = away_km[abs(to_row - row)], costs[to_row * cols : (to_row + 1) * cols]
+            for to_col in range(west, east):
+                if here[to_col] + own_step * from_km[abs(to_col - col)] <= least + tie[place]:
+                    found = to_row * cols + to_col
+                    break
+            if found >= 0:
+                break
+        table[place] = found
+    return table

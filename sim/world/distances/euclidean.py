@@ -47,6 +47,7 @@ class EuclideanDistance(Distance):
     """
 
     kind = "euclidean"
+    obeys_triangle = True
 
     def __init__(self, *, x_km: FloatArray, y_km: FloatArray, planar: PlanarGrid | None = None) -> None:
         self.x_km = read_only(np.array(x_km, dtype=np.float64))
