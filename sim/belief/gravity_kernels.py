@@ -9,17 +9,23 @@ from typing import Protocol
 import numpy as np
 
 from sim.inference.exponential_kernel import smooth
+from sim.inference.planar_grid import PlanarGrid
 from sim.interfaces import FloatArray
-from sim.world.distance import Distance
+from sim.world.distance import MATRIX_CELLS, Distance
+from sim.world.distances.euclidean import EuclideanDistance
 from sim.world.distances.manhattan import ManhattanDistance
+from sim.world.distances.road import ByNode, RoadDistance
 
 _MOST_CACHED = 16  # number of growths whose kernels are cached
+_CACHED_BYTES = 10**9  # of their matrices, unless one growth takes more
 
 
 class Kernels(Protocol):
     """The kernels exp(-d(x, x') / reach) for several reaches."""
 
     reaches_km: FloatArray
+    nbytes: int
+    """Memory of the kernels in bytes."""
 
     def from_each(self, weights: FloatArray) -> FloatArray:
         """Return the sum over x' of exp(-d(x, x') / reach) weights(x') for each reach, shape (n_reaches, n_cells)."""
@@ -39,6 +45,7 @@ class MatrixKernels:
     def __init__(self, distance: Distance, reaches_km: FloatArray) -> None:
         self.reaches_km = reaches_km
         self._kernels = np.exp(-distance.matrix_km / reaches_km[:, None, None])
+        self.nbytes = self._kernels.nbytes
 
     def from_each(self, weights: FloatArray) -> FloatArray:
         """Return the sum over x' for each reach."""
@@ -59,6 +66,7 @@ class ManhattanKernels:
             [np.exp(-np.diff(at_km) / reach_km) for at_km in (distance.row_y_km, distance.col_x_km)]
             for reach_km in reaches_km
         ]
+        self.nbytes = sum(decay.nbytes for decays in self._decays for decay in decays)
 
     def from_each(self, weights: FloatArray) -> FloatArray:
         """Return the sum over x' for each reach."""
@@ -68,6 +76,60 @@ class ManhattanKernels:
         """Return the sum over x for each reach; either sum is the same, since the distance is symmetric."""
         images = [smooth(own.reshape(self._shape), *decay) for own, decay in zip(weights, self._decays, strict=True)]
         return np.array(images).reshape(len(images), -1)
+
+
+class EuclideanKernels:
+    """The kernels of a Euclidean distance on a grid, by convolutions in O(n_cells log n_cells).
+
+    Convolutions have an absolute rounding error of about 1e-15 of the largest sums. No sum is smaller than that of all
+    weights at the longest distance, which replaces smaller results.
+    """
+
+    def __init__(self, grid: PlanarGrid, reaches_km: FloatArray, *, longest_km: float) -> None:
+        self.reaches_km = reaches_km
+        self._convolutions = [grid.convolution(np.exp(-grid.away_km / reach_km)) for reach_km in reaches_km]
+        self._least = np.exp(-longest_km / reaches_km)
+        self.nbytes = sum(convolution.nbytes for convolution in self._convolutions)
+
+    def from_each(self, weights: FloatArray) -> FloatArray:
+        """Return the sum over x' for each reach."""
+        return self.to_each(np.broadcast_to(weights, (len(self._convolutions), weights.size)))
+
+    def to_each(self, weights: FloatArray) -> FloatArray:
+        """Return the sum over x for each reach; either sum is the same, since the distance is symmetric."""
+        sums = np.array([convolve(own) for convolve, own in zip(self._convolutions, weights, strict=True)])
+        return np.asarray(np.maximum(sums, (self._least * weights.sum(axis=1))[:, None]))
+
+
+class RoadKernels:
+    """The kernels of a road distance, as matrices between the nodes that are nearest to a cell."""
+
+    def __init__(self, paths: ByNode, reaches_km: FloatArray) -> None:
+        self.reaches_km = reaches_km
+        self._node_of = paths.node_of
+        self._n_nodes = len(paths.between_km)
+        self._between = np.exp(-paths.between_km / reaches_km[:, None, None])
+        self._access = np.exp(-paths.access_km / reaches_km[:, None])
+        self.nbytes = self._between.nbytes
+
+    def from_each(self, weights: FloatArray) -> FloatArray:
+        """Return the sum over x' for each reach."""
+        weights = np.broadcast_to(weights, self._access.shape)
+        return self._sums(weights, [between @ own for between, own in self._at_nodes(weights)])
+
+    def to_each(self, weights: FloatArray) -> FloatArray:
+        """Return the sum over x for each reach."""
+        return self._sums(weights, [own @ between for between, own in self._at_nodes(weights)])
+
+    def _at_nodes(self, weights: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
+        """Return the matrix of each reach, and the weights of the cells at their nodes."""
+        sums = [np.bincount(self._node_of, own, self._n_nodes) for own in weights * self._access]
+        return list(zip(self._between, sums, strict=True))
+
+    def _sums(self, weights: FloatArray, at_nodes: list[FloatArray]) -> FloatArray:
+        # A cell has no distance from itself, whereas the path to its node and back has twice the access.
+        own = weights * (1 - self._access**2)
+        return np.asarray(np.array(at_nodes)[:, self._node_of] * self._access + own)
 
 
 class GravityKernels:
@@ -82,12 +144,23 @@ class GravityKernels:
         """Return the kernels for reaches multiplied by `growth`."""
         if growth not in self._cached:
             reaches_km = self._reaches_km * growth
-            self._cached[growth] = (
-                ManhattanKernels(self.distance, reaches_km)
-                if isinstance(self.distance, ManhattanDistance)
-                else MatrixKernels(self.distance, reaches_km)
-            )
+            self._cached[growth] = kernels_of(self.distance, reaches_km)
         self._cached.move_to_end(growth)
-        if len(self._cached) > _MOST_CACHED:
+        while len(self._cached) > 1 and self._too_many():
             self._cached.popitem(last=False)
         return self._cached[growth]
+
+    def _too_many(self) -> bool:
+        return len(self._cached) > _MOST_CACHED or sum(own.nbytes for own in self._cached.values()) > _CACHED_BYTES
+
+
+def kernels_of(distance: Distance, reaches_km: FloatArray) -> Kernels:
+    """Return the kernels of a distance: without a matrix between all cells if the distance allows it."""
+    if isinstance(distance, ManhattanDistance):
+        return ManhattanKernels(distance, reaches_km)
+    if distance.n_cells > MATRIX_CELLS:
+        if isinstance(distance, EuclideanDistance) and distance.planar is not None:
+            return EuclideanKernels(distance.planar, reaches_km, longest_km=distance.longest_km)
+        if isinstance(distance, RoadDistance) and distance.by_node is not None:
+            return RoadKernels(distance.by_node, reaches_km)
+    return MatrixKernels(distance, reaches_km)

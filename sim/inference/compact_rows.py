@@ -29,6 +29,10 @@ class RowKernel(Protocol):
         """Return sum_x weights(x) K(x, z) for every output z, shape (n_cells,)."""
         ...
 
+    def column(self, sources: SourceSets, n_cells: int) -> FloatArray:
+        """Return the sum of K(x, z) over one set of outputs z for every cell x, shape (n_cells,)."""
+        ...
+
     def entries(self, cells: IntArray, sets: SourceSets) -> FloatArray:
         """Return the sum of K(x, z) over each set of outputs z, for some cells x, shape (cells.size, sets.count)."""
         ...
@@ -44,6 +48,10 @@ class IdentityKernel:
     def adjoint(self, weights: FloatArray) -> FloatArray:
         """Return the weights."""
         return weights
+
+    def column(self, sources: SourceSets, n_cells: int) -> FloatArray:
+        """Return 1 in the cells of the set."""
+        return scatter(np.ones(1), sources, n_cells)
 
     def entries(self, cells: IntArray, sets: SourceSets) -> FloatArray:
         """Return 1 where a cell is in a set."""
@@ -64,6 +72,9 @@ class _GivenRow:
         image[0] = weights @ self._row
         return image
 
+    def column(self, sources: SourceSets, n_cells: int) -> FloatArray:  # noqa: ARG002
+        return self._row
+
     def entries(self, cells: IntArray, sets: SourceSets) -> FloatArray:
         return np.tile(self._row[cells, None], sets.count)
 
@@ -79,7 +90,7 @@ class CompactRow(NamedTuple):
 
     def dense(self, n_cells: int) -> FloatArray:
         """Return the row, shape (n_cells,)."""
-        return np.asarray(self.base + self.gain * self.kernel.apply(scatter(np.ones(1), self.sources, n_cells)))
+        return np.asarray(self.base + self.gain * self.kernel.column(self.sources, n_cells))
 
 
 def given_row(row: FloatArray) -> CompactRow:

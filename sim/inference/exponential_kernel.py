@@ -13,7 +13,7 @@ import numpy as np
 
 from sim.inference import kernels
 from sim.inference.bayes import read_only
-from sim.inference.source_sets import SourceSets
+from sim.inference.source_sets import SourceSets, scatter
 from sim.inference.ties import HALF, MASS_FLOOR
 from sim.interfaces import FloatArray, IntArray
 
@@ -46,6 +46,10 @@ class ExponentialKernel:
     def adjoint(self, weights: FloatArray) -> FloatArray:
         """Return sum_x weights(x) f(z | x) for every cell z, shape (n_cells,)."""
         return smooth(self._scale * weights.reshape(self.shape), *self._decay).ravel()
+
+    def column(self, sources: SourceSets, n_cells: int) -> FloatArray:
+        """Return the sum of f(z | .) over one set of outputs z, shape (n_cells,)."""
+        return self.apply(scatter(np.ones(1), sources, n_cells))
 
     def remap(self, prior: FloatArray) -> IntArray:
         """Return the optimal cell under the Manhattan distance for each output, shape (n_cells,)."""

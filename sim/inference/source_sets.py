@@ -51,6 +51,16 @@ def source_set(members: BoolArray, cols: int) -> SourceSets:
     return SourceSets(np.array([0, first.size], dtype=np.int32), first.astype(np.int32), stop.astype(np.int32))
 
 
+def single(cell: int) -> SourceSets:
+    """Return one set with one cell.
+
+    >>> single(3).first.tolist(), single(3).stop.tolist()
+    ([3], [4])
+    """
+    first = np.array([cell], dtype=np.int32)
+    return SourceSets(np.array([0, 1], dtype=np.int32), first, first + 1)
+
+
 def joined(sets: list[SourceSets]) -> SourceSets:
     """Return several collections of sets as one.
 

@@ -20,10 +20,20 @@ from sim.lppm.channel import (
     RemappedChannel,
     identity,
 )
+from sim.lppm.planar_channel import PlanarExponentialChannel, PlanarRemappedChannel
 from sim.lppm.remap import loss_matrix
 from sim.world.distance import Distance
+from sim.world.distances.euclidean import EuclideanDistance
 
 BUDGET_TOLERANCE_KM = 1e-5
+_WITH_LOSS = (
+    ProductChannel
+    | LocationHidingChannel
+    | MatrixChannel
+    | RemappedChannel
+    | PlanarExponentialChannel
+    | PlanarRemappedChannel
+)
 _FIRST_EPSILON_PER_KM = 0.5
 
 
@@ -43,7 +53,7 @@ class BaseAndRemap(ABC):
     def __call__(self, prior: FloatArray) -> Channel:
         """Return the channel for this prior over cells."""
         base = self._base if self._base is not None else self._calibrated(prior, self._budget_km or 0.0)
-        return RemappedChannel.optimal(base, prior, self._distance) if self._remap else base
+        return remapped(base, prior, self._distance) if self._remap else base
 
     @abstractmethod
     def _calibrated(self, prior: FloatArray, budget_km: float) -> BaseChannel:
@@ -80,11 +90,18 @@ class ByEpsilon(BaseAndRemap):
         return self._make(epsilon_for_loss(lambda epsilon: self._loss_km(self._make(epsilon), prior), budget_km))
 
 
+def remapped(base: BaseChannel, prior: FloatArray, distance: Distance) -> Channel:
+    """Return a channel whose outputs are replaced by the optimal cells under a prior."""
+    if isinstance(base, PlanarExponentialChannel) and isinstance(distance, EuclideanDistance):
+        return PlanarRemappedChannel(base, prior, distance)
+    return RemappedChannel.optimal(base, prior, distance)
+
+
 def expected_loss_km(channel: Channel, prior: FloatArray, distance: Distance) -> float:
     """Return sum_x prior(x) sum_z f(z | x) d_Q(x, z), the expected quality loss Q-bar of a channel under a prior."""
     if has_own_outputs(channel):
         return float(prior @ [channel.expected_loss_of_km(cell) for cell in range(prior.size)])
-    if isinstance(channel, ProductChannel | LocationHidingChannel | MatrixChannel | RemappedChannel):
+    if isinstance(channel, _WITH_LOSS):
         return channel.loss_km(prior, distance)
     return loss_matrix(channel.matrix(), prior, distance, np.arange(channel.n_outputs))
 

@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from sim.inference.bayes import distribution, read_only
 from sim.inference.compact_rows import CompactRow, IdentityKernel
 from sim.inference.dense import require_dense
 from sim.inference.exponential_kernel import ExponentialKernel
-from sim.inference.source_sets import SourceSets, source_set
+from sim.inference.source_sets import single, source_set
 from sim.interfaces import Channel, FloatArray, Generator, IntArray
 from sim.lppm.estimates import column_product, estimates_from, estimates_hiding, estimates_product, row_product
 from sim.lppm.remap import (
@@ -32,8 +32,15 @@ from sim.lppm.remap import (
     remap_matrix,
     remap_product,
 )
-from sim.world.distance import MATRIX_CELLS, Distance
+from sim.world.distance import Distance
+from sim.world.distances.euclidean import EuclideanDistance
 from sim.world.distances.manhattan import ManhattanDistance
+
+if TYPE_CHECKING:
+    from sim.lppm.planar_channel import PlanarExponentialChannel
+
+MATRIX_CELLS = 1_500
+"""Largest number of cells for which matrices and products of kernels are used where they are faster."""
 
 
 class BaseChannel(Channel, Protocol):
@@ -243,7 +250,7 @@ class ExponentialChannel(ProductChannel):
 
     def compact_likelihood(self, output: int) -> CompactRow:
         """Return f(z | .) in compact form."""
-        return CompactRow(self.kernel, _single(output))
+        return CompactRow(self.kernel, single(output))
 
     def column_through(self, table: IntArray, output: int) -> FloatArray:
         """Return f(z | .) if all outputs pass through a table."""
@@ -316,7 +323,7 @@ class LocationHidingChannel:
     def compact_likelihood(self, output: int) -> CompactRow:
         """Return f(z | .) in compact form."""
         gain = self.reveal_probability - self.other_probability
-        return CompactRow(_HIDING_KERNEL, _single(output), gain, self.other_probability)
+        return CompactRow(_HIDING_KERNEL, single(output), gain, self.other_probability)
 
     def columns(self, table: IntArray, outputs: IntArray) -> FloatArray:
         """Return f(z | .) of the given outputs if all outputs pass through a table."""
@@ -469,10 +476,16 @@ would be lost.
 _LIKELIHOODS_BYTES = 2**24
 
 
-def exponential(distance: Distance, epsilon_per_km: float) -> ExponentialChannel | MatrixChannel:
-    """Return the exponential mechanism for any distance, as a product of kernels if the distance allows it."""
+def exponential(
+    distance: Distance, epsilon_per_km: float
+) -> ExponentialChannel | MatrixChannel | PlanarExponentialChannel:
+    """Return the exponential mechanism for any distance, without a matrix if the distance allows it."""
     if isinstance(distance, ManhattanDistance):
         return ExponentialChannel(distance=distance, epsilon_per_km=epsilon_per_km)
+    if isinstance(distance, EuclideanDistance) and distance.planar is not None and distance.n_cells > MATRIX_CELLS:
+        from sim.lppm.planar_channel import PlanarExponentialChannel  # which imports this module
+
+        return PlanarExponentialChannel(distance.planar, epsilon_per_km=epsilon_per_km)
     return MatrixChannel(exponential_kernel(distance.matrix_km, epsilon_per_km))
 
 
@@ -525,12 +538,6 @@ class _Cumulative(dict[int, "array[float]"]):
 
 _HIDING_KERNEL = IdentityKernel()
 """Kernel of all location hiding channels, which thereby share a family of rows."""
-
-
-def _single(output: int) -> SourceSets:
-    """Return the set with one output."""
-    first = np.array([output], dtype=np.int32)
-    return SourceSets(np.array([0, 1], dtype=np.int32), first, first + 1)
 
 
 def _possible(matrix: FloatArray) -> tuple[IntArray, FloatArray]:

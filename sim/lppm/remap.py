@@ -17,7 +17,8 @@ from sim.inference import kernels
 from sim.inference.bayes import cheapest, decide_by_medians, plain_floats
 from sim.inference.ties import HALF, MASS_FLOOR
 from sim.interfaces import FloatArray, IntArray
-from sim.world.distance import Distance
+from sim.lppm.hiding import hiding_by_bounds
+from sim.world.distance import MATRIX_CELLS, Distance
 
 
 def remap_matrix(matrix: FloatArray, prior: FloatArray, distance: Distance) -> IntArray:
@@ -48,7 +49,7 @@ def remap_product(row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatAr
 
 
 def remap_hiding(reveal: float, other: float, prior: FloatArray, distance: Distance) -> IntArray:
-    """Return the remap of f with `reveal` on the diagonal and `other` elsewhere, in O(n^2) for any distance.
+    """Return the remap of f with `reveal` on the diagonal and `other` elsewhere, for any distance.
 
     The posterior weights of an output are the prior times `other`, plus a step at the output itself.
     """
@@ -57,7 +58,9 @@ def remap_hiding(reveal: float, other: float, prior: FloatArray, distance: Dista
         return np.asarray(fast.remap_hiding(reveal, other, plain_floats(prior), *distance.shape))
     step = (reveal - other) * prior
     total = other * prior.sum() + step
-    if distance.shape is None:
+    if distance.shape is None and distance.n_cells > MATRIX_CELLS and distance.obeys_triangle:
+        table = hiding_by_bounds(other * prior, step, total, distance)
+    elif distance.shape is None:
         table = _hiding_by_cost(other * prior, step, total, distance.matrix_km)
     else:
         table = _hiding_by_medians(other * prior, step, total, distance.shape)

@@ -13,10 +13,11 @@ import numpy as np
 from sim.interfaces import Channel, ChannelCapabilities, FloatArray, IntArray, OwnOutputs, has_own_outputs
 from sim.lppm.calibration import expected_loss_km
 from sim.lppm.epsilon import exact_epsilon_per_km
+from sim.lppm.planar_channel import PlanarRemappedChannel
 from sim.world.distance import Distance
 
 MOST_CELLS = 3_000
-"""Largest number of cells for which all metrics are computed; beyond, only the loss, which needs no enumeration."""
+"""Largest number of cells for which all metrics are computed; beyond, only the loss where it needs no enumeration."""
 
 
 class Theory(NamedTuple):
@@ -26,7 +27,7 @@ class Theory(NamedTuple):
     quality and the privacy distance of the world.
     """
 
-    quality_loss_km: float
+    quality_loss_km: float | None
     """Q, the sum over x and z of prior(x) f(z | x) d_Q(x, z)."""
     adversary_error_km: float | None = None
     """P_AE, the sum over z of the minimum over estimates y of the sum over x of prior(x) f(z | x) d_P(x, y)."""
@@ -55,7 +56,8 @@ def theory(
     """
     epsilon = None if epsilon_in is None else exact_epsilon_per_km(channel, epsilon_in)
     if not has_own_outputs(channel) and prior.size > MOST_CELLS:
-        return Theory(expected_loss_km(channel, prior, quality), epsilon_per_km=epsilon)
+        unlisted = isinstance(channel, PlanarRemappedChannel)  # its loss needs all outputs
+        return Theory(None if unlisted else expected_loss_km(channel, prior, quality), epsilon_per_km=epsilon)
     if ChannelCapabilities.countless.of(channel):
         return Theory(_expected_loss_km(cast(OwnOutputs, channel), prior), epsilon_per_km=epsilon)
     outputs, likelihoods = channel.likelihoods()

@@ -38,6 +38,9 @@ class Distance(ABC):
     longest_km: float
     """Upper bound of all distances in km; ties between estimates are judged on this scale."""
 
+    obeys_triangle: bool = False
+    """Whether d(x, y) <= d(x, v) + d(v, y) is known to hold for all cells."""
+
     @property
     def shape(self) -> tuple[int, int] | None:
         """Return (rows, cols) if estimates are weighted medians: the Manhattan distance on a full grid; else None."""

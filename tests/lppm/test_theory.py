@@ -123,6 +123,7 @@ def test_loss_of_a_remapped_mechanism_is_the_adversary_error(distance: Distance,
     ):
         metrics = theory(design(prior), prior, quality=distance, privacy=distance)
         assert metrics.adversary_error_km == pytest.approx(metrics.quality_loss_km, abs=1e-12)
+        assert metrics.quality_loss_km is not None
         assert metrics.quality_loss_km > 0
 
 

@@ -56,6 +56,9 @@ class Kernels:
     row_product: Callable[[FloatArray, FloatArray, IntArray, int, FloatArray], None]
     column_product: Callable[[FloatArray, FloatArray, IntArray, int, FloatArray], None]
     expected_distance: Callable[[FloatArray, IntArray, FloatArray], float]
+    planar_entries: Callable[..., FloatArray]
+    planar_membership: Callable[..., IntArray]
+    hiding_in_windows: Callable[..., IntArray]
 
 
 @cache  # one choice per process: numba is loaded at most once, and the call is in the hot path
@@ -75,6 +78,7 @@ def compiled() -> Kernels | None:
             geometric_median,
             groups,
             newton,
+            planar,
             remap,
             transitions,
         )
@@ -116,6 +120,9 @@ def compiled() -> Kernels | None:
         row_product=estimates.row_product,
         column_product=estimates.column_product,
         expected_distance=estimates.expected_distance,
+        planar_entries=planar.planar_entries,
+        planar_membership=planar.planar_membership,
+        hiding_in_windows=planar.hiding_in_windows,
     )
 
 

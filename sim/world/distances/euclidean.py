@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -11,6 +12,8 @@ from sim.components.files import Place
 from sim.components.registry import component
 from sim.inference.bayes import read_only
 from sim.inference.geometric_median import best_location
+from sim.inference.planar_grid import Convolution, PlanarGrid
+from sim.inference.ties import MASS_FLOOR, TIE
 from sim.interfaces import FloatArray, IntArray
 from sim.world.distance import MATRIX_CELLS, Distance
 from sim.world.grid import Grid
@@ -31,15 +34,26 @@ class EuclideanParameters(DistanceParameters):
         return euclidean(grid)
 
 
+_DENSE = 3_000
+"""Number of cells with weight above which one convolution is faster than direct sums."""
+_MOST_CANDIDATES = 100
+"""Number of estimates of nearly the same cost above which the search by tangents is faster."""
+
+
 class EuclideanDistance(Distance):
-    """The Euclidean distance between locations of the plane, given their positions in km, shape (n_cells,) each."""
+    """The Euclidean distance between locations of the plane, given their positions in km, shape (n_cells,) each.
+
+    If the locations are the cells of a full grid, `planar` describes it, and sums over many cells are convolutions.
+    """
 
     kind = "euclidean"
+    obeys_triangle = True
 
-    def __init__(self, *, x_km: FloatArray, y_km: FloatArray) -> None:
+    def __init__(self, *, x_km: FloatArray, y_km: FloatArray, planar: PlanarGrid | None = None) -> None:
         self.x_km = read_only(np.array(x_km, dtype=np.float64))
         self.y_km = read_only(np.array(y_km, dtype=np.float64))
         self.n_cells = self.x_km.size
+        self.planar = planar
         self.longest_km = float(np.hypot(np.ptp(self.x_km), np.ptp(self.y_km)))
 
     def between_km(self, start: ArrayLike, end: ArrayLike) -> FloatArray:
@@ -51,6 +65,8 @@ class EuclideanDistance(Distance):
         """Return sum_x weights(x) d(x, y) for every estimate y."""
         if self.n_cells <= MATRIX_CELLS:
             return super().costs_km(weights)
+        if self._convolution is not None and np.count_nonzero(weights) > _DENSE:
+            return self._convolution(weights)
         costs = np.zeros(self.n_cells)
         for cell in np.flatnonzero(weights).tolist():
             costs += weights[cell] * self.row_km(cell)
@@ -60,10 +76,40 @@ class EuclideanDistance(Distance):
         """Return the optimal estimate, the geometric median among the cells, for each row of weights."""
         if self.n_cells <= MATRIX_CELLS:
             return super().best_cells(weights)
-        cells = [best_location(row, self.x_km, self.y_km, longest_km=self.longest_km) for row in weights]
-        return np.array(cells, dtype=np.int64)
+        return np.array([self._best_cell(row) for row in weights], dtype=np.int64)
+
+    def _best_cell(self, weights: FloatArray) -> int:
+        if self._convolution is not None and np.count_nonzero(weights) > _DENSE:
+            total = float(weights.sum())
+            if not total > MASS_FLOOR:
+                return -1
+            best = self._cheapest(self._convolution, weights / total)
+            if best is not None:
+                return best
+        return best_location(weights, self.x_km, self.y_km, longest_km=self.longest_km)
+
+    def _cheapest(self, convolution: Convolution, weights: FloatArray) -> int | None:
+        """Return the optimal estimate from the costs of all cells; None if too many are close to the lowest cost.
+
+        The weights sum to 1. Costs within the rounding error of the convolution are computed again by direct sums.
+        """
+        costs = convolution(weights)
+        tie_km = TIE * self.longest_km
+        candidates = np.flatnonzero(costs <= costs.min() + 2 * float(convolution.error(weights)) + 2 * tie_km)
+        if candidates.size > _MOST_CANDIDATES:
+            return None
+        exact = np.array([(weights * self.row_km(cell)).sum() for cell in candidates.tolist()])
+        return int(candidates[exact <= exact.min() + tie_km][0])
+
+    @cached_property
+    def _convolution(self) -> Convolution | None:
+        """Sums of weights times distances; None if the locations are no grid."""
+        return None if self.planar is None else self.planar.convolution(self.planar.away_km)
 
 
 def euclidean(grid: Grid) -> EuclideanDistance:
     """Return the Euclidean distance between cell centres."""
-    return EuclideanDistance(x_km=grid.x_km, y_km=grid.y_km)
+    planar = PlanarGrid(
+        rows=grid.rows, cols=grid.cols, row_km=grid.height_km / grid.rows, col_km=grid.width_km / grid.cols
+    )
+    return EuclideanDistance(x_km=grid.x_km, y_km=grid.y_km, planar=planar)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,6 +40,17 @@ class RoadDistanceParameters(DistanceParameters):
         return road(grid, roads)
 
 
+class ByNode(NamedTuple):
+    """Road distances between different cells: access(x) + between(node(x), node(y)) + access(y)."""
+
+    between_km: FloatArray
+    """Distances by road between the nodes that are nearest to a cell, shape (n_nodes, n_nodes)."""
+    node_of: IntArray
+    """Nearest node of each cell, shape (n_cells,)."""
+    access_km: FloatArray
+    """Straight distance of each cell from its nearest node, shape (n_cells,)."""
+
+
 class RoadDistance(Distance):
     """The length of the shortest path by road, which one-way streets make asymmetric.
 
@@ -49,6 +60,7 @@ class RoadDistance(Distance):
     """
 
     kind = "road"
+    obeys_triangle = True
 
     def __init__(self, *, x_km: FloatArray, y_km: FloatArray, roads: Roads) -> None:
         node = roads.nearest_node(x_km, y_km)
@@ -77,10 +89,23 @@ class RoadDistance(Distance):
         straight_km = np.hypot(self._x_km[last] - self._x_km[first], self._y_km[last] - self._y_km[first])
         return np.where(first == last, 0.0, np.maximum(path_km, straight_km))
 
+    @cached_property
+    def by_node(self) -> ByNode | None:
+        """The distances as paths between nodes.
+
+        None if the table of the nodes is too large, or if roads are shorter than the straight line between their ends:
+        then a distance may exceed the length of the path.
+        """
+        if self._table is None or not self._roads.at_least_straight:
+            return None
+        return ByNode(self._table, self._node_of, self._access_km)
+
     def costs_km(self, weights: FloatArray) -> FloatArray:
         """Return sum_x weights(x) d(x, y) for every estimate y."""
         if self.n_cells <= MATRIX_CELLS:
             return super().costs_km(weights)
+        if self.by_node is not None:
+            return self._path_costs_km(weights)
         costs = np.zeros(self.n_cells)
         for cell in np.flatnonzero(weights).tolist():
             costs += weights[cell] * self.row_km(cell)
@@ -112,9 +137,12 @@ class RoadDistance(Distance):
     def _path_costs_km(self, weights: FloatArray) -> FloatArray:
         """Return lower bounds of the costs of all estimates: paths may be shorter than the straight line."""
         by_node = np.bincount(self._node_of, weights=weights, minlength=self._nodes.size)
-        costs = np.zeros(self._nodes.size)
-        for node in np.flatnonzero(by_node).tolist():
-            costs += by_node[node] * self._row_of_node(node)
+        if self._table is not None:
+            costs = by_node @ self._table
+        else:
+            costs = np.zeros(self._nodes.size)
+            for node in np.flatnonzero(by_node).tolist():
+                costs += by_node[node] * self._row_of_node(node)
         to_access_km = float(weights @ self._access_km)
         # A cell has no distance from itself: its own weight contributes neither access.
         path_km: FloatArray = costs[self._node_of] + to_access_km + (weights.sum() - 2 * weights) * self._access_km
