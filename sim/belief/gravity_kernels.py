@@ -133,7 +133,7 @@ class RoadKernels:
 
     def _at_nodes(self, weights: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
         """Return the matrix of each reach, and the weights of the cells at their nodes."""
-        sums = [np.bincount(self._node_of, own, self._n_nodes) for own in weights * self._access]
+        sums = np.array([np.bincount(self._node_of, own, self._n_nodes) for own in weights * self._access])
         return list(zip(self._between, sums, strict=True))
 
     def _sums(self, weights: FloatArray, at_nodes: list[FloatArray]) -> FloatArray:
