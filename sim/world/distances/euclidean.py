@@ -105,7 +105,7 @@ class EuclideanDistance(Distance):
 
     @cached_property
     def _convolution(self) -> Convolution | None:
-        """Sums of weights times distances; None if the locations are no grid."""
+        """Sums of weights times distances; None if the locations are not a grid."""
         return None if self.planar is None else self.planar.convolution(self.planar.away_km)
 
 
