@@ -163,7 +163,7 @@ class ChannelCapabilities:
     an output that is impossible or without mass under the prior, and a number that is at least that of the possible
     outputs without mass. Without this attribute, both are computed from `likelihoods`."""
 
-    compact_likelihood: Capability[Channel, Callable[[int], Any]] = Capability(lambda _output: None)
+    compact_likelihood: Capability[Channel, Callable[[int], Any] | None] = Capability(None)
     """`compact_likelihood(output)` returns f(z | .) as a `sim.inference.compact_rows.CompactRow`, whose memory does not
     grow with the number of cells, or None."""
 
@@ -233,7 +233,8 @@ def observe_output(belief: Belief, time_s: int, channel: Channel, output: int) -
     observe_compact = BeliefCapabilities.observe_compact.of(belief)
     if observe_compact is None:
         return belief.observe(time_s, likelihood)
-    return observe_compact(time_s, likelihood, lambda: ChannelCapabilities.compact_likelihood.of(channel)(output))
+    compact = ChannelCapabilities.compact_likelihood.of(channel)
+    return observe_compact(time_s, likelihood, lambda: None if compact is None else compact(output))
 
 
 class Design(Protocol):

@@ -10,7 +10,7 @@ import numpy as np
 
 from sim.inference.exponential_kernel import smooth
 from sim.inference.planar_grid import PlanarGrid
-from sim.interfaces import FloatArray
+from sim.interfaces import FloatArray, IntArray
 from sim.world.distance import MATRIX_CELLS, Distance
 from sim.world.distances.euclidean import EuclideanDistance
 from sim.world.distances.manhattan import ManhattanDistance
@@ -104,26 +104,36 @@ class EuclideanKernels:
 class RoadKernels:
     """The kernels of a road distance, as matrices between the nodes that are nearest to a cell."""
 
-    def __init__(self, paths: ByNode, reaches_km: FloatArray) -> None:
+    def __init__(self, distance: RoadDistance, paths: ByNode, reaches_km: FloatArray) -> None:
         self.reaches_km = reaches_km
         self._node_of = paths.node_of
         self._n_nodes = len(paths.between_km)
         self._between = np.exp(-paths.between_km / reaches_km[:, None, None])
         self._access = np.exp(-paths.access_km / reaches_km[:, None])
-        self.nbytes = self._between.nbytes
+        self._start, self._end = paths.start, paths.end
+        straight_km = distance.between_km(paths.start, paths.end)
+        self._off_path = np.exp(-straight_km / reaches_km[:, None]) - np.exp(-paths.path_km / reaches_km[:, None])
+        """Difference of the kernel between the pairs of cells whose straight distance is longer than the path."""
+        self.nbytes = self._between.nbytes + self._off_path.nbytes
 
     def from_each(self, weights: FloatArray) -> FloatArray:
         """Return the sum over x' for each reach."""
         weights = np.broadcast_to(weights, self._access.shape)
-        return self._sums(weights, [between @ own for between, own in self._at_nodes(weights)])
+        sums = self._sums(weights, [between @ own for between, own in self._at_nodes(weights)])
+        return sums + self._corrections(self._start, weights[:, self._end])
 
     def to_each(self, weights: FloatArray) -> FloatArray:
         """Return the sum over x for each reach."""
-        return self._sums(weights, [own @ between for between, own in self._at_nodes(weights)])
+        sums = self._sums(weights, [own @ between for between, own in self._at_nodes(weights)])
+        return sums + self._corrections(self._end, weights[:, self._start])
+
+    def _corrections(self, cells: IntArray, weights: FloatArray) -> FloatArray:
+        n_cells = self._node_of.size
+        return np.array([np.bincount(cells, own, n_cells) for own in weights * self._off_path])
 
     def _at_nodes(self, weights: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
         """Return the matrix of each reach, and the weights of the cells at their nodes."""
-        sums = [np.bincount(self._node_of, own, self._n_nodes) for own in weights * self._access]
+        sums = np.array([np.bincount(self._node_of, own, self._n_nodes) for own in weights * self._access])
         return list(zip(self._between, sums, strict=True))
 
     def _sums(self, weights: FloatArray, at_nodes: list[FloatArray]) -> FloatArray:
@@ -162,5 +172,5 @@ def kernels_of(distance: Distance, reaches_km: FloatArray) -> Kernels:
         if isinstance(distance, EuclideanDistance) and distance.planar is not None:
             return EuclideanKernels(distance.planar, reaches_km, longest_km=distance.longest_km)
         if isinstance(distance, RoadDistance) and distance.by_node is not None:
-            return RoadKernels(distance.by_node, reaches_km)
+            return RoadKernels(distance, distance.by_node, reaches_km)
     return MatrixKernels(distance, reaches_km)

@@ -68,7 +68,7 @@ def _least_along(edge: FloatArray) -> FloatArray:
 def _crossing(low: FloatArray, from_low: FloatArray, from_high: FloatArray, high: FloatArray) -> FloatArray:
     """Return the least of the larger of two lines on [0, 1]: from low to from_low, and from from_high to high.
 
-    A line that is -inf at one end is no bound.
+    A line that is -inf at one end does not bound the function.
     """
     fall, rise = low - from_high, high - from_low  # both at least 0 for a convex function
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -86,7 +86,7 @@ class PlanarGrid:
 
 
 class Convolution:
-    """Sums of weights times a symmetric function of the offset, given by a table, for all cells at once."""
+    """Sums of weights times a symmetric function of the offset, given by a table, for all cells together."""
 
     def __init__(self, grid: PlanarGrid, table: FloatArray) -> None:
         from scipy.fft import rfft2  # slow to import

@@ -4,7 +4,7 @@ An output z~ is replaced by the cell with the smallest expected distance under i
 
     t(z~) = argmin_y g(y),    g(y) = sum_x q(x) k(x - z~) |x - y|,    q(x) = prior(x) / norm(x).
 
-The probability of a report z needs the outputs that become z. `PlanarRemap.sources` tests all outputs at once, for
+The probability of a report z needs the outputs that become z. `PlanarRemap.sources` tests all outputs together, for
 this one cell: by convexity, z is the best cell for an output if it is better than the cells around it (see
 `sim.inference.local_optimum`), and it is the best point of the whole plane if the posterior weight of z itself is at
 least the slope of the other terms. The sums for all outputs are convolutions. Outputs for which their rounding error

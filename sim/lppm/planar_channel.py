@@ -92,7 +92,7 @@ class PlanarExponentialChannel:
                 f"too long under the {distance.kind} distance; the largest number is {MOST_REMAPPED:,}. Give "
                 "`epsilon_per_km` instead of `quality_budget_km`, or use the Manhattan distance, a coarser grid or "
                 "`remap: false`",
-                code="too-many-outputs",
+                code="budget-needs-remap",
             )
         table = [distance.best_cell(prior * self.likelihood(output)) for output in range(self.n_outputs)]
         return np.array([output if cell < 0 else cell for output, cell in enumerate(table)], dtype=np.int64)

@@ -8,6 +8,7 @@ import pytest
 from sim.belief import gravity_kernels as module
 from sim.belief.gravity_kernels import EuclideanKernels, GravityKernels, MatrixKernels, RoadKernels, kernels_of
 from sim.world import Distance, Grid
+from sim.world.distances import road as road_module
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.road import RoadDistance, road
 from sim.world.roads.graph import Roads
@@ -27,7 +28,7 @@ def by_road(understated: float = 1.0) -> RoadDistance:
 DISTANCES: dict[str, tuple[Distance, type]] = {
     "euclidean": (euclidean(GRID), EuclideanKernels),
     "road": (by_road(), RoadKernels),
-    "understated road": (by_road(0.7), MatrixKernels),
+    "understated road": (by_road(0.7), RoadKernels),
 }
 
 
@@ -47,6 +48,12 @@ def test_kernels_are_those_of_the_matrix(name: str) -> None:
         np.testing.assert_allclose(kernels.from_each(weights), reference.from_each(weights), rtol=1e-10)
         each = rng.random((3, 1)) * weights
         np.testing.assert_allclose(kernels.to_each(each), reference.to_each(each), rtol=1e-10)
+
+
+def test_too_many_pairs_off_the_path_need_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(road_module, "_MOST_PAIRS", 10)
+    assert isinstance(kernels_of(by_road(0.7), REACHES_KM), MatrixKernels)
+    assert isinstance(kernels_of(by_road(), REACHES_KM), RoadKernels)
 
 
 def test_sums_far_from_all_weights_stay_positive() -> None:

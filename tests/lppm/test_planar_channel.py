@@ -171,7 +171,7 @@ def test_street_level_channels_need_no_matrix() -> None:
     assert likelihood.min() > 0
     for other in rng.choice(np.flatnonzero(channel._remap.sources(cell)), 5).tolist():
         assert channel._remap.cell(other) == cell
-    with raises_code(InvalidValue, "too-many-outputs"):
+    with raises_code(InvalidValue, "budget-needs-remap"):
         channel.matrix()
     with raises_code(InvalidValue, "matrix-too-large"):
         channel.base.matrix()
@@ -180,7 +180,7 @@ def test_street_level_channels_need_no_matrix() -> None:
 def test_a_budget_on_a_large_grid_needs_a_design_without_remap() -> None:
     distance = euclidean(Grid.rectangle(rows=60, cols=60, width_km=12.0, height_km=12.0))
     prior = np.full(distance.n_cells, 1 / distance.n_cells)
-    with raises_code(InvalidValue, "too-many-outputs"):
+    with raises_code(InvalidValue, "budget-needs-remap"):
         made(Exponential, distance=distance, epsilon_per_km=None, quality_budget_km=1.0)(prior)
     channel = made(Exponential, distance=distance, epsilon_per_km=None, quality_budget_km=1.0, remap=False)(prior)
     assert expected_loss_km(channel, prior, distance) == pytest.approx(1.0, abs=1e-4)

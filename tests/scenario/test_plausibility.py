@@ -106,7 +106,7 @@ def test_ten_thousand_cells_need_no_matrix(make_scenario: MakeScenario, monkeypa
     scenario = make_scenario(world=world, lppms=[{"kind": "Exp", "design": {"epsilon_per_km": 5000.0}}])
     expected, remark = remarks([scenario])
     assert "on cells of 0.5 x 0.5 km" in remark
-    assert expected.startswith("expected metrics are not recorded: ")
+    assert expected.startswith("expected metrics are not recorded, ")
     assert len(remarks([scenario.with_settings({"record.expected": False})])) == 1
 
 

@@ -36,6 +36,12 @@ def structure_instead_of_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "MATRIX_CELLS", 0)
 
 
+@pytest.fixture(params=(0, 10**9), ids=("from all costs", "by search"))
+def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Find Euclidean estimates from the costs of all cells, and by search."""
+    monkeypatch.setattr(euclidean_module, "_DENSE", request.param)
+
+
 def by_road(understated: float = 1.0) -> Distance:
     roads = lattice(GRID, spacing_km=0.9, one_way_share=0.6, rng=np.random.default_rng(3))
     graph = roads.graph.copy()
@@ -81,6 +87,7 @@ def test_rows_columns_and_pairs_are_those_of_the_matrix(name: str) -> None:
 
 @pytest.mark.parametrize("name", DISTANCES)
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.usefixtures("both_ways")
 def test_estimates_and_costs_are_those_of_the_matrix(name: str, seed: int) -> None:
     distance = DISTANCES[name]
     for weights in weights_of(seed):

@@ -248,14 +248,14 @@ def hiding_in_windows(
             from_km, here = away_km[abs(to_row - row)], costs[to_row * cols : (to_row + 1) * cols]
             for to_col in range(west, east):
                 least = min(least, here[to_col] + own_step * from_km[abs(to_col - col)])
-        found = -1
+        lowest_cell = -1
         for to_row in range(south, north):
             from_km, here = away_km[abs(to_row - row)], costs[to_row * cols : (to_row + 1) * cols]
             for to_col in range(west, east):
                 if here[to_col] + own_step * from_km[abs(to_col - col)] <= least + tie[place]:
-                    found = to_row * cols + to_col
+                    lowest_cell = to_row * cols + to_col
                     break
-            if found >= 0:
+            if lowest_cell >= 0:
                 break
-        table[place] = found
+        table[place] = lowest_cell
     return table

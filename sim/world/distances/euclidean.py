@@ -34,8 +34,10 @@ class EuclideanParameters(DistanceParameters):
         return euclidean(grid)
 
 
+_FEW = 8
+"""Largest number of cells with weight for which direct sums are faster than one convolution."""
 _DENSE = 3_000
-"""Number of cells with weight above which one convolution is faster than direct sums."""
+"""Number of cells with weight above which the optimal estimate is faster from the costs of all cells."""
 _MOST_CANDIDATES = 100
 """Number of estimates of nearly the same cost above which the search by tangents is faster."""
 
@@ -65,7 +67,7 @@ class EuclideanDistance(Distance):
         """Return sum_x weights(x) d(x, y) for every estimate y."""
         if self.n_cells <= MATRIX_CELLS:
             return super().costs_km(weights)
-        if self._convolution is not None and np.count_nonzero(weights) > _DENSE:
+        if self._convolution is not None and np.count_nonzero(weights) > _FEW:
             return self._convolution(weights)
         costs = np.zeros(self.n_cells)
         for cell in np.flatnonzero(weights).tolist():
@@ -103,7 +105,7 @@ class EuclideanDistance(Distance):
 
     @cached_property
     def _convolution(self) -> Convolution | None:
-        """Sums of weights times distances; None if the locations are no grid."""
+        """Sums of weights times distances; None if the locations are not a grid."""
         return None if self.planar is None else self.planar.convolution(self.planar.away_km)
 
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _TABLE_BYTES = 5 * 10**8
 """Largest table of distances between nodes; beyond it, rows are computed on demand and the latest are cached."""
 _CACHED_BYTES = 10**8
+_MOST_PAIRS = 10**7
+"""Largest number of pairs of cells to compare with the straight line."""
+_NO_CELLS = np.empty(0, dtype=np.int64)
 
 
 @component("distance")
@@ -41,7 +44,7 @@ class RoadDistanceParameters(DistanceParameters):
 
 
 class ByNode(NamedTuple):
-    """Road distances between different cells: access(x) + between(node(x), node(y)) + access(y)."""
+    """Road distances between different cells: access(x) + between(node(x), node(y)) + access(y), with exceptions."""
 
     between_km: FloatArray
     """Distances by road between the nodes that are nearest to a cell, shape (n_nodes, n_nodes)."""
@@ -49,6 +52,16 @@ class ByNode(NamedTuple):
     """Nearest node of each cell, shape (n_cells,)."""
     access_km: FloatArray
     """Straight distance of each cell from its nearest node, shape (n_cells,)."""
+    start: IntArray
+    """Start of each pair of cells whose distance is the straight line, because it is longer than the path."""
+    end: IntArray
+    """End of each such pair."""
+
+    @property
+    def path_km(self) -> FloatArray:
+        """Return the length of the path of each such pair."""
+        by_road_km = self.between_km[self.node_of[self.start], self.node_of[self.end]]
+        return np.asarray(self.access_km[self.start] + by_road_km + self.access_km[self.end])
 
 
 class RoadDistance(Distance):
@@ -91,21 +104,47 @@ class RoadDistance(Distance):
 
     @cached_property
     def by_node(self) -> ByNode | None:
-        """The distances as paths between nodes.
+        """The distances as paths between nodes, with the pairs of cells whose straight distance is longer.
 
-        None if the table of the nodes is too large, or if roads are shorter than the straight line between their ends:
-        then a distance may exceed the length of the path.
+        None if the table of the nodes is too large or the lengths of the roads are so understated that there are too
+        many such pairs.
         """
-        if self._table is None or not self._roads.at_least_straight:
+        if self._table is None:
             return None
-        return ByNode(self._table, self._node_of, self._access_km)
+        pairs = self._pairs_off_path(self._table)
+        return None if pairs is None else ByNode(self._table, self._node_of, self._access_km, *pairs)
+
+    def _pairs_off_path(self, between_km: FloatArray) -> tuple[IntArray, IntArray] | None:
+        """Return the pairs of cells whose straight distance exceeds the path, or None if there may be too many.
+
+        By the triangle inequality, their nodes are closer by road than in a straight line.
+        """
+        x_km, y_km = self._roads.x_km[self._nodes], self._roads.y_km[self._nodes]
+        cells_at = np.split(np.argsort(self._node_of, kind="stable"), np.bincount(self._node_of).cumsum()[:-1])
+        start, end, checked = [_NO_CELLS], [_NO_CELLS], 0
+        for node, row_km in enumerate(between_km):
+            straight_km = np.hypot(x_km - x_km[node], y_km - y_km[node])
+            shorter = np.flatnonzero(row_km < straight_km * (1 - 1e-12))  # by more than rounding
+            if shorter.size == 0:
+                continue
+            others = np.concatenate([cells_at[other] for other in shorter])
+            checked += cells_at[node].size * others.size
+            if checked > _MOST_PAIRS:
+                return None
+            first, last = np.repeat(cells_at[node], others.size), np.tile(others, cells_at[node].size)
+            path_km = self._access_km[first] + row_km[self._node_of[last]] + self._access_km[last]
+            off = path_km < np.hypot(self._x_km[last] - self._x_km[first], self._y_km[last] - self._y_km[first])
+            start.append(first[off])
+            end.append(last[off])
+        return np.concatenate(start), np.concatenate(end)
 
     def costs_km(self, weights: FloatArray) -> FloatArray:
         """Return sum_x weights(x) d(x, y) for every estimate y."""
         if self.n_cells <= MATRIX_CELLS:
             return super().costs_km(weights)
-        if self.by_node is not None:
-            return self._path_costs_km(weights)
+        if (paths := self.by_node) is not None:
+            missing_km = weights[paths.start] * (self.between_km(paths.start, paths.end) - paths.path_km)
+            return self._path_costs_km(weights) + np.bincount(paths.end, missing_km, self.n_cells)
         costs = np.zeros(self.n_cells)
         for cell in np.flatnonzero(weights).tolist():
             costs += weights[cell] * self.row_km(cell)

@@ -111,14 +111,6 @@ class Roads:
         self._check_nodes([target])
         return np.asarray(dijkstra(self._length_km.T, indices=[target])[0], dtype=np.float64)
 
-    @property
-    def at_least_straight(self) -> bool:
-        """Return whether no road is shorter than the straight line between its ends, apart from rounding."""
-        edges = self._length_km.tocoo()
-        start, end = edges.coords
-        straight_km = np.hypot(self.x_km[start] - self.x_km[end], self.y_km[start] - self.y_km[end])
-        return bool((edges.data >= straight_km * (1 - 1e-12)).all())
-
     def nearest_node(self, x_km: ArrayLike, y_km: ArrayLike) -> IntArray:
         """Return the node nearest to each position by Euclidean distance."""
         positions = np.stack(np.broadcast_arrays(x_km, y_km), axis=-1)
