@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
 from sim.checks.bench import Bench
-from sim.checks.requirements import require, require_callable, require_cell, require_count
+from sim.checks.requirements import require, require_callable, require_cell, require_count, require_flag
 from sim.events import Guess, Report
 from sim.interfaces import Attack, AttackCapabilities
 
@@ -37,11 +39,24 @@ def attack_revises_earlier_queries_only(attack: Attack, bench: Bench) -> None:
 
 
 def attack_counts_fallbacks(attack: Attack, bench: Bench) -> None:
-    """The optional `fallbacks` is a count that never decreases."""
+    """The optional `fallbacks` never decreases; with `separates_users`, reports of one user do not affect others."""
+    require_flag(AttackCapabilities.separates_users, attack)
+    if AttackCapabilities.separates_users.of(attack):
+        _require_separate_users(attack, bench)
     fallbacks = require_count(AttackCapabilities.fallbacks, attack)
     for index, output in enumerate(range(bench.channel.n_outputs), start=1):
         _observed(attack, "ann", index, output, bench)
         fallbacks = require_count(AttackCapabilities.fallbacks, attack, at_least=fallbacks)
+
+
+def _require_separate_users(attack: Attack, bench: Bench) -> None:
+    """Require the same estimates of a user with and without reports of another one."""
+    alone, among_others = copy.deepcopy(attack), copy.deepcopy(attack)
+    for index, output in enumerate(range(bench.channel.n_outputs), start=1):
+        _observed(among_others, "bob", index, bench.channel.n_outputs - index, bench)
+        one, other = (_observed(each, "ann", index, output, bench) for each in (alone, among_others))
+        same = (one.estimate, tuple(one.revised)) == (other.estimate, tuple(other.revised))
+        require(same, f"`separates_users` is True, but reports of bob change the guess for query {index} of ann")
 
 
 def _observed(attack: Attack, user: str, index: int, output: int, bench: Bench) -> Guess:

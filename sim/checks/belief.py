@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import pickle
 from typing import Any
@@ -9,7 +10,14 @@ from typing import Any
 import numpy as np
 
 from sim.checks.bench import Bench
-from sim.checks.requirements import require, require_count, require_distribution, require_flag, value_of
+from sim.checks.requirements import (
+    require,
+    require_callable,
+    require_count,
+    require_distribution,
+    require_flag,
+    value_of,
+)
 from sim.interfaces import Belief, BeliefCapabilities, FloatArray
 
 
@@ -45,8 +53,10 @@ def belief_can_be_pickled(belief: Belief, bench: Bench) -> None:
 
 
 def belief_capabilities_are_valid(belief: Belief, bench: Bench) -> None:
-    """The optional `fixed`, `fallbacks`, `alarms` and `worst_gap` are valid, and counts never decrease."""
+    """The optional `fixed`, `fallbacks`, `alarms`, `worst_gap` and `observe_compact` are valid."""
     require_flag(BeliefCapabilities.fixed, belief)
+    if require_callable(BeliefCapabilities.observe_compact, belief) is not None:
+        _require_same_observation(belief, bench)
     fallbacks = alarms = 0
     for time_s, likelihood in bench.observations():
         belief.observe(time_s, likelihood)
@@ -56,6 +66,17 @@ def belief_capabilities_are_valid(belief: Belief, bench: Bench) -> None:
         is_number = isinstance(worst_gap, int | float | np.number)
         valid = worst_gap is None or (is_number and 0 <= worst_gap < math.inf)
         require(valid, f"`worst_gap` must be None or a number in [0, inf), got {worst_gap!r}")
+
+
+def _require_same_observation(belief: Belief, bench: Bench) -> None:
+    """Require that `observe_compact` does the same as `observe`."""
+    one, other = copy.deepcopy(belief), copy.deepcopy(belief)
+    observe_compact = BeliefCapabilities.observe_compact.of(other)
+    assert observe_compact is not None
+    for time_s, likelihood in bench.observations():
+        expected = one.observe(time_s, likelihood)
+        same = np.allclose(observe_compact(time_s, likelihood, lambda: None), expected, atol=1e-9)
+        require(same, f"the posterior of observe_compact at {time_s} s differs from that of observe")
 
 
 def belief_uses_its_fallback_priors(belief: Belief, bench: Bench) -> None:

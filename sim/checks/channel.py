@@ -142,11 +142,14 @@ def require_space(channel: OwnOutputs, space: OutputSpace, bench: Bench) -> None
 
 
 def require_description(channel: Channel, bench: Bench) -> None:
-    """Require valid `estimates`, and a `countless` that requires a `space` and an epsilon that bounds likelihoods."""
+    """Require valid optional methods; `countless` requires a `space` and an epsilon that bounds likelihoods."""
     require_flag(ChannelCapabilities.countless, channel)
     value_of(ChannelCapabilities.space, channel)
     estimates = require_callable(ChannelCapabilities.estimates, channel)
+    compact_likelihood = require_callable(ChannelCapabilities.compact_likelihood, channel)
     if not is_countless(channel):
+        if compact_likelihood is not None:
+            _require_compact_rows(channel, compact_likelihood, bench)
         if estimates is not None:
             _require_estimates(channel, estimates, bench)
         return
@@ -169,6 +172,14 @@ def _require_estimates(channel: Channel, estimates: Callable[..., tuple[IntArray
         require(same, f"estimates(prior, distance) must be {expected.tolist()}, as from likelihoods(), got {by_output}")
         counted = number >= missing
         require(counted, f"estimates(prior, distance) must count {missing} outputs without mass, got {number}")
+
+
+def _require_compact_rows(channel: Channel, compact_likelihood: Callable[[int], Any], bench: Bench) -> None:
+    """Require that likelihoods in compact form are those of `likelihood`."""
+    for output in channel.likelihoods()[0].tolist():
+        row = compact_likelihood(output)
+        same = row is None or np.allclose(row.dense(bench.n_cells), channel.likelihood(output), rtol=1e-9, atol=1e-15)
+        require(same, f"compact_likelihood({output}) differs from likelihood({output})")
 
 
 def _require_epsilon(channel: Channel, epsilon: Any, name: str, bench: Bench) -> None:

@@ -120,7 +120,7 @@ def _run(spec: LPPMSpec, population: Population, scenario: Scenario, tick: Tick 
 
 
 def _snapshot_sample(population: Population, scenario: Scenario) -> Callable[[str], bool]:
-    """Return a function that tells whether the beliefs about a user are recorded: those of a sample if many."""
+    """Return a function of a user: whether the beliefs about the user are recorded. Many users have a sample."""
     n_users = len(population.setting.users)
     most = snapshot_users(population.setting.world.grid.n_cells, len(scenario.record.snapshots))
     return lambda user: in_sample(user, n_users, most)

@@ -55,10 +55,8 @@ def remarks(scenarios: Iterable[Scenario]) -> list[str]:
     notes = []
     if unrecorded:
         reason = f"the grid has more than {EXPECTED_CELLS:,} cells"
-        notes.append(
-            f"expected metrics are not recorded{_at(unrecorded, number)}, nor the mechanisms' own metrics except the loss "
-            f"under Manhattan distances: {reason}"
-        )
+        own = "nor the mechanisms' own metrics except the loss under Manhattan distances"
+        notes.append(f"expected metrics are not recorded{_at(unrecorded, number)}, {own}: {reason}")
     return notes + [
         f"{name}: {parameter} {_listed(list(values))}{_at(sum(values.values()), number)}: {text}"
         for (name, parameter, text), values in counts.items()

@@ -114,6 +114,21 @@ def counting(*fallbacks: Any) -> Make:
     return Counting
 
 
+def separating(separates_users: Any, *, joins: bool) -> Make:
+    """Return a factory of attacks whose estimate is the last output, of any user if the attack joins users."""
+
+    class Last:
+        def __init__(self, _bench: Bench) -> None:
+            self.separates_users = separates_users
+            self._reports = 0
+
+        def observe(self, report: Report) -> Guess:
+            self._reports += 1
+            return Guess(report.user, report.index, self._reports % 12 if joins else report.output)
+
+    return Last
+
+
 def concludes(part: str) -> dict[str, str]:
     return {"attack_revises_earlier_queries_only": part}
 
@@ -135,12 +150,20 @@ INVALID_CAPABILITIES: dict[str, list[Incorrect]] = {
         (counting("none"), {"attack_counts_fallbacks": "`fallbacks` must be an integer, got 'none'"}),
         (counting(0, 2, 1), {"attack_counts_fallbacks": "`fallbacks` must be in [2, inf), got 1"}),
     ],
+    "separates_users": [
+        (separating("yes", joins=False), {"attack_counts_fallbacks": "must be True or False, got 'yes'"}),
+        (
+            separating(True, joins=True),
+            {"attack_counts_fallbacks": "reports of bob change the guess"},
+        ),
+    ],
 }
 
 
 def test_attack_with_all_capabilities_passes() -> None:
     assert failing("attack", concluding([Guess("ann", 12, 0, revised=[(1, 3)])])) == {}
     assert failing("attack", counting(0, 1, 1, 2)) == {}
+    assert failing("attack", separating(True, joins=False)) == {}
 
 
 @pytest.mark.parametrize(("make", "problems"), [case for cases in INVALID_CAPABILITIES.values() for case in cases])

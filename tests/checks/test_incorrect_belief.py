@@ -132,12 +132,20 @@ class CountsInShares(Good):
         return np.full(12, 1 / 12)
 
 
+class ObservesOtherwise(Good):
+    def observe_compact(self, time_s: int, likelihood: FloatArray, compact: Any) -> FloatArray:
+        return np.full(12, 1 / 12)
+
+
 class Complete(FallsBack):
     """A correct belief with all capabilities."""
 
     fixed = True
     alarms = 1
     worst_gap = 1e-6
+
+    def observe_compact(self, time_s: int, likelihood: FloatArray, compact: Any) -> FloatArray:
+        return self.observe(time_s, likelihood)
 
 
 def changed(**attributes: Any) -> Make:
@@ -169,6 +177,10 @@ INVALID_CAPABILITIES: dict[str, list[Incorrect]] = {
     "worst_gap": [
         (changed(worst_gap="small"), invalid("`worst_gap` must be None or a number in [0, inf), got 'small'")),
         (changed(worst_gap=float("nan")), invalid("in [0, inf), got nan")),
+    ],
+    "observe_compact": [
+        (changed(observe_compact=3), invalid("`observe_compact` must be a method, got 3")),
+        (ObservesOtherwise, invalid("observe_compact at 0 s differs from that of observe")),
     ],
     "fallback_priors": [
         (

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sim.checks.bench import Bench
+from sim.inference.compact_rows import given_row
 from sim.interfaces import (
     Channel,
     ChannelCapabilities,
@@ -276,6 +277,13 @@ class EstimatesTheFirstCell(Uniform):
         return np.zeros(distance.n_cells, dtype=np.int64), 0 * prior.size
 
 
+class ReturnsAnotherRow(Uniform):
+    """A channel whose likelihood in compact form is another one."""
+
+    def __call__(self, prior: FloatArray) -> Any:
+        return Changed(super().__call__(prior), compact_likelihood=lambda _output: given_row(np.ones(prior.size)))
+
+
 class MiscountsOutputsWithoutMass(EstimatesTheFirstCell):
     def matrix(self, prior: FloatArray) -> FloatArray:
         return np.eye(prior.size)
@@ -338,6 +346,10 @@ INVALID_CAPABILITIES: dict[str, list[Incorrect]] = {
         (channels(estimates=1), invalid("`estimates` must be a method, got 1")),
         (EstimatesTheFirstCell, invalid("estimates(prior, distance) must be")),
         (MiscountsOutputsWithoutMass, invalid("must count 6 outputs without mass, got 0")),
+    ],
+    "compact_likelihood": [
+        (channels(compact_likelihood=1), invalid("`compact_likelihood` must be a method, got 1")),
+        (ReturnsAnotherRow, invalid("compact_likelihood(0) differs from likelihood(0)")),
     ],
 }
 
