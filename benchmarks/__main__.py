@@ -72,6 +72,7 @@ def _measure_rows(names: tuple[str, ...], quick: bool, out: Path | None, overwri
     for outcome in measuring.measure(
         chosen,
         scale.QUICK if quick else scale.FULL,
+        long=quick or bool(names),
         progress=lambda row: click.echo(f"measuring {row.name}: {row.what}", err=True),
     ):
         table.add(outcome)

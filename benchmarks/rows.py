@@ -124,6 +124,7 @@ ROWS = (
         1.2,
         "s",
         city.measure_cost,
+        long=True,
     ),
     Row(
         "city-memory",
@@ -133,6 +134,7 @@ ROWS = (
         1.5,
         "bytes",
         city.measure_memory,
+        long=True,
     ),
     Row("city-dask", "a simulation on two Dask workers", "on one", "at_least", 1.85, "s", city.measure_dask),
     Row(

@@ -40,6 +40,8 @@ class Row:
     target: float
     unit: Unit
     measure: Callable[[Scale], Measurement]
+    long: bool = False
+    """Whether the row takes so long that it is measured only if it is named, or with less work."""
 
     def ratio(self, result: Measurement) -> float:
         """Return the ratio that the target refers to."""
