@@ -62,7 +62,7 @@ def _outcome(row: Row, scale: Scale, *, skip: bool = False) -> Outcome:
     }
     try:
         if skip:
-            raise Skipped("takes more than half an hour; name the row to measure it")
+            raise Skipped("takes many minutes; name the row to measure it")
         measurement = row.measure(scale)
     except Skipped as reason:
         return Outcome(**description, note=f"skipped: {reason}")

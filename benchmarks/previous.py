@@ -19,7 +19,7 @@ from benchmarks.scale import Scale
 from benchmarks.targets import Measurement, Skipped
 from benchmarks.timing import Samples
 
-BEFORE = "5521a5eb"
+BEFORE = "5521a5e3b03c"
 """Last commit before larger kernels and blocks of users."""
 ROOT = Path(__file__).parents[1]
 _SIMULATE = """
