@@ -139,8 +139,12 @@ class Cluster:
 
     def close(self) -> None:
         """Kill a local cluster; release unfinished chunks on a remote one."""
+        was_local = self._local is not None
         self._disconnect()
         self._settings.close()
+        if was_local:
+            # Tasks of the killed cluster may still report lost connections, with tracebacks, in the background.
+            logging.getLogger("distributed").setLevel(logging.CRITICAL)
 
     def _disconnect(self) -> None:
         client, local = self._client, self._local
