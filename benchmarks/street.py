@@ -180,6 +180,7 @@ def _scenario(scale: Scale, distance: str) -> dict[str, Any]:
     grid = {"kind": "san_francisco", "rows": rows, "cols": cols}
     return {
         "name": f"street-{distance}",
+        "replications": 1,
         "world": {"grid": grid, "privacy_distance": distance, "quality_distance": distance},
         "users": {"count": scale.street_run_users, "queries": scale.street_run_queries, "mobility": "favourites"},
         "training": {"others": {"kind": "others", "count": 50, "queries": 100}},

@@ -10,6 +10,8 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from sim.inference import kernels
+from sim.inference.bayes import plain_floats
 from sim.interfaces import Channel, ChannelCapabilities, FloatArray, IntArray, OwnOutputs, has_own_outputs
 from sim.lppm.calibration import expected_loss_km
 from sim.lppm.epsilon import exact_epsilon_per_km
@@ -61,18 +63,39 @@ def theory(
     if ChannelCapabilities.countless.of(channel):
         return Theory(_expected_loss_km(cast(OwnOutputs, channel), prior), epsilon_per_km=epsilon)
     outputs, likelihoods = channel.likelihoods()
-    joint = likelihoods * prior
     if has_own_outputs(channel):
+        joint = likelihoods * prior
         loss_km, worst_km = _expected_loss_km(channel, prior), _worst_loss_km(channel, outputs, joint)
+        entropy_bits = conditional_entropy_bits(joint)
     else:
-        between_km = quality.matrix_km.T[outputs]
-        loss_km, worst_km = float(np.vdot(joint, between_km)), _worst_km(between_km, joint)
+        loss_km, worst_km, entropy_bits = joint_metrics(likelihoods, prior, outputs, quality.matrix_km)
     estimates = privacy.best_cell_each(prior, likelihoods)
     if privacy is quality and np.array_equal(estimates, outputs):
         error_km = loss_km  # a mechanism that remaps for the same distance reports the estimates themselves
     else:
-        error_km = _error_km(estimates, joint, privacy)
-    return Theory(loss_km, error_km, conditional_entropy_bits(joint), worst_km, epsilon)
+        error_km = _error_km(estimates, likelihoods * prior, privacy)
+    return Theory(loss_km, error_km, entropy_bits, worst_km, epsilon)
+
+
+def joint_metrics(
+    likelihoods: FloatArray, prior: FloatArray, outputs: IntArray, distance_km: FloatArray
+) -> tuple[float, float, float]:
+    """Return the expected loss and the worst loss in km and H(x | z) in bits, for outputs that are cells.
+
+    `likelihoods` has the likelihood f(z | .) of each of the `outputs`, shape (k, n_cells); `distance_km` is d_Q as a
+    matrix [cell, output].
+
+    >>> joint_metrics(np.eye(2), np.array([0.5, 0.5]), np.array([1, 0]), np.array([[0.0, 3.0], [1.0, 0.0]]))
+    (2.0, 3.0, 0.0)
+    """
+    cells = np.ascontiguousarray(outputs, dtype=np.int64)
+    fits = likelihoods.shape == (cells.size, *prior.shape) and distance_km.shape == 2 * prior.shape
+    inside = cells.size > 0 and cells.view(np.uint64).max() < prior.size  # unsigned: covers negative outputs too
+    if fits and inside and (fast := kernels.compiled()) is not None:
+        return fast.joint_metrics(plain_floats(likelihoods), plain_floats(prior), cells, plain_floats(distance_km))
+    joint = likelihoods * prior
+    between_km = distance_km.T[outputs]
+    return float(np.vdot(joint, between_km)), _worst_km(between_km, joint), conditional_entropy_bits(joint)
 
 
 def conditional_entropy_bits(joint: FloatArray) -> float:

@@ -14,11 +14,13 @@ from sim.lppm.channel import MatrixChannel, identity, location_hiding
 from sim.lppm.designs.exponential import Exponential, ExponentialParameters
 from sim.lppm.designs.location_hiding import LocationHiding, LocationHidingParameters
 from sim.lppm.outputs import CellsOrNothing
-from sim.lppm.theory import Theory, conditional_entropy_bits, theory
+from sim.lppm.theory import Theory, conditional_entropy_bits, joint_metrics, theory
 from sim.world.distance import Distance, MatrixDistance
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
+
+pytestmark = pytest.mark.usefixtures("numpy_and_numba")
 
 GRID = Grid.rectangle(rows=2, cols=3, width_km=3.0, height_km=2.0)
 N = GRID.n_cells
@@ -156,3 +158,8 @@ def test_worst_loss_ignores_cells_without_mass() -> None:
 def test_entropy_is_never_negative() -> None:
     joint = np.diag(np.random.default_rng(5).dirichlet(np.ones(50)))
     assert 0.0 <= conditional_entropy_bits(joint) < 1e-12
+
+
+def test_an_output_outside_the_distance_matrix_is_an_error() -> None:
+    with pytest.raises(IndexError):
+        joint_metrics(np.full((1, N), 1.0), UNIFORM, np.array([N]), MANHATTAN.matrix_km)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import click
 
 from sim.cli.options import ScenarioCommand, ScenarioOptions, scenario_options
+
+_TOTAL_S, _LEAST_S = 4.2, 1.0
+"""Time in s from which imports, kernels and the scenario are subtracted to get the default limit, and its minimum."""
 
 
 @click.command(cls=ScenarioCommand)
@@ -14,19 +19,20 @@ from sim.cli.options import ScenarioCommand, ScenarioOptions, scenario_options
     "--limit",
     "limit_s",
     type=click.FloatRange(0.1, 86_400),
-    default=2.5,
-    show_default=True,
+    default=None,
+    show_default="1 to 2.5, so that the command takes less than 5",
     help="Time limit of the measurement in seconds; parts that take longer are not measured.",
 )
-def check(scenario: ScenarioOptions, *, measure: bool, limit_s: float) -> None:
+def check(scenario: ScenarioOptions, *, measure: bool, limit_s: float | None) -> None:
     """Validate SCENARIO and estimate its cost.
 
     Estimates run time, memory and disk space by simulating a few users for at most --limit seconds. Writes no files.
     Without --allow-code, custom components are not imported and nothing is estimated.
     """
+    began_s = time.monotonic()
     from sim.cli.kernels import load_kernels
     from sim.cli.output.cost import print_cost, print_not_loaded, print_remarks
-    from sim.execution.cost.estimate import estimate
+    from sim.execution.cost.estimate import LIMIT_S, estimate
     from sim.execution.inputs import custom_components
     from sim.scenario.plausibility import remarks
     from sim.scenario.sweep import points
@@ -38,5 +44,7 @@ def check(scenario: ScenarioOptions, *, measure: bool, limit_s: float) -> None:
     if measure:
         load_kernels()
     swept = points(study)
+    if limit_s is None:
+        limit_s = min(max(_TOTAL_S - (time.monotonic() - began_s), _LEAST_S), LIMIT_S)
     print_cost(study, estimate(study, swept, measure=measure, limit_s=limit_s))
     print_remarks(remarks(point.scenario for point in swept))

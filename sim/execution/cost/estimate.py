@@ -28,7 +28,7 @@ from sim.scenario.sweep import Point, points
 
 BYTES_PER_ROW = 23
 LIMIT_S = 2.5
-"""Default time limit of the measurements in s; `lppm-sim check` then takes less than 5 s in total."""
+"""Default time limit of the measurements in s."""
 KERNEL_BYTES = 110_000_000
 """Memory of compiled kernels, added if they are not loaded yet."""
 MOST_SETTINGS = 50

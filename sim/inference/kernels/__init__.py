@@ -56,6 +56,7 @@ class Kernels:
     row_product: Callable[[FloatArray, FloatArray, IntArray, int, FloatArray], None]
     column_product: Callable[[FloatArray, FloatArray, IntArray, int, FloatArray], None]
     expected_distance: Callable[[FloatArray, IntArray, FloatArray], float]
+    joint_metrics: Callable[[FloatArray, FloatArray, IntArray, FloatArray], tuple[float, float, float]]
     planar_entries: Callable[..., FloatArray]
     planar_membership: Callable[..., IntArray]
     hiding_in_windows: Callable[..., IntArray]
@@ -80,6 +81,7 @@ def compiled() -> Kernels | None:
             newton,
             planar,
             remap,
+            theory,
             transitions,
         )
     except ImportError as error:
@@ -120,6 +122,7 @@ def compiled() -> Kernels | None:
         row_product=estimates.row_product,
         column_product=estimates.column_product,
         expected_distance=estimates.expected_distance,
+        joint_metrics=theory.joint_metrics,
         planar_entries=planar.planar_entries,
         planar_membership=planar.planar_membership,
         hiding_in_windows=planar.hiding_in_windows,
