@@ -18,7 +18,7 @@ from benchmarks.timing import seconds_of
 from sim.components.registry import registry
 from sim.events import Report
 from sim.interfaces import AttackCapabilities, Channel, Design, FloatArray
-from sim.lppm.channel import MatrixChannel
+from sim.lppm.channels.matrix import MatrixChannel
 from sim.lppm.designs.optimal_privacy import OptimalPrivacy
 from sim.lppm.designs.optimal_quality import OptimalQuality
 from sim.rng import stream

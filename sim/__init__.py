@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from sim.interfaces import Design as Design
     from sim.interfaces import Mobility as Mobility
     from sim.interfaces import OutputSpace as OutputSpace
-    from sim.lppm.channel import MatrixChannel as MatrixChannel
-    from sim.lppm.channel import RemappedChannel as RemappedChannel
+    from sim.lppm.channels.matrix import MatrixChannel as MatrixChannel
+    from sim.lppm.channels.remapped import RemappedChannel as RemappedChannel
     from sim.lppm.theory import Theory as Theory
     from sim.mobility.statistics import Statistics as Statistics
     from sim.mobility.traces import Trace as Trace
@@ -81,7 +81,8 @@ _MODULES = {
     "sim.events": ("Guess", "Query", "Report", "Visit"),
     "sim.execution.failures": ("FailedChunks",),
     "sim.interfaces": ("Attack", "Belief", "Channel", "Demand", "Design", "Mobility", "OutputSpace"),
-    "sim.lppm.channel": ("MatrixChannel", "RemappedChannel"),
+    "sim.lppm.channels.matrix": ("MatrixChannel",),
+    "sim.lppm.channels.remapped": ("RemappedChannel",),
     "sim.lppm.theory": ("Theory",),
     "sim.mobility.statistics": ("Statistics",),
     "sim.mobility.traces": ("Trace",),

@@ -18,7 +18,7 @@ from sim.interfaces import (
     Generator,
     IntArray,
 )
-from sim.lppm.channel import MatrixChannel
+from sim.lppm.channels.matrix import MatrixChannel
 
 
 class AssumingAttack:

@@ -14,7 +14,7 @@ from sim.components.files import Place
 from sim.components.registry import Parameters
 from sim.events import Visit
 from sim.interfaces import FloatArray
-from sim.lppm.channel import exponential
+from sim.lppm.channels.exponential import exponential
 from sim.lppm.parameters import DesignParameters
 from sim.mobility.demand.parameters import DemandParameters
 from sim.mobility.parameters import MobilityParameters

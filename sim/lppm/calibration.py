@@ -12,15 +12,12 @@ from collections.abc import Callable
 import numpy as np
 
 from sim.interfaces import Channel, FloatArray, has_own_outputs
-from sim.lppm.channel import (
-    BaseChannel,
-    LocationHidingChannel,
-    MatrixChannel,
-    ProductChannel,
-    RemappedChannel,
-    identity,
-)
-from sim.lppm.planar_channel import PlanarExponentialChannel, PlanarRemappedChannel
+from sim.lppm.channels.base import BaseChannel
+from sim.lppm.channels.hiding import LocationHidingChannel, identity
+from sim.lppm.channels.matrix import MatrixChannel
+from sim.lppm.channels.planar import PlanarExponentialChannel, PlanarRemappedChannel
+from sim.lppm.channels.product import ProductChannel
+from sim.lppm.channels.remapped import RemappedChannel
 from sim.lppm.remap import loss_matrix
 from sim.world.distance import Distance
 from sim.world.distances.euclidean import EuclideanDistance

@@ -15,7 +15,7 @@ import numpy as np
 
 from sim.interfaces import Channel, FloatArray, IntArray
 from sim.lppm.cache import ChannelCache, Solved, digest_of
-from sim.lppm.channel import MatrixChannel
+from sim.lppm.channels.matrix import MatrixChannel
 from sim.lppm.linear import Solver, SolverError, require
 from sim.world.distance import Distance
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.interfaces import FloatArray, IntArray, OutputSpace
-from sim.lppm.channel import MatrixChannel
+from sim.lppm.channels.matrix import MatrixChannel
 from sim.world.distance import Distance
 
 

@@ -14,8 +14,8 @@ from sim.inference import kernels
 from sim.inference.bayes import plain_floats
 from sim.interfaces import Channel, ChannelCapabilities, FloatArray, IntArray, OwnOutputs, has_own_outputs
 from sim.lppm.calibration import expected_loss_km
+from sim.lppm.channels.planar import PlanarRemappedChannel
 from sim.lppm.epsilon import exact_epsilon_per_km
-from sim.lppm.planar_channel import PlanarRemappedChannel
 from sim.world.distance import Distance
 
 MOST_CELLS = 3_000
@@ -50,7 +50,7 @@ def theory(
     2017, epsilon follows Andrés et al. 2013. The exact epsilon is slow to compute; it is computed per km of the
     distance `epsilon_in`, and omitted without one.
 
-    >>> from sim.lppm.channel import location_hiding
+    >>> from sim.lppm.channels.hiding import location_hiding
     >>> from sim.world import Grid, manhattan
     >>> line = manhattan(Grid.rectangle(rows=1, cols=2, width_km=2.0, height_km=1.0))
     >>> theory(location_hiding(2, 0.75), np.array([0.5, 0.5]), quality=line, privacy=line)[:2]

@@ -76,6 +76,13 @@ class Distance(ABC):
         """Return sum_x weights(x) d(x, y) for every estimate y, shape (n_cells,)."""
         return np.asarray(weights @ self.matrix_km)
 
+    def _costs_by_rows_km(self, weights: FloatArray) -> FloatArray:
+        """Return the same as `costs_km` without a matrix, from the distances of each cell with weight."""
+        costs = np.zeros(self.n_cells)
+        for cell in np.flatnonzero(weights).tolist():
+            costs += weights[cell] * self.row_km(cell)
+        return costs
+
     def best_cell(self, weights: FloatArray) -> int:
         """Return the optimal estimate argmin_y sum_x weights(x) d(x, y); -1 if the weights have no mass.
 

@@ -105,7 +105,7 @@ def test_files_are_relative_to_the_folder(tmp_path: Path) -> None:
 
 
 MODULE = """
-from sim.lppm.channel import exponential
+from sim.lppm.channels.exponential import exponential
 
 class Blur:
     uses_prior = False

@@ -28,7 +28,8 @@ from sim.belief.fixed_profile import FixedProfile
 from sim.belief.markov_filter import MarkovFilter
 from sim.events import Report
 from sim.interfaces import Attack, Channel
-from sim.lppm.channel import MatrixChannel, identity
+from sim.lppm.channels.hiding import identity
+from sim.lppm.channels.matrix import MatrixChannel
 from sim.lppm.designs.exponential import Exponential, ExponentialParameters
 from sim.lppm.outputs import CellsOrNothing, Points, Regions, Sets
 from sim.mobility.statistics import Statistics

@@ -21,7 +21,7 @@ from sim.inference.bayes import condition
 from sim.inference.smoothing import likeliest, logarithm, look_back, smooth, trace_back
 from sim.inference.transitions import DenseTransitions
 from sim.interfaces import IntArray
-from sim.lppm.channel import MatrixChannel
+from sim.lppm.channels.matrix import MatrixChannel
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 

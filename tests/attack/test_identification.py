@@ -18,7 +18,8 @@ from sim.errors import UserError
 from sim.events import Report
 from sim.execution.adversary_knowledge import known_statistics
 from sim.interfaces import FloatArray
-from sim.lppm.channel import MatrixChannel, exponential
+from sim.lppm.channels.exponential import exponential
+from sim.lppm.channels.matrix import MatrixChannel
 from sim.mobility.statistics import Statistics, regimes, statistics
 from sim.mobility.traces import Trace
 from sim.scenario.consistency import findings

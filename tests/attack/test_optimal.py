@@ -11,7 +11,10 @@ from sim.belief.fixed_profile import FixedProfile
 from sim.belief.markov_filter import MarkovFilter
 from sim.events import Report
 from sim.interfaces import Belief, Channel
-from sim.lppm.channel import MatrixChannel, RemappedChannel, exponential, identity
+from sim.lppm.channels.exponential import exponential
+from sim.lppm.channels.hiding import identity
+from sim.lppm.channels.matrix import MatrixChannel
+from sim.lppm.channels.remapped import RemappedChannel
 from sim.world.distance import Distance, MatrixDistance
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan

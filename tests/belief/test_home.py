@@ -16,7 +16,7 @@ from sim.belief.home import HomeProfile, HomeProfileParameters
 from sim.errors import InputError
 from sim.inference.bayes import decide
 from sim.interfaces import Belief, FloatArray
-from sim.lppm.channel import exponential
+from sim.lppm.channels.exponential import exponential
 from sim.mobility.synthetic.commuters import Commuters, CommutersParameters
 from sim.rng import stream
 from sim.scenario.models import Scenario

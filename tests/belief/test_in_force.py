@@ -16,7 +16,7 @@ from sim.belief.in_force import InForce
 from sim.belief.markov_filter import MarkovFilter
 from sim.events import Report
 from sim.interfaces import FloatArray
-from sim.lppm.channel import MatrixChannel
+from sim.lppm.channels.matrix import MatrixChannel
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 

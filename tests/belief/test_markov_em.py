@@ -16,7 +16,7 @@ from sim.belief.markov_filter import MarkovFilter
 from sim.inference.baum_welch import baum_welch, expected_counts, forward
 from sim.inference.posterior_mode import posterior_mode
 from sim.interfaces import Belief, BoolArray, FloatArray
-from sim.lppm.channel import exponential
+from sim.lppm.channels.exponential import exponential
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
 from tests.support import made

@@ -24,7 +24,7 @@ from sim.belief.parameters import BeliefParameters
 from sim.components.registry import component
 from sim.components.spec import Positive
 from sim.events import Guess
-from sim.lppm.channel import exponential
+from sim.lppm.channels.exponential import exponential
 from sim.lppm.parameters import DesignParameters, ShortNames
 
 

@@ -98,7 +98,7 @@ def test_a_run_of_another_version_is_refused(make_scenario: MakeScenario, tmp_pa
 
 DESIGN = """
 import numpy as np
-from sim.lppm.channel import MatrixChannel
+from sim.lppm.channels.matrix import MatrixChannel
 
 
 class Constant:

@@ -14,7 +14,9 @@ from sim.inference.estimate import certified_gap
 from sim.inference.groups import equal_columns
 from sim.inference.newton import constrained_newton
 from sim.interfaces import FloatArray
-from sim.lppm.channel import ExponentialChannel, LocationHidingChannel, RemappedChannel
+from sim.lppm.channels.hiding import LocationHidingChannel
+from sim.lppm.channels.product import ExponentialChannel
+from sim.lppm.channels.remapped import RemappedChannel
 from sim.world.distances.manhattan import ManhattanDistance
 
 pytestmark = pytest.mark.usefixtures("numpy_and_numba")

@@ -9,20 +9,16 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-import sim.lppm.channel as channel_module
+import sim.lppm.channels.remapped as remapped_module
 from sim.inference.bayes import decide_many
 from sim.interfaces import FloatArray
-from sim.lppm.channel import (
-    BaseChannel,
-    ExponentialChannel,
-    LocationHidingChannel,
-    MatrixChannel,
-    RemappedChannel,
-    draw,
-    exponential,
-    identity,
-    location_hiding,
-)
+from sim.lppm.channels.base import BaseChannel
+from sim.lppm.channels.exponential import exponential
+from sim.lppm.channels.hiding import LocationHidingChannel, identity, location_hiding
+from sim.lppm.channels.matrix import MatrixChannel
+from sim.lppm.channels.product import ExponentialChannel
+from sim.lppm.channels.remapped import RemappedChannel
+from sim.lppm.channels.sampling import draw
 from sim.world.distance import Distance
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan
@@ -248,8 +244,8 @@ def test_likelihoods_are_cached_for_a_few_channels_only(monkeypatch: pytest.Monk
     base = location_hiding(6, 0.5)
     channels = [RemappedChannel(base, np.arange(6)) for _ in range(20)]
     size = channels[0].likelihoods()[1].nbytes
-    monkeypatch.setattr("sim.lppm.channel._LIKELIHOODS_BYTES", 5 * size)
+    monkeypatch.setattr("sim.lppm.channels.remapped._LIKELIHOODS_BYTES", 5 * size)
     for made in channels:
         assert made.likelihoods() is made.likelihoods()
-    assert [made in channel_module._LIKELIHOODS for made in channels] == [False] * 15 + [True] * 5
+    assert [made in remapped_module._LIKELIHOODS for made in channels] == [False] * 15 + [True] * 5
     assert channels[0].likelihoods()[1] == pytest.approx(base.matrix().T)

@@ -12,7 +12,9 @@ from pydantic import ValidationError
 
 from sim.interfaces import Design, FloatArray
 from sim.lppm.calibration import expected_loss_km
-from sim.lppm.channel import LocationHidingChannel, MatrixChannel, RemappedChannel
+from sim.lppm.channels.hiding import LocationHidingChannel
+from sim.lppm.channels.matrix import MatrixChannel
+from sim.lppm.channels.remapped import RemappedChannel
 from sim.lppm.designs.exponential import Exponential, ExponentialParameters
 from sim.lppm.designs.identity import Identity
 from sim.lppm.designs.location_hiding import LocationHiding, LocationHidingParameters

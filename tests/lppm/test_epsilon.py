@@ -11,7 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.interfaces import FloatArray
-from sim.lppm.channel import MatrixChannel, RemappedChannel, exponential, identity, location_hiding
+from sim.lppm.channels.exponential import exponential
+from sim.lppm.channels.hiding import identity, location_hiding
+from sim.lppm.channels.matrix import MatrixChannel
+from sim.lppm.channels.remapped import RemappedChannel
 from sim.lppm.epsilon import exact_epsilon_per_km, spent_per_km
 from sim.lppm.planar_noise import geometric_matrix, laplace_matrix
 from sim.world.distance import MatrixDistance

@@ -8,7 +8,7 @@ import pytest
 from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParameters
 from sim.events import Query, Report
 from sim.interfaces import LPPM, Channel, FloatArray
-from sim.lppm.channel import identity
+from sim.lppm.channels.hiding import identity
 from sim.lppm.designs.exponential import Exponential, ExponentialParameters
 from sim.lppm.designs.identity import Identity
 from sim.lppm.designs.location_hiding import LocationHiding, LocationHidingParameters

@@ -13,11 +13,14 @@ from sim.inference import planar_remap as remap_module
 from sim.inference.compact_rows import CompactRows
 from sim.inference.groups import equal_columns
 from sim.interfaces import FloatArray
-from sim.lppm import channel as channel_module
 from sim.lppm.calibration import expected_loss_km, remapped
-from sim.lppm.channel import MatrixChannel, RemappedChannel, exponential, exponential_kernel
+from sim.lppm.channels import exponential as exponential_module
+from sim.lppm.channels.exponential import exponential
+from sim.lppm.channels.matrix import MatrixChannel
+from sim.lppm.channels.planar import PlanarExponentialChannel, PlanarRemappedChannel
+from sim.lppm.channels.product import exponential_kernel
+from sim.lppm.channels.remapped import RemappedChannel
 from sim.lppm.designs.exponential import Exponential
-from sim.lppm.planar_channel import PlanarExponentialChannel, PlanarRemappedChannel
 from sim.lppm.remap import remap_matrix
 from sim.world import Grid
 from sim.world.distances.euclidean import EuclideanDistance, euclidean
@@ -29,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("numpy_and_numba")
 @pytest.fixture(autouse=True)
 def channels_of_large_grids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let small grids take the path of large ones."""
-    monkeypatch.setattr(channel_module, "MATRIX_CELLS", 0)
+    monkeypatch.setattr(exponential_module, "MATRIX_CELLS", 0)
 
 
 PATHS = {"direct sums": (10**9, 0), "convolutions, then direct sums": (0, 10**9), "convolutions": (0, 0)}

@@ -8,7 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.interfaces import FloatArray, IntArray
-from sim.lppm.channel import BaseChannel, ExponentialChannel, LocationHidingChannel, MatrixChannel, exponential
+from sim.lppm.channels.base import BaseChannel
+from sim.lppm.channels.exponential import exponential
+from sim.lppm.channels.hiding import LocationHidingChannel
+from sim.lppm.channels.matrix import MatrixChannel
+from sim.lppm.channels.product import ExponentialChannel
 from sim.lppm.remap import remap_matrix
 from sim.world.distance import Distance, MatrixDistance
 from sim.world.distances.manhattan import ManhattanDistance

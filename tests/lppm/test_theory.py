@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.interfaces import Channel, FloatArray, IntArray
-from sim.lppm.channel import MatrixChannel, identity, location_hiding
+from sim.lppm.channels.hiding import identity, location_hiding
+from sim.lppm.channels.matrix import MatrixChannel
 from sim.lppm.designs.exponential import Exponential, ExponentialParameters
 from sim.lppm.designs.location_hiding import LocationHiding, LocationHidingParameters
 from sim.lppm.outputs import CellsOrNothing

@@ -12,7 +12,7 @@ from sim.belief.fixed_profile import FixedProfile
 from sim.belief.markov_filter import MarkovFilter
 from sim.events import Query, Report
 from sim.interfaces import Belief, Channel
-from sim.lppm.channel import identity
+from sim.lppm.channels.hiding import identity
 from sim.mobility.traces import Trace
 from sim.simulation.recorder import SimulationLog
 from sim.world import World

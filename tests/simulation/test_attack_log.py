@@ -7,7 +7,8 @@ import pytest
 
 from sim.events import Guess, Query
 from sim.inference.bayes import read_only
-from sim.lppm.channel import exponential, identity
+from sim.lppm.channels.exponential import exponential
+from sim.lppm.channels.hiding import identity
 from tests.simulation.small_world import (
     PSEUDONYMS,
     WORLD,

@@ -12,7 +12,7 @@ from sim.attack.optimal import OptimalAttack
 from sim.belief.fixed_profile import FixedProfile
 from sim.events import Guess, Query, Report, Shift
 from sim.interfaces import LPPM, Attack
-from sim.lppm.channel import identity
+from sim.lppm.channels.hiding import identity
 from sim.lppm.designs.exponential import Exponential, ExponentialParameters
 from sim.lppm.designs.identity import Identity
 from sim.lppm.mechanism import Mechanism

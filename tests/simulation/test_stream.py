@@ -8,7 +8,7 @@ from typing import Any
 import simpy
 
 from sim.events import Report
-from sim.lppm.channel import identity
+from sim.lppm.channels.hiding import identity
 from sim.simulation.stream import Inbox, Stream
 
 

@@ -9,7 +9,9 @@ import pytest
 
 from sim.events import Guess
 from sim.interfaces import LPPM, FloatArray
-from sim.lppm.channel import MatrixChannel, exponential, identity
+from sim.lppm.channels.exponential import exponential
+from sim.lppm.channels.hiding import identity
+from sim.lppm.channels.matrix import MatrixChannel
 from sim.lppm.designs.exponential import Exponential, ExponentialParameters
 from sim.lppm.mechanism import Mechanism
 from sim.lppm.outputs import CellsOrNothing

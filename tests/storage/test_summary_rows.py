@@ -23,7 +23,7 @@ from sim.analysis.windows import read_halves, read_over_time
 from sim.events import Guess, Query
 from sim.execution.cost.estimate import estimate
 from sim.execution.plan import Plan, tasks
-from sim.lppm.channel import identity
+from sim.lppm.channels.hiding import identity
 from sim.mobility.traces import Trace
 from sim.scenario.models import Scenario
 from sim.scenario.sweep import points

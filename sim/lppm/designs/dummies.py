@@ -13,7 +13,7 @@ from sim.components.registry import component
 from sim.errors import InvalidValue
 from sim.inference.bayes import read_only
 from sim.interfaces import Channel, FloatArray, Generator, IntArray
-from sim.lppm.channel import draw
+from sim.lppm.channels.sampling import draw
 from sim.lppm.outputs import Sets
 from sim.lppm.parameters import DesignParameters, ShortNames
 from sim.world import World

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from sim.components.registry import component
 from sim.components.spec import NonNegative
 from sim.lppm.calibration import ByEpsilon
-from sim.lppm.channel import exponential
+from sim.lppm.channels.exponential import exponential
 from sim.lppm.parameters import CalibratedParameters, ShortNames
 from sim.world import World
 from sim.world.distance import Distance

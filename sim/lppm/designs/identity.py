@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from sim.components.registry import component
 from sim.interfaces import Channel, FloatArray
-from sim.lppm.channel import identity
+from sim.lppm.channels.hiding import identity
 from sim.lppm.parameters import DesignParameters, ShortNames
 from sim.world import World
 

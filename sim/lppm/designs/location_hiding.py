@@ -8,7 +8,8 @@ from sim.components.registry import component
 from sim.components.spec import NonNegative, Share
 from sim.interfaces import FloatArray
 from sim.lppm.calibration import BUDGET_TOLERANCE_KM, BaseAndRemap, root
-from sim.lppm.channel import BaseChannel, identity, location_hiding
+from sim.lppm.channels.base import BaseChannel
+from sim.lppm.channels.hiding import identity, location_hiding
 from sim.lppm.parameters import CalibratedParameters, ShortNames
 from sim.world import World
 from sim.world.distance import Distance

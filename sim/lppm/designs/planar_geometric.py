@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 from sim.components.registry import component
 from sim.components.spec import NonNegative
 from sim.lppm.calibration import ByEpsilon
-from sim.lppm.channel import MatrixChannel, ProductChannel
+from sim.lppm.channels.matrix import MatrixChannel
+from sim.lppm.channels.product import ProductChannel
 from sim.lppm.parameters import CalibratedParameters, ShortNames
 from sim.lppm.planar_noise import geometric_kernel, geometric_matrix
 from sim.world import World

@@ -18,7 +18,7 @@ from sim.components.spec import NonNegative
 from sim.errors import InvalidValue
 from sim.interfaces import Channel, FloatArray, Generator, IntArray
 from sim.lppm.calibration import ByEpsilon, epsilon_for_loss
-from sim.lppm.channel import MatrixChannel
+from sim.lppm.channels.matrix import MatrixChannel
 from sim.lppm.epsilon import steepest_per_km
 from sim.lppm.outputs import Points
 from sim.lppm.parameters import CalibratedParameters, ShortNames

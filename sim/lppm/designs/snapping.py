@@ -11,7 +11,9 @@ from sim.components.spec import Count, NonNegative
 from sim.interfaces import FloatArray
 from sim.lppm.calibration import BUDGET_TOLERANCE_KM, BaseAndRemap, root
 from sim.lppm.centre import centre_of
-from sim.lppm.channel import BaseChannel, MatrixChannel, identity
+from sim.lppm.channels.base import BaseChannel
+from sim.lppm.channels.hiding import identity
+from sim.lppm.channels.matrix import MatrixChannel
 from sim.lppm.parameters import CalibratedParameters, ShortNames
 from sim.world import World
 from sim.world.distance import Distance

@@ -69,10 +69,7 @@ class EuclideanDistance(Distance):
             return super().costs_km(weights)
         if self._convolution is not None and np.count_nonzero(weights) > _FEW:
             return self._convolution(weights)
-        costs = np.zeros(self.n_cells)
-        for cell in np.flatnonzero(weights).tolist():
-            costs += weights[cell] * self.row_km(cell)
-        return costs
+        return self._costs_by_rows_km(weights)
 
     def best_cells(self, weights: FloatArray) -> IntArray:
         """Return the optimal estimate, the geometric median among the cells, for each row of weights."""

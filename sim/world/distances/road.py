@@ -145,10 +145,7 @@ class RoadDistance(Distance):
         if (paths := self.by_node) is not None:
             missing_km = weights[paths.start] * (self.between_km(paths.start, paths.end) - paths.path_km)
             return self._path_costs_km(weights) + np.bincount(paths.end, missing_km, self.n_cells)
-        costs = np.zeros(self.n_cells)
-        for cell in np.flatnonzero(weights).tolist():
-            costs += weights[cell] * self.row_km(cell)
-        return costs
+        return self._costs_by_rows_km(weights)
 
     def best_cells(self, weights: FloatArray) -> IntArray:
         """Return the optimal estimate for each row of weights, shape (k, n_cells)."""

@@ -11,7 +11,7 @@ from tests.support import done, lppm_sim, refused
 
 DESIGN = """
 import numpy as np
-from sim.lppm.channel import MatrixChannel
+from sim.lppm.channels.matrix import MatrixChannel
 
 
 class Star:

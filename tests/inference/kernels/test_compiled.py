@@ -26,7 +26,10 @@ from sim.inference.likelihoods import Likelihoods
 from sim.inference.newton import constrained_newton
 from sim.interfaces import FloatArray
 from sim.lppm import remap
-from sim.lppm.channel import RemappedChannel, exponential, exponential_kernel, location_hiding
+from sim.lppm.channels.exponential import exponential
+from sim.lppm.channels.hiding import location_hiding
+from sim.lppm.channels.product import exponential_kernel
+from sim.lppm.channels.remapped import RemappedChannel
 from sim.lppm.estimates import (
     column_product,
     estimates_hiding,

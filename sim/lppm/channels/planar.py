@@ -20,7 +20,8 @@ from sim.inference.planar_kernel import PlanarKernel, sums_over_grid
 from sim.inference.planar_remap import PlanarRemap
 from sim.inference.source_sets import SourceSets, single, source_set
 from sim.interfaces import FloatArray, Generator, IntArray
-from sim.lppm.channel import RemappedChannel, draw
+from sim.lppm.channels.remapped import RemappedChannel
+from sim.lppm.channels.sampling import draw
 from sim.lppm.remap import loss_matrix
 from sim.world.distance import Distance
 from sim.world.distances.euclidean import EuclideanDistance
