@@ -9,8 +9,11 @@ BIN := .venv/bin
 TSC := .venv/node/node_modules/typescript/bin/tsc
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 # uv installs in seconds what takes pip minutes. pip is the fallback, for example where only pip.conf names a mirror.
-INSTALL_LOCKED = $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r $(1) 2>/dev/null || \
+# Bytecode is compiled once: otherwise every process that the tests start compiles its imports again.
+INSTALL_LOCKED = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes --no-deps -r $(1) 2>/dev/null || \
 	$(PIP) --require-hashes --no-deps -r $(1)
+
+unexport PYTHONDONTWRITEBYTECODE # for the same reason
 
 .PHONY: run test lint lint-javascript docs package format bench fuzz soak lock clean
 
