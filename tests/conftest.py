@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from sim.components import user_cache
 from sim.components.files import VARIABLE
 from sim.inference import kernels
-from sim.lppm import cache
 from sim.scenario.models import Scenario
 from tests.fork_server import forked_workers, stop_server
 from tests.support import BASE, DATA, SMALL, MakeScenario, numpy_kernels
@@ -31,7 +31,7 @@ settings.load_profile("lppm-sim")
 def _environment() -> Iterator[None]:
     """Set the folder of the real data for tests and their processes, and disable the user's cache of channels."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(cache.VARIABLE, "off")
+        patch.setenv(user_cache.VARIABLE, "off")
         patch.setenv("LPPM_SIM_WORKERS", "1")  # no processes for small runs; tests that need them set --workers
         if DATA.is_dir():
             patch.setenv(VARIABLE, str(DATA))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import GetJsonSchemaHandler, ModelWrapValidatorHandler, model_validator
@@ -104,10 +103,9 @@ class BayesianParameters(AttackParameters):
 
     def build(self, context: AttackContext) -> Attack:
         """Return the attack."""
-        belief_of = self._belief_of(context)
+        belief_of = BeliefOf(self.belief, context)
         if self.assumes is None:
             return self._inference(belief_of, context)
-        belief_of = cache(belief_of)
         attack = self._inference(belief_of, context)
         with input_errors(f"attacks.{self.name}.assumes"):
             design = self.assumes.build(context.world)
@@ -117,21 +115,6 @@ class BayesianParameters(AttackParameters):
             design=design,
             readable=output_space(design, context.world.grid.n_cells) == context.outputs,
         )
-
-    def _belief_of(self, context: AttackContext) -> Callable[[str], Belief]:
-        """Return a function that builds the belief about a user; a hardwired one uses the statistics in force."""
-        changing = context.in_force if self.belief.hardwired else {}
-
-        def belief_of(user: str) -> Belief:
-            if user not in changing:
-                return self.belief.build(context.known[user], context.restart_s, context.world)
-            beliefs = [
-                (first, self.belief.build(statistics, context.restart_s, context.world))
-                for first, statistics in changing[user]
-            ]
-            return InForce(cast(Any, beliefs))
-
-        return belief_of
 
     def _inference(self, belief_of: Callable[[str], Belief], context: AttackContext) -> Attack:
         records: dict[str, Any] = {"all_outputs": context.expected, "with_posterior": context.posterior}
@@ -152,6 +135,32 @@ def attack_tag(value: Any) -> str | None:
         return "module:Class"
     model = models.get(kind, BayesianParameters) if isinstance(kind, str) else BayesianParameters
     return model.kinds()[0]
+
+
+class BeliefOf:
+    """A function from user to the belief about the user, the same at each call; it can be saved in a checkpoint.
+
+    A hardwired belief uses the statistics in force.
+    """
+
+    def __init__(self, parameters: BeliefParameters, context: AttackContext) -> None:
+        self._parameters, self._context = parameters, context
+        self._made: dict[str, Belief] = {}
+
+    def __call__(self, user: str) -> Belief:
+        """Return the belief about a user."""
+        if user not in self._made:
+            self._made[user] = self._make(user)
+        return self._made[user]
+
+    def _make(self, user: str) -> Belief:
+        build, context = self._parameters.build, self._context
+        if not self._parameters.hardwired or user not in context.in_force:
+            return build(context.known[user], context.restart_s, context.world)
+        beliefs = [
+            (first, build(statistics, context.restart_s, context.world)) for first, statistics in context.in_force[user]
+        ]
+        return InForce(cast(Any, beliefs))
 
 
 AnyAttack = Annotated[AttackParameters, OneOf("attack", attack_tag)]

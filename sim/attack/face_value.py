@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from sim.events import Guess, Report
 from sim.inference.bayes import normalise, read_only
 from sim.interfaces import FloatArray, IntArray, OutputSpace
 from sim.lppm.outputs import Cells, CellsOrNothing, Regions
+from sim.mobility.statistics import Statistics
 from sim.world.distance import Distance
 
 
@@ -41,11 +43,15 @@ class FaceValueParameters(AttackParameters):
     def build(self, context: AttackContext) -> FaceValueAttack:
         """Return the attack."""
         return FaceValueAttack(
-            profile_of=lambda user: context.known[user].profile,
+            profile_of=partial(_profile, context.known),
             distance=context.world.privacy_distance,
             space=context.outputs,
             all_outputs=context.expected,
         )
+
+
+def _profile(known: Mapping[str, Statistics], user: str) -> FloatArray:
+    return known[user].profile
 
 
 class FaceValueAttack:

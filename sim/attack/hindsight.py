@@ -74,7 +74,7 @@ class SmoothingAttack:
         self._with_posterior = with_posterior
         self._users: dict[str, _Past] = {}
         self._online = OptimalAttack(
-            belief_of=lambda name: self._users[name].belief,
+            belief_of=self._belief,
             distance=distance,
             all_outputs=all_outputs,
             with_posterior=True,
@@ -98,6 +98,10 @@ class SmoothingAttack:
         user.filtered.append(guess.posterior)
         revised = self._estimates(user, self._lags, longest=self._lags[-1]) if self._lags else ()
         return guess._replace(revised=revised, posterior=guess.posterior if self._with_posterior else None)
+
+    def _belief(self, name: str) -> Belief:
+        """Return the belief about a user, which the estimates of the current query and of past ones share."""
+        return self._users[name].belief
 
     def conclude(self) -> Iterator[Guess]:
         """Yield the final estimates of each user's past queries, except those already made at the last report."""

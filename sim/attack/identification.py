@@ -106,9 +106,10 @@ class IdentificationAttack:
         self._names = list(candidates)
         self._one_to_one = parameters.matching == "one_to_one"
         self._streams: dict[str, Unidentified] = {}
-        models = _Models(list(candidates.values()), parameters.anywhere, markov=parameters.model == "markov")
+        self._models = _Models(list(candidates.values()), parameters.anywhere, markov=parameters.model == "markov")
+        self._restart_s = restart_s
         self._optimal = OptimalAttack(
-            belief_of=lambda stream: self._streams.setdefault(stream, Unidentified(models, restart_s)),
+            belief_of=self._stream,
             distance=distance,
             all_outputs=all_outputs,
             with_posterior=with_posterior,
@@ -123,6 +124,11 @@ class IdentificationAttack:
         """Process one report; estimate the cell and the identity of the user."""
         guess = self._optimal.observe(report)
         return guess._replace(identity=self._names[self._identity(report.user)])
+
+    def _stream(self, stream: str) -> Unidentified:
+        """Return the belief about a new stream."""
+        belief = self._streams[stream] = Unidentified(self._models, self._restart_s)
+        return belief
 
     def _identity(self, stream: str) -> int:
         if self._one_to_one:

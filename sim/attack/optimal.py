@@ -25,6 +25,8 @@ from sim.world.distance import Distance
 
 _is_countless = ChannelCapabilities.countless.of
 _estimates_of = ChannelCapabilities.estimates.of
+_Estimates = tuple[IntArray, frozenset[int]]
+"""The estimate for each output of a channel, -1 for an impossible one, and the outputs without prior mass."""
 _NO_OUTPUTS: frozenset[int] = frozenset()
 MOST_LISTED = 3_000
 """Largest number of outputs for which a repeated channel's estimates are computed for all outputs together."""
@@ -79,15 +81,15 @@ class OptimalAttack:
                 estimates = self._cached_estimates(user, time_s, channel)
             if estimates is None or self._with_posterior:
                 posterior = observe_output(user.belief, time_s, channel, output)
-            elif output in estimates.without_mass:
+            elif output in estimates[1]:
                 self._fallbacks += 1
         in_guess = posterior if self._with_posterior else None
         if estimates is None:
             assert posterior is not None
             estimate = self._distance.best_cell(posterior)
             return Guess(name, index, estimate, None, in_guess)
-        by_output = estimates.by_output if self._all_outputs else None
-        return Guess(name, index, estimates.by_output.item(output), by_output, in_guess)
+        by_output = estimates[0]
+        return Guess(name, index, by_output.item(output), by_output if self._all_outputs else None, in_guess)
 
     def _cached_estimates(self, user: _Target, time_s: int, channel: Channel) -> _Estimates | None:
         """Return the estimates under a fixed belief, computed when a channel is seen twice or all are needed."""
@@ -101,9 +103,7 @@ class OptimalAttack:
     def _estimates(self, user: _Target, time_s: int, channel: Channel) -> _Estimates:
         """Return the estimate for every possible output. Changes no belief."""
         by_output, missing = self._under(user.belief.prior(time_s), channel)
-        if missing:
-            return self._completed(user, by_output, channel)
-        return _Estimates(by_output, _NO_OUTPUTS)
+        return self._completed(user, by_output, channel) if missing else (by_output, _NO_OUTPUTS)
 
     def _under(self, prior: FloatArray, channel: Channel) -> tuple[IntArray, int]:
         """Return the estimate for every output under one prior, and the number of possible outputs without mass."""
@@ -122,7 +122,7 @@ class OptimalAttack:
             fallback = user.fallback = _Fallback(channel, priors, _first_known(others))
         completed = _first_known([by_output, fallback.by_output])
         without_mass = np.flatnonzero((by_output < 0) & (completed >= 0)).tolist()
-        return _Estimates(completed, frozenset(without_mass))
+        return completed, frozenset(without_mass)
 
 
 class HiddenChannel(UserError):
@@ -149,13 +149,6 @@ class _Target:
         self.channel: Channel | None = None
         self.estimates: _Estimates | None = None
         self.fallback: _Fallback | None = None
-
-
-class _Estimates(NamedTuple):
-    """The estimate for each output of a channel, -1 for an impossible one, and the outputs without prior mass."""
-
-    by_output: IntArray
-    without_mass: frozenset[int]
 
 
 class _Fallback(NamedTuple):

@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from sim.errors import UserError
 from sim.execution.adversary_knowledge import known_statistics, statistics_in_force
+from sim.execution.checkpoints import Checkpoint
+from sim.execution.chunk_state import ChunkSaver, ChunkState, Finished, SimulatedChunk
 from sim.execution.mechanisms import Mechanisms
-from sim.execution.notes import Notes, merge_notes, rows_without_data
+from sim.execution.notes import rows_without_data
 from sim.execution.plan import Chunk
 from sim.execution.population_cache import PopulationCache
 from sim.interfaces import AttackCapabilities
-from sim.lppm.theory import Theory
 from sim.rng import stream
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import Scenario
 from sim.simulation import interrupts
-from sim.simulation.engine import simulate
+from sim.simulation.engine import Saver, SimulationState, proceed
 from sim.simulation.population import Population
 from sim.simulation.progress import Tick
 from sim.simulation.recorder import SimulationLog
-from sim.simulation.user_log import Snapshot
 from sim.storage.sampling import in_sample, snapshot_users
-
-
-@dataclass(frozen=True, slots=True)
-class SimulatedChunk:
-    """Rows of the event log, snapshots and notes of a chunk."""
-
-    table: pa.Table
-    snapshots: dict[str, NDArray[Any]]
-    notes: dict[str, Any]
 
 
 class FailedSimulation(Exception):
@@ -48,100 +34,109 @@ class FailedSimulation(Exception):
         self.lppm = lppm
 
 
-def run_chunk(chunk: Chunk, populations: PopulationCache, tick: Tick | None = None) -> SimulatedChunk:
-    """Simulate every LPPM of the chunk in each replication; return the rows of the event log, snapshots and notes."""
-    by_name = {lppm.name: lppm for lppm in chunk.point.scenario.lppms}
-    tables: list[pa.Table] = []
-    snapshots: list[_Snapshots] = []
-    notes: dict[str, Notes] = {}
+def run_chunk(
+    chunk: Chunk, populations: PopulationCache, tick: Tick | None = None, checkpoint: Checkpoint | None = None
+) -> SimulatedChunk:
+    """Simulate every LPPM of the chunk in each replication; return the rows of the event log, snapshots and notes.
+
+    With a checkpoint, the chunk continues from it, if there is one, and saves its state from time to time.
+    """
+    scenario = chunk.point.scenario
+    by_name = {lppm.name: lppm for lppm in scenario.lppms}
+    built = {"world": populations.setting(chunk.point).world, "tick": tick}
+    state = _begin(checkpoint, built, tick)
+    saver = None if checkpoint is None else ChunkSaver(checkpoint, state, built)
     for population in populations.of_chunk(chunk):
         for name in chunk.lppms:
+            key = population.replication, name
+            if key in state.finished:
+                continue
             try:
-                run = _run(by_name[name], population, chunk.point.scenario, tick)
+                finished = _run(by_name[name], population, chunk, tick, state.current, saver)
             except UserError:
                 raise
             except BaseException as error:  # component code may raise anything; only a real Ctrl-C stops the run
                 interrupts.reraise_interrupt(error)
-                raise FailedSimulation(population.replication, name) from error
-            tables.append(run.log.table(point=chunk.point.index, lppm=name, replication=population.replication))
-            snapshots.append(_Snapshots(name, population.replication, run.log.snapshots))
-            notes[name] = merge_notes(notes[name], run.notes) if name in notes else run.notes
-    return SimulatedChunk(pa.concat_tables(tables), _stacked(snapshots), notes)
+                raise FailedSimulation(*key) from error
+            state.finished[key], state.current = finished, None
+    return state.joined()
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    log: SimulationLog
-    notes: Notes
+def _begin(checkpoint: Checkpoint | None, built: Mapping[str, object], tick: Tick | None) -> ChunkState:
+    """Return the state in the checkpoint, and report its queries; a new state without a checkpoint."""
+    saved = None if checkpoint is None else checkpoint.load(built)
+    if not isinstance(saved, ChunkState):
+        return ChunkState()
+    if tick is not None:
+        tick(saved.queries)
+    return saved
 
 
-def _run(spec: LPPMSpec, population: Population, scenario: Scenario, tick: Tick | None) -> _Run:
-    """Simulate one LPPM with the attacks and the log of `scenario` and the world and users of `population`."""
-    world = population.setting.world
+def _run(
+    spec: LPPMSpec,
+    population: Population,
+    chunk: Chunk,
+    tick: Tick | None,
+    state: SimulationState | None,
+    saver: Saver | None,
+) -> Finished:
+    """Simulate one LPPM with the attacks and the log of the chunk's scenario and the world and users of `population`.
+
+    The simulation continues from `state`, if it has begun.
+    """
+    scenario = chunk.point.scenario
     applicable = scenario.attacks_on(spec)
     known = {attack.name: known_statistics(attack, population) for attack in applicable}
     in_force = {attack.name: statistics_in_force(attack, population) for attack in applicable}
     mechanisms = Mechanisms(spec, population)
-    attacks = {
-        attack.name: attack.build(
-            scenario.attack_context(world, known[attack.name], in_force[attack.name], mechanisms.space)
+    if state is None:
+        attacks = {
+            attack.name: attack.build(
+                scenario.attack_context(
+                    population.setting.world, known[attack.name], in_force[attack.name], mechanisms.space
+                )
+            )
+            for attack in applicable
+        }
+        users = [trace.user for trace in population.traces]
+        state = SimulationState(
+            lppms={user: mechanisms.of(user) for user in users},
+            noise={user: stream(scenario.seed, "lppm", spec.name, user, population.replication) for user in users},
+            attacks=attacks,
+            log=_log(population, scenario, list(attacks), tick),
         )
-        for attack in applicable
-    }
-    log = SimulationLog(
-        world=world,
-        traces=population.traces,
-        attacks=list(attacks),
-        expected=scenario.records_expected,
-        window=scenario.record.summary_window,
-        shifts=[shift for life in population.lives.values() for shift in life.shifts],
-        snapshot_at=frozenset(scenario.record.snapshots),
-        records_snapshots=_snapshot_sample(population, scenario),
-        pseudonyms=population.pseudonyms,
-        epsilon_in=None if scenario.record.epsilon == "none" else world.metric(scenario.record.epsilon),
-        tick=tick,
-    )
-    simulate(
-        traces=population.traces,
-        lppm_of=mechanisms.of,
-        noise_of=lambda user: stream(scenario.seed, "lppm", spec.name, user, population.replication),
-        attacks=attacks,
-        log=log,
-    )
-    fallbacks = {name: int(AttackCapabilities.fallbacks.of(attack)) for name, attack in attacks.items()}
+    proceed(population.traces, state, saver)
     without_data = {
         name: rows_without_data(
             statistics for user, whole in own.items() for _, statistics in in_force[name].get(user, [(1, whole)])
         )
         for name, own in known.items()
     }
-    notes = {"attack_fallbacks": fallbacks, "attack_transitionrows_without_data": without_data, **mechanisms.notes()}
-    return _Run(log, notes)
-
-
-def _snapshot_sample(population: Population, scenario: Scenario) -> Callable[[str], bool]:
-    """Return a function of a user: whether the beliefs about the user are recorded. Many users have a sample."""
-    n_users = len(population.setting.users)
-    most = snapshot_users(population.setting.world.grid.n_cells, len(scenario.record.snapshots))
-    return lambda user: in_sample(user, n_users, most)
-
-
-@dataclass(frozen=True, slots=True)
-class _Snapshots:
-    lppm: str
-    replication: int
-    rows: Sequence[Snapshot]
-
-
-def _stacked(groups: Sequence[_Snapshots]) -> dict[str, NDArray[Any]]:
-    """Return all snapshots of a chunk, one array per column; unknown metrics are NaN."""
-    rows = [(group.lppm, group.replication, snapshot) for group in groups for snapshot in group.rows]
-    metrics = np.array([snapshot.own for *_, snapshot in rows], dtype=np.float64).reshape(-1, len(Theory._fields))
-    return {
-        "lppm": np.array([lppm for lppm, _, _ in rows], dtype=np.str_),
-        "replication": np.array([replication for _, replication, _ in rows], dtype=np.int64),
-        "user": np.array([snapshot.user for *_, snapshot in rows], dtype=np.str_),
-        "index": np.array([snapshot.index for *_, snapshot in rows], dtype=np.int64),
-        "profile": np.array([snapshot.profile for *_, snapshot in rows], dtype=np.float64),
-        **{f"own_{name}": metrics[:, place] for place, name in enumerate(Theory._fields)},
+    notes = {
+        "attack_fallbacks": {
+            name: int(AttackCapabilities.fallbacks.of(attack)) for name, attack in state.attacks.items()
+        },
+        "attack_transitionrows_without_data": without_data,
+        **mechanisms.notes(state.lppms),
     }
+    table = state.log.table(point=chunk.point.index, lppm=spec.name, replication=population.replication)
+    return Finished(table, state.log.snapshots, notes, queries=sum(map(len, population.traces)))
+
+
+def _log(population: Population, scenario: Scenario, attacks: Sequence[str], tick: Tick | None) -> SimulationLog:
+    """Return the empty log of a simulation."""
+    world, users = population.setting.world, len(population.setting.users)
+    most = snapshot_users(world.grid.n_cells, len(scenario.record.snapshots))
+    return SimulationLog(
+        world=world,
+        traces=population.traces,
+        attacks=attacks,
+        expected=scenario.records_expected,
+        window=scenario.record.summary_window,
+        shifts=[shift for life in population.lives.values() for shift in life.shifts],
+        snapshot_at=frozenset(scenario.record.snapshots),
+        records_snapshots=partial(in_sample, n_users=users, most=most),  # large populations have a sample
+        pseudonyms=population.pseudonyms,
+        epsilon_in=None if scenario.record.epsilon == "none" else world.metric(scenario.record.epsilon),
+        tick=tick,
+    )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sim.errors import input_errors
 from sim.execution.notes import Notes, rows_without_data
 from sim.interfaces import LPPM, BeliefCapabilities
 from sim.lppm.mechanism import Mechanism
 from sim.lppm.outputs import output_space
-from sim.mobility.statistics import Statistics
 from sim.scenario.lppms import LPPMSpec
 from sim.simulation.population import Population
 
@@ -24,8 +25,6 @@ class Mechanisms:
         self.space = output_space(self._design, self._world.grid.n_cells)
         """Output space of the design."""
         self._knowledge = population.knowledge(spec.training)
-        self._statistics: list[Statistics] = []
-        self._made: list[Mechanism] = []
         self._shared: dict[int, Mechanism] = {}
 
     def of(self, user: str) -> LPPM:
@@ -33,21 +32,20 @@ class Mechanisms:
         statistics = self._knowledge(user)
         if id(statistics) in self._shared:
             return self._shared[id(statistics)]
-        self._statistics.append(statistics)
         belief = self._spec.belief.build(statistics, self._restart_s, self._world)
         mechanism = Mechanism(belief=belief, design=self._design, learns_from=self._spec.learns_from)
-        self._made.append(mechanism)
         if BeliefCapabilities.fixed.of(belief):
             self._shared[id(statistics)] = mechanism
         return mechanism
 
-    def notes(self) -> Notes:
-        """Return the notes of all mechanisms after the simulation."""
-        beliefs = [mechanism.belief for mechanism in self._made]
+    def notes(self, made: Mapping[str, LPPM]) -> Notes:
+        """Return the notes of the users' mechanisms after the simulation."""
+        mechanisms = {id(mechanism): mechanism for mechanism in made.values()}
+        beliefs = [mechanism.belief for mechanism in mechanisms.values() if mechanism.belief is not None]
         gaps = [BeliefCapabilities.worst_gap.of(belief) for belief in beliefs]
         return {
             "lppm_fallbacks": sum(int(BeliefCapabilities.fallbacks.of(belief)) for belief in beliefs),
             "lppm_alarms": sum(int(BeliefCapabilities.alarms.of(belief)) for belief in beliefs),
-            "lppm_transitionrows_without_data": rows_without_data(self._statistics),
+            "lppm_transitionrows_without_data": rows_without_data(map(self._knowledge, made)),
             "worst_gap": max((float(gap) for gap in gaps if gap is not None), default=None),
         }

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
 from sim.errors import UserError, input_errors
+from sim.execution.checkpoints import Checkpoint
 from sim.execution.chunks import FailedSimulation, run_chunk
 from sim.execution.plan import Chunk
 from sim.execution.population_cache import PopulationCache
@@ -99,9 +100,11 @@ def perform(chunk: Chunk, directory: RunDirectory, populations: PopulationCache,
             counts = populations.setting(chunk.point).count_others(chunk.training, chunk.users)
         write_counts(directory, chunk.point.setting, chunk.training, counts, chunk.users)
         return
-    simulated = run_chunk(chunk, populations, tick)
+    checkpoint = Checkpoint(directory, chunk.id)
+    simulated = run_chunk(chunk, populations, tick, checkpoint)
     snapshots = simulated.snapshots if simulated.snapshots["index"].size else None
     directory.write_part(chunk.id, simulated.table, simulated.notes, snapshots=snapshots)
+    checkpoint.remove()
 
 
 class Answer(NamedTuple):

@@ -57,6 +57,13 @@ class IdentityKernel:
         """Return 1 where a cell is in a set."""
         return contains(sets, cells).astype(np.float64)
 
+    def __reduce__(self) -> str:
+        return "IDENTITY_KERNEL"  # rows with the same kernel object are one family, also after unpickling
+
+
+IDENTITY_KERNEL = IdentityKernel()
+"""The kernel of all location hiding channels."""
+
 
 class _GivenRow:
     """A kernel with one column: a row of a channel without known structure."""

@@ -25,10 +25,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.components.user_cache import VARIABLE, cache_folder
 from sim.inference.bayes import read_only
 from sim.interfaces import FloatArray
 
-VARIABLE = "LPPM_SIM_CACHE"
 MOST_BYTES = 2**30
 """Maximum size of the folder in bytes."""
 
@@ -81,7 +81,7 @@ class ChannelCache:
         """
         channel = self._in_memory.pop(digest, None)
         if channel is None:
-            path = None if (folder := _folder()) is None else folder / f"{digest}.npy"
+            path = None if (folder := cache_folder("channels")) is None else folder / f"{digest}.npy"
             channel = None if path is None else _verified(path, fault)
             if channel is None:
                 solved = solve()
@@ -105,18 +105,6 @@ class ChannelCache:
     def clear_memory(self) -> None:
         """Drop the channels in memory."""
         self._in_memory.clear()
-
-
-def _folder() -> Path | None:
-    """Return the folder of the cache; None if the cache is disabled or the user has no home folder."""
-    if setting := os.environ.get(VARIABLE, ""):
-        return None if setting == "off" else Path(setting)
-    from platformdirs import user_cache_path
-
-    try:
-        return user_cache_path("lppm-sim", appauthor=False) / "channels"
-    except RuntimeError:  # the user has no home folder
-        return None
 
 
 def _verified(path: Path, fault: Callable[[Solved], str | None]) -> FloatArray | None:

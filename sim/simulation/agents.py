@@ -18,16 +18,24 @@ Process = ProcessGenerator[simpy.Event, Any, None]
 
 
 def user(
-    environment: simpy.Environment, trace: Trace, lppm: LPPM, stream: Stream, log: UserLog, rng: Generator
+    environment: simpy.Environment,
+    trace: Trace,
+    lppm: LPPM,
+    stream: Stream,
+    log: UserLog,
+    rng: Generator,
+    done: int = 0,
 ) -> Process:
     """Replay a trace: at each query obfuscate the true cell, publish the report and update the mechanism with it.
 
-    A mechanism of the full type (`full`) learns from the true cell instead, and its report carries no channel.
+    A mechanism of the full type (`full`) learns from the true cell instead, and its report carries no channel. The
+    first `done` queries belong to the past of a simulation that continues.
     """
     name, snapshot_at = trace.user, log.snapshot_at
     remember = lppm.remember if lppm.full else None
     now_s = environment.now
-    for index, (time_s, cell) in enumerate(zip(trace.times_s.tolist(), trace.cells.tolist(), strict=True), start=1):
+    visits = zip(trace.times_s[done:].tolist(), trace.cells[done:].tolist(), strict=True)
+    for index, (time_s, cell) in enumerate(visits, start=done + 1):
         yield environment.timeout(time_s - now_s)
         now_s = time_s
         channel = lppm.channel(time_s)

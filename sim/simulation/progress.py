@@ -97,14 +97,14 @@ class Tally:
         if not left:
             return f"{kept}; its tables, figures and report may be missing or outdated until the run is resumed"
         again = "the other starts" if left == 1 else f"the other {left} start"
-        return f"{kept}; {again} again from the beginning: {self._lost()}"
+        return f"{kept}; {again} again from the beginning or from a checkpoint: {self._lost()}"
 
     def _lost(self) -> str:
         lost = self._simulated - self._finished
         if lost <= 0 or self._began_s is None:  # a Dask cluster reports the queries of whole chunks
-            return "simulated queries of unfinished chunks are lost"
+            return "simulated queries of unfinished chunks since then are lost"
         taken_s = (time.monotonic() - self._began_s) * lost / self._simulated
-        return f"about {lost:,} simulated queries are lost, {taken_s:,.0f} s of work"
+        return f"at most about {lost:,} simulated queries are lost, {taken_s:,.0f} s of work"
 
 
 @contextmanager

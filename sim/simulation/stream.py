@@ -12,20 +12,23 @@ from sim.events import Report
 class _Arrival:
     """The SimPy event of the next instant with a report, which wakes all adversaries."""
 
-    __slots__ = ("_environment", "_event")
+    __slots__ = ("_announced", "_environment", "_event")
 
     def __init__(self, environment: simpy.Environment) -> None:
         self._environment = environment
         self._event = environment.event()
+        self._announced = False
 
     def announce(self) -> None:
         """Wake the adversaries after all events that are already scheduled for this instant."""
-        if not self._event.triggered:
+        if not self._announced:
+            self._announced = True
             self._event.succeed()
 
     def event(self) -> simpy.Event:
         """Return the event to wait for."""
-        if self._event.triggered:
+        if self._announced:
+            self._announced = False
             self._event = self._environment.event()
         return self._event
 

@@ -94,6 +94,11 @@ class UserLog:
         """Expected losses of the channel in km by cell, from its second query on."""
 
     @property
+    def n_recorded(self) -> int:
+        """The number of queries recorded so far."""
+        return len(self.output) - self.output.count(-1)
+
+    @property
     def stays(self) -> bool:
         """Whether the last two queries had the same channel."""
         return self._losses_km is not None
@@ -134,7 +139,7 @@ class UserLog:
             if self.loss_km is not None:
                 loss_km = cast(OwnOutputs, channel).expected_loss_of_km(query.cell)
             else:
-                loss_km = float(self.row @ self._quality.row_km(query.cell))
+                loss_km = float(np.dot(self.row, self._quality.row_km(query.cell)))
             if self._losses_km is not None:
                 self._losses_km[query.cell] = loss_km
         self.expected_loss_km[query.index - 1] = loss_km

@@ -35,6 +35,7 @@ from sim.storage.tables import read_csv, write_csv
 
 _NAMES = {
     "training",
+    "checkpoints",
     "manifest.json",
     "summary.csv",
     "metrics.csv",
@@ -134,7 +135,7 @@ class RunDirectory:
 
     def clean(self) -> None:
         """Create the folder of parts, and remove temporary files of terminated writers."""
-        self._storage.prepare("events", "", "snapshots", "figures", "training")
+        self._storage.prepare("events", "", "snapshots", "figures", "training", "checkpoints")
 
     @property
     def path(self) -> Path:

@@ -49,7 +49,7 @@ def test_an_interrupted_run_states_what_is_saved_and_what_is_lost(make_scenario:
         sim.run(scenario, out=tmp_path, figures=False, chunk_queries=1, progress=InterruptedAt(75 + 75 + 50))
     assert str(caught.value).startswith(
         f"interrupted; 2 of 4 chunks are finished and kept in {tmp_path}; "
-        "the other 2 start again from the beginning: about 50 simulated queries are lost, "
+        "the other 2 start again from the beginning or from a checkpoint: at most about 50 simulated queries are lost, "
     )
     with pytest.raises(Interrupted) as joined:
         sim.run(scenario, out=tmp_path / "one", figures=False, progress=InterruptedAt(200))

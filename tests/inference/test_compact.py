@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -121,3 +123,8 @@ def test_invalid_likelihoods_are_rejected() -> None:
     for row in (np.zeros(N), np.full(N, np.nan), np.full(N, -1.0)):
         with pytest.raises(ValueError, match=r"^likelihood\b"):
             CompactRows(N).append(given_row(row), row)
+
+
+def test_rows_of_location_hiding_stay_one_family_when_they_are_pickled() -> None:
+    row = LocationHidingChannel(n_cells=N, reveal_probability=0.5).compact_likelihood(3)
+    assert pickle.loads(pickle.dumps(row)).kernel is row.kernel

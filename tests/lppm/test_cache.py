@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sim.components import user_cache
 from sim.interfaces import FloatArray
 from sim.lppm import cache
 from sim.lppm.cache import ChannelCache, Solved
@@ -39,7 +40,7 @@ def cached(digest: str, make: Maker) -> FloatArray:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(user_cache.VARIABLE, str(tmp_path / "cache"))
     CHANNELS.clear_memory()
     return tmp_path / "cache"
 
@@ -58,7 +59,7 @@ def test_channel_is_computed_once_and_cached_in_memory_and_on_disk(folder: Path)
 
 
 def test_off_writes_nothing_to_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(cache.VARIABLE, "off")
+    monkeypatch.setenv(user_cache.VARIABLE, "off")
     maker = Maker()
     for _ in range(2):
         cached("a", maker)
@@ -69,7 +70,7 @@ def test_off_writes_nothing_to_disk(folder: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_default_folder_is_the_cache_folder_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(cache.VARIABLE)
+    monkeypatch.delenv(user_cache.VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     CHANNELS.clear_memory()
     cached("a", Maker())
@@ -175,7 +176,7 @@ def test_folder_and_files_are_private(folder: Path, tmp_path: Path, monkeypatch:
         folder.chmod(0o755)
         cached("b", Maker())
         assert stat.S_IMODE(folder.stat().st_mode) == 0o755, "a named folder may be shared on purpose"
-        monkeypatch.delenv(cache.VARIABLE)
+        monkeypatch.delenv(user_cache.VARIABLE)
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         default = tmp_path / "cache" / "lppm-sim" / "channels"
         default.mkdir(mode=0o755, parents=True)
@@ -187,7 +188,7 @@ def test_folder_and_files_are_private(folder: Path, tmp_path: Path, monkeypatch:
 
 def test_unwritable_folder_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "file" / "below"))
+    monkeypatch.setenv(user_cache.VARIABLE, str(tmp_path / "file" / "below"))
     CHANNELS.clear_memory()
     assert cached("a", Maker()).tolist() == np.ones((3, 3)).tolist()
 

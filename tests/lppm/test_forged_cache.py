@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from sim.components import user_cache
 from sim.interfaces import FloatArray
 from sim.lppm import cache
 from sim.lppm.cache import Solved
@@ -152,7 +153,7 @@ def forged(what: str, design: Design, honest: Solved) -> Solved:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(user_cache.VARIABLE, str(tmp_path / "cache"))
     CHANNELS.clear_memory()
     return tmp_path / "cache"
 

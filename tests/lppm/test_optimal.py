@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linprog
 
+from sim.components import user_cache
 from sim.errors import InputError
 from sim.interfaces import FloatArray
-from sim.lppm import cache, linear
+from sim.lppm import linear
 from sim.lppm.designs import optimal_privacy, optimal_quality
 from sim.lppm.designs.exponential import Exponential
 from sim.lppm.designs.location_hiding import LocationHiding
@@ -395,7 +396,7 @@ def test_design_is_a_pure_function_of_the_prior(design: Any) -> None:
 
 
 def test_solutions_are_cached_by_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(user_cache.VARIABLE, str(tmp_path))
     crow, grid, prior = DISTANCES["euclidean"], DISTANCES["manhattan"], some_prior(1)
     solved: list[FloatArray] = []
 

@@ -1,4 +1,4 @@
-"""The engine can be interrupted at any time."""
+"""The engine can be interrupted at any time, and continue from any instant."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ import pytest
 from sim.attack.optimal import OptimalAttack
 from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParameters
 from sim.belief.fixed_profile import FixedProfile
+from sim.events import Guess, Report
 from sim.lppm.designs.exponential import Exponential, ExponentialParameters
 from sim.lppm.mechanism import Mechanism
 from sim.mobility.traces import Trace
-from sim.simulation.engine import simulate
+from sim.simulation import engine
+from sim.simulation.engine import SimulationState, proceed, simulate
 from sim.simulation.progress import Tick
 from sim.simulation.recorder import SimulationLog
 from sim.world import World
@@ -102,3 +104,52 @@ def test_a_custom_signal_handler_stays() -> None:
         signal.signal(signal.SIGINT, before)
     assert seen == [signal.SIGINT]
     assert log.table(point=0, lppm="a", replication=0).num_rows == 3
+
+
+class Order:
+    """An adversary that records the users of the reports, in order."""
+
+    def __init__(self) -> None:
+        self.users: list[str] = []
+
+    def observe(self, report: Report) -> Guess:
+        self.users.append(report.user)
+        return Guess(report.user, report.index, 0)
+
+
+class AtInstants:
+    """Stops a simulation at an instant, as if it were saved there."""
+
+    def __init__(self, now_s: int) -> None:
+        self.now_s = now_s
+
+    def is_due(self) -> bool:
+        return True
+
+    def save(self, state: SimulationState) -> None:
+        if state.now_s == self.now_s:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("now_s", [0, 5, 10])
+def test_simultaneous_reports_keep_their_order_after_a_checkpoint(now_s: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_STEPS", 1)
+    times = {"ann": [0, 10, 20], "bob": [5, 10, 20], "cal": [0, 20, 20]}
+    traces = [Trace(user, np.array(own), np.zeros(3, dtype=np.int64)) for user, own in times.items()]
+
+    def begun() -> tuple[Order, SimulationState]:
+        order = Order()
+        log = SimulationLog(world=WORLD, traces=traces, attacks=["order"], expected=False)
+        design = Exponential(ExponentialParameters(epsilon_per_km=1.0), distance=WORLD.quality_distance)
+        lppms = {user: Mechanism(belief=FixedProfile(profile=PROFILE), design=design) for user in times}
+        noise = {user: np.random.default_rng(1) for user in times}
+        return order, SimulationState(dict(lppms), noise, {"order": order}, log)
+
+    whole, state = begun()
+    proceed(traces, state)
+    assert whole.users == ["ann", "cal", "bob", "ann", "bob", "cal", "ann", "bob", "cal"]
+    parted, state = begun()
+    with pytest.raises(KeyboardInterrupt):
+        proceed(traces, state, AtInstants(now_s))
+    proceed(traces, state)
+    assert parted.users == whole.users

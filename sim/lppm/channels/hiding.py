@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.inference.compact_rows import CompactRow, IdentityKernel
+from sim.inference.compact_rows import IDENTITY_KERNEL, CompactRow
 from sim.inference.dense import require_dense
 from sim.inference.source_sets import single, source_set
 from sim.interfaces import FloatArray, Generator, IntArray
@@ -12,9 +12,6 @@ from sim.lppm.channels.base import column_through, possible_outputs, row_through
 from sim.lppm.estimates import estimates_hiding
 from sim.lppm.remap import columns_hiding, loss_hiding, remap_hiding
 from sim.world.distance import Distance
-
-_HIDING_KERNEL = IdentityKernel()
-"""Kernel of all location hiding channels, which thereby share a family of rows."""
 
 
 class LocationHidingChannel:
@@ -65,7 +62,7 @@ class LocationHidingChannel:
     def compact_likelihood(self, output: int) -> CompactRow:
         """Return f(z | .) in compact form."""
         gain = self.reveal_probability - self.other_probability
-        return CompactRow(_HIDING_KERNEL, single(output), gain, self.other_probability)
+        return CompactRow(IDENTITY_KERNEL, single(output), gain, self.other_probability)
 
     def columns(self, table: IntArray, outputs: IntArray) -> FloatArray:
         """Return f(z | .) of the given outputs if all outputs pass through a table."""
@@ -79,7 +76,7 @@ class LocationHidingChannel:
         outside = count * self.other_probability
         if 2 * count > members.size:  # the complement is the smaller set
             members, inside, outside = ~members, outside, inside
-        return CompactRow(_HIDING_KERNEL, source_set(members, members.size), inside - outside, outside)
+        return CompactRow(IDENTITY_KERNEL, source_set(members, members.size), inside - outside, outside)
 
     def remap(self, prior: FloatArray, distance: Distance) -> IntArray:
         """Return the optimal cell to report instead of each output under this prior."""

@@ -19,9 +19,9 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
+from sim.components.user_cache import cache_folder
 from sim.mobility.recorded.visit_index import DamagedIndex, VisitIndex
 
-VARIABLE = "LPPM_SIM_CACHE"
 LARGE_BYTES = 1_000_000
 """Size of a trace file from which its index is cached; smaller files are read into memory."""
 MOST_BYTES = 2**33
@@ -32,7 +32,7 @@ Build = Callable[[], VisitIndex]
 
 def index_of(file: Path, options: str, build: Build) -> VisitIndex:
     """Return the index of a trace file for reading options: from the cache if the file is large, else by `build`."""
-    folder = _folder()
+    folder = cache_folder("traces")
     if folder is None or file.stat().st_size < LARGE_BYTES:
         return build()
     path = folder / f"{_digest(file, options)}.visits"
@@ -44,18 +44,6 @@ def index_of(file: Path, options: str, build: Build) -> VisitIndex:
             _tidy(folder, path)
             index = _opened(path)
     return build() if index is None else index
-
-
-def _folder() -> Path | None:
-    """Return the folder of the cache; None if the cache is disabled or the user has no home folder."""
-    if setting := os.environ.get(VARIABLE, ""):
-        return None if setting == "off" else Path(setting)
-    from platformdirs import user_cache_path
-
-    try:
-        return user_cache_path("lppm-sim", appauthor=False) / "traces"
-    except RuntimeError:  # the user has no home folder
-        return None
 
 
 def _digest(file: Path, options: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sim.components import user_cache
 from sim.errors import InvalidValue
 from sim.interfaces import IntArray
 from sim.mobility.recorded import index_cache
@@ -81,7 +82,7 @@ def test_every_changed_byte_is_detected(tmp_path: Path) -> None:
 def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Write a trace file, regard all files as large, and return its path."""
     monkeypatch.setattr(index_cache, "LARGE_BYTES", 0)
-    monkeypatch.setenv(index_cache.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(user_cache.VARIABLE, str(tmp_path / "cache"))
     visits = visits_of(9).items()
     frames = [pd.DataFrame({"user": user, "time_s": when, "cell": cells}) for user, (when, cells) in visits]
     pd.concat(frames).assign(time_s=lambda frame: frame["time_s"].clip(0)).to_csv(tmp_path / "t.csv", index=False)
@@ -108,7 +109,7 @@ def test_a_cached_index_replays_the_same_visits(
     assert replayed(traces) == first
     assert "reading the trace file again" in capsys.readouterr().err
     assert VisitIndex.open(cached)
-    monkeypatch.setenv(index_cache.VARIABLE, "off")
+    monkeypatch.setenv(user_cache.VARIABLE, "off")
     assert replayed(traces) == first
 
 
