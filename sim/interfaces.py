@@ -227,10 +227,13 @@ class BeliefCapabilities:
     """Largest certified gap of an estimate so far, in [0, inf); None: no estimates."""
 
 
+_observe_compact_of = BeliefCapabilities.observe_compact.of
+
+
 def observe_output(belief: Belief, time_s: int, channel: Channel, output: int) -> FloatArray:
     """Let a belief learn from an output of a channel; return the posterior, shape (n_cells,)."""
     likelihood = channel.likelihood(output)
-    observe_compact = BeliefCapabilities.observe_compact.of(belief)
+    observe_compact = _observe_compact_of(belief)
     if observe_compact is None:
         return belief.observe(time_s, likelihood)
     compact = ChannelCapabilities.compact_likelihood.of(channel)

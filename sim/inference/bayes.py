@@ -24,7 +24,7 @@ AnyArray = TypeVar("AnyArray", bound=NDArray[Any])
 
 def read_only(array: AnyArray) -> AnyArray:
     """Make an array read-only and return it."""
-    array.flags.writeable = False
+    array.setflags(write=False)
     return array
 
 
@@ -80,8 +80,11 @@ def condition(prior: FloatArray, likelihood: FloatArray) -> tuple[FloatArray, fl
     (array([0.25, 0.75]), 0.2)
     """
     if prior.shape == likelihood.shape and (fast := kernels.compiled()) is not None:
-        posterior, mass = fast.condition(plain_floats(prior), plain_floats(likelihood))
-        return posterior, float(mass)
+        posterior: FloatArray = np.empty(prior.size)
+        try:
+            return posterior, fast.condition(prior, likelihood, posterior)
+        except TypeError:  # arrays of another type or layout, from custom components
+            return posterior, fast.condition(plain_floats(prior), plain_floats(likelihood), posterior)
     joint = prior * likelihood
     mass = float(joint.sum())
     if not mass > MASS_FLOOR:

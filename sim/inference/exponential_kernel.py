@@ -123,8 +123,9 @@ def remap_exponential(
     array([1, 1])
     """
     if (fast := kernels.compiled()) is not None:
-        arguments = (np.ascontiguousarray(weights), row_decay, col_decay, row_between, col_between)
-        return np.asarray(fast.remap_exponential(*arguments))
+        table: IntArray = np.empty(weights.size, dtype=np.int64)
+        fast.remap_exponential(np.ascontiguousarray(weights), row_decay, col_decay, row_between, col_between, table)
+        return table
     row = _medians(_along(weights.T, col_decay).T, row_decay, row_between)
     col = _medians(_along(weights, row_decay).T, col_decay, col_between).T
     cells = np.arange(weights.size).reshape(weights.shape)

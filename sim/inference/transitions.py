@@ -118,9 +118,10 @@ class CountedTransitions:
     def forward(self, weights: FloatArray) -> FloatArray:
         """Return the weights after one step."""
         if weights.shape == self._fallback.shape and (fast := kernels.compiled()) is not None:
-            return np.asarray(
-                fast.forward_counted(plain_floats(weights), self._first, self._to, self._probabilities, self._fallback)
-            )
+            after: FloatArray = np.empty(weights.size)
+            plain = plain_floats(weights)
+            fast.forward_counted(plain, self._first, self._to, self._probabilities, self._fallback, after)
+            return after
         moved = np.bincount(self._to, weights=weights[self._from] * self._probabilities, minlength=self.n_cells)
         return np.asarray(moved + float(weights[self._without_data].sum()) * self._fallback)
 

@@ -33,9 +33,11 @@ def estimates_product(
     """Return the estimates for a product of kernels after a remap, under the Manhattan distance of the same grid."""
     if prior.size == table.size and (fast := kernels.compiled()) is not None:
         estimates = np.empty(table.size, np.int64)
-        missing = fast.estimates_product(row_kernel, col_kernel, table, plain_floats(prior), estimates)
-        estimates.setflags(write=False)
-        return estimates, missing
+        try:
+            missing = fast.estimates_product(row_kernel, col_kernel, table, prior, estimates)
+        except TypeError:  # an array of another type or layout, from a custom belief
+            missing = fast.estimates_product(row_kernel, col_kernel, table, plain_floats(prior), estimates)
+        return read_only(estimates), missing
     outputs = np.unique(table)
     rows = columns_product(row_kernel, col_kernel, table, outputs)
     return estimates_from((outputs, rows), table.size, prior, distance)

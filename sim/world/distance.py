@@ -40,11 +40,8 @@ class Distance(ABC):
 
     obeys_triangle: bool = False
     """Whether d(x, y) <= d(x, v) + d(v, y) is known to hold for all cells."""
-
-    @property
-    def shape(self) -> tuple[int, int] | None:
-        """Return (rows, cols) if estimates are weighted medians: the Manhattan distance on a full grid; else None."""
-        return None
+    shape: tuple[int, int] | None = None
+    """(rows, cols) if estimates are weighted medians: the Manhattan distance on a full grid; else None."""
 
     @property
     def axes_km(self) -> tuple[FloatArray, FloatArray]:
@@ -58,7 +55,8 @@ class Distance(ABC):
     def row_km(self, cell: int) -> FloatArray:
         """Return the distances from one cell to all cells, shape (n_cells,)."""
         if self.n_cells <= MATRIX_CELLS:
-            return np.asarray(self.matrix_km[cell])
+            row_km: FloatArray = self.matrix_km[cell]
+            return row_km
         return self.between_km(cell, np.arange(self.n_cells))
 
     def column_km(self, cell: int) -> FloatArray:

@@ -30,7 +30,7 @@ _NUMBA_SETTINGS = Path(".numba_config.yaml")
 class Kernels:
     """The numba version of every function that has one."""
 
-    condition: Callable[[FloatArray, FloatArray], tuple[FloatArray, float]]
+    condition: Callable[[FloatArray, FloatArray, FloatArray], float]
     predict: Callable[[FloatArray, FloatArray], FloatArray]
     decide: Callable[[FloatArray, int, int], int]
     decide_each: Callable[[FloatArray, FloatArray, int, int], IntArray]
@@ -45,11 +45,11 @@ class Kernels:
     columns_product: Callable[[FloatArray, FloatArray, IntArray, IntArray], FloatArray]
     columns_hiding: Callable[[float, float, IntArray, IntArray], FloatArray]
     smooth: Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
-    remap_exponential: Callable[[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray], IntArray]
+    remap_exponential: Callable[[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, IntArray], None]
     run_entries: Callable[..., FloatArray]
     scatter: Callable[[FloatArray, Any, Any, Any, int], FloatArray]
     gather: Callable[[FloatArray, Any, Any, Any], FloatArray]
-    forward_counted: Callable[[FloatArray, Any, Any, FloatArray, FloatArray], FloatArray]
+    forward_counted: Callable[[FloatArray, Any, Any, FloatArray, FloatArray, FloatArray], None]
     tangent: Callable[[FloatArray, FloatArray, FloatArray, float, float], tuple[float, ...]]
     estimates_product: Callable[[FloatArray, FloatArray, IntArray, FloatArray, IntArray], int]
     estimates_hiding: Callable[[float, float, IntArray, FloatArray, int, IntArray], int]

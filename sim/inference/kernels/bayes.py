@@ -5,24 +5,24 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from sim.inference.kernels.compilation import MATRIX, VECTOR, kernel
+from sim.inference.kernels.compilation import MATRIX, NEW_VECTOR, VECTOR, kernel
 from sim.inference.ties import HALF, MASS_FLOOR
 from sim.interfaces import FloatArray, IntArray
 
 
-@kernel(VECTOR, VECTOR)
-def condition(prior: FloatArray, likelihood: FloatArray) -> tuple[FloatArray, float]:
-    """Numba version of `condition`."""
-    joint = np.empty(prior.size)
+@kernel(VECTOR, VECTOR, NEW_VECTOR)
+def condition(prior: FloatArray, likelihood: FloatArray, posterior: FloatArray) -> float:
+    """Numba version of `condition`; fills in the posterior and returns the mass."""
     mass = 0.0
     for cell in range(prior.size):
-        joint[cell] = prior[cell] * likelihood[cell]
-        mass += joint[cell]
+        posterior[cell] = prior[cell] * likelihood[cell]
+        mass += posterior[cell]
     if not mass > MASS_FLOOR:
-        return np.zeros(prior.size), 0.0
+        posterior[:] = 0.0
+        return 0.0
     for cell in range(prior.size):
-        joint[cell] /= mass
-    return joint, mass
+        posterior[cell] /= mass
+    return mass
 
 
 @kernel(VECTOR, MATRIX)

@@ -11,41 +11,13 @@ from sim.interfaces import FloatArray, IntArray
 
 
 @part
-def _reached(weights: FloatArray, half: float) -> int:
-    """Return the lowest position at which the running sum of the weights reaches half of their total.
-
-    Counts without branches, which the processor could not predict.
-    """
-    up_to, below = 0.0, 0
-    for i in range(weights.size):
-        up_to += weights[i]
-        below += up_to < half
-    return min(below, weights.size - 1)
-
-
-@part
-def _decide(
-    sums: FloatArray, slot: IntArray, row_of: IntArray, col_of: IntArray, cols: int, estimates: IntArray
-) -> int:
-    """Fill in the cell of the median row and column of each output, or -1; return the number of possible outputs at -1.
-
-    `sums[slot]` has the weights of an output in the rows `row_of`, then those in the columns `col_of`; the slot of an
-    impossible output is -1.
-    """
-    missing, n_rows = 0, row_of.size
-    for z in range(slot.size):
-        estimates[z] = -1
-        if slot[z] >= 0:
-            weights = sums[slot[z]]
-            total = 0.0
-            for i in range(n_rows):
-                total += weights[i]
-            if total > MASS_FLOOR:
-                row, col = _reached(weights[:n_rows], HALF * total), _reached(weights[n_rows:], HALF * total)
-                estimates[z] = row_of[row] * cols + col_of[col]
-            else:
-                missing += 1
-    return missing
+def _with_mass(prior: FloatArray) -> IntArray:
+    """Return the cells with mass."""
+    cells, count = np.empty(prior.size, np.int64), 0
+    for cell in range(prior.size):
+        cells[count] = cell
+        count += prior[cell] > 0.0
+    return cells[:count]
 
 
 @part
@@ -60,67 +32,155 @@ def _slots(table: IntArray) -> tuple[IntArray, int]:
 
 
 @part
-def _with_mass(prior: FloatArray, cols: int) -> tuple[IntArray, IntArray]:
-    """Return the rows and the columns of the grid with mass."""
-    in_row, in_col = np.zeros(prior.size // cols, np.bool_), np.zeros(cols, np.bool_)
-    for row in range(in_row.size):
-        for col in range(cols):
-            if prior[row * cols + col] > 0.0:
-                in_row[row] = in_col[col] = True
-    return np.flatnonzero(in_row), np.flatnonzero(in_col)
+def _whole(size: int) -> int:
+    """Return the next multiple of eight: inner loops of that length need no steps of single numbers."""
+    return (size + 7) // 8 * 8
 
 
 @part
-def _factors(
-    row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatArray, row_of: IntArray, col_of: IntArray
+def _factors_of_cells(
+    row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatArray, cells: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return F, shape (rows, m), and G, shape (cols, m), for the m rows and columns with mass.
-
-    F[zr, i] G[zc, i] is the weight of the base output (zr, zc) in the i-th row or column with mass.
-    """
-    rows, cols, n_rows = len(row_kernel), len(col_kernel), row_of.size
-    through_cols, through_rows = np.zeros((n_rows, cols)), np.zeros((col_of.size, rows))
-    for i in range(n_rows):
-        across, weights = row_kernel[row_of[i]], through_cols[i]
-        for j in range(col_of.size):
-            mass = prior[row_of[i] * cols + col_of[j]]
-            if mass > 0.0:
-                along, sums = col_kernel[col_of[j]], through_rows[j]
-                for zc in range(cols):
-                    weights[zc] += mass * along[zc]
-                for zr in range(rows):
-                    sums[zr] += mass * across[zr]
-    by_row, by_col = np.empty((rows, n_rows + col_of.size)), np.empty((cols, n_rows + col_of.size))
-    for zr in range(rows):
-        for i in range(n_rows):
-            by_row[zr, i] = row_kernel[row_of[i], zr]
-        for j in range(col_of.size):
-            by_row[zr, n_rows + j] = through_rows[j, zr]
-    for zc in range(cols):
-        for i in range(n_rows):
-            by_col[zc, i] = through_cols[i, zc]
-        for j in range(col_of.size):
-            by_col[zc, n_rows + j] = col_kernel[col_of[j], zc]
+    """Return factors F[zr, i] and G[zc, i] of the weight of the base output (zr, zc) in the i-th cell, zero-padded."""
+    rows, cols, size = len(row_kernel), len(col_kernel), _whole(cells.size)
+    by_row, by_col = np.zeros((rows, size)), np.zeros((cols, size))
+    for i in range(cells.size):
+        mass, across, along = prior[cells[i]], row_kernel[cells[i] // cols], col_kernel[cells[i] % cols]
+        for zr in range(rows):
+            by_row[zr, i] = mass * across[zr]
+        for zc in range(cols):
+            by_col[zc, i] = along[zc]
     return by_row, by_col
+
+
+@part
+def _factors_of_axes(
+    row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatArray, cells: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return factors F[zr, i] and G[zc, i] of the weight in the i-th row, then in the i-th column, zero-padded."""
+    rows, cols = len(row_kernel), len(col_kernel)
+    by_row, by_col = np.zeros((rows, _whole(rows + cols))), np.zeros((cols, _whole(rows + cols)))
+    for row in range(rows):
+        for zr in range(rows):
+            by_row[zr, row] = row_kernel[row, zr]
+    for col in range(cols):
+        for zc in range(cols):
+            by_col[zc, rows + col] = col_kernel[col, zc]
+    through_cols, through_rows = np.zeros((rows, cols)), np.zeros((cols, rows))
+    for cell in cells:
+        row, col, mass = cell // cols, cell % cols, prior[cell]
+        across, along, sums, weights = row_kernel[row], col_kernel[col], through_rows[col], through_cols[row]
+        for zc in range(cols):
+            weights[zc] += mass * along[zc]
+        for zr in range(rows):
+            sums[zr] += mass * across[zr]
+    by_row[:, rows : rows + cols] = through_rows.T
+    by_col[:, :rows] = through_cols.T
+    return by_row, by_col
+
+
+@part
+def _sums(by_row: FloatArray, by_col: FloatArray, table: IntArray, slot: IntArray, count: int) -> FloatArray:
+    """Return the products of the factors, summed over the base outputs that become the same output."""
+    sums = np.zeros((count, by_row.shape[1]))
+    for zr in range(len(by_row)):
+        across = by_row[zr]
+        for zc in range(len(by_col)):
+            along, weights = by_col[zc], sums[slot[table[zr * len(by_col) + zc]]]
+            for i in range(weights.size):
+                weights[i] += across[i] * along[i]
+    return sums
+
+
+@part
+def _count_below_half(weights: FloatArray, order: IntArray, total: FloatArray, below: FloatArray) -> None:
+    """Count the running sums of each output, in this order, that are below half of the total.
+
+    `weights` has a row for each summand and a column for each output. Counting uses vector instructions; a search has
+    branches that the processor cannot predict.
+    """
+    up_to = np.zeros(total.size)
+    for i in range(order.size - 1):
+        here = weights[order[i]]
+        for k in range(total.size):
+            up_to[k] += here[k]
+            below[k] += 1.0 if up_to[k] < HALF * total[k] else 0.0
+
+
+@part
+def _decide(
+    sums: FloatArray,
+    slot: IntArray,
+    order: tuple[IntArray, IntArray],
+    place: tuple[IntArray, IntArray],
+    cols: int,
+    estimates: IntArray,
+) -> int:
+    """Fill in the cell of the median row and column of each output, or -1; return the number of possible outputs at -1.
+
+    `sums[slot]` has the weights of an output; the slot of an impossible output is -1. The first item of `order` has the
+    numbers of the weights whose median is the row, ascending by row, and the first item of `place` the row of each
+    weight; the second items have the same for columns.
+    """
+    weights, missing = np.ascontiguousarray(sums.T), 0
+    total, below = np.zeros(len(sums)), np.zeros((2, len(sums)))
+    for i in order[0]:
+        here = weights[i]
+        for k in range(total.size):
+            total[k] += here[k]
+    _count_below_half(weights, order[0], total, below[0])
+    _count_below_half(weights, order[1], total, below[1])
+    for z in range(slot.size):
+        k = slot[z]
+        estimates[z] = -1
+        if k >= 0:
+            if total[k] > MASS_FLOOR:
+                row, col = place[0][order[0][int(below[0, k])]], place[1][order[1][int(below[1, k])]]
+                estimates[z] = row * cols + col
+            else:
+                missing += 1
+    return missing
+
+
+@part
+def _axes(rows: int, cols: int) -> tuple[tuple[IntArray, IntArray], tuple[IntArray, IntArray]]:
+    """Return `order` and `place` of `_decide` for the weights of all rows, then of all columns."""
+    number = np.arange(rows + cols)
+    return (number[:rows], number[rows:]), (number, number - rows)
+
+
+@part
+def _by_column(col_of: IntArray, cols: int) -> IntArray:
+    """Return the positions of the cells, ascending by column."""
+    order, count = np.empty(col_of.size, np.int64), 0
+    for col in range(cols):
+        for i in range(col_of.size):
+            if col_of[i] == col:
+                order[count] = i
+                count += 1
+    return order
 
 
 @kernel(MATRIX, MATRIX, CELLS, VECTOR, NEW_CELLS)
 def estimates_product(
     row_kernel: FloatArray, col_kernel: FloatArray, table: IntArray, prior: FloatArray, estimates: IntArray
 ) -> int:
-    """Numba version of `estimates_product`, without likelihoods: only rows and columns with mass count."""
+    """Numba version of `estimates_product`, without likelihoods.
+
+    The weights of an output are those of the cells with mass if they are few, otherwise those of rows and columns.
+    """
     rows, cols = len(row_kernel), len(col_kernel)
-    row_of, col_of = _with_mass(prior, cols)
-    by_row, by_col = _factors(row_kernel, col_kernel, prior, row_of, col_of)
+    cells = _with_mass(prior)
     slot, count = _slots(table)
-    sums = np.zeros((count, row_of.size + col_of.size))
-    for zr in range(rows):
-        across = by_row[zr]
-        for zc in range(cols):
-            along, weights = by_col[zc], sums[slot[table[zr * cols + zc]]]
-            for i in range(weights.size):
-                weights[i] += across[i] * along[i]
-    return _decide(sums, slot, row_of, col_of, cols, estimates)
+    if cells.size <= rows + cols:
+        by_row, by_col = _factors_of_cells(row_kernel, col_kernel, prior, cells)
+        row_of, col_of = cells // cols, cells % cols
+        order, place = (np.arange(cells.size), _by_column(col_of, cols)), (row_of, col_of)
+    else:
+        by_row, by_col = _factors_of_axes(row_kernel, col_kernel, prior, cells)
+        order, place = _axes(rows, cols)
+    sums = _sums(by_row, by_col, table, slot, count)
+    return _decide(sums, slot, order, place, cols, estimates)
 
 
 @kernel(types.float64, types.float64, CELLS, VECTOR, types.int64, NEW_CELLS)
@@ -132,23 +192,21 @@ def estimates_hiding(
     The weights of an output z are the prior times `other` and the number of outputs mapped to z, plus a step in the
     cells that are mapped to z.
     """
-    row_of, col_of = _with_mass(prior, cols)
-    n_rows, size = row_of.size, row_of.size + col_of.size
+    rows = table.size // cols
     slot, count = _slots(table)
-    sums, once, mapped = np.zeros((count, size)), np.zeros(size), np.zeros(count)
+    sums, once, mapped = np.zeros((count, rows + cols)), np.zeros(rows + cols), np.zeros(count)
     for cell in range(table.size):
         mapped[slot[table[cell]]] += 1.0
-    for i in range(n_rows):
-        for j in range(col_of.size):
-            cell = row_of[i] * cols + col_of[j]
+    for cell in _with_mass(prior):
+        own = sums[slot[table[cell]]]
+        for i in (cell // cols, rows + cell % cols):
             once[i] += other * prior[cell]
-            once[n_rows + j] += other * prior[cell]
-            sums[slot[table[cell]], i] += (reveal - other) * prior[cell]
-            sums[slot[table[cell]], n_rows + j] += (reveal - other) * prior[cell]
+            own[i] += (reveal - other) * prior[cell]
     for k in range(count):
-        for i in range(size):
+        for i in range(once.size):
             sums[k, i] += mapped[k] * once[i]
-    return _decide(sums, slot, row_of, col_of, cols, estimates)
+    order, place = _axes(rows, cols)
+    return _decide(sums, slot, order, place, cols, estimates)
 
 
 @kernel(MATRIX, MATRIX, CELLS, types.int64, NEW_VECTOR)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from sim.inference.kernels.compilation import CELLS_32, MATRIX, VECTOR, kernel, part
+from sim.inference.kernels.compilation import CELLS_32, MATRIX, NEW_CELLS, VECTOR, kernel, part
 from sim.inference.ties import HALF, MASS_FLOOR
 from sim.interfaces import FloatArray, IntArray
 
@@ -102,13 +102,17 @@ def _medians(below: FloatArray, above: FloatArray, between: FloatArray, decay: F
         medians[output] = place if total > MASS_FLOOR else -1
 
 
-@kernel(MATRIX, VECTOR, VECTOR, MATRIX, MATRIX)
+@kernel(MATRIX, VECTOR, VECTOR, MATRIX, MATRIX, NEW_CELLS)
 def remap_exponential(
-    weights: FloatArray, row_decay: FloatArray, col_decay: FloatArray, row_between: FloatArray, col_between: FloatArray
-) -> IntArray:
-    """Numba version of `remap_exponential`."""
+    weights: FloatArray,
+    row_decay: FloatArray,
+    col_decay: FloatArray,
+    row_between: FloatArray,
+    col_between: FloatArray,
+    table: IntArray,
+) -> None:
+    """Numba version of `remap_exponential`; fills in the table."""
     rows, cols = weights.shape
-    table = np.empty(rows * cols, np.int64)
     through_cols = weights.copy()
     _along_columns(through_cols, col_decay)
     below, above = np.empty((rows, cols)), np.empty((rows, cols))
@@ -135,7 +139,6 @@ def remap_exponential(
                 table[output] = table[output] * cols + median[col]
             else:
                 table[output] = output
-    return table
 
 
 @part

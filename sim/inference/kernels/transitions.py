@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from sim.inference.kernels.compilation import CELLS_32, VECTOR, kernel
+from sim.inference.kernels.compilation import CELLS_32, NEW_VECTOR, VECTOR, kernel
 from sim.interfaces import FloatArray
 
 
-@kernel(VECTOR, CELLS_32, CELLS_32, VECTOR, VECTOR)
-def forward_counted(weights: FloatArray, first: Any, to: Any, probabilities: FloatArray, fallback: FloatArray) -> Any:
-    """Return the weights after one step; reads only the rows of cells with mass."""
-    moved = np.zeros(weights.size)
+@kernel(VECTOR, CELLS_32, CELLS_32, VECTOR, VECTOR, NEW_VECTOR)
+def forward_counted(
+    weights: FloatArray, first: Any, to: Any, probabilities: FloatArray, fallback: FloatArray, moved: FloatArray
+) -> None:
+    """Fill in the weights after one step; reads only the rows of cells with mass."""
+    moved[:] = 0.0
     without_data = 0.0
     for cell in range(weights.size):
         mass = weights[cell]
@@ -25,4 +25,3 @@ def forward_counted(weights: FloatArray, first: Any, to: Any, probabilities: Flo
     if without_data > 0.0:
         for cell in range(weights.size):
             moved[cell] += without_data * fallback[cell]
-    return moved

@@ -47,14 +47,9 @@ class ManhattanDistance(Distance):
         """Positions of the columns in km, ascending, shape (cols,)."""
         if (np.diff(self.row_y_km) < 0).any() or (np.diff(self.col_x_km) < 0).any():
             raise ValueError("row_y_km and col_x_km must not decrease")
-        self._shape = (self.row_y_km.size, self.col_x_km.size)
+        self.shape = self._shape = (self.row_y_km.size, self.col_x_km.size)
         self.n_cells = self.row_y_km.size * self.col_x_km.size
         self.longest_km = float(np.ptp(self.row_y_km) + np.ptp(self.col_x_km))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Return (rows, cols)."""
-        return self._shape
 
     @property
     def axes_km(self) -> tuple[FloatArray, FloatArray]:
