@@ -79,9 +79,11 @@ class Cluster:
 
     def _open(self, address: str, workers: int | None) -> None:
         if address == "local":
+            # Tasks of a killed cluster report lost connections, with tracebacks, even after it is closed.
+            logging.getLogger("distributed").setLevel(logging.CRITICAL)
             # A worker may take longer to restart than Dask's default of 15 s, after which Dask drops its nanny.
             lost_after = {connection.LOST_WORKER_TIMEOUT: f"{self._watch.timeout_s} s"}
-            self._settings.enter_context(dask_module("dask").config.set(lost_after))
+            self._settings.enter_context(dask_module("dask").config.set(lost_after | connection.SILENT_WORKERS))
             self._workers = workers or usable_cores()
             self._start_local()
         elif workers is not None:
@@ -139,12 +141,8 @@ class Cluster:
 
     def close(self) -> None:
         """Kill a local cluster; release unfinished chunks on a remote one."""
-        was_local = self._local is not None
         self._disconnect()
         self._settings.close()
-        if was_local:
-            # Tasks of the killed cluster may still report lost connections, with tracebacks, in the background.
-            logging.getLogger("distributed").setLevel(logging.CRITICAL)
 
     def _disconnect(self) -> None:
         client, local = self._client, self._local

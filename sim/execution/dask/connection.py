@@ -22,6 +22,8 @@ REACH_S = 10.0
 """Maximum time of a scheduler to accept a connection."""
 LOST_WORKER_TIMEOUT = "distributed.deploy.lost-worker-timeout"
 """Dask setting: time after which Dask drops the nanny of a lost worker."""
+SILENT_WORKERS = {"distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED": "critical"}
+"""Dask setting: worker processes of a local cluster log no lost connections to the terminal."""
 
 
 def dask_module(name: str = "distributed") -> Any:

@@ -57,7 +57,7 @@ def flat(text: str) -> str:
 
 def test_notes_appear_in_check_run_manifest_and_report(scenario: Path, tmp_path: Path) -> None:
     notes = [BACKWARD, TWICE, CARRIED, CUT]
-    checked = flat(done("check", scenario))
+    checked = flat(done("check", scenario, "--no-time"))
     assert "42 in 1 simulations" in checked
     printed = flat(done("run", scenario, "-o", tmp_path / "out"))
     page = flat(unescape(re.sub("<[^>]+>", "", (tmp_path / "out" / "report.html").read_text())))
@@ -89,13 +89,13 @@ def test_notes_appear_in_check_run_manifest_and_report(scenario: Path, tmp_path:
 def test_regular_visits_give_no_note(scenario: Path) -> None:
     rows = "".join(f"{user},{time},{time // 300 % 20}\n" for user in "ab" for time in range(0, 9000, 300))
     (scenario.parent / "t.csv").write_text(HEADER + rows)
-    assert "note" not in done("check", scenario)
+    assert "note" not in done("check", scenario, "--no-time")
 
 
 def test_files_in_descending_order_give_no_note(scenario: Path) -> None:
     rows = "".join(f"{user},{time},{time // 300 % 20}\n" for user in "ab" for time in range(9000, 0, -300))
     (scenario.parent / "t.csv").write_text(HEADER + rows)
-    assert "note" not in done("check", scenario)
+    assert "note" not in done("check", scenario, "--no-time")
 
 
 def test_an_empty_file_and_missing_whole_days_are_rejected(scenario: Path) -> None:
