@@ -40,7 +40,7 @@ _HASH_BYTES = _KEY_BYTES = 32
 
 
 class Checkpoint:
-    """The checkpoint of one chunk. Without a folder for the key there are no checkpoints.
+    """The checkpoint of one chunk. Without a folder for the key, none is saved.
 
     `built` are the objects, by name, that a process builds itself: they and their attributes are stored as references.
     """
