@@ -27,7 +27,7 @@ def test_every_row_gives_values(row: Row, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(timing, "BLOCK_S", 1e-5)
     monkeypatch.setattr(measuring, "warm_up", lambda: None)
     (outcome,) = measure([row], TINY)
-    if row.name == "qif" and outcome.met is None:
+    if row.name in {"qif", "replay"} and outcome.met is None:  # needs a package or a browser
         pytest.skip(outcome.note)
     assert outcome.measured is not None
     assert outcome.limit is not None
