@@ -208,6 +208,15 @@ def test_ticks_are_round_numbers(parts: Page) -> None:
 # ---------------------------------------------------------------------------------------------------- selection
 
 
+def test_a_single_value_is_not_at_the_border_of_its_plot(parts: Page) -> None:
+    for value, half_width in ((1.417, 0.001), (0.0, 0.0), (2.5, 0.0), (-0.3, 0.1)):
+        low, high = parts.evaluate(f"rangeOf([{value}], [{value - half_width}, {value + half_width}], 0.25)")
+        span = high - low
+        assert span > 0
+        assert high - value >= 0.04 * span
+        assert value == 0 or value - low >= 0.04 * span
+
+
 def test_legend_toggles_a_series_in_all_charts(page: Page) -> None:
     before = {name: lines(page, name) for name in ("tradeoff", "time", "users")}
     entry(page, "time", "SP-Exp").click()

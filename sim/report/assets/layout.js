@@ -49,14 +49,14 @@ function fittingTicks([low, high], length, whole, gap) {
 }
 
 // Return the range of a value axis. It starts at zero if the values are near zero; wide intervals are cut off so that
-// the values remain readable.
+// the values remain readable, and a single value is not at the border.
 function rangeOf(values, ends, nearZero) {
   const [least, most] = extremes(values) ?? [0, 1];
   const room = 0.5 * Math.max(most - least, 0.3 * Math.abs(most));
   const [lowEnd, highEnd] = extremes(ends) ?? [least, most];
   const low = Math.min(least, Math.max(lowEnd, least - room, least < 0 ? -Infinity : 0));
   const high = Math.max(most, Math.min(highEnd, most + room));
-  const pad = 0.05 * (high - low || Math.abs(high) || 1);
+  const pad = 0.05 * (Math.max(high - low, 0.5 * Math.abs(high)) || 1);
   if (low < 0) return [low - pad, high + pad];
   return [low <= nearZero * high ? 0 : Math.max(0, low - pad), high + pad];
 }
