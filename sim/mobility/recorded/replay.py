@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from hashlib import sha256
 from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -40,6 +41,9 @@ class Selection(Spec):
     """Ids of the users to select (default: all)."""
     min_visits: Count | None = None
     """Minimum number of visits of a user in the region."""
+    split: Literal["tuning", "test"] | None = None
+    """Select one part of the fixed split of people by a hash of their id: parameters are chosen on the third in
+    `tuning`, results are reported for the two thirds in `test`."""
     first: Count | None = None
     """Select only this number of users from the beginning, in numeric order of ids, else in the order of the file."""
     last: Count | None = None
@@ -66,11 +70,22 @@ class Selection(Spec):
             chosen = [user for user in chosen if user in set(self.users)]
         if self.min_visits is not None:
             chosen = [user for user in chosen if counts[user] >= self.min_visits]
+        if self.split is not None:
+            chosen = [user for user in chosen if split_of(user) == self.split]
         chosen = chosen[: self.first]
         if self.last is not None:
             chosen = chosen[-self.last :]
         excluded = set(self.exclude.choose(counts)) if self.exclude else set()
         return [user for user in chosen if user not in excluded]
+
+
+def split_of(user: str) -> Literal["tuning", "test"]:
+    """Return the part of the fixed split to which a user belongs: `tuning` if SHA-256 of the id is divisible by 3.
+
+    >>> [split_of(user) for user in ("ann", "bob", "eve")]
+    ['tuning', 'test', 'tuning']
+    """
+    return "tuning" if int(sha256(user.encode()).hexdigest(), 16) % 3 == 0 else "test"
 
 
 class Columns(Spec):

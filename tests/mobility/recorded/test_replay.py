@@ -148,6 +148,10 @@ def people(folder: Path) -> Path:
         (Selection(min_visits=3, first=2), "1 3"),
         (Selection(first=4, last=2), "3 5"),
         (Selection(min_visits=2, first=3, last=1), "5"),
+        (Selection(split="tuning"), "1 2"),
+        (Selection(split="test"), "3 5 8"),
+        (Selection(min_visits=3, split="test", first=1), "3"),
+        (Selection(exclude=Selection(split="test")), "1 2"),
         (Selection(last=99), "1 2 3 5 8"),
         (Selection(exclude=Selection(min_visits=3, first=2)), "2 5 8"),
         # The excluded selection applies to all users, not to those selected before.
