@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, Protocol, TypeGuard, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -257,6 +257,10 @@ class DesignCapabilities:
     """The `space` of all channels of the design; None: the outputs are the cells."""
 
 
+LearnsFrom = Literal["reports", "cells", "disclosed_cells"]
+"""Observations that a mechanism learns from: reports; true cells; true cells while the channel is disclosed."""
+
+
 class LPPM(Protocol):
     """The location privacy-preserving mechanism of one user. In scenarios it consists of a belief and a design."""
 
@@ -266,8 +270,13 @@ class LPPM(Protocol):
         ...
 
     @property
+    def learns_from_cells(self) -> bool:
+        """Return whether the mechanism learns from true cells instead of its reports."""
+        ...
+
+    @property
     def full(self) -> bool:
-        """Return whether the mechanism learns from true cells; its reports then carry no channel."""
+        """Return whether its reports carry no channel, because the channel depends on past true cells."""
         ...
 
     def channel(self, time_s: int) -> Channel:
@@ -275,11 +284,11 @@ class LPPM(Protocol):
         ...
 
     def observe(self, report: Report) -> None:
-        """Learn from a released report only. Not called if `full`."""
+        """Learn from a released report only. Not called if `learns_from_cells`."""
         ...
 
     def remember(self, query: Query) -> None:
-        """Learn from a true cell. Called only if `full`."""
+        """Learn from a true cell. Called only if `learns_from_cells`."""
         ...
 
 

@@ -21,8 +21,7 @@ from sim.belief.parameters import BeliefParameters
 from sim.components.registry import as_mapping, registry, tag_of
 from sim.errors import input_errors
 from sim.events import Query, Report
-from sim.interfaces import Belief, Design, Generator
-from sim.lppm.mechanism import LearnsFrom
+from sim.interfaces import Belief, Design, Generator, LearnsFrom
 from sim.lppm.mechanism import Mechanism as BaseMechanism
 from sim.lppm.outputs import output_space
 from sim.lppm.parameters import DesignParameters
@@ -44,7 +43,7 @@ class Mechanism(BaseMechanism):
     design
         Function from a prior to a channel.
     full
-        Whether it learns from true cells instead of reports; its reports then carry no channel.
+        Whether its reports carry no channel, because it learns from true cells.
     world
         World that its cells belong to.
     user
@@ -100,7 +99,7 @@ class Mechanism(BaseMechanism):
         output = channel.sample(query.cell, rng)
         self.queries = query.index
         report = Report(self.user, query.index, query.time_s, output, None if self.full else channel)
-        if self.full:
+        if self.learns_from_cells:
             self.remember(query)
         else:
             self.observe(report)
@@ -174,7 +173,7 @@ def make_lppm(
         Design of the channel, given in the same ways. A custom design is a function from a prior to a channel
         (`sim.Design`), or a class, which is constructed with `world`.
     learns_from
-        ``"reports"`` (default), or ``"cells"`` for the full type of the paper.
+        ``"reports"`` (default), ``"cells"`` for the full type of the paper, or ``"disclosed_cells"`` for a ceiling.
     restart_s
         Period, in s, after which Markov models restart: 86400 for days. Default: never.
     user

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -14,10 +14,9 @@ from sim.interfaces import (
     Design,
     DesignCapabilities,
     FloatArray,
+    LearnsFrom,
     observe_output,
 )
-
-LearnsFrom = Literal["reports", "cells"]
 
 
 class Mechanism:
@@ -25,7 +24,8 @@ class Mechanism:
 
     The channel of an output-based mechanism is f(z^r | z^{r-1}, x^r): anyone who sees the reports knows it. The
     channel of a full-type mechanism also depends on past true cells, f(z^r | z^{r-1}, x^{r-1}, x^r) (Oya et al. 2019,
-    Sect. III). Its reports carry no channel, and `remember` replaces `observe`.
+    Sect. III). Its reports carry no channel, and `remember` replaces `observe`. With `disclosed_cells` they carry it,
+    so that optimal attacks apply: a ceiling for what learning can reach, since the channel discloses past cells.
     """
 
     def __init__(self, *, belief: Belief, design: Design, learns_from: LearnsFrom = "reports") -> None:
@@ -33,8 +33,10 @@ class Mechanism:
             raise ValueError(f"learns_from must be one of {get_args(LearnsFrom)}, got {learns_from!r}")
         self.belief = belief
         self.design = design
+        self.learns_from_cells = learns_from != "reports"
+        """Whether the mechanism learns from true cells instead of its reports."""
         self.full = learns_from == "cells"
-        """Whether the mechanism learns from true cells; then its reports carry no channel."""
+        """Whether its reports carry no channel, because the channel depends on past true cells."""
         self._learns = not BeliefCapabilities.fixed.of(belief)
         self._uses_prior = bool(DesignCapabilities.uses_prior.of(design))
         self._channel: Channel | None = None
@@ -56,14 +58,14 @@ class Mechanism:
 
     def observe(self, report: Report) -> None:
         """Update the belief with the likelihood of a report under its channel."""
-        if self._learns and not self.full:
+        if self._learns and not self.learns_from_cells:
             assert report.channel is not None
             observe_output(self.belief, report.time_s, report.channel, report.output)
             self._forget_channel()
 
     def remember(self, query: Query) -> None:
-        """Update the belief of a full-type mechanism with the true cell of a query."""
-        if self._learns and self.full:
+        """Update the belief with the true cell of a query."""
+        if self._learns and self.learns_from_cells:
             likelihood = np.zeros(self.belief.prior(query.time_s).size)
             likelihood[query.cell] = 1.0
             self.belief.observe(query.time_s, likelihood)

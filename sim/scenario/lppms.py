@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ModelWrapValidatorHandler, model_validator
 from pydantic_core.core_schema import CoreSchema, literal_schema
@@ -13,6 +13,7 @@ from sim.components.registry import OneOf, registry
 from sim.components.short_names import Table, allow_short_names, expand, unset_expanded
 from sim.components.spec import Name, Spec
 from sim.errors import InvalidValue
+from sim.interfaces import LearnsFrom
 from sim.lppm.parameters import DesignParameters
 
 
@@ -58,9 +59,10 @@ class LPPMSpec(Spec):
     """Design: maps the prior to the channel from which reports are drawn."""
     training: str | None = None
     """Name of the training set; default: the first one."""
-    learns_from: Literal["reports", "cells"] = "reports"
+    learns_from: LearnsFrom = "reports"
     """Observations that the belief learns from: reports, the mechanism's own public reports; cells, the user's true
-    cells (the paper's full type), so that reports carry no channel and optimal attacks do not apply."""
+    cells (the paper's full type), so that reports carry no channel and optimal attacks do not apply; disclosed_cells,
+    true cells too, but reports carry the channel, which discloses past cells: a ceiling for comparisons."""
 
     @property
     def full(self) -> bool:
@@ -83,8 +85,11 @@ class LPPMSpec(Spec):
 
     @model_validator(mode="after")
     def _learns(self) -> Self:
-        if self.full and self.belief.memoryless:
-            message = f"`learns_from: cells` needs a belief that learns, found {self.belief.kind}, which does not learn"
+        if self.learns_from != "reports" and self.belief.memoryless:
+            message = (
+                f"`learns_from: {self.learns_from}` needs a belief that learns, found {self.belief.kind}, which does "
+                "not learn"
+            )
             raise InvalidValue(message, code="belief-does-not-learn")
         return self
 

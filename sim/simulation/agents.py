@@ -28,11 +28,11 @@ def user(
 ) -> Process:
     """Replay a trace: at each query obfuscate the true cell, publish the report and update the mechanism with it.
 
-    A mechanism of the full type (`full`) learns from the true cell instead, and its report carries no channel. The
-    first `done` queries belong to the past of a simulation that continues.
+    A mechanism with `learns_from_cells` learns from the true cell instead; the report of one of the full type (`full`)
+    carries no channel. The first `done` queries belong to the past of a simulation that continues.
     """
     name, snapshot_at = trace.user, log.snapshot_at
-    remember = lppm.remember if lppm.full else None
+    remember, full = lppm.remember if lppm.learns_from_cells else None, lppm.full
     now_s = environment.now
     visits = zip(trace.times_s[done:].tolist(), trace.cells[done:].tolist(), strict=True)
     for index, (time_s, cell) in enumerate(visits, start=done + 1):
@@ -41,7 +41,7 @@ def user(
         channel = lppm.channel(time_s)
         query = Query(name, index, time_s, cell)
         output = channel.sample(cell, rng)
-        report = Report(name, index, time_s, output, channel if remember is None else None)
+        report = Report(name, index, time_s, output, None if full else channel)
         log.query(query, output, channel)
         if index in snapshot_at:
             log.snapshot(query, lppm, channel)

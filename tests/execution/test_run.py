@@ -216,3 +216,18 @@ def test_snapshots_hold_the_belief_of_the_mechanism(make_scenario: MakeScenario,
     assert frame[frame["lppm"] == "SP-Exp"]["index"].tolist() == [1] * 3
     assert snapshots["profile"].sum(axis=1) == pytest.approx(1)
     assert snapshots["profile"].shape == (9, 20)
+
+
+def test_disclosed_cells_give_the_reports_of_the_full_type_and_errors_of_optimal_attacks(
+    make_scenario: MakeScenario, tmp_path: Path
+) -> None:
+    """The optimal estimates need the channel, which only the disclosing mechanism publishes."""
+    outputs = {}
+    for learns_from in ("cells", "disclosed_cells"):
+        lppm = {"kind": "RPEB-Exp", "learns_from": learns_from}
+        events = run(make_scenario(lppms=[lppm], attacks=["sporadic", "face-value"]), tmp_path / learns_from)
+        outputs[learns_from] = events[events["attack"] == "face-value"]["output"].tolist()
+        errors = events[events["attack"] == "sporadic"]["expected_adversary_error_km"]
+        assert len(errors) == (len(outputs[learns_from]) if learns_from == "disclosed_cells" else 0)
+        assert errors.notna().all()
+    assert outputs["cells"] == outputs["disclosed_cells"]

@@ -149,6 +149,16 @@ def test_full_type_learns_from_true_cells_only() -> None:
     assert not Mechanism(belief=belief, design=design).full
 
 
+def test_disclosed_cells_are_learned_and_the_channel_is_known() -> None:
+    belief = Filter()
+    mechanism = Mechanism(belief=belief, design=Counting(), learns_from="disclosed_cells")
+    assert (mechanism.learns_from_cells, mechanism.full) == (True, False)
+    mechanism.observe(Report("ann", 1, 5, 4, mechanism.channel(5)))
+    assert belief.seen == []
+    mechanism.remember(Query("ann", 1, 5, 2))
+    assert belief.seen == [(5, [0.0, 0.0, 1.0, 0.0, 0.0, 0.0])]
+
+
 def test_full_profile_is_the_histogram_of_past_cells() -> None:
     """With true cells as likelihoods, the maximum likelihood profile is the histogram; the initial weight is r^-1/2."""
     initial = np.full(6, 1 / 6)
@@ -165,5 +175,5 @@ def test_full_profile_is_the_histogram_of_past_cells() -> None:
 
 
 def test_unknown_learns_from_is_rejected() -> None:
-    with pytest.raises(ValueError, match=r"^learns_from\b.*'reports', 'cells'.*'truth'$"):
+    with pytest.raises(ValueError, match=r"^learns_from\b.*'reports', 'cells', 'disclosed_cells'.*'truth'$"):
         Mechanism(belief=Filter(), design=Counting(), learns_from="truth")  # type: ignore[arg-type]

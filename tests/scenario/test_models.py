@@ -117,18 +117,23 @@ def test_hindsight_and_paths_need_a_filter(option: dict[str, Any], make_scenario
         make_scenario(attacks=[{"name": "x", "belief": "fixed_profile", **option}])
 
 
-def test_a_belief_that_does_not_learn_cannot_learn_from_cells(make_scenario: MakeScenario) -> None:
+@pytest.mark.parametrize("learns_from", ["cells", "disclosed_cells"])
+def test_a_belief_that_does_not_learn_cannot_learn_from_cells(learns_from: str, make_scenario: MakeScenario) -> None:
     with raises_code(ValidationError, "belief-does-not-learn") as error:
-        make_scenario(lppms=[{"kind": "SP-Exp", "learns_from": "cells"}])
+        make_scenario(lppms=[{"kind": "SP-Exp", "learns_from": learns_from}])
+    assert f"`learns_from: {learns_from}`" in str(error.value)
     assert "fixed_profile" in str(error.value)
 
 
 def test_attacks_on_the_full_type_need_no_channel(make_scenario: MakeScenario) -> None:
     attacks: list[Any] = ["sporadic", "smoothing", "face-value", {"kind": "markov", "name": "m", "assumes": "identity"}]
-    scenario = make_scenario(attacks=attacks, lppms=["SP-Exp", {"kind": "PEB-Exp", "learns_from": "cells"}])
-    known, hidden = ([attack.name for attack in scenario.attacks_on(lppm)] for lppm in scenario.lppms)
+    disclosed = {"kind": "PEB-Exp", "name": "ceiling", "learns_from": "disclosed_cells"}
+    lppms: list[Any] = ["SP-Exp", {"kind": "PEB-Exp", "learns_from": "cells"}, disclosed]
+    scenario = make_scenario(attacks=attacks, lppms=lppms)
+    known, hidden, ceiling = ([attack.name for attack in scenario.attacks_on(lppm)] for lppm in scenario.lppms)
     assert known == ["sporadic", "smoothing", "face-value", "m"]
     assert hidden == ["face-value", "m"]
+    assert ceiling == known
     assert scenario.attacks[2].is_memoryless
 
 
