@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from sim.errors import UserError
+from sim.errors import InputError, InvalidValue, UserError
 from sim.execution.adversary_knowledge import known_statistics, statistics_in_force
 from sim.execution.checkpoints import Checkpoint
 from sim.execution.chunk_state import ChunkSaver, ChunkState, Finished, SimulatedChunk
@@ -55,6 +55,8 @@ def run_chunk(
                 finished = _run(by_name[name], population, chunk, tick, state.current, saver)
             except UserError:
                 raise
+            except InvalidValue as error:
+                raise InputError(f"lppms.{name}: {error}", code=error.code) from error
             except BaseException as error:  # component code may raise anything; only a real Ctrl-C stops the run
                 interrupts.reraise_interrupt(error)
                 raise FailedSimulation(*key) from error

@@ -50,15 +50,7 @@ def load_source(
 ) -> Scenario:
     """Validate the data of a scenario with some values changed; file names are relative to `folder`."""
     place = Place(folder, data_folder(None if data is None else Path(data)), code)
-    scenario = _validated(source, place)
-    reached: list[tuple[str, list[Loc]]] = []
-    for changed, value, where in _changes(settings):
-        locs = _places_of(source, scenario, changed, where)
-        for loc in locs:
-            source = source.overlay(loc, value, where, model=scenario)
-        with _attributed_to(where, ""):
-            scenario = _validated(source, place)
-        reached.append((where, locs))
+    source, scenario, reached = _changed(source, _validated(source, place), place, settings)
     _check_sweep(source, scenario, place)
     _reject_swept(source, scenario, reached)
     return scenario
@@ -117,6 +109,33 @@ def _shortened(paths: Sequence[str]) -> str:
         steps = [each[:-1] for each in steps]
     names = [".".join(each) for each in steps]
     return listing(names if len(names) <= _MAX_PLACES else [*names[:_MAX_PLACES], "others"], "and")
+
+
+def _changed(
+    source: Source, scenario: Scenario, place: Place, settings: Settings
+) -> tuple[Source, Scenario, list[tuple[str, list[Loc]]]]:
+    """Return the data and the scenario with all settings, and the places that each setting reaches.
+
+    The scenario need not be valid between two settings. A fault of the last one names the setting that caused it.
+    """
+    reached: list[tuple[str, list[Loc]]] = []
+    faults: list[Fault] = []
+    for path, value, where in _changes(settings):
+        try:
+            locs = _places_of(source, scenario, path, where)
+        except ScenarioError as error:
+            raise ScenarioError([*faults, *error.faults]) from None
+        for loc in locs:
+            source = source.overlay(loc, value, where, model=scenario)
+        reached.append((where, locs))
+        earlier = {(fault.path, fault.message, fault.code): fault for fault in faults}
+        faults = []
+        with _collected(faults), _attributed_to(where, ""):
+            scenario = _validated(source, place)
+        faults = [earlier.get((fault.path, fault.message, fault.code), fault) for fault in faults]
+    if faults:
+        raise ScenarioError(faults)
+    return source, scenario, reached
 
 
 def _changes(settings: Settings) -> Iterator[tuple[str, Any, str]]:

@@ -77,18 +77,43 @@ def proceed(traces: Sequence[Trace], state: SimulationState, saver: Saver | None
     environment = simpy.Environment(initial_time=now_s)
     stream = Stream(environment, log.pseudonyms)
     for name, attack in state.attacks.items():
-        environment.process(agents.adversary(attack, stream.subscribe(), log.attack(name)))
+        environment.process(_carrying_errors(agents.adversary(attack, stream.subscribe(), log.attack(name))))
     for trace, done in _in_order(traces, log):
         lppm, noise = state.lppms[trace.user], state.noise[trace.user]
-        environment.process(agents.user(environment, trace, lppm, stream, log.user(trace.user), noise, done))
+        agent = agents.user(environment, trace, lppm, stream, log.user(trace.user), noise, done)
+        environment.process(_carrying_errors(agent))
     with _interrupted_between_events(environment):
+        error = _run(environment, state, saver)
+    if error is not None:
+        raise error
+    for name, attack in state.attacks.items():
+        for guess in AttackCapabilities.conclude.of(attack)():
+            log.attack(name).conclude(guess)
+
+
+class _Carrier(Exception):
+    """Carry an error of an agent through SimPy, which raises a copy: `type(error)(*error.args)` may lose or fail."""
+
+
+def _carrying_errors(agent: agents.Process) -> agents.Process:
+    """Run an agent; raise its errors in a carrier."""
+    try:
+        yield from agent
+    except Exception as error:
+        raise _Carrier(error) from error
+
+
+def _run(environment: simpy.Environment, state: SimulationState, saver: Saver | None) -> Exception | None:
+    """Process all events; return the error of an agent, if there is one."""
+    try:
         if saver is None:
             environment.run()
         else:
             _run_saved(environment, state, saver)
-    for name, attack in state.attacks.items():
-        for guess in AttackCapabilities.conclude.of(attack)():
-            log.attack(name).conclude(guess)
+    except _Carrier as carrier:
+        error: Exception = carrier.args[0]
+        return error
+    return None
 
 
 def _in_order(traces: Sequence[Trace], log: SimulationLog) -> list[tuple[Trace, int]]:

@@ -117,6 +117,35 @@ def test_a_fault_of_a_setting_names_the_setting(setting: str, fault: tuple[str, 
     assert_faults(faults(path, setting)[:1], fault)
 
 
+@pytest.mark.parametrize("swap", [False, True], ids=["users first", "training first"])
+def test_settings_may_be_valid_only_together(swap: bool, write: Write, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(
+        "user,order,cell\n" + "".join(f"{user},{i},{i % 5}\n" for user in "ab" for i in range(9))
+    )
+    settings = [
+        f"users={{mobility: {{kind: replay, file: {tmp_path / 't.csv'}}}, past_share: 0.5}}",
+        "training={past: own_past}",
+    ]
+    alone = [faults(write(), setting) for setting in settings]
+    assert all(alone), "each setting needs the other"
+    scenario = load(write(), settings=settings[::-1] if swap else settings)
+    assert (scenario.users.mobility.kind, scenario.users.past_share) == ("replay", 0.5)
+
+
+def test_all_faults_of_settings_are_reported_with_the_setting_of_each(write: Write) -> None:
+    found = faults(write(), "users.queries=null", "replications=2", "lppms.*.name=x", "seed=-1")
+    assert_faults(
+        sorted(found, key=str),
+        ("--set lppms.*.name: [duplicate-name]",),
+        ("--set seed: seed [out-of-range]",),
+        ("--set users.queries: users [missing-duration]",),
+    )
+
+
+def test_a_setting_may_change_what_an_invalid_one_has_set(write: Write) -> None:
+    assert load(write(), settings=["users.queries=null", "users.queries=7"]).users.queries == 7
+
+
 # ------------------------------------------------------------------------------------------------ --set and sweep
 
 EPSILON = "lppms.*.design.epsilon_per_km"

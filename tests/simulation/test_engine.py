@@ -16,6 +16,7 @@ from sim.attack.optimal import OptimalAttack
 from sim.belief.estimated_profile import EstimatedProfile, EstimatedProfileParameters
 from sim.belief.fixed_profile import FixedProfile
 from sim.events import Guess, Report
+from sim.interfaces import Channel
 from sim.lppm.designs.exponential import Exponential, ExponentialParameters
 from sim.lppm.mechanism import Mechanism
 from sim.mobility.traces import Trace
@@ -153,3 +154,31 @@ def test_simultaneous_reports_keep_their_order_after_a_checkpoint(now_s: int, mo
         proceed(traces, state, AtInstants(now_s))
     proceed(traces, state)
     assert parted.users == whole.users
+
+
+class Needy(ValueError):
+    """An error that cannot be copied from its arguments."""
+
+    def __init__(self, message: str, *, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@pytest.mark.parametrize("saver", [None, AtInstants(-1)], ids=["whole", "saved"])
+def test_errors_of_agents_arrive_as_they_are(saver: AtInstants | None) -> None:
+    """SimPy raises a copy of an error, `type(error)(*error.args)`, which would lose the code or raise a TypeError."""
+    original = Needy("too large", code="matrix-too-large")
+
+    class Failing(Mechanism):
+        def channel(self, time_s: int) -> Channel:
+            raise original
+
+    traces = [Trace("ann", np.arange(3), np.zeros(3, dtype=np.int64))]
+    design = Exponential(ExponentialParameters(epsilon_per_km=1.0), distance=WORLD.quality_distance)
+    lppm = Failing(belief=FixedProfile(profile=PROFILE), design=design)
+    log = SimulationLog(world=WORLD, traces=traces, attacks=[])
+    state = SimulationState({"ann": lppm}, {"ann": np.random.default_rng(1)}, {}, log)
+    with pytest.raises(Needy) as caught:
+        proceed(traces, state, saver)
+    assert caught.value is original
+    assert caught.value.__context__ is None
