@@ -133,9 +133,9 @@ def test_settings_may_be_valid_only_together(swap: bool, write: Write, tmp_path:
 
 
 def test_all_faults_of_settings_are_reported_with_the_setting_of_each(write: Write) -> None:
-    found = faults(write(), "users.queries=null", "replications=2", "lppms.*.name=x", "seed=-1")
+    all_faults = faults(write(), "users.queries=null", "replications=2", "lppms.*.name=x", "seed=-1")
     assert_faults(
-        sorted(found, key=str),
+        sorted(all_faults, key=str),
         ("--set lppms.*.name: [duplicate-name]",),
         ("--set seed: seed [out-of-range]",),
         ("--set users.queries: users [missing-duration]",),
