@@ -14,6 +14,7 @@ from sim.inference import kernels
 from sim.inference.bayes import plain_floats
 from sim.interfaces import Channel, ChannelCapabilities, FloatArray, IntArray, OwnOutputs, has_own_outputs
 from sim.lppm.calibration import expected_loss_km
+from sim.lppm.channels.mix import MixChannel
 from sim.lppm.channels.planar import PlanarRemappedChannel
 from sim.lppm.epsilon import exact_epsilon_per_km
 from sim.world.distance import Distance
@@ -58,7 +59,8 @@ def theory(
     """
     epsilon = None if epsilon_in is None else exact_epsilon_per_km(channel, epsilon_in)
     if not has_own_outputs(channel) and prior.size > MOST_CELLS:
-        unlisted = isinstance(channel, PlanarRemappedChannel)  # its loss needs all outputs
+        inner = channel.other if isinstance(channel, MixChannel) else channel
+        unlisted = isinstance(inner, PlanarRemappedChannel)  # its loss needs all outputs
         return Theory(None if unlisted else expected_loss_km(channel, prior, quality), epsilon_per_km=epsilon)
     if ChannelCapabilities.countless.of(channel):
         return Theory(_expected_loss_km(cast(OwnOutputs, channel), prior), epsilon_per_km=epsilon)

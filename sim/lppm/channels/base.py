@@ -35,8 +35,13 @@ class BaseChannel(Channel, Protocol):
         """Return the expected d_Q in km between cell and output, which first passes through the table if given."""
         ...
 
-    def estimates_through(self, table: IntArray, prior: FloatArray, distance: Distance) -> tuple[IntArray, int] | None:
-        """Return `ChannelCapabilities.estimates` if all outputs pass through a table; None: use likelihoods."""
+    def estimates_through(
+        self, table: IntArray, prior: FloatArray, distance: Distance, reveal: float = 0.0
+    ) -> tuple[IntArray, int] | None:
+        """Return `ChannelCapabilities.estimates` if all outputs pass through a table; None: use likelihoods.
+
+        With probability `reveal`, the true cell is sent instead of such an output.
+        """
         ...
 
     def row_through(self, table: IntArray, cell: int) -> FloatArray:

@@ -63,6 +63,10 @@ class RemappedChannel:
         estimates = self.base.estimates_through(self.table, prior, distance)
         return estimates_from(self.likelihoods(), self.n_outputs, prior, distance) if estimates is None else estimates
 
+    def estimates_revealing(self, reveal: float, prior: FloatArray, distance: Distance) -> tuple[IntArray, int] | None:
+        """Return the estimate for each output if the true cell may be sent instead; None: use likelihoods."""
+        return self.base.estimates_through(self.table, prior, distance, reveal)
+
     def matrix(self) -> FloatArray:
         """Return f."""
         outputs, rows = self.likelihoods()
@@ -102,9 +106,11 @@ class RemappedChannel:
         """Return the expected d_Q in km between cell and output."""
         return self.base.loss_km(prior, distance, self.table if table is None else table[self.table])
 
-    def estimates_through(self, table: IntArray, prior: FloatArray, distance: Distance) -> tuple[IntArray, int] | None:
+    def estimates_through(
+        self, table: IntArray, prior: FloatArray, distance: Distance, reveal: float = 0.0
+    ) -> tuple[IntArray, int] | None:
         """Return the estimate for each output if all outputs also pass through another table."""
-        return self.base.estimates_through(table[self.table], prior, distance)
+        return self.base.estimates_through(table[self.table], prior, distance, reveal)
 
     def row_through(self, table: IntArray, cell: int) -> FloatArray:
         """Return f(. | x) if all outputs also pass through another table."""
