@@ -49,7 +49,9 @@ def columns(swept: Sequence[Point]) -> list[dict[str, Any]]:
     """
     paths = swept[0].values
     numbers = {path: _differing_numbers([point.values[path] for point in swept]) for path in paths}
-    split = {path: keys for path, keys in numbers.items() if keys and not {f"{path}.{key}" for key in keys} & set(paths)}
+    split = {
+        path: keys for path, keys in numbers.items() if keys and not {f"{path}.{key}" for key in keys} & set(paths)
+    }
     return [
         {
             column: value

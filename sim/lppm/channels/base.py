@@ -10,6 +10,9 @@ from sim.inference.compact_rows import CompactRow
 from sim.interfaces import Channel, FloatArray, IntArray
 from sim.world.distance import Distance
 
+LIKELIHOODS_BYTES = 2**24
+"""Maximum size of a cache of likelihoods."""
+
 
 class BaseChannel(Channel, Protocol):
     """A channel that can be remapped."""
@@ -74,3 +77,10 @@ def column_through(base: BaseChannel, table: IntArray, output: int) -> FloatArra
 def table_or_identity(table: IntArray | None, channel: BaseChannel) -> IntArray:
     """Return the table, or without one that in which each output keeps itself."""
     return np.arange(channel.n_outputs) if table is None else table
+
+
+def keep(cache: dict[int, FloatArray], output: int, likelihood: FloatArray) -> None:
+    """Add the likelihood of an output to a cache, and drop the oldest ones of a cache that is too large."""
+    cache[output] = likelihood
+    while len(cache) > 1 and len(cache) * likelihood.nbytes > LIKELIHOODS_BYTES:
+        del cache[next(iter(cache))]

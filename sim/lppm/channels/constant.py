@@ -55,6 +55,10 @@ class ConstantChannel:
         """Return f(z | .) in compact form."""
         return CompactRow(IDENTITY_KERNEL, single(output), gain=0.0, base=float(output == self.output))
 
+    def possible_outputs(self) -> IntArray:
+        """Return the constant output."""
+        return np.array([self.output])
+
     def loss_km(self, prior: FloatArray, distance: Distance) -> float:
         """Return the expected d_Q in km between cell and output."""
         return float(prior @ distance.column_km(self.output))

@@ -6,8 +6,10 @@ from typing import Protocol
 
 import numpy as np
 
+from sim.inference.bayes import read_only
 from sim.inference.compact_rows import CompactRow
 from sim.interfaces import Channel, FloatArray, Generator, IntArray
+from sim.lppm.channels.base import keep
 from sim.lppm.estimates import estimates_revealing
 from sim.world.distance import Distance
 
@@ -28,6 +30,10 @@ class Mixable(Channel, Protocol):
         """Return the expected d_Q in km between cell and output."""
         ...
 
+    def possible_outputs(self) -> IntArray:
+        """Return the outputs that are possible, in any order, possibly repeated."""
+        ...
+
     def estimates_revealing(self, reveal: float, prior: FloatArray, distance: Distance) -> tuple[IntArray, int] | None:
         """Return `ChannelCapabilities.estimates` of the mixture; None: use likelihoods."""
         ...
@@ -46,14 +52,20 @@ class MixChannel:
         self.other = other
         self.reveal_probability = float(reveal_probability)
         self.n_cells = self.n_outputs = other.n_cells
+        self._likelihoods: dict[int, FloatArray] = {}
+        self._only_cells: IntArray | None = None
 
     def sample(self, cell: int, rng: Generator) -> int:
         """Draw an output."""
         return cell if rng.random() < self.reveal_probability else self.other.sample(cell, rng)
 
     def likelihood(self, output: int) -> FloatArray:
-        """Return f(z | .)."""
-        return self._with_truth(self.other.likelihood(output), output)
+        """Return f(z | .), read-only; it is cached because a mechanism and several attacks use it."""
+        likelihood = self._likelihoods.get(output)
+        if likelihood is None:
+            likelihood = self._with_truth(self.other.likelihood(output), output)
+            keep(self._likelihoods, output, read_only(likelihood))
+        return likelihood
 
     def row(self, cell: int) -> FloatArray:
         """Return f(. | x)."""
@@ -87,6 +99,14 @@ class MixChannel:
         if estimates is not None:
             return estimates
         return estimates_revealing(self.reveal_probability, self.other.likelihoods(), prior, distance)
+
+    def only_cells(self) -> IntArray:
+        """Return the cell that each output reveals, or -1: see `ChannelCapabilities.only_cells`."""
+        if self._only_cells is None:
+            cells = np.arange(self.n_outputs)
+            cells[self.other.possible_outputs()] = -1
+            self._only_cells = read_only(cells)
+        return self._only_cells
 
     def loss_km(self, prior: FloatArray, distance: Distance) -> float:
         """Return the expected d_Q in km between cell and output: that of the other channel, times 1 - a."""

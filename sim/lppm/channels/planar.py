@@ -147,6 +147,10 @@ class PlanarRemappedChannel:
         """Return the expected d_Q in km between cell and output."""
         return self._listed.loss_km(prior, distance)
 
+    def possible_outputs(self) -> IntArray:
+        """Return the outputs that are possible."""
+        return self._listed.table
+
     def estimates_revealing(self, reveal: float, prior: FloatArray, distance: Distance) -> None:
         """Return None: the estimates for all outputs are computed from likelihoods."""
 
