@@ -52,6 +52,8 @@ class Coin:
     P0 = sum_x prior(x) d_Q(x, h) is the loss of revealing nothing. `distance` is the quality distance d_Q.
     """
 
+    uses_prior = True
+
     def __init__(self, parameters: CoinParameters, *, distance: Distance) -> None:
         self._distance = distance
         self._reveal_probability, self._budget_km = parameters.strength, parameters.budget_km
