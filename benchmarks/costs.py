@@ -36,6 +36,7 @@ _PRIORS = 500
 
 _VARIANTS: dict[Family, dict[str, dict[str, Any]]] = {
     "design": {
+        "exponential-mix": {"kind": "exponential", "reveal_probability": 0.3},
         "planar_laplace-places": {"kind": "planar_laplace", "discretise": False},
         "planar_geometric-manhattan": {"kind": "planar_geometric", "metric": "manhattan"},
         "optimal_privacy-manhattan": {"kind": "optimal_privacy"},

@@ -163,6 +163,9 @@ class ChannelCapabilities:
     an output that is impossible or without mass under the prior, and a number that is at least that of the possible
     outputs without mass. Without this attribute, both are computed from `likelihoods`."""
 
+    only_cells: Capability[Channel, Callable[[], IntArray] | None] = Capability(None)
+    """`only_cells()` returns, for each output, the only cell in which it is possible, or -1 if there may be others,
+    shape (n_outputs,). Estimates of such outputs do not depend on a prior."""
     compact_likelihood: Capability[Channel, Callable[[int], Any] | None] = Capability(None)
     """`compact_likelihood(output)` returns f(z | .) as a `sim.inference.compact_rows.CompactRow`, whose memory does not
     grow with the number of cells, or None."""

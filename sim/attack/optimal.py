@@ -25,9 +25,9 @@ from sim.world.distance import Distance
 
 _is_countless = ChannelCapabilities.countless.of
 _estimates_of = ChannelCapabilities.estimates.of
-_Estimates = tuple[IntArray, frozenset[int]]
-"""The estimate for each output of a channel, -1 for an impossible one, and the outputs without prior mass."""
-_NO_OUTPUTS: frozenset[int] = frozenset()
+_only_cells_of = ChannelCapabilities.only_cells.of
+_Estimates = tuple[IntArray, IntArray]
+"""The estimate for each output of a channel, -1 for an impossible one, and the same, but -1 also without prior mass."""
 MOST_LISTED = 3_000
 """Largest number of outputs for which a repeated channel's estimates are computed for all outputs together."""
 
@@ -81,7 +81,7 @@ class OptimalAttack:
                 estimates = self._cached_estimates(user, time_s, channel)
             if estimates is None or self._with_posterior:
                 posterior = observe_output(user.belief, time_s, channel, output)
-            elif output in estimates[1]:
+            elif estimates[1].item(output) < 0:
                 self._fallbacks += 1
         in_guess = posterior if self._with_posterior else None
         if estimates is None:
@@ -103,7 +103,7 @@ class OptimalAttack:
     def _estimates(self, user: _Target, time_s: int, channel: Channel) -> _Estimates:
         """Return the estimate for every possible output. Changes no belief."""
         by_output, missing = self._under(user.belief.prior(time_s), channel)
-        return self._completed(user, by_output, channel) if missing else (by_output, _NO_OUTPUTS)
+        return self._completed(user, by_output, missing, channel) if missing else by_output, by_output
 
     def _under(self, prior: FloatArray, channel: Channel) -> tuple[IntArray, int]:
         """Return the estimate for every output under one prior, and the number of possible outputs without mass."""
@@ -112,17 +112,20 @@ class OptimalAttack:
             return estimates_of(prior, self._distance)
         return estimates_from(channel.likelihoods(), channel.n_outputs, prior, self._distance)
 
-    def _completed(self, user: _Target, by_output: IntArray, channel: Channel) -> _Estimates:
+    def _completed(self, user: _Target, by_output: IntArray, missing: int, channel: Channel) -> IntArray:
         """Return the estimates completed by those under the fallback priors and, last, under a uniform prior."""
+        only_cells_of = _only_cells_of(channel)
+        if only_cells_of is not None:
+            revealed = (by_output < 0) & ((cells := only_cells_of()) >= 0)
+            if np.count_nonzero(revealed) == missing:  # these estimates are the same under any prior
+                return read_only(np.where(revealed, self._distance.certain_cells[cells], by_output))
         priors = tuple(BeliefCapabilities.fallback_priors.of(user.belief))
         fallback = user.fallback
         if fallback is None or not fallback.serves(channel, priors):
             uniform = np.full(self._distance.n_cells, 1 / self._distance.n_cells)
             others = [self._under(prior, channel)[0] for prior in (*priors, uniform)]
             fallback = user.fallback = _Fallback(channel, priors, _first_known(others))
-        completed = _first_known([by_output, fallback.by_output])
-        without_mass = np.flatnonzero((by_output < 0) & (completed >= 0)).tolist()
-        return completed, frozenset(without_mass)
+        return _first_known([by_output, fallback.by_output])
 
 
 class HiddenChannel(UserError):

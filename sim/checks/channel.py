@@ -147,7 +147,10 @@ def require_description(channel: Channel, bench: Bench) -> None:
     value_of(ChannelCapabilities.space, channel)
     estimates = require_callable(ChannelCapabilities.estimates, channel)
     compact_likelihood = require_callable(ChannelCapabilities.compact_likelihood, channel)
+    only_cells = require_callable(ChannelCapabilities.only_cells, channel)
     if not is_countless(channel):
+        if only_cells is not None:
+            _require_only_cells(channel, only_cells(), bench)
         if compact_likelihood is not None:
             _require_compact_rows(channel, compact_likelihood, bench)
         if estimates is not None:
@@ -172,6 +175,18 @@ def _require_estimates(channel: Channel, estimates: Callable[..., tuple[IntArray
         require(same, f"estimates(prior, distance) must be {expected.tolist()}, as from likelihoods(), got {by_output}")
         counted = number >= missing
         require(counted, f"estimates(prior, distance) must count {missing} outputs without mass, got {number}")
+
+
+def _require_only_cells(channel: Channel, cells: Any, bench: Bench) -> None:
+    """Require that no output is possible in another cell than the stated one."""
+    shape = (channel.n_outputs,)
+    require(np.shape(cells) == shape, f"only_cells() must have shape {shape}, got {np.shape(cells)}")
+    valid = bool((np.asarray(cells) >= -1).all() and (np.asarray(cells) < bench.n_cells).all())
+    require(valid, f"only_cells() must be in [-1, {bench.n_cells}), got {cells}")
+    for output, cell in enumerate(np.asarray(cells).tolist()):
+        possible = np.flatnonzero(channel.likelihood(output)).tolist()
+        message = f"only_cells()[{output}] is {cell}, but output {output} is possible in {possible}"
+        require(cell < 0 or possible == [cell], message)
 
 
 def _require_compact_rows(channel: Channel, compact_likelihood: Callable[[int], Any], bench: Bench) -> None:

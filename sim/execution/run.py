@@ -25,6 +25,7 @@ from sim.execution.stopping import Round, rounds
 from sim.execution.study import Study
 from sim.execution.training import count_training
 from sim.scenario.models import Scenario
+from sim.scenario.sweep import columns
 from sim.simulation import interrupts
 from sim.simulation.progress import Progress, Silent, Tally, explained_interrupt
 from sim.storage.errors import RequestError
@@ -148,7 +149,9 @@ class _Run:
 
     def with_points(self) -> _Run:
         """Write the points of the sweep and their values, and record the checksum of the file in the manifest."""
-        frame = pd.DataFrame([{"point": point.index, **point.values} for point in self.study.points])
+        points = self.study.points
+        values = columns(points)
+        frame = pd.DataFrame([{"point": point.index, **own} for point, own in zip(points, values, strict=True)])
         written = self.directory.write_csv("points.csv", frame).read_bytes()
         tables = {"points.csv": hashlib.sha256(written).hexdigest()}
         return replace(self, manifest=self.manifest.updated(tables=tables))

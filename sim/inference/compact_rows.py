@@ -1,9 +1,10 @@
 """Likelihood rows in the form they come in: a kernel and the set of outputs that a remap sends to the report.
 
 A row is f(z | .) = base + gain K 1_S, where S are the outputs of the base channel that map to z and K the kernel of the
-base channel: the exponential kernel, or the identity for location hiding. Sums of many rows with the same kernel need a
-single application of K, so the gradient of the likelihood costs O(n) plus the sizes of the sets, for any number of
-reports. Memory grows with the number of runs in the sets, not with n.
+base channel: the exponential kernel, or the identity for location hiding. If the channel may also send the true cell,
+the row has another term in the cell z. Sums of many rows with the same kernel need a single application of K, so the
+gradient of the likelihood costs O(n) plus the sizes of the sets, for any number of reports. Memory grows with the
+number of runs in the sets, not with n.
 """
 
 from __future__ import annotations
@@ -87,17 +88,23 @@ class _GivenRow:
 
 
 class CompactRow(NamedTuple):
-    """One likelihood row, base + gain K 1_S."""
+    """One likelihood row, base + gain K 1_S + extra 1_cell."""
 
     kernel: RowKernel
     sources: SourceSets
     """The set S."""
     gain: float = 1.0
     base: float = 0.0
+    cell: int = 0
+    """The cell of the additional term."""
+    extra: float = 0.0
+    """The additional term in that cell."""
 
     def dense(self, n_cells: int) -> FloatArray:
         """Return the row, shape (n_cells,)."""
-        return np.asarray(self.base + self.gain * self.kernel.column(self.sources, n_cells))
+        row: FloatArray = self.base + self.gain * self.kernel.column(self.sources, n_cells)
+        row[self.cell] += self.extra
+        return row
 
 
 def given_row(row: FloatArray) -> CompactRow:
@@ -179,6 +186,7 @@ class CompactRows:
             own = coefficients[family.places]
             total += family.kernel.apply(scatter(own * family.gain, family.sets, self.n_cells))
             total += float(own @ family.base)
+            np.add.at(total, family.cells, own * family.extra)
         return total
 
     def fitted(self, profile: FloatArray) -> FloatArray:
@@ -186,9 +194,8 @@ class CompactRows:
         values = np.empty(len(self))
         mass = float(profile.sum())
         for family in self._by_kernel():
-            values[family.places] = family.base * mass + family.gain * gather(
-                family.kernel.adjoint(profile), family.sets
-            )
+            in_sets = gather(family.kernel.adjoint(profile), family.sets)
+            values[family.places] = family.base * mass + family.gain * in_sets + family.extra * profile[family.cells]
         return values
 
     def columns(self, cells: IntArray) -> FloatArray:
@@ -214,6 +221,8 @@ class CompactRows:
         for family in self._by_kernel() if first == 0 else _families(self._rows, first):
             own = family.kernel.entries(cells, family.sets).T
             entries[family.places - first] = family.base[:, None] + family.gain[:, None] * own
+            row, column = np.nonzero(family.cells[:, None] == cells)
+            entries[family.places[row] - first, column] += family.extra[row]
         return entries
 
     def _by_kernel(self) -> list[_Family]:
@@ -230,6 +239,8 @@ class _Family(NamedTuple):
     sets: SourceSets
     gain: FloatArray
     base: FloatArray
+    cells: IntArray
+    extra: FloatArray
 
 
 _NO_ENTRIES = np.empty(0)
@@ -247,6 +258,8 @@ def _families(rows: Sequence[CompactRow], first: int) -> list[_Family]:
             joined([rows[place].sources for place in own]),
             np.array([rows[place].gain for place in own]),
             np.array([rows[place].base for place in own]),
+            np.array([rows[place].cell for place in own]),
+            np.array([rows[place].extra for place in own]),
         )
         for own in places.values()
     ]

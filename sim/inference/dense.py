@@ -16,8 +16,8 @@ def require_dense(n_cells: int, what: str) -> None:
         raise InvalidValue(
             f"{what} ({n_cells:,} x {n_cells:,}) would take {size / 1e9:,.1f} GB of memory, allowed are "
             f"{DENSE_BYTES / 1e9:g} GB, that is {most:,} cells. Use a coarser grid, or components that need no such "
-            "matrix: the designs exponential and location_hiding with Manhattan or Euclidean distances, the beliefs "
-            "fixed_profile, markov_filter, estimated_profile, recursive_profile and gravity_filter, and "
+            "matrix: the designs exponential, location_hiding and coin with Manhattan or Euclidean distances, the "
+            "beliefs fixed_profile, markov_filter, estimated_profile, recursive_profile and gravity_filter, and "
             "`record: {expected: false}`",
             code="matrix-too-large",
         )

@@ -13,8 +13,10 @@ import numpy as np
 
 from sim.interfaces import Channel, FloatArray, has_own_outputs
 from sim.lppm.channels.base import BaseChannel
+from sim.lppm.channels.constant import ConstantChannel
 from sim.lppm.channels.hiding import LocationHidingChannel, identity
 from sim.lppm.channels.matrix import MatrixChannel
+from sim.lppm.channels.mix import MixChannel
 from sim.lppm.channels.planar import PlanarExponentialChannel, PlanarRemappedChannel
 from sim.lppm.channels.product import ProductChannel
 from sim.lppm.channels.remapped import RemappedChannel
@@ -30,6 +32,8 @@ _WITH_LOSS = (
     | RemappedChannel
     | PlanarExponentialChannel
     | PlanarRemappedChannel
+    | MixChannel
+    | ConstantChannel
 )
 _FIRST_EPSILON_PER_KM = 0.5
 
@@ -87,7 +91,7 @@ class ByEpsilon(BaseAndRemap):
         return self._make(epsilon_for_loss(lambda epsilon: self._loss_km(self._make(epsilon), prior), budget_km))
 
 
-def remapped(base: BaseChannel, prior: FloatArray, distance: Distance) -> Channel:
+def remapped(base: BaseChannel, prior: FloatArray, distance: Distance) -> RemappedChannel | PlanarRemappedChannel:
     """Return a channel whose outputs are replaced by the optimal cells under a prior."""
     if isinstance(base, PlanarExponentialChannel) and isinstance(distance, EuclideanDistance):
         return PlanarRemappedChannel(base, prior, distance)

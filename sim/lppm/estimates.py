@@ -3,6 +3,9 @@
 The estimate of an output z under a prior is argmin_y sum_x prior(x) f(z | x) d(x, y). Expected errors need it for all
 outputs. An output that is impossible, or has no mass under the prior, has the estimate -1. The functions also return
 the number of outputs without mass to which the remap leads, for which the caller tries another prior.
+
+With `reveal` = a, the channel sends the true cell with probability a and otherwise an output of the given channel f:
+a 1{z = x} + (1 - a) f(z | x).
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import numpy as np
 
 from sim.inference import kernels
 from sim.inference.bayes import plain_floats, read_only
+from sim.inference.ties import MASS_FLOOR
 from sim.interfaces import FloatArray, IntArray
 from sim.lppm.remap import columns_hiding, columns_product
 from sim.world.distance import Distance
@@ -27,20 +31,42 @@ def estimates_from(
     return read_only(estimates), int(np.count_nonzero(decisions < 0))
 
 
+def estimates_revealing(
+    reveal: float, likelihoods: tuple[IntArray, FloatArray], prior: FloatArray, distance: Distance
+) -> tuple[IntArray, int]:
+    """Return the estimates for a channel that reveals the true cell with a positive probability.
+
+    The likelihoods are those of the other channel. Any output that it lacks is the true cell.
+    """
+    outputs, rows = likelihoods
+    rows = (1 - reveal) * rows
+    rows[np.arange(outputs.size), outputs] += reveal
+    estimates = np.where(reveal * prior > MASS_FLOOR, distance.certain_cells, -1)
+    estimates[outputs] = distance.best_cell_each(prior, rows)
+    return read_only(estimates), int(np.count_nonzero(estimates < 0))
+
+
 def estimates_product(
-    row_kernel: FloatArray, col_kernel: FloatArray, table: IntArray, prior: FloatArray, distance: Distance
+    row_kernel: FloatArray,
+    col_kernel: FloatArray,
+    table: IntArray,
+    prior: FloatArray,
+    distance: Distance,
+    reveal: float = 0.0,
 ) -> tuple[IntArray, int]:
     """Return the estimates for a product of kernels after a remap, under the Manhattan distance of the same grid."""
     if prior.size == table.size and (fast := kernels.compiled()) is not None:
         estimates = np.empty(table.size, np.int64)
         try:
-            missing = fast.estimates_product(row_kernel, col_kernel, table, prior, estimates)
+            missing = fast.estimates_product(row_kernel, col_kernel, table, prior, reveal, estimates)
         except TypeError:  # an array of another type or layout, from a custom belief
-            missing = fast.estimates_product(row_kernel, col_kernel, table, plain_floats(prior), estimates)
+            missing = fast.estimates_product(row_kernel, col_kernel, table, plain_floats(prior), reveal, estimates)
         return read_only(estimates), missing
     outputs = np.unique(table)
-    rows = columns_product(row_kernel, col_kernel, table, outputs)
-    return estimates_from((outputs, rows), table.size, prior, distance)
+    likelihoods = outputs, columns_product(row_kernel, col_kernel, table, outputs)
+    if reveal > 0:
+        return estimates_revealing(reveal, likelihoods, prior, distance)
+    return estimates_from(likelihoods, table.size, prior, distance)
 
 
 def estimates_hiding(

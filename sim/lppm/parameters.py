@@ -26,12 +26,15 @@ class ShortNames:
     """Whether ``PEB-full-<design>`` exists, which learns from true cells."""
     alone: dict[str, Any] | None = field(default=None)
     """Parameters of the name ``<design>`` alone, for designs that ignore the belief; None without such a name."""
+    parameters: dict[str, Any] = field(default_factory=dict)
+    """Parameters of the design in all these names, if they differ from its defaults."""
 
 
 class DesignParameters(Parameters):
     """Parameters of a design."""
 
-    short_names: ClassVar[ShortNames | None] = None
+    short_names: ClassVar[ShortNames | tuple[ShortNames, ...] | None] = None
+    """Short names; several if names differ in the parameters of the design."""
 
     @property
     def uses_prior(self) -> bool:

@@ -14,6 +14,7 @@ from sim.inference import kernels
 from sim.inference.bayes import plain_floats
 from sim.interfaces import Channel, ChannelCapabilities, FloatArray, IntArray, OwnOutputs, has_own_outputs
 from sim.lppm.calibration import expected_loss_km
+from sim.lppm.channels.mix import MixChannel
 from sim.lppm.channels.planar import PlanarRemappedChannel
 from sim.lppm.epsilon import exact_epsilon_per_km
 from sim.world.distance import Distance
@@ -58,7 +59,8 @@ def theory(
     """
     epsilon = None if epsilon_in is None else exact_epsilon_per_km(channel, epsilon_in)
     if not has_own_outputs(channel) and prior.size > MOST_CELLS:
-        unlisted = isinstance(channel, PlanarRemappedChannel)  # its loss needs all outputs
+        inner = channel.other if isinstance(channel, MixChannel) else channel
+        unlisted = isinstance(inner, PlanarRemappedChannel)  # its loss needs all outputs
         return Theory(None if unlisted else expected_loss_km(channel, prior, quality), epsilon_per_km=epsilon)
     if ChannelCapabilities.countless.of(channel):
         return Theory(_expected_loss_km(cast(OwnOutputs, channel), prior), epsilon_per_km=epsilon)
@@ -70,7 +72,7 @@ def theory(
     else:
         loss_km, worst_km, entropy_bits = joint_metrics(likelihoods, prior, outputs, quality.matrix_km)
     estimates = privacy.best_cell_each(prior, likelihoods)
-    if privacy is quality and np.array_equal(estimates, outputs):
+    if privacy is quality and ((estimates == outputs) | (estimates < 0)).all():
         error_km = loss_km  # a mechanism that remaps for the same distance reports the estimates themselves
     else:
         error_km = _error_km(estimates, likelihoods * prior, privacy)

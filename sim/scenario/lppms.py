@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Annotated, Any, Self
 
@@ -14,7 +15,7 @@ from sim.components.short_names import Table, allow_short_names, expand, unset_e
 from sim.components.spec import Name, Spec
 from sim.errors import InvalidValue
 from sim.interfaces import LearnsFrom
-from sim.lppm.parameters import DesignParameters
+from sim.lppm.parameters import DesignParameters, ShortNames
 
 
 @cache
@@ -26,18 +27,25 @@ def short_names() -> Table:
         if issubclass(model, BeliefParameters) and model.short_name is not None
     }
     table: dict[str, dict[str, Any]] = {}
-    for kind, model in registry.kinds("design").items():
-        names = model.short_names if issubclass(model, DesignParameters) else None
-        if names is None:
-            continue
+    for kind, names in _declared():
+        design = {"kind": kind, **names.parameters}
         for belief in names.beliefs:
-            table[f"{belief}-{names.design}"] = {"belief": {"kind": beliefs[belief]}, "design": {"kind": kind}}
+            table[f"{belief}-{names.design}"] = {"belief": {"kind": beliefs[belief]}, "design": design}
         if names.full:
-            pair = {"belief": {"kind": beliefs["PEB"]}, "design": {"kind": kind}}
+            pair = {"belief": {"kind": beliefs["PEB"]}, "design": design}
             table[f"PEB-full-{names.design}"] = pair | {"learns_from": "cells"}
         if names.alone is not None:
-            table[names.design] = {"belief": {"kind": beliefs["SP"]}, "design": {"kind": kind, **names.alone}}
+            table[names.design] = {"belief": {"kind": beliefs["SP"]}, "design": design | names.alone}
     return table
+
+
+def _declared() -> Iterator[tuple[str, ShortNames]]:
+    """Yield the kind of each design with its short names."""
+    for kind, model in registry.kinds("design").items():
+        names = model.short_names if issubclass(model, DesignParameters) else None
+        for one in names if isinstance(names, tuple) else (names,):
+            if one is not None:
+                yield kind, one
 
 
 class _ShortName:

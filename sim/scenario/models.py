@@ -97,7 +97,8 @@ class Scenario(Spec):
     optimal Markov attack, which both know the user's test statistics."""
     sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
     """Values to try, by path, such as ``lppms.*.design.epsilon_per_km: [0.5, 1, 2]``; every combination of the values
-    of all paths is simulated. Default: no sweep."""
+    of all paths is simulated. A value may be a mapping, such as a ``design`` with a pair of parameters. Default: no
+    sweep."""
 
     record: Annotated[RecordSpec, ShortForm(RecordSpec.short_key)] = RecordSpec()
     """Data to record: ``queries``, ``summary``, or a mapping with further options."""

@@ -97,6 +97,8 @@ def _remarks_on_epsilon(design: Any, epsilon: float, kind: str, grid: Grid) -> I
         yield "epsilon_per_km", text, epsilon
     longest = _diameter_km(grid, "manhattan") * (1 if kind in _ON_THE_GROUND else _DETOUR)
     bounded = kind not in ("matrix", "semantic") or not isinstance(design, ExponentialParameters)
+    if isinstance(design, ExponentialParameters) and design.reveal_probability > 0:
+        bounded = False  # reports may be the true cell at any epsilon
     if 0 < epsilon * longest < INDEPENDENT and bounded:
         ratio = math.exp((2 if isinstance(design, ExponentialParameters) else 1) * epsilon * longest)
         text = (

@@ -159,9 +159,11 @@ def listing() -> dict[str, tuple[str, dict[str, str]]]:
 
 
 def _composition(parts: Mapping[str, Any]) -> str:
-    remap = "" if parts["design"].get("remap", True) else ", without remap"
+    design = dict(parts["design"])
+    kind, remap = design.pop("kind"), "" if design.pop("remap", True) else ", without remap"
+    values = "".join(f", {key} {value}" for key, value in design.items())
     full = ", which learns from the true cells" if parts.get("learns_from") == "cells" else ""
-    return f"Short name for belief {parts['belief']['kind']}{full} with design {parts['design']['kind']}{remap}."
+    return f"Short name for belief {parts['belief']['kind']}{full} with design {kind}{values}{remap}."
 
 
 def _knowledge(parts: Mapping[str, Any]) -> str:

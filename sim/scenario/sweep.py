@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,37 @@ def points(scenario: Scenario) -> list[Point]:
         one = variants.scenario({loc: value for path, value in values.items() for loc in places[path]})
         combined.append(Point(index, values, one, texts.of(one, SETTING)))
     return combined
+
+
+def columns(swept: Sequence[Point]) -> list[dict[str, Any]]:
+    """Return the swept values of each point by column: a column for each path.
+
+    If the values of a path are mappings that differ in numbers only, such as pairs of two parameters, there is a column
+    for each of these numbers instead, as if they had been swept by paths of their own.
+    """
+    paths = swept[0].values
+    numbers = {path: _differing_numbers([point.values[path] for point in swept]) for path in paths}
+    split = {
+        path: keys for path, keys in numbers.items() if keys and not {f"{path}.{key}" for key in keys} & set(paths)
+    }
+    return [
+        {
+            column: value
+            for path, whole in point.values.items()
+            for column, value in (
+                [(f"{path}.{key}", whole[key]) for key in split[path]] if path in split else [(path, whole)]
+            )
+        }
+        for point in swept
+    ]
+
+
+def _differing_numbers(values: Sequence[Any]) -> list[str]:
+    """Return the keys of the numbers in which mappings differ; none if they also differ in anything else."""
+    if not all(isinstance(value, dict) and value.keys() == values[0].keys() for value in values):
+        return []
+    differing = [key for key in values[0] if any(value[key] != values[0][key] for value in values)]
+    return differing if all(type(value[key]) in (int, float) for value in values for key in differing) else []
 
 
 class CanonicalTexts:

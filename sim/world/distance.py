@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from sim.errors import InvalidValue
 from sim.inference.bayes import cheapest, read_only
 from sim.inference.dense import require_dense
+from sim.inference.ties import TIE
 from sim.interfaces import FloatArray, IntArray
 
 MATRIX_CELLS = 1_000
@@ -69,6 +70,14 @@ class Distance(ABC):
         require_dense(self.n_cells, f"the {self.kind} distances between all pairs of cells")
         cells = np.arange(self.n_cells)
         return read_only(self.between_km(cells[:, None], cells))
+
+    @cached_property
+    def certain_cells(self) -> IntArray:
+        """The optimal estimate if the cell is certain, for each cell, read-only: the lowest cell at distance 0."""
+        if self.shape is not None:
+            return read_only(np.arange(self.n_cells))
+        nearest = [int((self.row_km(cell) <= TIE * self.longest_km).argmax()) for cell in range(self.n_cells)]
+        return read_only(np.array(nearest, dtype=np.int64))
 
     def costs_km(self, weights: FloatArray) -> FloatArray:
         """Return sum_x weights(x) d(x, y) for every estimate y, shape (n_cells,)."""

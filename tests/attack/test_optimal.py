@@ -11,9 +11,11 @@ from sim.belief.fixed_profile import FixedProfile
 from sim.belief.markov_filter import MarkovFilter
 from sim.events import Report
 from sim.interfaces import Belief, Channel
+from sim.lppm.channels.constant import ConstantChannel
 from sim.lppm.channels.exponential import exponential
 from sim.lppm.channels.hiding import identity
 from sim.lppm.channels.matrix import MatrixChannel
+from sim.lppm.channels.mix import MixChannel
 from sim.lppm.channels.remapped import RemappedChannel
 from sim.world.distance import Distance, MatrixDistance
 from sim.world.distances.euclidean import euclidean
@@ -40,11 +42,14 @@ def channels(distance: Distance) -> dict[str, Channel]:
     sharp = np.full((N, N), 0.0)
     np.fill_diagonal(sharp, 0.9)
     sharp += np.roll(np.eye(N), 1, axis=1) * 0.1
+    remapped = RemappedChannel(base, base.remap(HALF, distance))
     return {
         "identity": identity(N),
         "sharp": MatrixChannel(sharp),
         "exponential": base,
-        "remapped": RemappedChannel(base, base.remap(HALF, distance)),
+        "remapped": remapped,
+        "mix": MixChannel(remapped, reveal_probability=0.3),
+        "coin": MixChannel(ConstantChannel(n_cells=N, output=1), reveal_probability=0.3),
     }
 
 
@@ -52,7 +57,7 @@ OUTPUTS = [3, 3, 1, 6, 0, 2, 2, 7, 5, 4, 0, 1]
 
 
 @pytest.mark.parametrize("distance", [manhattan(GRID), euclidean(GRID)], ids=["manhattan", "euclidean"])
-@pytest.mark.parametrize("name", ["identity", "sharp", "exponential", "remapped"])
+@pytest.mark.parametrize("name", ["identity", "sharp", "exponential", "remapped", "mix", "coin"])
 @pytest.mark.parametrize("belief", ["fixed", "markov", "learning"])
 def test_all_outputs_changes_neither_estimates_nor_fallbacks(belief: str, name: str, distance: Distance) -> None:
     """Many of these outputs have no mass under the belief: both code paths must use the same fallback priors."""
@@ -70,7 +75,7 @@ def test_all_outputs_changes_neither_estimates_nor_fallbacks(belief: str, name: 
         assert other.estimate_by_output is not None
         assert set(np.flatnonzero(other.estimate_by_output >= 0).tolist()) == possible
     assert plain.fallbacks == listing.fallbacks
-    if name in ("identity", "sharp"):
+    if name in ("identity", "sharp", "mix", "coin"):
         assert listing.fallbacks > 0
 
 

@@ -284,6 +284,23 @@ class ReturnsAnotherRow(Uniform):
         return Changed(super().__call__(prior), compact_likelihood=lambda _output: given_row(np.ones(prior.size)))
 
 
+class RevealsNothing(Uniform):
+    """A channel that claims to reveal cells, although every output is possible in all of them."""
+
+    cells: Any = np.arange(12)
+
+    def __call__(self, prior: FloatArray) -> Any:
+        return Changed(super().__call__(prior), only_cells=lambda: self.cells)
+
+
+class RevealsTooFew(RevealsNothing):
+    cells = np.arange(11)
+
+
+class RevealsUnknownCells(RevealsNothing):
+    cells = np.arange(12) + 3
+
+
 class MiscountsOutputsWithoutMass(EstimatesTheFirstCell):
     def matrix(self, prior: FloatArray) -> FloatArray:
         return np.eye(prior.size)
@@ -346,6 +363,12 @@ INVALID_CAPABILITIES: dict[str, list[Incorrect]] = {
         (channels(estimates=1), invalid("`estimates` must be a method, got 1")),
         (EstimatesTheFirstCell, invalid("estimates(prior, distance) must be")),
         (MiscountsOutputsWithoutMass, invalid("must count 6 outputs without mass, got 0")),
+    ],
+    "only_cells": [
+        (channels(only_cells=1), invalid("`only_cells` must be a method, got 1")),
+        (RevealsNothing, invalid("only_cells()[0] is 0, but output 0 is possible in [0, 1, 2")),
+        (RevealsTooFew, invalid("only_cells() must have shape (12,), got (11,)")),
+        (RevealsUnknownCells, invalid("only_cells() must be in [-1, 12), got [ 3")),
     ],
     "compact_likelihood": [
         (channels(compact_likelihood=1), invalid("`compact_likelihood` must be a method, got 1")),

@@ -155,7 +155,7 @@ def test_replications_can_be_swept(make_scenario: MakeScenario) -> None:
 def test_a_simulation_of_an_earlier_point_is_not_repeated(make_scenario: MakeScenario) -> None:
     scenario = make_scenario(
         lppms=["SP-Exp", "SP-LH", "identity"],
-        sweep={EPSILON: [1, 2], "lppms.*.design.reveal_probability": [0.1, 0.2, 0.3]},
+        sweep={EPSILON: [1, 2], "lppms.SP-LH.design.reveal_probability": [0.1, 0.2, 0.3]},
     )
     run = [(chunk.point.values[EPSILON], *chunk.point.values.values(), chunk.lppms) for chunk in plan(scenario)]
     assert [entry[-1] for entry in run] == [("SP-Exp", "SP-LH", "identity"), ("SP-LH",), ("SP-LH",), ("SP-Exp",)]

@@ -15,8 +15,9 @@ from sim.inference.compact_rows import CompactRow, CompactRows, given_row
 from sim.inference.estimate import certified_gap
 from sim.inference.groups import equal_columns
 from sim.inference.newton import constrained_newton
-from sim.interfaces import FloatArray
+from sim.interfaces import Channel, ChannelCapabilities, FloatArray
 from sim.lppm.channels.hiding import LocationHidingChannel
+from sim.lppm.channels.mix import MixChannel
 from sim.lppm.channels.product import ExponentialChannel
 from sim.lppm.channels.remapped import RemappedChannel
 from sim.world.distances.manhattan import ManhattanDistance
@@ -29,7 +30,7 @@ DISTANCE = ManhattanDistance(row_y_km=np.cumsum([0.5, 0.9, 1.1, 0.4, 1.0, 0.7]),
 
 
 def some_rows(seed: int, count: int, kinds: tuple[str, ...] = ("exponential", "hiding", "given")) -> list[CompactRow]:
-    """Return rows of several kernels: remapped and plain exponential channels, location hiding, and arbitrary rows."""
+    """Return rows of several kernels: exponential and hiding channels, remapped or mixed, and arbitrary rows."""
     rng = np.random.default_rng(seed)
     bases = [ExponentialChannel(distance=DISTANCE, epsilon_per_km=epsilon) for epsilon in (0.3, 2.0)]
     rows: list[CompactRow] = []
@@ -49,9 +50,15 @@ def some_rows(seed: int, count: int, kinds: tuple[str, ...] = ("exponential", "h
         if rng.random() < 0.3:
             rows.append(base.compact_likelihood(output))
             continue
-        channel = RemappedChannel(base, base.remap(prior, DISTANCE))
-        output = int(channel.table[output])
-        row = channel.compact_likelihood(output)
+        remapped = RemappedChannel(base, base.remap(prior, DISTANCE))
+        channel: Channel = remapped
+        if rng.random() < 0.5:  # sometimes an output to which no other leads
+            channel = MixChannel(remapped, reveal_probability=float(rng.choice([0.02, 0.3, 1.0])))
+        if channel is remapped or rng.random() < 0.7:
+            output = int(remapped.table[output])
+        compact = ChannelCapabilities.compact_likelihood.of(channel)
+        assert compact is not None
+        row: CompactRow | None = compact(output)
         assert row is not None
         np.testing.assert_allclose(row.dense(N), channel.likelihood(output), rtol=1e-11, atol=1e-16)
         if row.dense(N).max() > 1e-100:

@@ -244,7 +244,7 @@ def test_likelihoods_are_cached_for_a_few_channels_only(monkeypatch: pytest.Monk
     base = location_hiding(6, 0.5)
     channels = [RemappedChannel(base, np.arange(6)) for _ in range(20)]
     size = channels[0].likelihoods()[1].nbytes
-    monkeypatch.setattr("sim.lppm.channels.remapped._LIKELIHOODS_BYTES", 5 * size)
+    monkeypatch.setattr("sim.lppm.channels.remapped.LIKELIHOODS_BYTES", 5 * size)
     for made in channels:
         assert made.likelihoods() is made.likelihoods()
     assert [made in remapped_module._LIKELIHOODS for made in channels] == [False] * 15 + [True] * 5

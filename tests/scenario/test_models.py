@@ -35,6 +35,16 @@ LONG_FORMS = {
     "RPEB-Exp": ("recursive_profile", {"kind": "exponential"}),
     "PEB-MK-LH": ("gravity_filter", {"kind": "location_hiding"}),
     "PEB-MK-Exp": ("gravity_filter", {"kind": "exponential"}),
+    "SP-Mix": ("fixed_profile", {"kind": "exponential", "reveal_probability": 0.3}),
+    "SP-Coin": ("fixed_profile", {"kind": "coin"}),
+    "MK-Mix": ("markov_filter", {"kind": "exponential", "reveal_probability": 0.3}),
+    "MK-Coin": ("markov_filter", {"kind": "coin"}),
+    "PEB-Mix": ("estimated_profile", {"kind": "exponential", "reveal_probability": 0.3}),
+    "PEB-Coin": ("estimated_profile", {"kind": "coin"}),
+    "RPEB-Mix": ("recursive_profile", {"kind": "exponential", "reveal_probability": 0.3}),
+    "RPEB-Coin": ("recursive_profile", {"kind": "coin"}),
+    "PEB-MK-Mix": ("gravity_filter", {"kind": "exponential", "reveal_probability": 0.3}),
+    "PEB-MK-Coin": ("gravity_filter", {"kind": "coin"}),
     "SP-Opt": ("fixed_profile", {"kind": "optimal_privacy"}),
     "MK-Opt": ("markov_filter", {"kind": "optimal_privacy"}),
     "PEB-Opt": ("estimated_profile", {"kind": "optimal_privacy"}),
@@ -227,7 +237,7 @@ def another(loc: Loc, value: Any) -> Any:
     if isinstance(value, int):
         return value + 1
     if isinstance(value, float):
-        return value / 2
+        return value / 2 if value else 0.5
     return None if value is None else OTHER_TEXT.get(str(loc[-1]))
 
 

@@ -45,6 +45,11 @@ def test_plausible_values_and_an_explicit_zero_are_not_remarked_upon(
     assert remarks_on(make_scenario, kind) == []
 
 
+def test_a_mix_informs_at_any_epsilon(make_scenario: MakeScenario) -> None:
+    assert remarks_on(make_scenario, "SP-Mix", epsilon_per_km=1e-6) == []
+    assert len(remarks_on(make_scenario, "SP-Mix", epsilon_per_km=1e-6, reveal_probability=0.0)) == 1
+
+
 @pytest.mark.parametrize("kind", ["Exp", "PG", "PL"])
 @pytest.mark.parametrize("epsilon", [0.3, 2.0, 12.0, 16.0, 18.0, 40.0])
 @pytest.mark.parametrize("distance", ["manhattan", "euclidean"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,19 @@ from scipy.optimize import brentq
 
 import sim
 from sim.attack.optimal import OptimalAttack
+from sim.belief.estimated_profile import EstimatedProfileParameters
 from sim.belief.fixed_profile import FixedProfile
 from sim.belief.markov_filter import MarkovFilter
+from sim.belief.recursive_profile import RecursiveProfileParameters
 from sim.events import Report
 from sim.interfaces import Belief
+from sim.lppm.designs.coin import Coin
 from sim.lppm.designs.exponential import Exponential
 from sim.lppm.designs.location_hiding import LocationHiding
 from sim.lppm.mechanism import Mechanism
+from sim.mobility.statistics import statistics
+from sim.mobility.traces import Trace
+from sim.world import World
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan
 from sim.world.grid import Grid
@@ -71,7 +77,10 @@ def base(design: str, distance: Array, epsilon: float) -> Array:
 
 
 def channel(design: str, prior: Array, distance: Array, epsilon: float = EPSILON) -> Array:
-    """Remap each output of the base to the best cell for its posterior."""
+    """Remap each output of the base to the best cell for its posterior; mix and coin also reveal the cell."""
+    if design in ("Mix", "Coin"):
+        other = channel("Exp", prior, distance, epsilon if design == "Mix" else 0.0)
+        return np.asarray(ALPHA * np.eye(N) + (1 - ALPHA) * other)
     plain = base(design, distance, epsilon)
     matrix = np.zeros((N, N))
     for z in range(N):
@@ -194,7 +203,8 @@ def log_of(
     rows = [(user, i, cell) for user, cells in TRACES.items() for i, cell in enumerate(cells)]
     pd.DataFrame(rows, columns=["user", "order", "cell"]).to_csv(folder / "traces.csv", index=False)
     epsilon = LEARNING_EPSILON if lppm.startswith("PEB") else EPSILON
-    design = {"epsilon_per_km": epsilon} if lppm.endswith("Exp") else {"reveal_probability": ALPHA}
+    design = {} if lppm.endswith("Exp") else {"reveal_probability": ALPHA}
+    design |= {"epsilon_per_km": epsilon} if lppm.endswith(("Exp", "Mix")) else {}
     protection: dict[str, Any] = {"kind": lppm, "design": design}
     if lppm.startswith("PEB"):
         protection["belief"] = {"fading": FADING, "gap": 1e-12}
@@ -219,7 +229,9 @@ def log_of(
     return result.events(), snapshots
 
 
-@pytest.mark.parametrize("lppm", ["SP-Exp", "SP-LH", "MK-Exp", "MK-LH", "PEB-Exp", "PEB-LH"])
+@pytest.mark.parametrize(
+    "lppm", ["SP-Exp", "SP-LH", "MK-Exp", "MK-LH", "PEB-Exp", "PEB-LH", "SP-Mix", "MK-Mix", "SP-Coin"]
+)
 @pytest.mark.parametrize(
     ("privacy", "quality"),
     [
@@ -252,8 +264,11 @@ def test_every_row_against_the_joint_table(
             assert row["quality_loss_km"] == pytest.approx(d[x, z], abs=1e-12)
             assert row["expected_quality_loss_km"] == pytest.approx(float(f[x] @ d[x]), abs=1e-12)
             known_prior = prior_of(str(attack), counted(test), channels, outputs)
-            joint = known_prior[:, None] * f
-            answers = [best(joint[:, output], p) if joint[:, output].any() else -1 for output in range(N)]
+            # For a report without mass the prior is the profile, then the uniform profile.
+            priors = [known_prior, counted(test)[0], np.full(N, 1 / N)]
+            answers = [
+                next((best(prior * f[:, o], p) for prior in priors if (prior * f[:, o]).any()), -1) for o in range(N)
+            ]
             assert row["estimate"] == answers[z]
             assert row["adversary_error_km"] == pytest.approx(p[x, answers[z]], abs=1e-12)
             error = sum(f[x, output] * p[x, answers[output]] for output in range(N) if f[x, output] > 0)
@@ -334,24 +349,42 @@ def test_statistics_in_force_against_the_joint_table(lppm: str, make_scenario: M
     assert differ > 10
 
 
-@pytest.mark.parametrize("design", ["Exp", "LH", "Exp budget", "LH budget"])
-@pytest.mark.parametrize("model", ["sporadic", "markov"])
+BUDGET_KM = {"Exp": 0.7, "LH": 0.7, "Coin": 0.7, "Mix": 0.3}
+"""Budgets below the loss of revealing nothing; the mix also reveals the cell with probability `ALPHA`."""
+DESIGNS: dict[str, type[Exponential | LocationHiding | Coin]] = {
+    "Exp": Exponential,
+    "Mix": Exponential,
+    "LH": LocationHiding,
+    "Coin": Coin,
+}
+
+
+@pytest.mark.parametrize("design", ["Exp", "LH", "Mix", "Coin", "Exp budget", "LH budget", "Mix budget", "Coin budget"])
+@pytest.mark.parametrize("model", ["sporadic", "markov", "learned", "recursive"])
 @pytest.mark.parametrize("distance", ["manhattan", "euclidean"])
 def test_error_equals_loss_of_a_remapped_mechanism_under_its_own_model(model: str, design: str, distance: str) -> None:
-    """P_AE = Q-bar at each of three queries, in exact expectation over all cells and all reports."""
+    """P_AE = Q-bar at each of three queries, in exact expectation over all cells and all reports.
+
+    With a belief that learns, the cell of each query has the distribution that the belief expects.
+    """
     grid = Grid.rectangle(rows=ROWS, cols=COLS, width_km=float(COLS), height_km=float(ROWS))
     measure = manhattan(grid) if distance == "manhattan" else euclidean(grid)
     profile, transition = counted(TRACES["ann"])
     start, move = (profile, transition) if model == "markov" else (profile, np.tile(profile, (N, 1)))
     kind, *budget = design.split()
-    parameter: dict[str, float] = {"quality_budget_km": 0.7} if budget else {}
-    if not budget:
-        parameter = {"epsilon_per_km": EPSILON} if kind == "Exp" else {"reveal_probability": ALPHA}
-    design_class: type[Exponential | LocationHiding] = Exponential if kind == "Exp" else LocationHiding
-    belief: Belief = (
-        MarkovFilter(start_profile=start, transition=move) if model == "markov" else FixedProfile(profile=profile)
-    )
-    mechanism = Mechanism(belief=belief, design=made(design_class, distance=measure, **parameter))
+    parameters: dict[str, float] = {"quality_budget_km": BUDGET_KM[kind]} if budget else {}
+    parameters |= {"epsilon_per_km": EPSILON} if kind in ("Exp", "Mix") and not budget else {}
+    parameters |= {"reveal_probability": ALPHA} if kind == "Mix" or (kind != "Exp" and not budget) else {}
+    world = World(grid=grid, roads=None, privacy_distance=measure, quality_distance=measure)
+    known = statistics([Trace("ann", np.arange(len(TRACES["ann"])), np.array(TRACES["ann"]))], n_cells=N)
+    beliefs: dict[str, Callable[[], Belief]] = {
+        "sporadic": lambda: FixedProfile(profile=profile),
+        "markov": lambda: MarkovFilter(start_profile=start, transition=move),
+        "learned": lambda: EstimatedProfileParameters(gap=1e-9).build(known, None, world),
+        "recursive": lambda: RecursiveProfileParameters().build(known, None, world),
+    }
+    belief = beliefs[model]()
+    mechanism = Mechanism(belief=belief, design=made(DESIGNS[kind], distance=measure, **parameters))
     twin = OptimalAttack(belief_of=lambda _: copy.deepcopy(belief), distance=measure)
     loss, error = np.zeros(3), np.zeros(3)
 
@@ -370,12 +403,13 @@ def test_error_equals_loss_of_a_remapped_mechanism_under_its_own_model(model: st
             next_mechanism.observe(report)
             loss[index] += joint @ measure.matrix_km[:, output]
             error[index] += joint @ measure.matrix_km[:, guess.estimate]
-            walk(index + 1, joint @ move, next_mechanism, next_attack)
+            learned = joint.sum() * next_mechanism.belief.prior(index + 1)
+            walk(index + 1, joint @ move if model in ("sporadic", "markov") else learned, next_mechanism, next_attack)
 
-    walk(0, start, mechanism, twin)
+    walk(0, belief.prior(0), mechanism, twin)
     assert error == pytest.approx(loss, abs=1e-9)
     assert loss.min() > 0.1
     if budget:
         # If a report leaves little uncertainty, even no information costs less than the budget.
-        assert loss[0] == pytest.approx(0.7, abs=1e-4)
+        assert loss[0] == pytest.approx(BUDGET_KM[kind], abs=1e-4)
         assert loss.max() < 0.7 + 1e-4

@@ -15,6 +15,7 @@ from sim.belief.gravity_filter import GravityFilterParameters
 from sim.belief.markov_em import EstimatedMarkovParameters
 from sim.belief.markov_filter import MarkovFilterParameters
 from sim.belief.parameters import BeliefParameters
+from sim.lppm.designs.coin import CoinParameters
 from sim.lppm.designs.dropping import DroppingParameters
 from sim.lppm.designs.dummies import DummiesParameters
 from sim.lppm.designs.exponential import ExponentialParameters
@@ -134,7 +135,13 @@ def _lppm(lppm: LPPMSpec, scenario: Scenario, *, users: int, queries: float) -> 
             channel, solving = matrix, cells * matrix * 8
         case OptimalQualityParameters():
             channel, solving = matrix, matrix * 60
-        case IdentityParameters() | LocationHidingParameters() | DummiesParameters() | DroppingParameters():
+        case (
+            IdentityParameters()
+            | LocationHidingParameters()
+            | CoinParameters()
+            | DummiesParameters()
+            | DroppingParameters()
+        ):
             pass
         case ExponentialParameters() if not lists_outputs and scenario.world.quality_distance.kind in _STRUCTURED:
             solving = CHANNEL_VECTORS * cells * NUMBER

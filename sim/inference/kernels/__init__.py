@@ -51,7 +51,7 @@ class Kernels:
     gather: Callable[[FloatArray, Any, Any, Any], FloatArray]
     forward_counted: Callable[[FloatArray, Any, Any, FloatArray, FloatArray, FloatArray], None]
     tangent: Callable[[FloatArray, FloatArray, FloatArray, float, float], tuple[float, ...]]
-    estimates_product: Callable[[FloatArray, FloatArray, IntArray, FloatArray, IntArray], int]
+    estimates_product: Callable[[FloatArray, FloatArray, IntArray, FloatArray, float, IntArray], int]
     estimates_hiding: Callable[[float, float, IntArray, FloatArray, int, IntArray], int]
     row_product: Callable[[FloatArray, FloatArray, IntArray, int, FloatArray], None]
     column_product: Callable[[FloatArray, FloatArray, IntArray, int, FloatArray], None]

@@ -39,13 +39,16 @@ def _whole(size: int) -> int:
 
 @part
 def _factors_of_cells(
-    row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatArray, cells: IntArray
+    row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatArray, cells: IntArray, share: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return factors F[zr, i] and G[zc, i] of the weight of the base output (zr, zc) in the i-th cell, zero-padded."""
+    """Return factors F[zr, i] and G[zc, i] of the weight of the base output (zr, zc) in the i-th cell, zero-padded.
+
+    Weights are multiplied by `share`.
+    """
     rows, cols, size = len(row_kernel), len(col_kernel), _whole(cells.size)
     by_row, by_col = np.zeros((rows, size)), np.zeros((cols, size))
     for i in range(cells.size):
-        mass, across, along = prior[cells[i]], row_kernel[cells[i] // cols], col_kernel[cells[i] % cols]
+        mass, across, along = share * prior[cells[i]], row_kernel[cells[i] // cols], col_kernel[cells[i] % cols]
         for zr in range(rows):
             by_row[zr, i] = mass * across[zr]
         for zc in range(cols):
@@ -55,9 +58,12 @@ def _factors_of_cells(
 
 @part
 def _factors_of_axes(
-    row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatArray, cells: IntArray
+    row_kernel: FloatArray, col_kernel: FloatArray, prior: FloatArray, cells: IntArray, share: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return factors F[zr, i] and G[zc, i] of the weight in the i-th row, then in the i-th column, zero-padded."""
+    """Return factors F[zr, i] and G[zc, i] of the weight in the i-th row, then in the i-th column, zero-padded.
+
+    Weights are multiplied by `share`.
+    """
     rows, cols = len(row_kernel), len(col_kernel)
     by_row, by_col = np.zeros((rows, _whole(rows + cols))), np.zeros((cols, _whole(rows + cols)))
     for row in range(rows):
@@ -68,7 +74,7 @@ def _factors_of_axes(
             by_col[zc, rows + col] = col_kernel[col, zc]
     through_cols, through_rows = np.zeros((rows, cols)), np.zeros((cols, rows))
     for cell in cells:
-        row, col, mass = cell // cols, cell % cols, prior[cell]
+        row, col, mass = cell // cols, cell % cols, share * prior[cell]
         across, along, sums, weights = row_kernel[row], col_kernel[col], through_rows[col], through_cols[row]
         for zc in range(cols):
             weights[zc] += mass * along[zc]
@@ -90,6 +96,40 @@ def _sums(by_row: FloatArray, by_col: FloatArray, table: IntArray, slot: IntArra
             for i in range(weights.size):
                 weights[i] += across[i] * along[i]
     return sums
+
+
+@part
+def _reveal(
+    sums: FloatArray,
+    slot: IntArray,
+    prior: FloatArray,
+    reveal: float,
+    cells: IntArray,
+    parts: tuple[IntArray, IntArray],
+) -> None:
+    """Add the weights of outputs that reveal the true cell: `reveal` times the prior, in the cell of the output.
+
+    `parts` has the places of the weights of each of the `cells`: one place, twice, or that of its row and its column.
+    """
+    for i in range(cells.size):
+        k = slot[cells[i]]
+        if k >= 0:
+            sums[k, parts[0][i]] += reveal * prior[cells[i]]
+            if parts[1][i] != parts[0][i]:
+                sums[k, parts[1][i]] += reveal * prior[cells[i]]
+
+
+@part
+def _decide_revealed(slot: IntArray, prior: FloatArray, reveal: float, estimates: IntArray) -> int:
+    """Fill in the estimates of outputs that only reveal the true cell; return the number of those without mass."""
+    missing = 0
+    for z in range(slot.size):
+        if reveal > 0.0 and slot[z] < 0:
+            if reveal * prior[z] > MASS_FLOOR:
+                estimates[z] = z
+            else:
+                missing += 1
+    return missing
 
 
 @part
@@ -161,9 +201,14 @@ def _by_column(col_of: IntArray, cols: int) -> IntArray:
     return order
 
 
-@kernel(MATRIX, MATRIX, CELLS, VECTOR, NEW_CELLS)
+@kernel(MATRIX, MATRIX, CELLS, VECTOR, types.float64, NEW_CELLS)
 def estimates_product(
-    row_kernel: FloatArray, col_kernel: FloatArray, table: IntArray, prior: FloatArray, estimates: IntArray
+    row_kernel: FloatArray,
+    col_kernel: FloatArray,
+    table: IntArray,
+    prior: FloatArray,
+    reveal: float,
+    estimates: IntArray,
 ) -> int:
     """Numba version of `estimates_product`, without likelihoods.
 
@@ -173,14 +218,18 @@ def estimates_product(
     cells = _with_mass(prior)
     slot, count = _slots(table)
     if cells.size <= rows + cols:
-        by_row, by_col = _factors_of_cells(row_kernel, col_kernel, prior, cells)
+        by_row, by_col = _factors_of_cells(row_kernel, col_kernel, prior, cells, 1.0 - reveal)
         row_of, col_of = cells // cols, cells % cols
         order, place = (np.arange(cells.size), _by_column(col_of, cols)), (row_of, col_of)
+        parts = (order[0], order[0])
     else:
-        by_row, by_col = _factors_of_axes(row_kernel, col_kernel, prior, cells)
+        by_row, by_col = _factors_of_axes(row_kernel, col_kernel, prior, cells, 1.0 - reveal)
         order, place = _axes(rows, cols)
+        parts = (cells // cols, rows + cells % cols)
     sums = _sums(by_row, by_col, table, slot, count)
-    return _decide(sums, slot, order, place, cols, estimates)
+    _reveal(sums, slot, prior, reveal, cells, parts)
+    missing = _decide(sums, slot, order, place, cols, estimates)
+    return missing + _decide_revealed(slot, prior, reveal, estimates)
 
 
 @kernel(types.float64, types.float64, CELLS, VECTOR, types.int64, NEW_CELLS)

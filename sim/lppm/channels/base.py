@@ -10,6 +10,9 @@ from sim.inference.compact_rows import CompactRow
 from sim.interfaces import Channel, FloatArray, IntArray
 from sim.world.distance import Distance
 
+LIKELIHOODS_BYTES = 2**24
+"""Maximum size of a cache of likelihoods."""
+
 
 class BaseChannel(Channel, Protocol):
     """A channel that can be remapped."""
@@ -35,8 +38,13 @@ class BaseChannel(Channel, Protocol):
         """Return the expected d_Q in km between cell and output, which first passes through the table if given."""
         ...
 
-    def estimates_through(self, table: IntArray, prior: FloatArray, distance: Distance) -> tuple[IntArray, int] | None:
-        """Return `ChannelCapabilities.estimates` if all outputs pass through a table; None: use likelihoods."""
+    def estimates_through(
+        self, table: IntArray, prior: FloatArray, distance: Distance, reveal: float = 0.0
+    ) -> tuple[IntArray, int] | None:
+        """Return `ChannelCapabilities.estimates` if all outputs pass through a table; None: use likelihoods.
+
+        With probability `reveal`, the true cell is sent instead of such an output.
+        """
         ...
 
     def row_through(self, table: IntArray, cell: int) -> FloatArray:
@@ -69,3 +77,10 @@ def column_through(base: BaseChannel, table: IntArray, output: int) -> FloatArra
 def table_or_identity(table: IntArray | None, channel: BaseChannel) -> IntArray:
     """Return the table, or without one that in which each output keeps itself."""
     return np.arange(channel.n_outputs) if table is None else table
+
+
+def keep(cache: dict[int, FloatArray], output: int, likelihood: FloatArray) -> None:
+    """Add the likelihood of an output to a cache, and drop the oldest ones of a cache that is too large."""
+    cache[output] = likelihood
+    while len(cache) > 1 and len(cache) * likelihood.nbytes > LIKELIHOODS_BYTES:
+        del cache[next(iter(cache))]

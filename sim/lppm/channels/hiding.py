@@ -89,10 +89,15 @@ class LocationHidingChannel:
 
     def estimates(self, prior: FloatArray, distance: Distance) -> tuple[IntArray, int]:
         """Return the estimate for each output: see `ChannelCapabilities.estimates`."""
-        return self.estimates_through(np.arange(self.n_cells), prior, distance)
+        return self._estimates(np.arange(self.n_cells), prior, distance)
 
-    def estimates_through(self, table: IntArray, prior: FloatArray, distance: Distance) -> tuple[IntArray, int]:
-        """Return the estimate for each output if all outputs pass through a table."""
+    def estimates_through(
+        self, table: IntArray, prior: FloatArray, distance: Distance, reveal: float = 0.0
+    ) -> tuple[IntArray, int] | None:
+        """Return the estimate for each output if all outputs pass through a table; None if the truth is revealed."""
+        return None if reveal > 0 else self._estimates(table, prior, distance)
+
+    def _estimates(self, table: IntArray, prior: FloatArray, distance: Distance) -> tuple[IntArray, int]:
         return estimates_hiding(self.reveal_probability, self.other_probability, table, prior, distance)
 
     def row_through(self, table: IntArray, cell: int) -> FloatArray:

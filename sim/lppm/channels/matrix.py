@@ -63,7 +63,7 @@ class MatrixChannel:
         """Return the expected d_Q in km between cell and output."""
         return loss_matrix(self._matrix, prior, distance, table_or_identity(table, self))
 
-    def estimates_through(self, table: IntArray, prior: FloatArray, distance: Distance) -> None:
+    def estimates_through(self, table: IntArray, prior: FloatArray, distance: Distance, reveal: float = 0.0) -> None:
         """Return None: the matrix has no structure that would be faster than likelihoods."""
 
     def row_through(self, table: IntArray, cell: int) -> FloatArray:

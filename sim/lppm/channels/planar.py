@@ -78,7 +78,7 @@ class PlanarExponentialChannel:
         """Return f(. | x) if all outputs pass through a table."""
         return np.bincount(table, weights=self.row(cell), minlength=self.n_outputs).astype(np.float64, copy=False)
 
-    def estimates_through(self, table: IntArray, prior: FloatArray, distance: Distance) -> None:
+    def estimates_through(self, table: IntArray, prior: FloatArray, distance: Distance, reveal: float = 0.0) -> None:
         """Return None: the estimates for all outputs are computed from likelihoods."""
 
     def compact_through(self, table: IntArray, output: int) -> CompactRow:
@@ -146,6 +146,13 @@ class PlanarRemappedChannel:
     def loss_km(self, prior: FloatArray, distance: Distance) -> float:
         """Return the expected d_Q in km between cell and output."""
         return self._listed.loss_km(prior, distance)
+
+    def possible_outputs(self) -> IntArray:
+        """Return the outputs that are possible."""
+        return self._listed.table
+
+    def estimates_revealing(self, reveal: float, prior: FloatArray, distance: Distance) -> None:
+        """Return None: the estimates for all outputs are computed from likelihoods."""
 
     def _sources_and_likelihood(self, output: int) -> tuple[SourceSets, FloatArray]:
         known = self._known.get(output)

@@ -86,11 +86,13 @@ class ProductChannel:
         estimates = self.estimates_through(np.arange(self.n_cells), prior, distance)
         return estimates_from(self.likelihoods(), self.n_outputs, prior, distance) if estimates is None else estimates
 
-    def estimates_through(self, table: IntArray, prior: FloatArray, distance: Distance) -> tuple[IntArray, int] | None:
+    def estimates_through(
+        self, table: IntArray, prior: FloatArray, distance: Distance, reveal: float = 0.0
+    ) -> tuple[IntArray, int] | None:
         """Return the estimate for each output if all outputs pass through a table; None for another distance."""
         if distance.shape != self._shape:
             return None
-        return estimates_product(self._rows, self._cols, table, prior, distance)
+        return estimates_product(self._rows, self._cols, table, prior, distance, reveal)
 
     def row_through(self, table: IntArray, cell: int) -> FloatArray:
         """Return f(. | x) if all outputs pass through a table."""

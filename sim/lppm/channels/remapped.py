@@ -8,7 +8,7 @@ from sim.inference.bayes import read_only
 from sim.inference.compact_rows import CompactRow
 from sim.inference.dense import require_dense
 from sim.interfaces import FloatArray, Generator, IntArray
-from sim.lppm.channels.base import BaseChannel
+from sim.lppm.channels.base import LIKELIHOODS_BYTES, BaseChannel, keep
 from sim.lppm.estimates import estimates_from
 from sim.lppm.remap import remap_matrix
 from sim.world.distance import Distance
@@ -45,9 +45,8 @@ class RemappedChannel:
         """Return f(z | .), read-only; it is cached because the channel of a fixed belief serves many queries."""
         likelihood = self._likelihoods.get(output)
         if likelihood is None:
-            likelihood = self._likelihoods[output] = read_only(self.base.column_through(self.table, output))
-            while len(self._likelihoods) > 1 and len(self._likelihoods) * likelihood.nbytes > _LIKELIHOODS_BYTES:
-                del self._likelihoods[next(iter(self._likelihoods))]
+            likelihood = read_only(self.base.column_through(self.table, output))
+            keep(self._likelihoods, output, likelihood)
         return likelihood
 
     def compact_likelihood(self, output: int) -> CompactRow | None:
@@ -63,6 +62,14 @@ class RemappedChannel:
         estimates = self.base.estimates_through(self.table, prior, distance)
         return estimates_from(self.likelihoods(), self.n_outputs, prior, distance) if estimates is None else estimates
 
+    def possible_outputs(self) -> IntArray:
+        """Return the outputs to which the table leads, possibly repeated."""
+        return self.table
+
+    def estimates_revealing(self, reveal: float, prior: FloatArray, distance: Distance) -> tuple[IntArray, int] | None:
+        """Return the estimate for each output if the true cell may be sent instead; None: use likelihoods."""
+        return self.base.estimates_through(self.table, prior, distance, reveal)
+
     def matrix(self) -> FloatArray:
         """Return f."""
         outputs, rows = self.likelihoods()
@@ -75,7 +82,7 @@ class RemappedChannel:
         likelihoods = _LIKELIHOODS.get(self)
         if likelihoods is None:
             likelihoods = _LIKELIHOODS[self] = self._possible()
-            while len(_LIKELIHOODS) > 1 and len(_LIKELIHOODS) * likelihoods[1].nbytes > _LIKELIHOODS_BYTES:
+            while len(_LIKELIHOODS) > 1 and len(_LIKELIHOODS) * likelihoods[1].nbytes > LIKELIHOODS_BYTES:
                 del _LIKELIHOODS[next(iter(_LIKELIHOODS))]
         return likelihoods
 
@@ -102,9 +109,11 @@ class RemappedChannel:
         """Return the expected d_Q in km between cell and output."""
         return self.base.loss_km(prior, distance, self.table if table is None else table[self.table])
 
-    def estimates_through(self, table: IntArray, prior: FloatArray, distance: Distance) -> tuple[IntArray, int] | None:
+    def estimates_through(
+        self, table: IntArray, prior: FloatArray, distance: Distance, reveal: float = 0.0
+    ) -> tuple[IntArray, int] | None:
         """Return the estimate for each output if all outputs also pass through another table."""
-        return self.base.estimates_through(table[self.table], prior, distance)
+        return self.base.estimates_through(table[self.table], prior, distance, reveal)
 
     def row_through(self, table: IntArray, cell: int) -> FloatArray:
         """Return f(. | x) if all outputs also pass through another table."""
@@ -121,5 +130,3 @@ _LIKELIHOODS: dict[RemappedChannel, tuple[IntArray, FloatArray]] = {}
 Those of a large population would not fit into memory. Weak references are avoided: an interrupt during their clean-up
 would be lost.
 """
-
-_LIKELIHOODS_BYTES = 2**24

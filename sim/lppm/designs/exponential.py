@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
+
+from pydantic import model_validator
 
 from sim.components.registry import component
-from sim.components.spec import NonNegative
+from sim.components.spec import NonNegative, Share
+from sim.errors import InvalidValue
+from sim.interfaces import Channel, FloatArray
 from sim.lppm.calibration import ByEpsilon
+from sim.lppm.channels.base import BaseChannel
 from sim.lppm.channels.exponential import exponential
+from sim.lppm.channels.mix import MixChannel
+from sim.lppm.channels.planar import PlanarRemappedChannel
+from sim.lppm.channels.remapped import RemappedChannel
 from sim.lppm.parameters import CalibratedParameters, ShortNames
 from sim.world import World
 from sim.world.distance import Distance
@@ -18,8 +26,9 @@ from sim.world.distance import Distance
 class ExponentialParameters(CalibratedParameters):
     """Exponential mechanism: reports z with a probability proportional to exp(-epsilon d_Q(x, z))."""
 
-    short_names: ClassVar = ShortNames(
-        design="Exp", beliefs=("SP", "MK", "PEB", "RPEB", "PEB-MK"), full=True, alone={"remap": False}
+    short_names: ClassVar = (
+        ShortNames(design="Exp", beliefs=("SP", "MK", "PEB", "RPEB", "PEB-MK"), full=True, alone={"remap": False}),
+        ShortNames(design="Mix", beliefs=("SP", "MK", "PEB", "RPEB", "PEB-MK"), parameters={"reveal_probability": 0.3}),
     )
     strength_name: ClassVar = "epsilon_per_km"
     default_strength: ClassVar = 1.0
@@ -33,6 +42,19 @@ class ExponentialParameters(CalibratedParameters):
     remap: bool = True
     """Replace each output by the cell with the smallest expected loss under its posterior. This never increases the
     expected loss and, as post-processing, does not reduce privacy."""
+    reveal_probability: Share = 0.0
+    """Probability of sending the true cell instead of a remapped output (the mix). Requires `remap: true`. A budget
+    calibrates epsilon for this probability."""
+
+    @model_validator(mode="after")
+    def _reveals_beside_a_remap(self) -> Self:
+        if self.reveal_probability > 0 and not self.remap:
+            raise InvalidValue(
+                f"`reveal_probability` above 0 requires `remap: true`, found {self.reveal_probability} with "
+                "`remap: false`: remove one of the two keys",
+                code="exclusive-keys",
+            )
+        return self
 
     @property
     def uses_prior(self) -> bool:
@@ -49,6 +71,9 @@ class Exponential(ByEpsilon):
 
     `distance` is the quality distance d_Q. The mechanism is 2 epsilon-geo-indistinguishable in it, because each row has
     a separate normalising constant. If the budget exceeds the loss of revealing nothing, epsilon is 0.
+
+    With `reveal_probability` a above 0, the true cell is sent with probability a, otherwise a remapped output (the
+    mix). The mechanism then guarantees no epsilon, and its expected loss is 1 - a times that without a.
     """
 
     def __init__(self, parameters: ExponentialParameters, *, distance: Distance) -> None:
@@ -59,3 +84,15 @@ class Exponential(ByEpsilon):
             budget_km=parameters.budget_km,
             remap=parameters.remap,
         )
+        self._reveal_probability = parameters.reveal_probability
+
+    def __call__(self, prior: FloatArray) -> Channel:
+        """Return the channel for this prior over cells."""
+        channel = super().__call__(prior)
+        if self._reveal_probability == 0:
+            return channel
+        assert isinstance(channel, RemappedChannel | PlanarRemappedChannel)
+        return MixChannel(channel, reveal_probability=self._reveal_probability)
+
+    def _loss_km(self, base: BaseChannel, prior: FloatArray) -> float:
+        return (1 - self._reveal_probability) * super()._loss_km(base, prior)

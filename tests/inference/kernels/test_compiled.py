@@ -130,10 +130,11 @@ def test_estimates_and_rows_of_exponential_channels(data: st.DataObject) -> None
     factors = kernels_of(shape, data.draw(EPSILONS))
     prior, table = some_prior(data, n_cells), data.draw(tables(n_cells))
     cell, output = data.draw(st.integers(0, n_cells - 1)), data.draw(st.integers(-1, n_cells))
+    reveal = data.draw(st.sampled_from([0.0, 1e-9, 0.3, 1.0]))
     where = manhattan(Grid.rectangle(rows=shape[0], cols=shape[1], width_km=1.0, height_km=2.0))
 
     def results() -> list[Any]:
-        estimates, missing = estimates_product(*factors, table, prior, where)
+        estimates, missing = estimates_product(*factors, table, prior, where, reveal)
         row = row_product(*factors, table, cell)
         error_km = expected_distance_km(row, estimates, where.matrix_km[cell])
         return [estimates, missing, row, column_product(*factors, table, output), error_km]
