@@ -12,7 +12,7 @@ import numpy as np
 
 from sim.errors import InvalidValue
 from sim.inference.bayes import read_only
-from sim.inference.transitions import CountedTransitions
+from sim.inference.transitions import CountedTransitions, Transitions
 from sim.interfaces import FloatArray, IntArray
 from sim.mobility.intervals import require
 from sim.mobility.traces import Trace
@@ -61,9 +61,14 @@ class Statistics:
         """Return the number of rows of `transition` without data, which are the histogram."""
         return self.n_cells - int(np.unique(self._pairs // self.n_cells).size)
 
+    @property
+    def transitions(self) -> Transitions:
+        """Return M as an operator; memory grows with the number of transitions."""
+        return self.counted_transitions
+
     @cached_property
-    def transitions(self) -> CountedTransitions:
-        """Return M as an operator, computed at the first access; memory grows with the number of transitions."""
+    def counted_transitions(self) -> CountedTransitions:
+        """Return the transitions counted, computed at the first access."""
         return CountedTransitions(pairs=self._pairs, counts=self._counts, fallback=self.profile)
 
     @property
@@ -104,6 +109,13 @@ class Counts:
         counts = np.zeros(pairs.size, dtype=np.int64)
         np.add.at(counts, place, np.concatenate([self.counts, other.counts]))
         return Counts(self.visits + other.visits, pairs, counts)
+
+    def without(self, part: Counts) -> Counts:
+        """Return the counts without those of a part of the people."""
+        counts = self.counts.copy()
+        np.subtract.at(counts, np.searchsorted(self.pairs, part.pairs), part.counts)
+        remaining = counts > 0
+        return Counts(self.visits - part.visits, self.pairs[remaining], counts[remaining])
 
     def statistics(self) -> Statistics:
         """Return the statistics; without any visit, all distributions are uniform."""
