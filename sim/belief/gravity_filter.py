@@ -31,8 +31,8 @@ from sim.world import World
 from sim.world.distance import Distance
 
 _UNIFORM_SHARE = 0.01  # share of the initial profile that is uniform, so that no cell is impossible
-_RESET_SHARE, _RESET_SHARE_TRAINED = 0.01, 0.002  # defaults of `reset_share`, without and with training data
-_LEARNED_WEIGHT = 0.5  # initial weight of the law of counts if none are from training data
+_TRAINED_WEIGHT, _RESET_SHARE = 0.98, 0.002  # defaults with the user's own counts
+_OTHERS_WEIGHT, _OTHERS_RESET_SHARE = 0.5, 0.01  # defaults without
 _STEPS_PER_OCTAVE = 2  # resolution of the growth of reach with time; each step has separate kernels
 _LEAST_GROWTH, _MOST_GROWTH = 0.25, 8.0  # eleven steps
 
@@ -60,12 +60,13 @@ class GravityFilterParameters(BeliefParameters):
     """Further transition model of the mixture, from counted transitions: those of the training data, if it has any
     (training); these and the transitions estimated from the reports (learned); or no such model (none). A training set
     of kind own_and_others adds two models: the user's own counts, if there are any, and the population chain."""
-    trained_weight: Annotated[float, Field(gt=0, lt=1)] = 0.98
-    """Initial weight of the models of counted training data together, in (0, 1); the models of gravity share the
-    remainder equally. Without such data it has no effect."""
+    trained_weight: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Initial weight of the models of counted transitions together, in (0, 1); the models of gravity share the
+    remainder equally (default: 0.98 if the training data contain the user's own transitions, 0.5 if all are pooled from
+    other people)."""
     reset_share: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Share of the models' weights that is reset to the initial weights at each report, in (0, 1), so that a model can
-    regain weight (default: 0.002 with counted training data, 0.01 without)."""
+    regain weight (default: 0.002 if the training data contain the user's own transitions, else 0.01)."""
 
     def build(self, statistics: Statistics, restart_s: int | None, world: World) -> GravityFilter:
         """Return the filter, with distances along the roads if the world has any."""
@@ -80,6 +81,7 @@ class GravityFilterParameters(BeliefParameters):
             transition=own.transitions if trained else None,
             counted=own.counted if trained else None,
             population=chain.transitions if uses_training and chain is not None else None,
+            pooled=statistics.pooled,
             restart_s=restart_s,
         )
 
@@ -113,9 +115,10 @@ class GravityFilter:
     each row was estimated, are the training statistics. They form one further law, which mixes row and gravity; the
     row's share grows with `counted`. With ``transitions: learned`` this law always exists, and each report adds to its
     counts the posterior of the transition p(x^{r-1}, x^r | z^r). `population` are the transitions of the population
-    chain, the user's smoothed by those of other people, and form one more law. The laws of training data share the
-    initial weight `trained_weight` (in (0, 1)) equally. With `restart_s` (in [1, inf) s) the filter restarts
-    at the attraction whenever time_s // restart_s changes, so that transitions do not cross days.
+    chain, the user's smoothed by those of other people, and form one more law. The laws of counts share the initial
+    weight `trained_weight` (in (0, 1)) equally; the default is smaller if all are `pooled` from other people. With
+    `restart_s` (in [1, inf) s) the filter restarts at the attraction whenever time_s // restart_s changes, so that
+    transitions do not cross days.
     """
 
     fixed: bool = False
@@ -129,6 +132,7 @@ class GravityFilter:
         transition: ArrayLike | Transitions | None = None,
         counted: ArrayLike | None = None,
         population: ArrayLike | Transitions | None = None,
+        pooled: bool = False,
         restart_s: int | None = None,
     ) -> None:
         n_cells = kernels.distance.n_cells
@@ -155,10 +159,13 @@ class GravityFilter:
         if self._population is not None and self._population.n_cells != n_cells:
             raise ValueError(f"population must have {n_cells} cells, got {self._population.n_cells}")
         self._n_gravity = len(self._reaches_km) * self._stays.size
-        is_trained = trained is not None or self._population is not None
-        self._start_weights = self._initial_weights(parameters.trained_weight if is_trained else _LEARNED_WEIGHT)
-        default = _RESET_SHARE_TRAINED if is_trained else _RESET_SHARE
-        self._reset_share = default if parameters.reset_share is None else parameters.reset_share
+        has_own = not pooled and (trained is not None or self._population is not None)
+        defaults = (_TRAINED_WEIGHT, _RESET_SHARE) if has_own else (_OTHERS_WEIGHT, _OTHERS_RESET_SHARE)
+        given = (parameters.trained_weight, parameters.reset_share)
+        trained_weight, self._reset_share = (
+            default if value is None else value for value, default in zip(given, defaults, strict=True)
+        )
+        self._start_weights = self._initial_weights(trained_weight)
         self._weights = self._start_weights
         self._visits = np.zeros(n_cells)
         self._posterior: FloatArray | None = None
@@ -205,11 +212,11 @@ class GravityFilter:
         self._prediction = None
         return posterior
 
-    def _initial_weights(self, further_weight: float) -> FloatArray:
-        """Return the weights before the first report: `further_weight` to laws without gravity, the rest to gravity."""
+    def _initial_weights(self, trained_weight: float) -> FloatArray:
+        """Return the weights before the first report: `trained_weight` to the laws of counts, if any; else gravity."""
         n_further = (self._counts is not None) + (self._population is not None)
-        gravity = np.full(self._n_gravity, (1 - further_weight if n_further else 1.0) / self._n_gravity)
-        return np.append(gravity, np.full(n_further, further_weight / max(n_further, 1)))
+        gravity = np.full(self._n_gravity, (1 - trained_weight if n_further else 1.0) / self._n_gravity)
+        return np.append(gravity, np.full(n_further, trained_weight / max(n_further, 1)))
 
     def _continues(self, time_s: int) -> bool:
         """Return whether the filter continues from the last report, rather than restarts."""

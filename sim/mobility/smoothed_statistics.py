@@ -34,6 +34,7 @@ class SmoothedStatistics(Statistics):
             n_visits=own.n_visits + others.n_visits,
             pairs=nothing,
             counts=nothing,
+            pooled=own.pooled if own.n_transitions else others.pooled,
         )
 
     @property

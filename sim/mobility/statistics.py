@@ -21,11 +21,15 @@ from sim.mobility.traces import Trace
 class Statistics:
     """The training statistics of Oya et al. 2019: pi, pi_0 and M(x'|x). All arrays are read-only."""
 
-    def __init__(self, *, profile: FloatArray, n_visits: int, pairs: IntArray, counts: IntArray) -> None:
+    def __init__(
+        self, *, profile: FloatArray, n_visits: int, pairs: IntArray, counts: IntArray, pooled: bool = False
+    ) -> None:
         self.profile = read_only(np.array(profile, dtype=np.float64))
         """Normalised histogram of all cells, shape (n_cells,); uniform without data."""
         self.n_visits = n_visits
         """Number of queries counted."""
+        self.pooled = pooled
+        """Whether these are the pooled counts of other people, as opposed to those of one user."""
         self._pairs = pairs
         self._counts = counts
 
@@ -117,11 +121,11 @@ class Counts:
         remaining = counts > 0
         return Counts(self.visits - part.visits, self.pairs[remaining], counts[remaining])
 
-    def statistics(self) -> Statistics:
-        """Return the statistics; without any visit, all distributions are uniform."""
+    def statistics(self, *, pooled: bool = False) -> Statistics:
+        """Return the statistics, of pooled people or of one; without any visit, all distributions are uniform."""
         n_visits, n_cells = int(self.visits.sum()), self.visits.size
         profile = self.visits / n_visits if n_visits else np.full(n_cells, 1.0 / n_cells)
-        return Statistics(profile=profile, n_visits=n_visits, pairs=self.pairs, counts=self.counts)
+        return Statistics(profile=profile, n_visits=n_visits, pairs=self.pairs, counts=self.counts, pooled=pooled)
 
 
 def count(traces: Iterable[Trace], *, n_cells: int, restart_s: int | None = None) -> Counts:

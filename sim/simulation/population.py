@@ -209,7 +209,7 @@ class Population:
                 "longer past, such as `past_queries: 100`",
                 code="no-past",
             )
-        return counts.statistics()
+        return counts.statistics(pooled=True)
 
     def _count_all_pasts(self, queries: int | None, days: float | None) -> Counts:
         return self._count(*(self._first_of_past(user, queries, days) for user in self.users))

@@ -14,7 +14,7 @@ from sim.belief.gravity_filter import GravityFilter, GravityFilterParameters
 from sim.belief.markov_filter import MarkovFilter
 from sim.interfaces import Belief, FloatArray
 from sim.mobility.smoothed_statistics import SmoothedStatistics
-from sim.mobility.statistics import Statistics, statistics
+from sim.mobility.statistics import Statistics, count, statistics
 from sim.mobility.traces import Trace
 from sim.world import World
 from sim.world.distance import Distance, MatrixDistance
@@ -74,22 +74,23 @@ class Reference:
         learns: bool,
         restart_s: int | None,
         population: FloatArray | None = None,
-        trained_weight: float = 0.98,
+        pooled: bool = False,
+        trained_weight: float | None = None,
         reset_share: float | None = None,
     ) -> None:
         self.initial = 0.99 * initial + 0.01 / N
         self.distance, self.restart_s, self.learns = distance, restart_s, learns
-        is_trained = counts is not None or population is not None
+        has_own = not pooled and (counts is not None or population is not None)
         self.counts = np.zeros((N, N)) if learns and counts is None else counts
         self.population = population
         self.laws = list(itertools.product(reaches_km, stays))
         self.retention = 2 ** (-1 / half_life)
         self.visits = np.zeros(N)
         further = [law for law in (self.counts, population) if law is not None]
-        trust = (trained_weight if is_trained else 0.5) if further else 0.0
+        trust = (trained_weight or (0.98 if has_own else 0.5)) if further else 0.0
         gravity = [(1 - trust) / len(self.laws)] * len(self.laws)
         self.start = np.array(gravity + [trust / len(further) for _ in further])
-        self.reset_share = reset_share if reset_share is not None else 0.002 if is_trained else 0.01
+        self.reset_share = reset_share or (0.002 if has_own else 0.01)
         self.weights = self.start
         self.posterior: FloatArray | None = None
         self.last_s = 0
@@ -152,9 +153,11 @@ class Reference:
 @pytest.mark.parametrize("learns", [False, True], ids=["gravity", "counts"])
 @pytest.mark.parametrize("others", [False, True], ids=["alone", "population"])
 @pytest.mark.parametrize("restart_s", [None, DAY_S])
-@pytest.mark.parametrize("weights", [{}, {"trained_weight": 0.6, "reset_share": 0.1}], ids=["default", "chosen"])
+@pytest.mark.parametrize(
+    "weights", [{}, {"pooled": True}, {"trained_weight": 0.6, "reset_share": 0.1}], ids=["default", "pooled", "chosen"]
+)
 def test_bank_of_laws_equals_the_reference_implementation(
-    distance: Distance, trained: bool, learns: bool, others: bool, restart_s: int | None, weights: dict[str, float]
+    distance: Distance, trained: bool, learns: bool, others: bool, restart_s: int | None, weights: dict[str, Any]
 ) -> None:
     rng = np.random.default_rng(5)
     initial = rng.dirichlet(np.ones(N))
@@ -199,8 +202,10 @@ def test_initial_weights_depend_on_the_training_data() -> None:
     """The bank of two laws of gravity, the counts and the population chain, built from statistics."""
     nothing = statistics([], n_cells=N)
     own, others = (
-        statistics([Trace("ann", np.arange(20), np.random.default_rng(seed).integers(0, N, 20))], n_cells=N)
-        for seed in (1, 2)
+        count([Trace("ann", np.arange(20), np.random.default_rng(seed).integers(0, N, 20))], n_cells=N).statistics(
+            pooled=pooled
+        )
+        for seed, pooled in ((1, False), (2, True))
     )
     smoothing: dict[str, float] = {"pseudo_counts": 30.0, "independent_share": 0.01}
     both, alone = (SmoothedStatistics(part, others, **smoothing) for part in (own, nothing))
@@ -217,7 +222,9 @@ def test_initial_weights_depend_on_the_training_data() -> None:
     assert weights(own, transitions="none") == [0.5, 0.5]
     assert weights(both) == pytest.approx([0.01, 0.01, 0.49, 0.49])
     assert weights(both, transitions="none") == [0.5, 0.5]
-    assert weights(alone) == pytest.approx([0.01, 0.01, 0.98])
+    assert weights(others) == [0.25, 0.25, 0.5]
+    assert weights(alone) == [0.25, 0.25, 0.5]
+    assert weights(alone, trained_weight=0.6) == pytest.approx([0.2, 0.2, 0.6])
 
 
 def test_the_population_law_is_the_markov_filter_of_the_population_chain() -> None:
