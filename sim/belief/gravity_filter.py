@@ -31,8 +31,8 @@ from sim.world import World
 from sim.world.distance import Distance
 
 _UNIFORM_SHARE = 0.01  # share of the initial profile that is uniform, so that no cell is impossible
-_TRAINED_WEIGHT, _RESET_SHARE = 0.98, 0.002  # defaults with the user's own counts
-_OTHERS_WEIGHT, _OTHERS_RESET_SHARE = 0.5, 0.01  # defaults without
+_TRAINED_WEIGHT, _TRAINED_RESET_SHARE = 0.98, 0.002  # defaults with counts of the user or a population chain
+_LEARNED_WEIGHT, _RESET_SHARE = 0.5, 0.01  # defaults with counts of other people or from reports, or without counts
 _STEPS_PER_OCTAVE = 2  # resolution of the growth of reach with time; each step has separate kernels
 _LEAST_GROWTH, _MOST_GROWTH = 0.25, 8.0  # eleven steps
 
@@ -62,11 +62,12 @@ class GravityFilterParameters(BeliefParameters):
     of kind own_and_others adds two models: the user's own counts, if there are any, and the population chain."""
     trained_weight: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Initial weight of the models of counted transitions together, in (0, 1); the models of gravity share the
-    remainder equally (default: 0.98 if the training data contain the user's own transitions, 0.5 if all are pooled from
-    other people)."""
+    remainder equally (default: 0.98 with the user's own transitions or a training set of kind own_and_others, 0.5 with
+    transitions pooled from other people)."""
     reset_share: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Share of the models' weights that is reset to the initial weights at each report, in (0, 1), so that a model can
-    regain weight (default: 0.002 if the training data contain the user's own transitions, else 0.01)."""
+    regain weight (default: 0.002 with the user's own transitions or a training set of kind own_and_others, otherwise
+    0.01)."""
 
     def build(self, statistics: Statistics, restart_s: int | None, world: World) -> GravityFilter:
         """Return the filter, with distances along the roads if the world has any."""
@@ -116,7 +117,7 @@ class GravityFilter:
     row's share grows with `counted`. With ``transitions: learned`` this law always exists, and each report adds to its
     counts the posterior of the transition p(x^{r-1}, x^r | z^r). `population` are the transitions of the population
     chain, the user's smoothed by those of other people, and form one more law. The laws of counts share the initial
-    weight `trained_weight` (in (0, 1)) equally; the default is smaller if all are `pooled` from other people. With
+    weight `trained_weight` (in (0, 1)) equally; the default is smaller if they are `pooled` from other people. With
     `restart_s` (in [1, inf) s) the filter restarts at the attraction whenever time_s // restart_s changes, so that
     transitions do not cross days.
     """
@@ -159,8 +160,8 @@ class GravityFilter:
         if self._population is not None and self._population.n_cells != n_cells:
             raise ValueError(f"population must have {n_cells} cells, got {self._population.n_cells}")
         self._n_gravity = len(self._reaches_km) * self._stays.size
-        has_own = not pooled and (trained is not None or self._population is not None)
-        defaults = (_TRAINED_WEIGHT, _RESET_SHARE) if has_own else (_OTHERS_WEIGHT, _OTHERS_RESET_SHARE)
+        of_user = not pooled and (trained is not None or self._population is not None)
+        defaults = (_TRAINED_WEIGHT, _TRAINED_RESET_SHARE) if of_user else (_LEARNED_WEIGHT, _RESET_SHARE)
         given = (parameters.trained_weight, parameters.reset_share)
         trained_weight, self._reset_share = (
             default if value is None else value for value, default in zip(given, defaults, strict=True)

@@ -18,7 +18,7 @@ class SmoothedStatistics(Statistics):
         M = (own counts + kappa M') / (own row sum + kappa),   M' = (1 - u) M_others + u pi_others
 
     `pseudo_counts` is kappa (in [0, inf)), `independent_share` is u (in [0, 1]). Without own data the profile is
-    pi_others and the transitions are M', also at kappa = 0.
+    pi_others and the transitions are M', also at kappa = 0. They are never `pooled`: they are a model of the user.
     """
 
     def __init__(self, own: Statistics, others: Statistics, *, pseudo_counts: float, independent_share: float) -> None:
@@ -34,7 +34,6 @@ class SmoothedStatistics(Statistics):
             n_visits=own.n_visits + others.n_visits,
             pairs=nothing,
             counts=nothing,
-            pooled=own.pooled if own.n_transitions else others.pooled,
         )
 
     @property

@@ -29,7 +29,7 @@ class Statistics:
         self.n_visits = n_visits
         """Number of queries counted."""
         self.pooled = pooled
-        """Whether these are the pooled counts of other people, as opposed to those of one user."""
+        """Whether these are the pooled counts of other people, as opposed to a model of one user."""
         self._pairs = pairs
         self._counts = counts
 

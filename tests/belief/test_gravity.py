@@ -223,7 +223,7 @@ def test_initial_weights_depend_on_the_training_data() -> None:
     assert weights(both) == pytest.approx([0.01, 0.01, 0.49, 0.49])
     assert weights(both, transitions="none") == [0.5, 0.5]
     assert weights(others) == [0.25, 0.25, 0.5]
-    assert weights(alone) == [0.25, 0.25, 0.5]
+    assert weights(alone) == pytest.approx([0.01, 0.01, 0.98])
     assert weights(alone, trained_weight=0.6) == pytest.approx([0.2, 0.2, 0.6])
 
 

@@ -150,7 +150,7 @@ def test_own_and_others_is_the_population_chain(others: Any, make_scenario: Make
         assert combined.counted.tolist() == (own.counted + rest.counted).tolist()
         assert combined.fallback_rows == np.count_nonzero(own.counted + rest.counted == 0)
         assert population.knowledge("both")(user) is combined
-        assert [part.pooled for part in (own, rest, combined, alone)] == [False, True, False, True]
+        assert [part.pooled for part in (own, rest, combined, alone)] == [False, True, False, False]
 
 
 def test_users_share_the_other_people_of_a_population_chain(make_scenario: MakeScenario) -> None:
