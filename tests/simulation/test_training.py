@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sim.errors import InputError
+from sim.execution.adversary_knowledge import known_statistics
 from sim.mobility.smoothed_statistics import SmoothedStatistics
 from sim.mobility.statistics import statistics
 from sim.mobility.traces import Life, live
@@ -164,6 +165,20 @@ def test_users_share_the_other_people_of_a_population_chain(make_scenario: MakeS
     assert one.others is two.others
     counted, of_others = one.own.counted[:, None], 0.8 * one.others.transition + 0.2 * one.others.profile
     np.testing.assert_allclose(one.transition, (counted * one.own.transition + 5 * of_others) / (counted + 5))
+
+
+def test_the_worst_case_adversary_has_the_statistics_of_the_test(make_scenario: MakeScenario) -> None:
+    users = {"count": 2, "queries": 30, "past_queries": 20, "mobility": FAVOURITES}
+    sets = {"both": {"kind": "own_and_others", "own": "past", "others": "rest"}, "past": "own_past"}
+    sets |= {"rest": "other_users"}
+    scenario = make_scenario(users=users, training=sets, attacks=["markov", "markov-trained"])
+    population = Population(Setting(scenario), 0)
+    worst, trained = (known_statistics(attack, population) for attack in scenario.attacks)
+    for user, life in population.lives.items():
+        profile, transition = counted(life.test)
+        assert worst[user].profile == pytest.approx(profile)
+        assert worst[user].transition == pytest.approx(transition)
+        assert trained[user] is population.knowledge("both")(user)
 
 
 def test_parts_of_combined_training_sets_are_used(make_scenario: MakeScenario) -> None:
