@@ -11,7 +11,7 @@ from sim.mobility.training.parameters import StatisticsOf, TrainingParameters, T
 
 @component("training")
 class OtherUsersParameters(TrainingParameters):
-    """The pooled pasts of all other users; each user has statistics without their own past."""
+    """The pooled pasts of all other users, without the user's own. For thousands of users, prefer `others`."""
 
     kind: Literal["other_users"] = "other_users"
     queries: Count | None = None
