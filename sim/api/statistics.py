@@ -15,7 +15,7 @@ from sim.components.files import Place
 from sim.errors import InputError, input_errors
 from sim.interfaces import FloatArray
 from sim.mobility.recorded.replay import ReplayParameters
-from sim.mobility.statistics import Statistics, statistics
+from sim.mobility.statistics import Statistics, count, statistics
 from sim.mobility.traces import Trace
 from sim.scenario.models import Scenario
 from sim.simulation.population import Population
@@ -60,7 +60,9 @@ def make_statistics(
             f"restart_s={restart_s} needs times, got cells alone: pass a frame with a column time_s",
             code="times-missing",
         )
-    return statistics(_traces(traces), n_cells=world.grid.n_cells, restart_s=restart_s)
+    parts = _traces(traces)
+    pooled = len({trace.user for trace in parts}) > 1
+    return count(parts, n_cells=world.grid.n_cells, restart_s=restart_s).statistics(pooled=pooled)
 
 
 def statistics_of(training: Statistics | ArrayLike | None, world: World, name: str) -> Statistics:

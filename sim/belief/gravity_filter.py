@@ -9,14 +9,14 @@ of values, weighted by the predictive likelihood of the reports so far: cross-va
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field
-from scipy.sparse import csr_array
 
 from sim.belief.forgetting import retention
+from sim.belief.gravity_counts import LearnedCounts, Moves, TrainedCounts
 from sim.belief.gravity_kernels import GravityKernels
 from sim.belief.parameters import BeliefParameters
 from sim.components.registry import component
@@ -24,15 +24,15 @@ from sim.components.spec import Positive
 from sim.errors import InvalidValue
 from sim.inference.bayes import condition, distribution, normalise, read_only
 from sim.inference.transitions import Transitions, transitions_of
-from sim.interfaces import FloatArray, IntArray
+from sim.interfaces import FloatArray
+from sim.mobility.smoothed_statistics import SmoothedStatistics
 from sim.mobility.statistics import Statistics
 from sim.world import World
 from sim.world.distance import Distance
 
 _UNIFORM_SHARE = 0.01  # share of the initial profile that is uniform, so that no cell is impossible
-_RESET_SHARE = 0.01  # share of the laws' weights reset at each report, so that a law can regain weight
-_UNTIL_TRUSTED = 1.0  # counted transitions from a cell at which counts and gravity have equal weight
-_LIKELIEST = 16  # number of cells, before and after a report, between which a transition is counted
+_TRAINED_WEIGHT, _TRAINED_RESET_SHARE = 0.98, 0.002  # defaults with counts of the user or a population chain
+_LEARNED_WEIGHT, _RESET_SHARE = 0.5, 0.01  # defaults with counts of other people or from reports, or without counts
 _STEPS_PER_OCTAVE = 2  # resolution of the growth of reach with time; each step has separate kernels
 _LEAST_GROWTH, _MOST_GROWTH = 0.25, 8.0  # eleven steps
 
@@ -58,17 +58,31 @@ class GravityFilterParameters(BeliefParameters):
     """Half-life of a report's weight in the attraction, in reports; none: no decay."""
     transitions: Literal["training", "learned", "none"] = "training"
     """Further transition model of the mixture, from counted transitions: those of the training data, if it has any
-    (training); these and the transitions estimated from the reports (learned); or no such model (none)."""
+    (training); these and the transitions estimated from the reports (learned); or no such model (none). A training set
+    of kind own_and_others adds two models: the user's own counts, if there are any, and the population chain."""
+    trained_weight: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Initial weight of the models of counted transitions together, in (0, 1); the models of gravity share the
+    remainder equally (default: 0.98 with the user's own transitions or a training set of kind own_and_others, 0.5 with
+    transitions pooled from other people)."""
+    reset_share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Share of the models' weights that is reset to the initial weights at each report, in (0, 1), so that a model can
+    regain weight (default: 0.002 with the user's own transitions or a training set of kind own_and_others, otherwise
+    0.01)."""
 
     def build(self, statistics: Statistics, restart_s: int | None, world: World) -> GravityFilter:
         """Return the filter, with distances along the roads if the world has any."""
-        trained = self.transitions != "none" and statistics.n_transitions > 0
+        chain = statistics if isinstance(statistics, SmoothedStatistics) else None
+        own = statistics if chain is None else chain.own
+        uses_training = self.transitions != "none"
+        trained = uses_training and own.n_transitions > 0
         return GravityFilter(
             self,
             initial_profile=self._initial_profile(statistics, world),
             kernels=world.derived(("gravity", *self.reaches_km), lambda: self.kernels(world.travel_distance)),
-            transition=statistics.transitions if trained else None,
-            counted=statistics.counted if trained else None,
+            transition=own.transitions if trained else None,
+            counted=own.counted if trained else None,
+            population=chain.transitions if uses_training and chain is not None else None,
+            pooled=statistics.pooled,
             restart_s=restart_s,
         )
 
@@ -95,11 +109,17 @@ class GravityFilter:
     If the time between queries varies, reach grows with the square root of the time since the last report and stay
     decreases exponentially with it. Both have the given values at the geometric mean of the times between reports.
 
+    After each report a share `reset_share` (in (0, 1)) of the weights is reset to the initial weights, so that a law
+    can regain weight: the fixed share of Herbster and Warmuth (1998), towards the initial weights.
+
     `transition`, as `Transitions` or as a matrix [from, to], and `counted[from]`, the number of transitions from which
     each row was estimated, are the training statistics. They form one further law, which mixes row and gravity; the
     row's share grows with `counted`. With ``transitions: learned`` this law always exists, and each report adds to its
-    counts the posterior of the transition p(x^{r-1}, x^r | z^r). With `restart_s` (in [1, inf) s) the filter restarts
-    at the attraction whenever time_s // restart_s changes, so that transitions do not cross days.
+    counts the posterior of the transition p(x^{r-1}, x^r | z^r). `population` are the transitions of the population
+    chain, the user's smoothed by those of other people, and form one more law. The laws of counts share the initial
+    weight `trained_weight` (in (0, 1)) equally; the default is smaller if they are `pooled` from other people. With
+    `restart_s` (in [1, inf) s) the filter restarts at the attraction whenever time_s // restart_s changes, so that
+    transitions do not cross days.
     """
 
     fixed: bool = False
@@ -112,6 +132,8 @@ class GravityFilter:
         kernels: GravityKernels,
         transition: ArrayLike | Transitions | None = None,
         counted: ArrayLike | None = None,
+        population: ArrayLike | Transitions | None = None,
+        pooled: bool = False,
         restart_s: int | None = None,
     ) -> None:
         n_cells = kernels.distance.n_cells
@@ -130,11 +152,21 @@ class GravityFilter:
         self._stays = np.array(parameters.stays, dtype=np.float64)
         self._retention = retention(parameters.half_life_queries)
         self._restart_s = restart_s
-        trained = None if transition is None or counted is None else _Trained(transition, counted, n_cells)
-        self._counts: _Trained | _Learned | None = (
-            _Learned(n_cells, trained) if parameters.transitions == "learned" else trained
+        trained = None if transition is None or counted is None else TrainedCounts(transition, counted, n_cells)
+        self._counts: TrainedCounts | LearnedCounts | None = (
+            LearnedCounts(n_cells, trained) if parameters.transitions == "learned" else trained
         )
-        self._start_weights = self._initial_weights()
+        self._population = None if population is None else transitions_of(population)
+        if self._population is not None and self._population.n_cells != n_cells:
+            raise ValueError(f"population must have {n_cells} cells, got {self._population.n_cells}")
+        self._n_gravity = len(self._reaches_km) * self._stays.size
+        of_user = not pooled and (trained is not None or self._population is not None)
+        defaults = (_TRAINED_WEIGHT, _TRAINED_RESET_SHARE) if of_user else (_LEARNED_WEIGHT, _RESET_SHARE)
+        given = (parameters.trained_weight, parameters.reset_share)
+        trained_weight, self._reset_share = (
+            default if value is None else value for value, default in zip(given, defaults, strict=True)
+        )
+        self._start_weights = self._initial_weights(trained_weight)
         self._weights = self._start_weights
         self._visits = np.zeros(n_cells)
         self._posterior: FloatArray | None = None
@@ -148,7 +180,7 @@ class GravityFilter:
 
     @property
     def weights(self) -> FloatArray:
-        """The weights of the laws, ordered by reach and then by stay; the law of counts, if any, is the last."""
+        """The weights of the laws, by reach and then by stay, then of the counts and the population chain, if any."""
         return self._weights
 
     @property
@@ -165,10 +197,10 @@ class GravityFilter:
         prediction = self._predict(time_s)
         posterior, mass = condition(prediction.prior, likelihood)
         if mass > 0:
-            if isinstance(self._counts, _Learned) and prediction.moves is not None:
+            if isinstance(self._counts, LearnedCounts) and prediction.moves is not None:
                 self._counts.add(prediction.moves.pairs(self._counts, likelihood, posterior))
             weights = self._weights * (prediction.laws @ (prediction.parts @ likelihood))
-            self._weights = (1 - _RESET_SHARE) * weights / weights.sum() + _RESET_SHARE * self._start_weights
+            self._weights = (1 - self._reset_share) * weights / weights.sum() + self._reset_share * self._start_weights
         else:
             self.fallbacks += 1
             posterior = normalise(likelihood)
@@ -181,12 +213,11 @@ class GravityFilter:
         self._prediction = None
         return posterior
 
-    def _initial_weights(self) -> FloatArray:
-        """Return the weights before the first report: half to the law of counts, if any, the remainder to gravity."""
-        n_laws = len(self._reaches_km) * self._stays.size
-        if self._counts is None:
-            return np.full(n_laws, 1 / n_laws)
-        return np.append(np.full(n_laws, 0.5 / n_laws), 0.5)
+    def _initial_weights(self, trained_weight: float) -> FloatArray:
+        """Return the weights before the first report: `trained_weight` to the laws of counts, if any; else gravity."""
+        n_further = (self._counts is not None) + (self._population is not None)
+        gravity = np.full(self._n_gravity, (1 - trained_weight if n_further else 1.0) / self._n_gravity)
+        return np.append(gravity, np.full(n_further, trained_weight / max(n_further, 1)))
 
     def _continues(self, time_s: int) -> bool:
         """Return whether the filter continues from the last report, rather than restarts."""
@@ -216,30 +247,33 @@ class GravityFilter:
         n_moves = len(self._reaches_km)
         parts[0] = posterior
         parts[1 : n_moves + 1] = attraction * pull.to_each(posterior / norm)
+        if self._population is not None:
+            parts[-1] = self._population.forward(posterior)
         if self._counts is None:
             return _Prediction.of(parts, laws, self._weights)
         known, rest = self._counts.lead(posterior)
-        weights = self._weights[:-1]
-        share = weights @ laws[:-1, :-1] / weights.sum()
-        parts[-1] = known + share[0] * rest + share[1:] @ (attraction * pull.to_each(rest / norm))
-        if not isinstance(self._counts, _Learned):
+        weights = self._weights[: self._n_gravity]
+        share = weights @ laws[: self._n_gravity, : n_moves + 1] / weights.sum()
+        parts[n_moves + 1] = known + share[0] * rest + share[1:] @ (attraction * pull.to_each(rest / norm))
+        if not isinstance(self._counts, LearnedCounts):
             return _Prediction.of(parts, laws, self._weights)
-        moves = _Moves(
-            posterior, attraction, norm, share, self._kernels.distance, pull.reaches_km, float(self._weights[-1])
+        by_kind = np.append(1 - self._weights[self._n_gravity :].sum(), self._weights[self._n_gravity :])
+        moves = Moves(
+            posterior, attraction, norm, share, self._kernels.distance, pull.reaches_km, by_kind, self._population
         )
         return _Prediction.of(parts, laws, self._weights, moves)
 
     def _laws_after(self, elapsed: float) -> FloatArray:
-        """Return the shares of the parts in each law: the posterior, moves by each reach, moves by the counts."""
+        """Return the shares of the parts in each law: the posterior, moves by each reach, by the counts, by others."""
         if self._laws is None or self._laws[0] != elapsed:
             stay = self._stays**elapsed
             n_moves = len(self._reaches_km)
-            laws = np.zeros((self._weights.size, n_moves + 1 + (self._counts is not None)))
-            gravity = np.arange(n_moves * stay.size)
+            n_further = self._weights.size - self._n_gravity
+            laws = np.zeros((self._weights.size, n_moves + 1 + n_further))
+            gravity = np.arange(self._n_gravity)
             laws[gravity, 0] = np.tile(stay, n_moves)
             laws[gravity, 1 + gravity // stay.size] = np.tile(1 - stay, n_moves)
-            if self._counts is not None:
-                laws[-1, -1] = 1.0
+            laws[self._n_gravity :, n_moves + 1 :] = np.eye(n_further)
             self._laws = (elapsed, laws)
         return self._laws[1]
 
@@ -255,7 +289,7 @@ class _Prediction:
 
     __slots__ = ("laws", "moves", "parts", "prior")
 
-    def __init__(self, prior: FloatArray, parts: FloatArray, laws: FloatArray, moves: _Moves | None) -> None:
+    def __init__(self, prior: FloatArray, parts: FloatArray, laws: FloatArray, moves: Moves | None) -> None:
         self.prior = prior
         self.parts = parts
         """Distributions over cells, shape (n_parts, n_cells)."""
@@ -265,101 +299,9 @@ class _Prediction:
         """The transitions behind the prediction, if transitions are learned."""
 
     @classmethod
-    def of(cls, parts: FloatArray, laws: FloatArray, weights: FloatArray, moves: _Moves | None = None) -> _Prediction:
+    def of(cls, parts: FloatArray, laws: FloatArray, weights: FloatArray, moves: Moves | None = None) -> _Prediction:
         """Return the prediction under these weights of the laws."""
         return cls(read_only(normalise(weights @ laws @ parts)), parts, laws, moves)
-
-
-class _Moves(NamedTuple):
-    """The transitions behind a prediction: gravity, with the `share` of staying and of each reach, and counts."""
-
-    before: FloatArray
-    attraction: FloatArray
-    norm: FloatArray
-    share: FloatArray
-    distance: Distance
-    reaches_km: FloatArray
-    trust: float
-    """The weight of the law of counts."""
-
-    def pairs(self, counts: _Learned, likelihood: FloatArray, after: FloatArray) -> _Pairs:
-        """Return p(x^{r-1}, x^r | z^r) between the likeliest cells before and after a report."""
-        start = _likeliest(self.before)
-        end = _likeliest(after)
-        between_km = self.distance.between_km(start[:, None], end)
-        gravity = self.share[0] * (start[:, None] == end)
-        for share, reach_km, norm in zip(self.share[1:], self.reaches_km, self.norm, strict=True):
-            pull = np.exp(-between_km / reach_km)
-            gravity = gravity + share * self.attraction[end] * pull / norm[start, None]
-        counted = (counts.block(start, end) + _UNTIL_TRUSTED * gravity) / (counts.rows[start, None] + _UNTIL_TRUSTED)
-        transition = (1 - self.trust) * gravity + self.trust * counted
-        mass = self.before[start, None] * transition * likelihood[end]
-        return _Pairs(start, end, mass / mass.sum())
-
-
-class _Pairs(NamedTuple):
-    """Probabilities `mass[start, end]` of transitions between some cells."""
-
-    start: IntArray
-    end: IntArray
-    mass: FloatArray
-
-
-def _likeliest(weights: FloatArray) -> IntArray:
-    """Return the `_LIKELIEST` cells with the largest weights, or all cells if there are no more."""
-    if weights.size <= _LIKELIEST:
-        return np.arange(weights.size)
-    return np.argpartition(weights, -_LIKELIEST)[-_LIKELIEST:]
-
-
-class _Trained:
-    """Transitions counted in the training data and the trust in each row, counted / (counted + 1)."""
-
-    def __init__(self, transition: ArrayLike | Transitions, counted: ArrayLike, n_cells: int) -> None:
-        self.transition = transitions_of(transition)
-        self.rows = np.asarray(counted, dtype=np.float64)
-        if self.transition.n_cells != n_cells or self.rows.shape != (n_cells,):
-            raise ValueError(
-                f"transition and counted must have {n_cells} cells, got {self.transition.n_cells} and {self.rows.shape}"
-            )
-        if not (np.isfinite(self.rows).all() and self.rows.min() >= 0):
-            raise ValueError(f"counted must be in [0, inf), got {self.rows.min()}")
-        self._trust = self.rows / (self.rows + _UNTIL_TRUSTED)
-
-    def lead(self, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the cells predicted by the counts, and the part of the posterior that moves by gravity."""
-        return self.transition.forward(posterior * self._trust), posterior * (1 - self._trust)
-
-
-class _Learned:
-    """Transitions counted in the training data and estimated from the reports."""
-
-    def __init__(self, n_cells: int, trained: _Trained | None) -> None:
-        self.rows = np.zeros(n_cells) if trained is None else trained.rows.copy()
-        """Number of transitions from each cell."""
-        self._trained = trained
-        self._learned = csr_array((n_cells, n_cells))
-
-    def lead(self, posterior: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the cells predicted by the counts, and the part of the posterior that moves by gravity."""
-        each = posterior / (self.rows + _UNTIL_TRUSTED)
-        known = np.asarray(each @ self._learned)
-        if self._trained is not None:
-            known = known + self._trained.transition.forward(self._trained.rows * each)
-        return known, _UNTIL_TRUSTED * each
-
-    def block(self, start: IntArray, end: IntArray) -> FloatArray:
-        """Return the numbers of transitions from each of some cells to each of others."""
-        pairs = np.asarray(self._learned[start][:, end].todense())
-        if self._trained is not None:
-            pairs = pairs + self._trained.rows[start, None] * self._trained.transition.block(start, end)
-        return pairs
-
-    def add(self, pairs: _Pairs) -> None:
-        """Add one transition, distributed over the pairs by their probability."""
-        start, end = np.repeat(pairs.start, pairs.end.size), np.tile(pairs.end, pairs.start.size)
-        self._learned = self._learned + csr_array((pairs.mass.ravel(), (start, end)), shape=self._learned.shape)
-        self.rows[pairs.start] += pairs.mass.sum(axis=1)
 
 
 def _growth(elapsed: float) -> float:

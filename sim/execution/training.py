@@ -29,20 +29,13 @@ def count_training(chunks: Iterable[Chunk], populations: PopulationCache, pool: 
     by each worker when they are first needed.
     """
     for point in {chunk.point.setting: chunk.point for chunk in chunks}.values():
+        used = point.scenario.training_sets_used()
         for training, spec in point.scenario.training.items():
-            if isinstance(spec, OthersParameters) and _is_used(point, training):
+            if isinstance(spec, OthersParameters) and training in used:
                 with input_errors(f"training.{training}"):
                     people = populations.setting(point).people_in(training)
                 if people > PEOPLE and read_counts(directory, point.setting, training) is None:
                     _count(point, training, people, pool, directory)
-
-
-def _is_used(point: Point, training: str) -> bool:
-    """Return whether a mechanism or an adversary knows a training set."""
-    scenario = point.scenario
-    known = [lppm.training for lppm in scenario.lppms]
-    known += [attack.training for attack in scenario.attacks if attack.knows == "training"]
-    return training in map(scenario.training_set, known)
 
 
 def _count(point: Point, training: str, people: int, pool: Pool, directory: RunDirectory) -> None:

@@ -2,7 +2,7 @@
 
 Counted transitions are sparse: a row has an entry for each cell that followed, and all rows without data are the same
 distribution. Memory and time grow with the number of different transitions, not with n_cells^2. `DenseTransitions` is
-the reference and serves arbitrary matrices.
+the reference and serves arbitrary matrices. `SmoothedTransitions` combines the counts of a user and of other people.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ class CountedTransitions:
         self.n_cells = n_cells = fallback.size
         start, end = np.divmod(pairs, n_cells)
         leaving = np.bincount(start, weights=counts, minlength=n_cells)
-        self._fallback = fallback
+        self.fallback = fallback
+        """Distribution of the rows without data, shape (n_cells,)."""
         self._first = read_only(np.searchsorted(start, np.arange(n_cells + 1)).astype(np.int32))
         """Entry at which the row of each cell begins, and the number of all entries, shape (n_cells + 1,)."""
         self._to: NDArray[np.int32] = read_only(end.astype(np.int32))
@@ -117,39 +118,24 @@ class CountedTransitions:
 
     def forward(self, weights: FloatArray) -> FloatArray:
         """Return the weights after one step."""
-        if weights.shape == self._fallback.shape and (fast := kernels.compiled()) is not None:
+        if weights.shape == self.fallback.shape and (fast := kernels.compiled()) is not None:
             after: FloatArray = np.empty(weights.size)
             plain = plain_floats(weights)
-            fast.forward_counted(plain, self._first, self._to, self._probabilities, self._fallback, after)
+            fast.forward_counted(plain, self._first, self._to, self._probabilities, self.fallback, after)
             return after
         moved = np.bincount(self._to, weights=weights[self._from] * self._probabilities, minlength=self.n_cells)
-        return np.asarray(moved + float(weights[self._without_data].sum()) * self._fallback)
+        return np.asarray(moved + float(weights[self.without_data].sum()) * self.fallback)
 
     def backward(self, values: FloatArray) -> FloatArray:
         """Return the expected values after one step."""
         counted = np.bincount(self._from, weights=self._probabilities * values[self._to], minlength=self.n_cells)
-        return np.where(self._without_data, float(self._fallback @ values), counted)
+        return np.where(self.without_data, float(self.fallback @ values), counted)
 
     def extend(self, scores: FloatArray) -> tuple[FloatArray, IntArray]:
         """Extend the most likely paths by one query."""
-        counted = scores[self._from] + _logarithm(self._probabilities)
-        best = np.full(self.n_cells, -np.inf)
-        np.maximum.at(best, self._to, counted)
-        rows, log_fallback = np.flatnonzero(self._without_data), _logarithm(self._fallback)
-        reached = np.maximum.accumulate(scores[rows])
-        if rows.size:
-            best = np.maximum(best, reached[-1] + log_fallback)
-        before = np.full(self.n_cells, self.n_cells, dtype=np.int64)
-        tied = counted >= best[self._to] - LOG_TIE
-        np.minimum.at(before, self._to[tied], self._from[tied])
-        if rows.size:
-            # The lowest row without data that is a tie: the first whose score reaches the limit of each cell.
-            with np.errstate(invalid="ignore"):
-                limit = best - LOG_TIE - log_fallback
-            place = np.searchsorted(reached, np.where(np.isnan(limit), np.inf, limit))
-            before = np.minimum(before, np.append(rows, self.n_cells)[place])
-        before[before == self.n_cells] = 0  # impossible cells
-        return best, before
+        start = self._from
+        counted = scores[start] + _logarithm(self._probabilities)
+        return _extend(counted, start, self._to, np.where(self.without_data, scores, -np.inf), self.fallback)
 
     def block(self, start: IntArray, end: IntArray) -> FloatArray:
         """Return M(to | from) from each of some cells to each of others."""
@@ -157,7 +143,7 @@ class CountedTransitions:
         for place, cell in enumerate(start.tolist()):
             first, stop = self._first[cell], self._first[cell + 1]
             if first == stop:
-                block[place] = self._fallback[end]
+                block[place] = self.fallback[end]
             else:
                 entry = np.minimum(first + np.searchsorted(self._to[first:stop], end), stop - 1)
                 block[place] = np.where(self._to[entry] == end, self._probabilities[entry], 0.0)
@@ -168,8 +154,21 @@ class CountedTransitions:
         require_dense(self.n_cells, "the transitions between all pairs of cells")
         matrix = np.zeros((self.n_cells, self.n_cells))
         matrix[self._from, self._to] = self._probabilities
-        matrix[self._without_data] = self._fallback
+        matrix[self.without_data] = self.fallback
         return matrix
+
+    @property
+    def pairs(self) -> IntArray:
+        """The codes from * n_cells + to of the counted transitions, ascending; computed when needed to save memory."""
+        return np.asarray(self._from * self.n_cells + self._to, dtype=np.int64)
+
+    def of_pairs(self, pairs: IntArray) -> FloatArray:
+        """Return M(to | from) for each code from * n_cells + to."""
+        start, end = np.divmod(pairs, self.n_cells)
+        own = np.append(self.pairs, -1)
+        entry = np.searchsorted(own[:-1], pairs)
+        counted = np.where(own[entry] == pairs, np.append(self._probabilities, 0.0)[entry], 0.0)
+        return np.where(self.without_data[start], self.fallback[end], counted)
 
     @property
     def _from(self) -> IntArray:
@@ -177,13 +176,128 @@ class CountedTransitions:
         return np.repeat(np.arange(self.n_cells), np.diff(self._first))
 
     @property
-    def _without_data(self) -> NDArray[np.bool_]:
+    def without_data(self) -> NDArray[np.bool_]:
+        """Mask of the cells whose row has no data, shape (n_cells,)."""
         return np.asarray(np.diff(self._first) == 0)
+
+
+class SmoothedTransitions:
+    """Transitions of a user smoothed by those of other people, as pseudo-counts.
+
+        M = (own counts + kappa M') / (own row sum + kappa),   M' = (1 - u) M_others + u pi_others
+
+    `own` are the user's counted transitions and `own_counted[from]` their number in each row. `others` are M_others,
+    whose rows without data are pi_others. `pseudo_counts` is kappa (in [0, inf)) and `independent_share` is u (in
+    [0, 1]). A row without own counts is M', also at kappa = 0. All steps add those of the two operators, weighted by
+    row, so users share `others`, and each needs only memory for their own counts.
+
+    >>> own = CountedTransitions(pairs=np.array([0, 1]), counts=np.array([1, 1]), fallback=np.array([0.5, 0.5]))
+    >>> others = CountedTransitions(pairs=np.array([1]), counts=np.array([9]), fallback=np.array([0.25, 0.75]))
+    >>> chain = SmoothedTransitions(own, np.array([2, 0]), others, pseudo_counts=2.0, independent_share=0.0)
+    >>> chain.matrix().tolist()
+    [[0.25, 0.75], [0.25, 0.75]]
+    """
+
+    def __init__(
+        self,
+        own: CountedTransitions,
+        own_counted: ArrayLike,
+        others: CountedTransitions,
+        *,
+        pseudo_counts: float,
+        independent_share: float,
+    ) -> None:
+        counted = np.asarray(own_counted, dtype=np.float64)
+        if not own.n_cells == others.n_cells == counted.size:
+            raise ValueError(
+                "own, own_counted and others must have the same number of cells, got "
+                f"{own.n_cells}, {counted.size} and {others.n_cells}"
+            )
+        if not 0 <= pseudo_counts < np.inf:
+            raise ValueError(f"pseudo_counts must be in [0, inf), got {pseudo_counts}")
+        if not 0 <= independent_share <= 1:
+            raise ValueError(f"independent_share must be in [0, 1], got {independent_share}")
+        self.n_cells = own.n_cells
+        self._own, self._others, self._independent_share = own, others, independent_share
+        self._of_own: FloatArray = np.zeros(self.n_cells)
+        """Share of the own counts in each row; the remainder is that of M'. Shape (n_cells,)."""
+        np.divide(counted, counted + pseudo_counts, out=self._of_own, where=counted > 0)
+        read_only(self._of_own)
+
+    def forward(self, weights: FloatArray) -> FloatArray:
+        """Return the weights after one step."""
+        others = weights * (1 - self._of_own)
+        independent = self._independent_share * float(others.sum())
+        moved = (1 - self._independent_share) * self._others.forward(others) + independent * self._others.fallback
+        return np.asarray(self._own.forward(weights * self._of_own) + moved)
+
+    def backward(self, values: FloatArray) -> FloatArray:
+        """Return the expected values after one step."""
+        independent = self._independent_share * float(self._others.fallback @ values)
+        others = (1 - self._independent_share) * self._others.backward(values) + independent
+        return np.asarray(self._of_own * self._own.backward(values) + (1 - self._of_own) * others)
+
+    def extend(self, scores: FloatArray) -> tuple[FloatArray, IntArray]:
+        """Extend the most likely paths by one query.
+
+        Of a pair without counts only the part of pi_others remains, a(from) pi_others(to). For pairs with counts this
+        is a lower bound, which does not change a maximum.
+        """
+        pairs = np.union1d(self._own.pairs, self._others.pairs)
+        start, end = np.divmod(pairs, self.n_cells)
+        own, others = self._own.of_pairs(pairs), self._others.of_pairs(pairs)
+        onward = scores[start] + _logarithm(self._mixed(start, own, others, self._others.fallback[end]))
+        without = np.where(self._others.without_data, 1.0, self._independent_share)
+        return _extend(onward, start, end, scores + _logarithm((1 - self._of_own) * without), self._others.fallback)
+
+    def block(self, start: IntArray, end: IntArray) -> FloatArray:
+        """Return M(to | from) from each of some cells to each of others."""
+        own, others = self._own.block(start, end), self._others.block(start, end)
+        return self._mixed(start[:, np.newaxis], own, others, self._others.fallback[end])
+
+    def matrix(self) -> FloatArray:
+        """Return the matrix [from, to]."""
+        every = np.arange(self.n_cells)[:, np.newaxis]
+        return self._mixed(every, self._own.matrix(), self._others.matrix(), self._others.fallback)
+
+    def _mixed(self, start: IntArray, own: FloatArray, others: FloatArray, independent: FloatArray) -> FloatArray:
+        """Return M(to | from) from the three parts, each broadcast with `start`."""
+        of_own, u = self._of_own[start], self._independent_share
+        return np.asarray(of_own * own + (1 - of_own) * ((1 - u) * others + u * independent))
+
+
+def _extend(
+    counted: FloatArray, start: IntArray, end: Any, common: FloatArray, fallback: FloatArray
+) -> tuple[FloatArray, IntArray]:
+    """Return the scores at the next query and the best predecessors.
+
+    `counted` are the scores by the transitions from `start` to `end`, shape (n_pairs,). All cells also reach cell x'
+    with the score common(from) + log fallback(x'), where `common` may be -inf.
+    """
+    n_cells = fallback.size
+    best = np.full(n_cells, -np.inf)
+    np.maximum.at(best, end, counted)
+    log_fallback = _logarithm(fallback)
+    reached = np.maximum.accumulate(common)
+    best = np.maximum(best, reached[-1] + log_fallback)
+    before = np.full(n_cells, n_cells, dtype=np.int64)
+    tied = counted >= best[end] - LOG_TIE
+    np.minimum.at(before, end[tied], start[tied])
+    # The lowest cell whose common score is a tie: the first whose score reaches the limit of each cell.
+    with np.errstate(invalid="ignore"):
+        limit = best - LOG_TIE - log_fallback
+    before = np.minimum(before, np.searchsorted(reached, np.where(np.isnan(limit), np.inf, limit)))
+    before[before == n_cells] = 0  # impossible cells
+    return best, before
 
 
 def transitions_of(given: ArrayLike | Transitions) -> Transitions:
     """Return transitions given as such or as a matrix [from, to]."""
-    return given if isinstance(given, CountedTransitions | DenseTransitions) else DenseTransitions(cast(Any, given))
+    return (
+        given
+        if isinstance(given, CountedTransitions | DenseTransitions | SmoothedTransitions)
+        else DenseTransitions(cast(Any, given))
+    )
 
 
 def _logarithm(weights: FloatArray) -> FloatArray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from sim.errors import InvalidValue
 from sim.inference.bayes import read_only
-from sim.inference.transitions import CountedTransitions
+from sim.inference.transitions import CountedTransitions, Transitions
 from sim.interfaces import FloatArray, IntArray
 from sim.mobility.intervals import require
 from sim.mobility.traces import Trace
@@ -21,11 +21,15 @@ from sim.mobility.traces import Trace
 class Statistics:
     """The training statistics of Oya et al. 2019: pi, pi_0 and M(x'|x). All arrays are read-only."""
 
-    def __init__(self, *, profile: FloatArray, n_visits: int, pairs: IntArray, counts: IntArray) -> None:
+    def __init__(
+        self, *, profile: FloatArray, n_visits: int, pairs: IntArray, counts: IntArray, pooled: bool = False
+    ) -> None:
         self.profile = read_only(np.array(profile, dtype=np.float64))
         """Normalised histogram of all cells, shape (n_cells,); uniform without data."""
         self.n_visits = n_visits
         """Number of queries counted."""
+        self.pooled = pooled
+        """Whether these are the pooled counts of other people, as opposed to a model of one user."""
         self._pairs = pairs
         self._counts = counts
 
@@ -61,9 +65,14 @@ class Statistics:
         """Return the number of rows of `transition` without data, which are the histogram."""
         return self.n_cells - int(np.unique(self._pairs // self.n_cells).size)
 
+    @property
+    def transitions(self) -> Transitions:
+        """Return M as an operator; memory grows with the number of transitions."""
+        return self.counted_transitions
+
     @cached_property
-    def transitions(self) -> CountedTransitions:
-        """Return M as an operator, computed at the first access; memory grows with the number of transitions."""
+    def counted_transitions(self) -> CountedTransitions:
+        """Return the transitions counted, computed at the first access."""
         return CountedTransitions(pairs=self._pairs, counts=self._counts, fallback=self.profile)
 
     @property
@@ -105,11 +114,18 @@ class Counts:
         np.add.at(counts, place, np.concatenate([self.counts, other.counts]))
         return Counts(self.visits + other.visits, pairs, counts)
 
-    def statistics(self) -> Statistics:
-        """Return the statistics; without any visit, all distributions are uniform."""
+    def without(self, part: Counts) -> Counts:
+        """Return the counts without those of a part of the people."""
+        counts = self.counts.copy()
+        np.subtract.at(counts, np.searchsorted(self.pairs, part.pairs), part.counts)
+        remaining = counts > 0
+        return Counts(self.visits - part.visits, self.pairs[remaining], counts[remaining])
+
+    def statistics(self, *, pooled: bool = False) -> Statistics:
+        """Return the statistics, of pooled people or of one; without any visit, all distributions are uniform."""
         n_visits, n_cells = int(self.visits.sum()), self.visits.size
         profile = self.visits / n_visits if n_visits else np.full(n_cells, 1.0 / n_cells)
-        return Statistics(profile=profile, n_visits=n_visits, pairs=self.pairs, counts=self.counts)
+        return Statistics(profile=profile, n_visits=n_visits, pairs=self.pairs, counts=self.counts, pooled=pooled)
 
 
 def count(traces: Iterable[Trace], *, n_cells: int, restart_s: int | None = None) -> Counts:

@@ -14,8 +14,10 @@ from sim.scenario.reading.faults import Finding
 
 _ON_ROADS = ("commuters", "taxis")
 _OF_ROADS = ("close_roads", "reverse_roads")
-_OF_THE_PAST = ("own_past", "other_user")
-_OF_EACH_USER = ("own_past", "own_test", "other_user")
+_OF_THE_PAST = ("own_past", "other_user", "other_users")
+_COMBINED = "own_and_others"
+_OF_THE_USER = ("own_past", "own_test")
+_OF_EACH_USER = (*_OF_THE_USER, "other_user", "other_users", _COMBINED)
 MOST_CHUNKS = 1_000_000
 """Largest number of replications times combinations of the sweep."""
 
@@ -24,6 +26,7 @@ def findings(data: dict[str, Any]) -> Iterator[Finding]:
     """Yield the violations of rules that span several parts. Skip parts of a wrong type: pydantic reports these."""
     yield from _duplicate_names(data)
     yield from _unknown_training_sets(data)
+    yield from _parts_of_wrong_kind(data)
     yield from _missing_past(data)
     yield from _shifts_after_the_end(data)
     yield from _missing_roads(data)
@@ -69,14 +72,39 @@ def _duplicate_names(data: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _unknown_training_sets(data: dict[str, Any]) -> Iterator[Finding]:
-    known = list(_mapping(data.get("training")))
+    sets = _mapping(data.get("training"))
+    known = list(sets)
+    named: list[tuple[tuple[str | int, ...], Any]] = []
     for key in ("lppms", "attacks"):
-        for i, item in enumerate(_items(data.get(key))):
-            name = _mapping(item).get("training")
-            if isinstance(name, str) and name not in known:
-                allowed = f"allowed: {', '.join(known)}" if known else "the scenario defines none"
-                message = f"unknown training set, found {name!r}{suggestion(name, known)}; {allowed}"
-                yield Finding((key, i, "training"), message, "unknown-training-set")
+        named += [((key, i, "training"), item) for i, item in enumerate(_items(data.get(key)))]
+    for part in ("own", "others"):
+        named += [(("training", name, part), spec) for name, spec in _combined(sets)]
+    for place, item in named:
+        name = _mapping(item).get(str(place[-1]))
+        if isinstance(name, str) and name not in known:
+            allowed = f"allowed: {', '.join(known)}" if known else "the scenario defines none"
+            message = f"unknown training set, found {name!r}{suggestion(name, known)}; {allowed}"
+            yield Finding(place, message, "unknown-training-set")
+
+
+def _combined(sets: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the training sets that combine others, with their names."""
+    return [(name, _mapping(spec)) for name, spec in sets.items() if _kind(spec) == _COMBINED]
+
+
+def _parts_of_wrong_kind(data: dict[str, Any]) -> Iterator[Finding]:
+    """Find combinations of training sets with a part that is a combination, or with the user among the others."""
+    sets = _mapping(data.get("training"))
+    for name, spec in _combined(sets):
+        for key, refused in (("own", (_COMBINED,)), ("others", (_COMBINED, *_OF_THE_USER))):
+            part = spec.get(key)
+            if isinstance(part, str) and (kind := _kind(sets.get(part))) in refused:
+                content = "data of other people" if key == "others" else "a training set that combines no others"
+                message = (
+                    f"must name {content}, found {part!r} of kind {kind}: name a set of another kind than "
+                    f"{listing(refused)}"
+                )
+                yield Finding(("training", name, key), message, "wrong-training-set")
 
 
 def _missing_past(data: dict[str, Any]) -> Iterator[Finding]:

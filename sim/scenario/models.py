@@ -182,6 +182,16 @@ class Scenario(Spec):
         """Return the name of a training set; None stands for the first one, if there is one."""
         return name if name is not None else next(iter(self.training), None)
 
+    def training_sets_used(self) -> set[str]:
+        """Return the names of the training sets that mechanisms and adversaries have, with the parts of combined ones.
+
+        A combined training set has parts that are not combined.
+        """
+        known = [lppm.training for lppm in self.lppms]
+        known += [attack.training for attack in self.attacks if attack.knows == "training"]
+        names = {name for name in map(self.training_set, known) if name is not None}
+        return names | {part for name in names for part in self.training[name].parts}
+
     def knows_by_name(self, attack: AttackParameters) -> bool:
         """Return whether an adversary has statistics per user, which they must look up by the user's name."""
         if attack.knows != "training":

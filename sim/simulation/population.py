@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from sim.errors import InputError, InvalidValue, input_errors
 from sim.interfaces import Demand, Mobility
 from sim.mobility.shifts.life import ShiftedLife
-from sim.mobility.statistics import Statistics, check_cells, regimes, statistics
+from sim.mobility.statistics import Counts, Statistics, check_cells, count, regimes, statistics
 from sim.mobility.traces import DAY_S, Life, Trace, live
 from sim.mobility.training.nothing import NothingParameters
 from sim.mobility.training.parameters import StatisticsOf
@@ -33,6 +33,9 @@ class Population:
         """Positions of the simulated users in `setting.users`; None: all users."""
         self._test = cache(self._statistics_of_test)
         self._past = cache(self._statistics_of_past)
+        self._pasts_of_others = cache(self._statistics_of_others)
+        self._all_pasts = cache(self._count_all_pasts)
+        self._knowledge: dict[str, StatisticsOf] = {}
         self._regimes = cache(self._statistics_of_regimes)
         self._unshifted = LivesOnDemand(self._live_unshifted)
 
@@ -147,7 +150,9 @@ class Population:
         name = self.scenario.training_set(training)
         if name is None:
             return NothingParameters().statistics("", self)
-        return self.scenario.training[name].statistics(name, self)
+        if name not in self._knowledge:
+            self._knowledge[name] = self.scenario.training[name].statistics(name, self)
+        return self._knowledge[name]
 
     def untrained(self) -> Statistics:
         """Return the statistics without any data."""
@@ -160,6 +165,10 @@ class Population:
     def past(self, user: str, *, queries: int | None, days: float | None) -> Statistics:
         """Return the statistics of a user's past, or of its first queries or days."""
         return self._past(user, queries, days)
+
+    def pasts_of_others(self, user: str, *, queries: int | None, days: float | None) -> Statistics:
+        """Return the pooled statistics of the pasts of all other users, or of their first queries or days."""
+        return self._pasts_of_others(user, queries, days)
 
     def truth(self, user: str) -> Statistics:
         """Return the statistics of a user's whole test trace, which the paper's worst-case adversary knows."""
@@ -180,22 +189,40 @@ class Population:
         return regimes(life.test, life.borders, n_cells=n_cells, restart_s=self.scenario.restart_s)
 
     def _statistics_of_test(self, user: str) -> Statistics:
-        return self._count(self.lives[user].test)
+        return self._count(self.lives[user].test).statistics()
 
     def _statistics_of_past(self, user: str, queries: int | None, days: float | None) -> Statistics:
-        life = self._life(user)
-        past = life.past
-        until = len(past) if days is None else int(past.times_s.searchsorted(life.origin_s + int(days * DAY_S)))
-        if not until:
+        past = self._first_of_past(user, queries, days)
+        if not len(past):
             raise InputError(
                 f"training: {user} has no query in the past to train on: give the users a longer past, such as "
                 "`past_queries: 100`, or leave this user out",
                 code="no-past",
             )
-        return self._count(past.part(0, until if queries is None else min(until, queries)))
+        return self._count(past).statistics()
 
-    def _count(self, trace: Trace) -> Statistics:
-        return statistics([trace], n_cells=self.setting.world.grid.n_cells, restart_s=self.scenario.restart_s)
+    def _statistics_of_others(self, user: str, queries: int | None, days: float | None) -> Statistics:
+        counts = self._all_pasts(queries, days).without(self._count(self._first_of_past(user, queries, days)))
+        if not counts.visits.any():
+            raise InputError(
+                f"training: no other user than {user} has a query in the past to train on: add users, or give them a "
+                "longer past, such as `past_queries: 100`",
+                code="no-past",
+            )
+        return counts.statistics(pooled=True)
+
+    def _count_all_pasts(self, queries: int | None, days: float | None) -> Counts:
+        return self._count(*(self._first_of_past(user, queries, days) for user in self.users))
+
+    def _first_of_past(self, user: str, queries: int | None, days: float | None) -> Trace:
+        """Return a user's past, or its first queries or days."""
+        life = self._life(user)
+        past = life.past
+        until = len(past) if days is None else int(past.times_s.searchsorted(life.origin_s + int(days * DAY_S)))
+        return past.part(0, until if queries is None else min(until, queries))
+
+    def _count(self, *traces: Trace) -> Counts:
+        return count(traces, n_cells=self.setting.world.grid.n_cells, restart_s=self.scenario.restart_s)
 
 
 class LivesOnDemand(Mapping[str, Life]):

@@ -193,7 +193,7 @@ class Setting:
                 f"{gaps_note(mobility, demand, people_of_set)}",
                 code="no-queries",
             )
-        return counts.statistics()
+        return counts.statistics(pooled=True)
 
 
 def _require_times(mobility: Mobility, demand: DemandParameters, scenario: Scenario, *days: float | None) -> None:

@@ -70,3 +70,9 @@ def test_traces_of_a_scenario_differ_by_replication() -> None:
     pd.testing.assert_frame_equal(first, again)
     assert first["cell"].tolist() != second["cell"].tolist()
     assert first["index"].tolist() == [*range(1, 10), *range(1, 10)]
+
+
+def test_traces_of_several_people_are_pooled() -> None:
+    assert sim.make_statistics([[0, 1], [1, 2]], world=WORLD).pooled
+    assert not sim.make_statistics([0, 1], world=WORLD).pooled
+    assert not sim.make_statistics([], world=WORLD).pooled

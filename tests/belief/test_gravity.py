@@ -10,9 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim.belief.gravity_filter import GravityFilter
+from sim.belief.gravity_filter import GravityFilter, GravityFilterParameters
 from sim.belief.markov_filter import MarkovFilter
 from sim.interfaces import Belief, FloatArray
+from sim.mobility.smoothed_statistics import SmoothedStatistics
+from sim.mobility.statistics import Statistics, count, statistics
+from sim.mobility.traces import Trace
+from sim.world import World
 from sim.world.distance import Distance, MatrixDistance
 from sim.world.distances.euclidean import euclidean
 from sim.world.distances.manhattan import manhattan
@@ -32,6 +36,7 @@ def one_way() -> Distance:
 
 
 DISTANCES = {"manhattan": manhattan(GRID), "one-way": one_way()}
+WORLD = World(grid=GRID, roads=None, privacy_distance=DISTANCES["manhattan"], quality_distance=DISTANCES["manhattan"])
 
 
 def gravity_matrix(distance: Distance, attraction: FloatArray, stay: float, reach_km: float) -> FloatArray:
@@ -68,16 +73,25 @@ class Reference:
         counts: FloatArray | None,
         learns: bool,
         restart_s: int | None,
+        population: FloatArray | None = None,
+        pooled: bool = False,
+        trained_weight: float | None = None,
+        reset_share: float | None = None,
     ) -> None:
         self.initial = 0.99 * initial + 0.01 / N
         self.distance, self.restart_s, self.learns = distance, restart_s, learns
+        has_own = not pooled and (counts is not None or population is not None)
         self.counts = np.zeros((N, N)) if learns and counts is None else counts
+        self.population = population
         self.laws = list(itertools.product(reaches_km, stays))
         self.retention = 2 ** (-1 / half_life)
         self.visits = np.zeros(N)
-        even = np.full(len(self.laws), 1 / len(self.laws))
-        self.even = even if self.counts is None else np.append(even / 2, 0.5)
-        self.weights = self.even
+        further = [law for law in (self.counts, population) if law is not None]
+        trust = (trained_weight or (0.98 if has_own else 0.5)) if further else 0.0
+        gravity = [(1 - trust) / len(self.laws)] * len(self.laws)
+        self.start = np.array(gravity + [trust / len(further) for _ in further])
+        self.reset_share = reset_share or (0.002 if has_own else 0.01)
+        self.weights = self.start
         self.posterior: FloatArray | None = None
         self.last_s = 0
         self.gaps_s: list[int] = []
@@ -107,9 +121,11 @@ class Reference:
             for reach_km, stay in self.laws
         ]
         if self.counts is not None:
-            shares = self.weights[:-1] / self.weights[:-1].sum()
+            shares = self.weights[: len(self.laws)] / self.weights[: len(self.laws)].sum()
             mean = np.tensordot(shares, np.array(matrices), axes=1)
             matrices.append((self.counts + mean) / (self.counts.sum(axis=1, keepdims=True) + 1))
+        if self.population is not None:
+            matrices.append(self.population)
         return matrices
 
     def prior(self, time_s: int) -> FloatArray:
@@ -126,7 +142,7 @@ class Reference:
             self.counts = self.counts + pairs / pairs.sum()
         if self.continues(time_s) and time_s > self.last_s:
             self.gaps_s.append(time_s - self.last_s)
-        self.weights = 0.99 * weights / weights.sum() + 0.01 * self.even
+        self.weights = (1 - self.reset_share) * weights / weights.sum() + self.reset_share * self.start
         self.posterior = posterior / posterior.sum()
         self.visits = self.retention * self.visits + self.posterior
         self.last_s = time_s
@@ -135,9 +151,13 @@ class Reference:
 @pytest.mark.parametrize("distance", DISTANCES.values(), ids=DISTANCES)
 @pytest.mark.parametrize("trained", [False, True], ids=["blank slate", "trained"])
 @pytest.mark.parametrize("learns", [False, True], ids=["gravity", "counts"])
+@pytest.mark.parametrize("others", [False, True], ids=["alone", "population"])
 @pytest.mark.parametrize("restart_s", [None, DAY_S])
+@pytest.mark.parametrize(
+    "weights", [{}, {"pooled": True}, {"trained_weight": 0.6, "reset_share": 0.1}], ids=["default", "pooled", "chosen"]
+)
 def test_bank_of_laws_equals_the_reference_implementation(
-    distance: Distance, trained: bool, learns: bool, restart_s: int | None
+    distance: Distance, trained: bool, learns: bool, others: bool, restart_s: int | None, weights: dict[str, Any]
 ) -> None:
     rng = np.random.default_rng(5)
     initial = rng.dirichlet(np.ones(N))
@@ -151,11 +171,21 @@ def test_bank_of_laws_equals_the_reference_implementation(
         "prior_reports": 0.7,
         "half_life_queries": 2.0,
     }
+    population = rng.dirichlet(np.ones(N), N) if others else None
     training: dict[str, Any] = {"transition": transition, "counted": row} if trained else {}
-    training["transitions"] = "learned" if learns else "training"
+    training |= {"transitions": "learned" if learns else "training", "population": population} | weights
     belief = made(GravityFilter, initial_profile=initial, distance=distance, restart_s=restart_s, **bank, **training)
     reference = Reference(
-        initial, distance, [0.8, 3.0], [0.0, 0.6], 2.0, counts if trained else None, learns, restart_s
+        initial,
+        distance,
+        [0.8, 3.0],
+        [0.0, 0.6],
+        2.0,
+        counts if trained else None,
+        learns,
+        restart_s,
+        population,
+        **weights,
     )
     as_protocol: Belief = belief
     for time_s, likelihood in zip(TIMES_S, reports(len(TIMES_S)), strict=True):
@@ -166,6 +196,48 @@ def test_bank_of_laws_equals_the_reference_implementation(
         assert belief.weights == pytest.approx(reference.weights, abs=1e-12)
     assert belief.attraction == pytest.approx(reference.attraction, abs=1e-12)
     assert belief.fallbacks == 0
+
+
+def test_initial_weights_depend_on_the_training_data() -> None:
+    """The bank of two laws of gravity, the counts and the population chain, built from statistics."""
+    nothing = statistics([], n_cells=N)
+    own, others = (
+        count([Trace("ann", np.arange(20), np.random.default_rng(seed).integers(0, N, 20))], n_cells=N).statistics(
+            pooled=pooled
+        )
+        for seed, pooled in ((1, False), (2, True))
+    )
+    smoothing: dict[str, float] = {"pseudo_counts": 30.0, "independent_share": 0.01}
+    both, alone = (SmoothedStatistics(part, others, **smoothing) for part in (own, nothing))
+
+    def weights(training: Statistics, **parameters: Any) -> list[float]:
+        parameters = {"reaches_km": [2.0], "stays": [0.1, 0.5]} | parameters
+        return list(GravityFilterParameters(**parameters).build(training, None, WORLD).weights)
+
+    assert weights(nothing) == [0.5, 0.5]
+    assert weights(nothing, trained_weight=0.7) == [0.5, 0.5]
+    assert weights(nothing, transitions="learned") == [0.25, 0.25, 0.5]
+    assert weights(own) == pytest.approx([0.01, 0.01, 0.98])
+    assert weights(own, trained_weight=0.6) == pytest.approx([0.2, 0.2, 0.6])
+    assert weights(own, transitions="none") == [0.5, 0.5]
+    assert weights(both) == pytest.approx([0.01, 0.01, 0.49, 0.49])
+    assert weights(both, transitions="none") == [0.5, 0.5]
+    assert weights(others) == [0.25, 0.25, 0.5]
+    assert weights(alone) == pytest.approx([0.01, 0.01, 0.98])
+    assert weights(alone, trained_weight=0.6) == pytest.approx([0.2, 0.2, 0.6])
+
+
+def test_the_population_law_is_the_markov_filter_of_the_population_chain() -> None:
+    """With almost all the weight, the law predicts as MK does after the first report."""
+    others = statistics([Trace("ann", np.arange(60), np.random.default_rng(1).integers(0, N, 60))], n_cells=N)
+    both = SmoothedStatistics(statistics([], n_cells=N), others, pseudo_counts=30.0, independent_share=0.01)
+    sure = {"trained_weight": 1 - 1e-12, "reset_share": 1 - 1e-12}
+    belief = GravityFilterParameters(**sure).build(both, None, WORLD)  # type: ignore[arg-type]
+    chain = MarkovFilter(start_profile=both.profile, transition=both.transitions)
+    chain.observe(0, belief.observe(0, reports(1)[0]) / both.profile)
+    for r, likelihood in enumerate(reports(8), start=1):
+        assert belief.prior(300 * r) == pytest.approx(chain.prior(r), abs=1e-9)
+        assert belief.observe(300 * r, likelihood) == pytest.approx(chain.observe(r, likelihood), abs=1e-9)
 
 
 def walk(transition: FloatArray, steps: int, seed: int) -> list[int]:
@@ -217,7 +289,7 @@ def test_attraction_is_learned_from_reports() -> None:
 
 def test_transitions_are_counted_among_the_likeliest_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts of transitions predict a user who goes around a ring; gravity alone does not."""
-    monkeypatch.setattr("sim.belief.gravity_filter._LIKELIEST", 4)
+    monkeypatch.setattr("sim.belief.gravity_counts._LIKELIEST", 4)
     ring = [0, 1, 2, 3, 7, 11, 10, 9, 8, 4]
     even = np.full(N, 1 / N)
     beliefs = [
@@ -279,6 +351,9 @@ def test_prior_is_pure_and_read_only() -> None:
         ({"prior_reports": 0.0}, r"(?s)prior_reports.*input_value=0.0"),
         ({"transition": np.eye(N)}, r"^counted\b"),
         ({"counted": np.ones(N)}, r"^transition\b"),
+        ({"population": np.eye(3)}, r"^population must have 12 cells, got 3"),
+        ({"trained_weight": 1.0}, r"(?s)trained_weight.*input_value=1.0"),
+        ({"reset_share": 0.0}, r"(?s)reset_share.*input_value=0.0"),
         ({"restart_s": 0}, r"restart_s must be in \[1, inf\), got 0"),
         ({"initial_profile": [0.5, 0.5]}, r"^initial_profile .* \(12,\), got \(2,\)"),
         (

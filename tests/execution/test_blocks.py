@@ -94,6 +94,15 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "summary": {"record": {"log": "summary", "window": 6}},
     "own past": {"training": {"own": "own_past"}},
     "other user": {"training": {"next": {"kind": "other_user", "queries": 5}}},
+    "population chain": {
+        "training": {
+            "both": {"kind": "own_and_others", "own": "own", "others": "rest"},
+            "own": {"kind": "own_past", "queries": 5},
+            "rest": {"kind": "other_users"},
+        },
+        "lppms": ["MK-Exp", "PEB-MK-Exp"],
+        "attacks": ["markov", {"kind": "path-trained", "name": "path"}],
+    },
     "hindsight": {"attacks": [{"kind": "markov", "hindsight": {"lags": [2], "final": True}}]},
     "adopted behaviour": {"shifts": [{"kind": "adopt", "at_query": 6}], "training": {"next": "other_user"}},
     "shift of a share": {
@@ -313,6 +322,23 @@ def test_large_training_sets_are_counted_once(
     assert not (tmp_path / "small" / "training").exists()
     pd.testing.assert_frame_equal(rows(whole), rows(small), check_exact=True)
     assert file.suffix == ".npz"
+
+
+def test_large_parts_of_combined_training_sets_are_counted_once(
+    crowd: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sets = {
+        "both": {"kind": "own_and_others", "own": "own", "others": "crowd"},
+        "own": "own_past",
+        "crowd": {"kind": "others", "count": 8},
+    }
+    combined = crowd.with_settings({"training": sets})
+    whole = divided(combined, tmp_path / "run", 3)
+    assert len(list((tmp_path / "run" / "training").iterdir())) == 1
+    monkeypatch.undo()
+    small = divided(combined, tmp_path / "small", USERS)
+    assert not (tmp_path / "small" / "training").exists()
+    pd.testing.assert_frame_equal(rows(whole), rows(small), check_exact=True)
 
 
 def test_corrupt_counts_are_computed_again(crowd: Scenario, tmp_path: Path) -> None:

@@ -125,6 +125,13 @@ _SETTINGS: tuple[dict[str, Any], ...] = (
         {"shifts": []},
     ),
     *({"replications": {"until_half_width_km": 0.5, "at_least": 2, "at_most": 3}}, {"seed": 2**63 - 1}),
+    {
+        "training": {
+            "both": {"kind": "own_and_others", "own": "own", "others": "rest"},
+            "own": "own_past",
+            "rest": "other_users",
+        }
+    },
     *({"training": {"own": "own_past"}}, {"training": {"test": "own_test"}}, {"training": {"none": "nothing"}}),
 )
 

@@ -189,6 +189,28 @@ def test_all_faults_are_reported_together_each_at_its_line_and_column(write: Wri
             ("attacks.0", "'others'", "`training`", "`knows: training`"),
         ),
         (
+            {"training": "{a: {kind: others, count: 2}, b: {kind: own_and_others, others: aa}}"},
+            ("training.b.others [unknown-training-set]", "'aa' (did you mean 'a'?)", "allowed: a, b"),
+        ),
+        (
+            {"training": "{a: {kind: others, count: 2}, b: {kind: own_and_others, own: c, others: a}}"},
+            ("training.b.own [unknown-training-set]", "'c'", "allowed: a, b"),
+        ),
+        (
+            {"training": "{b: {kind: own_and_others, others: b}}"},
+            ("training.b.others [wrong-training-set]", "'b' of kind own_and_others", "own_past or own_test"),
+        ),
+        (
+            {"training": "{a: {kind: own_test}, b: {kind: own_and_others, others: a}}"},
+            ("training.b.others [wrong-training-set]", "'a' of kind own_test", "data of other people"),
+        ),
+        (
+            {"training": "{a: {kind: own_and_others, others: c}, b: {kind: own_and_others, own: a, others: c},"
+             " c: {kind: others, count: 2}}"},
+            ("training.b.own [wrong-training-set]", "'a' of kind own_and_others", "combines no others"),
+        ),
+        ({"training": "{p: other_users}"}, ("training.p [no-past]", "other_users", "none")),
+        (
             {"attacks": "[{kind: markov-trained, training: none}]"},
             ("attacks.0.training [unknown-training-set]", "'none'", "allowed: others"),
         ),

@@ -208,6 +208,9 @@ FULL: dict[str, Any] = {
         "x": {"kind": "others", "mobility": {"kind": "taxis"}},
         "own": {"kind": "own_past", "days": 1.0, "queries": 7},
         "other": {"kind": "other_user", "days": 1.0, "queries": 7},
+        "rest": {"kind": "other_users", "days": 1.0, "queries": 7},
+        "both": {"kind": "own_and_others", "own": "own", "others": "rest", "pseudo_counts": 3.0,
+                 "independent_share": 0.5},
     },
     "lppms": [
         {"kind": "PEB-Exp", "belief": {"max_iterations": 9}, "design": {"epsilon_per_km": 1.0}},

@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sim.errors import InputError
+from sim.execution.adversary_knowledge import known_statistics
+from sim.mobility.smoothed_statistics import SmoothedStatistics
+from sim.mobility.statistics import statistics
 from sim.mobility.traces import Life, live
 from sim.simulation import population, setting
 from sim.simulation.population import Population
 from sim.simulation.setting import Setting
 from tests.simulation.recorded_users import FAVOURITES, N_CELLS, counted, error_of, replay
-from tests.support import MakeScenario
+from tests.support import MakeScenario, raises_code
 
 DAY_S = 86_400
 
@@ -100,6 +104,91 @@ def test_the_past_is_counted_from_its_beginning(
         assert known.n_visits == length
         np.testing.assert_allclose(known.profile, profile, rtol=1e-12)
         np.testing.assert_allclose(known.transition, transition, rtol=1e-12)
+
+
+def test_other_users_are_all_users_but_one(make_scenario: MakeScenario) -> None:
+    users = {"count": 4, "queries": 10, "past_queries": 40, "mobility": {"kind": "markov", "step_s": 500}}
+    sets = {"rest": {"kind": "other_users", "queries": 12}, "all": {"kind": "other_users", "days": 0.05}}
+    population = Population(Setting(make_scenario(users=users, training=sets)), 0, range(2))
+    everybody = Population(Setting(make_scenario(users=users, training=sets)), 0)
+    for name, length in (("rest", 12), ("all", 9)):
+        for user in population.members:
+            known = population.knowledge(name)(user)
+            pasts = [life.past.part(0, length) for other, life in everybody.lives.items() if other != user]
+            expected = statistics(pasts, n_cells=N_CELLS)
+            assert known.n_visits == 3 * length
+            assert known.profile.tolist() == expected.profile.tolist()
+            assert known.transition.tolist() == expected.transition.tolist()
+            assert population.knowledge(name)(user) is known
+
+
+def test_other_users_need_another_past(make_scenario: MakeScenario) -> None:
+    users = {"count": 1, "queries": 10, "past_queries": 40, "mobility": FAVOURITES}
+    population = Population(Setting(make_scenario(users=users, training={"rest": "other_users"})), 0)
+    with raises_code(InputError, "no-past") as error:
+        population.knowledge("rest")("user-001")
+    assert "no other user than user-001" in str(error.value)
+
+
+@pytest.mark.parametrize("others", [{"kind": "others", "count": 3}, "other_users"])
+def test_own_and_others_is_the_population_chain(others: Any, make_scenario: MakeScenario) -> None:
+    """Compare with M = (own + kappa M') / (row + kappa), M' = .99 M_others + .01 pi_others, row by row."""
+    users = {"count": 3, "queries": 10, "past_queries": 40, "mobility": FAVOURITES}
+    both = {"kind": "own_and_others", "own": "past", "others": "rest"}
+    sets = {"past": "own_past", "rest": others, "both": both, "alone": {"kind": "own_and_others", "others": "rest"}}
+    population = Population(Setting(make_scenario(users=users, training=sets)), 0)
+    for user in population.users:
+        own, rest, combined, alone = (population.knowledge(name)(user) for name in sets)
+        of_others = 0.99 * rest.transition + 0.01 * rest.profile
+        counts = own.counted[:, None] * own.transition * (own.counted[:, None] > 0)
+        expected = (counts + 30 * of_others) / (own.counted[:, None] + 30)
+        np.testing.assert_allclose(combined.transition, expected, rtol=1e-12)
+        np.testing.assert_allclose(combined.start_profile, (40 * own.profile + 30 * rest.profile) / 70, rtol=1e-12)
+        np.testing.assert_allclose(alone.transition, of_others, rtol=1e-12)
+        assert alone.start_profile.tolist() == rest.start_profile.tolist()
+        assert (combined.n_visits, alone.n_visits) == (40 + rest.n_visits, rest.n_visits)
+        assert combined.n_transitions == own.n_transitions + rest.n_transitions
+        assert combined.counted.tolist() == (own.counted + rest.counted).tolist()
+        assert combined.fallback_rows == np.count_nonzero(own.counted + rest.counted == 0)
+        assert population.knowledge("both")(user) is combined
+        assert [part.pooled for part in (own, rest, combined, alone)] == [False, True, False, False]
+
+
+def test_users_share_the_other_people_of_a_population_chain(make_scenario: MakeScenario) -> None:
+    users = {"count": 2, "queries": 10, "past_queries": 10, "mobility": FAVOURITES}
+    both = {"kind": "own_and_others", "own": "past", "others": "crowd", "pseudo_counts": 5, "independent_share": 0.2}
+    sets = {"past": "own_past", "crowd": {"kind": "others", "count": 2}, "both": both}
+    know = Population(Setting(make_scenario(users=users, training=sets)), 0).knowledge("both")
+    one, two = know("user-001"), know("user-002")
+    assert isinstance(one, SmoothedStatistics)
+    assert isinstance(two, SmoothedStatistics)
+    assert one.others is two.others
+    counted, of_others = one.own.counted[:, None], 0.8 * one.others.transition + 0.2 * one.others.profile
+    np.testing.assert_allclose(one.transition, (counted * one.own.transition + 5 * of_others) / (counted + 5))
+
+
+def test_the_worst_case_adversary_has_the_statistics_of_the_test(make_scenario: MakeScenario) -> None:
+    users = {"count": 2, "queries": 30, "past_queries": 20, "mobility": FAVOURITES}
+    sets = {"both": {"kind": "own_and_others", "own": "past", "others": "rest"}, "past": "own_past"}
+    sets |= {"rest": "other_users"}
+    scenario = make_scenario(users=users, training=sets, attacks=["markov", "markov-trained"])
+    population = Population(Setting(scenario), 0)
+    worst, trained = (known_statistics(attack, population) for attack in scenario.attacks)
+    for user, life in population.lives.items():
+        profile, transition = counted(life.test)
+        assert worst[user].profile == pytest.approx(profile)
+        assert worst[user].transition == pytest.approx(transition)
+        assert trained[user] is population.knowledge("both")(user)
+
+
+def test_parts_of_combined_training_sets_are_used(make_scenario: MakeScenario) -> None:
+    sets = {
+        "unused": {"kind": "others", "count": 3},
+        "crowd": {"kind": "others", "count": 2},
+        "both": {"kind": "own_and_others", "others": "crowd"},
+    }
+    scenario = make_scenario(training=sets, lppms=[{"kind": "MK-Exp", "training": "both"}], attacks=["sporadic"])
+    assert scenario.training_sets_used() == {"both", "crowd"}
 
 
 def test_the_past_differs_between_replications(make_scenario: MakeScenario) -> None:

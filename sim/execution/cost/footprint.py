@@ -27,6 +27,7 @@ from sim.lppm.designs.planar_geometric import PlanarGeometricParameters
 from sim.lppm.parameters import DesignParameters
 from sim.lppm.theory import MOST_CELLS
 from sim.mobility.synthetic.markov import MarkovChainParameters
+from sim.mobility.training.other_users import OtherUsersParameters
 from sim.mobility.training.others import OthersParameters
 from sim.scenario.lppms import LPPMSpec
 from sim.scenario.models import Scenario
@@ -71,7 +72,7 @@ def peak_bytes(scenario: Scenario, *, users: int, queries: float, past: float, r
     each = USER_BYTES + QUERY_BYTES * queries + 2 * NUMBER * past + 2 * cells * NUMBER + attacks + snapshots
     return (
         _world(scenario) * matrix
-        + users * (each + _transitions(scenario) * min(queries * TRANSITION_BYTES, matrix))
+        + users * (each + _transitions(scenario, queries=queries, others=users * past))
         + lppms
         + rows * ROW_BYTES
         + file_rows * FILE_ROW_BYTES
@@ -98,20 +99,31 @@ def _is_dense(kind: str, scenario: Scenario) -> bool:
     return kind not in _STRUCTURED_DISTANCES or scenario.world.grid.n_cells <= MATRIX_CELLS
 
 
-def _transitions(scenario: Scenario) -> int:
-    """Return the number of transition matrices of each user, in Markov adversaries and mechanisms."""
-    of_each = {name for name, spec in scenario.training.items() if spec.by_user}
+def _transitions(scenario: Scenario, *, queries: float, others: float) -> float:
+    """Return the bytes of the transitions of each user, in Markov adversaries and mechanisms.
+
+    `others` is the number of queries in the pasts of all users, which are counted for each user without their own.
+    """
+    matrix = scenario.world.grid.n_cells**2 * NUMBER
+    own, pooled = (min(count * TRANSITION_BYTES, matrix) for count in (queries, others))
     stretches = 1 + 3 * len(scenario.shifts)
     known = set[str]()
     for attack in scenario.attacks:
         if _follows(attack):
-            trained = attack.knows == "training"
-            known.add(str(scenario.training_set(attack.training)) if trained else f"test of {attack.knows}")
+            known |= _counted(scenario, attack.training) if attack.knows == "training" else {f"test of {attack.knows}"}
     for lppm in scenario.lppms:
         if isinstance(lppm.belief, MarkovFilterParameters | EstimatedMarkovParameters):
-            known.add(str(scenario.training_set(lppm.training)))
-    own = sum(name in of_each for name in known)
-    return own + sum(stretches if name == "test of test" else 1 for name in known if name.startswith("test of "))
+            known |= _counted(scenario, lppm.training)
+    of_test = sum(stretches if name == "test of test" else 1 for name in known if name.startswith("test of "))
+    sets = [scenario.training[name] for name in known if name in scenario.training]
+    n_pooled = sum(isinstance(spec, OtherUsersParameters) for spec in sets)
+    return (of_test + sum(spec.by_user for spec in sets) - n_pooled) * own + n_pooled * pooled
+
+
+def _counted(scenario: Scenario, training: str | None) -> set[str]:
+    """Return the names of the training sets in which the transitions of a training set are counted."""
+    name = scenario.training_set(training)
+    return set() if name is None else set(scenario.training[name].parts or (name,))
 
 
 def _follows(attack: Any) -> bool:

@@ -180,7 +180,8 @@ def _sample_size(setting: Setting, users: Sequence[str]) -> int:
     if setting.scenario.shifts:  # a shift may need more than one user
         return SAMPLED_USERS
     first = Population(_with_users(setting, users[:1]), 0).lives[users[0]]
-    return min(SAMPLED_USERS, max(SAMPLED_QUERIES // (len(first.past) + len(first.test)), 1))
+    # Two are enough for training on other users.
+    return min(SAMPLED_USERS, max(SAMPLED_QUERIES // (len(first.past) + len(first.test)), 2))
 
 
 def _all_lengths(scenario: Scenario, setting: Setting, users: Sequence[str]) -> list[int]:

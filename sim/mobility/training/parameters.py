@@ -33,6 +33,14 @@ class TrainingSource(Protocol):
         """Return the statistics of a user's past, or of its first queries or days if given."""
         ...
 
+    def pasts_of_others(self, user: str, *, queries: int | None, days: float | None) -> Statistics:
+        """Return the pooled statistics of the pasts of all other users, or of their first queries or days."""
+        ...
+
+    def knowledge(self, training: str | None) -> StatisticsOf:
+        """Return the statistics of each user from another training set, given its name."""
+        ...
+
     def truth(self, user: str) -> Statistics:
         """Return the statistics of a user's whole test."""
         ...
@@ -43,6 +51,11 @@ class TrainingParameters(Parameters):
 
     by_user: ClassVar[bool] = True
     """Whether the statistics differ between users."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the training sets that this one combines."""
+        return ()
 
     @abstractmethod
     def statistics(self, name: str, source: TrainingSource) -> StatisticsOf:

@@ -19,7 +19,9 @@ from sim.errors import InputError
 from sim.execution.cost import bounded, probe
 from sim.execution.cost.estimate import Cost, rows_of_file
 from sim.execution.cost.estimate import estimate as estimate_within
+from sim.execution.cost.footprint import TRANSITION_BYTES, peak_bytes
 from sim.mobility.traces import Life
+from sim.scenario.models import Scenario
 from sim.simulation.population import Population
 from tests.support import ROOT, MakeScenario, numpy_kernels, raises_code
 
@@ -64,6 +66,18 @@ def estimated(cost: Cost) -> dict[str, int]:
         pytest.param({"sweep": {"replications": [1, 3]}, "lppms": ["SP-Exp"]}, id="replications swept"),
         pytest.param({"users": DAYS}, id="days"),
         pytest.param({"users": PAST, "training": {"next": "other_user"}, "sweep": EPSILONS}, id="another user's past"),
+        pytest.param(
+            {
+                "users": PAST,
+                "training": {
+                    "both": {"kind": "own_and_others", "own": "own", "others": "rest"},
+                    "own": "own_past",
+                    "rest": "other_users",
+                },
+                "lppms": ["MK-Exp", "PEB-MK-Exp"],
+            },
+            id="population chain",
+        ),
     ],
 )
 def test_counts_equal_those_of_the_run(changes: dict[str, Any], make_scenario: MakeScenario, tmp_path: Path) -> None:
@@ -81,6 +95,35 @@ def test_uneven_traces_are_counted(make_scenario: MakeScenario, tmp_path: Path) 
     users = {"mobility": {"kind": "replay", "file": str(file)}}
     cost = estimate(make_scenario(users=users, training={}, replications=2))
     assert estimated(cost) == {"points": 1, "users": 3, "simulations": 4, "queries": 40, "rows": 80}
+
+
+@pytest.mark.parametrize("kind", ["other_user", "other_users"])
+def test_users_with_long_pasts_train_on_each_other(
+    kind: str, make_scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sim.execution.cost.probe.SAMPLED_QUERIES", 20)
+    scenario = make_scenario(users=PAST, training={"rest": kind}, lppms=["MK-Exp"])
+    assert estimate(scenario).users == 3
+
+
+def test_memory_grows_with_the_pasts_of_other_users() -> None:
+    """The users of a training set of kind other_users have the transitions of all others each."""
+
+    def peak(**training: Any) -> float:
+        data = {
+            "world": {"grid": "san_francisco"},
+            "users": {"mobility": "favourites", "queries": 10, "past_queries": 100},
+            "training": training,
+            "lppms": [{"kind": "MK-Exp", "training": "all"}],
+            "attacks": ["sporadic"],
+        }
+        scenario = Scenario.model_validate(data)
+        return peak_bytes(scenario, users=20, queries=10, past=100, rows=200)
+
+    own, rest = peak(all="own_past"), peak(all="other_users")
+    assert rest - own == 20 * TRANSITION_BYTES * (20 * 100 - 10)
+    chain = {"kind": "own_and_others", "own": "week", "others": "rest"}
+    assert peak(all=chain, week="own_past", rest="other_users") - rest == 20 * TRANSITION_BYTES * 10
 
 
 def test_a_random_number_of_queries_is_estimated(make_scenario: MakeScenario, tmp_path: Path) -> None:
