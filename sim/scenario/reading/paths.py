@@ -1,7 +1,8 @@
 """Dotted paths into a scenario, as ``sweep:`` and ``--set`` use them.
 
-A step is a key of a mapping, the index or the name of a list element, or ``*`` for all elements. A step that contains
-a dot is written in double quotes: ``lppms."PEB 0.5".belief.fading``. After ``sweep.`` the rest is a path itself.
+A step is a key of a mapping, the index or the name of a list element, ``*`` for all elements, or a name with ``*`` for
+any characters, as in ``lppms.*-Mix.design``. A step that contains a dot is written in double quotes: ``lppms."PEB
+0.5".belief.fading``. After ``sweep.`` the rest is a path itself.
 """
 
 from __future__ import annotations
@@ -191,7 +192,13 @@ def _children(node: Any) -> dict[str | int, Any] | None:
 def _matches(node: Any, key: str | int, step: str) -> bool:
     if isinstance(key, str):
         return key == step
-    return str(key) == step or (not step.isdecimal() and _name_of(node[key]) == step)
+    return str(key) == step or (not step.isdecimal() and _is_named(_name_of(node[key]), step))
+
+
+def _is_named(name: Any, step: str) -> bool:
+    """Return whether a step is the name of an element or matches it; ``*`` stands for any characters."""
+    pattern = ".*".join(map(re.escape, step.split("*")))
+    return isinstance(name, str) and re.fullmatch(pattern, name) is not None
 
 
 def _name_of(element: Any) -> Any:

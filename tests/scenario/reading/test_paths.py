@@ -77,6 +77,9 @@ MODEL = Toy.model_validate(DATA)
         ("lppms.h.design.reveal", [("lppms", 1, "design", "reveal")]),
         ('lppms."PEB 0.5".design.theirs', [("lppms", 2, "design", "theirs")]),
         ("lppms.3.name", [("lppms", 3, "name")]),
+        ("lppms.SP*.design", [("lppms", 0, "design")]),
+        ('lppms."*B 0.5".design', [("lppms", 2, "design")]),
+        ("lppms.*P*.design", [("lppms", 0, "design"), ("lppms", 2, "design")]),
         (
             "lppms.*.design.epsilon_per_km",
             [("lppms", 0, "design", "epsilon_per_km"), ("lppms", 3, "design", "epsilon_per_km")],
