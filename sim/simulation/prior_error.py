@@ -21,11 +21,13 @@ def prior_errors_km(traces: Sequence[Trace], held: Sequence[Held], distance: Dis
     P0 = 1/R sum_r d_P(x^r, h) with h = argmin_y sum_x pi(x) d_P(x, y): the mean error over the user's test cells x^r of
     the best guess under the profile pi that the adversary holds. If pi is the profile of the test itself, as for an
     adversary who knows the test statistics, this is min_y sum_x pi(x) d_P(x, y), the smallest P0. Shifts do not change
-    it: pi counts the whole test.
+    it: pi counts the whole test. NaN for an empty trace.
     """
-    errors = np.empty((len(traces), len(held)))
+    errors = np.full((len(traces), len(held)), np.nan)
     shared: dict[int, int] = {}
     for row, trace in enumerate(traces):
+        if not len(trace):
+            continue
         smallest: float | None = None
         for column, statistics in enumerate(held):
             if statistics is None:
