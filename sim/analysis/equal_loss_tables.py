@@ -97,7 +97,7 @@ def at_loss_caption(shown: pd.DataFrame) -> str:
     return (
         "Adversary error P_AE at equal quality loss Q-bar, in km, interpolated on each user's curve, over the users "
         "whose error without any report, P0, is at least the loss; differences paired by user; "
-        f"{table_spread_note(shown)}{off_curve_note(shown)}{beside_note(shown)}"
+        f"{table_spread_note(shown, 'users and replications')}{off_curve_note(shown)}{beside_note(shown)}"
     )
 
 

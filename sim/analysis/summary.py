@@ -1,8 +1,9 @@
 """Summaries of a run: means by user, and means over users with confidence intervals.
 
-Users are the independent units. A metric is first averaged for each user, as in the paper, then over users; the
-confidence interval accounts for the sampling of users. `read_totals` accumulates replications as they are read, so its
-memory grows with the number of (point, LPPM, attack, user). Only `per_user` grows with the number of replications.
+A metric is first averaged for each user, as in the paper, then over users; the confidence interval accounts for the
+sampling of users and for what replications share (`sim.analysis.replication_effect`). `read_totals` accumulates
+replications as they are read: its memory grows with the number of (point, LPPM, attack, user) and of batches of
+replications. Only `per_user` grows with the number of replications.
 """
 
 from __future__ import annotations

@@ -166,7 +166,9 @@ def _loss_cell(is_over_budget: Callable[[Row], bool]) -> Callable[[Row], Cell]:
 
 def summary_caption(summary: pd.DataFrame, *, over_budget: bool) -> str:
     """Return the caption of the table of loss and error."""
-    units = "replications" if (summary["users"] == 1).all() else "users"
+    several = (summary.get("replications", pd.Series(1)) > 1).any()
+    units = "users and replications" if several else "users"
+    units = "replications" if (summary["users"] == 1).all() else units
     expected = summary["expected_quality_loss_km"].notna().any()
     return (
         f"Quality loss Q-bar and adversary error P_AE, in km; {table_spread_note(summary, units)}"

@@ -30,8 +30,7 @@ LEAST_LPPMS, LEAST_ATTACKS = 3, 3
 """Smallest numbers of mechanisms and attacks for a table of standings."""
 
 _COUNTS = ("users", "at_largest", "at_smallest")
-_AT_THE_LOSS = (*_COUNTS, *BESIDE)
-STANDINGS = ["rank", "lppm", "quality_loss_km", "adversary_error_km", "strongest", *_AT_THE_LOSS]
+STANDINGS = ["rank", "lppm", "quality_loss_km", "adversary_error_km", "strongest", *_COUNTS, *BESIDE]
 """Leading columns of a table of standings; one column per attack follows."""
 
 
@@ -56,8 +55,8 @@ def standings(summary: pd.DataFrame, users: pd.DataFrame | UserBlocks, at_km: fl
     Columns: `STANDINGS` with the rank (equal errors share it), the error of the strongest attack and its name, the
     error after smoothing (the lowest of the attacks that revise their estimates) and the entropy of the posterior of
     the strongest attack, NaN if not recorded; then the error of each attack under its name, NaN where it cannot be
-    computed. Expected metrics are used where recorded. `summary` is a table of `summarize`, `users` has blocks of
-    `Totals.batches`, both with distinct LPPM names.
+    computed. Without a common loss `users` is missing. Expected metrics are used where recorded. `summary` is a table
+    of `summarize`, `users` has blocks of `Totals.batches`, both with distinct LPPM names.
     """
     curves = _curves(summary)
     attacks = list(dict.fromkeys(attack for curve in curves.values() for attack in curve.columns))
@@ -66,16 +65,15 @@ def standings(summary: pd.DataFrame, users: pd.DataFrame | UserBlocks, at_km: fl
     rows = []
     for lppm, curve in curves.items():
         row = means.row(lppm)
-        if row is None:
-            continue
-        on_curve = row["users"] - row["at_largest"] - row["at_smallest"]
-        attains = at_km is None or (row["users"] > 0 and 2 * on_curve >= row["users"])
-        losses = curve.index.to_numpy(dtype=float)
-        if not attains:
-            nearest = int(np.abs(losses - at_km).argmin())
-            row |= _strongest(curve.iloc[nearest].to_dict()) | dict.fromkeys(_AT_THE_LOSS, None)
-        row["quality_loss_km"] = at_km if attains and at_km is not None else float(losses[0 if attains else nearest])
-        rows.append(row | {"lppm": lppm, "equal": attains and len(row["by_attack"]) == len(attacks)} | row["by_attack"])
+        if at_km is not None and not _attained(row):
+            nearest = int(np.abs(curve.index.to_numpy(dtype=float) - at_km).argmin())
+            loss, row = float(curve.index[nearest]), _strongest(curve.iloc[nearest].to_dict())
+        else:
+            loss = float(curve.index[0]) if at_km is None else at_km
+            row |= {"users": None} if row and at_km is None else {}
+        if row:
+            equal = (at_km is None or "users" in row) and len(row["by_attack"]) == len(attacks)
+            rows.append(row | row["by_attack"] | {"lppm": lppm, "quality_loss_km": loss, "equal": equal})
     table = pd.DataFrame(rows, columns=["equal", *STANDINGS[1:], *attacks])
     table = table.astype(dict.fromkeys([*BESIDE, *attacks], float) | dict.fromkeys(_COUNTS, "Int64"))
     ranked = table["adversary_error_km"].where(table["equal"]).round(9).rank(ascending=False, method="min")
@@ -84,9 +82,16 @@ def standings(summary: pd.DataFrame, users: pd.DataFrame | UserBlocks, at_km: fl
     return table[[*STANDINGS, *attacks]]
 
 
+def _attained(row: Mapping[str, Any]) -> bool:
+    """Return whether half of the compared users attain the loss with a mechanism."""
+    return bool(row) and 2 * (row["at_largest"] + row["at_smallest"]) <= row["users"]
+
+
 def _strongest(by_attack: Mapping[Hashable, float]) -> dict[str, Any]:
-    """Return the errors of the attacks that can be computed, and the strongest of these."""
+    """Return the errors of the attacks that can be computed, and the strongest of these; empty without any."""
     known = {str(attack): float(error) for attack, error in by_attack.items() if not np.isnan(error)}
+    if not known:
+        return {}
     strongest = min(known, key=known.__getitem__)
     return {"by_attack": known, "strongest": strongest, "adversary_error_km": known[strongest]}
 
@@ -114,11 +119,11 @@ class _Means:
             own, counts = before.merged(own), others + counts
         self._moments[key] = own, counts
 
-    def row(self, lppm: str) -> dict[str, Any] | None:
-        """Return the values of a mechanism; None if no attack on it can be computed."""
+    def row(self, lppm: str) -> dict[str, Any]:
+        """Return the values of a mechanism; empty if there is no user, or if no attack on it can be computed."""
         own = {attack: self._moments[lppm, attack] for attack in self._attacks if (lppm, attack) in self._moments}
         if not own:
-            return None
+            return {}
         means = {attack: moments.means for attack, (moments, _) in own.items()}
         row = _strongest({attack: mean["error"] for attack, mean in means.items()})
         smoothed = [mean[SMOOTHED_ERROR_KM] for mean in means.values() if not np.isnan(mean[SMOOTHED_ERROR_KM])]

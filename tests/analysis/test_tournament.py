@@ -150,6 +150,9 @@ def test_users_of_the_standings_have_a_prior_error_of_at_least_the_loss() -> Non
     leads_km, number = leads(users, table.reset_index())
     assert number == 3
     assert leads_km["B"] == pytest.approx((1.0, 0.0))
+    nobody = standings(rows, users, 5.5)
+    assert nobody["rank"].isna().all(), "the prior error is at least 5.5 km for nobody under both attacks"
+    assert nobody["lppm"].nunique() == 4
 
 
 def test_half_of_the_users_at_the_end_of_their_curve_are_counted() -> None:
@@ -187,6 +190,7 @@ def test_without_a_sweep_each_mechanism_has_its_own_loss_and_ties_share_a_rank()
     table = standings_of(summary(*rows))
     assert common_loss_km(summary(*rows)) is None
     assert table["lppm"].tolist() == ["y", "z", "x"]
+    assert table["users"].isna().all()
     assert table["rank"].tolist() == [1, 1, 3]
     assert table["quality_loss_km"].tolist() == [2.0, 3.0, 1.0]
 
