@@ -11,6 +11,8 @@ from sim.interfaces import FloatArray
 def plain_half_width(values: FloatArray) -> float:
     """Return the half-width over users and replications from mean squares; missing values are those of the user."""
     (n, b), rows = values.shape, np.nanmean(values, axis=1)
+    if b == 1:
+        return float(stats.t.ppf(0.975, n - 1) * stats.sem(rows))
     weights = b / np.isfinite(values).sum(axis=1)
     values = rows[:, None] + np.nan_to_num((values - rows[:, None]) * weights[:, None])
     columns = (values - rows[:, None]).mean(axis=0)
