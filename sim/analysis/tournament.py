@@ -120,7 +120,7 @@ class _Means:
         self._moments[key] = own, counts
 
     def row(self, lppm: str) -> dict[str, Any]:
-        """Return the values of a mechanism; empty if there is no user, or if no attack on it can be computed."""
+        """Return the values of a mechanism; empty without a compared user or an attack that can be computed."""
         own = {attack: self._moments[lppm, attack] for attack in self._attacks if (lppm, attack) in self._moments}
         if not own:
             return {}
