@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ from sim.interfaces import FloatArray, IntArray
 LEAST_LPPMS, LEAST_ATTACKS = 3, 3
 """Smallest numbers of mechanisms and attacks for a table of standings."""
 
+_SAME_KM = 1e-9
 _COUNTS = ("users", "at_largest", "at_smallest")
 STANDINGS = ["rank", "lppm", "quality_loss_km", "adversary_error_km", "strongest", *_COUNTS, *BESIDE]
 """Leading columns of a table of standings; one column per attack follows."""
@@ -60,7 +62,7 @@ def standings(summary: pd.DataFrame, users: pd.DataFrame | UserBlocks, at_km: fl
     """
     curves = _curves(summary)
     attacks = list(dict.fromkeys(attack for curve in curves.values() for attack in curve.columns))
-    at_km = common_loss_km(summary) if at_km is None else at_km
+    at_km = common_loss_km(summary, users) if at_km is None else at_km
     means = _Means(users, list(curves), attacks, at_km)
     rows = []
     for lppm, curve in curves.items():
@@ -139,15 +141,21 @@ def _blocks(users: pd.DataFrame | UserBlocks) -> Iterable[pd.DataFrame]:
     return [users] if isinstance(users, pd.DataFrame) else users
 
 
+def _smallest_priors(tables: Mapping[str, pd.DataFrame]) -> dict[str, float]:
+    """Return the smallest P0 of each user over the attacks, whose rows are given."""
+    priors: dict[str, float] = {}
+    for rows in tables.values():
+        for user, error in prior_errors(rows).items():
+            priors[user] = float(np.fmin(error, priors.get(user, np.nan)))
+    return priors
+
+
 def _readings(
     block: pd.DataFrame, lppms: Sequence[str], attacks: Sequence[str], at_km: float | None
 ) -> dict[str, dict[str, dict[str, Reading]]]:
     """Return the values at a loss, or at each mechanism's own loss, by attack, mechanism and compared user."""
     tables = {attack: block[block["attack"] == attack] for attack in attacks}
-    priors: dict[str, float] = {}
-    for rows in tables.values():
-        for user, error in prior_errors(rows).items():
-            priors[user] = float(np.fmin(error, priors.get(user, np.nan)))
+    priors = _smallest_priors(tables)
     read: dict[str, dict[str, dict[str, Reading]]] = {}
     for attack, rows in tables.items():
         curves = AttackCurves(user_curves(rows, lppms), priors)
@@ -197,8 +205,12 @@ def _padded(deviations: Mapping[str, FloatArray]) -> pd.DataFrame:
     return pd.DataFrame(columns, keys)
 
 
-def common_loss_km(summary: pd.DataFrame) -> float | None:
-    """Return the multiple of 0.1 km that most mechanisms attain, of several the middle one; None without a curve."""
+def common_loss_km(summary: pd.DataFrame, users: pd.DataFrame | UserBlocks | None = None) -> float | None:
+    """Return the multiple of 0.1 km that most mechanisms attain, of several the middle one; None without a curve.
+
+    With `users`, only losses that do not exceed P0 of half of the users are considered, if there are any; otherwise the
+    smallest loss.
+    """
     ranges = [(curve.index[0], curve.index[-1]) for curve in _curves(summary).values() if len(curve) > 1]
     if not ranges:
         return None
@@ -207,8 +219,25 @@ def common_loss_km(summary: pd.DataFrame) -> float | None:
     if not tenths.size:
         return float((lows.max() + highs.min()) / 2)
     reached = ((lows[:, None] <= tenths) & (tenths <= highs[:, None])).sum(axis=0)
-    best = np.flatnonzero(reached == reached.max())
-    return float(tenths[best[len(best) // 2]])
+    best = tenths[reached == reached.max()]
+    if users is not None:
+        attacks = list(dict.fromkeys(summary.loc[summary["attack"] != "", "attack"]))
+        best = best[best <= max(_median_prior_km(users, attacks), best[0])]
+    return float(best[len(best) // 2])
+
+
+def _median_prior_km(users: pd.DataFrame | UserBlocks, attacks: Sequence[str]) -> float:
+    """Return the largest multiple of 0.1 km that P0 of half of the users attains; infinite without any P0."""
+    counts = Counter[float]()
+    for block in _blocks(users):
+        known = _smallest_priors({attack: block[block["attack"] == attack] for attack in attacks})
+        counts.update(np.inf if np.isnan(error) else float(np.floor(error * 10 + _SAME_KM)) for error in known.values())
+    total, above = sum(counts.values()), 0
+    for tenth in sorted(counts, reverse=True):
+        above += counts[tenth]
+        if 2 * above >= total:
+            return float(np.round(tenth / 10, 1))
+    return np.inf
 
 
 def _curves(summary: pd.DataFrame) -> dict[str, pd.DataFrame]:

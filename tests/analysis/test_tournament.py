@@ -150,6 +150,11 @@ def test_users_of_the_standings_have_a_prior_error_of_at_least_the_loss() -> Non
     leads_km, number = leads(users, table.reset_index())
     assert number == 3
     assert leads_km["B"] == pytest.approx((1.0, 0.0))
+    assert common_loss_km(rows) == 0.8  # 0 to 1.5 km are attained by A, B and C
+    for most, expected in ((5.0, 0.8), (0.75, 0.4), (0.05, 0.0)):
+        less = users.assign(prior_error_km=users["prior_error_km"].where(users["user"] > "u2", most))
+        less.loc[users["user"] > "u2", "prior_error_km"] = 9.0
+        assert common_loss_km(rows, less) == expected, "half of the users have a larger prior error"
     nobody = standings(rows, users, 5.5)
     assert nobody["rank"].isna().all(), "the prior error is at least 5.5 km for nobody under both attacks"
     assert nobody["lppm"].nunique() == 4
