@@ -9,7 +9,7 @@ _POINT = {
     "lppm": "Name of the mechanism.",
     "attack": "Name of the attack; empty if the scenario has none.",
 }
-_ENDS = "with `…_low` and `…_high`: bounds of the 95 % confidence interval over users (Student's t)"
+_ENDS = "with `…_low` and `…_high`: bounds of the 95 % confidence interval over users and replications"
 
 COLUMNS: dict[str, dict[str, str]] = {
     "summary.csv": {
@@ -33,7 +33,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "lag": "Number of reports from the query to its revised estimate, or `final`: after the last report.",
         "users": "Number of users.",
         "guesses": "Number of revised estimates.",
-        "adversary_error_km": f"Mean error of the revised estimates; {_ENDS}.",
+        "adversary_error_km": "Mean error of the revised estimates; with bounds over users.",
         "online_error_km": "Mean error of the first estimates of the same queries; with bounds.",
         "gain_km": "Difference of the two, paired by query; with bounds.",
     },
@@ -42,7 +42,12 @@ COLUMNS: dict[str, dict[str, str]] = {
         "lppm": "Name of the mechanism, with its swept values if it would be ambiguous.",
         "quality_loss_km": "Quality loss at which the errors are compared.",
         "adversary_error_km": "Error of the strongest attack.",
-        "strongest": "Name of the strongest attack, that with the smallest error. Each further column is an attack.",
+        "strongest": "Name of the strongest attack, that with the smallest error.",
+        "users": "Number of users whose prior error P0 is at least the common loss. Empty without a common loss.",
+        "at_largest": "Number of these users with the error at the largest loss of their curve, which is below it.",
+        "at_smallest": "Number of these users with the error at the smallest loss of their curve, which is above it.",
+        "smoothed_error_km": "Lowest error of the attacks that estimate past queries again. Empty if not recorded.",
+        "entropy_bits": "Posterior entropy of the strongest attack, if recorded. Each further column is an attack.",
     },
     "adaptation.csv": {
         **_POINT,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from sim.analysis.replication_effect import WEIGHT
 from sim.analysis.summary import preferred
 from sim.interfaces import FloatArray
 
@@ -35,13 +36,21 @@ def loss_curves(users: pd.DataFrame, at_km: Sequence[float] | FloatArray) -> pd.
 def user_points(users: pd.DataFrame) -> pd.DataFrame:
     """Return each user's loss and error at each sweep point, averaged over replications.
 
-    `users` is a table of `per_user`, or `Totals.users`, which is already averaged.
+    `users` is a table of `per_user`, or `Totals.users` or `Totals.batches`, which are averages over replications.
 
     Columns: lppm, attack, user, point, loss, error, in km. Expected metrics are used where recorded.
     """
     keys = ["lppm", "attack", "user", "point"]
     best = users[keys].assign(loss=preferred(users, "quality_loss_km"), error=preferred(users, "adversary_error_km"))
-    return best.groupby(keys, as_index=False, sort=True)[["loss", "error"]].mean().dropna()
+    if WEIGHT not in users or (users[WEIGHT] == 1).all():
+        return best.groupby(keys, as_index=False, sort=True)[["loss", "error"]].mean().dropna()
+    values = best[["loss", "error"]]
+    sums = best[keys].join(
+        values.mul(users[WEIGHT], axis=0).join(values.notna().mul(users[WEIGHT], axis=0), rsuffix="_n")
+    )
+    totals = sums.groupby(keys, as_index=False, sort=True).sum()
+    means = {name: totals[name] / totals[f"{name}_n"].where(totals[f"{name}_n"] > 0) for name in ("loss", "error")}
+    return totals[keys].assign(**means).dropna()
 
 
 def curve_of_user(own: pd.DataFrame) -> tuple[FloatArray, FloatArray]:

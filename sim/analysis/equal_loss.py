@@ -8,36 +8,34 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from sim.analysis.curves import curve_of_user, user_points
+from sim.analysis.curves import user_points
 from sim.analysis.moments import half_width
 from sim.analysis.user_blocks import UserBlocks
+from sim.analysis.user_curves import AttackCurves, prior_errors, user_curves
 from sim.interfaces import FloatArray
-
-Curve = dict[str, tuple[FloatArray, FloatArray]]
-"""Sorted losses of one mechanism and the adversary error at each, in km, by user."""
 
 
 class CurveBlocks:
-    """Curves of the mechanisms that have at least two losses for every user, by attack, from blocks of users."""
+    """Curves of the mechanisms that have two losses for some user, by attack, from blocks of users."""
 
     def __init__(self, users: UserBlocks) -> None:
         self._users = users
-        self._cache: dict[str, list[dict[str, Curve]]] = {}
+        self._cache: dict[str, list[AttackCurves]] = {}
         present: dict[str, Counter[str]] = {}
-        excluded: set[tuple[str, str]] = set()
+        with_curve: set[tuple[str, str]] = set()
         for points in map(user_points, users if _may_have_curves(users.series) else ()):
             distinct = points.groupby(["attack", "lppm", "user"])["loss"].nunique()
-            counts = distinct.groupby(["attack", "lppm"]).agg(["size", "min"]).reset_index()
-            for attack, lppm, number, least in counts.itertuples(index=False, name=None):
+            counts = distinct.groupby(["attack", "lppm"]).agg(["size", "max"]).reset_index()
+            for attack, lppm, number, most in counts.itertuples(index=False, name=None):
                 present.setdefault(attack, Counter())[lppm] += number
-                if least < 2:
-                    excluded.add((attack, lppm))
+                if most > 1:
+                    with_curve.add((attack, lppm))
         if not present:
             known = users.series[users.series["attack"] != ""]
             present = {str(attack): Counter() for attack in known["attack"]}
         order = [str(name) for name in dict.fromkeys(users.series["attack"])]
         self._counts = {
-            attack: {lppm: n for lppm, n in sorted(present[attack].items()) if (attack, lppm) not in excluded}
+            attack: {lppm: n for lppm, n in sorted(present[attack].items()) if (attack, lppm) in with_curve}
             for attack in order
             if attack in present
         }
@@ -49,13 +47,13 @@ class CurveBlocks:
 
     def lppms(self, attack: str) -> list[str]:
         """Return the mechanisms with curves."""
-        return list(self._counts[attack])
+        return list(self._counts.get(attack, {}))
 
     def n_users(self, attack: str) -> int:
         """Return the largest number of users of a mechanism with curves; 0 without any."""
         return max(self._counts[attack].values(), default=0)
 
-    def of(self, attack: str) -> Iterator[dict[str, Curve]]:
+    def of(self, attack: str) -> Iterator[AttackCurves]:
         """Yield the curves by mechanism and user, block by block; those of a single block are cached."""
         if self._users.n_blocks == 1:
             if attack not in self._cache:
@@ -63,14 +61,10 @@ class CurveBlocks:
             return iter(self._cache[attack])
         return self._read(attack)
 
-    def _read(self, attack: str) -> Iterator[dict[str, Curve]]:
-        lppms = self.lppms(attack)
+    def _read(self, attack: str) -> Iterator[AttackCurves]:
         for users in self._users:
-            points = user_points(users[(users["attack"] == attack) & users["lppm"].isin(lppms)])
-            yield {
-                lppm: {str(user): curve_of_user(own) for user, own in of_lppm.groupby("user", sort=True)}
-                for lppm, of_lppm in ((name, points[points["lppm"] == name]) for name in lppms)
-            }
+            rows = users[users["attack"] == attack]
+            yield AttackCurves(user_curves(rows, self.lppms(attack)), prior_errors(rows))
 
 
 def _may_have_curves(series: pd.DataFrame) -> bool:
@@ -78,13 +72,13 @@ def _may_have_curves(series: pd.DataFrame) -> bool:
     return bool((series.groupby(["lppm", "attack"]).size() > 1).any()) if len(series) else False
 
 
-def shared_losses(curves: dict[str, Curve]) -> dict[str, tuple[float, float]]:
-    """Return the interval of losses that a user attains with every mechanism, for users with a non-empty one."""
-    users = set.intersection(*(set(curve) for curve in curves.values())) if curves else set()
+def shared_losses(block: AttackCurves) -> dict[str, tuple[float, float]]:
+    """Return the interval of losses up to P0 that a user attains with every mechanism, if it is not empty."""
     shared = {}
-    for user in sorted(users):
-        low = max(float(curve[user][0][0]) for curve in curves.values())
-        high = min(float(curve[user][0][-1]) for curve in curves.values())
+    for user in block.users:
+        curves = [of_user[user] for of_user in block.curves.values()]
+        low = max(float(curve.losses[0]) for curve in curves)
+        high = min(float(np.fmin(block.priors.get(user, np.nan), curve.losses[-1])) for curve in curves)
         if low < high:
             shared[user] = (low, high)
     return shared
@@ -93,8 +87,9 @@ def shared_losses(curves: dict[str, Curve]) -> dict[str, tuple[float, float]]:
 def common_losses(curves: CurveBlocks, attack: str) -> list[float]:
     """Return candidates for a loss that most users attain with every mechanism; empty if fewer than half share one.
 
-    The first is the multiple of 0.1 km that most users attain, of several the middle one, if there is any. The last is
-    the middle between the largest lower and the smallest upper end.
+    Losses above a user's P0 do not count for the user. The first candidate is the multiple of 0.1 km that most users
+    attain, of several the middle one, if there is any. The last is the middle between the largest lower and the
+    smallest upper end.
     """
     if len(curves.lppms(attack)) < 2:
         return []

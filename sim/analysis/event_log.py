@@ -27,7 +27,6 @@ from sim.storage.run_directory import RunDirectory
 SERIES = ["point", "lppm", "attack"]
 COMPACT_ROWS = 100_000
 SIMULATED = [*SERIES, "user", "replication"]
-_SUMS = [f"{name}_{what}" for name in MEASURES for what in ("sum", "count")]
 
 
 class LogPart:
@@ -169,38 +168,38 @@ def group_means(tables: Iterable[pa.Table], keys: list[str]) -> pd.DataFrame:
     return sums.means()
 
 
-def sum_rows(table: pa.Table, keys: list[str]) -> pa.Table:
-    """Sum and count the measures by group; a row that summarizes several queries is weighted by their number."""
+def sum_rows(table: pa.Table, keys: list[str], names: Sequence[str] = MEASURES) -> pa.Table:
+    """Sum and count some columns by group; a row that summarizes several queries is weighted by their number."""
     if summary_rows.WEIGHT in table.column_names:
-        return merge_sums([_weighted(table, keys)], keys)
-    aggregations: list[Any] = [(name, what) for name in MEASURES for what in ("sum", "count")]
+        return merge_sums([_weighted(table, keys, names)], keys, names)
+    aggregations: list[Any] = [(name, what) for name in names for what in ("sum", "count")]
     return table.group_by(keys, use_threads=False).aggregate([*aggregations, ([], "count_all")])
 
 
-def _weighted(table: pa.Table, keys: list[str]) -> pa.Table:
+def _weighted(table: pa.Table, keys: list[str], names: Sequence[str]) -> pa.Table:
     """Return the weighted sums and counts of each row."""
     sums, queries = table.select(keys), table[summary_rows.WEIGHT]
-    for name in MEASURES:
+    for name in names:
         sums = sums.append_column(f"{name}_sum", pc.multiply(table[name], queries))
         sums = sums.append_column(f"{name}_count", pc.if_else(pc.is_valid(table[name]), queries, 0))
     return sums.append_column("count_all", queries)
 
 
-def merge_sums(pieces: list[pa.Table], keys: list[str]) -> pa.Table:
+def merge_sums(pieces: list[pa.Table], keys: list[str], names: Sequence[str] = MEASURES) -> pa.Table:
     """Add sums by group, in the order of the pieces."""
-    names = [*_SUMS, "count_all"]
-    merged = pa.concat_tables(pieces).group_by(keys, use_threads=False).aggregate([(n, "sum") for n in names])
-    return merged.select([*keys, *(f"{name}_sum" for name in names)]).rename_columns([*keys, *names])
+    sums = [*(f"{name}_{what}" for name in names for what in ("sum", "count")), "count_all"]
+    merged = pa.concat_tables(pieces).group_by(keys, use_threads=False).aggregate([(n, "sum") for n in sums])
+    return merged.select([*keys, *(f"{name}_sum" for name in sums)]).rename_columns([*keys, *sums])
 
 
-def means_of_sums(sums: pa.Table, keys: list[str]) -> pd.DataFrame:
+def means_of_sums(sums: pa.Table, keys: list[str], names: Sequence[str] = MEASURES) -> pd.DataFrame:
     """Return the means as a sorted frame; `attack` is empty where there is none."""
     frame = sums.to_pandas().rename(columns={"count_all": "queries"})
     frame["attack"] = frame["attack"].fillna("")
-    for name in MEASURES:
+    for name in names:
         counts = frame[f"{name}_count"]
         frame[name] = frame[f"{name}_sum"].astype(float) / counts.where(counts > 0)
-    return frame[[*keys, "queries", *MEASURES]].sort_values(keys, ignore_index=True)
+    return frame[[*keys, "queries", *names]].sort_values(keys, ignore_index=True)
 
 
 class ShiftCollector:

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
+from sim.analysis.replication_effect import BATCH, CONFIDENCE, ReplicationMoments
 from sim.interfaces import FloatArray, IntArray
 
-CONFIDENCE = 0.95
 UNITS = "units"
 """Column of the number of units in a group."""
 
@@ -99,17 +99,30 @@ class Moments:
             columns |= merge_columns(ours, theirs, name)
         return Moments(pd.DataFrame(columns), self.keys, self.names, self.sums, self.maxima)
 
-    def intervals(self, names: Sequence[str] | None = None) -> pd.DataFrame:
+    def intervals(
+        self, names: Sequence[str] | None = None, *, replications: ReplicationMoments | None = None
+    ) -> pd.DataFrame:
         """Return a row per group: each mean with the limits `_low` and `_high` of its 95 % confidence interval.
 
-        The limits are the mean -+ `half_width` (Student's t), NaN for fewer than two units.
+        The limits are the mean -+ `half_width` (Student's t), NaN for fewer than two units. With the moments of the
+        replications of users, the interval is over both (`sim.analysis.replication_effect`).
         """
+        names = self.names if names is None else names
         columns: dict[str, pd.Series[float]] = {}
-        for name in self.names if names is None else names:
+        crossed = None if replications is None else self._half_widths(names, replications)
+        for name in names:
             mean = self.frame[name]
             half = half_width(np.sqrt(self.frame[f"{name}_variance"]), self.frame[f"{name}_count"])
+            half = half if crossed is None else crossed[name].fillna(half)
             columns |= {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
         return pd.DataFrame(columns, index=self.frame.index).reset_index()
+
+    def _half_widths(self, names: Sequence[str], replications: ReplicationMoments) -> pd.DataFrame:
+        variances, counts = (
+            self.frame[[f"{name}{end}" for name in names]].set_axis(list(names), axis=1)
+            for end in ("_variance", "_count")
+        )
+        return replications.half_widths(variances, counts)
 
     def counts(self, units: str, *sums: str) -> pd.DataFrame:
         """Return a row per group: the number of units in the column `units`, and some of the sums."""
@@ -121,7 +134,7 @@ def add_moments(total: Moments | None, more: Moments) -> Moments:
     return more if total is None else total.merged(more)
 
 
-_VALUE = "value"
+_VALUE, _COLUMN = "value", "column"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,18 +143,37 @@ class ColumnMoments:
 
     frame: pd.DataFrame
     """One row per column of the table. Columns: value (the mean), value_count, value_variance, min, max."""
+    replications: ReplicationMoments | None = None
+    """Moments of the replications of the users, for intervals over both."""
 
     @classmethod
-    def of(cls, values: pd.DataFrame) -> ColumnMoments:
-        """Return the moments of each column; NaN are excluded."""
+    def of(cls, values: pd.DataFrame, deviations: pd.DataFrame | None = None) -> ColumnMoments:
+        """Return the moments of each column; NaN are excluded.
+
+        `deviations` has the deviations of each user's batches of replications, with the same columns and an index whose
+        level `BATCH` is the batch.
+        """
         columns = {_VALUE: values.mean(), f"{_VALUE}_count": values.count(), f"{_VALUE}_variance": values.var(ddof=1)}
-        return cls(pd.DataFrame({**columns, "min": values.min(), "max": values.max()}))
+        frame = pd.DataFrame({**columns, "min": values.min(), "max": values.max()})
+        if deviations is None:
+            return cls(frame)
+        long = pd.DataFrame(
+            {
+                _COLUMN: np.repeat(values.columns.astype(str), len(deviations)),
+                BATCH: np.tile(deviations.index.get_level_values(BATCH), len(values.columns)),
+                _VALUE: deviations[list(values.columns)].to_numpy(float).T.ravel(),
+            }
+        )
+        return cls(frame, ReplicationMoments.of(long, [_COLUMN], [_VALUE]))
 
     def merged(self, other: ColumnMoments) -> ColumnMoments:
         """Return the moments over the users of both tables, which have the same columns."""
         ours, theirs = self.frame, other.frame.loc[self.frame.index]
         ends = {"min": np.fmin(ours["min"], theirs["min"]), "max": np.fmax(ours["max"], theirs["max"])}
-        return ColumnMoments(pd.DataFrame({**merge_columns(ours, theirs, _VALUE), **ends}))
+        joined = pd.DataFrame({**merge_columns(ours, theirs, _VALUE), **ends})
+        if self.replications is None or other.replications is None:
+            return ColumnMoments(joined)
+        return ColumnMoments(joined, self.replications.merged(other.replications))
 
     @property
     def means(self) -> dict[str, float]:
@@ -152,6 +184,11 @@ class ColumnMoments:
     def halves(self) -> dict[str, float]:
         """The half-width of the 95 % interval of each mean."""
         halves = half_width(np.sqrt(self.frame[f"{_VALUE}_variance"]), self.frame[f"{_VALUE}_count"])
+        if self.replications is not None:
+            squares, counts = (
+                self.frame[[f"{_VALUE}_{end}"]].set_axis([_VALUE], axis=1) for end in ("variance", "count")
+            )
+            halves = self.replications.half_widths(squares, counts)[_VALUE].fillna(halves)
         return {str(name): float(half) for name, half in halves.items()}
 
     def extremes(self, name: str) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from sim.analysis.ranking import EqualLoss, Leads, lower, verdict
+from sim.analysis.ranking import MARK, OFF_CURVE, EqualLoss, Leads, end_counts, lower, verdict
 from sim.analysis.sweep_labels import circumstances, swept_words, with_distinct_names
 from sim.analysis.tournament import STANDINGS
 from sim.analysis.user_blocks import UserBlocks
@@ -156,16 +156,22 @@ def tournament(table: pd.DataFrame, leads: Leads, users: int) -> str:
     same = ranked["quality_loss_km"].max() - ranked["quality_loss_km"].min() < 1e-9
     where = f"At {first['quality_loss_km']:g} km of quality loss" if same else "Each at its own quality loss"
     number = len(table.columns) - len(STANDINGS)
-    error = f"adversary error {first['adversary_error_km']:.2f} km"
+    error = f"adversary error {_error_of(first)}"
     if not others:
         return f"{where}, only {first['lppm']} is ranked: {error} under the strongest of {number} attacks on it."
     value = f"{error} under the strongest of {number} attacks on it, {first['strongest']}"
     best = f"{first['lppm']} {'protects best' if same else 'ranks first'}"
     behind = ", ".join(
-        f"{row['lppm']} {row['adversary_error_km']:.2f} km ({row['strongest']}, {lower(*leads[row['lppm']], users)})"
-        for row in others
+        f"{row['lppm']} {_error_of(row)} ({row['strongest']}, {lower(*leads[row['lppm']], users)})" for row in others
     )
-    return f"{where}, {verdict(first['lppm'], leads, users, best, value)}; {behind}."
+    off = {row["lppm"]: end_counts(row["at_largest"], row["at_smallest"]) for row in (first, *others)}
+    ends = ", ".join(f"{lppm} {counts}" for lppm, counts in off.items() if counts)
+    note = f" {MARK} {OFF_CURVE}: {ends}." if ends else ""
+    return f"{where}, {verdict(first['lppm'], leads, users, best, value)}; {behind}.{note}"
+
+
+def _error_of(row: dict[Any, Any]) -> str:
+    return f"{row['adversary_error_km']:.2f} km{MARK if row['at_largest'] + row['at_smallest'] else ''}"
 
 
 def detected_changes(manifest: RunManifest) -> list[str]:

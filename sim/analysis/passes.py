@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import pandas as pd
@@ -32,11 +32,13 @@ from sim.analysis.event_log import (
 )
 from sim.analysis.metrics import MetricsCollector
 from sim.analysis.moments import Moments, add_moments
+from sim.analysis.replication_effect import ReplicationMoments
 from sim.analysis.smoothing_error import SmoothingErrorCollector
 from sim.analysis.summary import Totals, TotalsCollector, user_moments
 from sim.analysis.time_series import EfficiencyMoments, efficiency_time_series, middle, user_series_of
 from sim.analysis.trajectories import TrajectoryCollector, users_to_replay
-from sim.analysis.user_blocks import rows_per_user, user_blocks
+from sim.analysis.user_batches import completed, read_user_batches
+from sim.analysis.user_blocks import UserBlocks, rows_per_user, user_blocks
 from sim.analysis.user_samples import PointSamples, SampledRows
 from sim.analysis.windows import BY_WINDOW, WINDOW_KEYS, over_time_of, window_ends, window_moments, with_window
 from sim.interfaces import IntArray
@@ -64,6 +66,7 @@ class _FirstBlock:
     def __init__(self, run: RunDirectory, parts: Sequence[str]) -> None:
         self._totals, self._metrics, self._shifts = TotalsCollector(), MetricsCollector(), ShiftCollector()
         self._smoothing_errors = SmoothingErrorCollector(run.manifest().scenario)
+        self._run, self._parts = run, parts
         notes = _NotesCollector()
         read_once(run, [self._totals, self._metrics, self._shifts, self._smoothing_errors, notes], parts)
         self.notes = notes.notes
@@ -85,6 +88,10 @@ class _FirstBlock:
         return self._smoothing_errors.of_users()
 
     @cached_property
+    def user_batches(self) -> pd.DataFrame:
+        return completed(self.totals.batches, self.user_smoothing_errors, self._run, self._parts)
+
+    @cached_property
     def smoothing_moments(self) -> Moments | None:
         return smoothing_error.smoothing_moments(self.user_smoothing_errors)
 
@@ -104,6 +111,7 @@ class _MergedBlocks:
         samples = PointSamples()
         users, user_metrics, smoothing, shifts = (SampledRows(samples) for _ in range(4))
         moments: Moments | None = None
+        effects: ReplicationMoments | None = None
         metric_moments: Moments | None = None
         self.smoothing_moments: Moments | None = None
         self.notes: dict[str, dict[str, Any]] = {}
@@ -117,6 +125,8 @@ class _MergedBlocks:
             smoothing.add(block.user_smoothing_errors)
             shifts.add(block.shifts)
             moments = add_moments(moments, user_moments(block.totals.users))
+            own = block.totals.over_replications
+            effects = own if effects is None else effects.merged(own)
             metric_moments = add_moments(metric_moments, block.metric_moments)
             if block.smoothing_moments is not None:
                 self.smoothing_moments = add_moments(self.smoothing_moments, block.smoothing_moments)
@@ -126,7 +136,7 @@ class _MergedBlocks:
         assert totals is not None
         assert metric_moments is not None
         self.metric_moments = metric_moments
-        self.totals = replace(totals, users=users.rows(*SERIES, "user"), moments=moments)
+        self.totals = replace(totals, users=users.rows(*SERIES, "user"), moments=moments, effects=effects)
         self.user_metrics = user_metrics.rows(*SERIES, "user")
         self.user_smoothing_errors = smoothing.rows(*SERIES, "lag", "user")
         self.shifts = shifts.rows("point", "replication", "user", "index")
@@ -161,6 +171,14 @@ class FirstPass:
         """Means by user; see `sim.analysis.summary`."""
         require_parts(self._run, self._parts)
         return self._read.totals
+
+    @property
+    def user_blocks(self) -> UserBlocks:
+        """Means of all users by batch of replications (`sim.analysis.user_batches`), block by block."""
+        if isinstance(self._read, _FirstBlock):
+            return UserBlocks.of(self._read.user_batches)
+        read = partial(map, partial(read_user_batches, self._run), self.blocks)
+        return UserBlocks(self.totals.series, read, len(self.blocks))
 
     @property
     def user_metrics(self) -> pd.DataFrame:

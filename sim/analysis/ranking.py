@@ -6,16 +6,16 @@ A mechanism is called better only if its lead, paired by user, is significant at
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
-from sim.analysis.curves import interpolate, user_points
-from sim.analysis.equal_loss import CurveBlocks, common_losses, gains_per_km, shared_losses
+from sim.analysis.equal_loss import CurveBlocks, common_losses, gains_per_km
 from sim.analysis.moments import ColumnMoments
 from sim.analysis.statistics import FEWEST_USERS, PairedLeads, is_significant
 from sim.analysis.user_blocks import UserBlocks
+from sim.analysis.user_curves import AT_LARGEST, AT_SMALLEST, BESIDE, ON_CURVE, Readings
 from sim.storage.errors import RequestError
 
 _MOST_LEVEL = 5
@@ -33,9 +33,12 @@ class Ranking:
     """Lead of the first mechanism over each other, paired by user, and the half-width of its 95 % confidence interval,
     which is NaN for a single user."""
     users: int
-    """Number of users who attain the loss with every mechanism."""
+    """Number of compared users: those whose P0 is at least the loss."""
     of_users: int
     """Number of all users."""
+    off_curve: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Numbers of compared users whose value is that at the largest and at the smallest loss of their curve, for
+    mechanisms with such users."""
 
     def leads_significantly(self, name: str) -> bool:
         """Return whether the lead over this mechanism is significant, over at least five users."""
@@ -48,12 +51,31 @@ class Ranking:
         loss = f"{self.quality_loss_km:.1f}" if tenths else f"{self.quality_loss_km:.2g}"
         some = "" if self.users == self.of_users else f" ({self.users} of {self.of_users} users)"
         start = f"Against {self.attack}, at {loss} km of quality loss{some}, "
-        value = f"adversary error {self.errors_km[first]:.2f} km"
+        value = f"adversary error {self._error(first)}"
         answer = verdict(first, self.leads_km, self.users, f"{first} protects best", value)
-        behind = [
-            f"{name} {self.errors_km[name]:.2f} km ({lower(*self.leads_km[name], self.users)})" for name in others
-        ]
-        return f"{start}{answer}; {', '.join(behind)}."
+        behind = [f"{name} {self._error(name)} ({lower(*self.leads_km[name], self.users)})" for name in others]
+        ends = ", ".join(f"{name} {end_counts(*counts)}" for name, counts in self.off_curve.items())
+        note = f" {MARK} {OFF_CURVE}: {ends}." if ends else ""
+        return f"{start}{answer}; {', '.join(behind)}.{note}"
+
+    def _error(self, name: str) -> str:
+        return f"{self.errors_km[name]:.2f} km{MARK if name in self.off_curve else ''}"
+
+
+MARK = "*"
+"""Mark of a mean that contains values at the end of a user's curve."""
+OFF_CURVE = "Users outside a mechanism's curve have the value at its end"
+
+
+def end_counts(largest: int, smallest: int) -> str:
+    """Return the numbers of users whose value is that at the end of their curve.
+
+    >>> end_counts(3, 0), end_counts(3, 1), end_counts(0, 0)
+    ('3 at the largest loss', '3 at the largest loss and 1 at the smallest', '')
+    """
+    parts = [f"{largest} at the largest loss"] * (largest > 0)
+    parts += [f"{smallest} at the smallest" + ("" if largest else " loss")] * (smallest > 0)
+    return " and ".join(parts)
 
 
 Leads = Mapping[str, tuple[float, float]]
@@ -96,8 +118,8 @@ def lower(lead: float, half: float, users: int) -> str:
 def rankings(per_user: pd.DataFrame) -> Iterator[Ranking]:
     """Yield a ranking for each attack, at a loss that as many users as possible attain with all mechanisms.
 
-    A mechanism with a single distinct loss for some user has no curve and is excluded. If fewer than half of the users
-    share a loss, the attack has none; `remarks` reports it.
+    Compared are the users whose P0 is at least the loss. A mechanism with a single distinct loss for every user has no
+    curve and is excluded. If fewer than half of the users share a loss, the attack has none; `remarks` reports it.
     """
     return EqualLoss(UserBlocks.of(per_user)).rankings()
 
@@ -140,35 +162,26 @@ class EqualLoss:
     def _rank(self, attack: str) -> Ranking | None:
         candidates = common_losses(self._curves, attack)
         of_users = self._curves.n_users(attack)
-        best: tuple[float, PairedLeads] | None = None
-        for loss, leads in zip(candidates, self._errors_at(attack, candidates), strict=True):
+        best: tuple[float, _AtLoss] | None = None
+        for loss, compared in zip(candidates, _compared(self._curves, attack, candidates), strict=True):
             # The last candidate is used only if no multiple of 0.1 km is attained by as many users.
-            if best is None or leads.users > best[1].users:
-                best = loss, leads
-        if best is None or 2 * best[1].users < of_users:
+            if best is None or compared.attained > best[1].attained:
+                best = loss, compared
+        if best is None or 2 * best[1].attained < of_users:
             return None
-        loss, leads = best
-        order = sorted(leads.means, key=lambda lppm: -leads.means[lppm])
-        over = leads.over(order[0])
+        loss, compared = best
+        means = compared.leads.means
+        order = sorted(means, key=lambda lppm: -means[lppm])
+        over = compared.leads.over(order[0])
         return Ranking(
             attack=attack,
             quality_loss_km=loss,
-            errors_km={lppm: leads.means[lppm] for lppm in order},
+            errors_km={lppm: means[lppm] for lppm in order},
             leads_km={lppm: over[lppm] for lppm in order[1:]},
-            users=leads.users,
+            users=compared.users,
             of_users=of_users,
+            off_curve={lppm: compared.off_curve(lppm) for lppm in order if any(compared.off_curve(lppm))},
         )
-
-    def _errors_at(self, attack: str, losses_km: Sequence[float]) -> list[PairedLeads]:
-        """Return the errors and leads of the users who attain each loss with every mechanism."""
-        leads_at = [PairedLeads() for _ in losses_km]
-        for curves in self._curves.of(attack) if losses_km else ():
-            shared = shared_losses(curves)
-            for loss, leads in zip(losses_km, leads_at, strict=True):
-                users = [user for user, (low, high) in shared.items() if low <= loss <= high]
-                errors = {lppm: [np.interp(loss, *curve[user]) for user in users] for lppm, curve in curves.items()}
-                leads.add(pd.DataFrame(errors, dtype=float))
-        return leads_at
 
 
 def _per_km(users: UserBlocks, lppms: set[str]) -> Iterator[str]:
@@ -193,8 +206,8 @@ def _per_km(users: UserBlocks, lppms: set[str]) -> Iterator[str]:
 
 
 AT_LOSS = [
-    *("attack", "quality_loss_km", "lppm", "reached", "users", "of_users"),
-    *("error_km", "error_km_low", "error_km_high", "error_km_min", "error_km_max"),
+    *("attack", "quality_loss_km", "lppm", "reached", "at_largest", "at_smallest", "users", "of_users"),
+    *("error_km", "error_km_low", "error_km_high", "error_km_min", "error_km_max", *BESIDE),
     *("against", "difference_km", "difference_km_low", "difference_km_high", "difference_km_min", "difference_km_max"),
 ]
 
@@ -204,20 +217,19 @@ def at_loss(
 ) -> pd.DataFrame:
     """Return the adversary error of each LPPM at given quality losses, and its difference from a reference LPPM.
 
-    Errors are interpolated linearly on each user's trade-off curve, without extrapolation. Means and differences, LPPM
-    - `against` (default: the first LPPM), are over the `users` who attain the loss with every compared LPPM; `reached`
-    is the number of users who attain it with this LPPM, `of_users` the number of all users. Confidence intervals are
-    95 % intervals over users (Student's t), paired by user for differences; `_min` and `_max` are the extremes over
-    users, which tables show instead with fewer than five users. An LPPM with a single distinct loss for every user has
-    no curve and is excluded. Columns: `AT_LOSS`; attacks and LPPMs in order of appearance.
+    Compared are the `users` whose P0, the error of the best guess without any report, is at least the loss, of
+    `of_users`; they do not depend on the LPPM. Errors are interpolated linearly on each user's trade-off curve. A user
+    whose largest loss is below counts with the error there (`at_largest`), one whose smallest loss is above with the
+    error there (`at_smallest`); `reached` is the number of the others. Differences are LPPM - `against` (default: the
+    first LPPM). Confidence intervals are 95 % intervals over users and replications, paired by user for differences;
+    `_min` and `_max` are the extremes over users, which tables show instead with fewer than five users. The metrics
+    `BESIDE` are means read off in the same way; NaN if not recorded. An LPPM with a single distinct loss for every user
+    has no curve and is excluded. Columns: `AT_LOSS`; attacks and LPPMs in order of appearance.
     """
     users = UserBlocks.of(per_user) if isinstance(per_user, pd.DataFrame) else per_user
     known = list(dict.fromkeys(users.series["lppm"]))
-    with_curve: set[str] = set()
-    for block in users:
-        points = user_points(block)
-        losses = points.groupby(["lppm", "attack", "user"])["loss"].transform("nunique")
-        with_curve |= set(points.loc[losses > 1, "lppm"])
+    curves = CurveBlocks(users)
+    with_curve = {lppm for attack in curves.attacks for lppm in curves.lppms(attack)}
     lppms = [lppm for lppm in known if lppm in with_curve]
     if not lppms:
         raise RequestError(
@@ -229,58 +241,86 @@ def at_loss(
         if against in known:
             raise RequestError(f"LPPM {against!r} has a single quality loss; {available}", code="no-curve")
         raise RequestError(f"no LPPM {against!r} to compare with; {available}", code="unknown-lppm")
-    at = np.asarray(losses_km, dtype=float)
-    attacks = list(dict.fromkeys(users.series["attack"]))
-    compared = {(attack, i): _AtLoss(lppms, against) for attack in attacks for i in range(len(at))}
-    for block in users:
-        points = user_points(block)
-        for attack in attacks:
-            of_attack = points[(points["attack"] == attack) & points["lppm"].isin(lppms)]
-            interpolated = {
-                (lppm, user): interpolate(own, at)
-                for (lppm, user), own in of_attack.groupby(["lppm", "user"], sort=True)
-            }
-            for i in range(len(at) if interpolated else 0):
-                errors = pd.Series({key: values[i] for key, values in interpolated.items()}).unstack(level=0)
-                compared[attack, i].add(errors.reindex(columns=lppms))
     rows = [
-        {"attack": attack, "quality_loss_km": float(at[i])} | row
-        for (attack, i), own in compared.items()
-        for row in own.rows()
+        {"attack": attack, "quality_loss_km": loss} | compared.row(lppm, against)
+        for attack in curves.attacks
+        for loss, compared in zip(losses_km, _compared(curves, attack, losses_km, against), strict=True)
+        for lppm in lppms
+        if compared.of_users
     ]
     return pd.DataFrame(rows, columns=AT_LOSS)
 
 
+def _compared(
+    curves: CurveBlocks, attack: str, losses_km: Sequence[float], against: str | None = None
+) -> list[_AtLoss]:
+    """Return the values at each loss; leads are those over `against` (default: over every mechanism)."""
+    firsts = None if against is None else [against] if against in curves.lppms(attack) else []
+    compared = [_AtLoss(firsts) for _ in losses_km]
+    for block in curves.of(attack) if losses_km else ():
+        for loss, own in zip(losses_km, compared, strict=True):
+            own.add(block.read(loss), of_users=len(block.users))
+    return compared
+
+
 class _AtLoss:
-    """Errors of the LPPMs at one loss under one attack, from blocks of users."""
+    """Values of the mechanisms at one loss under one attack, from blocks of users."""
 
-    def __init__(self, lppms: Sequence[str], against: str) -> None:
-        self._lppms, self._against = lppms, against
-        self._reached = dict.fromkeys(lppms, 0)
-        self._users = self._of_users = 0
+    def __init__(self, firsts: Sequence[str] | None) -> None:
+        self._firsts = firsts
+        self._places: pd.DataFrame | None = None
         self._errors: ColumnMoments | None = None
-        self._differences: ColumnMoments | None = None
+        self._beside: dict[str, ColumnMoments] = {}
+        self.leads = PairedLeads()
+        """Leads over the mechanisms that the others are compared with."""
+        self.users = self.of_users = self.attained = 0
+        """Numbers of compared users, of all users, and of those who attain the loss with every mechanism."""
 
-    def add(self, errors: pd.DataFrame) -> None:
-        """Add the errors of users (rows) by LPPM (columns)."""
-        common = errors.dropna()
-        self._of_users += len(errors)
-        self._users += len(common)
-        for lppm in self._lppms:
-            self._reached[lppm] += int(errors[lppm].count())
-        own, apart = ColumnMoments.of(common), ColumnMoments.of(common.sub(common[self._against], axis=0))
+    def add(self, read: Readings, *, of_users: int) -> None:
+        """Add the values of users."""
+        self.of_users += of_users
+        self.users += len(read.errors)
+        self.attained += int((read.places == ON_CURVE).all(axis=1).sum())
+        counts = pd.DataFrame({place: (read.places == place).sum() for place in (ON_CURVE, AT_LARGEST, AT_SMALLEST)})
+        self._places = counts if self._places is None else self._places + counts
+        own = ColumnMoments.of(read.errors, read.deviations)
         self._errors = own if self._errors is None else self._errors.merged(own)
-        self._differences = apart if self._differences is None else self._differences.merged(apart)
+        for name in BESIDE:
+            beside = ColumnMoments.of(getattr(read, name))
+            self._beside[name] = self._beside[name].merged(beside) if name in self._beside else beside
+        self.leads.add(read.errors, self._firsts, deviations=read.deviations)
 
-    def rows(self) -> Iterator[dict[str, object]]:
-        """Yield a row for each LPPM."""
-        if self._errors is None or self._differences is None:
-            return
-        for lppm in self._lppms:
-            row: dict[str, object] = {"lppm": lppm, "against": self._against}
-            row |= {"reached": self._reached[lppm], "users": self._users, "of_users": self._of_users}
-            for name, moments in (("error_km", self._errors), ("difference_km", self._differences)):
-                mean, half = moments.means[lppm], moments.halves[lppm]
-                row |= {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
-                row[f"{name}_min"], row[f"{name}_max"] = moments.extremes(lppm)
-            yield row
+    def off_curve(self, lppm: str) -> tuple[int, int]:
+        """Return the numbers of users at the largest and at the smallest loss of a mechanism."""
+        assert self._places is not None
+        return int(self._places[AT_LARGEST][lppm]), int(self._places[AT_SMALLEST][lppm])
+
+    def row(self, lppm: str, against: str) -> dict[str, object]:
+        """Return the row of a mechanism in the table of `at_loss`; without metrics if it has no curve."""
+        row: dict[str, object] = {"lppm": lppm, "against": against, "users": self.users, "of_users": self.of_users}
+        if self._errors is None or self._places is None or lppm not in self._errors.means:
+            return row | {"reached": 0, "at_largest": 0, "at_smallest": 0}
+        largest, smallest = self.off_curve(lppm)
+        row |= {"reached": self.users - largest - smallest, "at_largest": largest, "at_smallest": smallest}
+        row |= _with_ends("error_km", self._errors, lppm)
+        row |= {name: moments.means[lppm] for name, moments in self._beside.items()}
+        if lppm == against:
+            same = 0.0 if self.users else np.nan
+            half = 0.0 if self.users > 1 else np.nan
+            ends = {"_low": -half, "_high": half, "_min": same, "_max": same}
+            return row | {"difference_km": same} | {f"difference_km{end}": value for end, value in ends.items()}
+        behind = self.leads.moments(against)
+        return row if behind is None else row | _with_ends("difference_km", behind, lppm, sign=-1)
+
+
+def _with_ends(name: str, moments: ColumnMoments, lppm: str, *, sign: int = 1) -> dict[str, float]:
+    """Return a mean as `name`, the limits of its interval, and its extremes over users."""
+    mean, half = sign * moments.means[lppm], moments.halves[lppm]
+    low, high = sorted(sign * end for end in moments.extremes(lppm))
+    return {
+        name: mean,
+        f"{name}_low": mean - half,
+        f"{name}_high": mean + half,
+        f"{name}_min": low,
+        f"{name}_max": high,
+    }

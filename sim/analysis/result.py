@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -18,10 +17,11 @@ from sim.analysis.narrative import comparable
 from sim.analysis.passes import FirstPass, SecondPass
 from sim.analysis.replications import variance_ratio
 from sim.analysis.statistics import with_spread
-from sim.analysis.summary import LOSS_AND_ERROR, Totals, blocks_of_users, per_user, preferred, tradeoff
+from sim.analysis.summary import LOSS_AND_ERROR, Totals, per_user, preferred, tradeoff
 from sim.analysis.sweep_labels import circumstances, in_order, with_distinct_names, with_swept_values
-from sim.analysis.tournament import LEAST_ATTACKS, LEAST_LPPMS, is_tournament, leads, standings
+from sim.analysis.tournament import LEAST_ATTACKS, LEAST_LPPMS, common_loss_km, is_tournament, leads, standings
 from sim.analysis.trajectories import TrajectoryCollector, output_space
+from sim.analysis.user_batches import prior_error_note
 from sim.analysis.user_blocks import UserBlocks
 from sim.interfaces import OutputSpace
 from sim.storage.errors import NotApplicable, RequestError
@@ -244,8 +244,9 @@ class Result:
     def at_loss(self, losses_km: Sequence[float], *, against: str | None = None) -> pd.DataFrame:
         """Return the adversary error of each LPPM at equal quality loss.
 
-        Errors are interpolated on the trade-off curve of each user, never beyond its ends, so an LPPM needs two or
-        more losses: sweep one of its parameters.
+        Compared are the users whose error without any report, P0, is at least the loss; this does not depend on the
+        LPPMs. Errors are interpolated on the trade-off curve of each user, so an LPPM needs two or more losses: sweep
+        one of its parameters. Beyond the ends of a curve, the error at the nearer end counts.
 
         Parameters
         ----------
@@ -258,8 +259,10 @@ class Result:
         -------
         DataFrame
             A row per loss, LPPM and attack: ``error_km`` and ``difference_km`` (LPPM minus `against`, paired by user)
-            with confidence intervals, and the number of users who reach the loss. Values swept outside the mechanisms
-            are in the column ``circumstances``; only LPPMs under the same circumstances are compared.
+            with confidence intervals, and the numbers of compared ``users`` and of those ``at_largest`` and
+            ``at_smallest``, whose curve ends before the loss; ``smoothed_error_km`` and ``entropy_bits`` where
+            recorded. Values swept outside the mechanisms are in the column ``circumstances``; only LPPMs under the same
+            circumstances are compared.
         """
         named = self.comparable_users()
         tables = [
@@ -300,7 +303,7 @@ class Result:
                 "at each sweep point.",
                 code="no-tournament",
             )
-        return standings(with_distinct_names(in_order(summary, self.run), points), at_km)
+        return standings(with_distinct_names(in_order(summary, self.run), points), self.tournament_users(), at_km)
 
     def has_tournament(self) -> bool:
         """Return whether `tournament` applies to this run."""
@@ -309,19 +312,23 @@ class Result:
 
     def tournament_leads(self, table: pd.DataFrame) -> tuple[dict[str, tuple[float, float]], int]:
         """Return the lead of the first LPPM in a table of `tournament` over the others, see `tournament.leads`."""
-        points = self.points()
         if table["rank"].isna().all():
             return {}, 0
-        users = self.user_blocks().mapped(lambda block: with_distinct_names(block, points))
-        return leads(with_distinct_names(self.summary(), points), users, table)
+        swept = common_loss_km(with_distinct_names(self.summary(), self.points())) is not None
+        return leads(self.tournament_users(), table, swept=swept)
 
     def user_blocks(self) -> UserBlocks:
-        """Return the means of all users over replications (`Totals.users`), block by block."""
-        first = self._first_pass()
-        if len(first.blocks) < 2:
-            return UserBlocks.of(first.totals.users)
-        read = partial(blocks_of_users, self.run, first.blocks)
-        return UserBlocks(first.totals.series, read, len(first.blocks))
+        """Return the means of all users by batch of replications (`sim.analysis.user_batches`), block by block."""
+        return self._first_pass().user_blocks
+
+    def tournament_users(self) -> UserBlocks:
+        """Return `user_blocks` with distinct LPPM names."""
+        points = self.points()
+        return self.user_blocks().mapped(lambda block: with_distinct_names(block, points))
+
+    def prior_error_note(self) -> str:
+        """Return a sentence on the prior errors P0 of a log that does not record them; empty if it does."""
+        return prior_error_note(self.run)
 
     def comparable_users(self) -> UserBlocks:
         """Return `user_blocks` in the order of the scenario, with distinct LPPM names and `circumstances`."""

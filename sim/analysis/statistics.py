@@ -60,15 +60,21 @@ class PairedLeads:
         self._means: ColumnMoments | None = None
         self._leads: dict[str, ColumnMoments] = {}
 
-    def add(self, values: pd.DataFrame, firsts: Sequence[str] | None = None) -> None:
-        """Add a block of users (rows); `firsts` are the columns whose leads are needed (default: all)."""
+    def add(
+        self, values: pd.DataFrame, firsts: Sequence[str] | None = None, *, deviations: pd.DataFrame | None = None
+    ) -> None:
+        """Add a block of users (rows); `firsts` are the columns whose leads are needed (default: all).
+
+        `deviations` are those of the batches of replications, as in `ColumnMoments.of`.
+        """
         if not len(values):
             return
         self.users += len(values)
         means = ColumnMoments.of(values)
         self._means = means if self._means is None else self._means.merged(means)
         for first in map(str, values.columns) if firsts is None else firsts:
-            own = ColumnMoments.of(values.drop(columns=first).rsub(values[first], axis=0))
+            apart = None if deviations is None else _behind(deviations, first)
+            own = ColumnMoments.of(_behind(values, first), apart)
             self._leads[first] = self._leads[first].merged(own) if first in self._leads else own
 
     @property
@@ -76,10 +82,19 @@ class PairedLeads:
         """Mean of each column."""
         return {} if self._means is None else self._means.means
 
+    def moments(self, first: str) -> ColumnMoments | None:
+        """Return the moments of the leads of column `first`, if there are any users."""
+        return self._leads.get(first)
+
     def over(self, first: str) -> dict[str, tuple[float, float]]:
         """Return the mean lead of column `first` over each other one, and the half-width of its 95 % interval."""
         leads = self._leads[first]
         return {name: (lead, leads.halves[name]) for name, lead in leads.means.items()}
+
+
+def _behind(values: pd.DataFrame, first: str) -> pd.DataFrame:
+    """Return the lead of a column over each other one."""
+    return values.drop(columns=first).rsub(values[first], axis=0)
 
 
 def is_significant(lead: float, half: float) -> bool:

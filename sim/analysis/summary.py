@@ -1,13 +1,14 @@
 """Summaries of a run: means by user, and means over users with confidence intervals.
 
-Users are the independent units. A metric is first averaged for each user, as in the paper, then over users; the
-confidence interval accounts for the sampling of users. `read_totals` accumulates replications as they are read, so its
-memory grows with the number of (point, LPPM, attack, user). Only `per_user` grows with the number of replications.
+A metric is first averaged for each user, as in the paper, then over users; the confidence interval accounts for the
+sampling of users and for what replications share (`sim.analysis.replication_effect`). `read_totals` accumulates
+replications as they are read: its memory grows with the number of (point, LPPM, attack, user) and of batches of
+replications. Only `per_user` grows with the number of replications.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,13 +30,16 @@ from sim.analysis.event_log import (
     sum_rows,
 )
 from sim.analysis.moments import UNITS, Moments, half_width, merge_columns
+from sim.analysis.replication_effect import ReplicationMoments, batches_of, deviations
 from sim.analysis.sweep_labels import with_swept_values
 from sim.analysis.windows import Extent
-from sim.storage.event_schema import MEASURES
+from sim.storage.event_schema import MEASURES, POSTERIOR_ENTROPY_BITS, PRIOR_ERROR_KM
 from sim.storage.run_directory import RunDirectory
 
 LOSS_AND_ERROR = ("quality_loss_km", "adversary_error_km")
 """Q-bar and P_AE of the paper."""
+OF_BATCHES = (*MEASURES, POSTERIOR_ENTROPY_BITS, PRIOR_ERROR_KM)
+"""Columns of the event log that `Totals.batches` averages."""
 
 
 def preferred(frame: pd.DataFrame, name: str, end: str = "") -> pd.Series[float]:
@@ -72,11 +76,23 @@ class Totals:
     """Highest query index, and the windows of queries that rows summarize."""
     moments: Moments | None = None
     """Moments over all users, if `users` has a sample of a large population only."""
+    batches: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """One row per point, LPPM, attack, user and batch of replications, with the means of `OF_BATCHES`: see
+    `replication_effect.batches_of`. Empty if `users` has a sample."""
+    effects: ReplicationMoments | None = None
+    """Moments of the replications of all users, if `users` has a sample of a large population only."""
 
     @property
     def over_users(self) -> Moments:
         """Moments over all users of the measures, by point, LPPM and attack."""
         return user_moments(self.users) if self.moments is None else self.moments
+
+    @property
+    def over_replications(self) -> ReplicationMoments:
+        """Moments of the replications of all users, by point, LPPM and attack."""
+        if self.effects is not None:
+            return self.effects
+        return ReplicationMoments.of(deviations(self.batches, SERIES, MEASURES), SERIES, MEASURES)
 
     @property
     def series(self) -> pd.DataFrame:
@@ -110,9 +126,9 @@ class TotalsCollector:
 
     def add(self, part: LogPart) -> None:
         """Add a part of the log."""
-        rows = part.queries([*SIMULATED, "index", *MEASURES])
+        rows = part.queries([*SIMULATED, "index", *OF_BATCHES])
         self._extent = self._extent.joined(rows)
-        self._pieces.append(sum_rows(rows, SIMULATED))
+        self._pieces.append(sum_rows(rows, SIMULATED, OF_BATCHES))
         if sum(piece.num_rows for piece in self._pieces) > self._limit:
             joined = self._joined_pieces()
             # The limit grows with the retained rows, so that joining never costs more than reading.
@@ -124,7 +140,8 @@ class TotalsCollector:
         return replace(joined, extent=self._extent)
 
     def _joined_pieces(self) -> Totals:
-        return _joined(self._totals, _folded(means_of_sums(merge_sums(self._pieces, SIMULATED), SIMULATED)))
+        sums = merge_sums(self._pieces, SIMULATED, OF_BATCHES)
+        return _joined(self._totals, _folded(means_of_sums(sums, SIMULATED, OF_BATCHES)))
 
 
 def read_totals(run: RunDirectory, parts: Sequence[str] | None = None) -> Totals:
@@ -137,11 +154,6 @@ def read_totals(run: RunDirectory, parts: Sequence[str] | None = None) -> Totals
     return collector.totals()
 
 
-def blocks_of_users(run: RunDirectory, blocks: Iterable[Sequence[str]]) -> Iterator[pd.DataFrame]:
-    """Read the means by user, `Totals.users`, of each block of users, given by its parts."""
-    return (read_totals(run, parts).users for parts in blocks)
-
-
 def summarize(run: RunDirectory, read: Totals | None = None) -> pd.DataFrame:
     """Return the table of `summary.csv`: one row per point, LPPM and attack.
 
@@ -151,9 +163,9 @@ def summarize(run: RunDirectory, read: Totals | None = None) -> pd.DataFrame:
 
     Each measure has a mean and the limits `_low` and `_high` of a 95 % confidence interval (Student's t). The mean is
     the unweighted mean over users of each user's unweighted mean over replications: users with many queries do not
-    weigh more. The interval is over users, the independent units, if there are at least two; over replications if there
-    is a single user; NaN for one user with one replication. For a single user whose expected metrics are the same in
-    every replication, according to the manifest, the interval has width zero.
+    weigh more. The interval is over users and replications (`sim.analysis.replication_effect`) if there are at least
+    two users; over replications if there is a single user; NaN for one user with one replication. For a single user
+    whose expected metrics are the same in every replication, according to the manifest, the interval has width zero.
 
     `read` has the totals of `read_totals`; if omitted, the log is read.
     """
@@ -179,7 +191,7 @@ def _summary(read: Totals) -> pd.DataFrame:
     moments = read.over_users
     counts = moments.counts("users", "queries")
     counts.insert(len(SERIES) + 1, "replications", read.replications.to_numpy())
-    over_users = moments.intervals()[counts["users"] > 1]
+    over_users = moments.intervals(replications=read.over_replications)[counts["users"] > 1]
     # A sample of the users has the only user of a series, whatever its size.
     alone = read.users.groupby(SERIES)["user"].transform("size") == 1
     units = pd.concat([over_users, _over_replications(read.users[alone])], ignore_index=True)
@@ -202,7 +214,9 @@ def _folded(users: pd.DataFrame) -> Totals:
     for name in MEASURES:
         own = groups[name]
         columns |= {name: own.mean(), f"{name}_count": own.count(), f"{name}_variance": own.var(ddof=1)}
-    return Totals(pd.DataFrame(columns).reset_index(), users.groupby(SERIES)["replication"].nunique())
+    batches = batches_of(users, SERIES, [name for name in OF_BATCHES if name in users])
+    replications = users.groupby(SERIES)["replication"].nunique()
+    return Totals(pd.DataFrame(columns).reset_index(), replications, batches=batches)
 
 
 def _joined(one: Totals | None, other: Totals) -> Totals:
@@ -216,7 +230,8 @@ def _joined(one: Totals | None, other: Totals) -> Totals:
     for name in MEASURES:
         columns |= merge_columns(ours, theirs, name)
     replications = one.replications.add(other.replications, fill_value=0).astype(np.int64)
-    return Totals(pd.DataFrame(columns).reset_index(), replications)
+    batches = batches_of(pd.concat([one.batches, other.batches], ignore_index=True), SERIES, OF_BATCHES)
+    return Totals(pd.DataFrame(columns).reset_index(), replications, batches=batches)
 
 
 def tradeoff(run: RunDirectory, read: Totals | None = None) -> pd.DataFrame:

@@ -93,7 +93,7 @@ def with_swept_cells(rows: Sequence[Row], values: Sequence[Row]) -> list[Row]:
 def metric_cell(row: Row, key: str, digits: int, *, signed: bool = False, mark: str = "") -> Cell:
     """Return the cell of a mean with its spread; empty if the mean is missing."""
     value: Any = row.get(key)
-    if _is_missing(value):
+    if is_missing(value):
         return Cell(sort_key="")
     if math.isinf(value):
         return Cell("\u221e", sort_key="Infinity", mark=mark)
@@ -107,19 +107,20 @@ def expected_cell(row: Row, key: str, digits: int = 3, *, mark: str = "") -> Cel
     return metric_cell(row, best, digits, mark=mark)
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Return whether a value of a row is missing."""
     return value is None or bool(pd.isna(value))
 
 
 def _swept_cell(value: Any) -> Cell:
-    if _is_missing(value):
+    if is_missing(value):
         return Cell(sort_key="")
     return Cell(swept_value(value), sort_key=value if isinstance(value, int | float) else None)
 
 
 def _count_cell(value: float) -> Cell:
     """Return the cell of a number of queries, without decimals."""
-    return Cell(sort_key="") if _is_missing(value) else Cell(f"{value:.0f}", sort_key=f"{value:.6g}")
+    return Cell(sort_key="") if is_missing(value) else Cell(f"{value:.0f}", sort_key=f"{value:.6g}")
 
 
 ABOVE_BUDGET = "exceeds the quality budget"
@@ -165,7 +166,9 @@ def _loss_cell(is_over_budget: Callable[[Row], bool]) -> Callable[[Row], Cell]:
 
 def summary_caption(summary: pd.DataFrame, *, over_budget: bool) -> str:
     """Return the caption of the table of loss and error."""
-    units = "replications" if (summary["users"] == 1).all() else "users"
+    several = (summary.get("replications", pd.Series(1)) > 1).any()
+    units = "users and replications" if several else "users"
+    units = "replications" if (summary["users"] == 1).all() else units
     expected = summary["expected_quality_loss_km"].notna().any()
     return (
         f"Quality loss Q-bar and adversary error P_AE, in km; {table_spread_note(summary, units)}"
@@ -205,7 +208,7 @@ def _not_recovered(row: Row) -> Cell:
 
 def _pooled_recovery(row: Row) -> Cell:
     taken = row["pooled_queries_to_recover"]
-    if _is_missing(taken):
+    if is_missing(taken):
         return Cell(sort_key="")
     return Cell(f"> {taken:.0f}" if row["pooled_censored"] else f"{taken:.0f}", sort_key=f"{taken:.0f}")
 
@@ -247,35 +250,8 @@ def rank_columns(digits: int) -> list[Column]:
 
 
 def _rank(rank: Any) -> tuple[str, str, str]:
-    text = "" if _is_missing(rank) else str(rank)
+    text = "" if is_missing(rank) else str(rank)
     return text, "", text
-
-
-def at_loss_columns(against: str) -> list[Column]:
-    """Return the columns of the error at a quality loss and of its difference from the LPPM `against`."""
-
-    def difference(row: Row) -> Cell:
-        return Cell(sort_key="") if row["lppm"] == against else metric_cell(row, "difference_km", 3)
-
-    def users(row: Row) -> Cell:
-        of_this = f" ({row['reached']} with this LPPM)" if row["reached"] > row["users"] else ""
-        return Cell(f"{row['users']} of {row['of_users']}{of_this}", sort_key=row["users"])
-
-    return [
-        Column("Q-bar", lambda row: Cell(f"{row['quality_loss_km']:g}", sort_key=row["quality_loss_km"]), "km"),
-        lppm_column(),
-        metric_column("P_AE", "error_km", unit="km", meaning="adversary error"),
-        Column(f"minus {against}", difference, "km"),
-        Column("users", users),
-    ]
-
-
-def at_loss_caption(shown: pd.DataFrame) -> str:
-    """Return the caption of the comparison at equal loss."""
-    return (
-        "Adversary error P_AE at equal quality loss Q-bar, in km, interpolated on each user's curve, over the users "
-        f"who attain it with every LPPM; differences paired by user; {table_spread_note(shown)}"
-    )
 
 
 def format_metric(row: Mapping[Any, Any], name: str, digits: int, *, signed: bool = False) -> tuple[str, str]:

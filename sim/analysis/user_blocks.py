@@ -74,7 +74,7 @@ def aligned_blocks(runs: Sequence[Sequence[str]], rows: Sequence[int]) -> list[G
 
 @dataclass(frozen=True, slots=True)
 class UserBlocks:
-    """Means of each user (`Totals.users`), block by block; a large log is read again by each iteration."""
+    """Means of each user by batch of replications, block by block; a large log is read again by each iteration."""
 
     series: pd.DataFrame
     """The distinct points, LPPMs and attacks, in order, with the other columns that do not depend on the user."""

@@ -81,6 +81,11 @@ class BayesianParameters(AttackParameters):
         """Whether the estimate depends on the current report alone."""
         return self.belief.memoryless
 
+    @property
+    def has_prior(self) -> bool:
+        """Whether the attack holds a belief about the user."""
+        return True
+
     @model_validator(mode="wrap")
     @classmethod
     def _short_name(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:

@@ -68,6 +68,11 @@ class AttackParameters(Parameters):
         return False
 
     @property
+    def has_prior(self) -> bool:
+        """Whether the attack holds a belief about the user, and thus has a best guess without any report."""
+        return False
+
+    @property
     def needs_everybody(self) -> bool:
         """Whether an estimate may depend on the reports or statistics of other users."""
         return False

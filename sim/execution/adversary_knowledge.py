@@ -6,6 +6,7 @@ from sim.attack.identification import IdentificationParameters
 from sim.attack.parameters import AttackParameters
 from sim.mobility.statistics import Statistics
 from sim.simulation.population import Population
+from sim.simulation.prior_error import Held
 
 
 def known_statistics(attack: AttackParameters, population: Population) -> dict[str, Statistics]:
@@ -29,3 +30,15 @@ def statistics_in_force(attack: AttackParameters, population: Population) -> dic
     """
     users = [user for user, life in population.lives.items() if life.borders] if attack.knows == "test" else []
     return {user: population.regimes(user) for user in users}
+
+
+def held_statistics(attack: AttackParameters, known: dict[str, Statistics], population: Population) -> Held:
+    """Return the statistics on which an adversary's best guess without a report rests, by user name.
+
+    `known` is the result of `known_statistics`. The result is None for attacks without a belief about the user.
+    """
+    if not attack.has_prior:
+        return None
+    pseudonyms = population.pseudonyms or {}
+    users = [trace.user for trace in population.traces]
+    return {user: known[user if user in known else pseudonyms[user]] for user in users}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from sim.errors import InputError, InvalidValue, UserError
-from sim.execution.adversary_knowledge import known_statistics, statistics_in_force
+from sim.execution.adversary_knowledge import held_statistics, known_statistics, statistics_in_force
 from sim.execution.checkpoints import Checkpoint
 from sim.execution.chunk_state import ChunkSaver, ChunkState, Finished, SimulatedChunk
 from sim.execution.mechanisms import Mechanisms
@@ -20,6 +20,7 @@ from sim.scenario.models import Scenario
 from sim.simulation import interrupts
 from sim.simulation.engine import Saver, SimulationState, proceed
 from sim.simulation.population import Population
+from sim.simulation.prior_error import prior_errors_km
 from sim.simulation.progress import Tick
 from sim.simulation.recorder import SimulationLog
 from sim.storage.sampling import in_sample, snapshot_users
@@ -121,7 +122,13 @@ def _run(
         "attack_transitionrows_without_data": without_data,
         **mechanisms.notes(state.lppms),
     }
-    table = state.log.table(point=chunk.point.index, lppm=spec.name, replication=population.replication)
+    held = [held_statistics(attack, known[attack.name], population) for attack in applicable]
+    table = state.log.table(
+        point=chunk.point.index,
+        lppm=spec.name,
+        replication=population.replication,
+        prior_errors_km=prior_errors_km(population.traces, held, population.setting.world.privacy_distance),
+    )
     return Finished(table, state.log.snapshots, notes, queries=sum(map(len, population.traces)))
 
 

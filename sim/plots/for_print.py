@@ -254,7 +254,8 @@ def _adaptation(view: _View) -> Figure:
 
 def _tournament(view: _View) -> Figure:
     view.require_attack("adversary error")
-    return tournament_figure(standings(view.summary), width=view.width)
+    users = view.result.user_blocks().mapped(lambda block: view.only(view.named(block)))
+    return tournament_figure(standings(view.summary, users), width=view.width)
 
 
 def _users(view: _View) -> Figure:

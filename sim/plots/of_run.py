@@ -40,7 +40,7 @@ def write_figures(result: Result) -> list[Any]:
         "over_time": over_time_figure(over_time, users=windows, title=title, shifts=result.shift_times()),
     }
     if is_tournament(named) and not named["circumstances"].any():
-        figures["tournament"] = tournament_figure(standings(named))
+        figures["tournament"] = tournament_figure(standings(named, result.tournament_users()))
     return _written(run, figures)
 
 

@@ -14,8 +14,8 @@ from sim.analysis.adaptation import OF_USER, Adaptation
 from sim.analysis.event_log import SERIES
 from sim.analysis.result import Result
 from sim.analysis.statistics import with_spread
-from sim.analysis.summary import read_totals
 from sim.analysis.sweep_labels import circumstances, in_order, swept_words, with_distinct_names
+from sim.analysis.user_batches import read_user_batches
 from sim.analysis.user_blocks import UserBlocks, aligned_blocks, rows_per_user
 from sim.plots import COLOURS, LINES, MARKERS, looks, middle_points
 from sim.scenario.sweep import SETTING
@@ -96,7 +96,7 @@ class Study:
         return self.joined([result.totals().users for result in self.results])
 
     def compared_users(self, runs: Sequence[str]) -> UserBlocks:
-        """Return the means of the users that some runs have in common, block by block."""
+        """Return the means of the users that some runs have in common by batch of replications, block by block."""
         numbers = [self.names.index(name) for name in runs]
         own = [self.results[number] for number in numbers]
         rows = [rows_per_user(result.manifest.scenario) for result in own]
@@ -117,10 +117,11 @@ class Study:
 
     def _users_in(self, number: int, parts: Sequence[str], *, only: bool) -> pd.DataFrame:
         """Return the means of the users in some parts of a run; `only` if these are all parts."""
-        totals = self.results[number].totals()
-        if only and totals.moments is None:
-            return totals.users
-        return read_totals(self.results[number].run, parts).users
+        result = self.results[number]
+        blocks = result.user_blocks()
+        if only and blocks.n_blocks == 1:
+            return next(iter(blocks))
+        return read_user_batches(result.run, parts)
 
     @cached_property
     def series(self) -> list[dict[str, Any]]:

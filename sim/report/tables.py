@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from sim.analysis.budgets import exceeded
+from sim.analysis.equal_loss_tables import beside_columns, beside_note, is_off_curve, off_curve_note
 from sim.analysis.metrics import METRICS, recorded_metrics
+from sim.analysis.ranking import MARK
 from sim.analysis.tables import (
     ADAPTATION,
     PAST_ERRORS,
@@ -93,7 +95,7 @@ def standings(study: Study) -> Markup:
         return Markup("")
     attacks = list(table.columns.drop(STANDINGS))
     top = float(table[attacks].to_numpy(float, na_value=0.0).max()) or 1.0
-    columns = rank_columns(2)
+    columns = [*rank_columns(2), *beside_columns(table, 2)]
     heads = [heading(column) for column in columns]
     heads += [tag("th", attack, scope="col", data_type="number", title="adversary error") for attack in attacks]
     rows = []
@@ -103,13 +105,15 @@ def standings(study: Study) -> Markup:
             error = row[attack]
             text = "\u2013" if pd.isna(error) else f"{error:.2f}"
             shade = None if pd.isna(error) else f"shade-{round(_SHADES * error / top)}"
+            text += MARK if attack == row["strongest"] and is_off_curve(row) else ""
             inside = tag("b", text) if attack == row["strongest"] else text
             cells.append(tag("td", inside, data_value="" if pd.isna(error) else f"{error:.6g}", class_=shade))
         rows.append(tag("tr", *cells))
     caption = (
         "Adversary error P_AE, in km, of every attack on every mechanism, best protection first. Bold: strongest "
         "attack, which determines the rank. Mechanisms without a rank do not attain the common quality loss (shown at "
-        "their nearest loss), or some attack cannot be computed against them."
+        "their nearest loss), or some attack cannot be computed against them. At a common loss, users are those whose "
+        f"error without any report is at least the loss{off_curve_note(table)}{beside_note(table)}."
     )
     return sortable(heads, rows, caption)
 

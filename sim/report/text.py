@@ -70,6 +70,7 @@ def answer(study: Study) -> Markup:
         for name, result in zip(study.names, study.results, strict=True)
         for warning in _warnings(result)
     ]
+    caveats += [note for result in study.results if (note := result.prior_error_note())]
     if len(study.user_groups) > 1:
         groups = " | ".join(", ".join(runs) for runs in study.user_groups.values())
         caveats.insert(0, f"These runs have different users ({groups}): mechanisms are compared only within a group.")

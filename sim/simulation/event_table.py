@@ -37,6 +37,8 @@ class Simulation:
     users: Mapping[str, UserLog]
     attacks: Mapping[str, AttackLog]
     shifts: Sequence[Shift]
+    prior_errors_km: FloatArray | None = None
+    """P0 of each user and attack (`sim.simulation.prior_error`), shape (n_users, n_attacks); None: not known."""
 
 
 def event_table(
@@ -128,7 +130,10 @@ def _rows(columns: QueryColumns, simulation: Simulation, labels: _Constants) -> 
     user_of_row = np.repeat(np.arange(len(simulation.users)), columns.lengths * attacks)
     arrays: dict[str, Any] = {schema.USER: pa.array(list(simulation.users)).take(user_of_row)}
     if simulation.attacks:
-        arrays[schema.ATTACK] = pa.array(list(simulation.attacks)).take(np.tile(np.arange(attacks), entries))
+        attack_of_row = np.tile(np.arange(attacks), entries)
+        arrays[schema.ATTACK] = pa.array(list(simulation.attacks)).take(attack_of_row)
+        if simulation.prior_errors_km is not None:
+            arrays[schema.PRIOR_ERROR_KM] = pa.array(simulation.prior_errors_km[user_of_row, attack_of_row])
     for name, values in columns.by_query.items():
         arrays[name] = _nullable(name, values.repeat(attacks))
     for name, values in columns.by_attack.items():

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from sim.events import Shift
+from sim.interfaces import FloatArray
 from sim.mobility.traces import Trace
 from sim.simulation.attack_log import AttackLog
 from sim.simulation.channel_metrics import ChannelMetrics
@@ -70,10 +71,10 @@ class SimulationLog:
         """Return the handle that records the guesses of an adversary."""
         return self._attacks[name]
 
-    def table(self, *, point: int, lppm: str, replication: int) -> pa.Table:
+    def table(self, *, point: int, lppm: str, replication: int, prior_errors_km: FloatArray | None = None) -> pa.Table:
         """Return the rows of the event log: see `sim.simulation.event_table`."""
         return event_table(
-            Simulation(self.world, self.traces, self._users, self._attacks, self.shifts),
+            Simulation(self.world, self.traces, self._users, self._attacks, self.shifts, prior_errors_km),
             point=point,
             lppm=lppm,
             replication=replication,

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Version of the event log and the manifest; increased when a column is added."""
+READABLE_VERSIONS = (3, SCHEMA_VERSION)
+"""Versions that can be read. Columns that a version lacks are null."""
 
 EVENT = "event"
 SHIFT = "shift"
@@ -34,6 +36,7 @@ POSTERIOR_ENTROPY_BITS = "posterior_entropy_bits"
 POSTERIOR_AT_TRUTH = "posterior_at_truth"
 EPSILON_PER_KM = "epsilon_per_km"
 IDENTITY = "identity"
+PRIOR_ERROR_KM = "prior_error_km"
 
 QUERY_EVENT = "query"
 """Value of `event`: one query and the answer of one attack."""
@@ -80,10 +83,23 @@ COLUMNS = (
     Column(POSTERIOR_AT_TRUTH, pa.float64(), "Posterior probability of the true cell.", since=3),
     Column(EPSILON_PER_KM, pa.float64(), "Exact epsilon of the channel.", "1/km", since=3),
     Column(IDENTITY, pa.string(), "User that the attack identified; null if names are known.", since=3),
+    Column(
+        PRIOR_ERROR_KM,
+        pa.float64(),
+        "P0: mean error over the user's test of the attack's best guess without any report. Null in revised estimates.",
+        "km",
+        since=4,
+    ),
 )
 
 _FIELDS: list[pa.Field[Any]] = [pa.field(column.name, column.type, nullable=not column.required) for column in COLUMNS]
 EVENTS: pa.Schema = pa.schema(_FIELDS)
+
+
+def columns_of(version: int) -> list[str]:
+    """Return the names of the columns of a schema version, in order."""
+    return [column.name for column in COLUMNS if column.since <= version]
+
 
 MEASURES = (QUALITY_LOSS_KM, ADVERSARY_ERROR_KM, EXPECTED_QUALITY_LOSS_KM, EXPECTED_ADVERSARY_ERROR_KM)
 """The metrics that summaries average: realised and expected loss and error."""

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sim.storage.event_schema import SCHEMA_VERSION
+from sim.storage.event_schema import READABLE_VERSIONS
 from sim.storage.manifest import DamagedManifest, OtherSchema, RunManifest
 
 MANIFEST = "manifest.json"
@@ -41,7 +41,7 @@ def decode(raw: bytes, place: str = "manifest.json") -> RunManifest | OtherSchem
     version = content.get("schema_version")
     if type(version) is not int:
         raise DamagedManifest(f"`schema_version` must be a whole number, got {version!r}")
-    return RunManifest.of(content, place=place) if version == SCHEMA_VERSION else OtherSchema(content)
+    return RunManifest.of(content, place=place) if version in READABLE_VERSIONS else OtherSchema(content)
 
 
 class ManifestCache:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sim.storage.errors import DamagedRun
-from sim.storage.event_schema import EVENTS, MEASURES, SCHEMA_VERSION
+from sim.storage.event_schema import EVENTS, MEASURES, READABLE_VERSIONS, columns_of
 
 # Realised distances take few values, so dictionaries compress them well. Expected distances are all different;
 # splitting their bytes compresses them a little. The types are plain, so pandas, polars and DuckDB read them directly.
@@ -89,8 +89,10 @@ class Part:
             # Parts without column checksums have page checksums.
             self._parquet = pq.ParquetFile(file, page_checksum_verification=self._columns is None)
             schema = self._parquet.schema_arrow
-            if schema.names != EVENTS.names or schema.types != EVENTS.types:
-                raise ValueError(f"its columns are not those of schema version {SCHEMA_VERSION}")
+            self._names: list[str] = schema.names
+            if schema.names not in map(columns_of, READABLE_VERSIONS) or schema.types != EVENTS.types[: len(schema)]:
+                versions = " or ".join(map(str, READABLE_VERSIONS))
+                raise ValueError(f"its columns are not those of schema version {versions}")
             known: dict[bytes, bytes] = self._parquet.metadata.metadata or {}
             about = self._about(known)
         self.notes: dict[str, Any] = about["notes"]
@@ -109,11 +111,17 @@ class Part:
         return self._parquet.metadata
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the rows, with all or some columns."""
+        """Return the rows, with all or some columns; those of later schema versions are null."""
         names = EVENTS.names if columns is None else list(columns)
+        present = [name for name in names if name in self._names]
         with self._named():
-            self._verify(names)
-            return self._parquet.read(columns=names)
+            self._verify(present)
+            table = self._parquet.read(columns=present)
+        for place, name in enumerate(names):
+            if name not in self._names and name in EVENTS.names:
+                nulls: pa.Array[Any] = pa.nulls(self.metadata.num_rows, EVENTS.field(name).type)
+                table = table.add_column(place, EVENTS.field(name), nulls)
+        return table
 
     def verify(self) -> None:
         """Verify all columns, without decoding them if there are column checksums."""
@@ -121,7 +129,7 @@ class Part:
             if self._columns is None:
                 self._parquet.read()
             else:
-                self._verify(EVENTS.names)
+                self._verify(self._names)
 
     def fault(self, reason: object) -> DamagedPart:
         """Return the error that this part cannot be used."""
@@ -182,7 +190,9 @@ def _verified_footer(file: pa.NativeFile) -> list[str] | None:
     place = marker + len(_MARKER)
     if footer[place : place + _DIGITS].decode("ascii", "replace") != _footer_digest(footer, place):
         raise ValueError("the checksum of its footer does not match")
-    digits = footer[place + _DIGITS : place + _DIGITS * (1 + len(EVENTS.names))].decode("ascii")
+    # Parts of earlier versions have fewer columns. The text of the metadata ends with the digits.
+    most = footer[place + _DIGITS : place + _DIGITS * (1 + len(EVENTS.names))]
+    digits = most[: len(most) - len(most.lstrip(b"0123456789abcdef"))].decode("ascii")
     return [digits[start : start + _DIGITS] for start in range(0, len(digits), _DIGITS)]
 
 

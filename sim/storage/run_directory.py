@@ -26,7 +26,7 @@ from sim.storage.backends import storage_at
 from sim.storage.backends.folder import Folder
 from sim.storage.backends.protocol import Storage
 from sim.storage.errors import DamagedRun, RequestError, named_errors
-from sim.storage.event_schema import SCHEMA_VERSION
+from sim.storage.event_schema import READABLE_VERSIONS
 from sim.storage.manifest import DamagedManifest, OtherSchema, RunManifest
 from sim.storage.manifest_file import MANIFEST, ManifestCache, encode
 from sim.storage.parts import DamagedPart, Part
@@ -322,7 +322,8 @@ class RunDirectory:
         manifest = self.any_manifest()
         if isinstance(manifest, OtherSchema):
             raise RequestError(
-                f"{self.describe(MANIFEST)}: schema_version must be {SCHEMA_VERSION}, got "
+                f"{self.describe(MANIFEST)}: schema_version must be "
+                f"{' or '.join(map(str, READABLE_VERSIONS))}, got "
                 f"{manifest.content['schema_version']!r}. "
                 "The run was written by another version of lppm-sim; use that version to read it.",
                 code="other-schema-version",

@@ -11,7 +11,11 @@ import pytest
 from scipy import stats
 
 from sim.analysis.ranking import Ranking, at_loss, rankings, remarks
+from sim.analysis.user_curves import user_curves
+from sim.interfaces import FloatArray
 from sim.storage.errors import RequestError
+from sim.storage.event_schema import MEASURES
+from tests.analysis.variance import plain_half_width
 from tests.support import raises_code
 
 USERS = ("ann", "bob", "cem", "dan", "eve")
@@ -25,6 +29,7 @@ def rows(
     slopes: Mapping[str, float] | float,
     losses: Sequence[float] = (0.0, 1.0, 4.0),
     users: Sequence[str] = USERS,
+    priors: Mapping[str, float] | None = None,
     **same: Any,
 ) -> pd.DataFrame:
     """Return a table as of `per_user`, in which a user's error is the user's slope times the loss."""
@@ -41,6 +46,7 @@ def rows(
             "adversary_error_km": slope * loss,
             "expected_quality_loss_km": np.nan,
             "expected_adversary_error_km": np.nan,
+            "prior_error_km": (priors or {}).get(user, np.nan),
             **same,
         }
         for user, slope in by_user.items()
@@ -189,11 +195,15 @@ def test_ranking_sentence() -> None:
     assert "differences between A, B0, B1, B2, B3 and 5 others are not significant: A has" in str(level)
 
 
-def test_users_without_the_common_loss_are_excluded_if_half_attain_it() -> None:
-    out_of_reach = rows("A", 0.9, losses=(7.0, 9.0), users=["dan"])
-    most = rows("A", 0.9, losses=(1.0, 3.0), users=["ann", "bob", "cem"])
-    ranking = only(most, out_of_reach, rows("B", 0.5, losses=(0.0, 4.0), users=USERS[:4]))
-    assert (ranking.users, ranking.of_users, ranking.quality_loss_km) == (3, 4, 2.0)
+def test_users_are_compared_by_their_prior_error_whatever_they_attain() -> None:
+    priors = dict(zip(USERS, (2.0, 5.0, 5.0, 5.0, 1.9), strict=True))
+    out_of_reach = rows("A", 0.9, losses=(7.0, 9.0), users=["dan"], priors=priors)
+    most = rows("A", 0.9, losses=(1.0, 3.0), users=["ann", "bob", "cem", "eve"], priors=priors)
+    ranking = only(most, out_of_reach, rows("B", 0.5, losses=(0.0, 4.0), priors=priors))
+    assert (ranking.users, ranking.of_users) == (5, 5)
+    assert ranking.quality_loss_km == 1.5  # ann, bob, cem and eve attain 1.0 to 1.9 km, losses up to P0
+    assert ranking.errors_km == pytest.approx({"A": (4 * 0.9 * 1.5 + 0.9 * 7) / 5, "B": 0.75})
+    assert ranking.off_curve == {"A": (0, 1)}
     few = rows("A", 0.9, losses=(1.0, 3.0), users=["ann"])
     others = rows("A", 0.9, losses=(7.0, 9.0), users=["bob", "cem", "dan"])
     table = pd.concat([few, others, rows("B", 0.5, losses=(0.0, 4.0), users=USERS[:4])])
@@ -201,6 +211,17 @@ def test_users_without_the_common_loss_are_excluded_if_half_attain_it() -> None:
     (remark,) = remarks(table)
     assert remark.startswith("Against markov, mechanisms cannot be compared at equal quality loss: ")
     assert "A, B" in remark
+
+
+def test_values_at_the_end_of_a_curve_are_marked_in_the_sentence() -> None:
+    leads = {"B": (0.5, 0.1)}
+    ends = {"A": (3, 1), "B": (0, 2)}
+    text = str(Ranking("markov", 2.0, {"A": 1.5, "B": 1.0}, leads, users=6, of_users=8, off_curve=ends))
+    assert "(6 of 8 users), A protects best: adversary error 1.50 km*; B 1.00 km* (0.50 ± 0.10 km lower)." in text
+    assert text.endswith(
+        "* Users outside a mechanism's curve have the value at its end: A 3 at the largest loss and 1 at the smallest, "
+        "B 2 at the smallest loss."
+    )
 
 
 def test_mechanisms_without_a_comparison_are_named() -> None:
@@ -262,20 +283,120 @@ def test_errors_are_interpolated_at_the_given_losses() -> None:
         assert (second["difference_km_low"], second["difference_km_high"]) == pytest.approx((test.low, test.high))
 
 
-def test_only_users_who_attain_the_loss_with_every_mechanism_count() -> None:
-    """Ann attains 3 km with both mechanisms, bob with one, cem with none."""
-    wide = pd.concat([rows("A", 1.0, (0.0, 4.0), users=["ann", "bob"]), rows("A", 9.0, (0.0, 2.0), users=["cem"])])
-    narrow = pd.concat([rows("B", 0.5, (0.0, 4.0), users=["ann"]), rows("B", 7.0, (0.0, 2.0), users=["bob", "cem"])])
-    table = at_loss(pd.concat([wide, narrow]), [3.0, 9.0], against="B")
-    (a, b), nobody = (table[table["quality_loss_km"] == loss].to_dict("records") for loss in (3.0, 9.0))
-    assert [(row["lppm"], row["reached"], row["users"], row["of_users"]) for row in (a, b)] == [
-        ("A", 2, 1, 3),
-        ("B", 1, 1, 3),
+PRIORS = dict(zip(USERS, (4.0, 3.0, 2.9, 9.0, 0.0), strict=True))
+
+
+@pytest.mark.parametrize("reach", [2.0, 4.0])
+def test_users_are_those_whose_prior_error_is_at_least_the_loss(reach: float) -> None:
+    """Ann, bob and dan have P0 >= 3 km, whatever a mechanism reaches; a curve that ends before has the value there."""
+    wide = rows("A", 1.0, (0.0, 5.0), priors=PRIORS)
+    narrow = rows("B", 0.5, (0.0, reach), priors=PRIORS)
+    table = at_loss(pd.concat([wide, narrow]), [3.0, 5.0, 9.5], against="B")
+    (a, b), late, nobody = (table[table["quality_loss_km"] == loss].to_dict("records") for loss in (3.0, 5.0, 9.5))
+    short = 3 if reach < 3 else 0
+    assert [(row["lppm"], row["reached"], row["at_largest"], row["users"], row["of_users"]) for row in (a, b)] == [
+        ("A", 3, 0, 3, 5),
+        ("B", 3 - short, short, 3, 5),
     ]
-    assert (a["error_km"], b["error_km"], a["difference_km"]) == (3.0, 1.5, 1.5)
-    assert np.isnan(a["difference_km_low"])  # of a single user
+    assert (a["error_km"], b["error_km"]) == (3.0, 0.5 * min(reach, 3.0))
+    assert a["difference_km"] == a["error_km"] - b["error_km"]
+    assert [row["users"] for row in late] == [1, 1]  # dan alone
+    assert late[0]["error_km"] == 5.0
+    assert np.isnan(late[0]["difference_km_low"])  # of a single user
     assert [(row["reached"], row["users"]) for row in nobody] == [(0, 0), (0, 0)]
     assert all(np.isnan(row["error_km"]) for row in nobody)
+
+
+def test_curves_are_not_extrapolated_below_their_smallest_loss() -> None:
+    table = at_loss(pd.concat([rows("A", 1.0, (2.0, 5.0)), rows("B", 0.5, (0.0, 5.0))]), [1.0])
+    a, b = table.to_dict("records")
+    assert (a["error_km"], a["at_smallest"], a["reached"]) == (2.0, 5, 0)
+    assert (b["error_km"], b["at_smallest"], b["reached"]) == (0.5, 0, 5)
+
+
+def test_a_mechanism_without_an_attack_does_not_change_the_others() -> None:
+    """Such as a mechanism of the full type, which has no error under attacks that need its channel."""
+    both = [rows("A", 1.0), rows("B", 0.5), rows("A", 1.0, attack="weak"), rows("B", 0.5, attack="weak")]
+    table = at_loss(pd.concat([*both, rows("full", 0.7, attack="weak")]), [1.0])
+    markov = table[table["attack"] == "markov"].set_index("lppm")
+    assert markov.loc[["A", "B"], "error_km"].tolist() == [1.0, 0.5]
+    assert markov["users"].tolist() == [5, 5, 5]
+    assert markov["error_km"].isna().tolist() == [False, False, True]
+    assert table[table["attack"] == "weak"].set_index("lppm").loc["full", "error_km"] == pytest.approx(0.7)
+
+
+def test_users_with_a_single_loss_do_not_exclude_a_mechanism() -> None:
+    """A user who never moves has the same loss at every point, and P0 = 0."""
+    moving, still = USERS[:4], USERS[4:]
+    tables = [rows(lppm, slope, users=moving, priors=PRIORS) for lppm, slope in (("A", 0.5), ("B", 0.4))]
+    stuck = [rows(lppm, 0.0, losses=(0.0, 0.0, 0.0), users=still, priors=PRIORS) for lppm in "AB"]
+    ranking = only(*tables, *stuck)
+    assert (ranking.users, ranking.of_users) == (4, 5)
+
+
+def noisy(lppm: str, mean: float, shared: FloatArray, seed: int, **same: Any) -> pd.DataFrame:
+    """Return rows of several replications that shift the error of all users alike, with independent noise."""
+    rng = np.random.default_rng(seed)
+    tables = [
+        rows(lppm, dict(zip(USERS, mean + 0.2 * rng.random(5) + effect, strict=True)), replication=number, **same)
+        for number, effect in enumerate(shared)
+    ]
+    return pd.concat(tables, ignore_index=True)
+
+
+def test_intervals_at_a_loss_are_over_users_and_replications() -> None:
+    """On lines through the origin the value at 1 km is the slope: the interval is that of its two-way table."""
+    shared = np.array([0.0, 0.9, -0.5, 0.3])
+    tables = [noisy("A", 1.0, shared, 1), noisy("B", 0.5, 0 * shared, 2)]
+    a, b = at_loss(pd.concat(tables), [1.0]).to_dict("records")
+    slopes = [
+        own[own["point"] == 1].pivot(index="user", columns="replication", values="adversary_error_km") for own in tables
+    ]
+    for values, low, high in (
+        (slopes[0], a["error_km_low"], a["error_km_high"]),
+        (slopes[1], b["error_km_low"], b["error_km_high"]),
+        (slopes[1] - slopes[0], b["difference_km_low"], b["difference_km_high"]),
+    ):
+        half = plain_half_width(values.to_numpy())
+        assert (low, high) == pytest.approx((values.to_numpy().mean() - half, values.to_numpy().mean() + half))
+    assert a["error_km_high"] - a["error_km"] > 5 * (b["error_km_high"] - b["error_km"])
+    ranking = only(*tables)
+    lead, half = ranking.leads_km["B"]
+    assert (lead, half) == pytest.approx((-b["difference_km"] * 2, (b["difference_km_high"] - b["difference_km"]) * 2))
+
+
+def test_deviations_of_replications_follow_losses_and_errors() -> None:
+    """Against the values read off curves whose means are shifted by a small part of a replication's deviation."""
+    rng = np.random.default_rng(3)
+    loss = np.array([0.5, 1.5, 3.0]) + 0.2 * rng.random((6, 3))
+    error = 2 * np.sqrt(loss) + 0.3 * rng.random((6, 3))
+    table = pd.DataFrame(
+        [
+            {"lppm": "A", "user": "ann", "point": p, "replication": r, "weight": 1 + (r == 2)}
+            | {"quality_loss_km": loss[r, p], "adversary_error_km": error[r, p]}
+            for r in range(6)
+            for p in range(3)
+        ]
+    ).reindex(columns=["lppm", "user", "point", "replication", "weight", *MEASURES])
+    curve = user_curves(table, ["A"])["A"]["ann"]
+    weights = np.array([1, 1, 2, 1, 1, 1]) / 7
+    means = weights @ loss, weights @ error
+    for at in (1.0, 1.6, 2.9, 9.0):
+        expected = []
+        for r in range(6):
+            step = 1e-6 * 6 * weights[r]
+            moved = means[0] + step * (loss[r] - means[0]), means[1] + step * (error[r] - means[1])
+            expected.append((np.interp(at, *moved) - np.interp(at, *means)) / 1e-6)
+        assert curve.at(at).error == pytest.approx(np.interp(at, *means))
+        assert curve.at(at).deviations == pytest.approx(np.array(expected), abs=1e-5)
+
+
+def test_smoothed_error_and_entropy_are_read_off_at_the_same_loss() -> None:
+    table = rows("A", 1.0).assign(smoothed_error_km=lambda own: 0.8 * own["quality_loss_km"])
+    table["posterior_entropy_bits"] = 1.0 + table["quality_loss_km"]
+    a, b = at_loss(pd.concat([table, rows("B", 0.5)]), [2.5]).to_dict("records")
+    assert (a["smoothed_error_km"], a["entropy_bits"]) == pytest.approx((2.0, 3.5))
+    assert np.isnan([b["smoothed_error_km"], b["entropy_bits"]]).all()
 
 
 def test_mechanism_without_a_curve_is_not_compared() -> None:

@@ -27,6 +27,7 @@ from sim.analysis.windows import read_halves, read_over_time
 from sim.storage.errors import RunError
 from sim.storage.event_schema import EVENTS, MEASURES
 from sim.storage.run_directory import RunDirectory
+from tests.analysis.variance import plain_half_width
 from tests.support import a_manifest, raises_code
 
 
@@ -244,6 +245,8 @@ def plain_summary(events: pd.DataFrame) -> pd.DataFrame:
         for name in MEASURES:
             values = units[name].dropna().to_numpy(dtype=float)
             half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values) if len(values) > 1 else np.nan
+            if min(numbers["users"], numbers["replications"]) > 1 and len(values):
+                half = plain_half_width(of_simulations[name].unstack("replication").to_numpy())
             mean = values.mean() if len(values) else np.nan
             one |= {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
         table.append(one)
@@ -304,9 +307,9 @@ def test_memory_does_not_grow_with_replications(tmp_path: Path, monkeypatch: pyt
     retained: list[int] = []
     merge = merge_sums
 
-    def watched(pieces: list[pa.Table], keys: list[str]) -> pa.Table:
+    def watched(pieces: list[pa.Table], keys: list[str], *names: Sequence[str]) -> pa.Table:
         retained.append(sum(piece.num_rows for piece in pieces))
-        return merge(pieces, keys)
+        return merge(pieces, keys, *names)
 
     for module in (event_log, summary):
         monkeypatch.setattr(module, "merge_sums", watched)

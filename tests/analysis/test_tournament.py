@@ -34,6 +34,11 @@ def summary(*rows: tuple[str, int, str, float, float]) -> pd.DataFrame:
     return frame.reindex(columns=["lppm", "point", "attack", *MEASURES])
 
 
+def standings_of(rows: pd.DataFrame, at_km: float | None = None) -> pd.DataFrame:
+    """Return the standings of a single user with these values."""
+    return standings(rows, rows.assign(user="ann", replication=0), at_km)
+
+
 SWEPT = summary(
     ("fine", 0, "a", 1.0, 0.8),
     ("fine", 1, "a", 3.0, 2.0),
@@ -51,7 +56,7 @@ SWEPT = summary(
 
 
 def test_standings_are_at_one_loss_by_the_strongest_attack() -> None:
-    table = standings(SWEPT, 2.0)
+    table = standings_of(SWEPT, 2.0)
     assert table["lppm"].tolist() == ["fine", "poor", "full", "bare"]
     assert table["rank"].tolist() == [1, 2, pd.NA, pd.NA], "a mechanism without all attacks has no rank"
     assert table["strongest"].tolist() == ["a", "a", "b", "a"]
@@ -69,7 +74,13 @@ def of_users(errors: dict[tuple[str, int, str], list[float]], losses: dict[tuple
         for (lppm, point, attack), of_all in errors.items()
         for i, error in enumerate(of_all)
     ]
-    return pd.DataFrame(rows).reindex(columns=["lppm", "point", "attack", "user", *MEASURES])
+    return (
+        pd.DataFrame(rows)
+        .assign(replication=0)[
+            ["lppm", "point", "attack", "user", "replication", "quality_loss_km", "adversary_error_km"]
+        ]
+        .assign(expected_quality_loss_km=np.nan, expected_adversary_error_km=np.nan)
+    )
 
 
 @pytest.mark.parametrize("users", [2, 5, 8])
@@ -83,8 +94,8 @@ def test_leads_are_paired_by_user_and_agree_with_the_standings(users: int) -> No
         for attack in ("a", "b")
     }
     rows = [(lppm, p, attack, losses[lppm, p], float(np.mean(own))) for (lppm, p, attack), own in errors.items()]
-    table = standings(summary(*rows), 1.8)
-    leads_km, number = leads(summary(*rows), of_users(errors, losses), table)
+    table = standings(summary(*rows), of_users(errors, losses), 1.8)
+    leads_km, number = leads(of_users(errors, losses), table)
     assert number == users
     first, *others = table.to_dict("records")
     for row in others:
@@ -109,22 +120,71 @@ def test_leads_are_paired_by_user_and_agree_with_the_standings(users: int) -> No
     assert level_text.count("lower, not significant") == 2
 
 
+LOSSES = {("A", 0): 0.0, ("A", 1): 4.0, ("B", 0): 0.0, ("B", 1): 4.0, ("C", 0): 0.0, ("C", 1): 1.5, ("D", 0): 3.0}
+
+
+def test_users_of_the_standings_have_a_prior_error_of_at_least_the_loss() -> None:
+    """Under every attack, whatever a mechanism reaches. The others count neither in means nor in leads."""
+    slopes = {"A": [1.0, 2.0, 3.0, 9.0, 9.0], "B": [0.5, 1.5, 2.5, 0.0, 0.0], "C": [1.0] * 5, "D": [0.1] * 5}
+    errors = {
+        (lppm, point, attack): [slope * loss * (1 if attack == "a" else 1.1) for slope in slopes[lppm]]
+        for (lppm, point), loss in LOSSES.items()
+        for attack in ("a", "b")
+    }
+    users = of_users(errors, LOSSES)
+    priors = pd.DataFrame({"a": [2.0, 5.0, 2.5, 1.9, 5.0], "b": [9.0, 9.0, 9.0, 9.0, 1.0]}, [f"u{i}" for i in range(5)])
+    users["prior_error_km"] = [
+        priors.loc[user, attack] for user, attack in zip(users["user"], users["attack"], strict=True)
+    ]
+    users = users.assign(smoothed_error_km=0.5 * users["adversary_error_km"].where(users["attack"] == "b"))
+    users = users.assign(posterior_entropy_bits=2.0)
+    rows = users.groupby(["lppm", "point", "attack"], as_index=False)[list(MEASURES)].mean()
+    table = standings(rows, users, 2.0).set_index("lppm")
+    assert table.loc[["A", "B"], "rank"].tolist() == [1, 2]
+    assert table.loc[["A", "B"], "users"].tolist() == [3, 3]
+    assert table.loc[["A", "B"], "adversary_error_km"].tolist() == pytest.approx([4.0, 3.0])
+    assert table.loc[["A", "B"], "smoothed_error_km"].tolist() == pytest.approx([2.2, 1.65])
+    assert table.loc[["A", "B"], "entropy_bits"].tolist() == [2.0, 2.0]
+    assert table.loc[["C", "D"], "rank"].isna().all(), "fewer than half of the users attain the loss"
+    assert table.loc[["C", "D"], "quality_loss_km"].tolist() == [1.5, 3.0]
+    leads_km, number = leads(users, table.reset_index())
+    assert number == 3
+    assert leads_km["B"] == pytest.approx((1.0, 0.0))
+    assert common_loss_km(rows) == 0.8  # 0 to 1.5 km are attained by A, B and C
+    for most, expected in ((5.0, 0.8), (0.75, 0.4), (0.05, 0.0)):
+        less = users.assign(prior_error_km=users["prior_error_km"].where(users["user"] > "u2", most))
+        less.loc[users["user"] > "u2", "prior_error_km"] = 9.0
+        assert common_loss_km(rows, less) == expected, "half of the users have a larger prior error"
+    nobody = standings(rows, users, 5.5)
+    assert nobody["rank"].isna().all(), "the prior error is at least 5.5 km for nobody under both attacks"
+    assert nobody["lppm"].nunique() == 4
+
+
+def test_half_of_the_users_at_the_end_of_their_curve_are_counted() -> None:
+    frame = of_users({("A", 0, "a"): [0.0] * 4, ("A", 1, "a"): [1.0, 2.0, 3.0, 4.0]}, {("A", 0): 0.0, ("A", 1): 3.0})
+    frame.loc[(frame["point"] == 1) & frame["user"].isin(["u0", "u1"]), "quality_loss_km"] = 1.0
+    rows = frame.groupby(["lppm", "point", "attack"], as_index=False)[list(MEASURES)].mean()
+    (row,) = standings(rows, frame, 2.0).to_dict("records")
+    assert (row["rank"], row["users"], row["at_largest"], row["at_smallest"]) == (1, 4, 2, 0)
+    assert row["adversary_error_km"] == pytest.approx((1.0 + 2.0 + 2.0 + 8 / 3) / 4)
+
+
 def test_mechanism_without_any_error_is_excluded() -> None:
     rows = summary(("x", 0, "a", 1.0, np.nan), ("y", 0, "a", 1.0, 0.6))
-    assert standings(rows)["lppm"].tolist() == ["y"]
+    assert standings_of(rows)["lppm"].tolist() == ["y"]
 
 
 def test_default_loss_is_one_that_most_mechanisms_attain() -> None:
     """All three curves cover 1.0 to 2.0 km; the middle multiple of 0.1 km is used."""
     assert common_loss_km(SWEPT) == 1.5
-    assert standings(SWEPT)["quality_loss_km"].tolist() == [1.5, 1.5, 1.5, 0.0]
+    assert standings_of(SWEPT)["quality_loss_km"].tolist() == [1.5, 1.5, 1.5, 0.0]
     narrow = summary(("x", 0, "a", 1.01, 1.0), ("x", 1, "a", 1.03, 2.0))
     assert common_loss_km(narrow) == pytest.approx(1.02)
-    assert standings(narrow)["adversary_error_km"].tolist() == pytest.approx([1.5])
+    assert standings_of(narrow)["adversary_error_km"].tolist() == pytest.approx([1.5])
 
 
 def test_mechanism_that_does_not_attain_the_loss_shows_its_nearest_point() -> None:
-    table = standings(SWEPT, 2.8).set_index("lppm")
+    table = standings_of(SWEPT, 2.8).set_index("lppm")
     assert table.loc["fine", "rank"] == 1
     assert (table.loc["poor", "quality_loss_km"], table.loc["poor", "a"]) == (2.5, 1.1)
     assert table["rank"].isna().sum() == 3
@@ -132,9 +192,10 @@ def test_mechanism_that_does_not_attain_the_loss_shows_its_nearest_point() -> No
 
 def test_without_a_sweep_each_mechanism_has_its_own_loss_and_ties_share_a_rank() -> None:
     rows = [("x", 0, "a", 1.0, 0.5), ("y", 0, "a", 2.0, 0.7), ("z", 0, "a", 3.0, 0.7)]
-    table = standings(summary(*rows))
+    table = standings_of(summary(*rows))
     assert common_loss_km(summary(*rows)) is None
     assert table["lppm"].tolist() == ["y", "z", "x"]
+    assert table["users"].isna().all()
     assert table["rank"].tolist() == [1, 1, 3]
     assert table["quality_loss_km"].tolist() == [2.0, 3.0, 1.0]
 
@@ -142,7 +203,7 @@ def test_without_a_sweep_each_mechanism_has_its_own_loss_and_ties_share_a_rank()
 def test_expected_metrics_are_preferred() -> None:
     rows = summary(("x", 0, "a", 1.0, 0.5), ("y", 0, "a", 1.0, 0.6))
     rows.loc[0, ["expected_quality_loss_km", "expected_adversary_error_km"]] = [1.1, 0.9]
-    table = standings(rows)
+    table = standings_of(rows)
     assert table["lppm"].tolist() == ["x", "y"]
     assert table[["quality_loss_km", "a"]].to_numpy().tolist() == [[1.1, 0.9], [1.0, 0.6]]
 
@@ -155,7 +216,7 @@ def test_tournament_has_at_least_three_mechanisms_and_attacks() -> None:
 
 
 def test_figure_has_every_number_and_frames_the_strongest_attack() -> None:
-    figure = tournament_figure(standings(SWEPT, 2.0), width=4.0)
+    figure = tournament_figure(standings_of(SWEPT, 2.0), width=4.0)
     (panel,) = figure.axes
     cells = [text.get_text() for text in panel.texts if not isinstance(text, Annotation)]
     assert cells == ["1.40", "1.40", "0.85", "1.90", "–", "1.20", "0.00", "0.30"]
@@ -171,7 +232,7 @@ def test_numbers_are_legible_at_the_minimum_width() -> None:
     rows = [
         (lppm, 0, attack, 1.0, 10.0 + i) for lppm in ("x", "y-with-a-long-name") for i, attack in enumerate(attacks)
     ]
-    table = standings(summary(*rows))
+    table = standings_of(summary(*rows))
     with raises_code(RequestError, "width-too-small") as refused:
         tournament_figure(table, width=3.5)
     match = re.search(r"at least (\S+) in, got 3\.5", str(refused.value))

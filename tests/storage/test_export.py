@@ -46,6 +46,7 @@ def rows(point: int) -> list[dict[str, Any]]:
             "posterior_at_truth": 0.25,
             "epsilon_per_km": None if i == 3 else 1.0,
             "identity": None if i == 2 else user,
+            "prior_error_km": 0.75,
         }
         for i, user in enumerate(HOSTILE)
     ]

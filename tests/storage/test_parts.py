@@ -17,7 +17,7 @@ import pytest
 
 from sim.storage import parts
 from sim.storage.errors import DamagedRun
-from sim.storage.event_schema import EVENTS
+from sim.storage.event_schema import EVENTS, columns_of
 from sim.storage.parts import PARQUET_OPTIONS, DamagedPart
 from sim.storage.run_directory import RunDirectory
 from tests.storage.helpers import events, flips
@@ -138,3 +138,23 @@ def test_a_part_with_the_name_of_another_is_refused(tmp_path: Path) -> None:
         run.read_part("b")
     assert re.search(r"b\.parquet .* part a\. `lppm-sim run SCENARIO -o ", str(error.value))
     assert [part for part, _ in run.check_parts(thorough=False)] == ["b"]
+
+
+def test_a_part_of_the_previous_schema_version_is_read_with_null_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    earlier = pa.schema([EVENTS.field(name) for name in columns_of(3)])
+    with monkeypatch.context() as patch:
+        patch.setattr(parts, "EVENTS", earlier)
+        content = parts.encode(events(5).select(earlier.names), **ABOUT, notes=NOTES)
+    with parts.opened(io.BytesIO(content), place="p.parquet", remedy="Run again.") as part:
+        part.verify()
+        assert part.read().equals(events(5))
+        one = part.read(["prior_error_km", "user"])
+    assert one.column_names == ["prior_error_km", "user"]
+    assert one["prior_error_km"].null_count == 5
+    reasons = []
+    for changed in flips(content):
+        try:
+            assert read(changed)[0].equals(events(5))
+        except DamagedPart as error:
+            reasons.append(str(error))
+    assert len(reasons) > 2 * (len(content) - 100)

@@ -125,6 +125,13 @@ def test_every_table_is_equal_for_both_logs(pair: Pair) -> None:
     pd.testing.assert_series_equal(totals[0].replications, totals[1].replications)
 
 
+def test_comparisons_at_equal_loss_are_equal_for_both_logs(pair: Pair) -> None:
+    if pair.scenarios["queries"].sweep:
+        at_loss = [result.at_loss([0.5, 1.0, 2.0]) for result in (pair.summary, pair.queries)]
+        same(*at_loss)
+        assert at_loss[0]["users"].nunique() > 1, "the set depends on the loss"
+
+
 def test_each_row_has_the_means_of_its_window(pair: Pair) -> None:
     queries, summary = pair.queries.events(), pair.summary.events()
     queries["window"] = (queries["index"] - 1) // pair.window

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from sim.analysis.equal_loss_tables import at_loss_caption, at_loss_columns
 from sim.analysis.statistics import INTERVAL, OWN_VALUES, SPREAD, are_few
-from sim.analysis.tables import Table, at_loss_caption, at_loss_columns, text_column
+from sim.analysis.tables import Table, text_column
 from sim.cli.output.tables import print_table
 
 
@@ -14,7 +15,7 @@ def print_at_loss(compared: pd.DataFrame) -> None:
     against = compared["against"].iloc[0] if len(compared) else ""
     shown = _at_loss_shown(compared)
     circumstances = [text_column("with", "circumstances")] if compared["circumstances"].astype(bool).any() else []
-    columns = [*circumstances, text_column("attack", "attack"), *at_loss_columns(against)]
+    columns = [*circumstances, text_column("attack", "attack"), *at_loss_columns(against, shown)]
     keys = ("circumstances", "attack", "quality_loss_km")
     rows = [row for _, own in shown.groupby(list(keys), sort=False) for row in own.to_dict("records")]
     print_table(Table(columns, rows, at_loss_caption(shown), section=lambda row: [row[key] for key in keys]))

@@ -44,7 +44,11 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
         *sentences.hidden_channels(manifest.scenario),
     ):
         console.print(escape(line), highlight=False)
-    warnings = [*sentences.warnings(manifest), *sentences.still_wide(manifest, result.points())]
+    warnings = [
+        *_notes_on_users(result),
+        *sentences.warnings(manifest),
+        *sentences.still_wide(manifest, result.points()),
+    ]
     for warning in warnings[:_MOST_NOTES]:
         console.print(f"[yellow]note:[/] {escape(warning)}", highlight=False)
     if len(warnings) > _MOST_NOTES:
@@ -54,6 +58,11 @@ def print_result(result: Result, *, redrawn: bool = True) -> None:
     outdated = f"; {' and '.join(drawn)} are from an earlier run" if drawn and not redrawn else ""
     directory = escape(str(result.run))
     console.print(f"\n{', '.join(some)} and {last} are in {directory}{outdated}", highlight=False, soft_wrap=True)
+
+
+def _notes_on_users(result: Result) -> list[str]:
+    """Return the note on unrecorded prior errors, which determine the users compared at equal loss."""
+    return [note] if (note := result.prior_error_note()) else []
 
 
 def print_shard(shard: tuple[int, int], result: Result) -> None:

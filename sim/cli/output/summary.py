@@ -6,6 +6,13 @@ from collections.abc import Callable, Collection, Sequence
 
 import pandas as pd
 
+from sim.analysis.equal_loss_tables import (
+    beside_columns,
+    beside_note,
+    compared_users_note,
+    off_curve_note,
+    strongest_error_column,
+)
 from sim.analysis.sweep_labels import with_swept_values
 from sim.analysis.tables import (
     Row,
@@ -13,7 +20,6 @@ from sim.analysis.tables import (
     loss_and_error_by_row,
     loss_and_error_columns,
     lppm_column,
-    metric_column,
     rank_columns,
     rows_by_attack,
     summary_caption,
@@ -75,12 +81,16 @@ def print_standings(table: pd.DataFrame, *, drawn: bool) -> None:
         Table(
             [
                 *rank_columns(3),
-                metric_column("P_AE", "adversary_error_km", unit="km"),
+                strongest_error_column(),
                 text_column("strongest attack", "strongest"),
+                *beside_columns(table),
             ],
             table.to_dict("records"),
             "Quality loss Q-bar and adversary error P_AE of the strongest attack, in km; "
-            + (f"ranked at {loss.iloc[0]:g} km of loss" if same else "each at its configured loss"),
+            + (f"ranked at {loss.iloc[0]:g} km of loss" if same else "each at its configured loss")
+            + compared_users_note(table)
+            + off_curve_note(table)
+            + beside_note(table),
         )
     )
     files = "tournament.csv and figures/tournament" if drawn else "tournament.csv"

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import stdtrit
 
-from sim.analysis.moments import CONFIDENCE
+from sim.analysis.replication_effect import CONFIDENCE
 from sim.interfaces import FloatArray
 
 Verdict = Literal["holds", "does not hold", "undecided"]
