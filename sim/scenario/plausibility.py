@@ -41,8 +41,10 @@ def remarks(scenarios: Iterable[Scenario]) -> list[str]:
     known: dict[tuple[str, str, str], list[tuple[str, str, float]]] = {}
     counts: dict[tuple[str, str, str], dict[float, int]] = {}
     number = unrecorded = 0
+    disclosing: dict[str, None] = {}
     for scenario in scenarios:
         number += 1
+        disclosing |= {lppm.name: None for lppm in scenario.lppms if lppm.learns_from == "disclosed_cells"}
         unrecorded += scenario.record.expected and not scenario.records_expected
         world = scenario.world.model_dump_json()
         for lppm in scenario.lppms:
@@ -57,6 +59,12 @@ def remarks(scenarios: Iterable[Scenario]) -> list[str]:
         reason = f"the grid has more than {EXPECTED_CELLS:,} cells"
         own = "nor the mechanisms' own metrics except the loss under Manhattan distances"
         notes.append(f"expected metrics are not recorded{_at(unrecorded, number)}, {own}: {reason}")
+    notes += [
+        f"{name} learns from disclosed cells: no attack infers past cells from its channel. It is a ceiling only if past "
+        "cells carry no information about the present one, as with `shuffle: true`; otherwise its adversary error may "
+        "exceed its loss"
+        for name in disclosing
+    ]
     return notes + [
         f"{name}: {parameter} {_listed(list(values))}{_at(sum(values.values()), number)}: {text}"
         for (name, parameter, text), values in counts.items()

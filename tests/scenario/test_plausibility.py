@@ -115,6 +115,14 @@ def test_ten_thousand_cells_need_no_matrix(make_scenario: MakeScenario, monkeypa
     assert len(remarks([scenario.with_settings({"record.expected": False})])) == 1
 
 
+def test_a_ceiling_of_disclosed_cells_is_remarked_once(make_scenario: MakeScenario) -> None:
+    ceiling = {"kind": "RPEB-Exp", "name": "ceiling", "learns_from": "disclosed_cells"}
+    scenario = make_scenario(lppms=["RPEB-Exp", ceiling])
+    (remark,) = remarks([scenario, scenario])
+    assert remark.startswith("ceiling learns from disclosed cells: ")
+    assert remarks([make_scenario(lppms=["RPEB-Exp"])]) == []
+
+
 def test_check_run_and_report_show_the_remark(write: Callable[..., Path], tmp_path: Path) -> None:
     path = write(lppms="[{kind: SP-Exp, design: {epsilon_per_km: 5000}}]", sweep=None)
     (text,) = remarks([sim.load(path)])
