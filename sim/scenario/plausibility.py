@@ -60,7 +60,7 @@ def remarks(scenarios: Iterable[Scenario]) -> list[str]:
         own = "nor the mechanisms' own metrics except the loss under Manhattan distances"
         notes.append(f"expected metrics are not recorded{_at(unrecorded, number)}, {own}: {reason}")
     notes += [
-        f"{name} learns from disclosed cells: no attack infers past cells from its channel. It is a ceiling only if past "
+        f"{name} learns from disclosed cells, and no attack infers them from its channel: it is a ceiling only if past "
         "cells carry no information about the present one, as with `shuffle: true`; otherwise its adversary error may "
         "exceed its loss"
         for name in disclosing
