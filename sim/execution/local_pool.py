@@ -73,8 +73,8 @@ class Workers:
                 yield message.ended(chunk)
 
     def _start(self) -> None:
-        """Start one more worker; Ctrl-C is delayed until `close` can kill it."""
-        with interrupts.sigint_blocked():
+        """Start one more worker; Ctrl-C and SIGTERM are delayed until `close` can kill it."""
+        with interrupts.signals_delayed():
             self._workers.append(_Worker())
 
     def _replace(self, worker: _Worker) -> int | None:
@@ -183,7 +183,7 @@ def _ready(workers: list[_Worker]) -> list[_Worker]:
 
 def _serve(connection: Connection) -> None:
     """Simulate chunks from the connection until it is closed; the main function of a worker process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles Ctrl-C, see `sigint_blocked`
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver handles Ctrl-C, see `signals_delayed`
     populations = PopulationCache()
     while True:
         try:

@@ -69,8 +69,8 @@ def run(
       from (default: as allowed by `load` or the environment).
 
     Raises `FailedChunks` at the end if chunks failed; all other chunks are written. An exception of component code that
-    would end the program, such as SystemExit, is a failure as well. Ctrl-C raises `Interrupted`, a KeyboardInterrupt
-    whose message states which chunks are saved.
+    would end the program, such as SystemExit, is a failure as well. Ctrl-C and SIGTERM raise `Interrupted`, a
+    KeyboardInterrupt whose message states which chunks are saved.
     """
     tally = Tally(progress or Silent())
     with interrupts.recorded(), explained_interrupt(tally), interrupts.contained(f"scenario {scenario.name!r}"):
