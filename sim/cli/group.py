@@ -19,7 +19,10 @@ AFTER_INTERRUPT = {
     "report": "the event log and the last complete report are unchanged",
     "paper": "finished studies and chunks are kept; repeat the command to resume",
 }
-"""State after Ctrl-C or SIGTERM of commands that may have written files; the others write one file, atomically, at the end."""
+"""State after Ctrl-C or SIGTERM of commands that may have written files.
+
+The others write one file, atomically, at the end.
+"""
 
 
 class Group(click.Group):

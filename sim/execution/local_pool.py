@@ -9,6 +9,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
@@ -46,6 +47,7 @@ class Workers:
             )
         pending = _Queue(chunks)
         deaths: dict[str, int] = {}
+        simulated: dict[str, int] = {}
         for _ in range(min(self._count, len(pending)) - len(self._workers)):
             self._start()
         while pending or any(worker.chunk for worker in self._workers):
@@ -64,13 +66,15 @@ class Workers:
                         self._notify(f"a worker died ({_exit(code)}): a new worker retries chunk {chunk.id}")
                         pending.put(chunk)
                     else:
-                        yield Failure(chunk, f"its worker died {TRIES} times ({_exit(code)})")
+                        lost = simulated.pop(chunk.id, 0)
+                        yield Failure(chunk, f"its worker died {TRIES} times ({_exit(code)})", queries=lost)
                     continue
                 if isinstance(message, int):
+                    simulated[chunk.id] = simulated.get(chunk.id, 0) + message
                     tick(message)
                     continue
                 worker.chunk = None
-                yield message.ended(chunk)
+                yield replace(message.ended(chunk), queries=simulated.pop(chunk.id, 0))
 
     def _start(self) -> None:
         """Start one more worker; Ctrl-C and SIGTERM are delayed until `close` can kill it."""

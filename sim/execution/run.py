@@ -183,12 +183,13 @@ def _simulate(
             progress.plan(directory, chunks=len(share), kept=len(share) - len(todo))
             for ended in pool.run(todo, directory, progress.advance):
                 progress.end_chunk()
+                queries = study.queries(ended.chunk) if ended.queries is None else ended.queries
                 if isinstance(ended, Failure):
                     failures.append(ended)
-                    progress.give_up(study.queries(ended.chunk))
+                    progress.give_up(queries)
                 else:
                     done.add(ended.chunk.id)
-                    progress.keep(study.queries(ended.chunk))
+                    progress.keep(queries)
         if failures or shard is not None:
             break
     if not started:

@@ -17,7 +17,6 @@ from typing import Any, NoReturn
 
 from sim.errors import InputError
 
-
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Signals that stop a run: Ctrl-C, and the request of a batch system to end."""
 

@@ -147,15 +147,20 @@ def test_a_custom_handler_of_sigterm_is_left_alone() -> None:
     assert seen == [signal.SIGTERM]
 
 
+def send_delayed(number: signal.Signals, reached: list[int]) -> None:
+    with interrupts.signals_delayed():
+        os.kill(os.getpid(), number)
+        reached.append(number)
+
+
 @pytest.mark.usefixtures("interruptible")
 def test_signals_arrive_after_the_block_that_delays_them() -> None:
     for number in interrupts.SIGNALS:
-        done = False
+        reached: list[int] = []
         with interrupts.recorded():
-            with pytest.raises(KeyboardInterrupt), interrupts.signals_delayed():
-                os.kill(os.getpid(), number)
-                done = True
-            assert done
+            with pytest.raises(KeyboardInterrupt):
+                send_delayed(number, reached)
+            assert reached == [number]
             assert interrupts.exit_code() == {signal.SIGINT: 1, signal.SIGTERM: 143}[number]
 
 
