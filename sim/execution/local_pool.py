@@ -9,7 +9,6 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
@@ -74,7 +73,7 @@ class Workers:
                     tick(message)
                     continue
                 worker.chunk = None
-                yield replace(message.ended(chunk), queries=simulated.pop(chunk.id, 0))
+                yield message._replace(queries=simulated.pop(chunk.id, 0)).ended(chunk)
 
     def _start(self) -> None:
         """Start one more worker; Ctrl-C and SIGTERM are delayed until `close` can kill it."""

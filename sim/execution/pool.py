@@ -130,7 +130,9 @@ class Answer(NamedTuple):
 
     kind: Literal["done", "failed", "user error"]
     values: tuple[Any, ...] = ()
-    """All fields of a `Failure` except the chunk; or message, code and exit code of a `UserError`."""
+    """Fields of a `Failure` after the chunk; or message, code and exit code of a `UserError`."""
+    queries: int | None = None
+    """Number of queries that were simulated for the chunk; None if unknown."""
 
     @classmethod
     def of(cls, chunk: Chunk, error: BaseException) -> Answer:
@@ -147,7 +149,9 @@ class Answer(NamedTuple):
             error = UserError(message, code=code)
             error.exit_code = exit_code
             raise error
-        return Done(chunk) if self.kind == "done" else Failure(chunk, *self.values)
+        if self.kind == "done":
+            return Done(chunk, self.queries)
+        return Failure(chunk, *self.values, queries=self.queries)
 
 
 def to_stderr(line: str) -> None:
