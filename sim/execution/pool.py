@@ -151,7 +151,7 @@ class Answer(NamedTuple):
             raise error
         if self.kind == "done":
             return Done(chunk, self.queries)
-        return Failure(chunk, *self.values, queries=self.queries)
+        return replace(Failure(chunk, *self.values), queries=self.queries)
 
 
 def to_stderr(line: str) -> None:
